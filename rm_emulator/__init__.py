@@ -1,0 +1,1 @@
+"""Shell 1: the resource manager emulated on simulated time."""

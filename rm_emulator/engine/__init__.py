@@ -1,0 +1,1 @@
+"""The SimPy resource manager: heartbeats, applications, execution model."""

@@ -1,0 +1,1 @@
+"""What a run leaves behind: log, tables, metrics, report, trace, explanations."""

@@ -1,0 +1,1 @@
+"""Scenario files: schema, loading with line numbers, packaged examples."""

@@ -1,0 +1,1 @@
+"""Workloads: generators, and one reader per trace format."""

@@ -1,0 +1,75 @@
+"""A workload: jobs with their arrival times and *true* run times, and the history before them.
+
+True run times live here and in the engine's execution model only; the core sees `Job` alone.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from schedulers.core.model import Job, PastJob
+
+
+class Fixed(msgspec.Struct, frozen=True, tag="fixed"):
+    """Every task of the stage takes the same time (ms at node speed 1)."""
+
+    ms: int
+
+
+class PerTask(msgspec.Struct, frozen=True, tag="per_task"):
+    """One run time per task index (ms at node speed 1)."""
+
+    ms: tuple[int, ...]
+
+
+class Drawn(msgspec.Struct, frozen=True, tag="drawn"):
+    """Each task draws from a distribution with this mean (ms) and coefficient of variation."""
+
+    mean_ms: float
+    cov: float = 0.0
+    kind: str = "lognormal"  # lognormal | gamma | exponential | uniform | normal (cut at 1 ms)
+
+
+class Waves(msgspec.Struct, frozen=True, tag="waves"):
+    """Measured Spark durations by wave and number of executors (see `workload.tpch`).
+
+    profile: key of the profile ('tpch-2g-q1'); stage: index of the stage in it.
+    scale: factor on every duration.
+    """
+
+    profile: str
+    stage: int
+    scale: float = 1.0
+
+
+RunTimes = Fixed | PerTask | Drawn | Waves
+
+
+class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True):
+    """One job to come: what the scheduler will see, when, and what it cannot see.
+
+    submit_ms: arrival on the simulated clock, >= 0.
+    runtimes: one entry per stage of `job`.
+    """
+
+    job: Job
+    submit_ms: int
+    runtimes: tuple[RunTimes, ...]
+
+
+class Workload(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs in order of arrival (ties: job id), history oldest first, and where it all comes from.
+
+    resources: names of the demand vectors' components.
+    """
+
+    name: str
+    jobs: tuple[WorkloadJob, ...]
+    history: tuple[PastJob, ...] = ()
+    resources: tuple[str, ...] = ("cpu", "memory")
+    source: str = ""
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks over all jobs."""
+        return sum(j.job.tasks for j in self.jobs)

@@ -1,0 +1,1 @@
+"""The online scheduler core: it decides, and does nothing else (no clock, files, network, threads, logging)."""

@@ -1,0 +1,1 @@
+"""Resources, jobs, events, decisions, reasons, state, the scheduler and its registries."""

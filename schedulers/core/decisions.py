@@ -1,0 +1,83 @@
+"""Orders out: what is to be done now, in the imperative. A decision's time is that of the event before it."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from schedulers.core.reasons import Reason
+
+if TYPE_CHECKING:
+    from collections.abc import Mapping
+
+
+class Decision(msgspec.Struct, frozen=True, tag_field="decision", gc=False, omit_defaults=True):
+    """One order of the core to its shell."""
+
+
+class Place(Decision, frozen=True, tag="Place"):
+    """Start a container on a node and run one task in it (a YARN container, a pod, a new executor)."""
+
+    container: int
+    node: str
+    job: str
+    stage: int
+    task: int
+    attempt: int = 0
+
+
+class Run(Decision, frozen=True, tag="Run"):
+    """Run one more task of the same job in an executor that it holds."""
+
+    container: int
+    job: str
+    stage: int
+    task: int
+    attempt: int = 0
+
+
+class Move(Decision, frozen=True, tag="Move"):
+    """Hand an idle executor to another job; the task runs when the executor has arrived."""
+
+    container: int
+    job: str
+    stage: int
+    task: int
+    attempt: int = 0
+
+
+class Release(Decision, frozen=True, tag="Release"):
+    """Give an idle executor back to its node."""
+
+    container: int
+
+
+class Preempt(Decision, frozen=True, tag="Preempt"):
+    """Kill a container: the rule that chose it, and the job that it makes room for."""
+
+    container: int
+    rule: str
+    cause: str = ""
+
+
+class Hold(Decision, frozen=True, tag="Hold"):
+    """A job with waiting tasks does not get (more of) them now: the first reason, said only when it changes.
+
+    The numbers behind it are not part of the log; `Scheduler.explain` has them all.
+    """
+
+    job: str
+    reason: Reason
+
+
+AnyDecision = Place | Run | Move | Release | Preempt | Hold
+
+#: Fields that name the task of a decision that starts one.
+Starts = Place | Run | Move
+
+
+def describe(decision: Decision) -> Mapping[str, object]:
+    """A decision as plain data, as it stands in the log."""
+    data: dict[str, object] = msgspec.to_builtins(decision)
+    return data

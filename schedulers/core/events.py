@@ -1,0 +1,168 @@
+"""Facts in: what has happened, in the past tense, with the shell's time of receipt `at` in ms.
+
+Whatever can change a decision is an event. `at` never decreases; times inside an event are data.
+Facts may repeat or come late; the core ignores those. The log is the JSON of these structs.
+"""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from schedulers.core.model import Job, Node, PastJob, Queue
+from schedulers.core.resources import Vector
+
+
+class Event(msgspec.Struct, frozen=True, tag_field="event", gc=False, omit_defaults=True):
+    """Something that has happened; `at` is when the shell heard of it."""
+
+    at: int
+
+
+class NodeAdded(Event, frozen=True, tag="NodeAdded"):
+    """A node joined (or came back) and is empty."""
+
+    node: Node
+
+
+class NodeChanged(Event, frozen=True, tag="NodeChanged"):
+    """A node's capacity, speed or rack is different now; its containers stay."""
+
+    node: Node
+
+
+class NodeLost(Event, frozen=True, tag="NodeLost"):
+    """A node was found dead: its containers are gone and their tasks wait again."""
+
+    node: str
+
+
+class NodeRemoved(Event, frozen=True, tag="NodeRemoved"):
+    """A node takes no new containers and leaves when the last one has ended."""
+
+    node: str
+
+
+class Heartbeat(Event, frozen=True, tag="Heartbeat"):
+    """A node reported in: in heartbeat mode its free room is on offer now."""
+
+    node: str
+
+
+class JobSubmitted(Event, frozen=True, tag="JobSubmitted"):
+    """A job arrived. asks: 'all' stages become launchable with their parents' end, or only when 'asked' for."""
+
+    job: Job
+    asks: Literal["all", "asked"] = "all"
+
+
+class JobChanged(Event, frozen=True, tag="JobChanged"):
+    """An application master asked for the tasks of these stages (indexes)."""
+
+    job: str
+    asked: tuple[int, ...] = ()
+
+
+class JobCancelled(Event, frozen=True, tag="JobCancelled"):
+    """A job was withdrawn: nothing of it starts any more; its containers end by their own events."""
+
+    job: str
+
+
+class QueueChanged(Event, frozen=True, tag="QueueChanged"):
+    """A queue was made or has other limits now."""
+
+    queue: Queue
+
+
+class ContainerStarted(Event, frozen=True, tag="ContainerStarted"):
+    """The task of a container runs (an executor: it has arrived)."""
+
+    container: int
+
+
+class TaskEnded(Event, frozen=True, tag="TaskEnded"):
+    """A task of an executor succeeded after `runtime_ms`; the executor stays with its job."""
+
+    container: int
+    attempt: int
+    stage: int
+    task: int
+    runtime_ms: int
+
+
+class ContainerEnded(Event, frozen=True, tag="ContainerEnded"):
+    """A container is gone. code 0: its task succeeded after `runtime_ms`; otherwise the task waits again."""
+
+    container: int
+    code: int = 0
+    runtime_ms: int = 0
+
+
+class ContainerExpired(Event, frozen=True, tag="ContainerExpired"):
+    """A granted container was not started in time and is taken back."""
+
+    container: int
+
+
+class ContainerObserved(Event, frozen=True, tag="ContainerObserved"):
+    """Use that is not ours (other schedulers' pods, daemons); demand None: it is gone."""
+
+    node: str
+    name: str
+    demand: Vector | None = None
+
+
+class OfferAsked(Event, frozen=True, tag="OfferAsked"):
+    """An outside scheduler asks where one task of a job's stage should go, among these nodes."""
+
+    job: str
+    stage: int
+    nodes: tuple[str, ...]
+
+
+class Tick(Event, frozen=True, tag="Tick"):
+    """Time passed; a cycle begins."""
+
+
+class HistoryPrimed(Event, frozen=True, tag="HistoryPrimed"):
+    """Jobs that finished before this scheduler began, oldest first."""
+
+    jobs: tuple[PastJob, ...]
+
+
+class Estimated(Event, frozen=True, tag="Estimated"):
+    """Somebody outside said what tasks will take: mean ms per stage (an oracle's answer, a user's claim)."""
+
+    job: str
+    runtimes_ms: tuple[int, ...]
+
+
+class LeaderStarted(Event, frozen=True, tag="LeaderStarted"):
+    """This process decides from now on."""
+
+    name: str = ""
+
+
+AnyEvent = (
+    NodeAdded
+    | NodeChanged
+    | NodeLost
+    | NodeRemoved
+    | Heartbeat
+    | JobSubmitted
+    | JobChanged
+    | JobCancelled
+    | QueueChanged
+    | ContainerStarted
+    | TaskEnded
+    | ContainerEnded
+    | ContainerExpired
+    | ContainerObserved
+    | OfferAsked
+    | Tick
+    | HistoryPrimed
+    | Estimated
+    | LeaderStarted
+)

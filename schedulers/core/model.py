@@ -1,0 +1,121 @@
+"""What there is to schedule: jobs as DAGs of stages, nodes, queues. Frozen facts, no behaviour, no run times."""
+
+from __future__ import annotations
+
+import msgspec
+
+from schedulers.core.errors import InvalidJob
+from schedulers.core.resources import Vector
+
+
+class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """N tasks with one resource demand that may start when all parent stages are done.
+
+    parents: indexes of the parent stages inside the job.
+    hint_ms: what the submitter says a task will take, or None; a claim, not a fact.
+    """
+
+    name: str
+    tasks: int
+    demand: Vector
+    parents: tuple[int, ...] = ()
+    hint_ms: int | None = None
+
+
+class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A DAG of stages with what a predictor may know about it at submission.
+
+    name: the recurring name (the same script run again); app: the program; both feed history.
+    weight: its share against other jobs of its queue.
+    """
+
+    id: str
+    stages: tuple[Stage, ...]
+    name: str = ""
+    user: str = ""
+    app: str = ""
+    queue: str = "default"
+    weight: float = 1.0
+
+    @property
+    def tasks(self) -> int:
+        """Number of tasks over all stages."""
+        return sum(stage.tasks for stage in self.stages)
+
+    @property
+    def width(self) -> int:
+        """Tasks of the widest stage: how many slots the job can use at once, at least."""
+        return max(stage.tasks for stage in self.stages)
+
+
+class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A machine: capacity vector, relative speed (2.0 runs a task in half its time), rack and kind."""
+
+    id: str
+    capacity: Vector
+    speed: float = 1.0
+    rack: str = ""
+    kind: str = ""
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node of the weighted queue tree; jobs sit in leaves."""
+
+    name: str
+    weight: float = 1.0
+    parent: str = ""
+
+
+class PastJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One finished job as history remembers it; times in ms on the scheduler's clock (negative: before it began).
+
+    stages: per stage its number of tasks and their mean run time in ms, normalised to node speed 1.
+    """
+
+    name: str
+    submitted: int
+    finished: int
+    stages: tuple[tuple[int, float], ...]
+    user: str = ""
+    app: str = ""
+    demand: Vector = ()
+
+
+def topological_order(stages: tuple[Stage, ...]) -> list[int]:
+    """Stage indexes, parents first, lowest index first among equals. Raises InvalidJob on a cycle or a bad index."""
+    children: list[list[int]] = [[] for _ in stages]
+    missing = [0] * len(stages)
+    for index, stage in enumerate(stages):
+        for parent in stage.parents:
+            if not 0 <= parent < len(stages):
+                raise InvalidJob(f"stage '{stage.name}' names parent {parent}, but there are {len(stages)} stages")
+            children[parent].append(index)
+            missing[index] += 1
+    ready = [i for i, n in enumerate(missing) if n == 0]
+    order: list[int] = []
+    while ready:
+        index = ready.pop(0)
+        order.append(index)
+        for child in children[index]:
+            missing[child] -= 1
+            if missing[child] == 0:
+                ready.append(child)
+    if len(order) < len(stages):
+        stuck = ", ".join(stages[i].name for i, n in enumerate(missing) if n > 0)
+        raise InvalidJob(f"the stages form a cycle: {stuck}")
+    return order
+
+
+def check_job(job: Job, resources: int) -> None:
+    """Raise InvalidJob unless `job` is a DAG of non-empty stages with demands of `resources` components."""
+    if not job.stages:
+        raise InvalidJob(f"job '{job.id}' has no stages")
+    for stage in job.stages:
+        if stage.tasks < 1:
+            raise InvalidJob(f"job '{job.id}' stage '{stage.name}' has {stage.tasks} tasks (at least 1)")
+        if len(stage.demand) != resources or min(stage.demand) < 0 or max(stage.demand) <= 0:
+            raise InvalidJob(
+                f"job '{job.id}' stage '{stage.name}' demands {stage.demand} "
+                f"({resources} components, none below 0, at least one above)"
+            )
+    topological_order(job.stages)

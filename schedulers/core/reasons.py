@@ -1,0 +1,76 @@
+"""Why a task waits: one closed set of codes with a fixed precedence, the same in log, report, pod condition and metric.
+
+Order is precedence: when several apply, the first is said. A code never oscillates on its own: each
+is a function of state, not of the offer at hand. `sentence` turns a code and its numbers into English,
+`suggestion` says what would help, where anything would.
+"""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Mapping
+from typing import Final
+
+
+class Reason(enum.StrEnum):
+    """Codes in order of precedence."""
+
+    TOO_LARGE = "too_large"
+    NO_NODES = "no_nodes"
+    WAITS_FOR_ASK = "waits_for_ask"
+    WAITS_FOR_STAGE = "waits_for_stage"
+    WAITS_FOR_PILOTS = "waits_for_pilots"
+    OVER_LIMIT = "over_limit"
+    RESERVED = "reserved"
+    NO_ROOM = "no_room"
+    BEHIND_OTHERS = "behind_others"
+    WAITS_FOR_OFFER = "waits_for_offer"
+
+    @property
+    def precedence(self) -> int:
+        """0 is said first."""
+        return _PRECEDENCE[self]
+
+
+_PRECEDENCE: Final = {reason: rank for rank, reason in enumerate(Reason)}
+
+_SENTENCES: Final[dict[Reason, str]] = {
+    Reason.TOO_LARGE: "stage {stage} asks for {demand}, more than any of the {nodes} nodes has in all",
+    Reason.NO_NODES: "the cluster has no node that takes containers",
+    Reason.WAITS_FOR_ASK: "its application master has not asked for stage {stage} yet",
+    Reason.WAITS_FOR_STAGE: "waits for stage {parent} ({left} of {tasks} tasks left)",
+    Reason.WAITS_FOR_PILOTS: "waits for its pilot tasks ({left} of {pilots} left)",
+    Reason.OVER_LIMIT: "{what} {name} is over its limit on {resource} ({value} > {limit})",
+    Reason.RESERVED: "the room that it needs is reserved for job {other}",
+    Reason.NO_ROOM: "no node has {demand} free ({excluded})",
+    Reason.BEHIND_OTHERS: "{ahead} jobs are served before it; the first is {first}",
+    Reason.WAITS_FOR_OFFER: "{nodes} nodes have room; waits until one of them is on offer",
+}
+
+_SUGGESTIONS: Final[dict[Reason, str]] = {
+    Reason.TOO_LARGE: "ask for less, or add a node with at least {demand}",
+    Reason.NO_NODES: "add a node",
+    Reason.NO_ROOM: "room for {demand} appears when running tasks end; asking for less {scarce} would help soonest",
+    Reason.OVER_LIMIT: "raise the limit of {name}, or wait until its own tasks end",
+}
+
+
+def sentence(reason: Reason, data: Mapping[str, object]) -> str:
+    """The reason in one English sentence; numbers that are missing show as a question mark."""
+    return _SENTENCES[reason].format_map(_Lenient(data))
+
+
+def suggestion(reason: Reason, data: Mapping[str, object]) -> str | None:
+    """What would make the task start sooner, or None where nothing but time does."""
+    text = _SUGGESTIONS.get(reason)
+    return text.format_map(_Lenient(data)) if text else None
+
+
+def parameters(reason: Reason) -> str:
+    """The sentence's template, for documentation."""
+    return _SENTENCES[reason]
+
+
+class _Lenient(dict[str, object]):
+    def __missing__(self, key: str) -> str:
+        return "?"

@@ -1,0 +1,157 @@
+"""Where policies, placers and predictors register themselves, inside the tree and outside it.
+
+One decorated class is all it takes: the scenario schema, the CLI listing, the docs row and the
+contract tests follow from the registration. Parameters are a frozen `msgspec.Struct` named `Params`
+inside the class, each field an `Annotated[..., msgspec.Meta(description=...)]` with a default.
+"""
+
+from __future__ import annotations
+
+import importlib
+import inspect
+import pkgutil
+from collections.abc import Callable, Iterator, Mapping
+from typing import Any, Final, Generic, TypeVar
+
+import msgspec
+
+from schedulers.core.errors import InvalidParameters, UnknownName, nearest
+
+T = TypeVar("T")
+WORLDS: Final = ("emulator", "kubernetes")
+
+
+class NoParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """For those that have nothing to set."""
+
+
+class Parameter(msgspec.Struct, frozen=True):
+    """One setting, as the listings show it."""
+
+    name: str
+    type: str
+    default: Any
+    description: str
+
+
+class Entry(msgspec.Struct, Generic[T], frozen=True):
+    """One registered class with what the listings say of it."""
+
+    name: str
+    cls: type[T]
+    source: str
+    worlds: tuple[str, ...]
+
+    @property
+    def summary(self) -> str:
+        """First line of the class docstring."""
+        return (inspect.getdoc(self.cls) or "").partition("\n")[0]
+
+    @property
+    def params(self) -> type[msgspec.Struct]:
+        """The struct of its settings."""
+        found: type[msgspec.Struct] = getattr(self.cls, "Params", NoParams)
+        return found
+
+    def parameters(self) -> list[Parameter]:
+        """Its settings in order of declaration."""
+        schema = msgspec.json.schema(self.params)
+        fields = next(iter(schema["$defs"].values()))["properties"]
+        return [
+            Parameter(
+                f.encode_name, _type_name(fields[f.encode_name]), _default(f), _description(fields[f.encode_name])
+            )
+            for f in msgspec.structs.fields(self.params)
+        ]
+
+    def describe(self) -> dict[str, Any]:
+        """Plain data for `--json`."""
+        return {
+            "name": self.name,
+            "summary": self.summary,
+            "source": self.source,
+            "parameters": [msgspec.to_builtins(p) for p in self.parameters()],
+            "worlds": list(self.worlds),
+        }
+
+
+class Registry(Generic[T]):
+    """Named classes of one kind."""
+
+    def __init__(self, kind: str, package: str) -> None:
+        self.kind, self._package = kind, package
+        self._entries: dict[str, Entry[T]] = {}
+        self._loaded = False
+
+    def register(self, name: str, *, source: str, worlds: tuple[str, ...] = WORLDS) -> Callable[[type[T]], type[T]]:
+        """Class decorator: make `name` known. source: paper and section, or what the idea is taken from."""
+
+        def add(cls: type[T]) -> type[T]:
+            there = self._entries.get(name)
+            if there is not None and there.cls.__qualname__ != cls.__qualname__:
+                raise InvalidParameters(f"{self.kind} '{name}' is registered already, by {there.cls.__module__}")
+            self._entries[name] = Entry(name, cls, source, worlds)
+            return cls
+
+        return add
+
+    def entry(self, name: str) -> Entry[T]:
+        """Raises UnknownName with the nearest valid name."""
+        self._load()
+        if name not in self._entries:
+            raise UnknownName(self.kind, name, self._entries)
+        return self._entries[name]
+
+    def __iter__(self) -> Iterator[Entry[T]]:
+        self._load()
+        return iter([self._entries[name] for name in sorted(self._entries)])
+
+    def __contains__(self, name: str) -> bool:
+        self._load()
+        return name in self._entries
+
+    def parse(self, spec: Mapping[str, Any]) -> tuple[type[T], msgspec.Struct]:
+        """The class and its checked settings for `{'kind': name, **settings}`.
+
+        Raises UnknownName, and InvalidParameters that names the setting, the value and what is accepted.
+        """
+        settings = dict(spec)
+        entry = self.entry(str(settings.pop("kind", "")))
+        known = [f.encode_name for f in msgspec.structs.fields(entry.params)]
+        for key in settings:
+            if key not in known:
+                near = nearest(key, known)
+                hint = f", did you mean '{near}'?" if near else ""
+                raise InvalidParameters(
+                    f"{self.kind} '{entry.name}' has no setting '{key}'{hint} (it has: {', '.join(known) or 'none'})"
+                )
+        try:
+            return entry.cls, msgspec.convert(settings, entry.params)
+        except msgspec.ValidationError as error:
+            raise InvalidParameters(f"{self.kind} '{entry.name}': {error}") from None
+
+    def _load(self) -> None:
+        if self._loaded:
+            return
+        self._loaded = True
+        package = importlib.import_module(self._package)
+        for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
+            importlib.import_module(f"{self._package}.{module}")
+
+
+def _default(field: msgspec.structs.FieldInfo) -> Any:
+    if field.default is not msgspec.NODEFAULT:
+        return msgspec.to_builtins(field.default)
+    if field.default_factory is not msgspec.NODEFAULT:
+        return msgspec.to_builtins(field.default_factory())
+    return None
+
+
+def _type_name(schema: Mapping[str, Any]) -> str:
+    if "enum" in schema:
+        return " | ".join(str(value) for value in schema["enum"])
+    if "anyOf" in schema:
+        return " | ".join(_type_name(option) for option in schema["anyOf"])
+    if schema.get("type") == "array":
+        return f"list of {_type_name(schema.get('items', {})) if isinstance(schema.get('items'), dict) else 'any'}"
+    return str(schema.get("type", "any"))

@@ -1,0 +1,145 @@
+"""Named integer resource vectors, and Kubernetes quantities (`500m`, `1.5Gi`) on their way in.
+
+A vector is a plain tuple of ints in the order of a `Resources` object's names: milli-CPU, MiB of
+memory, milli-GPU, whole numbers of anything else. Demands round up and capacities down, so that
+rounding never over-commits. Names may be appended, never removed or reordered, so that a vector
+recorded yesterday keeps its meaning.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from typing import Final
+
+from schedulers.core.errors import InvalidQuantity
+
+Vector = tuple[int, ...]
+
+_SUFFIX: Final[dict[str, Fraction]] = {
+    "n": Fraction(1, 10**9),
+    "u": Fraction(1, 10**6),
+    "m": Fraction(1, 1000),
+    "": Fraction(1),
+    "k": Fraction(10**3),
+    "M": Fraction(10**6),
+    "G": Fraction(10**9),
+    "T": Fraction(10**12),
+    "P": Fraction(10**15),
+    "E": Fraction(10**18),
+    "Ki": Fraction(2**10),
+    "Mi": Fraction(2**20),
+    "Gi": Fraction(2**30),
+    "Ti": Fraction(2**40),
+    "Pi": Fraction(2**50),
+    "Ei": Fraction(2**60),
+}
+_QUANTITY = re.compile(r"([+-]?(?:\d+\.?\d*|\.\d+))(?:([eE][+-]?\d+)|([numkMGTPE]|[KMGTPE]i)?)")
+_MIB: Final = 2**20
+_MILLI: Final = Fraction(1, 1000)
+#: How many base units make one step of the vector; everything else counts whole units.
+_STEP: Final[dict[str, Fraction]] = {
+    "cpu": _MILLI,
+    "gpu": _MILLI,
+    "memory": Fraction(_MIB),
+    "ephemeral-storage": Fraction(_MIB),
+    "disk": Fraction(_MIB),
+    "network": Fraction(_MIB),
+}
+
+
+def parse_quantity(text: str | int | float) -> Fraction:
+    """The exact value of a Kubernetes quantity in base units (cores, bytes, pieces).
+
+    Raises InvalidQuantity for anything that Kubernetes would refuse, and for negative values.
+    """
+    if isinstance(text, bool) or not isinstance(text, str | int | float):
+        raise InvalidQuantity(f"not a quantity: {text!r} (write a number such as 4, 500m, 1.5Gi)")
+    match = _QUANTITY.fullmatch(str(text).strip())
+    if match is None:
+        raise InvalidQuantity(f"not a quantity: {text!r} (write a number such as 4, 500m, 1.5Gi)")
+    number, exponent, suffix = match.groups()
+    if exponent and abs(int(exponent[1:])) > 30:
+        raise InvalidQuantity(f"quantity out of range: {text!r}")
+    value = Fraction(number) * (Fraction(10) ** int(exponent[1:]) if exponent else _SUFFIX[suffix or ""])
+    if value < 0:
+        raise InvalidQuantity(f"negative quantity: {text!r} (a resource is never below zero)")
+    return value
+
+
+class Resources:
+    """The names of the resources of one cluster, in the order of its vectors."""
+
+    __slots__ = ("names",)
+
+    def __init__(self, names: Iterable[str] = ("cpu", "memory")) -> None:
+        self.names: tuple[str, ...] = tuple(names)
+        if len(set(self.names)) != len(self.names):
+            raise InvalidQuantity(f"a resource is named twice: {', '.join(self.names)}")
+
+    def __len__(self) -> int:
+        return len(self.names)
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Resources) and self.names == other.names
+
+    def __hash__(self) -> int:
+        return hash(self.names)
+
+    def __repr__(self) -> str:
+        return f"Resources({self.names!r})"
+
+    def extended(self, names: Iterable[str]) -> Resources:
+        """These resources with the new ones among `names` appended, in sorted order."""
+        return Resources((*self.names, *sorted(set(names) - set(self.names))))
+
+    def demand(self, quantities: Mapping[str, str | int | float]) -> Vector:
+        """What a task asks for: every component rounded up. Raises InvalidQuantity."""
+        return self._vector(quantities, round_up=True)
+
+    def capacity(self, quantities: Mapping[str, str | int | float]) -> Vector:
+        """What a node offers: every component rounded down. Raises InvalidQuantity."""
+        return self._vector(quantities, round_up=False)
+
+    def _vector(self, quantities: Mapping[str, str | int | float], *, round_up: bool) -> Vector:
+        unknown = [name for name in quantities if name not in self.names]
+        if unknown:
+            raise InvalidQuantity(f"unknown resource '{unknown[0]}' (this cluster has {', '.join(self.names)})")
+        return tuple(to_steps(name, quantities.get(name, 0), round_up=round_up) for name in self.names)
+
+    def show(self, vector: Vector) -> dict[str, str]:
+        """A vector as Kubernetes quantities, zeros left out: `{'cpu': '500m', 'memory': '4Gi'}`."""
+        return {n: show_steps(n, v) for n, v in zip(self.names, vector, strict=True) if v}
+
+
+def to_steps(name: str, quantity: str | int | float, *, round_up: bool) -> int:
+    """One quantity in the vector's integer steps (milli-CPU, MiB, pieces)."""
+    steps = parse_quantity(quantity) / _STEP.get(name, Fraction(1))
+    return -int(-steps // 1) if round_up else int(steps // 1)
+
+
+def show_steps(name: str, steps: int) -> str:
+    """The shortest Kubernetes quantity for a number of steps of one resource."""
+    step = _STEP.get(name)
+    if step == _MILLI:
+        return str(steps // 1000) if steps % 1000 == 0 else f"{steps}m"
+    if step == _MIB:
+        for unit, size in (("Ti", 2**20), ("Gi", 2**10)):
+            if steps and steps % size == 0:
+                return f"{steps // size}{unit}"
+        return f"{steps}Mi"
+    return str(steps)
+
+
+def fits(demand: Vector, free: Iterable[int]) -> bool:
+    """Whether every component of the demand is there."""
+    for wanted, there in zip(demand, free, strict=True):  # noqa: SIM110 (a generator costs three times as much)
+        if wanted > there:
+            return False
+    return True
+
+
+def dominant_share(held: Iterable[int], capacity: Iterable[int]) -> float:
+    """The largest fraction of any resource (DRF, section 4.1); resources that the cluster lacks count nothing."""
+    return max((h / c for h, c in zip(held, capacity, strict=True) if c), default=0.0)

@@ -1,0 +1,1 @@
+"""One file per predictor: what a task will take."""
