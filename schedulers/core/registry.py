@@ -55,13 +55,15 @@ class Entry(msgspec.Struct, Generic[T], frozen=True):
 
     def parameters(self) -> list[Parameter]:
         """Its settings in order of declaration."""
-        schema = msgspec.json.schema(self.params)
-        fields = next(iter(schema["$defs"].values()))["properties"]
+        fields = msgspec.json.schema(self.params)["$defs"][self.params.__name__]["properties"]
         return [
             Parameter(
-                f.encode_name, _type_name(fields[f.encode_name]), _default(f), _description(fields[f.encode_name])
+                field.encode_name,
+                _type_name(fields[field.encode_name]),
+                _default(field),
+                str(fields[field.encode_name].get("description", "")),
             )
-            for f in msgspec.structs.fields(self.params)
+            for field in msgspec.structs.fields(self.params)
         ]
 
     def describe(self) -> dict[str, Any]:

@@ -1,0 +1,66 @@
+"""What the engine needs to know of a cluster: fully resolved, integers only, no defaults left open."""
+
+from __future__ import annotations
+
+from typing import Literal
+
+import msgspec
+
+from rm_emulator.workload.model import Drawn, Fixed
+from schedulers.core.model import Node, Queue
+
+
+class Disorder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Seeded disorder, because determinism without it hides races.
+
+    permute: facts of the same instant reach the scheduler in a random order.
+    delay: probability that a heartbeat or completion is heard late, by up to delay_ms.
+    duplicate: probability that a heartbeat or completion is heard twice.
+    late: probability that a decision takes effect late, by up to late_ms.
+    """
+
+    permute: bool = True
+    delay: float = 0.0
+    delay_ms: int = 1000
+    duplicate: float = 0.0
+    late: float = 0.0
+    late_ms: int = 1000
+
+
+class Executors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Containers that outlive tasks, as in Spark (Decima, section 6.2; hongzimao/decima-sim:param.py).
+
+    moving_ms: cost of taking up an executor, new or from another job.
+    warmup_ms: added to a first-wave duration when no fresh duration was measured.
+    inverted_levels: choose between two measured levels of parallelism as the released code does, which
+        inverts the interpolation (spark_env/node.py); False interpolates.
+    """
+
+    moving_ms: int = 2000
+    warmup_ms: int = 1000
+    inverted_levels: bool = True
+
+
+class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """A cluster and how it behaves.
+
+    profile: 'yarn' (out-of-band heartbeat when a container ends, a grant is launched at the AM's next tick),
+        'sls' (ticks only, launch one AM tick later), 'events' (no heartbeats: decisions at scheduling events).
+    heartbeat_ms, am_heartbeat_ms: intervals of nodes and application masters.
+    skip: skip heartbeats that cannot change anything; False beats every node every interval (same log).
+    startup: time between launch and the task's first instant.
+    containers_per_heartbeat: at most so many new containers per node heartbeat; None: as many as fit.
+    executors: keep containers between tasks, or None.
+    """
+
+    nodes: tuple[Node, ...]
+    resources: tuple[str, ...] = ("cpu", "memory")
+    queues: tuple[Queue, ...] = ()
+    profile: Literal["yarn", "sls", "events"] = "yarn"
+    heartbeat_ms: int = 1000
+    am_heartbeat_ms: int = 1000
+    skip: bool = True
+    startup: Fixed | Drawn = Fixed(0)
+    containers_per_heartbeat: int | None = None
+    executors: Executors | None = None
+    disorder: Disorder | None = None
