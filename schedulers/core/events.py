@@ -51,10 +51,14 @@ class Heartbeat(Event, frozen=True, tag="Heartbeat"):
 
 
 class JobSubmitted(Event, frozen=True, tag="JobSubmitted"):
-    """A job arrived. asks: 'all' stages become launchable with their parents' end, or only when 'asked' for."""
+    """A job arrived.
+
+    asks: 'all' stages become launchable with their parents' end; or only when 'asked' for by JobChanged;
+    or 'roots' are asked for now and the others later.
+    """
 
     job: Job
-    asks: Literal["all", "asked"] = "all"
+    asks: Literal["all", "roots", "asked"] = "all"
 
 
 class JobChanged(Event, frozen=True, tag="JobChanged"):

@@ -1,0 +1,115 @@
+"""True run times: the only place where they are drawn. The scheduler never sees this.
+
+All draws are keyed by (seed, job, stage, task, attempt), so that two policies meet the same durations.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Sequence
+from typing import Protocol
+
+import numpy as np
+
+from rm_emulator.engine.config import EngineConfig, Executors
+from rm_emulator.engine.waves import StageWaves, TaskDraws, TaskDurations, Wave
+from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Waves, WorkloadJob
+from schedulers.core import keyed
+
+WavesOf = Callable[[Waves, Executors], StageWaves]
+
+
+class NoProfiles(ValueError):
+    """A workload of measured waves on a cluster without executors, or without its profiles."""
+
+
+class StageTimes(Protocol):
+    """True run times of one stage of one job, in ms at node speed 1."""
+
+    mean_ms: float
+
+    def ms(self, index: int, executors: int, wave: Wave, attempt: int = 0) -> int:
+        """Run time of one attempt; executors and wave matter to measured profiles only."""
+
+
+class Listed:
+    """One known run time per task; later attempts of drawn ones are drawn anew."""
+
+    __slots__ = ("_again", "first", "mean_ms")
+
+    def __init__(self, first: Sequence[int], again: Callable[[int, int], int] | None = None) -> None:
+        self.first, self._again = first, again
+        self.mean_ms = sum(first) / len(first)
+
+    def ms(self, index: int, executors: int, wave: Wave, attempt: int = 0) -> int:
+        """See StageTimes.ms."""
+        return self.first[index] if attempt == 0 or self._again is None else self._again(index, attempt)
+
+
+class Measured(TaskDurations):
+    """Run times from measured waves."""
+
+    __slots__ = ("mean_ms",)
+
+    def __init__(self, waves: StageWaves, draws: TaskDraws) -> None:
+        super().__init__(waves, draws)
+        self.mean_ms = waves.rough_ms
+
+
+class Execution:
+    """Makes the run times of a job when it arrives. waves_of: looks measured profiles up; None: there are none."""
+
+    def __init__(self, config: EngineConfig, seed: int, waves_of: WavesOf | None = None) -> None:
+        self._executors, self._seed, self._waves_of = config.executors, seed, waves_of
+
+    def stages(self, job: WorkloadJob) -> list[StageTimes]:
+        """Run times of each stage. Raises NoProfiles for waves without executors or profiles."""
+        made = []
+        for index, (stage, runtimes) in enumerate(zip(job.job.stages, job.runtimes, strict=True)):
+            made.append(self._stage(job.job.id, index, stage.tasks, runtimes))
+        return made
+
+    def _stage(self, job: str, stage: int, tasks: int, runtimes: RunTimes) -> StageTimes:
+        if isinstance(runtimes, Fixed):
+            return Listed([runtimes.ms] * tasks)
+        if isinstance(runtimes, PerTask):
+            return Listed(runtimes.ms)
+        if isinstance(runtimes, Drawn):
+            first = draw(runtimes, keyed.generator(self._seed, "durations", job, stage), tasks)
+            return Listed(first, lambda task, attempt: self._again(runtimes, job, stage, task, attempt))
+        if self._executors is None or self._waves_of is None:
+            raise NoProfiles(
+                f"job '{job}' has run times measured on executors (waves): give the cluster `executors`, "
+                "or take the workload's run times per task"
+            )
+        return Measured(self._waves_of(runtimes, self._executors), TaskDraws(self._seed, job, stage, tasks))
+
+    def _again(self, runtimes: Drawn, job: str, stage: int, task: int, attempt: int) -> int:
+        return draw(runtimes, keyed.generator(self._seed, "durations", job, stage, task, attempt), 1)[0]
+
+    def startup_ms(self, startup: Fixed | Drawn, job: str, stage: int, task: int, attempt: int) -> int:
+        """Time between launch and the task's first instant."""
+        if isinstance(startup, Fixed):
+            return startup.ms
+        return draw(startup, keyed.generator(self._seed, "startup", job, stage, task, attempt), 1)[0]
+
+
+def draw(runtimes: Drawn, generator: np.random.Generator, tasks: int) -> list[int]:
+    """`tasks` run times in ms, at least 1, with the mean and coefficient of variation asked for."""
+    mean, cov = runtimes.mean_ms, runtimes.cov
+    if cov == 0 and runtimes.kind != "exponential":
+        return [max(1, round(mean))] * tasks
+    if runtimes.kind == "lognormal":
+        sigma = math.sqrt(math.log1p(cov * cov))
+        drawn = generator.lognormal(math.log(mean) - sigma * sigma / 2, sigma, tasks)
+    elif runtimes.kind == "gamma":
+        drawn = generator.gamma(1 / cov**2, mean * cov**2, tasks)
+    elif runtimes.kind == "exponential":
+        drawn = generator.exponential(mean, tasks)
+    elif runtimes.kind == "uniform":
+        half = mean * cov * math.sqrt(3)
+        drawn = generator.uniform(mean - half, mean + half, tasks)
+    else:
+        drawn = generator.normal(mean, mean * cov, tasks)
+    whole: list[int] = np.maximum(1, np.rint(drawn)).astype(np.int64).tolist()
+    return whole

@@ -1,0 +1,102 @@
+"""Node heartbeats from one ring ordered by phase: one outstanding SimPy event, whatever the number of nodes.
+
+A node in the ring beats at its phase plus every multiple of the interval; a node outside it sleeps. A
+naive engine keeps every node in; a skipping one keeps those whose beat could change something
+(YARN notes, section 5.4). Both meet the same beats in the same order: by time, then by node.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, bisect_right, insort
+from collections.abc import Callable, Iterable
+from typing import Any
+
+from rm_emulator.engine.calendar import Calendar
+
+
+class Ring:
+    """Who beats, and when next. beat(node) is called at each beat."""
+
+    def __init__(self, calendar: Calendar, phases: list[int], interval: int, beat: Callable[[int], None]) -> None:
+        self._calendar, self._interval, self._beat = calendar, interval, beat
+        self._phase = phases
+        self._members: list[tuple[int, int]] = []
+        self._inside = bytearray(len(phases))
+        self._last = (-1, -1)  # time and node of the latest beat
+        self._next: tuple[int, int] | None = None
+        self._generation = 0
+
+    def __len__(self) -> int:
+        return len(self._members)
+
+    def __contains__(self, node: int) -> bool:
+        return bool(self._inside[node])
+
+    def add(self, node: int) -> None:
+        """Let a node beat, from its next turn on."""
+        if not self._inside[node]:
+            self._inside[node] = 1
+            insort(self._members, (self._phase[node], node))
+
+    def add_all(self, nodes: Iterable[int]) -> None:
+        """Let many nodes beat."""
+        fresh = [node for node in nodes if not self._inside[node]]
+        if len(fresh) < 8:
+            for node in fresh:
+                self.add(node)
+            return
+        for node in fresh:
+            self._inside[node] = 1
+        self._members.extend((self._phase[node], node) for node in fresh)
+        self._members.sort()
+
+    def discard(self, node: int) -> None:
+        """Let a node sleep."""
+        if self._inside[node]:
+            self._inside[node] = 0
+            del self._members[bisect_left(self._members, (self._phase[node], node))]
+
+    def clear(self) -> None:
+        """Let all nodes sleep."""
+        for _, node in self._members:
+            self._inside[node] = 0
+        self._members.clear()
+
+    def rephase(self, node: int) -> None:
+        """The node beats now, out of band, and counts its interval from here (YARN's NodeManager)."""
+        inside = self._inside[node]
+        self.discard(node)
+        self._phase[node] = self._calendar.now % self._interval
+        if inside:
+            self.add(node)
+
+    def arm(self) -> None:
+        """Make sure that the next beat is on the calendar; call after every change."""
+        upcoming = self._upcoming()
+        if upcoming == self._next:
+            return
+        self._next = upcoming
+        self._generation += 1
+        if upcoming is not None:
+            self._calendar.beat(*upcoming, self._turn, self._generation)
+
+    def _upcoming(self) -> tuple[int, int] | None:
+        members = self._members
+        if not members:
+            return None
+        now, interval = self._calendar.now, self._interval
+        last_time, last_node = self._last
+        position = bisect_right(members, (now % interval, last_node if last_time == now else -1))
+        if position < len(members):
+            phase, node = members[position]
+            return now + (phase - now) % interval, node
+        phase, node = members[0]
+        return now + ((phase - now) % interval or interval), node
+
+    def _turn(self, event: Any) -> None:
+        if event._value != self._generation or self._next is None:
+            return
+        time, node = self._next
+        self._last, self._next = (time, node), None
+        self._beat(node)
+        self.arm()

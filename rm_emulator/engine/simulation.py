@@ -1,0 +1,628 @@
+"""The emulated resource manager: it turns decisions into simulated time and time into facts.
+
+Decisions become starts and ends on the calendar, nodes beat, application masters ask; every fact goes
+to the control (a `Scheduler`), which alone decides. The engine knows the true run times; the control
+never sees them.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterable
+from typing import Any, Final, Protocol
+
+import msgspec
+
+from rm_emulator.engine.calendar import ARRIVE, ASK, END, START, TICK, Calendar
+from rm_emulator.engine.config import Disorder, EngineConfig
+from rm_emulator.engine.execution import Execution, StageTimes, WavesOf
+from rm_emulator.engine.ring import Ring
+from rm_emulator.workload.model import Workload, WorkloadJob
+from schedulers.core import keyed
+from schedulers.core.decisions import Decision, Move, Place, Preempt, Release, Run
+from schedulers.core.events import (
+    ContainerEnded,
+    ContainerStarted,
+    Estimated,
+    Event,
+    Heartbeat,
+    HistoryPrimed,
+    JobChanged,
+    JobSubmitted,
+    NodeAdded,
+    QueueChanged,
+    TaskEnded,
+    Tick,
+)
+from schedulers.core.explain import Explanation
+from schedulers.core.model import topological_order
+from schedulers.core.policy import Offer
+from schedulers.core.resources import Vector
+from schedulers.core.state import ClusterState, JobState
+
+#: Exit code of a preempted container (YARN).
+PREEMPTED: Final = -102
+_SAMPLE: Final = 15  # every 16th decision is timed
+_REPORT_TASKS: Final = 512
+
+
+class Stalled(RuntimeError):
+    """Nothing can happen any more and jobs are unfinished; the message says which and why."""
+
+
+class Control(Protocol):
+    """Who decides. `Scheduler` is the default."""
+
+    state: ClusterState
+
+    def handle(self, event: Event) -> list[Decision]:
+        """Take in a fact, return decisions."""
+
+    def explain(self, job: str) -> Explanation:
+        """Why a live job waits."""
+
+
+class JobResult(msgspec.Struct, frozen=True, kw_only=True):
+    """A finished job, as recorders get it; times in ms."""
+
+    id: str
+    submit_ms: int
+    tasks: int
+    work_ms: int
+    name: str
+    user: str
+    queue: str
+    first_start_ms: int | None
+    finish_ms: int | None
+    stages: int
+    width: int
+    size_ms: float | None
+    size_source: str | None
+    thin: bool
+    pilots: int
+    failed_tasks: int
+    weight: float
+    ideal_ms: int | None
+    gs_queue: int | None = None
+
+
+class Recording(Protocol):
+    """Where results go; `rm_emulator.results.record.Recorder` is one."""
+
+    def demand(self, job: str, stage: int, vector: Vector) -> None:
+        """What a task of a stage holds."""
+
+    def task(
+        self,
+        job: str,
+        stage: int,
+        task: int,
+        attempt: int,
+        node: str,
+        container: int,
+        granted_ms: int,
+        started_ms: int | None,
+        ended_ms: int,
+        pilot: bool,
+        code: int,
+    ) -> None:
+        """An attempt that ended."""
+
+    def job(self, row: Any) -> None:
+        """A job that ended."""
+
+    def finish(self, end_ms: int) -> None:
+        """The run is over."""
+
+
+class Nothing:
+    """A recording that keeps nothing."""
+
+    def demand(self, *_: Any) -> None:
+        """See Recording."""
+
+    def task(self, *_: Any) -> None:
+        """See Recording."""
+
+    def job(self, row: Any) -> None:
+        """See Recording."""
+
+    def finish(self, end_ms: int) -> None:
+        """See Recording."""
+
+
+class _Job:
+    """An application master: what it knows of its job."""
+
+    __slots__ = ("asks", "failed", "first_start", "left", "number", "parents_left", "source", "state", "times", "work")
+
+    def __init__(self, source: WorkloadJob, number: int, times: list[StageTimes], state: JobState) -> None:
+        self.source, self.number, self.times, self.state = source, number, times, state
+        self.left = [stage.tasks for stage in source.job.stages]
+        self.parents_left = [len(stage.parents) for stage in source.job.stages]
+        self.asks: list[int] = []
+        self.first_start: int | None = None
+        self.failed = 0
+        self.work = 0
+
+
+class _Container:
+    """A container as its node sees it."""
+
+    __slots__ = ("attempt", "granted", "id", "job", "node", "pilot", "runtime", "stage", "started", "task", "wave")
+
+    def __init__(self, number: int, node: int) -> None:
+        self.id, self.node = number, node
+        self.started: int | None = None
+        self.runtime = 0
+        self.wave: Any = "fresh"
+        self.job: _Job
+        self.stage = self.task = self.attempt = self.granted = 0
+        self.pilot = False
+
+
+class Simulation:
+    """One run of a workload on a cluster under a control.
+
+    waves_of: looks up measured wave profiles. oracle: send the true means as `Estimated` before each job.
+    progress: called now and then with the number of finished tasks.
+    After `run`: end_ms, finished_tasks, decision_ns (a sample of wall times of rounds), facts (handled).
+    """
+
+    def __init__(
+        self,
+        config: EngineConfig,
+        workload: Workload,
+        control: Control,
+        record: Recording | None = None,
+        *,
+        seed: int = 0,
+        waves_of: WavesOf | None = None,
+        oracle: bool = False,
+        progress: Callable[[int], None] | None = None,
+    ) -> None:
+        self.config, self.workload, self.control = config, workload, control
+        self.record: Recording = record if record is not None else Nothing()
+        self._seed, self._oracle, self._progress = seed, oracle, progress
+        self._disorder = _Chaos(config.disorder, seed) if config.disorder is not None else None
+        shuffle = keyed.generator(seed, "disorder", "order") if self._disorder and self._disorder.permute else None
+        self.calendar = Calendar(shuffle)
+        self._execution = Execution(config, seed, waves_of)
+        self._node_ids = [node.id for node in config.nodes]
+        self._index = {node.id: i for i, node in enumerate(config.nodes)}
+        self._speeds = [node.speed for node in config.nodes]
+        self._jobs: dict[str, _Job] = {}
+        self._containers: dict[int, _Container] = {}
+        self._ended: list[list[_Container]] = [[] for _ in config.nodes]
+        self._parked: dict[int, None] = {}
+        self._parked_version = -1
+        self._idle_beats = 0
+        self._next_job = 0
+        self._tick_due = False
+        beats = config.profile != "events"
+        phases = keyed.generator(seed, "phases").integers(0, config.heartbeat_ms, len(config.nodes)).tolist()
+        self._ring = Ring(self.calendar, phases, config.heartbeat_ms, self._beat) if beats else None
+        self.end_ms = 0
+        self.finished_tasks = 0
+        self.facts = 0
+        self.decision_ns: list[int] = []
+
+    # -- the run --------------------------------------------------------------------------------
+
+    def run(self) -> None:
+        """From the first event to the last. Raises Stalled when jobs are left that can never finish."""
+        self._begin()
+        self.calendar.env.run()
+        self.record.finish(self.end_ms)
+        if self._jobs:
+            self._explain_stall()
+
+    def _begin(self) -> None:
+        for queue in self.config.queues:
+            self._say(QueueChanged(0, queue))
+        for node in self.config.nodes:
+            self._say(NodeAdded(0, node))
+        if self.workload.history:
+            self._say(HistoryPrimed(0, self.workload.history))
+        if self._ring is not None and not self.config.skip:
+            self._ring.add_all(range(len(self._node_ids)))
+        self._expect_arrival()
+        if self._ring is not None:
+            self._ring.arm()
+
+    def _expect_arrival(self) -> None:
+        """Only the next arrival is on the calendar, so that a long workload costs no memory there."""
+        jobs = self.workload.jobs
+        if self._next_job < len(jobs):
+            self.calendar.at(jobs[self._next_job].submit_ms, ARRIVE, self._next_job, self._arrive, self._next_job)
+
+    def _arrive(self, number: int) -> None:
+        self._next_job = number + 1
+        self._expect_arrival()
+        source = self.workload.jobs[number]
+        now, spec = self.calendar.now, source.job
+        times = self._execution.stages(source)
+        if self._oracle:
+            self._say(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times)))
+        profile = self.config.profile
+        decisions = self.control.handle(
+            JobSubmitted(now, spec, "all" if profile == "events" else "roots" if profile == "yarn" else "asked")
+        )
+        self.facts += 1
+        job = self._jobs[spec.id] = _Job(source, number, times, self.control.state.jobs[spec.id])
+        for index, stage in enumerate(spec.stages):
+            self.record.demand(spec.id, index, stage.demand)
+        self._obey(decisions)
+        if profile == "sls":
+            job.asks = [i for i, stage in enumerate(spec.stages) if not stage.parents]
+            self.calendar.at(now + self.config.am_heartbeat_ms, ASK, number, self._ask, job)
+        self._wake()
+
+    # -- facts ----------------------------------------------------------------------------------
+
+    def _say(self, event: Event) -> list[Decision]:
+        """Tell the control a fact and do what it decides."""
+        self.facts += 1
+        decisions = self.control.handle(event)
+        self._obey(decisions)
+        return decisions
+
+    def _wake(self) -> None:
+        """After a fact: let nodes beat that could now be given something; ask for a cycle in profile `events`."""
+        state, ring = self.control.state, self._ring
+        if ring is None:
+            if state.waiting and not self._tick_due and Offer(state, None).has_room():
+                self._tick_due = True
+                self.calendar.at(self.calendar.now, TICK, 0, self._tick)
+            return
+        if self.config.skip:
+            if state.woken:
+                for size in state.woken:
+                    ring.add_all([node.index for node in state.fitting(size)])
+                state.woken.clear()
+            self._unpark()
+        ring.arm()
+
+    def _unpark(self) -> None:
+        if self._parked and self.control.state.version != self._parked_version:
+            assert self._ring is not None
+            self._ring.add_all(self._parked)
+            self._parked.clear()
+
+    def _tick(self, _: Any) -> None:
+        self._tick_due = False
+        started = time.perf_counter_ns()
+        decisions = self.control.handle(Tick(self.calendar.now))
+        self._clock(started)
+        self._obey(decisions)
+
+    def _beat(self, node: int) -> None:
+        """A node reports what has ended and is offered work."""
+        if self._disorder is not None and self._disorder_beat(node):
+            return
+        state = self.control.state
+        version = state.version
+        ended = self._ended[node]
+        if ended:
+            self._ended[node] = []
+            for container in ended:
+                self._report_end(container)
+        started = time.perf_counter_ns()
+        decisions = self.control.handle(Heartbeat(self.calendar.now, self._node_ids[node]))
+        self._clock(started)
+        if decisions:
+            self._obey(decisions)
+        self._settle(node, changed=state.version != version)
+
+    def _settle(self, node: int, *, changed: bool) -> None:
+        """After a beat: does the node beat on?"""
+        ring, state = self._ring, self.control.state
+        assert ring is not None
+        if self.config.skip:
+            if not state.could_place(state.nodes[self._node_ids[node]]):
+                ring.discard(node)
+            elif not changed:
+                ring.discard(node)
+                self._parked[node] = None
+                self._parked_version = state.version
+            if changed:
+                self._wake()
+            return
+        self._idle_beats = 0 if changed or self.calendar.pending else self._idle_beats + 1
+        if self._idle_beats > len(self._node_ids):
+            ring.clear()
+
+    def _clock(self, started: int) -> None:
+        self.facts += 1
+        if self.facts & _SAMPLE == 0:
+            self.decision_ns.append(time.perf_counter_ns() - started)
+
+    # -- decisions ------------------------------------------------------------------------------
+
+    def _obey(self, decisions: Iterable[Decision]) -> None:
+        for decision in decisions:
+            if isinstance(decision, Place):
+                container = _Container(decision.container, self._index[decision.node])
+                self._containers[decision.container] = container
+                self._grant(container, decision)
+            elif isinstance(decision, Run):
+                container = self._containers[decision.container]
+                wave = "rest" if container.stage == decision.stage else "first"
+                self._assign(container, decision)
+                container.wave = wave
+                self._start(container)
+            elif isinstance(decision, Move):
+                container = self._containers[decision.container]
+                container.wave = "fresh"
+                self._grant(container, decision)
+            elif isinstance(decision, Release):
+                del self._containers[decision.container]
+            elif isinstance(decision, Preempt):
+                self._kill(decision.container)
+
+    def _assign(self, container: _Container, decision: Place | Run | Move) -> None:
+        container.job = self._jobs[decision.job]
+        container.stage, container.task, container.attempt = decision.stage, decision.task, decision.attempt
+        container.granted = self.calendar.now
+        container.started = None
+        container.pilot = self.control.state.containers[decision.container].pilot
+
+    def _grant(self, container: _Container, decision: Place | Move) -> None:
+        """A container is granted: when will its task start?"""
+        self._assign(container, decision)
+        config = self.config
+        start = self.calendar.now
+        if config.profile != "events":
+            start = self._am_tick(container.job, start)
+            if config.profile == "sls":
+                start += config.am_heartbeat_ms
+        if config.executors is not None:
+            start += config.executors.moving_ms
+        start += self._execution.startup_ms(
+            config.startup, decision.job, decision.stage, decision.task, decision.attempt
+        )
+        if self._disorder is not None:
+            start += self._disorder.lateness()
+        self.calendar.at(start, START, container.id, self._started, container)
+
+    def _am_tick(self, job: _Job, now: int) -> int:
+        """The application master's first allocate call after `now`; it calls every interval since submission."""
+        interval = self.config.am_heartbeat_ms
+        return now + interval - (now - job.source.submit_ms) % interval
+
+    def _started(self, container: _Container) -> None:
+        if container.id not in self._containers:
+            return
+        self._say(ContainerStarted(self.calendar.now, container.id))
+        self._start(container)
+
+    def _start(self, container: _Container) -> None:
+        """The task's first instant: its end is now a fact of the future."""
+        now, job = self.calendar.now, container.job
+        if job.first_start is None:
+            job.first_start = now
+        container.started = now
+        runtime = job.times[container.stage].ms(container.task, job.state.executors, container.wave, container.attempt)
+        job.work += runtime
+        speed = self._speeds[container.node]
+        container.runtime = runtime if speed == 1.0 else max(1, round(runtime / speed))
+        self.calendar.at(now + container.runtime, END, container.id, self._over, container)
+
+    # -- ends -----------------------------------------------------------------------------------
+
+    def _over(self, container: _Container) -> None:
+        """A task's last instant, on its node."""
+        if self._containers.get(container.id) is not container or container.started is None:
+            return
+        job, now = container.job, self.calendar.now
+        self.record.task(
+            job.source.job.id,
+            container.stage,
+            container.task,
+            container.attempt,
+            self._node_ids[container.node],
+            container.id,
+            container.granted,
+            container.started,
+            now,
+            container.pilot,
+            0,
+        )
+        self._count(job, container.stage)
+        if self.config.executors is not None:
+            self._hear_task(container)
+        elif self.config.profile == "sls":
+            self._ended[container.node].append(container)
+            self._call_in(container.node)
+        else:
+            self._hear_end(container)
+
+    def _hear_task(self, container: _Container) -> None:
+        """An executor reports a finished task."""
+        ended = (container.id, container.attempt, container.stage, container.task, container.runtime)
+        job = container.job
+        self._tell(lambda: TaskEnded(self.calendar.now, *ended))
+        self._finish_if_over(job)
+        self._wake()
+
+    def _hear_end(self, container: _Container) -> None:
+        """Profiles `yarn` and `events`: the end is heard at once; in `yarn` by an out-of-band heartbeat."""
+        self._report_end(container)
+        if self._ring is not None:
+            self._ring.rephase(container.node)
+            self._call_in(container.node)
+        self._wake()
+
+    def _call_in(self, node: int) -> None:
+        assert self._ring is not None
+        self._ring.add(node)
+        self._ring.arm()
+
+    def _report_end(self, container: _Container) -> None:
+        del self._containers[container.id]
+        number, runtime = container.id, container.runtime
+        self._tell(lambda: ContainerEnded(self.calendar.now, number, 0, runtime))
+        self._finish_if_over(container.job)
+
+    def _tell(self, event: Callable[[], Event]) -> None:
+        """Tell of a completion; with disorder late, or twice."""
+        if self._disorder is None:
+            self._say(event())
+            return
+        for delay in self._disorder.deliveries():
+            if delay == 0:
+                self._say(event())
+            else:
+                self.calendar.at(self.calendar.now + delay, END, 0, self._tell_late, event)
+
+    def _tell_late(self, event: Callable[[], Event]) -> None:
+        self._say(event())
+        for job in list(self._jobs.values()):
+            self._finish_if_over(job)
+        if self._ring is not None:
+            self._ring.add_all(n.index for n in self.control.state.nodes.values() if self.control.state.could_place(n))
+        self._wake()
+
+    def _kill(self, number: int) -> None:
+        """A preempted container ends at once; its task will run again."""
+        container = self._containers.pop(number)
+        container.job.failed += 1
+        self.record.task(
+            container.job.source.job.id,
+            container.stage,
+            container.task,
+            container.attempt,
+            self._node_ids[container.node],
+            number,
+            container.granted,
+            container.started,
+            self.calendar.now,
+            container.pilot,
+            PREEMPTED,
+        )
+        self.calendar.at(self.calendar.now + 1, END, number, lambda _: self._say_killed(number, container.node))
+
+    def _say_killed(self, number: int, node: int) -> None:
+        self._say(ContainerEnded(self.calendar.now, number, PREEMPTED))
+        if self._ring is not None:
+            self._call_in(node)
+        self._wake()
+
+    # -- application masters --------------------------------------------------------------------
+
+    def _count(self, job: _Job, stage: int) -> None:
+        """The application master counts a finished task; a finished stage lets it ask for the next ones."""
+        self.finished_tasks += 1
+        if self._progress is not None and self.finished_tasks % _REPORT_TASKS == 0:
+            self._progress(self.finished_tasks)
+        job.left[stage] -= 1
+        if job.left[stage] or self.config.profile == "events":
+            return
+        ready = []
+        for child in job.state.children[stage]:
+            job.parents_left[child] -= 1
+            if job.parents_left[child] == 0:
+                ready.append(child)
+        if ready:
+            if not job.asks:
+                self.calendar.at(self._am_tick(job, self.calendar.now), ASK, job.number, self._ask, job)
+            job.asks.extend(ready)
+
+    def _ask(self, job: _Job) -> None:
+        asked, job.asks = tuple(sorted(job.asks)), []
+        self._say(JobChanged(self.calendar.now, job.source.job.id, asked))
+        self._wake()
+
+    def _finish_if_over(self, job: _Job) -> None:
+        spec = job.source.job
+        if job.state.left or spec.id not in self._jobs:
+            return
+        del self._jobs[spec.id]
+        self.end_ms = self.calendar.now
+        self.record.job(self._result(job, self.calendar.now))
+
+    def _result(self, job: _Job, finish: int | None) -> JobResult:
+        spec, state = job.source.job, job.state
+        plan = state.plan
+        return JobResult(
+            id=spec.id,
+            submit_ms=job.source.submit_ms,
+            tasks=spec.tasks,
+            work_ms=job.work,
+            name=spec.name,
+            user=spec.user,
+            queue=spec.queue,
+            first_start_ms=job.first_start,
+            finish_ms=finish,
+            stages=len(spec.stages),
+            width=spec.width,
+            size_ms=state.size_ms,
+            size_source=state.size_source or None,
+            thin=plan is not None and plan.thin,
+            pilots=len(plan.pilots) if plan is not None else 0,
+            failed_tasks=job.failed,
+            weight=spec.weight,
+            ideal_ms=_ideal_ms(job),
+        )
+
+    def _explain_stall(self) -> None:
+        for job in self._jobs.values():
+            self.record.job(self._result(job, None))
+        name = next(iter(self._jobs))
+        why = "; ".join(because.sentence for because in self.control.explain(name).reasons) or "no reason is known"
+        raise Stalled(f"{len(self._jobs)} jobs can never finish; the first is '{name}': {why}")
+
+    # -- disorder -------------------------------------------------------------------------------
+
+    def _disorder_beat(self, node: int) -> bool:
+        """A heartbeat that comes late or twice; True when it is not heard now."""
+        assert self._disorder is not None
+        delays = self._disorder.deliveries()
+        for delay in delays:
+            if delay:
+                self.calendar.at(self.calendar.now + delay, END, node, self._beat_late, node)
+        return 0 not in delays
+
+    def _beat_late(self, node: int) -> None:
+        for container in self._ended[node]:
+            self._report_end(container)
+        self._ended[node] = []
+        self._say(Heartbeat(self.calendar.now, self._node_ids[node]))
+        self._wake()
+
+
+class _Chaos:
+    """Seeded draws of `Disorder`, in the order of the run."""
+
+    def __init__(self, settings: Disorder, seed: int) -> None:
+        self._settings = settings
+        self._draw = keyed.generator(seed, "disorder", "delays")
+        self.permute = settings.permute
+
+    def deliveries(self) -> list[int]:
+        """Delays in ms at which a fact is heard; 0 is now, two entries a repetition."""
+        settings, draw = self._settings, self._draw
+        late = draw.random() < settings.delay
+        twice = draw.random() < settings.duplicate
+        delays = [int(draw.integers(1, settings.delay_ms + 1)) if late else 0]
+        if twice:
+            delays.append(delays[0] + int(draw.integers(1, settings.delay_ms + 1)))
+        return delays
+
+    def lateness(self) -> int:
+        """By how many ms a decision takes effect late."""
+        if self._draw.random() >= self._settings.late:
+            return 0
+        return int(self._draw.integers(1, self._settings.late_ms + 1))
+
+
+def _ideal_ms(job: _Job) -> int | None:
+    """Longest path through the stages, each as long as its longest task; None for measured waves."""
+    stages = job.source.job.stages
+    ends = [0] * len(stages)
+    for index in topological_order(stages):
+        first = getattr(job.times[index], "first", None)
+        if first is None:
+            return None
+        ends[index] = max((ends[parent] for parent in stages[index].parents), default=0) + max(first)
+    return max(ends)

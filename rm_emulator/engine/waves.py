@@ -1,0 +1,211 @@
+"""Run times from measured waves: how long a Spark task takes by wave and by number of executors.
+
+A task that is the first on a new executor (`fresh`) starts a JVM and loads classes; the first task of a
+stage on an executor that the job already had (`first`) still warms up; later ones (`rest`) run warm. Each
+of the three was measured at several levels of parallelism (5, 10, 20, ... executors), because tasks of a
+job on many executors compete for disk and network.
+
+Source of the rules: Decima (SIGCOMM 2019), section 6.2, as released in hongzimao/decima-sim:
+spark_env/node.py (choice of level and wave), spark_env/job_generator.py (cleaning at load time),
+spark_env/job_dag.py (intervals between levels). Where the released code would stop because nothing was
+measured, a nearest measurement is taken instead; each such place says so.
+
+Nothing here keeps state: a draw is a pure function of two uniform numbers per task, so two policies that
+meet the same task at the same wave and level meet the same run time.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Final, Literal
+
+from schedulers.core import keyed
+
+Wave = Literal["fresh", "first", "rest"]
+#: Numbers of executors at which the released profiles were measured and are looked up (decima-sim:param.py).
+LEVELS: Final = (5, 10, 20, 40, 50, 60, 80, 100)
+_TOP: Final = LEVELS[-1]
+
+
+def _choices(*, inverted: bool) -> list[tuple[int, int, float]]:
+    """For 0..100 executors: index of the level below, index of the level above, probability of the one below."""
+    choices: list[tuple[int, int, float]] = []
+    for executors in range(_TOP + 1):
+        above = next(i for i, level in enumerate(LEVELS) if level >= executors)
+        if LEVELS[above] == executors or above == 0:
+            choices.append((above, above, 1.0))
+            continue
+        left, right = LEVELS[above - 1], LEVELS[above]
+        # The released code takes the lower level with probability (k - L) / (R - L): the closer to the
+        # upper level, the more often the lower one. Interpolation is the reverse.
+        share = (executors - left) if inverted else (right - executors)
+        choices.append((above - 1, above, share / (right - left)))
+    return choices
+
+
+_INVERTED: Final = _choices(inverted=True)
+_INTERPOLATED: Final = _choices(inverted=False)
+
+
+def without_fresh(first: Sequence[int], fresh: Iterable[int]) -> list[int]:
+    """The first-wave durations of one level that are not fresh ones, in their order.
+
+    The released first-wave lists contain the fresh durations too; each fresh duration takes away one equal
+    first-wave duration (job_generator.py: pre_process_task_duration).
+    """
+    left = Counter(fresh)
+    kept = []
+    for duration in first:
+        if left[duration] > 0:
+            left[duration] -= 1
+        else:
+            kept.append(duration)
+    return kept
+
+
+def filled(first: Mapping[int, Sequence[int]]) -> dict[int, Sequence[int]]:
+    """First-wave durations per level, an empty level filled from the next lower one that is not empty.
+
+    Levels below the lowest non-empty one stay empty, as released.
+    """
+    last: Sequence[int] = ()
+    full: dict[int, Sequence[int]] = {}
+    for level in sorted(first):
+        last = first[level] or last
+        full[level] = last
+    return full
+
+
+class StageWaves:
+    """The measured run times of one stage, ready to be drawn from in about a third of a microsecond.
+
+    fresh, first, rest: ms per level (number of executors); `first` without the fresh ones (`without_fresh`),
+        not yet `filled`. The keys of `first` say which levels were measured.
+    warmup_ms: added to a first-wave duration that stands in for a fresh one.
+    inverted: choose between two levels as the released code does; False interpolates.
+    rough_ms: mean over all waves and levels after cleaning, if known (a summary keeps the exact one); else
+        computed here. What the released code takes for a task's duration until it is scheduled.
+    scale: factor on every duration; none falls below 1 ms.
+
+    Raises ValueError when nothing at all was measured.
+    """
+
+    __slots__ = ("_choices", "_fresh", "_tables", "rough_ms")
+
+    def __init__(
+        self,
+        fresh: Mapping[int, Sequence[int]],
+        first: Mapping[int, Sequence[int]],
+        rest: Mapping[int, Sequence[int]],
+        *,
+        warmup_ms: int = 1000,
+        inverted: bool = True,
+        rough_ms: float | None = None,
+        scale: float = 1.0,
+    ) -> None:
+        new, known, warm = _scaled(fresh, scale), _scaled(filled(first), scale), _scaled(rest, scale)
+        levels = sorted(known)
+        drawn: dict[str, dict[int, list[int]]] = {"fresh": {}, "first": {}, "rest": {}}
+        for level in levels:
+            lists = _lists(new.get(level, []), known[level], warm.get(level, []), warmup_ms)
+            if lists is not None:
+                for wave, durations in zip(drawn, lists, strict=True):
+                    drawn[wave][level] = durations
+        if not drawn["rest"]:
+            raise ValueError("a stage without a single measured duration")
+        self._choices = _INVERTED if inverted else _INTERPOLATED
+        self._tables = {wave: [_at(there, level, levels) for level in LEVELS] for wave, there in drawn.items()}
+        self.rough_ms: float = mean_of(new, known, warm) if rough_ms is None else rough_ms * scale
+
+    def duration(self, u_level: float, u_pick: float, executors: int, wave: Wave) -> int:
+        """Run time in ms of one task.
+
+        u_level, u_pick: the task's two uniform numbers in [0, 1) (see `TaskDraws`).
+        executors: attached to the job, the one that takes the task included; >= 1.
+        wave: 'fresh' when the executor has not run a task of this job, 'rest' when its previous task was of
+            this stage, 'first' otherwise.
+        """
+        below, above, share = self._choices[executors if executors < _TOP else _TOP]
+        durations = self._tables[wave][below if u_level < share else above]
+        return durations[int(u_pick * len(durations))]
+
+
+def mean_of(*waves: Mapping[int, Sequence[int]]) -> float:
+    """Mean over all durations of all levels of the given waves, in ms."""
+    lists = [durations for wave in waves for durations in wave.values()]
+    return sum(map(sum, lists)) / sum(map(len, lists))
+
+
+def _scaled(wave: Mapping[int, Sequence[int]], scale: float) -> dict[int, list[int]]:
+    if scale == 1.0:
+        return {level: list(durations) for level, durations in wave.items()}
+    return {level: [max(1, round(d * scale)) for d in durations] for level, durations in wave.items()}
+
+
+def _lists(
+    fresh: list[int], first: list[int], rest: list[int], warmup_ms: int
+) -> tuple[list[int], list[int], list[int]] | None:
+    """What each wave draws from at one level; None when nothing was measured there.
+
+    The order of fall-backs is the released one; a rest wave that stands in for a missing fresh or first wave
+    is ours (the released code would fail).
+    """
+    if not (fresh or first or rest):
+        return None
+    on_new = fresh or [duration + warmup_ms for duration in first or rest]
+    on_known = first or fresh or rest
+    return on_new, on_known, rest or on_known
+
+
+def _at(drawn: Mapping[int, list[int]], level: int, measured: Sequence[int]) -> list[int]:
+    """The durations for `level`: its own, or those of the largest level when it was not measured (as released).
+
+    A level that was measured but left nothing to draw takes the next lower level that did, else the next
+    higher (ours).
+    """
+    if level not in measured:
+        level = measured[-1]
+    if level in drawn:
+        return drawn[level]
+    lower = [there for there in drawn if there < level]
+    return drawn[max(lower)] if lower else drawn[min(drawn)]
+
+
+class TaskDraws:
+    """The uniform numbers of one stage's tasks, keyed by (seed, job, stage, index, attempt) and nothing else.
+
+    First attempts are drawn as one block when the stage appears, later attempts one by one.
+    """
+
+    __slots__ = ("_job", "_level", "_pick", "_seed", "_stage")
+
+    def __init__(self, seed: int, job: str, stage: int, tasks: int) -> None:
+        block = keyed.generator(seed, "durations", job, stage).random((2, tasks))
+        self._seed, self._job, self._stage = seed, job, stage
+        self._level: list[float] = block[0].tolist()
+        self._pick: list[float] = block[1].tolist()
+
+    def of(self, index: int, attempt: int = 0) -> tuple[float, float]:
+        """(u_level, u_pick) of one attempt (0 is the first) of task `index`."""
+        if attempt == 0:
+            return self._level[index], self._pick[index]
+        ids = (self._job, self._stage, index, attempt)
+        return (
+            keyed.uniform(self._seed, "durations", *ids, "level"),
+            keyed.uniform(self._seed, "durations", *ids, "pick"),
+        )
+
+
+class TaskDurations:
+    """Run times of the tasks of one stage of one job: a measured stage and this job's draws."""
+
+    __slots__ = ("draws", "waves")
+
+    def __init__(self, waves: StageWaves, draws: TaskDraws) -> None:
+        self.waves, self.draws = waves, draws
+
+    def ms(self, index: int, executors: int, wave: Wave, attempt: int = 0) -> int:
+        """Run time of one attempt of task `index`; executors and wave as in `StageWaves.duration`."""
+        u_level, u_pick = self.draws.of(index, attempt)
+        return self.waves.duration(u_level, u_pick, executors, wave)

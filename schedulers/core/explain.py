@@ -1,0 +1,141 @@
+"""The full record of why a job waits, built on demand: all reasons with their numbers, in order of precedence."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from schedulers.core.reasons import Reason, sentence, suggestion
+
+if TYPE_CHECKING:
+    from schedulers.core.policy import ClusterView, Policy
+    from schedulers.core.state import ClusterState, JobState, NodeState, StageState
+
+
+class Because(msgspec.Struct, frozen=True):
+    """One reason: code, numbers, an English sentence, and what would help (None: only time)."""
+
+    reason: Reason
+    data: dict[str, Any]
+    sentence: str
+    suggestion: str | None = None
+
+
+class StageView(msgspec.Struct, frozen=True):
+    """One stage of an explained job. excluded: number of nodes by why they cannot take a task; adds up to all nodes."""
+
+    stage: int
+    name: str
+    tasks: int
+    waiting: int
+    running: int
+    finished: int
+    excluded: dict[str, int]
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """Where a live job stands. ahead: jobs served before it, as far as the policy tells."""
+
+    job: str
+    at: int
+    submitted: int
+    running: int
+    waiting: int
+    reasons: tuple[Because, ...]
+    stages: tuple[StageView, ...]
+    size_ms: float | None = None
+    size_source: str = ""
+    about: dict[str, Any] = {}
+
+
+def explain_job(job: JobState, state: ClusterState, policy: Policy, view: ClusterView, offers: str) -> Explanation:
+    """See `Scheduler.explain`."""
+    stages = tuple(_stage_view(job, stage, state) for stage in job.stages)
+    found: dict[Reason, dict[str, Any]] = {}
+    for stage in job.stages:
+        for reason, data in _stage_reasons(job, stage, state, offers).items():
+            found.setdefault(reason, data)
+    said = policy.why(job, view) if job.waiting else None
+    if said is not None:
+        found[said[0]] = dict(said[1])
+    reasons = tuple(
+        Because(reason, data, sentence(reason, data), suggestion(reason, data))
+        for reason, data in sorted(found.items(), key=lambda item: item[0].precedence)
+    )
+    return Explanation(
+        job.id,
+        state.now,
+        job.submitted,
+        job.running,
+        job.waiting,
+        reasons,
+        stages,
+        job.size_ms,
+        job.size_source,
+        policy.about(job),
+    )
+
+
+Found = dict[Reason, dict[str, Any]]
+
+
+def _stage_reasons(job: JobState, stage: StageState, state: ClusterState, offers: str) -> Found:
+    name = job.spec.stages[stage.index].name
+    if not stage.waiting:
+        return {}
+    if stage.parents_left:
+        parent = next(p for p in job.spec.stages[stage.index].parents if job.stages[p].finished < job.stages[p].tasks)
+        above = job.stages[parent]
+        data = {"parent": job.spec.stages[parent].name, "left": above.tasks - above.finished, "tasks": above.tasks}
+        return {Reason.WAITS_FOR_STAGE: data}
+    if not stage.asked:
+        return {Reason.WAITS_FOR_ASK: {"stage": name}}
+    return _room_reasons(job, stage, state, offers) if state.nodes else {Reason.NO_NODES: {}}
+
+
+def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers: str) -> Found:
+    excluded = _excluded(stage, state)
+    room = excluded.pop("has room", 0)
+    if room and offers == "heartbeat":
+        return {Reason.WAITS_FOR_OFFER: {"nodes": room}}
+    if room:
+        ahead = [j.id for j in state.waiting.values() if j.seq < job.seq]
+        return {Reason.BEHIND_OTHERS: {"ahead": len(ahead), "first": ahead[0] if ahead else "none"}}
+    demand = _show(state.resources.show(stage.demand))
+    if set(excluded) == {"too small"}:
+        name = job.spec.stages[stage.index].name
+        return {Reason.TOO_LARGE: {"stage": name, "demand": demand, "nodes": len(state.nodes)}}
+    counts = ", ".join(f"{count} {why}" for why, count in sorted(excluded.items()))
+    lacks = [why for why in sorted(excluded) if why.startswith("lack ")]
+    scarce = max(lacks, key=lambda why: excluded[why], default="lack room").removeprefix("lack ")
+    return {Reason.NO_ROOM: {"demand": demand, "excluded": counts, "scarce": scarce}}
+
+
+def _stage_view(job: JobState, stage: StageState, state: ClusterState) -> StageView:
+    name = job.spec.stages[stage.index].name
+    excluded = _excluded(stage, state)
+    return StageView(stage.index, name, stage.tasks, stage.waiting, stage.running, stage.finished, excluded)
+
+
+def _excluded(stage: StageState, state: ClusterState) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for node in state.nodes.values():
+        why = _why_not(node, stage, state.resources.names)
+        counts[why] = counts.get(why, 0) + 1
+    return counts
+
+
+def _why_not(node: NodeState, stage: StageState, names: tuple[str, ...]) -> str:
+    if node.draining:
+        return "draining"
+    if any(d > c for d, c in zip(stage.demand, node.spec.capacity, strict=True)):
+        return "too small"
+    for name, wanted, free in zip(names, stage.demand, node.free, strict=True):
+        if wanted > free:
+            return f"lack {name}"
+    return "has room"
+
+
+def _show(quantities: dict[str, str]) -> str:
+    return " and ".join(f"{amount} {name}" for name, amount in quantities.items())

@@ -1,0 +1,65 @@
+"""Multi-level priority queues with weighted sharing (SLearn, section 5.1), for sorting jobs by size or age."""
+
+from __future__ import annotations
+
+from typing import Annotated
+
+import msgspec
+
+from schedulers.core.ordered import Order
+from schedulers.core.resources import Vector, dominant_share
+
+
+class LevelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Thresholds and weights; the defaults are the paper's (section 5.1 and its appendix)."""
+
+    queues: Annotated[int, msgspec.Meta(ge=1, le=50, description="number of priority queues")] = 10
+    first_threshold_ms: Annotated[
+        float, msgspec.Meta(gt=0, description="upper bound of the first queue: total work in task milliseconds")
+    ] = 1e6
+    growth: Annotated[float, msgspec.Meta(gt=1, description="each queue's upper bound over the one before")] = 10.0
+    weight_decay: Annotated[float, msgspec.Meta(ge=1, description="each queue's weight under the one before")] = 10.0
+
+
+class Levels:
+    """N queues; used resources per queue; which queue is the poorest for its weight."""
+
+    def __init__(self, settings: LevelSettings, resources: int) -> None:
+        self.bounds = [settings.first_threshold_ms * settings.growth**q for q in range(settings.queues - 1)]
+        self.weights = [settings.weight_decay**-q for q in range(settings.queues)]
+        self.orders = [Order() for _ in range(settings.queues)]
+        self.used: list[list[int]] = [[0] * resources for _ in range(settings.queues)]
+
+    def add_queue(self, weight: float) -> int:
+        """One more queue, outside the thresholds; returns its number."""
+        self.weights.append(weight)
+        self.orders.append(Order())
+        self.used.append([0] * len(self.used[0]))
+        return len(self.weights) - 1
+
+    def of(self, size_ms: float) -> int:
+        """The queue of a job of this total work: the first whose upper bound is above it (a bound belongs below)."""
+        return level_of(size_ms, self.bounds)
+
+    def charge(self, queue: int, demand: Vector | list[int], sign: int = 1) -> None:
+        """Count resources as used by a queue."""
+        used = self.used[queue]
+        for r, amount in enumerate(demand):
+            used[r] += sign * amount
+
+    def poorest_first(self, capacity: Vector | list[int]) -> list[int]:
+        """Queues with waiting jobs, smallest used/weight first; ties to the heavier, then to the lower number."""
+        there = [q for q, order in enumerate(self.orders) if len(order)]
+        if len(there) < 2:
+            return there
+        return sorted(
+            there, key=lambda q: (dominant_share(self.used[q], capacity) / self.weights[q], -self.weights[q], q)
+        )
+
+
+def level_of(size: float, bounds: list[float]) -> int:
+    """Index of the first bound above `size`; past the last one, the number of bounds."""
+    for queue, bound in enumerate(bounds):
+        if size < bound:
+            return queue
+    return len(bounds)

@@ -1,0 +1,131 @@
+"""The log is the run: a header, then every fact that mattered followed by the decisions it led to.
+
+One JSON object a line. A fact's line has `event`, a decision's `decision`, a note's `note`. Facts that
+changed nothing and led to nothing (an idle heartbeat) are left out, so that a run that skips idle
+heartbeats writes the same log as one that does not. `sha256` is over the lines as written.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final, Literal
+
+import msgspec
+
+from schedulers.core.decisions import AnyDecision, Decision
+from schedulers.core.errors import InvalidTransition
+from schedulers.core.events import AnyEvent, Event
+
+FORMAT: Final = 1
+_CHUNK: Final = 1 << 16
+
+
+class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """All that a scheduler is made from; the log's header.
+
+    policy, predictor, placement: `{'kind': name, **settings}`; predictor None: none.
+    offers: 'heartbeat' one node when it beats, 'event' all nodes after each fact, 'cycle' all nodes at each Tick.
+    executors: containers outlive tasks. containers_per_offer: at most so many new ones per offer, or None.
+    record: 'first' keeps the first reason per waiting job, 'full' every round.
+    """
+
+    resources: tuple[str, ...]
+    policy: dict[str, Any]
+    predictor: dict[str, Any] | None = None
+    placement: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
+    offers: Literal["heartbeat", "event", "cycle"] = "heartbeat"
+    executors: bool = False
+    containers_per_offer: int | None = None
+    seed: int = 0
+    record: Literal["first", "full"] = "first"
+
+
+class Header(msgspec.Struct, frozen=True, tag_field="note", tag="Header"):
+    """Line 1 of a log. snapshot: the state it begins from (base64), or None for an empty cluster."""
+
+    config: SchedulerConfig
+    format: int = FORMAT
+    snapshot: bytes | None = None
+
+
+class Ignored(msgspec.Struct, frozen=True, tag_field="note", tag="Ignored", gc=False):
+    """A fact that was not taken: a repetition, or too late."""
+
+    event: AnyEvent
+    why: str
+
+
+Line = Header | Ignored | AnyEvent | AnyDecision
+
+
+class Log:
+    """Encodes, hashes and hands on the lines of one run.
+
+    write: takes chunks of whole lines, or None to keep nothing but the hash.
+    only_decisions: leave facts out of what is written (the hash covers everything).
+    """
+
+    def __init__(self, write: Callable[[bytes], object] | None = None, *, only_decisions: bool = False) -> None:
+        self._write, self._only_decisions = write, only_decisions
+        self._hash = hashlib.sha256()
+        self._encode = msgspec.json.Encoder(enc_hook=None).encode
+        self._lines: list[bytes] = []
+        self._kept: list[bytes] = []
+        self._size = 0
+        self.lines = 0
+
+    def header(self, config: SchedulerConfig, snapshot: bytes | None = None) -> None:
+        """The first line."""
+        self._add(self._encode(Header(config, snapshot=snapshot)), keep=True)
+
+    def add(self, event: Event, decisions: Iterable[Decision]) -> None:
+        """A fact and what it led to."""
+        self._add(self._encode(event), keep=not self._only_decisions)
+        for decision in decisions:
+            self._add(self._encode(decision), keep=True)
+
+    def ignored(self, event: Event, why: str) -> None:
+        """A fact that was not taken."""
+        note = {"note": "Ignored", "event": event, "why": why}
+        self._add(self._encode(note), keep=not self._only_decisions)
+
+    def _add(self, line: bytes, *, keep: bool) -> None:
+        self._lines.append(line)
+        if keep and self._write is not None:
+            self._kept.append(line)
+        self._size += len(line)
+        self.lines += 1
+        if self._size > _CHUNK:
+            self.flush()
+
+    def flush(self) -> None:
+        """Hand on what is buffered."""
+        if self._lines:
+            self._hash.update(b"\n".join(self._lines) + b"\n")
+        if self._kept and self._write is not None:
+            self._write(b"\n".join(self._kept) + b"\n")
+        self._lines, self._kept, self._size = [], [], 0
+
+    @property
+    def sha256(self) -> str:
+        """Hash of all lines so far."""
+        self.flush()
+        return self._hash.hexdigest()
+
+
+def parse(lines: Iterable[bytes]) -> Iterator[Line]:
+    """Lines of a log as structs. Raises InvalidTransition with the line's number where one cannot be read."""
+    event = msgspec.json.Decoder(AnyEvent)
+    decision = msgspec.json.Decoder(AnyDecision)
+    note = msgspec.json.Decoder(Header | Ignored)
+    for number, line in enumerate(lines, start=1):
+        decoder: Any = event
+        if line.startswith(b'{"decision"'):
+            decoder = decision
+        elif line.startswith(b'{"note"'):
+            decoder = note
+        try:
+            yield decoder.decode(line)
+        except (msgspec.DecodeError, UnicodeDecodeError) as error:
+            raise InvalidTransition(f"line {number} of the log cannot be read: {error}: {line[:120]!r}") from None

@@ -1,0 +1,111 @@
+"""Policies that are one order of jobs: serve the first job that fits, over and over.
+
+A subclass says `key`; the order is kept sorted as jobs change, so a decision costs O(log jobs).
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from typing import TYPE_CHECKING, Any
+
+from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions
+
+if TYPE_CHECKING:
+    import msgspec
+
+    from schedulers.core.state import JobState
+
+Key = tuple[Any, ...]
+
+
+class Order:
+    """Job ids sorted by key, smallest first."""
+
+    __slots__ = ("_keys", "_sorted")
+
+    def __init__(self) -> None:
+        self._keys: dict[str, Key] = {}
+        self._sorted: list[tuple[Key, str]] = []
+
+    def __len__(self) -> int:
+        return len(self._sorted)
+
+    def put(self, job: str, key: Key) -> None:
+        """Insert, or move to where the new key belongs."""
+        old = self._keys.get(job)
+        if old == key:
+            return
+        if old is not None:
+            self._cut(old, job)
+        self._keys[job] = key
+        insort(self._sorted, (key, job))
+
+    def drop(self, job: str) -> None:
+        """Take out; nothing happens when it is not there."""
+        old = self._keys.pop(job, None)
+        if old is not None:
+            self._cut(old, job)
+
+    def _cut(self, key: Key, job: str) -> None:
+        del self._sorted[bisect_left(self._sorted, (key, job))]
+
+    def jobs(self) -> list[str]:
+        """All ids in order (a copy: the order may change while it is walked)."""
+        return [job for _, job in self._sorted]
+
+    def __getitem__(self, position: int) -> str:
+        return self._sorted[position][1]
+
+
+class Ordered(Policy):
+    """Serves jobs in the order of `key`; inside a job stages by index.
+
+    bundles: placing a task does not change the job's key, so a whole stage is suggested at once.
+    """
+
+    bundles = False
+
+    def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._order = Order()
+
+    def key(self, job: JobState, view: ClusterView) -> Key:
+        """Smaller goes first; must end in a tie-break and change only when the job does."""
+        raise NotImplementedError(f"{type(self).__name__} does not say its order")
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """Serve the first job with a task that fits until nothing fits."""
+        self._refresh(view)
+        while offer.has_room():
+            placed = yield from self._serve_first(view, offer)
+            if not placed:
+                return
+            self._refresh(view)
+
+    def _serve_first(self, view: ClusterView, offer: Offer) -> Any:
+        order = self._order
+        position = 0
+        while position < len(order):
+            name = order[position]
+            for stage in view.jobs[name].open_stages():
+                if offer.fits(stage):
+                    outcome = yield Suggestion(name, stage.index, count=stage.waiting if self.bundles else 1)
+                    if outcome.placed:
+                        return True
+            position += 1
+        return False
+
+    def _refresh(self, view: ClusterView) -> None:
+        waiting = view.waiting
+        for name in view.changed():
+            job = waiting.get(name)
+            if job is None:
+                self._order.drop(name)
+            else:
+                self._order.put(name, self.key(job, view))
+
+    def load(self, data: Any, view: ClusterView) -> None:
+        """The order follows from the state."""
+        self._order = Order()
+        for name, job in view.waiting.items():
+            self._order.put(name, self.key(job, view))

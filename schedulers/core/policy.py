@@ -1,0 +1,235 @@
+"""What a policy is: it suggests which task goes next; the core checks, applies and answers.
+
+A policy is a function of state, time and its own observations, never of how often it was asked.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Generator, Mapping, Sequence
+from typing import TYPE_CHECKING, Annotated, Any, Literal
+
+import msgspec
+
+from schedulers.core import keyed
+from schedulers.core.registry import NoParams, Registry
+from schedulers.core.resources import fits
+
+if TYPE_CHECKING:
+    from collections.abc import Iterable
+
+    from schedulers.core.events import Event
+    from schedulers.core.model import Queue
+    from schedulers.core.predictor import Estimate, Informed
+    from schedulers.core.reasons import Reason
+    from schedulers.core.state import ClusterState, Fitting, JobState, NodeState, StageState
+
+Tie = Literal["submit", "id", "random"]
+TieSetting = Annotated[
+    Tie,
+    msgspec.Meta(description="who goes first among equals: earlier submission, smaller id, or a seeded random order"),
+]
+
+
+class Suggestion(msgspec.Struct, frozen=True, gc=False):
+    """Start up to `count` tasks of one stage.
+
+    node: where, or None to leave it to the placer. task: which one, or None for the lowest free index.
+    pilots: True only pilots, False none of them, None pilots first. Kept executors of the job are used first.
+    """
+
+    job: str
+    stage: int
+    node: str | None = None
+    task: int | None = None
+    count: int = 1
+    pilots: bool | None = None
+
+
+class Outcome(msgspec.Struct, frozen=True, gc=False):
+    """What became of a suggestion: how many tasks were placed, in which containers; reason is set when none was."""
+
+    placed: int
+    reason: Reason | None = None
+    containers: tuple[int, ...] = ()
+
+
+Suggestions = Generator[Suggestion, Outcome, None]
+
+
+class Triggers(msgspec.Struct, frozen=True):
+    """What else than offers calls a policy: a tick every period_ms, or None."""
+
+    period_ms: int | None = None
+
+
+class Offer:
+    """Resources that the policy may use now: one node (a heartbeat), some, or all of them.
+
+    nodes None: every node. job: only this job may be served (an outside scheduler asked for it).
+    limit: at most so many new containers, or None.
+    """
+
+    __slots__ = ("_state", "job", "limit", "nodes")
+
+    def __init__(
+        self,
+        state: ClusterState,
+        nodes: Sequence[NodeState] | None,
+        *,
+        job: str | None = None,
+        limit: int | None = None,
+    ) -> None:
+        self._state, self.nodes, self.job, self.limit = state, nodes, job, limit
+
+    def has_room(self) -> bool:
+        """Whether any launchable task of any job fits what is still on offer."""
+        if self.limit == 0:
+            return False
+        state = self._state
+        if self.nodes is not None:
+            return any(state.could_place(node) for node in self.nodes)
+        if state.idle and state.waiting:
+            return True
+        return any(state.fitting(size) for size in state.active_sizes)
+
+    def fits(self, stage: StageState) -> bool:
+        """Whether a task of this stage fits what is on offer: on a node, or in an idle executor."""
+        if self.nodes is not None:
+            return any(node.fits(stage.demand) for node in self.nodes)
+        return bool(self._state.fitting(stage.size)) or bool(self._state.idle)
+
+
+class ClusterView:
+    """What a policy may look at. Everything reached through it is read-only for the policy."""
+
+    __slots__ = ("_predictor", "_state", "seed")
+
+    def __init__(self, state: ClusterState, predictor: Informed | None, seed: int) -> None:
+        self._state, self._predictor, self.seed = state, predictor, seed
+
+    @property
+    def now(self) -> int:
+        """Time of the last event, in ms."""
+        return self._state.now
+
+    @property
+    def capacity(self) -> Sequence[int]:
+        """The whole cluster's capacity."""
+        return self._state.capacity
+
+    @property
+    def jobs(self) -> Mapping[str, JobState]:
+        """Live jobs in order of submission."""
+        return self._state.jobs
+
+    @property
+    def waiting(self) -> Mapping[str, JobState]:
+        """Jobs with launchable tasks."""
+        return self._state.waiting
+
+    @property
+    def nodes(self) -> Mapping[str, NodeState]:
+        """Nodes in order of arrival."""
+        return self._state.nodes
+
+    @property
+    def queues(self) -> Mapping[str, Queue]:
+        """Declared queues by name."""
+        return self._state.queues
+
+    @property
+    def kept(self) -> bool:
+        """Whether containers outlive tasks (executors)."""
+        return self._state.kept
+
+    def idle_executors(self) -> list[tuple[int, str]]:
+        """(container, job that holds it) of executors between tasks."""
+        return [(c.id, c.job) for c in self._state.idle.values()]
+
+    def has_container(self, container: int) -> bool:
+        """Whether the container is still there."""
+        return container in self._state.containers
+
+    def free(self, node: NodeState) -> Sequence[int]:
+        """Free room of a node."""
+        return node.free
+
+    def fits(self, stage: StageState, node: NodeState) -> bool:
+        """Whether a task of the stage could start on the node now."""
+        return not node.draining and fits(stage.demand, node.free)
+
+    def nodes_fitting(self, stage: StageState) -> Fitting:
+        """Nodes on which a task of the stage could start now."""
+        return self._state.fitting(stage.size)
+
+    def share(self, job: JobState) -> float:
+        """Dominant share of a job."""
+        return self._state.share(job)
+
+    def estimate(self, job: str, stage: int) -> Estimate | None:
+        """What the predictor says of a stage now; None without predictor or estimate."""
+        return None if self._predictor is None else self._predictor.estimate(job, stage)
+
+    def remaining_ms(self, job: JobState) -> float | None:
+        """Estimated work of the tasks that have not finished, or None while any stage has no estimate."""
+        total = 0.0
+        for stage in job.stages:
+            left = stage.tasks - stage.finished
+            if left:
+                estimate = self.estimate(job.id, stage.index)
+                if estimate is None:
+                    return None
+                total += estimate.task_ms * left
+        return total
+
+    def tie(self, job: JobState, how: Tie) -> float | int | str:
+        """The job's rank among equals."""
+        if how == "submit":
+            return job.seq
+        return job.id if how == "id" else keyed.uniform(self.seed, "tie", job.id)
+
+    def changed(self) -> Iterable[str]:
+        """Jobs whose standing may have changed since this was asked last (some may be gone); clears the list."""
+        state = self._state
+        changed = state.touched
+        state.touched = {}
+        return changed
+
+
+class Policy:
+    """Base of all policies. `seed` is the scenario's, for keyed randomness."""
+
+    Params: type[msgspec.Struct] = NoParams
+    triggers = Triggers()
+
+    def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
+        self.params, self.seed = params, seed
+
+    def observe(self, event: Event, view: ClusterView) -> None:
+        """Hears every fact, after the state has changed."""
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """Suggest tasks until nothing more should start now; each `yield` returns the outcome."""
+        raise NotImplementedError(f"{type(self).__name__} does not say how it schedules")
+
+    def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
+        """Why this policy does not serve a waiting job although there is room; None: nothing to add."""
+        return None
+
+    def next_change(self, view: ClusterView) -> int | None:
+        """When time alone would change what is placed (ms), or None if it never does."""
+        return None
+
+    def about(self, job: JobState) -> dict[str, Any]:
+        """What the results should remember of a job (its queue), asked when the job is done."""
+        return {}
+
+    def dump(self) -> Any:
+        """Its own observations, as plain data."""
+        return None
+
+    def load(self, data: Any, view: ClusterView) -> None:
+        """Takes over what `dump` returned, with the state already restored."""
+
+
+policies: Registry[Policy] = Registry("policy", "schedulers.policies")

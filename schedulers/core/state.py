@@ -1,0 +1,898 @@
+"""The one mutable object: what is where, who waits, who holds what.
+
+Facts come in through `hear`, decisions through `apply`; nobody else changes anything. Tasks that
+have not started are counts, not objects. `validate` recomputes every derived figure from scratch;
+it is slow and meant for tests.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from heapq import heapify, heappush
+from typing import Any, Final
+
+import msgspec
+
+from schedulers.core.decisions import Decision, Move, Place, Preempt, Release, Run
+from schedulers.core.errors import InvalidTransition
+from schedulers.core.events import (
+    ContainerEnded,
+    ContainerExpired,
+    ContainerObserved,
+    ContainerStarted,
+    Event,
+    JobCancelled,
+    JobChanged,
+    JobSubmitted,
+    NodeAdded,
+    NodeChanged,
+    NodeLost,
+    NodeRemoved,
+    QueueChanged,
+    TaskEnded,
+)
+from schedulers.core.model import Job, Node, Queue, check_job
+from schedulers.core.predictor import SamplePlan
+from schedulers.core.reasons import Reason
+from schedulers.core.resources import Resources, Vector, dominant_share, fits
+
+GRANTED, RUNNING, IDLE = 0, 1, 2
+#: Finished jobs remembered so that a repeated submission is not run again.
+REMEMBERED: Final = 10_000
+#: Exit code of a container that went down with its node (YARN's ABORTED).
+ABORTED: Final = -100
+
+
+class StageState(msgspec.Struct, eq=False):
+    """One stage of a live job. Tasks below `next` (and those in `taken`) were launched at least once.
+
+    waiting: tasks that are not launched, the pilots among them and those that came back included.
+    pilots: waiting pilot indexes, sorted. returned: heap of indexes that must run again.
+    attempts: only of tasks that ran before.
+    """
+
+    index: int
+    demand: Vector
+    size: int
+    tasks: int
+    waiting: int
+    parents_left: int
+    asked: bool
+    next: int = 0
+    running: int = 0
+    finished: int = 0
+    taken: dict[int, None] = {}
+    pilots: list[int] = []
+    returned: list[int] = []
+    attempts: dict[int, int] = {}
+
+    @property
+    def is_open(self) -> bool:
+        """Whether its tasks may start: parents done, and asked for."""
+        return self.parents_left == 0 and self.asked
+
+    @property
+    def others(self) -> int:
+        """Waiting tasks that are not pilots."""
+        return self.waiting - len(self.pilots)
+
+
+class JobState(msgspec.Struct, eq=False):
+    """A live job.
+
+    open: stages that have launchable tasks, lowest index first. waiting: launchable tasks in them.
+    used: resources held now. running: tasks granted or running. left: tasks not yet finished.
+    done_ms: run time of its finished tasks. started_sum: sum of start times of its running tasks
+    (with `started` of them), so that attained service at any instant is O(1).
+    size_ms: estimated total work, None while there is no estimate; size_source: where from.
+    """
+
+    spec: Job
+    seq: int
+    submitted: int
+    stages: list[StageState]
+    left: int
+    used: list[int]
+    children: list[list[int]]
+    open: list[int] = []
+    waiting: int = 0
+    running: int = 0
+    executors: int = 0
+    done_ms: int = 0
+    started: int = 0
+    started_sum: int = 0
+    plan: SamplePlan | None = None
+    pilots_left: int = 0
+    size_ms: float | None = None
+    size_source: str = ""
+    hold: Reason | None = None
+    cancelled: bool = False
+
+    @property
+    def id(self) -> str:
+        """The job's id."""
+        return self.spec.id
+
+    def attained_ms(self, now: int) -> int:
+        """Run time given so far to all its tasks, running ones included."""
+        return self.done_ms + self.started * now - self.started_sum
+
+    def open_stages(self) -> Iterator[StageState]:
+        """Stages with launchable tasks, lowest index first."""
+        return map(self.stages.__getitem__, tuple(self.open))
+
+
+class ContainerState(msgspec.Struct, eq=False):
+    """A hold on a node. status: GRANTED (decided, not heard running), RUNNING, or IDLE (an executor between tasks)."""
+
+    id: int
+    node: str
+    job: str
+    stage: int
+    task: int
+    attempt: int
+    pilot: bool
+    size: int
+    granted: int
+    started: int = -1
+    status: int = GRANTED
+
+
+class NodeState(msgspec.Struct, eq=False):
+    """A node: what is free, who is on it. version counts its changes; draining: takes no new containers."""
+
+    spec: Node
+    index: int
+    free: list[int]
+    containers: dict[int, None] = {}
+    foreign: dict[str, Vector] = {}
+    version: int = 0
+    draining: bool = False
+
+    @property
+    def id(self) -> str:
+        """The node's id."""
+        return self.spec.id
+
+    def fits(self, demand: Vector) -> bool:
+        """Whether a task of this demand could start here now."""
+        return not self.draining and fits(demand, self.free)
+
+
+class Fitting(Sequence[NodeState]):
+    """Nodes on which a demand fits now, in order of arrival; a view, valid until the next change."""
+
+    __slots__ = ("_indexes", "_nodes")
+
+    def __init__(self, indexes: list[int], nodes: dict[int, NodeState]) -> None:
+        self._indexes, self._nodes = indexes, nodes
+
+    def __len__(self) -> int:
+        return len(self._indexes)
+
+    def __getitem__(self, position: Any) -> Any:
+        if isinstance(position, slice):
+            return [self._nodes[i] for i in self._indexes[position]]
+        return self._nodes[self._indexes[position]]
+
+
+class _Room(msgspec.Struct, eq=False):
+    """Which nodes fit one demand size: sorted node indexes, true up to `seen` entries of the change journal."""
+
+    fitting: list[int]
+    seen: int
+
+
+class ClusterState:
+    """Nodes, jobs and containers of one cluster, with the figures derived from them.
+
+    kept: containers outlive tasks (executors) instead of ending with them.
+    """
+
+    def __init__(self, resources: Resources, *, kept: bool = False) -> None:
+        self.resources, self.kept = resources, kept
+        self.now = 0
+        self.nodes: dict[str, NodeState] = {}
+        self.jobs: dict[str, JobState] = {}
+        self.waiting: dict[str, JobState] = {}
+        self.containers: dict[int, ContainerState] = {}
+        self.idle: dict[int, ContainerState] = {}
+        self.queues: dict[str, Queue] = {}
+        self.capacity: list[int] = [0] * len(resources)
+        self.used: list[int] = [0] * len(resources)
+        self.sizes: list[Vector] = []  # distinct demands, by size number
+        self.size_waiting: list[int] = []  # launchable tasks of each size
+        self.active_sizes: dict[int, None] = {}  # sizes with launchable tasks
+        self.touched: dict[str, None] = {}  # jobs whose place in an order may have changed
+        self.woken: dict[int, None] = {}  # sizes that had no launchable task and then had one; for a shell to clear
+        self.version = 0  # counts changes
+        self.next_container = 1
+        self.next_seq = 0
+        self.next_node = 0
+        self._finished: dict[str, None] = {}
+        self._size_of: dict[Vector, int] = {}
+        self._by_index: dict[int, NodeState] = {}
+        self._rooms: dict[int, _Room] = {}
+        self._journal: list[int] = []
+
+    # -- questions ------------------------------------------------------------------------------
+
+    def could_place(self, node: NodeState) -> bool:
+        """Whether any launchable task fits this node now."""
+        if node.draining:
+            return False
+        free = node.free
+        sizes = self.sizes
+        return any(fits(sizes[size], free) for size in self.active_sizes)
+
+    def fitting(self, size: int) -> Fitting:
+        """Nodes that fit this demand size now, in order of arrival."""
+        room = self._rooms.get(size)
+        demand = self.sizes[size]
+        if room is None or len(self._journal) - room.seen > len(self.nodes):
+            indexes = [n.index for n in self._by_index.values() if n.fits(demand)]
+            room = self._rooms[size] = _Room(indexes, len(self._journal))
+        elif room.seen < len(self._journal):
+            self._catch_up(room, demand)
+        return Fitting(room.fitting, self._by_index)
+
+    def _catch_up(self, room: _Room, demand: Vector) -> None:
+        fitting = room.fitting
+        for index in self._journal[room.seen :]:
+            node = self._by_index.get(index)
+            at = bisect_left(fitting, index)
+            there = at < len(fitting) and fitting[at] == index
+            if (node is not None and node.fits(demand)) != there:
+                if there:
+                    del fitting[at]
+                else:
+                    fitting.insert(at, index)
+        room.seen = len(self._journal)
+
+    def share(self, job: JobState) -> float:
+        """Dominant share of a job (DRF, section 4.1)."""
+        return dominant_share(job.used, self.capacity)
+
+    # -- facts ----------------------------------------------------------------------------------
+
+    def hear(self, event: Event) -> str | None:
+        """Apply a fact. Returns None, or why it was ignored (duplicate, or late).
+
+        Raises InvalidTransition when time runs backwards or a job makes no sense.
+        """
+        if event.at < self.now:
+            raise InvalidTransition(f"time runs backwards: {type(event).__name__} at {event.at} after {self.now}")
+        self.now = event.at
+        handler = _HEARS.get(type(event))
+        return handler(self, event) if handler is not None else None
+
+    def _node_added(self, event: NodeAdded) -> str | None:
+        spec = event.node
+        if spec.id in self.nodes:
+            return "duplicate"
+        if len(spec.capacity) != len(self.resources):
+            raise InvalidTransition(f"node {spec.id} has {len(spec.capacity)} resources, not {len(self.resources)}")
+        node = NodeState(spec, self.next_node, list(spec.capacity))
+        self.next_node += 1
+        self.nodes[spec.id] = self._by_index[node.index] = node
+        self._add_capacity(spec.capacity, 1)
+        self._node_changed_room(node)
+        return None
+
+    def _node_changed(self, event: NodeChanged) -> str | None:
+        node = self.nodes.get(event.node.id)
+        if node is None:
+            return "unknown"
+        for r, (old, new) in enumerate(zip(node.spec.capacity, event.node.capacity, strict=True)):
+            node.free[r] += new - old
+        self._add_capacity(node.spec.capacity, -1)
+        self._add_capacity(event.node.capacity, 1)
+        node.spec = event.node
+        self._node_changed_room(node)
+        return None
+
+    def _node_lost(self, event: NodeLost) -> str | None:
+        node = self.nodes.get(event.node)
+        if node is None:
+            return "unknown"
+        for container in sorted(node.containers):
+            self._end(self.containers[container], ABORTED, 0)
+        self._forget_node(node)
+        return None
+
+    def _node_removed(self, event: NodeRemoved) -> str | None:
+        node = self.nodes.get(event.node)
+        if node is None:
+            return "unknown"
+        if node.draining:
+            return "duplicate"
+        node.draining = True
+        self._node_changed_room(node)
+        if not node.containers:
+            self._forget_node(node)
+        return None
+
+    def _job_submitted(self, event: JobSubmitted) -> str | None:
+        spec = event.job
+        if spec.id in self.jobs or spec.id in self._finished:
+            return "duplicate"
+        check_job(spec, len(self.resources))
+        children: list[list[int]] = [[] for _ in spec.stages]
+        stages = []
+        for index, stage in enumerate(spec.stages):
+            for parent in stage.parents:
+                children[parent].append(index)
+            stages.append(
+                StageState(
+                    index=index,
+                    demand=stage.demand,
+                    size=self._size(stage.demand),
+                    tasks=stage.tasks,
+                    waiting=stage.tasks,
+                    parents_left=len(stage.parents),
+                    asked=event.asks == "all" or (event.asks == "roots" and not stage.parents),
+                )
+            )
+        job = JobState(spec, self.next_seq, event.at, stages, spec.tasks, [0] * len(self.resources), children)
+        self.next_seq += 1
+        self.jobs[spec.id] = job
+        self.touched[spec.id] = None
+        for stage_state in stages:
+            if stage_state.is_open:
+                self._open(job, stage_state)
+        self.version += 1
+        return None
+
+    def _job_changed(self, event: JobChanged) -> str | None:
+        job = self.jobs.get(event.job)
+        if job is None:
+            return "unknown"
+        fresh = [i for i in event.asked if not job.stages[i].asked]
+        if not fresh:
+            return "duplicate"
+        for index in fresh:
+            stage = job.stages[index]
+            stage.asked = True
+            if stage.is_open:
+                self._open(job, stage)
+        self.touched[job.id] = None
+        self.version += 1
+        return None
+
+    def _job_cancelled(self, event: JobCancelled) -> str | None:
+        job = self.jobs.get(event.job)
+        if job is None:
+            return "unknown"
+        if job.cancelled:
+            return "duplicate"
+        job.cancelled = True
+        for index in list(job.open):
+            self._close(job, job.stages[index])
+        self.touched[job.id] = None
+        self.version += 1
+        self._forget_if_over(job)
+        return None
+
+    def _queue_changed(self, event: QueueChanged) -> str | None:
+        self.queues[event.queue.name] = event.queue
+        self.version += 1
+        return None
+
+    def _container_started(self, event: ContainerStarted) -> str | None:
+        container = self.containers.get(event.container)
+        if container is None:
+            return "late"
+        if container.status != GRANTED:
+            return "duplicate"
+        container.status = RUNNING
+        container.started = event.at
+        job = self.jobs[container.job]
+        job.started += 1
+        job.started_sum += event.at
+        return None
+
+    def _task_ended(self, event: TaskEnded) -> str | None:
+        container = self.containers.get(event.container)
+        if container is None or container.status == IDLE:
+            return "late"
+        if (container.stage, container.task, container.attempt) != (event.stage, event.task, event.attempt):
+            return "late"
+        job = self.jobs[container.job]
+        self._stop_clock(job, container)
+        container.status = IDLE
+        self.idle[container.id] = container
+        job.running -= 1
+        job.stages[container.stage].running -= 1
+        self._succeed(job, container, event.runtime_ms)
+        self.touched[job.id] = None
+        self.version += 1
+        return None
+
+    def _container_ended(self, event: ContainerEnded) -> str | None:
+        container = self.containers.get(event.container)
+        if container is None:
+            return "late"
+        self._end(container, event.code, event.runtime_ms)
+        return None
+
+    def _container_expired(self, event: ContainerExpired) -> str | None:
+        container = self.containers.get(event.container)
+        if container is None or container.status != GRANTED:
+            return "late"
+        self._end(container, ABORTED, 0)
+        return None
+
+    def _container_observed(self, event: ContainerObserved) -> str | None:
+        node = self.nodes.get(event.node)
+        if node is None:
+            return "unknown"
+        old = node.foreign.get(event.name)
+        if old == event.demand:
+            return "duplicate"
+        for sign, vector in ((1, old), (-1, event.demand)):
+            for r, amount in enumerate(vector or ()):
+                node.free[r] += sign * amount
+        if event.demand is None:
+            del node.foreign[event.name]
+        else:
+            node.foreign[event.name] = event.demand
+        self._node_changed_room(node)
+        return None
+
+    # -- decisions ------------------------------------------------------------------------------
+
+    def apply(self, decision: Decision) -> None:
+        """Apply a decision that was checked before. Raises InvalidTransition when it is impossible."""
+        if isinstance(decision, Place):
+            self._place(decision)
+        elif isinstance(decision, Run):
+            self._run(decision)
+        elif isinstance(decision, Move):
+            self._move(decision)
+        elif isinstance(decision, Release):
+            container = self.containers.get(decision.container)
+            if container is None or container.status != IDLE:
+                raise InvalidTransition(f"container {decision.container} is not an idle executor")
+            self._end(container, 0, 0)
+        elif isinstance(decision, Preempt) and decision.container not in self.containers:
+            raise InvalidTransition(f"container {decision.container} is not there to be preempted")
+
+    def take(self, job: JobState, stage: StageState, pilots: bool | None = None) -> tuple[int, int]:
+        """The task that would start next: (index, attempt). pilots: only those, none of those, or first those."""
+        if stage.pilots and pilots is not False:
+            index = stage.pilots[0]
+        elif stage.returned:
+            index = stage.returned[0]
+        else:
+            index = stage.next
+            while index in stage.taken:
+                index += 1
+        return index, stage.attempts.get(index, 0)
+
+    def _place(self, decision: Place) -> None:
+        job = self.jobs[decision.job]
+        stage = job.stages[decision.stage]
+        node = self.nodes[decision.node]
+        pilot = self._launch(job, stage, decision.task)
+        container = ContainerState(
+            decision.container,
+            decision.node,
+            decision.job,
+            decision.stage,
+            decision.task,
+            decision.attempt,
+            pilot,
+            stage.size,
+            self.now,
+        )
+        self.containers[container.id] = container
+        self.next_container = max(self.next_container, container.id + 1)
+        node.containers[container.id] = None
+        free, used, held = node.free, self.used, job.used
+        for r, amount in enumerate(stage.demand):
+            left = free[r] - amount
+            if left < 0:
+                raise InvalidTransition(f"node {node.id} would be over-committed by {self.story(decision.container)}")
+            free[r] = left
+            used[r] += amount
+            held[r] += amount
+        job.running += 1
+        job.executors += 1
+        stage.running += 1
+        self._node_changed_room(node)
+
+    def _run(self, decision: Run) -> None:
+        container = self.containers[decision.container]
+        if container.status != IDLE or container.job != decision.job:
+            raise InvalidTransition(f"{self.story(container.id)}: not an idle executor of job {decision.job}")
+        job = self.jobs[decision.job]
+        stage = job.stages[decision.stage]
+        container.pilot = self._launch(job, stage, decision.task)
+        self._bind(container, decision)
+        container.status = RUNNING
+        container.started = self.now
+        job.started += 1
+        job.started_sum += self.now
+        job.running += 1
+        stage.running += 1
+        self.version += 1
+
+    def _move(self, decision: Move) -> None:
+        container = self.containers[decision.container]
+        if container.status != IDLE:
+            raise InvalidTransition(f"{self.story(container.id)}: not idle, cannot move to job {decision.job}")
+        giver, job = self.jobs.get(container.job), self.jobs[decision.job]
+        stage = job.stages[decision.stage]
+        container.pilot = self._launch(job, stage, decision.task)
+        for r, amount in enumerate(self.sizes[container.size]):
+            job.used[r] += amount
+            if giver is not None:
+                giver.used[r] -= amount
+        if giver is not None:
+            giver.executors -= 1
+            self.touched[giver.id] = None
+        self._bind(container, decision)
+        container.job = decision.job
+        container.status = GRANTED
+        container.granted = self.now
+        container.started = -1
+        job.running += 1
+        job.executors += 1
+        stage.running += 1
+        self.version += 1
+
+    def _bind(self, container: ContainerState, decision: Run | Move) -> None:
+        container.stage, container.task, container.attempt = decision.stage, decision.task, decision.attempt
+        del self.idle[container.id]
+
+    def _launch(self, job: JobState, stage: StageState, task: int) -> bool:
+        """Take one task out of the waiting ones; returns whether it is a pilot."""
+        pilot = False
+        if stage.pilots and task in stage.pilots:
+            stage.pilots.remove(task)
+            pilot = True
+        elif stage.returned and task in stage.returned:
+            stage.returned.remove(task)
+            heapify(stage.returned)
+        elif task == stage.next:
+            stage.next += 1
+            self._skip_taken(stage)
+        elif task > stage.next and task not in stage.taken and task < stage.tasks:
+            stage.taken[task] = None
+        else:
+            raise InvalidTransition(f"task {job.id}/{stage.index}/{task} is not waiting")
+        stage.waiting -= 1
+        job.waiting -= 1
+        self.touched[job.id] = None
+        self._count_waiting(stage.size, -1)
+        if stage.waiting == 0:
+            job.open.remove(stage.index)
+            if not job.waiting:
+                del self.waiting[job.id]
+        return pilot
+
+    @staticmethod
+    def _skip_taken(stage: StageState) -> None:
+        while stage.next in stage.taken:
+            del stage.taken[stage.next]
+            stage.next += 1
+
+    # -- consequences ---------------------------------------------------------------------------
+
+    def plan_pilots(self, job: JobState, plan: SamplePlan) -> None:
+        """Set a job's pilot tasks, before anything of it has started."""
+        job.plan = plan
+        for index, task in plan.pilots:
+            stage = job.stages[index]
+            if not 0 <= task < stage.tasks or task in stage.taken:
+                raise InvalidTransition(f"job {job.id}: no task {task} in stage {index} to be a pilot")
+            stage.taken[task] = None
+            insort(stage.pilots, task)
+        for stage in job.stages:
+            self._skip_taken(stage)
+        job.pilots_left = len(plan.pilots)
+
+    def _end(self, container: ContainerState, code: int, runtime_ms: int) -> None:
+        """A container is gone: give back what it held, and count or requeue its task."""
+        node = self.nodes[container.node]
+        job = self.jobs.get(container.job)
+        demand = self.sizes[container.size]
+        free, used = node.free, self.used
+        for r, amount in enumerate(demand):
+            free[r] += amount
+            used[r] -= amount
+        del node.containers[container.id], self.containers[container.id]
+        self._node_changed_room(node)
+        if job is not None:
+            for r, amount in enumerate(demand):
+                job.used[r] -= amount
+            job.executors -= 1
+            self.touched[job.id] = None
+        if container.status == IDLE:
+            del self.idle[container.id]
+        elif job is not None:
+            stage = job.stages[container.stage]
+            self._stop_clock(job, container)
+            job.running -= 1
+            stage.running -= 1
+            if code == 0:
+                self._succeed(job, container, runtime_ms)
+            else:
+                self._requeue(job, stage, container)
+        if node.draining and not node.containers:
+            self._forget_node(node)
+
+    @staticmethod
+    def _stop_clock(job: JobState, container: ContainerState) -> None:
+        if container.status == RUNNING:
+            job.started -= 1
+            job.started_sum -= container.started
+
+    def _succeed(self, job: JobState, container: ContainerState, runtime_ms: int) -> None:
+        stage = job.stages[container.stage]
+        stage.finished += 1
+        job.left -= 1
+        job.done_ms += runtime_ms
+        if container.pilot:
+            job.pilots_left -= 1
+        if stage.finished == stage.tasks:
+            for child in job.children[stage.index]:
+                below = job.stages[child]
+                below.parents_left -= 1
+                if below.is_open and not job.cancelled:
+                    self._open(job, below)
+        self._forget_if_over(job)
+
+    def _requeue(self, job: JobState, stage: StageState, container: ContainerState) -> None:
+        task = container.task
+        stage.attempts[task] = container.attempt + 1
+        if container.pilot:
+            insort(stage.pilots, task)
+        else:
+            heappush(stage.returned, task)
+        stage.waiting += 1
+        if job.cancelled:
+            self._forget_if_over(job)
+            return
+        if stage.index not in job.open:
+            insort(job.open, stage.index)
+        job.waiting += 1
+        self.waiting[job.id] = job
+        self._count_waiting(stage.size, 1)
+
+    def _open(self, job: JobState, stage: StageState) -> None:
+        insort(job.open, stage.index)
+        job.waiting += stage.waiting
+        self.waiting[job.id] = job
+        self.touched[job.id] = None
+        self._count_waiting(stage.size, stage.waiting)
+
+    def _close(self, job: JobState, stage: StageState) -> None:
+        job.open.remove(stage.index)
+        job.waiting -= stage.waiting
+        self._count_waiting(stage.size, -stage.waiting)
+        if not job.waiting:
+            self.waiting.pop(job.id, None)
+
+    def _forget_if_over(self, job: JobState) -> None:
+        if job.left and not (job.cancelled and not job.running):
+            return
+        del self.jobs[job.id]
+        self._finished[job.id] = None
+        if len(self._finished) > REMEMBERED:
+            del self._finished[next(iter(self._finished))]
+
+    def _forget_node(self, node: NodeState) -> None:
+        del self.nodes[node.id], self._by_index[node.index]
+        self._add_capacity(node.spec.capacity, -1)
+        self._journal.append(node.index)
+        self.version += 1
+
+    def _size(self, demand: Vector) -> int:
+        size = self._size_of.get(demand)
+        if size is None:
+            size = self._size_of[demand] = len(self.sizes)
+            self.sizes.append(demand)
+            self.size_waiting.append(0)
+        return size
+
+    def _count_waiting(self, size: int, by: int) -> None:
+        there = self.size_waiting[size] + by
+        self.size_waiting[size] = there
+        if there == 0:
+            self.active_sizes.pop(size, None)
+        elif size not in self.active_sizes:
+            self.active_sizes[size] = None
+            self.woken[size] = None
+
+    def _add_capacity(self, vector: Vector, sign: int) -> None:
+        for r, amount in enumerate(vector):
+            self.capacity[r] += sign * amount
+
+    def _node_changed_room(self, node: NodeState) -> None:
+        node.version += 1
+        self.version += 1
+        journal = self._journal
+        journal.append(node.index)
+        if len(journal) > 4 * len(self.nodes) + 4096:
+            journal.clear()
+            self._rooms.clear()
+
+    # -- what if, checks, memory ----------------------------------------------------------------
+
+    def what_if(self, decisions: Iterable[Place]) -> Callable[[], None]:
+        """Apply placements tentatively; the function returned takes them back, in reverse order."""
+        placed = list(decisions)
+        counter, now_touched = self.next_container, dict(self.touched)
+        for decision in placed:
+            self.apply(decision)
+
+        def undo() -> None:
+            for decision in reversed(placed):
+                container = self.containers[decision.container]
+                job = self.jobs[container.job]
+                stage = job.stages[container.stage]
+                attempts = stage.attempts.get(container.task)
+                self._end(container, ABORTED, 0)
+                if attempts is None:
+                    del stage.attempts[container.task]
+                else:
+                    stage.attempts[container.task] = attempts
+                if not container.pilot and container.attempt == 0:
+                    self._unlaunch(stage, container.task)
+            self.next_container = counter
+            self.touched = now_touched
+
+        return undo
+
+    @staticmethod
+    def _unlaunch(stage: StageState, task: int) -> None:
+        stage.returned.remove(task)
+        heapify(stage.returned)
+        if task == stage.next - 1:
+            stage.next -= 1
+        elif task < stage.next:
+            stage.taken.update(dict.fromkeys(range(task + 1, stage.next)))
+            stage.next = task
+        else:
+            stage.taken.pop(task, None)
+
+    def story(self, container: int) -> str:
+        """What is known of a container, for messages."""
+        there = self.containers.get(container)
+        if there is None:
+            return f"container {container} (unknown: never granted, or over)"
+        status = ("granted", "running", "idle")[there.status]
+        return (
+            f"container {there.id} of job {there.job} (stage {there.stage}, task {there.task}, "
+            f"attempt {there.attempt}), granted at {there.granted} ms on {there.node}, {status}"
+        )
+
+    def validate(self) -> None:
+        """Recompute every derived figure; raises AssertionError with the figure that is wrong. Slow."""
+        used = [0] * len(self.resources)
+        for node in self.nodes.values():
+            held = [0] * len(self.resources)
+            for container in node.containers:
+                for r, amount in enumerate(self.sizes[self.containers[container].size]):
+                    held[r] += amount
+            foreign = [sum(v[r] for v in node.foreign.values()) for r in range(len(held))]
+            for r, capacity in enumerate(node.spec.capacity):
+                assert node.free[r] == capacity - held[r] - foreign[r], f"free room of {node.id}: {node.free}"
+                used[r] += held[r]
+        assert used == self.used, f"used {self.used}, containers hold {used}"
+        assert self.capacity == [sum(n.spec.capacity[r] for n in self.nodes.values()) for r in range(len(used))]
+        assert sum(len(n.containers) for n in self.nodes.values()) == len(self.containers)
+        waiting = [0] * len(self.sizes)
+        for job in self.jobs.values():
+            self._validate_job(job, waiting)
+        assert waiting == self.size_waiting, f"waiting by size {self.size_waiting}, not {waiting}"
+        assert set(self.active_sizes) == {s for s, n in enumerate(waiting) if n}
+        assert set(self.waiting) == {j.id for j in self.jobs.values() if j.waiting}
+        assert set(self.idle) == {c.id for c in self.containers.values() if c.status == IDLE}
+        for size in list(self._rooms):
+            there = [n.index for n in self._by_index.values() if n.fits(self.sizes[size])]
+            assert [n.index for n in self.fitting(size)] == there, f"nodes that fit {self.sizes[size]}"
+
+    def _validate_job(self, job: JobState, waiting: list[int]) -> None:
+        mine = [c for c in self.containers.values() if c.job == job.id]
+        assert job.executors == len(mine), f"{job.id}: {job.executors} containers, not {len(mine)}"
+        busy = [c for c in mine if c.status != IDLE]
+        assert job.running == len(busy), f"{job.id}: {job.running} running, not {len(busy)}"
+        running = [c for c in busy if c.status == RUNNING]
+        assert (job.started, job.started_sum) == (len(running), sum(c.started for c in running))
+        assert job.used == [sum(self.sizes[c.size][r] for c in mine) for r in range(len(job.used))]
+        assert job.left == sum(s.tasks - s.finished for s in job.stages) > 0
+        assert len({(c.stage, c.task) for c in busy}) == len(busy), f"{job.id}: a task runs twice"
+        for stage in job.stages:
+            there = sum(1 for c in busy if c.stage == stage.index)
+            assert stage.running == there
+            assert stage.waiting == stage.tasks - stage.finished - stage.running, f"{job.id}/{stage.index}"
+            undone = [job.spec.stages[p].tasks - job.stages[p].finished for p in job.spec.stages[stage.index].parents]
+            assert stage.parents_left == sum(1 for n in undone if n), f"{job.id}/{stage.index}: barrier"
+            assert stage.parents_left == 0 or stage.running == 0, f"{job.id}/{stage.index} runs before its parents"
+            is_open = stage.is_open and stage.waiting > 0 and not job.cancelled
+            assert (stage.index in job.open) == is_open
+            if is_open:
+                waiting[stage.size] += stage.waiting
+        assert job.open == sorted(job.open)
+        assert job.waiting == (0 if job.cancelled else sum(job.stages[i].waiting for i in job.open))
+
+    def dump(self) -> dict[str, Any]:
+        """Everything that is not derived, as plain data."""
+        return {
+            "now": self.now,
+            "nodes": list(self.nodes.values()),
+            "jobs": list(self.jobs.values()),
+            "waiting": list(self.waiting),
+            "containers": list(self.containers.values()),
+            "idle": list(self.idle),
+            "queues": list(self.queues.values()),
+            "sizes": self.sizes,
+            "active_sizes": list(self.active_sizes),
+            "touched": list(self.touched),
+            "next": [self.next_container, self.next_seq, self.next_node, self.version],
+            "finished": list(self._finished),
+        }
+
+    def load(self, data: Any) -> None:
+        """Take over what `dump` returned (after a round trip through msgpack or JSON)."""
+        saved = msgspec.convert(data, _Saved)
+        self.now = saved.now
+        self.nodes = {n.id: n for n in saved.nodes}
+        self._by_index = {n.index: n for n in sorted(saved.nodes, key=lambda n: n.index)}
+        self.jobs = {j.id: j for j in saved.jobs}
+        self.waiting = {j: self.jobs[j] for j in saved.waiting}
+        self.containers = {c.id: c for c in saved.containers}
+        self.idle = {c: self.containers[c] for c in saved.idle}
+        self.queues = {q.name: q for q in saved.queues}
+        self.sizes = saved.sizes
+        self._size_of = {v: i for i, v in enumerate(saved.sizes)}
+        self.size_waiting = [0] * len(saved.sizes)
+        self.active_sizes = dict.fromkeys(saved.active_sizes)
+        for job in self.waiting.values():
+            for stage in job.open_stages():
+                self.size_waiting[stage.size] += stage.waiting
+        self.touched = dict.fromkeys(saved.touched)
+        self._finished = dict.fromkeys(saved.finished)
+        self.next_container, self.next_seq, self.next_node, self.version = saved.next
+        self.capacity = [sum(n.spec.capacity[r] for n in saved.nodes) for r in range(len(self.resources))]
+        self.used = [0] * len(self.resources)
+        for container in saved.containers:
+            for r, amount in enumerate(self.sizes[container.size]):
+                self.used[r] += amount
+        self._rooms.clear()
+        self._journal.clear()
+
+
+class _Saved(msgspec.Struct):
+    now: int
+    nodes: list[NodeState]
+    jobs: list[JobState]
+    waiting: list[str]
+    containers: list[ContainerState]
+    idle: list[int]
+    queues: list[Queue]
+    sizes: list[Vector]
+    active_sizes: list[int]
+    touched: list[str]
+    next: tuple[int, int, int, int]
+    finished: list[str]
+
+
+_HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {
+    NodeAdded: ClusterState._node_added,
+    NodeChanged: ClusterState._node_changed,
+    NodeLost: ClusterState._node_lost,
+    NodeRemoved: ClusterState._node_removed,
+    JobSubmitted: ClusterState._job_submitted,
+    JobChanged: ClusterState._job_changed,
+    JobCancelled: ClusterState._job_cancelled,
+    QueueChanged: ClusterState._queue_changed,
+    ContainerStarted: ClusterState._container_started,
+    TaskEnded: ClusterState._task_ended,
+    ContainerEnded: ClusterState._container_ended,
+    ContainerExpired: ClusterState._container_expired,
+    ContainerObserved: ClusterState._container_observed,
+}

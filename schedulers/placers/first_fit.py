@@ -1,0 +1,18 @@
+"""First fit: the node that joined first among those that fit."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedulers.core.placer import Placer, placers
+from schedulers.core.resources import Vector
+from schedulers.core.state import NodeState
+
+
+@placers.register("first_fit", source="Johnson 1973; tie: order in which the nodes joined")
+class FirstFit(Placer):
+    """The node that joined first among those that fit."""
+
+    def pick(self, demand: Vector, nodes: Sequence[NodeState], capacity: Vector) -> NodeState:
+        """See Placer.pick."""
+        return nodes[0]

@@ -1,0 +1,60 @@
+"""Fair sharing between jobs: the job that holds least, per unit of weight, goes first."""
+
+from __future__ import annotations
+
+from collections.abc import Generator
+from math import ceil
+from typing import Annotated, Literal
+
+import msgspec
+
+from schedulers.core.ordered import Key, Ordered
+from schedulers.core.policy import ClusterView, Offer, Outcome, Suggestion, Suggestions, TieSetting, policies
+from schedulers.core.state import JobState
+
+
+@policies.register("fair", source="DRF (NSDI'11), section 4; with executors Decima's baseline (decima-sim issue 14)")
+class Fair(Ordered):
+    """Serves the job that holds the least, by slots or by dominant share, per unit of weight.
+
+    With executors, one that becomes idle stays with its job while the job holds no more than
+    its equal part of all executors, as in Decima's released dynamic partition.
+    """
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        measure: Annotated[
+            Literal["dominant", "slots"],
+            msgspec.Meta(description="what a job holds: its dominant share of the cluster, or its containers"),
+        ] = "dominant"
+        tie: TieSetting = "submit"
+
+    params: Params
+
+    def key(self, job: JobState, view: ClusterView) -> Key:
+        """See Ordered.key."""
+        held = job.executors if self.params.measure == "slots" else view.share(job)
+        return (held / job.spec.weight, view.tie(job, self.params.tie))
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """Keep idle executors where they are within the job's part, then serve the poorest job."""
+        if view.kept:
+            yield from self._keep(view, offer)
+        yield from super().schedule(view, offer)
+
+    @staticmethod
+    def _keep(view: ClusterView, offer: Offer) -> Generator[Suggestion, Outcome, None]:
+        if not view.waiting:
+            return
+        part = ceil(_executors(view) / len(view.waiting))
+        for _, name in view.idle_executors():
+            job = view.waiting.get(name)
+            if job is not None and job.executors <= part:
+                yield Suggestion(name, job.open[0])
+
+
+def _executors(view: ClusterView) -> int:
+    """How many executors of the smallest waiting demand the cluster holds, used ones included."""
+    smallest = min((s.demand for j in view.waiting.values() for s in j.open_stages()), key=sum)
+    return min(c // d for c, d in zip(view.capacity, smallest, strict=True) if d)

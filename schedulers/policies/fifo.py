@@ -1,0 +1,27 @@
+"""First in, first out."""
+
+from __future__ import annotations
+
+import msgspec
+
+from schedulers.core.ordered import Key, Ordered
+from schedulers.core.policy import ClusterView, TieSetting, policies
+from schedulers.core.state import JobState
+
+
+@policies.register("fifo", source="SLearn, section 6.1 (FIFO); Hadoop's first scheduler")
+class Fifo(Ordered):
+    """Serves jobs in order of submission; later jobs use what the first cannot."""
+
+    bundles = True
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        tie: TieSetting = "submit"
+
+    params: Params
+
+    def key(self, job: JobState, view: ClusterView) -> Key:
+        """See Ordered.key."""
+        return (job.submitted, view.tie(job, self.params.tie))

@@ -1,0 +1,261 @@
+"""GS, the generic scheduler of SLearn: multi-level priority queues by estimated size, with a sampling queue.
+
+The loop reads like the paper's (section 5.1 and 5.2): take the queue that has used least for its
+weight, serve the job at its head. A job with pilots stands in the sampling queue until they are
+done; what it holds back meanwhile runs only where nothing else can (work conservation).
+"""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from schedulers.core.events import ContainerEnded, ContainerExpired, Event, NodeLost
+from schedulers.core.levels import Levels, LevelSettings
+from schedulers.core.ordered import Order
+from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, TieSetting, policies
+from schedulers.core.reasons import Reason
+from schedulers.core.state import JobState
+
+
+class _Place(msgspec.Struct):
+    """Where a job stands. queue: of its size (None while unsized); entered, pilots_entered: counters for FIFO."""
+
+    queue: int | None
+    entered: int
+    pilots_entered: int
+
+
+@policies.register("gs", source="SLearn (NSDI'22), sections 5.1 and 5.2")
+class GenericScheduler(Policy):
+    """Priority queues by estimated job size, weighted sharing between them, FIFO inside; starves nobody.
+
+    Works with any predictor; one that samples (slearn, posterior) gets a sampling queue for its pilots.
+    """
+
+    class Params(LevelSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings; the silent points of the paper are named here."""
+
+        sampling_queue: Annotated[
+            int,
+            msgspec.Meta(ge=0, description="the sampling queue has the weight of this queue (second highest: 1)"),
+        ] = 1
+        sampling_shares: Annotated[
+            bool,
+            msgspec.Meta(description="pilots stand in that queue itself instead of one of their own beside it"),
+        ] = False
+        unsized: Annotated[
+            Literal["first", "last"],
+            msgspec.Meta(description="queue of a job that the predictor has no estimate for"),
+        ] = "first"
+        work_conserving: Annotated[
+            bool, msgspec.Meta(description="run held-back tasks where nothing else fits, in order of arrival")
+        ] = True
+        conserved_charge: Annotated[
+            Literal["nobody", "sampling"],
+            msgspec.Meta(description="which queue pays for work-conserving tasks of jobs that are still sampled"),
+        ] = "nobody"
+        tie: TieSetting = "submit"
+
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._levels: Levels | None = None
+        self._sampling = min(params.sampling_queue, params.queues - 1)
+        self._held = Order()
+        self._places: dict[str, _Place] = {}
+        self._charges: dict[int, tuple[int, list[int]]] = {}  # container -> (queue, what it holds)
+        self._entered = 0
+
+    # -- the loop -------------------------------------------------------------------------------
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """Serve the head of the poorest queue that has something that fits; then what is held back."""
+        levels = self._levels or self._begin(view)
+        self._refresh(view, levels)
+        while offer.has_room():
+            served = yield from self._serve_queues(view, levels, offer)
+            if not served:
+                served = yield from self._serve_held(view, levels, offer)
+            if not served:
+                return
+            self._refresh(view, levels)
+
+    def _serve_queues(self, view: ClusterView, levels: Levels, offer: Offer) -> Any:
+        for queue in levels.poorest_first(list(view.capacity)):
+            order = levels.orders[queue]
+            for position in range(len(order)):
+                job = view.jobs[order[position]]
+                served = yield from self._serve(job, offer, queue, pilots=self._which(job, queue))
+                if served:
+                    return True
+        return False
+
+    def _serve_held(self, view: ClusterView, levels: Levels, offer: Offer) -> Any:
+        if not self.params.work_conserving:
+            return False
+        queue = self._sampling if self.params.conserved_charge == "sampling" else None
+        for position in range(len(self._held)):
+            job = view.jobs[self._held[position]]
+            served = yield from self._serve(job, offer, queue, pilots=False)
+            if served:
+                return True
+        return False
+
+    def _serve(self, job: JobState, offer: Offer, queue: int | None, *, pilots: bool | None) -> Any:
+        for stage in job.open_stages():
+            ready = stage.waiting if pilots is None else len(stage.pilots) if pilots else stage.others
+            if ready and offer.fits(stage):
+                outcome = yield Suggestion(job.id, stage.index, pilots=pilots)
+                for container in outcome.containers:
+                    self._charge(container, queue, list(stage.demand))
+                if outcome.placed:
+                    return True
+        return False
+
+    def _which(self, job: JobState, queue: int) -> bool | None:
+        """Which tasks of a job stand in a queue: its pilots, its other tasks, or (None) both, pilots first."""
+        mine = self._places[job.id].queue == queue
+        if queue == self._sampling and self._has_pilots(job):
+            return None if mine else True
+        return False if job.pilots_left else None
+
+    # -- standing -------------------------------------------------------------------------------
+
+    def _begin(self, view: ClusterView) -> Levels:
+        levels = self._levels = Levels(self.params, len(view.capacity))
+        if not self.params.sampling_shares:
+            self._sampling = levels.add_queue(levels.weights[self._sampling])
+        return levels
+
+    def _refresh(self, view: ClusterView, levels: Levels) -> None:
+        for name in view.changed():
+            job = view.jobs.get(name)
+            if job is None:
+                self._forget(levels, name)
+                if view.kept:
+                    self._sweep(view)
+            else:
+                self._stand(job, view, levels)
+
+    def _stand(self, job: JobState, view: ClusterView, levels: Levels) -> None:
+        place = self._places.get(job.id)
+        if place is None:
+            place = self._places[job.id] = _Place(None, 0, 0)
+        queue = self._queue(job, levels)
+        if queue != place.queue:
+            self._leave(levels, job.id, place)
+            place.queue, place.entered = queue, self._next()
+        if queue is not None:
+            stays = any(stage.others for stage in job.open_stages()) or (queue == self._sampling and bool(job.waiting))
+            self._keep(levels.orders[queue], job, stays, (place.entered, view.tie(job, self.params.tie)))
+        pilots = self._has_pilots(job)
+        if pilots and not place.pilots_entered:
+            place.pilots_entered = self._next()
+        if queue != self._sampling:
+            key = (place.pilots_entered, view.tie(job, self.params.tie))
+            self._keep(levels.orders[self._sampling], job, pilots, key)
+        held = queue is None and any(stage.others for stage in job.open_stages())
+        self._keep(self._held, job, held, (job.seq,))
+
+    def _queue(self, job: JobState, levels: Levels) -> int | None:
+        """The queue of a job's ordinary tasks now, or None while they are held back for its pilots."""
+        plan = job.plan
+        if plan is not None and plan.thin:
+            return 0
+        if plan is not None and job.pilots_left and plan.rest == "held":
+            return None
+        if job.size_ms is None:
+            return 0 if self.params.unsized == "first" else self.params.queues - 1
+        return levels.of(job.size_ms)
+
+    @staticmethod
+    def _has_pilots(job: JobState) -> bool:
+        return bool(job.pilots_left) and any(stage.pilots for stage in job.open_stages())
+
+    @staticmethod
+    def _keep(order: Order, job: JobState, stays: bool, key: tuple[Any, ...]) -> None:
+        if stays:
+            order.put(job.id, key)
+        else:
+            order.drop(job.id)
+
+    @staticmethod
+    def _leave(levels: Levels, name: str, place: _Place) -> None:
+        if place.queue is not None:
+            levels.orders[place.queue].drop(name)
+
+    def _forget(self, levels: Levels, name: str) -> None:
+        place = self._places.pop(name, None)
+        if place is not None:
+            self._leave(levels, name, place)
+            levels.orders[self._sampling].drop(name)
+            self._held.drop(name)
+
+    def _next(self) -> int:
+        self._entered += 1
+        return self._entered
+
+    # -- what queues use ------------------------------------------------------------------------
+
+    def _charge(self, container: int, queue: int | None, demand: list[int]) -> None:
+        """Count a container to a queue; an executor that is taken up again changes queues."""
+        self._discharge(container)
+        if queue is not None and self._levels is not None:
+            self._levels.charge(queue, demand)
+            self._charges[container] = (queue, demand)
+
+    def _discharge(self, container: int) -> None:
+        there = self._charges.pop(container, None)
+        if there is not None and self._levels is not None:
+            self._levels.charge(*there, -1)
+
+    def observe(self, event: Event, view: ClusterView) -> None:
+        """Gives back what ended containers held."""
+        if isinstance(event, ContainerEnded | ContainerExpired):
+            self._discharge(event.container)
+        elif isinstance(event, NodeLost):
+            self._sweep(view)
+
+    def _sweep(self, view: ClusterView) -> None:
+        """Give back what containers held that ended without an event of their own."""
+        for container in [c for c in self._charges if not view.has_container(c)]:
+            self._discharge(container)
+
+    # -- telling --------------------------------------------------------------------------------
+
+    def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
+        """A job whose only waiting tasks are held back waits for its pilots."""
+        plan = job.plan
+        if plan is None or plan.rest != "held" or not job.pilots_left or self._has_pilots(job):
+            return None
+        return Reason.WAITS_FOR_PILOTS, {"left": job.pilots_left, "pilots": len(plan.pilots)}
+
+    def about(self, job: JobState) -> dict[str, Any]:
+        """The queue the job is in; None while it is sampled."""
+        place = self._places.get(job.id)
+        return {} if place is None else {"queue": place.queue}
+
+    def dump(self) -> Any:
+        """Places, charges, counter."""
+        return {
+            "places": msgspec.to_builtins(self._places),
+            "charges": [[container, queue, demand] for container, (queue, demand) in self._charges.items()],
+            "entered": self._entered,
+            "begun": self._levels is not None,
+        }
+
+    def load(self, data: Any, view: ClusterView) -> None:
+        """See Policy.load."""
+        if not data["begun"]:
+            return
+        levels = self._begin(view)
+        self._entered = data["entered"]
+        self._places = msgspec.convert(data["places"], dict[str, _Place])
+        for container, queue, demand in data["charges"]:
+            self._charge(container, queue, demand)
+        for job in view.jobs.values():
+            if job.id in self._places:
+                self._stand(job, view, levels)

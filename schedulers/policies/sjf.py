@@ -1,0 +1,30 @@
+"""Shortest job first. Starves long jobs by design."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from schedulers.core.ordered import Key, Ordered
+from schedulers.core.policy import ClusterView, TieSetting, policies
+from schedulers.core.state import JobState
+
+
+@policies.register("sjf", source="textbook; size = estimated total work (Decima, section 7.1)")
+class ShortestJobFirst(Ordered):
+    """Serves the job with the least estimated total work first; jobs without an estimate come last."""
+
+    bundles = True
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        tie: TieSetting = "submit"
+
+    params: Params
+
+    def key(self, job: JobState, view: ClusterView) -> Key:
+        """See Ordered.key."""
+        size = math.inf if job.size_ms is None else job.size_ms
+        return (size, view.tie(job, self.params.tie))
