@@ -8,54 +8,47 @@ heartbeats must meet the others in the same order as one that does not.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any, Final, cast
+from typing import Any, Final
 
 import numpy as np
 import simpy
-from simpy.events import EventPriority
 
 ARRIVE, ASK, START, END, BEAT, TICK = range(1, 7)
 _SHIFT: Final = 44
 _FACTS: Final = START << _SHIFT
 
-Callback = Callable[[Any], None]
+Callback = Callable[[simpy.Event], None]
 
 
 class Calendar:
-    """SimPy's queue with integer milliseconds. `shuffle` permutes facts of the same instant (seeded)."""
+    """SimPy's queue with integer milliseconds. `shuffle` permutes facts of the same instant (seeded).
+
+    Callbacks get the SimPy event; what was entered with it is its `_value`.
+    """
 
     def __init__(self, shuffle: np.random.Generator | None = None) -> None:
         self.env = simpy.Environment()
-        self.pending = 0  # entries that are not heartbeats
         self._shuffle = shuffle
 
     @property
     def now(self) -> int:
         """Simulated time in ms."""
-        return int(self.env._now)
+        now: int = self.env._now  # type: ignore[assignment]  # every delay here is a whole number of ms
+        return now
+
+    def is_turn(self, rank: int, key: int) -> bool:
+        """Whether an entry for now with this rank and key would be the next to be called."""
+        queue = self.env._queue
+        return not queue or (queue[0][0], queue[0][1]) > (self.env._now, rank << _SHIFT | key)
 
     def at(self, when: int, rank: int, key: int, callback: Callback, value: Any = None) -> None:
-        """Call `callback(value)` at `when`."""
-        env = self.env
-        event = simpy.Event(env)
-        event._ok = True
-        event._value = value
-        event.callbacks.append(lambda event: self._call(callback, event))
-        priority = rank << _SHIFT | key
-        if self._shuffle is not None and rank <= END:
-            priority = _FACTS | int(self._shuffle.integers(1 << 40))
-        self.pending += 1
-        env.schedule(event, cast(EventPriority, priority), when - env._now)
-
-    def _call(self, callback: Callback, event: simpy.Event) -> None:
-        self.pending -= 1
-        callback(event._value)
-
-    def beat(self, when: int, node: int, callback: Callable[[simpy.Event], None], value: Any) -> None:
-        """Like `at`, for heartbeats: not counted as pending."""
+        """Call back at `when`; among the same instant by rank, then key."""
         env = self.env
         event = simpy.Event(env)
         event._ok = True
         event._value = value
         event.callbacks.append(callback)
-        env.schedule(event, cast(EventPriority, BEAT << _SHIFT | node), when - env._now)
+        priority: Any = rank << _SHIFT | key
+        if self._shuffle is not None and rank <= END:
+            priority = _FACTS | int(self._shuffle.integers(1 << 40))
+        env.schedule(event, priority, when - env._now)

@@ -11,7 +11,7 @@ from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
 from typing import Any
 
-from rm_emulator.engine.calendar import Calendar
+from rm_emulator.engine.calendar import BEAT, Calendar
 
 
 class Ring:
@@ -25,6 +25,7 @@ class Ring:
         self._last = (-1, -1)  # time and node of the latest beat
         self._next: tuple[int, int] | None = None
         self._generation = 0
+        self._changed = False  # since the calendar was armed
 
     def __len__(self) -> int:
         return len(self._members)
@@ -36,6 +37,7 @@ class Ring:
         """Let a node beat, from its next turn on."""
         if not self._inside[node]:
             self._inside[node] = 1
+            self._changed = True
             insort(self._members, (self._phase[node], node))
 
     def add_all(self, nodes: Iterable[int]) -> None:
@@ -47,6 +49,7 @@ class Ring:
             return
         for node in fresh:
             self._inside[node] = 1
+        self._changed = True
         self._members.extend((self._phase[node], node) for node in fresh)
         self._members.sort()
 
@@ -54,6 +57,7 @@ class Ring:
         """Let a node sleep."""
         if self._inside[node]:
             self._inside[node] = 0
+            self._changed = True
             del self._members[bisect_left(self._members, (self._phase[node], node))]
 
     def clear(self) -> None:
@@ -61,24 +65,35 @@ class Ring:
         for _, node in self._members:
             self._inside[node] = 0
         self._members.clear()
+        self._changed = True
 
-    def rephase(self, node: int) -> None:
+    def beat_now(self, node: int) -> None:
         """The node beats now, out of band, and counts its interval from here (YARN's NodeManager)."""
         inside = self._inside[node]
         self.discard(node)
-        self._phase[node] = self._calendar.now % self._interval
+        now = self._calendar.now
+        self._phase[node] = now % self._interval
+        if not self._calendar.is_turn(BEAT, node):
+            self.add(node)
+            return
         if inside:
             self.add(node)
+        self._last = (now, node)
+        self._changed = True
+        self._beat(node)
 
     def arm(self) -> None:
         """Make sure that the next beat is on the calendar; call after every change."""
+        if not self._changed:
+            return
+        self._changed = False
         upcoming = self._upcoming()
         if upcoming == self._next:
             return
         self._next = upcoming
         self._generation += 1
         if upcoming is not None:
-            self._calendar.beat(*upcoming, self._turn, self._generation)
+            self._calendar.at(upcoming[0], BEAT, upcoming[1], self._turn, self._generation)
 
     def _upcoming(self) -> tuple[int, int] | None:
         members = self._members
@@ -97,6 +112,6 @@ class Ring:
         if event._value != self._generation or self._next is None:
             return
         time, node = self._next
-        self._last, self._next = (time, node), None
+        self._last, self._next, self._changed = (time, node), None, True
         self._beat(node)
         self.arm()

@@ -17,7 +17,7 @@ from rm_emulator.engine.calendar import ARRIVE, ASK, END, START, TICK, Calendar
 from rm_emulator.engine.config import Disorder, EngineConfig
 from rm_emulator.engine.execution import Execution, StageTimes, WavesOf
 from rm_emulator.engine.ring import Ring
-from rm_emulator.workload.model import Workload, WorkloadJob
+from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.decisions import Decision, Move, Place, Preempt, Release, Run
 from schedulers.core.events import (
@@ -44,6 +44,7 @@ from schedulers.core.state import ClusterState, JobState
 PREEMPTED: Final = -102
 _SAMPLE: Final = 15  # every 16th decision is timed
 _REPORT_TASKS: Final = 512
+Entry = Any  # a SimPy event on the calendar; `_value` is what was entered with it
 
 
 class Stalled(RuntimeError):
@@ -181,6 +182,8 @@ class Simulation:
         oracle: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
+        if config.executors is not None and config.profile != "events":
+            raise ValueError(f"executors need the profile 'events', this cluster has '{config.profile}'")
         self.config, self.workload, self.control = config, workload, control
         self.record: Recording = record if record is not None else Nothing()
         self._seed, self._oracle, self._progress = seed, oracle, progress
@@ -197,11 +200,23 @@ class Simulation:
         self._parked: dict[int, None] = {}
         self._parked_version = -1
         self._idle_beats = 0
+        # How long after the application master's tick a granted container is launched; None: at once.
+        self._am_delay = {"yarn": 0, "sls": config.am_heartbeat_ms, "events": None}[config.profile]
+        self._moving_ms = config.executors.moving_ms if config.executors is not None else 0
+        self._draws_startup = config.startup != Fixed(0)
+        self._late = 0  # asks and disordered facts on the calendar
         self._next_job = 0
         self._tick_due = False
         beats = config.profile != "events"
         phases = keyed.generator(seed, "phases").integers(0, config.heartbeat_ms, len(config.nodes)).tolist()
         self._ring = Ring(self.calendar, phases, config.heartbeat_ms, self._beat) if beats else None
+        self._obeys: dict[type[Decision], Callable[[Any], None]] = {
+            Place: self._place,
+            Run: self._run,
+            Move: self._move,
+            Release: self._release,
+            Preempt: self._kill,
+        }
         self.end_ms = 0
         self.finished_tasks = 0
         self.facts = 0
@@ -234,9 +249,10 @@ class Simulation:
         """Only the next arrival is on the calendar, so that a long workload costs no memory there."""
         jobs = self.workload.jobs
         if self._next_job < len(jobs):
-            self.calendar.at(jobs[self._next_job].submit_ms, ARRIVE, self._next_job, self._arrive, self._next_job)
+            self.calendar.at(jobs[self._next_job].submit_ms, ARRIVE, self._next_job, self._arrive)
 
-    def _arrive(self, number: int) -> None:
+    def _arrive(self, entry: Entry) -> None:
+        number = self._next_job
         self._next_job = number + 1
         self._expect_arrival()
         source = self.workload.jobs[number]
@@ -255,8 +271,9 @@ class Simulation:
         self._obey(decisions)
         if profile == "sls":
             job.asks = [i for i, stage in enumerate(spec.stages) if not stage.parents]
+            self._late += 1
             self.calendar.at(now + self.config.am_heartbeat_ms, ASK, number, self._ask, job)
-        self._wake()
+        self._carry_on()
 
     # -- facts ----------------------------------------------------------------------------------
 
@@ -281,7 +298,12 @@ class Simulation:
                     ring.add_all([node.index for node in state.fitting(size)])
                 state.woken.clear()
             self._unpark()
-        ring.arm()
+
+    def _carry_on(self) -> None:
+        """After the facts of one calendar entry."""
+        self._wake()
+        if self._ring is not None:
+            self._ring.arm()
 
     def _unpark(self) -> None:
         if self._parked and self.control.state.version != self._parked_version:
@@ -289,7 +311,7 @@ class Simulation:
             self._ring.add_all(self._parked)
             self._parked.clear()
 
-    def _tick(self, _: Any) -> None:
+    def _tick(self, entry: Entry) -> None:
         self._tick_due = False
         started = time.perf_counter_ns()
         decisions = self.control.handle(Tick(self.calendar.now))
@@ -321,14 +343,17 @@ class Simulation:
         if self.config.skip:
             if not state.could_place(state.nodes[self._node_ids[node]]):
                 ring.discard(node)
-            elif not changed:
+            elif changed:
+                ring.add(node)
+            else:
                 ring.discard(node)
                 self._parked[node] = None
                 self._parked_version = state.version
             if changed:
                 self._wake()
             return
-        self._idle_beats = 0 if changed or self.calendar.pending else self._idle_beats + 1
+        busy = changed or self._containers or self._late or self._next_job < len(self.workload.jobs)
+        self._idle_beats = 0 if busy else self._idle_beats + 1
         if self._idle_beats > len(self._node_ids):
             ring.clear()
 
@@ -341,24 +366,28 @@ class Simulation:
 
     def _obey(self, decisions: Iterable[Decision]) -> None:
         for decision in decisions:
-            if isinstance(decision, Place):
-                container = _Container(decision.container, self._index[decision.node])
-                self._containers[decision.container] = container
-                self._grant(container, decision)
-            elif isinstance(decision, Run):
-                container = self._containers[decision.container]
-                wave = "rest" if container.stage == decision.stage else "first"
-                self._assign(container, decision)
-                container.wave = wave
-                self._start(container)
-            elif isinstance(decision, Move):
-                container = self._containers[decision.container]
-                container.wave = "fresh"
-                self._grant(container, decision)
-            elif isinstance(decision, Release):
-                del self._containers[decision.container]
-            elif isinstance(decision, Preempt):
-                self._kill(decision.container)
+            obey = self._obeys.get(type(decision))
+            if obey is not None:
+                obey(decision)
+
+    def _release(self, decision: Release) -> None:
+        del self._containers[decision.container]
+
+    def _place(self, decision: Place) -> None:
+        container = _Container(decision.container, self._index[decision.node])
+        self._containers[decision.container] = container
+        self._grant(container, decision)
+
+    def _run(self, decision: Run) -> None:
+        container = self._containers[decision.container]
+        container.wave = "rest" if container.stage == decision.stage else "first"
+        self._assign(container, decision)
+        self._start(container, self.calendar.now)
+
+    def _move(self, decision: Move) -> None:
+        container = self._containers[decision.container]
+        container.wave = "fresh"
+        self._grant(container, decision)
 
     def _assign(self, container: _Container, decision: Place | Run | Move) -> None:
         container.job = self._jobs[decision.job]
@@ -370,17 +399,13 @@ class Simulation:
     def _grant(self, container: _Container, decision: Place | Move) -> None:
         """A container is granted: when will its task start?"""
         self._assign(container, decision)
-        config = self.config
-        start = self.calendar.now
-        if config.profile != "events":
-            start = self._am_tick(container.job, start)
-            if config.profile == "sls":
-                start += config.am_heartbeat_ms
-        if config.executors is not None:
-            start += config.executors.moving_ms
-        start += self._execution.startup_ms(
-            config.startup, decision.job, decision.stage, decision.task, decision.attempt
-        )
+        start = container.granted
+        if self._am_delay is not None:
+            start = self._am_tick(container.job, start) + self._am_delay
+        start += self._moving_ms
+        if self._draws_startup:
+            ids = (decision.job, decision.stage, decision.task, decision.attempt)
+            start += self._execution.startup_ms(self.config.startup, *ids)
         if self._disorder is not None:
             start += self._disorder.lateness()
         self.calendar.at(start, START, container.id, self._started, container)
@@ -390,15 +415,18 @@ class Simulation:
         interval = self.config.am_heartbeat_ms
         return now + interval - (now - job.source.submit_ms) % interval
 
-    def _started(self, container: _Container) -> None:
+    def _started(self, entry: Entry) -> None:
+        container: _Container = entry._value
         if container.id not in self._containers:
             return
-        self._say(ContainerStarted(self.calendar.now, container.id))
-        self._start(container)
+        now = self.calendar.now
+        self.facts += 1
+        self.control.handle(ContainerStarted(now, container.id))
+        self._start(container, now)
 
-    def _start(self, container: _Container) -> None:
+    def _start(self, container: _Container, now: int) -> None:
         """The task's first instant: its end is now a fact of the future."""
-        now, job = self.calendar.now, container.job
+        job = container.job
         if job.first_start is None:
             job.first_start = now
         container.started = now
@@ -410,13 +438,26 @@ class Simulation:
 
     # -- ends -----------------------------------------------------------------------------------
 
-    def _over(self, container: _Container) -> None:
+    def _over(self, entry: Entry) -> None:
         """A task's last instant, on its node."""
+        container: _Container = entry._value
         if self._containers.get(container.id) is not container or container.started is None:
             return
-        job, now = container.job, self.calendar.now
+        self._record(container, 0)
+        self._count(container.job, container.stage)
+        if self.config.executors is not None:
+            if self._hear_task(container):
+                return  # it went on with the same stage: nothing else has changed
+        elif self.config.profile == "sls":
+            self._ended[container.node].append(container)
+            self._call_in(container.node)
+        else:
+            self._hear_end(container)
+        self._carry_on()
+
+    def _record(self, container: _Container, code: int) -> None:
         self.record.task(
-            job.source.job.id,
+            container.job.source.job.id,
             container.stage,
             container.task,
             container.attempt,
@@ -424,89 +465,80 @@ class Simulation:
             container.id,
             container.granted,
             container.started,
-            now,
+            self.calendar.now,
             container.pilot,
-            0,
+            code,
         )
-        self._count(job, container.stage)
-        if self.config.executors is not None:
-            self._hear_task(container)
-        elif self.config.profile == "sls":
-            self._ended[container.node].append(container)
-            self._call_in(container.node)
-        else:
-            self._hear_end(container)
 
-    def _hear_task(self, container: _Container) -> None:
-        """An executor reports a finished task."""
-        ended = (container.id, container.attempt, container.stage, container.task, container.runtime)
+    def _hear_task(self, container: _Container) -> bool:
+        """An executor reports a finished task; True when it got the next one of the stage."""
         job = container.job
-        self._tell(lambda: TaskEnded(self.calendar.now, *ended))
+        name = job.source.job.id
+        ended = (container.id, name, container.stage, container.task, container.attempt, container.runtime)
+        if self._disorder is not None:
+            self._tell_sometime(lambda: TaskEnded(self.calendar.now, *ended))
+        else:
+            decisions = self._say(TaskEnded(self.calendar.now, *ended))
+            if decisions and type(decisions[0]) is Run:
+                return True
         self._finish_if_over(job)
-        self._wake()
+        return False
 
     def _hear_end(self, container: _Container) -> None:
         """Profiles `yarn` and `events`: the end is heard at once; in `yarn` by an out-of-band heartbeat."""
         self._report_end(container)
         if self._ring is not None:
-            self._ring.rephase(container.node)
-            self._call_in(container.node)
-        self._wake()
+            self._ring.beat_now(container.node)
 
     def _call_in(self, node: int) -> None:
         assert self._ring is not None
         self._ring.add(node)
-        self._ring.arm()
 
     def _report_end(self, container: _Container) -> None:
         del self._containers[container.id]
         number, runtime = container.id, container.runtime
-        self._tell(lambda: ContainerEnded(self.calendar.now, number, 0, runtime))
+        if self._disorder is None:
+            self._say(ContainerEnded(self.calendar.now, number, 0, runtime))
+        else:
+            self._tell_sometime(lambda: ContainerEnded(self.calendar.now, number, 0, runtime))
         self._finish_if_over(container.job)
 
-    def _tell(self, event: Callable[[], Event]) -> None:
-        """Tell of a completion; with disorder late, or twice."""
-        if self._disorder is None:
-            self._say(event())
-            return
+    def _tell_sometime(self, event: Callable[[], Event]) -> None:
+        """Disorder: a completion is heard late, or twice."""
+        assert self._disorder is not None
         for delay in self._disorder.deliveries():
             if delay == 0:
                 self._say(event())
             else:
+                self._late += 1
                 self.calendar.at(self.calendar.now + delay, END, 0, self._tell_late, event)
 
-    def _tell_late(self, event: Callable[[], Event]) -> None:
-        self._say(event())
+    def _tell_late(self, entry: Entry) -> None:
+        self._late -= 1
+        self._say(entry._value())
         for job in list(self._jobs.values()):
             self._finish_if_over(job)
         if self._ring is not None:
-            self._ring.add_all(n.index for n in self.control.state.nodes.values() if self.control.state.could_place(n))
-        self._wake()
+            state = self.control.state
+            self._ring.add_all(node.index for node in state.nodes.values() if state.could_place(node))
+        self._carry_on()
 
-    def _kill(self, number: int) -> None:
+    def _kill(self, decision: Preempt) -> None:
         """A preempted container ends at once; its task will run again."""
+        number = decision.container
         container = self._containers.pop(number)
         container.job.failed += 1
-        self.record.task(
-            container.job.source.job.id,
-            container.stage,
-            container.task,
-            container.attempt,
-            self._node_ids[container.node],
-            number,
-            container.granted,
-            container.started,
-            self.calendar.now,
-            container.pilot,
-            PREEMPTED,
-        )
-        self.calendar.at(self.calendar.now + 1, END, number, lambda _: self._say_killed(number, container.node))
+        self._record(container, PREEMPTED)
+        self._late += 1
+        self.calendar.at(self.calendar.now + 1, END, number, self._say_killed, (number, container.node))
 
-    def _say_killed(self, number: int, node: int) -> None:
+    def _say_killed(self, entry: Entry) -> None:
+        number, node = entry._value
+        self._late -= 1
         self._say(ContainerEnded(self.calendar.now, number, PREEMPTED))
         if self._ring is not None:
             self._call_in(node)
-        self._wake()
+        self._carry_on()
 
     # -- application masters --------------------------------------------------------------------
 
@@ -525,13 +557,16 @@ class Simulation:
                 ready.append(child)
         if ready:
             if not job.asks:
+                self._late += 1
                 self.calendar.at(self._am_tick(job, self.calendar.now), ASK, job.number, self._ask, job)
             job.asks.extend(ready)
 
-    def _ask(self, job: _Job) -> None:
+    def _ask(self, entry: Entry) -> None:
+        job = entry._value
+        self._late -= 1
         asked, job.asks = tuple(sorted(job.asks)), []
         self._say(JobChanged(self.calendar.now, job.source.job.id, asked))
-        self._wake()
+        self._carry_on()
 
     def _finish_if_over(self, job: _Job) -> None:
         spec = job.source.job
@@ -580,15 +615,18 @@ class Simulation:
         delays = self._disorder.deliveries()
         for delay in delays:
             if delay:
+                self._late += 1
                 self.calendar.at(self.calendar.now + delay, END, node, self._beat_late, node)
         return 0 not in delays
 
-    def _beat_late(self, node: int) -> None:
+    def _beat_late(self, entry: Entry) -> None:
+        node = entry._value
+        self._late -= 1
         for container in self._ended[node]:
             self._report_end(container)
         self._ended[node] = []
         self._say(Heartbeat(self.calendar.now, self._node_ids[node]))
-        self._wake()
+        self._carry_on()
 
 
 class _Chaos:

@@ -200,12 +200,18 @@ class TaskDraws:
 class TaskDurations:
     """Run times of the tasks of one stage of one job: a measured stage and this job's draws."""
 
-    __slots__ = ("draws", "waves")
+    __slots__ = ("_choices", "_level", "_pick", "_tables", "draws", "waves")
 
     def __init__(self, waves: StageWaves, draws: TaskDraws) -> None:
         self.waves, self.draws = waves, draws
+        self._choices, self._tables = waves._choices, waves._tables
+        self._level, self._pick = draws._level, draws._pick
 
     def ms(self, index: int, executors: int, wave: Wave, attempt: int = 0) -> int:
         """Run time of one attempt of task `index`; executors and wave as in `StageWaves.duration`."""
-        u_level, u_pick = self.draws.of(index, attempt)
-        return self.waves.duration(u_level, u_pick, executors, wave)
+        if attempt:
+            return self.waves.duration(*self.draws.of(index, attempt), executors, wave)
+        # What `StageWaves.duration` does, written out: this is asked once per task, and calls cost more than work.
+        below, above, share = self._choices[executors if executors < _TOP else _TOP]
+        durations = self._tables[wave][below if self._level[index] < share else above]
+        return durations[int(self._pick[index] * len(durations))]

@@ -90,9 +90,10 @@ class TaskEnded(Event, frozen=True, tag="TaskEnded"):
     """A task of an executor succeeded after `runtime_ms`; the executor stays with its job."""
 
     container: int
-    attempt: int
+    job: str
     stage: int
     task: int
+    attempt: int
     runtime_ms: int
 
 

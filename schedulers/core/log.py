@@ -18,7 +18,7 @@ from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import AnyEvent, Event
 
 FORMAT: Final = 1
-_CHUNK: Final = 1 << 16
+_CHUNK: Final = 1 << 12
 
 
 class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -69,43 +69,44 @@ class Log:
     def __init__(self, write: Callable[[bytes], object] | None = None, *, only_decisions: bool = False) -> None:
         self._write, self._only_decisions = write, only_decisions
         self._hash = hashlib.sha256()
-        self._encode = msgspec.json.Encoder(enc_hook=None).encode
-        self._lines: list[bytes] = []
-        self._kept: list[bytes] = []
-        self._size = 0
-        self.lines = 0
+        self._encode_lines = msgspec.json.Encoder().encode_lines
+        self._pending: list[object] = []  # facts and decisions are frozen, so they can be encoded later, in one go
+        self._flushed = 0
 
     def header(self, config: SchedulerConfig, snapshot: bytes | None = None) -> None:
         """The first line."""
-        self._add(self._encode(Header(config, snapshot=snapshot)), keep=True)
+        self._pending.append(Header(config, snapshot=snapshot))
 
-    def add(self, event: Event, decisions: Iterable[Decision]) -> None:
+    def add(self, event: Event, decisions: list[Decision]) -> None:
         """A fact and what it led to."""
-        self._add(self._encode(event), keep=not self._only_decisions)
-        for decision in decisions:
-            self._add(self._encode(decision), keep=True)
+        pending = self._pending
+        pending.append(event)
+        if decisions:
+            pending.extend(decisions)
+        if len(pending) > _CHUNK:
+            self.flush()
 
     def ignored(self, event: Event, why: str) -> None:
         """A fact that was not taken."""
-        note = {"note": "Ignored", "event": event, "why": why}
-        self._add(self._encode(note), keep=not self._only_decisions)
+        self._pending.append({"note": "Ignored", "event": event, "why": why})
 
-    def _add(self, line: bytes, *, keep: bool) -> None:
-        self._lines.append(line)
-        if keep and self._write is not None:
-            self._kept.append(line)
-        self._size += len(line)
-        self.lines += 1
-        if self._size > _CHUNK:
-            self.flush()
+    @property
+    def lines(self) -> int:
+        """Lines so far."""
+        return self._flushed + len(self._pending)
 
     def flush(self) -> None:
-        """Hand on what is buffered."""
-        if self._lines:
-            self._hash.update(b"\n".join(self._lines) + b"\n")
-        if self._kept and self._write is not None:
-            self._write(b"\n".join(self._kept) + b"\n")
-        self._lines, self._kept, self._size = [], [], 0
+        """Encode, hash and hand on what is pending."""
+        encoded = self._encode_lines(self._pending)
+        self._hash.update(encoded)
+        if self._write is not None:
+            if self._only_decisions:
+                kept = [line for line in self._pending if isinstance(line, Decision | Header)]
+                encoded = self._encode_lines(kept)
+            if encoded:
+                self._write(encoded)
+        self._flushed += len(self._pending)
+        self._pending.clear()
 
     @property
     def sha256(self) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import math
+from heapq import heappop, heappush
+
 import msgspec
 
 from schedulers.core.errors import InvalidJob
@@ -94,12 +97,12 @@ def topological_order(stages: tuple[Stage, ...]) -> list[int]:
     ready = [i for i, n in enumerate(missing) if n == 0]
     order: list[int] = []
     while ready:
-        index = ready.pop(0)
+        index = heappop(ready)
         order.append(index)
         for child in children[index]:
             missing[child] -= 1
             if missing[child] == 0:
-                ready.append(child)
+                heappush(ready, child)
     if len(order) < len(stages):
         stuck = ", ".join(stages[i].name for i, n in enumerate(missing) if n > 0)
         raise InvalidJob(f"the stages form a cycle: {stuck}")
@@ -107,9 +110,14 @@ def topological_order(stages: tuple[Stage, ...]) -> list[int]:
 
 
 def check_job(job: Job, resources: int) -> None:
-    """Raise InvalidJob unless `job` is a DAG of non-empty stages with demands of `resources` components."""
+    """Raise InvalidJob unless `job` is a DAG of non-empty stages with demands of `resources` components.
+
+    Its weight must be above 0: shares are divided by it.
+    """
     if not job.stages:
         raise InvalidJob(f"job '{job.id}' has no stages")
+    if not (job.weight > 0 and math.isfinite(job.weight)):
+        raise InvalidJob(f"job '{job.id}' has weight {job.weight} (a finite number above 0)")
     for stage in job.stages:
         if stage.tasks < 1:
             raise InvalidJob(f"job '{job.id}' stage '{stage.name}' has {stage.tasks} tasks (at least 1)")

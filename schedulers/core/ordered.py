@@ -6,6 +6,7 @@ A subclass says `key`; the order is kept sorted as jobs change, so a decision co
 from __future__ import annotations
 
 from bisect import bisect_left, insort
+from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
 
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions
@@ -53,6 +54,11 @@ class Order:
         """All ids in order (a copy: the order may change while it is walked)."""
         return [job for _, job in self._sorted]
 
+    def __iter__(self) -> Iterator[str]:
+        """Ids in order; the order must not change meanwhile."""
+        for _, job in self._sorted:
+            yield job
+
     def __getitem__(self, position: int) -> str:
         return self._sorted[position][1]
 
@@ -74,26 +80,20 @@ class Ordered(Policy):
         raise NotImplementedError(f"{type(self).__name__} does not say its order")
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """Serve the first job with a task that fits until nothing fits."""
-        self._refresh(view)
-        while offer.has_room():
-            placed = yield from self._serve_first(view, offer)
-            if not placed:
-                return
+        """Serve the first job with a task that fits, until nothing fits."""
+        placed = True
+        while placed and offer.has_room():
+            placed = False
             self._refresh(view)
-
-    def _serve_first(self, view: ClusterView, offer: Offer) -> Any:
-        order = self._order
-        position = 0
-        while position < len(order):
-            name = order[position]
-            for stage in view.jobs[name].open_stages():
-                if offer.fits(stage):
-                    outcome = yield Suggestion(name, stage.index, count=stage.waiting if self.bundles else 1)
-                    if outcome.placed:
-                        return True
-            position += 1
-        return False
+            for name in self._order:
+                for stage in view.jobs[name].open_stages():
+                    if offer.fits(view.jobs[name], stage):
+                        outcome = yield Suggestion(name, stage.index, count=stage.waiting if self.bundles else 1)
+                        if outcome.placed:
+                            placed = True
+                            break
+                if placed:
+                    break
 
     def _refresh(self, view: ClusterView) -> None:
         waiting = view.waiting

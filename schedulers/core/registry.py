@@ -90,7 +90,7 @@ class Registry(Generic[T]):
 
         def add(cls: type[T]) -> type[T]:
             there = self._entries.get(name)
-            if there is not None and there.cls.__qualname__ != cls.__qualname__:
+            if there is not None and _name(there.cls) != _name(cls):
                 raise InvalidParameters(f"{self.kind} '{name}' is registered already, by {there.cls.__module__}")
             self._entries[name] = Entry(name, cls, source, worlds)
             return cls
@@ -139,6 +139,10 @@ class Registry(Generic[T]):
         package = importlib.import_module(self._package)
         for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
             importlib.import_module(f"{self._package}.{module}")
+
+
+def _name(cls: type) -> tuple[str, str]:
+    return cls.__module__, cls.__qualname__
 
 
 def _default(field: msgspec.structs.FieldInfo) -> Any:

@@ -6,7 +6,8 @@ suggest, check and apply each suggestion, say who waits and why.
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Callable
+from typing import Any, Final
 
 import msgspec
 
@@ -19,7 +20,6 @@ from schedulers.core.events import (
     Heartbeat,
     HistoryPrimed,
     JobCancelled,
-    JobChanged,
     JobSubmitted,
     OfferAsked,
     TaskEnded,
@@ -32,7 +32,9 @@ from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggesti
 from schedulers.core.predictor import FinishedTask, Predictor, predictors
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Resources
-from schedulers.core.state import ClusterState, ContainerState, JobState, NodeState, StageState
+from schedulers.core.state import IDLE, ClusterState, ContainerState, JobState, NodeState, StageState
+
+_TOUCHED: Final = 100_000
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -70,9 +72,13 @@ class Scheduler:
         make_placer, placer_params = placers.parse(config.placement)
         self.placer: Placer = make_placer(placer_params, seed=config.seed)
         self.view = ClusterView(self.state, self.predictor, config.seed)
+        self._observe = self.policy.observe if type(self.policy).observe is not Policy.observe else None
         self.rounds: list[RoundRecord] = []
         self.decided = 0
-        self._recheck: dict[str, None] = {}
+        # Which facts put something on offer; None: all of them.
+        self._offering = {"heartbeat": {Heartbeat, OfferAsked}, "cycle": {Tick, OfferAsked}, "event": None}[
+            config.offers
+        ]
         if log is not None:
             log.header(config)
 
@@ -80,102 +86,171 @@ class Scheduler:
 
     def handle(self, event: Event) -> list[Decision]:
         """Take in one fact and decide. Raises InvalidTransition on an impossible log or decision."""
-        round_ = self.begin(event)
-        offer = round_.offer
-        if offer is not None and offer.has_room():
-            suggestions = self.policy.schedule(self.view, offer)
-            outcome: Outcome | None = None
-            try:
-                while True:
-                    outcome = round_.suggest(suggestions.send(outcome))  # type: ignore[arg-type]  # None starts it
-            except StopIteration:
-                pass
-        return round_.end()
+        version = self.state.version
+        decisions: list[Decision] = []
+        if not self._take_in(event, decisions):
+            return decisions
+        if self._offering is None or type(event) in self._offering:
+            offer = self._offer(event)
+            if offer is not None and self.state.idle:
+                self._release_misfits(decisions)
+            if offer is not None and offer.has_room():
+                self._ask(Round(self, event, decisions, offer, version))
+        self._close(event, decisions, version)
+        return decisions
+
+    def _ask(self, round_: Round) -> None:
+        """Let the policy suggest, until it has no more to suggest."""
+        assert round_.offer is not None
+        suggestions = self.policy.schedule(self.view, round_.offer)
+        suggestion = next(suggestions, None)
+        try:
+            while suggestion is not None:
+                suggestion = suggestions.send(round_.suggest(suggestion))
+        except StopIteration:
+            pass
+        round_.remember()
 
     def begin(self, event: Event) -> Round:
         """Take in one fact; the caller then suggests step by step and calls `end`."""
         version = self.state.version
         decisions: list[Decision] = []
-        taken = self._hear(event, decisions)
-        offer = self._offer(event) if taken else None
-        return Round(self, event, decisions, offer, version if taken else None)
+        if not self._take_in(event, decisions):
+            return Round(self, event, decisions, None, None)
+        return Round(self, event, decisions, self._offer(event), version)
 
-    def _hear(self, event: Event, decisions: list[Decision]) -> bool:
-        state = self.state
-        if isinstance(event, ContainerEnded | TaskEnded):
-            return self._hear_end(event, decisions)
-        before = state.jobs.get(event.job) if isinstance(event, JobCancelled | JobChanged) else None
-        why = state.hear(event)
-        if why is not None:
-            return self._ignore(event, why)
-        if isinstance(event, JobSubmitted):
-            self._welcome(state.jobs[event.job.id], event.at)
-        elif isinstance(event, JobChanged):
-            self._recheck[event.job] = None
-        elif isinstance(event, JobCancelled) and self.predictor is not None and before is not None:
-            self.predictor.job_gone(before.spec, event.at)
-        elif isinstance(event, HistoryPrimed) and self.predictor is not None:
-            self.predictor.prime(event.jobs)
-        elif isinstance(event, Estimated) and self.predictor is not None:
-            self.predictor.told(event.job, event.runtimes_ms)
-            job = state.jobs.get(event.job)
-            if job is not None:
-                self._estimate_size(job)
-        self.policy.observe(event, self.view)
+    def _take_in(self, event: Event, decisions: list[Decision]) -> bool:
+        """Hear a fact and learn from it; False when it was ignored."""
+        learn = _LEARNS.get(type(event))
+        if not (self._hear(event) if learn is None else learn(self, event, decisions)):
+            return False
+        if self._observe is not None:
+            self._observe(event, self.view)
         return True
 
-    def _hear_end(self, event: ContainerEnded | TaskEnded, decisions: list[Decision]) -> bool:
-        """The hot path: a task is over, so learn, and keep an executor busy with the stage it was on."""
+    def _close(self, event: Event, decisions: list[Decision], version: int) -> None:
+        """Say who waits, and write the log."""
+        if self.state.stirred:
+            self._say_holds(decisions)
+        if len(self.state.touched) > _TOUCHED:
+            self._drop_gone()
+        if self._log is not None and (decisions or self._matters(event, version)):
+            self._log.add(event, decisions)
+
+    def _drop_gone(self) -> None:
+        """A policy that never asks what has changed must not make the list grow for ever."""
+        state = self.state
+        state.touched = {name: None for name in state.touched if name in state.jobs}
+
+    def _matters(self, event: Event, version: int) -> bool:
+        """Whether a fact without decisions must stand in the log: it changed the state, or what is known."""
+        kind = type(event)
+        return (kind is not Heartbeat and kind is not Tick) or self.state.version != version
+
+    def _hear(self, event: Event) -> bool:
+        why = self.state.hear(event)
+        if why is not None and self._log is not None:
+            self._log.ignored(event, why)
+        return why is None
+
+    def _hear_job(self, event: JobSubmitted, decisions: list[Decision]) -> bool:
+        """A new job: the predictor names its pilots and says what it can."""
+        if not self._hear(event):
+            return False
+        if self.predictor is not None:
+            job = self.state.jobs[event.job.id]
+            plan = self.predictor.submitted(job.spec, event.at)
+            if plan is not None:
+                self.state.plan_pilots(job, plan)
+            self._estimate_size(job)
+        return True
+
+    def _hear_cancel(self, event: JobCancelled, decisions: list[Decision]) -> bool:
+        job = self.state.jobs.get(event.job)
+        if not self._hear(event):
+            return False
+        assert job is not None
+        if self.predictor is not None:
+            self.predictor.job_gone(job.spec, event.at)
+        self._release_all(job, decisions)
+        return True
+
+    def _hear_history(self, event: HistoryPrimed, decisions: list[Decision]) -> bool:
+        if self.predictor is not None:
+            self.predictor.prime(event.jobs)
+        return self._hear(event)
+
+    def _hear_estimate(self, event: Estimated, decisions: list[Decision]) -> bool:
+        if self.predictor is not None:
+            self.predictor.told(event.job, event.runtimes_ms)
+            job = self.state.jobs.get(event.job)
+            if job is not None:
+                self._estimate_size(job)
+        return self._hear(event)
+
+    def _hear_end(self, event: ContainerEnded, decisions: list[Decision]) -> bool:
+        """A container is over: learn from its run time."""
+        state = self.state
+        container = state.containers.get(event.container)
+        if container is None or (self.predictor is None and not state.kept):
+            return self._hear(event)
+        job, speed = state.jobs.get(container.job), state.nodes[container.node].spec.speed
+        ran = container.status != IDLE  # an idle executor's last task was heard of by TaskEnded
+        if not self._hear(event):
+            return False
+        if job is not None and ran and event.code == 0 and self.predictor is not None:
+            self._learn(container, job, event.runtime_ms, speed)
+        if job is not None and not job.left:
+            self._release_all(job, decisions)
+        return True
+
+    def _hear_task(self, event: TaskEnded, decisions: list[Decision]) -> bool:
+        """A task of an executor is over: learn, and keep the executor busy with the stage it was on."""
         state = self.state
         container = state.containers.get(event.container)
         job = state.jobs.get(container.job) if container is not None else None
-        speed = state.nodes[container.node].spec.speed if container is not None else 1.0
-        opened = len(job.open) if job is not None else 0
-        why = state.hear(event)
-        if why is not None:
-            return self._ignore(event, why)
+        if not self._hear(event):
+            return False
         assert container is not None
-        if job is not None:
-            self._learn(event, container, job, speed)
-            if len(job.open) > opened or getattr(event, "code", 0) != 0:
-                self._recheck[job.id] = None
-        self.policy.observe(event, self.view)
-        if isinstance(event, TaskEnded):
-            self._keep_busy(container, job, decisions)
+        assert job is not None
+        if self.predictor is not None:
+            self._learn(container, job, event.runtime_ms, state.nodes[container.node].spec.speed)
+        self._keep_busy(container, job, decisions)
         return True
 
-    def _learn(self, event: ContainerEnded | TaskEnded, container: ContainerState, job: JobState, speed: float) -> None:
+    def _learn(self, container: ContainerState, job: JobState, runtime_ms: int, speed: float) -> None:
         predictor = self.predictor
-        if predictor is None or getattr(event, "code", 0) != 0:
-            return
-        task = FinishedTask(job.id, container.stage, container.task, container.pilot)
-        predictor.finished(task, event.runtime_ms, speed, event.at)
+        assert predictor is not None
+        task = FinishedTask(job.spec.id, container.stage, container.task, container.pilot)
+        predictor.finished(task, runtime_ms, speed, self.state.now)
         if container.pilot and job.pilots_left == 0:
             self._estimate_size(job)
-            self._recheck[job.id] = None
+            self.state.stirred[job.spec.id] = None
         if job.left == 0:
-            predictor.job_done(job.spec, event.at)
+            predictor.job_done(job.spec, self.state.now)
 
-    def _keep_busy(self, container: ContainerState, job: JobState | None, decisions: list[Decision]) -> None:
+    def _keep_busy(self, container: ContainerState, job: JobState, decisions: list[Decision]) -> None:
         """An executor leaves a stage only when the stage has no waiting tasks (Decima, section 5.2)."""
         state = self.state
-        if job is not None and job.left and not job.cancelled:
-            stage = job.stages[container.stage]
-            if stage.waiting:
-                task, attempt = state.take(job, stage)
-                self._apply(Run(container.id, job.id, stage.index, task, attempt), decisions)
-        elif job is not None:
-            for idle in [c.id for c in state.idle.values() if c.job == job.id]:
-                self._apply(Release(idle), decisions)
-
-    def _welcome(self, job: JobState, at: int) -> None:
-        self._recheck[job.id] = None
-        if self.predictor is None:
+        if not job.left or job.cancelled:
+            self._release_all(job, decisions)
             return
-        plan = self.predictor.submitted(job.spec, at)
-        if plan is not None:
-            self.state.plan_pilots(job, plan)
-        self._estimate_size(job)
+        stage = job.stages[container.stage]
+        if stage.waiting:
+            task, attempt = state.take(job, stage)
+            self._apply(Run(container.id, container.job, container.stage, task, attempt), decisions)
+
+    def _release_all(self, job: JobState, decisions: list[Decision]) -> None:
+        """A job that is over gives its idle executors back."""
+        for idle in [c.id for c in self.state.idle.values() if c.job == job.spec.id]:
+            self._apply(Release(idle), decisions)
+
+    def _release_misfits(self, decisions: list[Decision]) -> None:
+        """Idle executors whose size nobody waits for make room for sizes that somebody does."""
+        state = self.state
+        for container in list(state.idle.values()):
+            if container.size not in state.active_sizes:
+                self._apply(Release(container.id), decisions)
 
     def _estimate_size(self, job: JobState) -> None:
         """Total work as estimated now: sum over stages of mean task time times tasks (SLearn, section 5)."""
@@ -189,24 +264,22 @@ class Scheduler:
         job.size_ms, job.size_source = total, source
         self.state.touched[job.id] = None
 
-    def _ignore(self, event: Event, why: str) -> bool:
-        if self._log is not None:
-            self._log.ignored(event, why)
-        return False
-
     def _offer(self, event: Event) -> Offer | None:
-        state, offers = self.state, self.config.offers
-        if isinstance(event, OfferAsked):
-            nodes = [state.nodes[n] for n in event.nodes if n in state.nodes]
-            return Offer(state, nodes, job=event.job, limit=1)
-        if offers == "heartbeat":
-            if not isinstance(event, Heartbeat):
-                return None
-            node = state.nodes.get(event.node)
-            return Offer(state, (node,), limit=self.config.containers_per_offer) if node is not None else None
-        if offers == "cycle" and not isinstance(event, Tick):
+        """What the policy may use now, on this fact."""
+        state, limit = self.state, self.config.containers_per_offer
+        if not state.waiting:
             return None
-        return Offer(state, None, limit=self.config.containers_per_offer) if state.waiting else None
+        if isinstance(event, Heartbeat):
+            if self._offering is None:
+                return None  # a beat says nothing new when every fact is an occasion
+            node = state.nodes.get(event.node)
+            return Offer(state, (node,), limit=limit) if node is not None else None
+        if isinstance(event, OfferAsked):
+            nodes = [state.nodes[name] for name in event.nodes if name in state.nodes]
+            return Offer(state, nodes, job=event.job, stage=event.stage, limit=1)
+        if self._offering is None or type(event) in self._offering:
+            return Offer(state, None, limit=limit)
+        return None
 
     def _apply(self, decision: Decision, decisions: list[Decision]) -> None:
         self.state.apply(decision)
@@ -216,7 +289,8 @@ class Scheduler:
     # -- why not --------------------------------------------------------------------------------
 
     def _say_holds(self, decisions: list[Decision]) -> None:
-        for name in self._recheck:
+        stirred, self.state.stirred = self.state.stirred, {}
+        for name in stirred:
             job = self.state.jobs.get(name)
             if job is None:
                 continue
@@ -225,15 +299,14 @@ class Scheduler:
                 job.hold = reason
                 if reason is not None:
                     decisions.append(Hold(name, reason))
-        self._recheck = {}
 
     def reason(self, job: JobState) -> Reason | None:
         """The first reason why the job's next task waits; None when nothing of it waits. A function of state only."""
         if job.cancelled or job.left == job.running:
             return None
         if not job.waiting:
-            asked = any(s.asked and s.parents_left for s in job.stages)
-            return Reason.WAITS_FOR_STAGE if asked else Reason.WAITS_FOR_ASK
+            ready = any(s.waiting and not s.parents_left for s in job.stages)
+            return Reason.WAITS_FOR_ASK if ready else Reason.WAITS_FOR_STAGE
         mine = self._reason_of_room(job)
         said = self.policy.why(job, self.view)
         if said is None:
@@ -246,11 +319,8 @@ class Scheduler:
             return Reason.NO_NODES
         if any(state.fitting(stage.size) for stage in job.open_stages()):
             return Reason.WAITS_FOR_OFFER if self.config.offers == "heartbeat" else Reason.BEHIND_OTHERS
-        capacities = [node.spec.capacity for node in state.nodes.values()]
-        for stage in job.open_stages():
-            if any(all(d <= c for d, c in zip(stage.demand, capacity, strict=True)) for capacity in capacities):
-                return Reason.NO_ROOM
-        return Reason.TOO_LARGE
+        ever = any(state.fits_ever(stage.size) for stage in job.open_stages())
+        return Reason.NO_ROOM if ever else Reason.TOO_LARGE
 
     def explain(self, job: str) -> Explanation:
         """The full record of why a live job waits: every reason with its numbers. Raises KeyError if it is not live."""
@@ -320,28 +390,44 @@ class Round:
     def _try(self, suggestion: Suggestion) -> Outcome:
         offer, state = self.offer, self._scheduler.state
         job = state.waiting.get(suggestion.job)
-        if offer is None or job is None or offer.limit == 0 or offer.job not in (None, suggestion.job):
+        if offer is None or job is None or offer.limit == 0 or not offer.serves(suggestion.job, suggestion.stage):
             return Outcome(0, Reason.WAITS_FOR_OFFER)
-        stage = job.stages[suggestion.stage]
-        if stage.index not in job.open:
+        if suggestion.stage not in job.open:
             return Outcome(0, Reason.WAITS_FOR_STAGE)
+        stage = job.stages[suggestion.stage]
         ready = stage.waiting
-        if suggestion.pilots is not None:
+        if suggestion.task is not None:
+            ready = int(state.is_waiting(stage, suggestion.task))
+        elif suggestion.pilots is not None:
             ready = len(stage.pilots) if suggestion.pilots else stage.others
         wanted = min(suggestion.count, ready)
+        node = self._only_node(suggestion, offer)
+        if node is not None:
+            wanted = min(wanted, node.room_for(stage.demand))
         containers: list[int] = []
-        while len(containers) < wanted:
-            container = self._start_one(job, stage, suggestion, offer)
+        while len(containers) < wanted and offer.limit != 0:
+            container = self._start_one(job, stage, suggestion, offer, node)
             if container is None:
                 break
             containers.append(container)
-        if containers:
-            self._scheduler._recheck[job.id] = None
-            return Outcome(len(containers), None, tuple(containers))
-        return Outcome(0, Reason.NO_ROOM if ready else Reason.WAITS_FOR_PILOTS)
+        if not containers:
+            return Outcome(0, Reason.NO_ROOM if ready else Reason.WAITS_FOR_PILOTS)
+        if job.hold is not Reason.NO_ROOM:  # stays said while the job is served piecemeal: no oscillation
+            state.stirred[suggestion.job] = None
+        return Outcome(len(containers), None, tuple(containers))
 
-    def _start_one(self, job: JobState, stage: StageState, suggestion: Suggestion, offer: Offer) -> int | None:
-        scheduler, state = self._scheduler, self._scheduler.state
+    def _only_node(self, suggestion: Suggestion, offer: Offer) -> NodeState | None:
+        """The node that must take the tasks when there is no choice: a heartbeat without executors."""
+        if offer.nodes is None or len(offer.nodes) != 1 or self._scheduler.state.kept:
+            return None
+        node = offer.nodes[0]
+        return node if suggestion.node is None or suggestion.node == node.spec.id else None
+
+    def _start_one(
+        self, job: JobState, stage: StageState, suggestion: Suggestion, offer: Offer, node: NodeState | None
+    ) -> int | None:
+        """Start one task; returns its container, or None when there is no room."""
+        state = self._scheduler.state
         if suggestion.task is None:
             task, attempt = state.take(job, stage, suggestion.pilots)
         else:
@@ -350,16 +436,16 @@ class Round:
         if state.kept:
             decision = self._with_executor(job, stage, task, attempt, own=True)
         if decision is None:
-            node = self._node_for(stage, suggestion, offer)
-            if node is not None and offer.limit != 0:
-                decision = Place(state.next_container, node.id, job.id, stage.index, task, attempt)
+            node = node or self._node_for(stage, suggestion, offer)
+            if node is not None:
+                decision = Place(state.next_container, node.spec.id, suggestion.job, stage.index, task, attempt)
                 if offer.limit is not None:
                     offer.limit -= 1
         if decision is None and state.kept:
             decision = self._with_executor(job, stage, task, attempt, own=False)
         if decision is None:
             return None
-        scheduler._apply(decision, self._decisions)
+        self._scheduler._apply(decision, self._decisions)
         return decision.container
 
     def _with_executor(
@@ -390,21 +476,27 @@ class Round:
 
     def end(self) -> list[Decision]:
         """Say who waits, write the log, return the decisions."""
-        scheduler, decisions = self._scheduler, self._decisions
-        if self._version is None:
-            return decisions
-        if scheduler._recheck:
-            scheduler._say_holds(decisions)
-        log = scheduler._log
-        if log is not None and (decisions or self._matters()):
-            log.add(self._event, decisions)
-        if self._asked is not None and self.offer is not None:
-            offered = len(scheduler.state.nodes if self.offer.nodes is None else self.offer.nodes)
-            ended = "nothing fits any more" if not self.offer.has_room() else "the policy suggests nothing more"
+        if self._version is not None:
+            self.remember()
+            self._scheduler._close(self._event, self._decisions, self._version)
+        return self._decisions
+
+    def remember(self) -> None:
+        """With `record: full`, keep what was asked."""
+        scheduler, offer = self._scheduler, self.offer
+        if self._asked is not None and offer is not None:
+            offered = len(scheduler.state.nodes if offer.nodes is None else offer.nodes)
+            ended = "the policy suggests nothing more" if offer.has_room() else "nothing fits any more"
             kind = type(self._event).__name__
             scheduler.rounds.append(RoundRecord(self._event.at, kind, offered, tuple(self._asked), ended))
-        return decisions
 
-    def _matters(self) -> bool:
-        """Whether a fact without decisions must stand in the log: it changed the state, or what is known."""
-        return self._scheduler.state.version != self._version or not isinstance(self._event, Heartbeat | Tick)
+
+#: Facts that teach the predictor or change who waits, each with its own hearing.
+_LEARNS: Final[dict[type[Event], Callable[[Scheduler, Any, list[Decision]], bool]]] = {
+    JobSubmitted: Scheduler._hear_job,
+    JobCancelled: Scheduler._hear_cancel,
+    HistoryPrimed: Scheduler._hear_history,
+    Estimated: Scheduler._hear_estimate,
+    ContainerEnded: Scheduler._hear_end,
+    TaskEnded: Scheduler._hear_task,
+}

@@ -40,6 +40,8 @@ from schedulers.core.resources import Resources, Vector, dominant_share, fits
 GRANTED, RUNNING, IDLE = 0, 1, 2
 #: Finished jobs remembered so that a repeated submission is not run again.
 REMEMBERED: Final = 10_000
+#: Changes of nodes remembered for the lists of fitting nodes before these are made anew.
+JOURNAL: Final = 100_000
 #: Exit code of a container that went down with its node (YARN's ABORTED).
 ABORTED: Final = -100
 
@@ -159,6 +161,12 @@ class NodeState(msgspec.Struct, eq=False):
         """Whether a task of this demand could start here now."""
         return not self.draining and fits(demand, self.free)
 
+    def room_for(self, demand: Vector) -> int:
+        """How many tasks of this demand could start here now."""
+        if self.draining:
+            return 0
+        return max(0, min([free // wanted for wanted, free in zip(demand, self.free, strict=True) if wanted]))
+
 
 class Fitting(Sequence[NodeState]):
     """Nodes on which a demand fits now, in order of arrival; a view, valid until the next change."""
@@ -206,6 +214,7 @@ class ClusterState:
         self.active_sizes: dict[int, None] = {}  # sizes with launchable tasks
         self.touched: dict[str, None] = {}  # jobs whose place in an order may have changed
         self.woken: dict[int, None] = {}  # sizes that had no launchable task and then had one; for a shell to clear
+        self.stirred: dict[str, None] = {}  # jobs whose reason to wait may be another now; the scheduler clears it
         self.version = 0  # counts changes
         self.next_container = 1
         self.next_seq = 0
@@ -215,6 +224,7 @@ class ClusterState:
         self._by_index: dict[int, NodeState] = {}
         self._rooms: dict[int, _Room] = {}
         self._journal: list[int] = []
+        self._ever: dict[int, bool] = {}  # whether a size fits some empty node
 
     # -- questions ------------------------------------------------------------------------------
 
@@ -222,20 +232,40 @@ class ClusterState:
         """Whether any launchable task fits this node now."""
         if node.draining:
             return False
-        free = node.free
-        sizes = self.sizes
-        return any(fits(sizes[size], free) for size in self.active_sizes)
+        free, sizes = node.free, self.sizes
+        for size in self.active_sizes:  # noqa: SIM110 (any() costs twice as much)
+            if fits(sizes[size], free):
+                return True
+        return False
+
+    def has_room(self) -> bool:
+        """Whether any launchable task fits any node now."""
+        return any(self.fitting(size) for size in self.active_sizes)
+
+    def fits_ever(self, size: int) -> bool:
+        """Whether a task of this size would fit some node if the node were empty."""
+        there = self._ever.get(size)
+        if there is None:
+            there = any(fits(self.sizes[size], node.spec.capacity) for node in self.nodes.values())
+            self._ever[size] = there
+        return there
 
     def fitting(self, size: int) -> Fitting:
         """Nodes that fit this demand size now, in order of arrival."""
         room = self._rooms.get(size)
-        demand = self.sizes[size]
-        if room is None or len(self._journal) - room.seen > len(self.nodes):
-            indexes = [n.index for n in self._by_index.values() if n.fits(demand)]
-            room = self._rooms[size] = _Room(indexes, len(self._journal))
-        elif room.seen < len(self._journal):
-            self._catch_up(room, demand)
+        changes = len(self._journal)
+        if room is None or changes - room.seen > len(self.nodes):
+            room = self._look_around(size)
+        elif room.seen < changes:
+            self._catch_up(room, self.sizes[size])
         return Fitting(room.fitting, self._by_index)
+
+    def _look_around(self, size: int) -> _Room:
+        """Ask every node."""
+        demand = self.sizes[size]
+        indexes = [n.index for n in self._by_index.values() if n.fits(demand)]
+        room = self._rooms[size] = _Room(indexes, len(self._journal))
+        return room
 
     def _catch_up(self, room: _Room, demand: Vector) -> None:
         fitting = room.fitting
@@ -249,6 +279,9 @@ class ClusterState:
                 else:
                     fitting.insert(at, index)
         room.seen = len(self._journal)
+        if room.seen > JOURNAL:
+            self._journal.clear()
+            self._rooms.clear()
 
     def share(self, job: JobState) -> float:
         """Dominant share of a job (DRF, section 4.1)."""
@@ -271,8 +304,7 @@ class ClusterState:
         spec = event.node
         if spec.id in self.nodes:
             return "duplicate"
-        if len(spec.capacity) != len(self.resources):
-            raise InvalidTransition(f"node {spec.id} has {len(spec.capacity)} resources, not {len(self.resources)}")
+        self._check_width(spec.capacity, f"node {spec.id}")
         node = NodeState(spec, self.next_node, list(spec.capacity))
         self.next_node += 1
         self.nodes[spec.id] = self._by_index[node.index] = node
@@ -284,6 +316,7 @@ class ClusterState:
         node = self.nodes.get(event.node.id)
         if node is None:
             return "unknown"
+        self._check_width(event.node.capacity, f"node {node.id}")
         for r, (old, new) in enumerate(zip(node.spec.capacity, event.node.capacity, strict=True)):
             node.free[r] += new - old
         self._add_capacity(node.spec.capacity, -1)
@@ -292,10 +325,15 @@ class ClusterState:
         self._node_changed_room(node)
         return None
 
+    def _check_width(self, vector: Vector, what: str) -> None:
+        if len(vector) != len(self.resources):
+            raise InvalidTransition(f"{what} has {len(vector)} resources, not {len(self.resources)}")
+
     def _node_lost(self, event: NodeLost) -> str | None:
         node = self.nodes.get(event.node)
         if node is None:
             return "unknown"
+        node.draining = False  # so that its last container does not take it away before its turn
         for container in sorted(node.containers):
             self._end(self.containers[container], ABORTED, 0)
         self._forget_node(node)
@@ -338,6 +376,7 @@ class ClusterState:
         self.next_seq += 1
         self.jobs[spec.id] = job
         self.touched[spec.id] = None
+        self.stirred[spec.id] = None
         for stage_state in stages:
             if stage_state.is_open:
                 self._open(job, stage_state)
@@ -346,8 +385,10 @@ class ClusterState:
 
     def _job_changed(self, event: JobChanged) -> str | None:
         job = self.jobs.get(event.job)
-        if job is None:
-            return "unknown"
+        if job is None or job.cancelled:
+            return "late"
+        if not all(0 <= index < len(job.stages) for index in event.asked):
+            raise InvalidTransition(f"job {job.id} has stages 0 to {len(job.stages) - 1}, asked for {event.asked}")
         fresh = [i for i in event.asked if not job.stages[i].asked]
         if not fresh:
             return "duplicate"
@@ -357,6 +398,7 @@ class ClusterState:
             if stage.is_open:
                 self._open(job, stage)
         self.touched[job.id] = None
+        self.stirred[job.id] = None
         self.version += 1
         return None
 
@@ -390,22 +432,25 @@ class ClusterState:
         job = self.jobs[container.job]
         job.started += 1
         job.started_sum += event.at
+        self.touched[container.job] = None
         return None
 
     def _task_ended(self, event: TaskEnded) -> str | None:
         container = self.containers.get(event.container)
-        if container is None or container.status == IDLE:
-            return "late"
-        if (container.stage, container.task, container.attempt) != (event.stage, event.task, event.attempt):
+        if (
+            container is None
+            or container.status == IDLE
+            or container.task != event.task
+            or container.stage != event.stage
+            or container.attempt != event.attempt
+            or container.job != event.job
+        ):
             return "late"
         job = self.jobs[container.job]
-        self._stop_clock(job, container)
-        container.status = IDLE
         self.idle[container.id] = container
-        job.running -= 1
-        job.stages[container.stage].running -= 1
         self._succeed(job, container, event.runtime_ms)
-        self.touched[job.id] = None
+        container.status = IDLE
+        self.touched[job.spec.id] = None
         self.version += 1
         return None
 
@@ -430,6 +475,8 @@ class ClusterState:
         old = node.foreign.get(event.name)
         if old == event.demand:
             return "duplicate"
+        if event.demand is not None:
+            self._check_width(event.demand, f"use '{event.name}' of node {node.id}")
         for sign, vector in ((1, old), (-1, event.demand)):
             for r, amount in enumerate(vector or ()):
                 node.free[r] += sign * amount
@@ -444,19 +491,19 @@ class ClusterState:
 
     def apply(self, decision: Decision) -> None:
         """Apply a decision that was checked before. Raises InvalidTransition when it is impossible."""
-        if isinstance(decision, Place):
-            self._place(decision)
-        elif isinstance(decision, Run):
-            self._run(decision)
-        elif isinstance(decision, Move):
-            self._move(decision)
-        elif isinstance(decision, Release):
-            container = self.containers.get(decision.container)
-            if container is None or container.status != IDLE:
-                raise InvalidTransition(f"container {decision.container} is not an idle executor")
-            self._end(container, 0, 0)
-        elif isinstance(decision, Preempt) and decision.container not in self.containers:
-            raise InvalidTransition(f"container {decision.container} is not there to be preempted")
+        obey = _OBEYS.get(type(decision))
+        if obey is not None:
+            obey(self, decision)
+
+    def _release(self, decision: Release) -> None:
+        container = self.containers.get(decision.container)
+        if container is None or container.status != IDLE:
+            raise InvalidTransition(f"{self.story(decision.container)}: not an idle executor, cannot be released")
+        self._end(container, 0, 0)
+
+    def _preempt(self, decision: Preempt) -> None:
+        if decision.container not in self.containers:
+            raise InvalidTransition(f"{self.story(decision.container)}: not there to be preempted")
 
     def take(self, job: JobState, stage: StageState, pilots: bool | None = None) -> tuple[int, int]:
         """The task that would start next: (index, attempt). pilots: only those, none of those, or first those."""
@@ -470,31 +517,30 @@ class ClusterState:
                 index += 1
         return index, stage.attempts.get(index, 0)
 
+    @staticmethod
+    def is_waiting(stage: StageState, task: int) -> bool:
+        """Whether this very task has not started, or must start again."""
+        if task in stage.pilots or task in stage.returned:
+            return True
+        return stage.next <= task < stage.tasks and task not in stage.taken
+
     def _place(self, decision: Place) -> None:
-        job = self.jobs[decision.job]
+        name, number = decision.job, decision.container
+        job = self.jobs[name]
         stage = job.stages[decision.stage]
         node = self.nodes[decision.node]
+        if not node.fits(stage.demand):
+            raise InvalidTransition(f"node {node.id} has {node.free} free, container {number} needs {stage.demand}")
         pilot = self._launch(job, stage, decision.task)
-        container = ContainerState(
-            decision.container,
-            decision.node,
-            decision.job,
-            decision.stage,
-            decision.task,
-            decision.attempt,
-            pilot,
-            stage.size,
-            self.now,
+        self.containers[number] = ContainerState(
+            number, decision.node, name, stage.index, decision.task, decision.attempt, pilot, stage.size, self.now
         )
-        self.containers[container.id] = container
-        self.next_container = max(self.next_container, container.id + 1)
-        node.containers[container.id] = None
+        if number >= self.next_container:
+            self.next_container = number + 1
+        node.containers[number] = None
         free, used, held = node.free, self.used, job.used
         for r, amount in enumerate(stage.demand):
-            left = free[r] - amount
-            if left < 0:
-                raise InvalidTransition(f"node {node.id} would be over-committed by {self.story(decision.container)}")
-            free[r] = left
+            free[r] -= amount
             used[r] += amount
             held[r] += amount
         job.running += 1
@@ -510,10 +556,11 @@ class ClusterState:
         stage = job.stages[decision.stage]
         container.pilot = self._launch(job, stage, decision.task)
         self._bind(container, decision)
+        now = self.now
         container.status = RUNNING
-        container.started = self.now
+        container.started = now
         job.started += 1
-        job.started_sum += self.now
+        job.started_sum += now
         job.running += 1
         stage.running += 1
         self.version += 1
@@ -549,10 +596,28 @@ class ClusterState:
     def _launch(self, job: JobState, stage: StageState, task: int) -> bool:
         """Take one task out of the waiting ones; returns whether it is a pilot."""
         pilot = False
-        if stage.pilots and task in stage.pilots:
+        if task == stage.next and not stage.taken and not stage.pilots and not stage.returned:
+            stage.next += 1  # by far the most frequent case
+        else:
+            pilot = self._take_out(job, stage, task)
+        stage.waiting -= 1
+        job.waiting -= 1
+        self.touched[job.spec.id] = None
+        waiting = self.size_waiting
+        waiting[stage.size] -= 1
+        if not waiting[stage.size]:
+            del self.active_sizes[stage.size]
+        if not stage.waiting:
+            job.open.remove(stage.index)
+            if not job.waiting:
+                del self.waiting[job.spec.id]
+        return pilot
+
+    def _take_out(self, job: JobState, stage: StageState, task: int) -> bool:
+        if task in stage.pilots:
             stage.pilots.remove(task)
-            pilot = True
-        elif stage.returned and task in stage.returned:
+            return True
+        if task in stage.returned:
             stage.returned.remove(task)
             heapify(stage.returned)
         elif task == stage.next:
@@ -562,15 +627,7 @@ class ClusterState:
             stage.taken[task] = None
         else:
             raise InvalidTransition(f"task {job.id}/{stage.index}/{task} is not waiting")
-        stage.waiting -= 1
-        job.waiting -= 1
-        self.touched[job.id] = None
-        self._count_waiting(stage.size, -1)
-        if stage.waiting == 0:
-            job.open.remove(stage.index)
-            if not job.waiting:
-                del self.waiting[job.id]
-        return pilot
+        return False
 
     @staticmethod
     def _skip_taken(stage: StageState) -> None:
@@ -597,52 +654,61 @@ class ClusterState:
         """A container is gone: give back what it held, and count or requeue its task."""
         node = self.nodes[container.node]
         job = self.jobs.get(container.job)
-        demand = self.sizes[container.size]
+        del node.containers[container.id], self.containers[container.id]
         free, used = node.free, self.used
-        for r, amount in enumerate(demand):
+        held = job.used if job is not None else [0] * len(used)
+        for r, amount in enumerate(self.sizes[container.size]):
             free[r] += amount
             used[r] -= amount
-        del node.containers[container.id], self.containers[container.id]
+            held[r] -= amount
         self._node_changed_room(node)
         if job is not None:
-            for r, amount in enumerate(demand):
-                job.used[r] -= amount
             job.executors -= 1
-            self.touched[job.id] = None
+            self.touched[container.job] = None
         if container.status == IDLE:
             del self.idle[container.id]
         elif job is not None:
-            stage = job.stages[container.stage]
-            self._stop_clock(job, container)
-            job.running -= 1
-            stage.running -= 1
             if code == 0:
                 self._succeed(job, container, runtime_ms)
             else:
-                self._requeue(job, stage, container)
+                self._fail(job, container)
         if node.draining and not node.containers:
             self._forget_node(node)
 
     @staticmethod
-    def _stop_clock(job: JobState, container: ContainerState) -> None:
+    def _stop(job: JobState, stage: StageState, container: ContainerState) -> None:
+        """A task is not under way any more."""
+        job.running -= 1
+        stage.running -= 1
         if container.status == RUNNING:
             job.started -= 1
             job.started_sum -= container.started
 
     def _succeed(self, job: JobState, container: ContainerState, runtime_ms: int) -> None:
         stage = job.stages[container.stage]
+        self._stop(job, stage, container)
         stage.finished += 1
         job.left -= 1
         job.done_ms += runtime_ms
         if container.pilot:
             job.pilots_left -= 1
         if stage.finished == stage.tasks:
-            for child in job.children[stage.index]:
-                below = job.stages[child]
-                below.parents_left -= 1
-                if below.is_open and not job.cancelled:
-                    self._open(job, below)
-        self._forget_if_over(job)
+            self._open_children(job, stage)
+        if not job.left or job.cancelled:
+            self._forget_if_over(job)
+
+    def _open_children(self, job: JobState, stage: StageState) -> None:
+        for child in job.children[stage.index]:
+            below = job.stages[child]
+            below.parents_left -= 1
+            self.stirred[job.spec.id] = None
+            if below.is_open and not job.cancelled:
+                self._open(job, below)
+
+    def _fail(self, job: JobState, container: ContainerState) -> None:
+        stage = job.stages[container.stage]
+        self._stop(job, stage, container)
+        self._requeue(job, stage, container)
 
     def _requeue(self, job: JobState, stage: StageState, container: ContainerState) -> None:
         task = container.task
@@ -657,6 +723,7 @@ class ClusterState:
             return
         if stage.index not in job.open:
             insort(job.open, stage.index)
+        self.stirred[job.id] = None
         job.waiting += 1
         self.waiting[job.id] = job
         self._count_waiting(stage.size, 1)
@@ -666,6 +733,7 @@ class ClusterState:
         job.waiting += stage.waiting
         self.waiting[job.id] = job
         self.touched[job.id] = None
+        self.stirred[job.id] = None
         self._count_waiting(stage.size, stage.waiting)
 
     def _close(self, job: JobState, stage: StageState) -> None:
@@ -707,44 +775,50 @@ class ClusterState:
             self.woken[size] = None
 
     def _add_capacity(self, vector: Vector, sign: int) -> None:
+        self._ever.clear()
         for r, amount in enumerate(vector):
             self.capacity[r] += sign * amount
 
     def _node_changed_room(self, node: NodeState) -> None:
         node.version += 1
         self.version += 1
-        journal = self._journal
-        journal.append(node.index)
-        if len(journal) > 4 * len(self.nodes) + 4096:
-            journal.clear()
-            self._rooms.clear()
+        self._journal.append(node.index)
 
     # -- what if, checks, memory ----------------------------------------------------------------
 
     def what_if(self, decisions: Iterable[Place]) -> Callable[[], None]:
-        """Apply placements tentatively; the function returned takes them back, in reverse order."""
-        placed = list(decisions)
-        counter, now_touched = self.next_container, dict(self.touched)
-        for decision in placed:
-            self.apply(decision)
+        """Apply placements tentatively; the function returned takes them back, in reverse order.
+
+        Raises InvalidTransition, with nothing applied, when one of them is impossible.
+        """
+        placed: list[Place] = []
+        counter, touched, stirred = self.next_container, dict(self.touched), dict(self.stirred)
 
         def undo() -> None:
             for decision in reversed(placed):
-                container = self.containers[decision.container]
-                job = self.jobs[container.job]
-                stage = job.stages[container.stage]
-                attempts = stage.attempts.get(container.task)
-                self._end(container, ABORTED, 0)
-                if attempts is None:
-                    del stage.attempts[container.task]
-                else:
-                    stage.attempts[container.task] = attempts
-                if not container.pilot and container.attempt == 0:
-                    self._unlaunch(stage, container.task)
-            self.next_container = counter
-            self.touched = now_touched
+                self._take_back(decision)
+            self.next_container, self.touched, self.stirred = counter, touched, stirred
 
+        for decision in decisions:
+            try:
+                self.apply(decision)
+            except InvalidTransition:
+                undo()
+                raise
+            placed.append(decision)
         return undo
+
+    def _take_back(self, decision: Place) -> None:
+        container = self.containers[decision.container]
+        stage = self.jobs[container.job].stages[container.stage]
+        attempts = stage.attempts.get(container.task)
+        self._end(container, ABORTED, 0)
+        if attempts is None:
+            del stage.attempts[container.task]
+        else:
+            stage.attempts[container.task] = attempts
+        if not container.pilot and container.attempt == 0:
+            self._unlaunch(stage, container.task)
 
     @staticmethod
     def _unlaunch(stage: StageState, task: int) -> None:
@@ -837,7 +911,7 @@ class ClusterState:
         }
 
     def load(self, data: Any) -> None:
-        """Take over what `dump` returned (after a round trip through msgpack or JSON)."""
+        """Take over what `dump` returned (after a round trip through msgpack)."""
         saved = msgspec.convert(data, _Saved)
         self.now = saved.now
         self.nodes = {n.id: n for n in saved.nodes}
@@ -864,6 +938,7 @@ class ClusterState:
                 self.used[r] += amount
         self._rooms.clear()
         self._journal.clear()
+        self._ever.clear()
 
 
 class _Saved(msgspec.Struct):
@@ -895,4 +970,11 @@ _HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {
     ContainerEnded: ClusterState._container_ended,
     ContainerExpired: ClusterState._container_expired,
     ContainerObserved: ClusterState._container_observed,
+}
+_OBEYS: Final[dict[type[Decision], Callable[[ClusterState, Any], None]]] = {
+    Place: ClusterState._place,
+    Run: ClusterState._run,
+    Move: ClusterState._move,
+    Release: ClusterState._release,
+    Preempt: ClusterState._preempt,
 }

@@ -32,6 +32,10 @@ class Fair(Ordered):
 
     params: Params
 
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._capacity: list[int] = []
+
     def key(self, job: JobState, view: ClusterView) -> Key:
         """See Ordered.key."""
         held = job.executors if self.params.measure == "slots" else view.share(job)
@@ -42,6 +46,15 @@ class Fair(Ordered):
         if view.kept:
             yield from self._keep(view, offer)
         yield from super().schedule(view, offer)
+
+    def _refresh(self, view: ClusterView) -> None:
+        # A node that comes or goes changes every job's share, not only the shares of the jobs it touches.
+        if self._capacity == view.capacity:
+            super()._refresh(view)
+            return
+        self._capacity = list(view.capacity)
+        view.changed()
+        self.load(None, view)
 
     @staticmethod
     def _keep(view: ClusterView, offer: Offer) -> Generator[Suggestion, Outcome, None]:

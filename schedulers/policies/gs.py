@@ -107,7 +107,7 @@ class GenericScheduler(Policy):
     def _serve(self, job: JobState, offer: Offer, queue: int | None, *, pilots: bool | None) -> Any:
         for stage in job.open_stages():
             ready = stage.waiting if pilots is None else len(stage.pilots) if pilots else stage.others
-            if ready and offer.fits(stage):
+            if ready and offer.fits(job, stage):
                 outcome = yield Suggestion(job.id, stage.index, pilots=pilots)
                 for container in outcome.containers:
                     self._charge(container, queue, list(stage.demand))
@@ -148,15 +148,19 @@ class GenericScheduler(Policy):
         if queue != place.queue:
             self._leave(levels, job.id, place)
             place.queue, place.entered = queue, self._next()
+        if self._has_pilots(job) and not place.pilots_entered:
+            place.pilots_entered = self._next()
+        self._enlist(job, view, levels, place)
+
+    def _enlist(self, job: JobState, view: ClusterView, levels: Levels, place: _Place) -> None:
+        """Put the job into the orders of the queues where it stands, as far as it has something to start there."""
+        queue = place.queue
         if queue is not None:
             stays = any(stage.others for stage in job.open_stages()) or (queue == self._sampling and bool(job.waiting))
             self._keep(levels.orders[queue], job, stays, (place.entered, view.tie(job, self.params.tie)))
-        pilots = self._has_pilots(job)
-        if pilots and not place.pilots_entered:
-            place.pilots_entered = self._next()
         if queue != self._sampling:
             key = (place.pilots_entered, view.tie(job, self.params.tie))
-            self._keep(levels.orders[self._sampling], job, pilots, key)
+            self._keep(levels.orders[self._sampling], job, self._has_pilots(job), key)
         held = queue is None and any(stage.others for stage in job.open_stages())
         self._keep(self._held, job, held, (job.seq,))
 
@@ -256,6 +260,8 @@ class GenericScheduler(Policy):
         self._places = msgspec.convert(data["places"], dict[str, _Place])
         for container, queue, demand in data["charges"]:
             self._charge(container, queue, demand)
-        for job in view.jobs.values():
-            if job.id in self._places:
-                self._stand(job, view, levels)
+        # A job whose standing has changed since the last round is moved by the next one, in order of change.
+        for name, place in self._places.items():
+            job = view.jobs.get(name)
+            if job is not None:
+                self._enlist(job, view, levels, place)

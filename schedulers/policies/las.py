@@ -58,7 +58,7 @@ class LeastAttainedService(Policy):
         for queue in levels.poorest_first(list(view.capacity)):
             for name in levels.orders[queue].jobs():
                 for stage in view.jobs[name].open_stages():
-                    if offer.fits(stage):
+                    if offer.fits(view.jobs[name], stage):
                         outcome = yield Suggestion(name, stage.index)
                         if outcome.placed:
                             return True

@@ -1,0 +1,275 @@
+"""Learning in space: which tasks of a job run first, how many of them, and what they have told.
+
+A. Jajoo, Y. C. Hu, X. Lin, N. Deng, "The Case for Task Sampling based Learning for Cluster Job Scheduling"
+(SLearn), NSDI 2022, sections 5.1.2 and 6.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import deque
+from collections.abc import Mapping
+from statistics import fmean, median
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from schedulers.core import keyed
+from schedulers.core.history import HistoryParams
+from schedulers.core.model import Job
+from schedulers.core.predictor import Estimate, FinishedTask, SamplePlan
+
+Rounding = Literal["ceil", "floor", "nearest"]
+_ROUND: Final = {"ceil": math.ceil, "floor": math.floor, "nearest": lambda x: math.floor(x + 0.5)}
+
+
+ThinLimit = Annotated[
+    int, msgspec.Meta(ge=0, description="jobs narrower than this are thin: not sampled (0: none is thin)")
+]
+FixedPercent = Annotated[
+    Annotated[float, msgspec.Meta(gt=0, le=100)] | None,
+    msgspec.Meta(description="percent of the tasks that are pilots, instead of adapting it"),
+]
+BootstrapPercent = Annotated[
+    tuple[int, int, int],
+    msgspec.Meta(description="middle, lower and higher percent, tried in this order, `score_window` jobs each"),
+]
+ExplorePercent = Annotated[
+    tuple[int, int], msgspec.Meta(description="percents tried when lower or higher clearly beats the middle")
+]
+GainMargin = Annotated[float, msgspec.Meta(ge=1, description="how many times better than the middle that has to be")]
+ScoreWindow = Annotated[
+    int, msgspec.Meta(ge=1, description="T: finished jobs that a percent is judged by (the newest ones)")
+]
+RoundPilots = Annotated[
+    Rounding, msgspec.Meta(description="percent times tasks to a whole number of pilots, at least 1")
+]
+JctNorm = Annotated[
+    Literal["longest_task", "total_work"],
+    msgspec.Meta(description="what a job's completion time is divided by before percents are compared"),
+]
+Estimator = Annotated[
+    Literal["mean", "median"], msgspec.Meta(description="of the pilots' run times: what a task is said to take")
+]
+
+
+class SamplingParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """How jobs are sampled; the defaults are the paper's."""
+
+    thin_limit: ThinLimit = 3
+    fixed_percent: FixedPercent = None
+    bootstrap_percent: BootstrapPercent = (3, 2, 4)
+    explore_percent: ExplorePercent = (1, 5)
+    gain_margin: GainMargin = 1.1
+    score_window: ScoreWindow = 100
+    rounding: RoundPilots = "ceil"
+    jct_norm: JctNorm = "longest_task"
+    estimator: Estimator = "mean"
+
+
+class SampledHistoryParams(HistoryParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """The settings of predictors that sample and remember: those of HistoryParams and of SamplingParams."""
+
+    thin_limit: ThinLimit = 3
+    fixed_percent: FixedPercent = None
+    bootstrap_percent: BootstrapPercent = (3, 2, 4)
+    explore_percent: ExplorePercent = (1, 5)
+    gain_margin: GainMargin = 1.1
+    score_window: ScoreWindow = 100
+    rounding: RoundPilots = "ceil"
+    jct_norm: JctNorm = "longest_task"
+    estimator: Estimator = "mean"
+
+    def sampling(self) -> SamplingParams:
+        """The part that concerns sampling."""
+        return SamplingParams(**{name: getattr(self, name) for name in SamplingParams.__struct_fields__})
+
+
+def pilot_count(tasks: int, percent: float, rounding: Rounding = "ceil") -> int:
+    """Pilots among `tasks` tasks: at least 1, at most all."""
+    return max(1, min(tasks, int(_ROUND[rounding](percent * tasks / 100))))
+
+
+def draw_pilots(seed: int, job: str, stage: int, tasks: int, count: int) -> list[int]:
+    """`count` of `tasks` task indexes, each set as likely as any other (R. Floyd's sampling), ascending."""
+    chosen: set[int] = set()
+    for last in range(tasks - count, tasks):
+        pick = int(keyed.uniform(seed, "pilots", job, stage, last) * (last + 1))
+        chosen.add(last if pick in chosen else pick)
+    return sorted(chosen)
+
+
+def roots(job: Job) -> list[int]:
+    """Indexes of the stages without parents: those whose tasks can be sampled at once."""
+    return [index for index, stage in enumerate(job.stages) if not stage.parents]
+
+
+class AdaptiveRatio:
+    """Percent of tasks to sample, from the completion times that each percent has led to (paper, figure 4).
+
+    A percent without finished jobs scores +inf, and nothing is explored against it. Equal scores: the
+    lower percent. With no score at all: the middle one.
+    """
+
+    def __init__(self, params: SamplingParams) -> None:
+        self._params = params
+        self._sampled = 0
+        known = sorted({*params.bootstrap_percent, *params.explore_percent})
+        self._windows: dict[int, deque[float]] = {p: deque(maxlen=params.score_window) for p in known}
+        self._scores: dict[int, float] = dict.fromkeys(known, math.inf)
+
+    @property
+    def scores(self) -> Mapping[int, float]:
+        """Mean normalised completion time by percent."""
+        return self._scores
+
+    def choose(self) -> int:
+        """The percent for the next sampled job."""
+        phase = self._sampled // self._params.score_window
+        self._sampled += 1
+        if phase < len(self._params.bootstrap_percent):
+            return self._params.bootstrap_percent[phase]
+        return self.best()
+
+    def best(self) -> int:
+        """The percent that the scores speak for."""
+        scores, margin = self._scores, self._params.gain_margin
+        middle, lower, higher = self._params.bootstrap_percent
+        best = min(scores, key=lambda percent: (scores[percent], percent))
+        if math.isinf(scores[best]):
+            return middle
+        if math.isfinite(scores[middle]):
+            if best == lower and margin * scores[lower] < scores[middle]:
+                return self._params.explore_percent[0]
+            if best == higher and scores[middle] > margin * scores[higher]:
+                return self._params.explore_percent[1]
+        return best
+
+    def score(self, percent: int, normalised_jct: float) -> None:
+        """Hear how a job did that was sampled at `percent`."""
+        window = self._windows[percent]
+        window.append(normalised_jct)
+        self._scores[percent] = fmean(window)
+
+    def dump(self) -> Any:
+        """Plain data for `load`."""
+        return {"sampled": self._sampled, "windows": [[p, list(w)] for p, w in self._windows.items()]}
+
+    def load(self, data: Any) -> None:
+        """Take over what `dump` returned."""
+        self._sampled = data["sampled"]
+        for percent, values in data["windows"]:
+            self._windows[percent].clear()
+            self._windows[percent].extend(values)
+            self._scores[percent] = fmean(values) if values else math.inf
+
+
+class Sampled:
+    """A running job with pilots. values: run times of the finished pilots by stage, ms at speed 1.
+
+    percent: what it was sampled at, or 0 when the number of pilots did not come from the adaptive ratio.
+    """
+
+    __slots__ = ("left", "longest", "percent", "submitted", "tasks", "values", "work")
+
+    def __init__(self, submitted: int, percent: int, left: int, tasks: dict[int, int]) -> None:
+        self.submitted, self.percent, self.left, self.tasks = submitted, percent, left, tasks
+        self.values: dict[int, list[float]] = {stage: [] for stage in tasks}
+        self.longest = self.work = 0.0
+
+    def pooled(self) -> list[float]:
+        """Run times of all finished pilots, stage by stage."""
+        return [ms for values in self.values.values() for ms in values]
+
+    def dump(self) -> Any:
+        """Plain data for `load`."""
+        values = [[stage, self.tasks[stage], list(ms)] for stage, ms in self.values.items()]
+        return [self.submitted, self.percent, self.left, self.longest, self.work, values]
+
+    @classmethod
+    def load(cls, data: Any) -> Sampled:
+        """The job that `dump` described."""
+        made = cls(data[0], data[1], data[2], {stage: tasks for stage, tasks, _ in data[5]})
+        made.longest, made.work = data[3], data[4]
+        made.values = {stage: list(ms) for stage, _, ms in data[5]}
+        return made
+
+
+class Sampler:
+    """Draws pilots, collects their run times and adapts the percent; forgets a job at its end."""
+
+    def __init__(self, params: SamplingParams, seed: int) -> None:
+        self.params, self._seed = params, seed
+        self.ratio = AdaptiveRatio(params)
+        self._jobs: dict[str, Sampled] = {}
+
+    def get(self, job: str) -> Sampled | None:
+        """The job's sample, None for a job that is not sampled or has ended."""
+        return self._jobs.get(job)
+
+    def plan(self, job: Job, at: int) -> SamplePlan:
+        """Pilots of every root stage by the fixed or adaptive percent; a thin job has none."""
+        if job.width < self.params.thin_limit:
+            return SamplePlan(thin=True)
+        fixed = self.params.fixed_percent
+        adapted = self.ratio.choose() if fixed is None else 0
+        percent = float(adapted) if fixed is None else fixed
+        counts = {s: pilot_count(job.stages[s].tasks, percent, self.params.rounding) for s in roots(job)}
+        return self.start(job, at, counts, adapted)
+
+    def start(
+        self, job: Job, at: int, counts: Mapping[int, int], percent: int = 0, rest: Literal["held", "queued"] = "held"
+    ) -> SamplePlan:
+        """Draw `counts[stage]` pilots of each stage named."""
+        tasks = {stage: job.stages[stage].tasks for stage in counts}
+        self._jobs[job.id] = Sampled(at, percent, sum(counts.values()), tasks)
+        pilots = tuple(
+            (stage, task)
+            for stage, count in counts.items()
+            for task in draw_pilots(self._seed, job.id, stage, tasks[stage], count)
+        )
+        return SamplePlan(pilots=pilots, rest=rest)
+
+    def finished(self, task: FinishedTask, ms: float) -> bool:
+        """Hear of a task's run time at speed 1. True when it was the last pilot of its job."""
+        sampled = self._jobs.get(task.job)
+        if sampled is None:
+            return False
+        sampled.work += ms
+        sampled.longest = max(sampled.longest, ms)
+        if not task.pilot or not sampled.left or task.stage not in sampled.values:
+            return False
+        sampled.values[task.stage].append(ms)
+        sampled.left -= 1
+        return not sampled.left
+
+    def done(self, job: str, at: int) -> None:
+        """The job succeeded: judge its percent and forget it."""
+        sampled = self._jobs.pop(job, None)
+        if sampled is None or not sampled.percent or not sampled.work:
+            return
+        by = sampled.longest if self.params.jct_norm == "longest_task" else sampled.work
+        self.ratio.score(sampled.percent, (at - sampled.submitted) / by)
+
+    def gone(self, job: str) -> None:
+        """The job was cancelled: forget it."""
+        self._jobs.pop(job, None)
+
+    def dump(self) -> Any:
+        """Plain data for `load`."""
+        return {"ratio": self.ratio.dump(), "jobs": [[job, s.dump()] for job, s in self._jobs.items()]}
+
+    def load(self, data: Any) -> None:
+        """Take over what `dump` returned."""
+        self.ratio.load(data["ratio"])
+        self._jobs = {job: Sampled.load(s) for job, s in data["jobs"]}
+
+
+def sample_estimate(values: list[float], estimator: Literal["mean", "median"] = "mean") -> Estimate:
+    """The estimate that pilots with these run times (ms at speed 1, at least one) give."""
+    mean = fmean(values)
+    spread = None
+    if len(values) > 1:
+        variance = sum((ms - mean) ** 2 for ms in values) / (len(values) - 1)
+        spread = math.sqrt(variance / len(values))
+    return Estimate(mean if estimator == "mean" else median(values), spread, f"pilots:{len(values)}")

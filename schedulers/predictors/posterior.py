@@ -1,0 +1,356 @@
+"""History as prior, pilots as evidence: the combination that SLearn's authors leave to future work.
+
+The model is that of A. Jajoo et al., SLearn, NSDI 2022, section 4.1, on a log scale: the mean task run time x
+of a job has ln x ~ N(mu, so^2), where mu and so^2 are history's estimate and its own past error; a task's run
+time given x varies by s1^2. Section 7 names the combination.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from statistics import fmean
+from typing import Annotated, Any, Literal, NamedTuple
+
+import msgspec
+
+from schedulers.core.history import EVERYTHING, History, Key, Pane
+from schedulers.core.model import Job, PastJob
+from schedulers.core.predictor import Estimate, FinishedTask, Predictor, SamplePlan, predictors
+from schedulers.core.sampling import SampledHistoryParams, Sampler, pilot_count, roots
+
+_LEAST_VARIANCE = 1e-9
+
+
+class Belief(NamedTuple):
+    """What is believed of ln(mean run time) of one stage: its mean and standard deviation, by whose word.
+
+    noise: variance of log run times between the tasks of the stage. known: False for a guess out of nothing.
+    """
+
+    mean: float
+    spread: float
+    noise: float
+    source: str
+    known: bool = True
+
+
+@predictors.register("posterior", source="model: Jajoo et al., SLearn, NSDI 2022, sections 4.1 and 7; the rest is ours")
+class Posterior(Predictor):
+    """Both: history is the prior, pilots are the evidence; tasks wait by the prior while the pilots run.
+
+    What history says is worth as much as it was worth before: its spread is the past error of the feature value
+    and estimator chosen. What pilots say is worth as much as tasks of such jobs are alike.
+    """
+
+    class Params(SampledHistoryParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings: history, sampling, and how the two meet."""
+
+        rest: Annotated[
+            Literal["queued", "unsure", "held"],
+            msgspec.Meta(
+                description="tasks that are not pilots: queued by history's estimate while the pilots run, "
+                "held where history is unsure (`unsure_above`), or always held (as in SLearn)"
+            ),
+        ] = "queued"
+        unsure_above: Annotated[
+            float, msgspec.Meta(ge=0, description="history is unsure when its spread (of ln run time) is above this")
+        ] = 1.0
+        thin: Annotated[
+            Literal["history", "sure", "bypass"],
+            msgspec.Meta(
+                description="thin jobs: placed by history's estimate, only where it is not unsure, "
+                "or never, so that they go first (as in SLearn)"
+            ),
+        ] = "history"
+        pilots: Annotated[
+            Literal["adaptive", "value"],
+            msgspec.Meta(
+                description="how many: the adaptive (or fixed) percent of SLearn, or as many as bring the spread "
+                "down to `target_spread`, none where history is that good"
+            ),
+        ] = "adaptive"
+        target_spread: Annotated[
+            float, msgspec.Meta(gt=0, description="spread of ln run time to reach, for `pilots: value`")
+        ] = 0.3
+        max_percent: Annotated[
+            float, msgspec.Meta(gt=0, le=100, description="most pilots for `pilots: value`, percent of the tasks")
+        ] = 10.0
+        choose: Annotated[
+            Literal["spread", "nmae"],
+            msgspec.Meta(description="the expert to listen to: smallest error of ln run time, or 3Sigma's NMAE"),
+        ] = "spread"
+        caution: Annotated[
+            float, msgspec.Meta(description="spreads added to history's estimate while the pilots run")
+        ] = 0.0
+        power: Annotated[
+            float,
+            msgspec.Meta(
+                ge=-4, le=2, description="the estimate is (E[t^power])^(1/power): -2 as 3Sigma, 0 median, 1 mean"
+            ),
+        ] = 0.0
+        tail: Annotated[
+            float, msgspec.Meta(ge=0, le=0.5, description="share of the prior that is `tail_factor` times as wide")
+        ] = 0.2
+        tail_factor: Annotated[float, msgspec.Meta(ge=1, description="width of the prior's tail")] = 3.0
+        carry: Annotated[
+            float, msgspec.Meta(ge=0, le=1, description="how much of a root stage's surprise later stages share (log)")
+        ] = 1.0
+        unknown_spread: Annotated[
+            float, msgspec.Meta(gt=0, description="spread of ln run time before any error was seen")
+        ] = 1.0
+        task_cov: Annotated[
+            float, msgspec.Meta(ge=0, description="variation of run times within a job before any was seen")
+        ] = 0.5
+        strength: Annotated[
+            float, msgspec.Meta(gt=0, description="observations that the population's error is worth to each expert")
+        ] = 5.0
+        memory: Annotated[
+            int, msgspec.Meta(ge=1, description="jobs over which the population's error is averaged (exponentially)")
+        ] = 200
+
+    def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
+        assert isinstance(params, Posterior.Params)
+        super().__init__(params, seed=seed)
+        self.settings = params
+        self._sampler = Sampler(params.sampling(), seed)
+        self._history = History(params, per_stage=True)
+        self._priors: dict[str, list[Belief]] = {}
+        self._estimates: dict[str, list[Estimate]] = {}
+        self._error = params.unknown_spread**2
+
+    def prime(self, history: Sequence[PastJob]) -> None:
+        """Learns from past jobs, and how wrong it would have been on each."""
+        for past in sorted(history, key=lambda job: job.finished):
+            keys = self._history.keys_of_past(past)
+            for stage, ms in self._history.means(past.stages):
+                self._judge(self._prior(keys, stage, past.submitted), ms)
+                self._history.learn(keys, stage, ms, past.finished)
+
+    def submitted(self, job: Job, at: int) -> SamplePlan | None:
+        """Forms the prior and, unless the job is thin or the prior good enough, draws pilots."""
+        keys = self._history.opened(job, at)
+        priors = self._priors[job.id] = [self._prior(keys, stage, at) for stage in range(len(job.stages))]
+        unsure = any(not p.known or p.spread > self.settings.unsure_above for p in priors)
+        if job.width < self.settings.thin_limit:
+            return self._thin(job, priors, unsure)
+        plan = self._plan(job, at, priors)
+        held = self.settings.rest == "held" or (self.settings.rest == "unsure" and unsure)
+        if plan is None or not (held or not all(p.known for p in priors)):
+            self._estimates[job.id] = [self._said(p, self.settings.caution if plan else 0.0) for p in priors]
+            return None if plan is None else SamplePlan(pilots=plan.pilots, rest="queued")
+        return plan
+
+    def finished(self, task: FinishedTask, runtime_ms: int, node_speed: float, at: int) -> None:
+        """Takes in a run time; the last pilot makes the posterior."""
+        ms = runtime_ms * node_speed
+        self._history.finished(task, ms)
+        if self._sampler.finished(task, ms):
+            self._estimates[task.job] = self._learned(task.job)
+
+    def job_done(self, job: Job, at: int) -> None:
+        """Learns the job's run times, and how wrong history was."""
+        ended, priors = self._history.running(job.id), self._priors.get(job.id, [])
+        if ended is not None:
+            for prior, n, total in zip(priors, ended.counts, ended.sums, strict=True):
+                if n:
+                    self._judge(prior, total / n)
+        self._history.closed(job.id, at)
+        self._sampler.done(job.id, at)
+        self._drop(job.id)
+
+    def job_gone(self, job: Job, at: int) -> None:
+        """Forgets the job."""
+        self._history.gone(job.id)
+        self._sampler.gone(job.id)
+        self._drop(job.id)
+
+    def estimate(self, job: str, stage: int) -> Estimate | None:
+        """History's estimate while pilots run, then the posterior. None where tasks are held, or go first."""
+        made = self._estimates.get(job)
+        return None if made is None else made[stage]
+
+    def dump(self) -> Any:
+        """History, pilots, beliefs and estimates of the running jobs, and the population's error."""
+        estimates = [[job, [[e.task_ms, e.spread_ms, e.source] for e in rows]] for job, rows in self._estimates.items()]
+        return {
+            "sampler": self._sampler.dump(),
+            "history": self._history.dump(),
+            "priors": [[job, [list(belief) for belief in rows]] for job, rows in self._priors.items()],
+            "estimates": estimates,
+            "error": self._error,
+        }
+
+    def load(self, data: Any) -> None:
+        """Takes over what `dump` returned."""
+        self._sampler.load(data["sampler"])
+        self._history.load(data["history"])
+        self._priors = {job: [Belief(*row) for row in rows] for job, rows in data["priors"]}
+        self._estimates = {job: [Estimate(*row) for row in rows] for job, rows in data["estimates"]}
+        self._error = data["error"]
+
+    # -- the prior ------------------------------------------------------------------------------
+
+    def _prior(self, keys: Sequence[Key], stage: int, at: int) -> Belief:
+        settings, history = self.settings, self._history
+        score = self._variance if settings.choose == "spread" else Pane.nmae
+        choice = history.choose((*keys, EVERYTHING), stage, at, score)
+        if choice is None:
+            if stage > 0:
+                return self._prior(keys, 0, at)._replace(known=False)
+            guess = math.log(settings.default_task_ms)
+            return Belief(guess, settings.unknown_spread, self._noise(None, None), "default", known=False)
+        everything = history.overall(stage, at)
+        return Belief(
+            math.log(choice.point_ms) + self._bias(choice.pane, choice.estimator),
+            math.sqrt(self._variance(choice.pane, choice.estimator)),
+            self._noise(everything[1] if everything else None, choice.pane),
+            f"history:{choice.feature}",
+        )
+
+    def _bias(self, pane: Pane, estimator: int) -> float:
+        """What the expert's estimates have to be moved by (log), drawn to 0 by `strength` observations."""
+        return pane.off[estimator] / (pane.scored + self.settings.strength)
+
+    def _variance(self, pane: Pane, estimator: int) -> float:
+        """Mean square of the expert's error (log) once moved, drawn to the population's by `strength` observations."""
+        bias, n, strength = self._bias(pane, estimator), pane.scored, self.settings.strength
+        squares = pane.off_square[estimator] - 2 * bias * pane.off[estimator] + n * bias * bias
+        return (strength * self._error + max(0.0, squares)) / (strength + n)
+
+    def _noise(self, everything: Pane | None, pane: Pane | None) -> float:
+        """Variance of log run times within a job: of such jobs, drawn to all jobs', drawn to `task_cov`."""
+        noise, strength = math.log1p(self.settings.task_cov**2), self.settings.strength
+        for seen in (everything, pane):
+            if seen is not None:
+                noise = (strength * noise + seen.noise) / (strength + seen.noise_weight)
+        return noise
+
+    def _judge(self, prior: Belief, ms: float) -> None:
+        if prior.known:
+            error = math.log(max(1.0, ms)) - prior.mean
+            self._error += (error * error - self._error) / self.settings.memory
+
+    # -- the plan -------------------------------------------------------------------------------
+
+    def _thin(self, job: Job, priors: Sequence[Belief], unsure: bool) -> SamplePlan | None:
+        known = all(p.known for p in priors)
+        if not known or self.settings.thin == "bypass" or (self.settings.thin == "sure" and unsure):
+            return SamplePlan(thin=True)
+        self._estimates[job.id] = [self._said(p) for p in priors]
+        return None
+
+    def _plan(self, job: Job, at: int, priors: Sequence[Belief]) -> SamplePlan | None:
+        if self.settings.pilots == "adaptive":
+            return self._sampler.plan(job, at)
+        counts: Mapping[int, int] = {
+            stage: m for stage in roots(job) if (m := self._worth(priors[stage], job.stages[stage].tasks))
+        }
+        return self._sampler.start(job, at, counts) if counts else None
+
+    def _worth(self, prior: Belief, tasks: int) -> int:
+        """Fewest pilots that bring the spread of the posterior down to the target."""
+        missing = 1 / self.settings.target_spread**2
+        if prior.known:
+            missing -= 1 / max(prior.spread**2, _LEAST_VARIANCE)
+        if missing <= 0:
+            return 0
+        most = pilot_count(tasks, self.settings.max_percent, self.settings.rounding)
+        return max(1, min(most, math.ceil(prior.noise * missing)))
+
+    # -- the posterior --------------------------------------------------------------------------
+
+    def _said(self, prior: Belief, caution: float = 0.0) -> Estimate:
+        parts = [(weight, prior.mean, sd) for weight, sd in self._parts(prior)]
+        ms = point(parts, self.settings.power) * math.exp(caution * prior.spread)
+        return Estimate(ms, ms * math.sqrt(math.expm1(min(prior.spread**2, 50.0))), prior.source)
+
+    def _parts(self, prior: Belief) -> list[tuple[float, float]]:
+        """The prior as a mixture of (weight, deviation): a core and a wide tail, of the prior's total variance."""
+        tail, factor = self.settings.tail, self.settings.tail_factor
+        core = prior.spread / math.sqrt(1 - tail + tail * factor * factor)
+        return [(1 - tail, core), (tail, core * factor)] if tail else [(1.0, core)]
+
+    def _learned(self, job: str) -> list[Estimate]:
+        sampled, priors = self._sampler.get(job), self._priors[job]
+        assert sampled is not None
+        roots_said: dict[int, Estimate] = {}
+        before = after = 0.0
+        for stage, values in sampled.values.items():
+            if values:
+                roots_said[stage] = self._update(priors[stage], values, sampled.tasks[stage])
+                before += sampled.tasks[stage] * math.exp(priors[stage].mean)
+                after += sampled.tasks[stage] * roots_said[stage].task_ms
+        pooled = fmean(sampled.pooled())
+        shift = self.settings.carry * math.log(after / before)
+        made = []
+        for stage, prior in enumerate(priors):
+            if stage in roots_said:
+                made.append(roots_said[stage])
+            elif prior.known:
+                made.append(self._said(prior._replace(mean=prior.mean + shift, source=f"posterior:{prior.source}")))
+            else:
+                made.append(Estimate(pooled, source=f"pilots:{len(sampled.pooled())}"))
+        return made
+
+    def _update(self, prior: Belief, values: Sequence[float], tasks: int) -> Estimate:
+        """The posterior mean run time of all `tasks` tasks: those seen, and those to come by the belief."""
+        m, strength = len(values), self.settings.strength
+        mean = max(1.0, fmean(values))
+        noise = prior.noise
+        if m > 1:
+            variance = sum((ms - mean) ** 2 for ms in values) / (m - 1)
+            noise = (strength * noise + (m - 1) * math.log1p(variance / mean**2)) / (strength + m - 1)
+        # The mean of m log-normal run times: ln(mean) has about this variance, and lies half of it too low.
+        doubt = max(_LEAST_VARIANCE, math.log1p(math.expm1(noise) / m))
+        evidence = math.log(mean) + doubt / 2
+        if prior.known:
+            parts = [(weight, prior.mean, sd) for weight, sd in self._parts(prior)]
+            parts = weigh(parts, evidence, doubt)
+        else:
+            parts = [(1.0, evidence, math.sqrt(doubt))]
+        belief = point(parts, self.settings.power)
+        centre = sum(w * mu for w, mu, _ in parts)
+        variance = sum(w * (sd * sd + (mu - centre) ** 2) for w, mu, sd in parts)
+        left = (tasks - m) / tasks
+        ms = (1 - left) * mean + left * belief
+        spread = left * belief * math.sqrt(math.expm1(min(variance, 50.0)))
+        return Estimate(ms, spread, f"posterior:{m}+{prior.source}")
+
+    def _drop(self, job: str) -> None:
+        self._priors.pop(job, None)
+        self._estimates.pop(job, None)
+
+
+def normal_posterior(mean: float, variance: float, evidence: float, doubt: float) -> tuple[float, float]:
+    """Mean and variance of x ~ N(mean, variance) after seeing `evidence` ~ N(x, doubt) (SLearn, section 4.1)."""
+    precision = 1 / doubt + 1 / variance
+    return (evidence / doubt + mean / variance) / precision, 1 / precision
+
+
+def weigh(
+    parts: Sequence[tuple[float, float, float]], evidence: float, doubt: float
+) -> list[tuple[float, float, float]]:
+    """A mixture of normals (weight, mean, deviation) after seeing `evidence` with variance `doubt`.
+
+    A part gains weight as it foresaw the evidence: far-off evidence belongs to the tail, and is believed.
+    """
+    logs, after = [], []
+    for weight, mean, sd in parts:
+        variance = max(_LEAST_VARIANCE, sd * sd)
+        foreseen = variance + doubt
+        logs.append(math.log(weight) - 0.5 * math.log(foreseen) - 0.5 * (evidence - mean) ** 2 / foreseen)
+        after.append(normal_posterior(mean, variance, evidence, doubt))
+    most = max(logs)
+    weights = [math.exp(log - most) for log in logs]
+    total = sum(weights)
+    return [(w / total, mean, math.sqrt(var)) for w, (mean, var) in zip(weights, after, strict=True)]
+
+
+def point(parts: Sequence[tuple[float, float, float]], power: float) -> float:
+    """(E[t^power])^(1/power) where ln t is a mixture of normals (weight, mean, deviation); power 0: exp(E[ln t])."""
+    if power == 0:
+        return math.exp(sum(w * mean for w, mean, _ in parts))
+    logs = [math.log(w) + power * mean + power * power * sd * sd / 2 for w, mean, sd in parts if w > 0]
+    most = max(logs)
+    return math.exp((most + math.log(sum(math.exp(log - most) for log in logs))) / power)
