@@ -297,6 +297,8 @@ class Simulation:
                 for size in state.woken:
                     ring.add_all([node.index for node in state.fitting(size)])
                 state.woken.clear()
+            if not state.active_sizes and self._am_delay == 0:
+                ring.clear()  # nobody waits for anything, and (profile yarn) no beat has an end to report
             self._unpark()
 
     def _carry_on(self) -> None:
@@ -325,6 +327,10 @@ class Simulation:
         state = self.control.state
         version = state.version
         ended = self._ended[node]
+        if self.config.skip and not ended and not state.could_place(state.nodes[self._node_ids[node]]):
+            assert self._ring is not None
+            self._ring.discard(node)
+            return  # nobody waits for what is free here: the beat would change nothing
         if ended:
             self._ended[node] = []
             for container in ended:

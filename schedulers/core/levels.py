@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from bisect import bisect_right
 from typing import Annotated
 
 import msgspec
@@ -59,7 +60,4 @@ class Levels:
 
 def level_of(size: float, bounds: list[float]) -> int:
     """Index of the first bound above `size`; past the last one, the number of bounds."""
-    for queue, bound in enumerate(bounds):
-        if size < bound:
-            return queue
-    return len(bounds)
+    return bisect_right(bounds, size)

@@ -20,11 +20,15 @@ from schedulers.core.state import JobState
 
 
 class _Place(msgspec.Struct):
-    """Where a job stands. queue: of its size (None while unsized); entered, pilots_entered: counters for FIFO."""
+    """Where a job stands. queue: of its size (None while unsized); entered, pilots_entered: counters for FIFO.
+
+    standing: (queue, has other tasks to start, has pilots to start) as last put into the orders.
+    """
 
     queue: int | None
     entered: int
     pilots_entered: int
+    standing: tuple[int | None, bool, bool] | None = None
 
 
 @policies.register("gs", source="SLearn (NSDI'22), sections 5.1 and 5.2")
@@ -148,21 +152,25 @@ class GenericScheduler(Policy):
         if queue != place.queue:
             self._leave(levels, job.id, place)
             place.queue, place.entered = queue, self._next()
-        if self._has_pilots(job) and not place.pilots_entered:
+        pilots = bool(job.pilots_left) and self._has_pilots(job)
+        if pilots and not place.pilots_entered:
             place.pilots_entered = self._next()
-        self._enlist(job, view, levels, place)
+        others = bool(job.waiting) if not pilots else any(stage.others for stage in job.open_stages())
+        standing = (queue, others, pilots)
+        if standing != place.standing:
+            place.standing = standing
+            self._enlist(job, view, levels, place, others=others, pilots=pilots)
 
-    def _enlist(self, job: JobState, view: ClusterView, levels: Levels, place: _Place) -> None:
+    def _enlist(
+        self, job: JobState, view: ClusterView, levels: Levels, place: _Place, *, others: bool, pilots: bool
+    ) -> None:
         """Put the job into the orders of the queues where it stands, as far as it has something to start there."""
-        queue = place.queue
+        queue, tie = place.queue, view.tie(job, self.params.tie)
         if queue is not None:
-            stays = any(stage.others for stage in job.open_stages()) or (queue == self._sampling and bool(job.waiting))
-            self._keep(levels.orders[queue], job, stays, (place.entered, view.tie(job, self.params.tie)))
+            self._keep(levels.orders[queue], job, others or (queue == self._sampling and pilots), (place.entered, tie))
         if queue != self._sampling:
-            key = (place.pilots_entered, view.tie(job, self.params.tie))
-            self._keep(levels.orders[self._sampling], job, self._has_pilots(job), key)
-        held = queue is None and any(stage.others for stage in job.open_stages())
-        self._keep(self._held, job, held, (job.seq,))
+            self._keep(levels.orders[self._sampling], job, pilots, (place.pilots_entered, tie))
+        self._keep(self._held, job, queue is None and others, (job.seq,))
 
     def _queue(self, job: JobState, levels: Levels) -> int | None:
         """The queue of a job's ordinary tasks now, or None while they are held back for its pilots."""
@@ -263,5 +271,6 @@ class GenericScheduler(Policy):
         # A job whose standing has changed since the last round is moved by the next one, in order of change.
         for name, place in self._places.items():
             job = view.jobs.get(name)
-            if job is not None:
-                self._enlist(job, view, levels, place)
+            if job is not None and place.standing is not None:
+                _, others, pilots = place.standing
+                self._enlist(job, view, levels, place, others=others, pilots=pilots)

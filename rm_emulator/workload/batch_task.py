@@ -1,0 +1,197 @@
+"""From rows of a `batch_task` table (Alibaba 2017 and 2018) to jobs: what the two readers share.
+
+Both tables have one row per task of a job, which is a *stage* here, with its number of instances (*tasks*
+here) and one start and end for all of them. Run times of single instances are not in them.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Final, NamedTuple
+
+import msgspec
+import polars as pl
+
+from rm_emulator.workload.formats import Trace
+from rm_emulator.workload.model import Drawn, Fixed, RunTimes, Workload, WorkloadJob
+from rm_emulator.workload.tables import one
+from schedulers.core.errors import InvalidParameters, InvalidQuantity
+from schedulers.core.model import Job, Stage
+from schedulers.core.resources import Vector, to_steps
+
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
+#: Taken for a stage whose start and end fall in the same second: the middle of what that can mean.
+_WITHIN_A_SECOND_MS: Final = 500
+
+
+class _Row(NamedTuple):
+    """One stage: times in s, memory as a fraction of a machine's; own and parents: the numbers of a DAG name."""
+
+    job: str
+    submit: int
+    stage: str
+    own: int | None
+    parents: list[int] | None
+    tasks: int
+    start: int
+    end: int
+    millicores: float
+    mem_fraction: float
+
+
+#: From a job's stages in order to the indexes of each one's parents.
+ParentsOf = Callable[[list[tuple[int | None, list[int] | None]]], list[tuple[int, ...]]]
+
+
+class BatchParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of both readers."""
+
+    limit: Annotated[AtLeastOne | None, msgspec.Meta(description="only the first so many jobs by arrival")] = None
+    min_stages: Annotated[int, msgspec.Meta(ge=1, description="only jobs with at least so many stages")] = 1
+    task_scale: Annotated[
+        float, msgspec.Meta(gt=0, description="factor on the number of tasks of each stage (at least 1 is left)")
+    ] = 1.0
+    time_scale: Annotated[float, msgspec.Meta(gt=0, description="factor on arrival times; 0.5 doubles the load")] = 1.0
+    parallel: Annotated[
+        AtLeastOne | None, msgspec.Meta(description="tasks of a stage taken to have run at once; null: all of them")
+    ] = None
+    cov: Annotated[
+        float, msgspec.Meta(ge=0, description="spread of run times inside a stage; 0: all tasks take the same time")
+    ] = 0.0
+    machine_memory: Annotated[
+        str, msgspec.Meta(description="memory of a machine, which the trace gives demands as fractions of")
+    ] = "256Gi"
+
+
+class Rows(msgspec.Struct, kw_only=True):
+    """Finished rows ready to become stages.
+
+    frame: columns job (text), stage (text), own (int or null), parents (list of int or null), tasks, start, end
+        (s), millicores, mem_fraction; in the file's order.
+    notes: what was left out so far.
+    """
+
+    frame: pl.DataFrame
+    notes: list[str]
+
+
+def finished(frame: pl.DataFrame, *, start: str, end: str, unknown: pl.Expr) -> Rows:
+    """The rows of finished stages whose times and demands are known, and how many others there were."""
+    notes = []
+    done = frame.filter(pl.col("status") == "Terminated")
+    dropped = frame.filter(pl.col("status").ne_missing("Terminated"))["status"].value_counts().sort("status")
+    for status, count in dropped.iter_rows():
+        notes.append(f"stages left out, status {status or '(empty)'}: {count:,}")
+    known = done.filter(~unknown)
+    if known.height < done.height:
+        notes.append(f"finished stages left out, no demands, tasks or times: {done.height - known.height:,}")
+    good = known.filter(pl.col(end) >= pl.col(start))
+    if good.height < known.height:
+        notes.append(f"stages left out, they end before they start: {known.height - good.height:,}")
+    return Rows(frame=good.rename({start: "start", end: "end"}), notes=notes)
+
+
+def assemble(
+    rows: Rows,
+    options: BatchParams,
+    *,
+    name: str,
+    source: str,
+    file: Path,
+    parents_of: ParentsOf | None = None,
+) -> Trace:
+    """Jobs in order of arrival, the first at 0.
+
+    A job arrives when its first stage starts: the tables do not say when it was submitted.
+    parents_of: from (own number, parents' numbers) of each stage of a job to the parents' indexes.
+    Raises TraceError when no job is left.
+    """
+    notes = list(rows.notes)
+    frame = _chosen(rows.frame, options)
+    if frame.height == 0:
+        raise one(file, "no finished job is left" + (f" ({'; '.join(notes)})" if notes else ""))
+    spans = frame["end"] - frame["start"]
+    instant = int((spans == 0).sum())
+    if instant:
+        notes.append(f"stages within one second, taken to last {_WITHIN_A_SECOND_MS} ms: {instant:,}")
+    notes.append(_assumption(options))
+    demands = _demands(options)
+    jobs = tuple(_job(stages, options, demands, parents_of) for stages in _by_job(frame))
+    return Trace(workload=Workload(name=name, jobs=jobs, source=source), notes=tuple(notes))
+
+
+def _assumption(options: BatchParams) -> str:
+    if options.parallel is None:
+        return "a task is taken to last as long as its whole stage did (single run times are not in the table)"
+    return (
+        f"a task is taken to last as long as its stage did, divided by the number of waves of {options.parallel} tasks"
+    )
+
+
+def _chosen(frame: pl.DataFrame, options: BatchParams) -> pl.DataFrame:
+    """The rows of the jobs wanted, jobs by arrival (ties: id), stages in the file's order; `submit` in s from 0."""
+    frame = frame.with_columns(submit=pl.col("start").min().over("job"))
+    if options.min_stages > 1:
+        frame = frame.filter(pl.len().over("job") >= options.min_stages)
+    frame = frame.sort("submit", "job", maintain_order=True)
+    if options.limit is not None:
+        frame = frame.filter(pl.col("job").rle_id() < options.limit)
+    return frame.with_columns(submit=pl.col("submit") - pl.col("submit").min())
+
+
+def _by_job(frame: pl.DataFrame) -> Iterator[list[_Row]]:
+    """The rows of each job together."""
+    group: list[_Row] = []
+    for cells in frame.select(_Row._fields).iter_rows():
+        row = _Row(*cells)
+        if group and row.job != group[0].job:
+            yield group
+            group = []
+        group.append(row)
+    yield group
+
+
+def _demands(options: BatchParams) -> Callable[[float, float], Vector]:
+    """From (milli-CPU, fraction of a machine's memory) to a demand of at least 1 step each, remembered."""
+    try:
+        machine = to_steps("memory", options.machine_memory, round_up=False)
+    except InvalidQuantity as error:
+        raise InvalidParameters(f"machine_memory: {error}") from None
+    seen: dict[tuple[float, float], Vector] = {}
+
+    def demand(millicores: float, fraction: float) -> Vector:
+        key = (millicores, fraction)
+        if key not in seen:
+            mib = -int(-(Fraction(fraction) * machine) // 1)
+            seen[key] = (max(1, -int(-millicores // 1)), max(1, mib))
+        return seen[key]
+
+    return demand
+
+
+def _job(
+    rows: list[_Row], options: BatchParams, demands: Callable[[float, float], Vector], parents_of: ParentsOf | None
+) -> WorkloadJob:
+    parents = parents_of([(row.own, row.parents) for row in rows]) if parents_of else [()] * len(rows)
+    stages = tuple(
+        Stage(
+            name=row.stage,
+            tasks=max(1, round(row.tasks * options.task_scale)),
+            demand=demands(row.millicores, row.mem_fraction),
+            parents=above,
+        )
+        for row, above in zip(rows, parents, strict=True)
+    )
+    return WorkloadJob(
+        job=Job(id=rows[0].job, stages=stages),
+        submit_ms=round(rows[0].submit * 1000 * options.time_scale),
+        runtimes=tuple(_runtimes(row.tasks, row.end - row.start, options) for row in rows),
+    )
+
+
+def _runtimes(tasks: int, span_s: int, options: BatchParams) -> RunTimes:
+    waves = 1 if options.parallel is None else -(-tasks // options.parallel)
+    ms = max(1, round((span_s * 1000 or _WITHIN_A_SECOND_MS) / waves))
+    return Drawn(float(ms), options.cov) if options.cov else Fixed(ms)

@@ -1,0 +1,231 @@
+"""Trace formats: one class per format in `readers/`, registered by name, from inside the tree or outside it.
+
+    @register("mine", source="where the format is defined")
+    class Mine:
+        '''One line of summary.'''
+
+        columns = (Column("job", "..."),)
+
+        class Params(Struct): ...
+
+        @staticmethod
+        def read(path, options) -> Trace: ...
+
+The command line's `traces` and `convert` follow from the registration.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final, Protocol
+
+import msgspec
+
+from rm_emulator.workload.model import Workload
+from schedulers.core.errors import InvalidParameters, nearest
+from schedulers.core.registry import NoParams, Registry
+
+if TYPE_CHECKING:
+    from rm_emulator.workload.profiles import TpchProfiles
+
+#: So many mistakes are shown one by one, the rest is counted.
+SHOWN: Final = 20
+#: So many are kept at all, so that a file that is wrong in every line does not fill the memory.
+_KEPT: Final = 1000
+
+
+class Column(msgspec.Struct, frozen=True):
+    """One column of a trace format: its name, what it means, whether it must be there."""
+
+    name: str
+    meaning: str
+    required: bool = False
+
+
+class Trace(msgspec.Struct, frozen=True, kw_only=True):
+    """What a reader gives back.
+
+    profiles: measured TPC-H durations that the workload's `Waves` refer to, or None.
+    notes: what was left out or assumed, each with its count, one sentence per entry.
+    """
+
+    workload: Workload
+    profiles: TpchProfiles | None = None
+    notes: tuple[str, ...] = ()
+
+
+class Issue(msgspec.Struct, frozen=True):
+    """One mistake in an input file.
+
+    line: 1-based, None where the file as a whole is meant; column: the column's name, '' likewise.
+    message: the value seen and what would be accepted; hint: the nearest valid name, '' when none is near.
+    """
+
+    file: str
+    message: str
+    line: int | None = None
+    column: str = ""
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = self.file if self.line is None else f"{self.file}:{self.line}"
+        column = f" column '{self.column}'" if self.column else ""
+        hint = f", did you mean '{self.hint}'?" if self.hint else ""
+        return f"{place}{column}: {self.message}{hint}"
+
+
+class TraceError(ValueError):
+    """An input that cannot be used.
+
+    issues: the mistakes found, in the order of their lines (at most 1000); count: how many there are in all.
+    The message shows the first 20, one per line.
+    """
+
+    def __init__(self, issues: Iterable[Issue], count: int | None = None) -> None:
+        self.issues = sorted(issues, key=lambda issue: issue.line or 0)
+        self.count = len(self.issues) if count is None else count
+        lines = [str(issue) for issue in self.issues[:SHOWN]]
+        if self.count > SHOWN:
+            lines.append(f"... and {self.count - SHOWN:,} more")
+        super().__init__("\n".join(lines))
+
+
+class Issues:
+    """Collects the mistakes of one file, to be raised all at once."""
+
+    def __init__(self, file: str) -> None:
+        self.file = file
+        self.count = 0
+        self._kept: list[Issue] = []
+
+    def add(self, message: str, *, line: int | None = None, column: str = "", hint: str | None = None) -> None:
+        """Note one mistake."""
+        self.count += 1
+        if len(self._kept) < _KEPT:
+            self._kept.append(Issue(self.file, message, line, column, hint or ""))
+
+    def check(self) -> None:
+        """Raise TraceError if any mistake was noted."""
+        if self.count:
+            raise TraceError(self._kept, self.count)
+
+
+class TraceFormat(Protocol):
+    """What a format class offers. Its settings are a frozen struct `Params` inside the class."""
+
+    @property
+    def columns(self) -> tuple[Column, ...]:
+        """What a file of the format holds; a plain class attribute will do."""
+        ...
+
+    @staticmethod
+    def read(path: Path, options: Any) -> Trace:
+        """Read a file or folder. Raises TraceError with every mistake found."""
+        ...
+
+
+FORMATS: Final[Registry[TraceFormat]] = Registry("trace format", "rm_emulator.workload.readers")
+register = FORMATS.register
+
+
+def names() -> list[str]:
+    """The registered formats, sorted."""
+    return [entry.name for entry in FORMATS]
+
+
+def describe(name: str) -> dict[str, Any]:
+    """Plain data for `traces --json`: name, summary, source, columns, parameters. Raises UnknownName."""
+    entry = FORMATS.entry(name)
+    columns: tuple[Column, ...] = getattr(entry.cls, "columns", ())
+    return {
+        "name": entry.name,
+        "summary": entry.summary,
+        "source": entry.source,
+        "columns": [msgspec.to_builtins(column) for column in columns],
+        "parameters": [msgspec.to_builtins(parameter) for parameter in entry.parameters()],
+    }
+
+
+def options_from_text(name: str, settings: Iterable[str]) -> dict[str, Any]:
+    """`["cov=0.2", "limit=100"]` from a command line as checked values of the format's settings.
+
+    Lists are comma-separated. Raises UnknownName, and InvalidParameters that names the setting and the value.
+    """
+    entry = FORMATS.entry(name)
+    fields = {field.encode_name: field for field in msgspec.structs.fields(entry.params)}
+    found: dict[str, Any] = {}
+    for setting in settings:
+        key, equals, text = setting.partition("=")
+        if not equals:
+            raise InvalidParameters(f"'{setting}' is not a setting (write NAME=VALUE)")
+        if key not in fields:
+            raise InvalidParameters(unknown_setting(name, key, list(fields)))
+        found[key] = _from_text(name, fields[key], text)
+    return found
+
+
+def unknown_setting(name: str, key: str, known: list[str]) -> str:
+    """The message for a setting that a format does not have."""
+    near = nearest(key, known)
+    hint = f", did you mean '{near}'?" if near else ""
+    return f"trace format '{name}' has no setting '{key}'{hint} (it has: {', '.join(known) or 'none'})"
+
+
+def _from_text(name: str, field: msgspec.structs.FieldInfo, text: str) -> Any:
+    """The value as text, and when that does not fit the setting's type, as a comma-separated list."""
+    parts = [part.strip() for part in text.split(",")]
+    wrong = ""
+    for candidate in (text, parts):
+        try:
+            return msgspec.convert(candidate, field.type, strict=False)
+        except msgspec.ValidationError as error:
+            wrong = wrong or str(error)
+    raise InvalidParameters(f"trace format '{name}' setting '{field.encode_name}': '{text}': {wrong}")
+
+
+def read(name: str, path: Path | str, options: Mapping[str, Any] | None = None) -> Trace:
+    """Read `path` in the named format.
+
+    Raises UnknownName and InvalidParameters for the name and the options, TraceError for the file.
+    """
+    cls, params = FORMATS.parse({"kind": name, **(options or {})})
+    return cls.read(Path(path), params)
+
+
+def convert(
+    name: str,
+    path: Path | str,
+    output: Path | str,
+    options: Mapping[str, Any] | None = None,
+    *,
+    overwrite: bool = False,
+) -> Trace:
+    """Read `path` in the named format and store the workload in the folder `output` (see `storage.save`).
+
+    Raises what `read` and `storage.save` raise; on any error nothing is left at `output`.
+    """
+    from rm_emulator.workload import storage
+
+    storage.check_target(output, overwrite=overwrite)
+    trace = read(name, path, options)
+    storage.save(trace.workload, output, profiles=trace.profiles, notes=trace.notes, overwrite=overwrite)
+    return trace
+
+
+__all__ = [
+    "FORMATS",
+    "Column",
+    "Issue",
+    "Issues",
+    "NoParams",
+    "Trace",
+    "TraceError",
+    "TraceFormat",
+    "convert",
+    "describe",
+    "names",
+    "options_from_text",
+    "read",
+    "register",
+]

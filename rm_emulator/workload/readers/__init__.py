@@ -1,0 +1,1 @@
+"""Readers of trace formats, one file each; every one registers itself with `workload.formats`."""

@@ -1,0 +1,550 @@
+"""A user's own jobs as a table, CSV or Parquet; the columns are documented in docs/traces.md.
+
+Every cell is looked at, and every mistake is reported with its line, its column, the value and what would
+be accepted, all of them at once.
+"""
+
+from __future__ import annotations
+
+import csv
+import io
+import math
+import re
+from collections.abc import Iterable, Iterator
+from datetime import UTC, date, datetime, timedelta
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from rm_emulator.workload.formats import Column, Issues, Trace, register
+from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Workload, WorkloadJob
+from rm_emulator.workload.tables import decoded, one, parquet_frame, read_bytes
+from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
+from schedulers.core.model import Job, Stage, topological_order
+from schedulers.core.resources import Resources, Vector, parse_quantity, to_steps
+
+_UNITS_MS: Final = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
+_COLUMNS: Final = (
+    Column("job", "the job's id, the same on all its rows", required=True),
+    Column("name", "what the job is called every time it runs: what predictors find its earlier runs by"),
+    Column("user", "who submits it"),
+    Column("app", "the program that it runs"),
+    Column("queue", "the queue it goes to; 'default' when empty"),
+    Column("weight", "its share against other jobs of the queue; 1 when empty"),
+    Column("submit", "when it arrives: a number in the time unit, or a date and time such as 2024-01-31T10:00:00"),
+    Column("stage", "the stage's name, unique in the job; its number from 0 when empty"),
+    Column("parents", "stages that must be done before: names or numbers from 0, separated by ';' or space"),
+    Column("tasks", "number of tasks; as many as durations when empty"),
+    Column("cpu", "cores of one task: 2, 0.5, 500m"),
+    Column("memory", "memory of one task: 4Gi, 512Mi, or a plain number in the memory unit"),
+    Column("res:NAME", "any other resource of one task, such as res:gpu or res:nvidia.com/gpu"),
+    Column("durations", "run time of all tasks, or one per task separated by ';' (this or mean)", required=True),
+    Column("mean", "mean run time of the tasks, where single ones are not known"),
+    Column("cov", "coefficient of variation of the run times around mean; 0 when empty"),
+    Column("distribution", "of the run times around mean: lognormal (when empty), gamma, exponential, uniform, normal"),
+    Column("hint", "what the submitter says a task takes"),
+)
+_NAMES: Final = tuple(column.name for column in _COLUMNS if column.name != "res:NAME")
+_OF_JOB: Final = ("name", "user", "app", "queue", "weight", "submit")
+_DISTRIBUTIONS: Final = ("lognormal", "gamma", "exponential", "uniform", "normal")
+_RESOURCE = re.compile(r"res:([A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?)")
+_MAX_TASKS: Final = 10_000_000
+_MAX_MS: Final = 10**15
+_MIB: Final = 2**20
+
+
+class _Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of the reader."""
+
+    time_unit: Annotated[
+        Literal["ns", "us", "ms", "s", "min", "h"], msgspec.Meta(description="unit of submit, durations, mean and hint")
+    ] = "s"
+    memory_unit: Annotated[
+        Literal["B", "k", "M", "G", "Ki", "Mi", "Gi"], msgspec.Meta(description="unit of a memory without one")
+    ] = "B"
+    rows: Annotated[
+        Literal["stage", "task"], msgspec.Meta(description="what a row is: a stage, or one task of a stage")
+    ] = "stage"
+    origin: Annotated[
+        Literal["first", "zero"], msgspec.Meta(description="time 0: the first arrival, or 0 of the submit column")
+    ] = "first"
+    delimiter: Annotated[str, msgspec.Meta(min_length=1, max_length=1, description="between the cells of CSV")] = ","
+    ignore: Annotated[tuple[str, ...], msgspec.Meta(description="columns to pass over; * for all unknown ones")] = ()
+    limit: Annotated[
+        Annotated[int, msgspec.Meta(ge=1)] | None, msgspec.Meta(description="only the first so many jobs by arrival")
+    ] = None
+
+
+class _Row(msgspec.Struct, kw_only=True):
+    """One row. line: where it is. A cell that was wrong (and noted) left some value that will not be used."""
+
+    line: int
+    stage: str
+    parents: str
+    tasks: int
+    demand: Vector
+    runtimes: RunTimes
+    hint_ms: int | None
+
+
+class _Jobs(msgspec.Struct, kw_only=True):
+    """The rows of one job. facts: what its rows say of the job as a whole, each with the line it was said on."""
+
+    rows: list[_Row]
+    facts: dict[str, tuple[Any, int]]
+
+
+@register("csv", source="docs/traces.md")
+class CsvTable:
+    """A table of your own, CSV or Parquet: one row per stage (or task) with demands and run times."""
+
+    columns = _COLUMNS
+    Params = _Options
+
+    @staticmethod
+    def read(path: Path, options: _Options) -> Trace:
+        """One job per value of `job`, in order of arrival. gzip is unpacked, Parquet told by its first bytes."""
+        data = read_bytes(path)
+        if data[:4] == b"PAR1":
+            header, rows = _parquet(path, data, options)
+        elif path.suffix.lower() in (".parquet", ".pq"):
+            raise one(path, "not a Parquet file (it does not begin with PAR1)")
+        else:
+            header, rows = _csv(path, data, options.delimiter)
+        issues = Issues(str(path))
+        positions = _positions(header, options, issues)
+        if "job" not in positions or not {"durations", "mean"} & positions.keys():
+            issues.check()
+        cells = _Cells(positions, options, issues)
+        jobs = _gathered(rows, len(header), cells, issues)
+        if not jobs and not issues.count:
+            issues.add("a header but no rows")
+        made = [_job(job_id, found, options, issues) for job_id, found in jobs.items()]
+        issues.check()
+        entries = _in_time(made, options, issues)
+        issues.check()
+        workload = Workload(
+            name=path.name.partition(".")[0], jobs=entries, resources=cells.resources.names, source=path.name
+        )
+        return Trace(workload=workload, notes=tuple(cells.notes()))
+
+
+def _csv(path: Path, data: bytes, delimiter: str) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The header's cells, and (line, cells) of each row that is not empty."""
+    csv.field_size_limit(max(csv.field_size_limit(), len(data)))  # a cell may list the run times of many tasks
+    reader = csv.reader(io.StringIO(decoded(path, data), newline=""), delimiter=delimiter, strict=True)
+
+    def rows() -> Iterator[tuple[int, list[str]]]:
+        line = 1
+        try:
+            for cells in reader:
+                if any(cell.strip() for cell in cells):
+                    yield line, cells
+                line = reader.line_num + 1
+        except csv.Error as error:
+            raise one(path, f"not CSV from here on: {error}", line=line) from None
+
+    lines = rows()
+    _, header = next(lines, (1, []))
+    if not header:
+        raise one(path, "there is no header line with column names")
+    if len(header) == 1:
+        found = [mark for mark in (",", ";", "\t", "|") if mark != delimiter and mark in header[0]]
+        if found:
+            raise one(path, f"the cells seem to be separated by {found[0]!r} (set the option delimiter)", line=1)
+    return header, lines
+
+
+def _parquet(path: Path, data: bytes, options: _Options) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    """The column names, and (number of the row from 1, cells as text)."""
+    frame = parquet_frame(path, data)
+    second = 1000 / _UNITS_MS[options.time_unit]
+    rows = ((n, [_text(cell, second) for cell in row]) for n, row in enumerate(frame.iter_rows(), start=1))
+    return frame.columns, rows
+
+
+def _text(cell: Any, second: float) -> str:
+    """A typed cell as it would stand in CSV. second: how many time units it has."""
+    if cell is None:
+        return ""
+    if isinstance(cell, list):
+        return ";".join(_text(part, second) for part in cell)
+    if isinstance(cell, timedelta):
+        return repr(cell.total_seconds() * second)
+    return cell.isoformat() if isinstance(cell, date) else str(cell)
+
+
+def _positions(header: list[str], options: _Options, issues: Issues) -> dict[str, int]:
+    """Where each column is, by its name in small letters. Notes unknown, doubled and missing columns."""
+    found: dict[str, int] = {}
+    passed = {name.strip().lower() for name in options.ignore}
+    for position, title in enumerate(header):
+        name = title.strip()
+        key = name if _RESOURCE.fullmatch(name) else name.lower()
+        if key in found:
+            issues.add("this column is there twice", line=1, column=name)
+        elif key in _NAMES or _RESOURCE.fullmatch(key):
+            found[key] = position
+        elif key not in passed and "*" not in passed:
+            issues.add(
+                f"not a known column (known: {', '.join(_NAMES)}, res:NAME; or name it in the option ignore)",
+                line=1,
+                column=name,
+                hint=nearest(key, _NAMES),
+            )
+    if "job" not in found:
+        issues.add("there is no column 'job'", line=1)
+    if "durations" not in found and "mean" not in found:
+        issues.add("there is no column with run times (durations or mean)", line=1)
+    if options.rows == "task" and "tasks" in found:
+        issues.add("with one row per task there is no number of tasks", line=1, column="tasks")
+    return found
+
+
+def _gathered(rows: Iterable[tuple[int, list[str]]], width: int, cells: _Cells, issues: Issues) -> dict[str, _Jobs]:
+    """The rows of each job, jobs in the file's order."""
+    jobs: dict[str, _Jobs] = {}
+    for line, texts in rows:
+        if len(texts) != width:
+            issues.add(f"{len(texts)} cells, but the header has {width}", line=line)
+            continue
+        cells.at(line, texts)
+        job_id = cells.text("job")
+        if not job_id:
+            issues.add("empty (each row names its job)", line=line, column="job")
+            continue
+        job = jobs.setdefault(job_id, _Jobs(rows=[], facts={}))
+        _note_facts(job, cells, issues)
+        job.rows.append(cells.row())
+    return jobs
+
+
+def _note_facts(job: _Jobs, cells: _Cells, issues: Issues) -> None:
+    """What a row says of its whole job; an empty cell says nothing, and two rows must not differ."""
+    for column in _OF_JOB:
+        text = cells.text(column)
+        if not text:
+            continue
+        value = cells.fact(column, text)
+        if value is None:
+            continue
+        said, line = job.facts.setdefault(column, (value, cells.line))
+        if said != value:
+            issues.add(f"'{text}' differs from what line {line} says of the same job", line=cells.line, column=column)
+
+
+class _Cells:
+    """Reads the cells of one row after the other; whatever is wrong is noted."""
+
+    def __init__(self, positions: dict[str, int], options: _Options, issues: Issues) -> None:
+        self._positions = positions
+        self._options = options
+        self._issues = issues
+        self._unit = _UNITS_MS[options.time_unit]
+        self._extra = {name[4:]: name for name in positions if name.startswith("res:")}
+        self._demand_columns = [name for name in ("cpu", "memory", *self._extra.values()) if name in positions]
+        self.resources = Resources().extended(self._extra)
+        self._demands: dict[tuple[str, ...], tuple[Vector, bool]] = {}
+        self._texts: list[str] = []
+        self._small_memory = 0
+        self.line = 0
+
+    def at(self, line: int, texts: list[str]) -> None:
+        """Go to a row."""
+        self.line, self._texts = line, texts
+
+    def text(self, column: str) -> str:
+        """The trimmed cell; '' when it is empty or the column is not there."""
+        position = self._positions.get(column)
+        return "" if position is None else self._texts[position].strip()
+
+    def row(self) -> _Row:
+        """The row's stage."""
+        listed = self._durations()
+        tasks = self._tasks(len(listed))
+        hint = self.text("hint")
+        return _Row(
+            line=self.line,
+            stage=self.text("stage"),
+            parents=self.text("parents"),
+            tasks=tasks,
+            demand=self._demand(),
+            runtimes=self._runtimes(tasks, listed),
+            hint_ms=self._time("hint", hint) if hint else None,
+        )
+
+    def fact(self, column: str, text: str) -> Any:
+        """The value of a cell that concerns the whole job; None when it was wrong."""
+        if column == "submit":
+            return self._moment(text)
+        if column == "weight":
+            weight = self._number(column, text)
+            if weight is not None and weight <= 0:
+                self._wrong(column, f"{text} is not a weight (above 0)")
+                return None
+            return weight
+        return text
+
+    def notes(self) -> list[str]:
+        """What looks odd without being wrong."""
+        if not self._small_memory:
+            return []
+        return [
+            f"rows that ask for less than 1 MiB of memory (plain numbers are in {self._options.memory_unit}, "
+            f"option memory_unit): {self._small_memory:,}"
+        ]
+
+    def _wrong(self, column: str, message: str) -> None:
+        self._issues.add(message, line=self.line, column=column)
+
+    def _number(self, column: str, text: str) -> float | None:
+        """A finite number; None, and noted, for anything else."""
+        try:
+            value = float(text)
+        except ValueError:
+            self._wrong(column, f"'{text}' is not a number")
+            return None
+        if not math.isfinite(value):
+            self._wrong(column, f"'{text}' is not a finite number")
+            return None
+        return value
+
+    def _time(self, column: str, text: str) -> int | None:
+        """A duration in ms, at least 1."""
+        value = self._number(column, text)
+        if value is None:
+            return None
+        if value < 0:
+            self._wrong(column, f"{text} is negative (a duration is 0 or more)")
+            return None
+        return self._bounded(column, text, max(1.0, value * self._unit))
+
+    def _bounded(self, column: str, text: str, ms: float) -> int | None:
+        if abs(ms) > _MAX_MS:
+            self._wrong(column, f"{text} {self._options.time_unit} is too large (is the option time_unit right?)")
+            return None
+        return round(ms)
+
+    def _moment(self, text: str) -> int | None:
+        """A point in time in ms: a number in the unit, or ISO 8601 (without a zone: UTC)."""
+        try:
+            value = float(text)
+        except ValueError:
+            return self._iso(text)
+        if not math.isfinite(value):
+            self._wrong("submit", f"'{text}' is not a finite number")
+            return None
+        return self._bounded("submit", text, value * self._unit)
+
+    def _iso(self, text: str) -> int | None:
+        try:
+            when = datetime.fromisoformat(text)
+        except ValueError:
+            self._wrong("submit", f"'{text}' is neither a number nor a time such as 2024-01-31T10:00:00")
+            return None
+        return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+
+    def _durations(self) -> list[int]:
+        """The run times listed, in ms; 1 for one that was wrong."""
+        parts = filter(None, map(str.strip, self.text("durations").split(";")))
+        return [self._time("durations", part) or 1 for part in parts]
+
+    def _tasks(self, listed: int) -> int:
+        """The number of tasks; 1 when it was wrong (and noted)."""
+        text = self.text("tasks")
+        if not text:
+            return max(1, listed)
+        value = self._number("tasks", text)
+        if value is None:
+            return 1
+        if value != int(value) or not 1 <= value <= _MAX_TASKS:
+            self._wrong("tasks", f"{text} is not a number of tasks (a whole number from 1 to {_MAX_TASKS:,})")
+            return 1
+        return int(value)
+
+    def _runtimes(self, tasks: int, listed: list[int]) -> RunTimes:
+        mean = self.text("mean")
+        if mean and listed:
+            self._wrong("mean", "the row has durations too (give one of the two)")
+        elif mean and self._options.rows == "task":
+            self._wrong("mean", "with one row per task each row has its own duration")
+        elif mean:
+            return self._drawn(mean)
+        elif not listed:
+            self._wrong("durations", "empty (give durations, or a mean)")
+        for column in ("cov", "distribution"):
+            if self.text(column) and not mean:
+                self._wrong(column, "only goes with mean")
+        if len(listed) == 1:
+            return Fixed(listed[0])
+        if listed and self._options.rows == "task":
+            self._wrong("durations", f"{len(listed)} run times on the row of one task")
+        elif listed and len(listed) != tasks:
+            self._wrong("durations", f"{len(listed)} run times for {tasks} tasks (give one, or one per task)")
+        return PerTask(tuple(listed))
+
+    def _drawn(self, mean: str) -> RunTimes:
+        kind = self.text("distribution").lower() or "lognormal"
+        if kind not in _DISTRIBUTIONS:
+            self._issues.add(
+                f"'{kind}' is not a distribution ({', '.join(_DISTRIBUTIONS)})",
+                line=self.line,
+                column="distribution",
+                hint=nearest(kind, _DISTRIBUTIONS),
+            )
+        cov = self._number("cov", self.text("cov") or "0") or 0.0
+        if cov < 0:
+            self._wrong("cov", f"{self.text('cov')} is negative (0 or more)")
+        good = self._time("mean", mean) is not None
+        return Drawn(max(1.0, float(mean) * self._unit) if good else 1.0, cov, kind)
+
+    def _demand(self) -> Vector:
+        """The demand of one task; a row that names none asks for 1 CPU."""
+        texts = tuple(self.text(column) for column in self._demand_columns)
+        if texts not in self._demands:
+            before = self._issues.count
+            vector = self._vector(texts)
+            if self._issues.count > before:
+                return vector
+            self._demands[texts] = vector, self._is_small(texts)
+        vector, small = self._demands[texts]
+        self._small_memory += small
+        return vector
+
+    def _vector(self, texts: tuple[str, ...]) -> Vector:
+        steps = dict.fromkeys(self.resources.names, 0)
+        for column, text in zip(self._demand_columns, texts, strict=True):
+            name = column.removeprefix("res:")
+            try:
+                steps[name] = to_steps(name, self._quantity(name, text), round_up=True) if text else 0
+            except InvalidQuantity as error:
+                self._wrong(column, str(error))
+        if not any(texts):
+            steps["cpu"] = 1000
+        vector = tuple(steps[name] for name in self.resources.names)
+        if any(texts) and not any(vector) and all(map(_readable, filter(None, texts))):
+            self._wrong(self._demand_columns[0], "the row asks for nothing (some demand must be above 0)")
+        return vector
+
+    def _quantity(self, name: str, text: str) -> str:
+        """The quantity with its unit: a plain number of memory is in the memory unit. Raises InvalidQuantity."""
+        if name != "memory" or text[-1].isalpha():
+            return text
+        return str(math.ceil(parse_quantity(text) * parse_quantity(f"1{self._options.memory_unit.removesuffix('B')}")))
+
+    def _is_small(self, texts: tuple[str, ...]) -> bool:
+        """Whether the row asks for some memory, but for less than the smallest step."""
+        named = dict(zip(self._demand_columns, texts, strict=True)).get("memory", "")
+        return bool(named) and 0 < parse_quantity(self._quantity("memory", named)) < _MIB
+
+
+def _readable(quantity: str) -> bool:
+    try:
+        parse_quantity(quantity)
+    except InvalidQuantity:
+        return False
+    return True
+
+
+def _job(job_id: str, found: _Jobs, options: _Options, issues: Issues) -> WorkloadJob:
+    """The job of some rows, its arrival not yet moved to the origin."""
+    rows = _one_per_stage(job_id, found.rows, issues) if options.rows == "task" else found.rows
+    names = [row.stage or str(index) for index, row in enumerate(rows)]
+    if options.rows == "stage":
+        _check_unique(job_id, rows, names, issues)
+    stages = tuple(
+        Stage(
+            name=name,
+            tasks=row.tasks,
+            demand=row.demand,
+            parents=_parents(job_id, row, names, issues) if row.parents else (),
+            hint_ms=row.hint_ms,
+        )
+        for row, name in zip(rows, names, strict=True)
+    )
+    try:
+        topological_order(stages)
+    except InvalidJob as error:
+        issues.add(f"job '{job_id}': {error}", line=_first_stuck(rows, stages).line, column="parents")
+    facts = {column: value for column, (value, _) in found.facts.items()}
+    submit = facts.pop("submit", 0)
+    job = Job(id=job_id, stages=stages, **facts)
+    return WorkloadJob(job=job, submit_ms=submit, runtimes=tuple(row.runtimes for row in rows))
+
+
+def _first_stuck(rows: list[_Row], stages: tuple[Stage, ...]) -> _Row:
+    """The first row whose stage waits, through its parents, for itself or for a stage that does."""
+    done: set[int] = set()
+    while ready := [i for i, stage in enumerate(stages) if i not in done and done.issuperset(stage.parents)]:
+        done.update(ready)
+    return next(row for index, row in enumerate(rows) if index not in done)
+
+
+def _check_unique(job_id: str, rows: list[_Row], names: list[str], issues: Issues) -> None:
+    """Note stages of one name."""
+    first: dict[str, int] = {}
+    for row, name in zip(rows, names, strict=True):
+        if name in first:
+            issues.add(
+                f"job '{job_id}' has a stage '{name}' already, on line {first[name]} "
+                "(one row per stage; for one row per task set the option rows)",
+                line=row.line,
+                column="stage",
+            )
+        first.setdefault(name, row.line)
+
+
+def _one_per_stage(job_id: str, rows: list[_Row], issues: Issues) -> list[_Row]:
+    """One row per stage out of one row per task, run times in the order of the rows.
+
+    All tasks of a stage ask for the same; parents may stand on any of their rows.
+    """
+    stages: dict[str, list[_Row]] = {}
+    for row in rows:
+        stages.setdefault(row.stage, []).append(row)
+    return [_joined(job_id, tasks, issues) for tasks in stages.values()]
+
+
+def _joined(job_id: str, tasks: list[_Row], issues: Issues) -> _Row:
+    first = tasks[0]
+    parents = next((task.parents for task in tasks if task.parents), "")
+    for task in tasks:
+        where = f"the row of line {first.line}, of the same stage of job '{job_id}'"
+        if task.demand != first.demand:
+            issues.add(f"asks for other resources than {where}", line=task.line)
+        if task.parents not in ("", parents):
+            issues.add(f"'{task.parents}' differs from {where}", line=task.line, column="parents")
+    times = tuple(task.runtimes.ms for task in tasks if isinstance(task.runtimes, Fixed))
+    return msgspec.structs.replace(first, parents=parents, tasks=len(tasks), runtimes=PerTask(times))
+
+
+def _parents(job_id: str, row: _Row, names: list[str], issues: Issues) -> tuple[int, ...]:
+    """Indexes of the parent stages. A name counts before a number; a cell may be one name with spaces in it."""
+    separator = ";" if ";" in row.parents else None
+    parts = [row.parents] if row.parents in names else row.parents.split(separator)
+    found: set[int] = set()
+    for part in filter(None, map(str.strip, parts)):
+        if part in names:
+            found.add(names.index(part))
+        elif part.isdecimal() and int(part) < len(names):
+            found.add(int(part))
+        else:
+            known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
+            issues.add(
+                f"job '{job_id}' has no stage '{part}' (it has: {known})",
+                line=row.line,
+                column="parents",
+                hint=nearest(part, names),
+            )
+    return tuple(sorted(found))
+
+
+def _in_time(jobs: list[WorkloadJob], options: _Options, issues: Issues) -> tuple[WorkloadJob, ...]:
+    """Jobs by arrival (ties: id), counted from the origin, and only as many as wanted."""
+    ordered = sorted(jobs, key=lambda entry: (entry.submit_ms, entry.job.id))[: options.limit]
+    start = ordered[0].submit_ms if options.origin == "first" else 0
+    for entry in ordered:
+        if entry.submit_ms < start:
+            issues.add(f"job '{entry.job.id}' arrives before time 0 (with the option origin=first it would not)")
+    return tuple(msgspec.structs.replace(entry, submit_ms=entry.submit_ms - start) for entry in ordered)

@@ -1,0 +1,424 @@
+"""Workloads on disk: a folder of Parquet tables and one YAML file that says what they hold.
+
+    workload.yaml     format, name, source, resources, notes, counts, SHA-256 of each other file
+    jobs.parquet      one row per job, in order of arrival
+    stages.parquet    one row per stage, with its true run times
+    history.parquet   one row per earlier run, oldest first
+    profiles.json.gz  measured TPC-H durations, where run times refer to them
+
+A folder is written under another name and renamed when it is whole, so a killed run leaves none behind
+that looks finished.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import io
+import os
+import shutil
+import tempfile
+from collections.abc import Callable, Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import polars as pl
+import yaml
+
+from rm_emulator.workload.formats import Issues, TraceError
+from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Waves, Workload, WorkloadJob
+from rm_emulator.workload.profiles import TpchProfiles
+from rm_emulator.workload.tables import one, parquet_frame
+from schedulers.core.errors import SchedulerError
+from schedulers.core.model import Job, PastJob, Stage, check_job
+from schedulers.core.resources import Resources
+
+FORMAT: Final = "rm-emulator workload, version 1"
+_YAML: Final = "workload.yaml"
+_PROFILES: Final = "profiles.json.gz"
+_MODE: Final = 0o755
+
+_INTS: Final = pl.List(pl.Int64)
+_JOBS: Final[dict[str, Any]] = {
+    "id": pl.String,
+    "submit_ms": pl.Int64,
+    "name": pl.String,
+    "user": pl.String,
+    "app": pl.String,
+    "queue": pl.String,
+    "weight": pl.Float64,
+    "stages": pl.Int64,
+}
+_STAGES: Final[dict[str, Any]] = {
+    "job": pl.Int64,
+    "name": pl.String,
+    "tasks": pl.Int64,
+    "demand": _INTS,
+    "parents": _INTS,
+    "hint_ms": pl.Int64,
+    "kind": pl.String,
+    "ms": _INTS,
+    "mean_ms": pl.Float64,
+    "cov": pl.Float64,
+    "distribution": pl.String,
+    "profile": pl.String,
+    "profile_stage": pl.Int64,
+    "scale": pl.Float64,
+}
+_HISTORY: Final[dict[str, Any]] = {
+    "name": pl.String,
+    "submitted": pl.Int64,
+    "finished": pl.Int64,
+    "tasks": _INTS,
+    "mean_ms": pl.List(pl.Float64),
+    "user": pl.String,
+    "app": pl.String,
+    "demand": _INTS,
+}
+_TABLES: Final = {"jobs.parquet": _JOBS, "stages.parquet": _STAGES, "history.parquet": _HISTORY}
+
+
+class _Counts(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """How much there should be."""
+
+    jobs: int
+    stages: int
+    tasks: int
+    history: int
+
+
+class _Header(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What workload.yaml says."""
+
+    format: str
+    name: str
+    source: str
+    resources: tuple[str, ...]
+    counts: _Counts
+    sha256: dict[str, str]
+    notes: tuple[str, ...] = ()
+
+
+def save(
+    workload: Workload,
+    path: Path | str,
+    *,
+    profiles: TpchProfiles | None = None,
+    notes: Sequence[str] = (),
+    overwrite: bool = False,
+) -> None:
+    """Store a workload as the folder `path`, wholly or not at all.
+
+    profiles: what the workload's `Waves` refer to, to be stored beside it; without them, `Waves` refer to
+        the built-in summary.
+    Raises TraceError when something that is not a stored workload is there already, or when a stored one is
+    and `overwrite` is False; InvalidJob for a job that is not a DAG.
+    """
+    target = Path(path)
+    check_target(target, overwrite=overwrite)
+    for entry in workload.jobs:
+        _check_entry(entry, len(workload.resources))
+    files = {name: _packed(rows(workload), _TABLES[name]) for name, rows in _ROWS.items()}
+    if profiles is not None:
+        files[_PROFILES] = profiles.to_bytes()
+    header = _Header(
+        format=FORMAT,
+        name=workload.name,
+        source=workload.source,
+        resources=workload.resources,
+        counts=_counts(workload),
+        sha256={name: hashlib.sha256(data).hexdigest() for name, data in files.items()},
+        notes=tuple(notes),
+    )
+    text = yaml.dump(
+        msgspec.to_builtins(header), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=120
+    )
+    _write_folder(target, {**files, _YAML: text.encode()})
+
+
+def check_target(path: Path | str, *, overwrite: bool) -> None:
+    """Raise TraceError unless `save` may write the folder `path`."""
+    target = Path(path)
+    if not target.parent.is_dir():
+        raise one(target, f"there is no folder {target.parent} to write it in")
+    if not target.exists():
+        return
+    if not (target.is_dir() and (is_stored(target) or not any(target.iterdir()))):
+        raise one(target, "something that is not a stored workload is there already (choose another name)")
+    if is_stored(target) and not overwrite:
+        raise one(target, "a workload is stored there already (overwrite it, or choose another name)")
+
+
+def is_stored(path: Path | str) -> bool:
+    """Whether `path` is a folder as `save` writes it."""
+    return (Path(path) / _YAML).is_file()
+
+
+def load(path: Path | str) -> Workload:
+    """Read a workload that `save` wrote.
+
+    Raises TraceError with one message per file that is missing, truncated, damaged or edited, and when the
+    counts do not match.
+    """
+    folder = Path(path)
+    header = _header(folder)
+    tables = {name: _table(folder, name, header) for name in _TABLES}
+    try:
+        workload = _rebuilt(header, tables)
+    except (SchedulerError, msgspec.MsgspecError, TypeError, ValueError, IndexError) as error:
+        raise one(folder, f"the tables do not make a workload: {error}") from None
+    seen = _counts(workload)
+    if seen != header.counts:
+        raise one(folder, f"it holds {_show(seen)}, but {_YAML} says {_show(header.counts)}")
+    return workload
+
+
+def load_profiles(path: Path | str) -> TpchProfiles | None:
+    """The measured durations stored with a workload, or None. Raises TraceError when they are damaged."""
+    folder = Path(path)
+    header = _header(folder)
+    if _PROFILES not in header.sha256:
+        return None
+    try:
+        return TpchProfiles.from_bytes(_checked(folder, _PROFILES, header))
+    except TraceError:
+        raise
+    except ValueError as error:
+        raise one(folder / _PROFILES, str(error)) from None
+
+
+def notes(path: Path | str) -> tuple[str, ...]:
+    """What was left out or assumed when the workload was made. Raises TraceError."""
+    return _header(Path(path)).notes
+
+
+def write_file(path: Path, data: bytes) -> None:
+    """Write a file at once or not at all: under another name in the same folder, then renamed."""
+    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
+    try:
+        with os.fdopen(handle, "wb") as stream:
+            stream.write(data)
+            stream.flush()
+            os.fsync(stream.fileno())
+        Path(name).chmod(0o644)
+        Path(name).replace(path)
+    except BaseException:
+        Path(name).unlink(missing_ok=True)
+        raise
+
+
+def _write_folder(target: Path, files: dict[str, bytes]) -> None:
+    """All files, then the folder's name. An older folder is moved aside first and removed last."""
+    fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    old = fresh.with_name(f"{fresh.name}.old")
+    try:
+        fresh.chmod(_MODE)
+        for name, data in files.items():
+            write_file(fresh / name, data)
+        if target.exists():
+            target.rename(old)
+        fresh.rename(target)
+    except BaseException:
+        if old.exists() and not target.exists():
+            old.rename(target)
+        raise
+    finally:
+        shutil.rmtree(fresh, ignore_errors=True)
+        shutil.rmtree(old, ignore_errors=True)
+
+
+def _packed(rows: Iterator[tuple[Any, ...]], schema: dict[str, Any]) -> bytes:
+    columns = list(zip(*rows, strict=True)) or [()] * len(schema)
+    frame = pl.DataFrame(
+        [pl.Series(name, cells, dtype=kind) for (name, kind), cells in zip(schema.items(), columns, strict=True)]
+    )
+    stream = io.BytesIO()
+    frame.write_parquet(stream, compression="zstd")
+    return stream.getvalue()
+
+
+def _counts(workload: Workload) -> _Counts:
+    return _Counts(
+        jobs=len(workload.jobs),
+        stages=sum(len(entry.job.stages) for entry in workload.jobs),
+        tasks=workload.tasks,
+        history=len(workload.history),
+    )
+
+
+def _show(counts: _Counts) -> str:
+    return ", ".join(f"{value:,} {name}" for name, value in msgspec.to_builtins(counts).items())
+
+
+def _check_entry(entry: WorkloadJob, resources: int) -> None:
+    check_job(entry.job, resources)
+    if len(entry.runtimes) != len(entry.job.stages):
+        raise ValueError(f"job '{entry.job.id}' has {len(entry.job.stages)} stages, {len(entry.runtimes)} run times")
+    for stage, times in zip(entry.job.stages, entry.runtimes, strict=True):
+        if isinstance(times, PerTask) and len(times.ms) != stage.tasks:
+            raise ValueError(
+                f"job '{entry.job.id}' stage '{stage.name}' has {stage.tasks} tasks, {len(times.ms)} run times"
+            )
+
+
+def _job_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
+    for entry in workload.jobs:
+        job = entry.job
+        yield job.id, entry.submit_ms, job.name, job.user, job.app, job.queue, job.weight, len(job.stages)
+
+
+def _stage_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
+    for number, entry in enumerate(workload.jobs):
+        for stage, times in zip(entry.job.stages, entry.runtimes, strict=True):
+            shape = (number, stage.name, stage.tasks, list(stage.demand), list(stage.parents), stage.hint_ms)
+            yield (*shape, *_time_cells(times))
+
+
+def _time_cells(times: RunTimes) -> tuple[Any, ...]:
+    """kind, ms, mean_ms, cov, distribution, profile, profile_stage, scale."""
+    if isinstance(times, Fixed):
+        return "fixed", [times.ms], None, None, None, None, None, None
+    if isinstance(times, PerTask):
+        return "per_task", list(times.ms), None, None, None, None, None, None
+    if isinstance(times, Drawn):
+        return "drawn", None, times.mean_ms, times.cov, times.kind, None, None, None
+    return "waves", None, None, None, None, times.profile, times.stage, times.scale
+
+
+def _history_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
+    for past in workload.history:
+        tasks, means = [n for n, _ in past.stages], [float(mean) for _, mean in past.stages]
+        yield past.name, past.submitted, past.finished, tasks, means, past.user, past.app, list(past.demand)
+
+
+_ROWS: Final[dict[str, Callable[[Workload], Iterator[tuple[Any, ...]]]]] = {
+    "jobs.parquet": _job_rows,
+    "stages.parquet": _stage_rows,
+    "history.parquet": _history_rows,
+}
+
+
+def _header(folder: Path) -> _Header:
+    path = folder / _YAML
+    try:
+        text = path.read_text("utf-8")
+    except (FileNotFoundError, NotADirectoryError):
+        raise one(folder, f"not a stored workload: there is no {_YAML} in it") from None
+    except (OSError, UnicodeDecodeError) as error:
+        raise one(path, f"cannot be read: {error}") from None
+    try:
+        found = yaml.load(text, Loader=yaml.CSafeLoader)
+    except yaml.YAMLError as error:
+        mark = getattr(error, "problem_mark", None)
+        line = None if mark is None else mark.line + 1
+        raise one(path, f"not YAML: {getattr(error, 'problem', error)}", line=line) from None
+    if not isinstance(found, dict) or found.get("format") != FORMAT:
+        seen = found.get("format") if isinstance(found, dict) else None
+        raise one(path, f"the format is {seen!r} (this version reads '{FORMAT}')")
+    try:
+        header = msgspec.convert(found, _Header)
+        Resources(header.resources)
+    except (msgspec.ValidationError, SchedulerError) as error:
+        raise one(path, str(error)) from None
+    return header
+
+
+def _checked(folder: Path, name: str, header: _Header) -> bytes:
+    """A file's bytes if they are those that were written."""
+    path = folder / name
+    try:
+        data = path.read_bytes()
+    except FileNotFoundError:
+        raise one(path, f"missing, though {_YAML} lists it") from None
+    except OSError as error:
+        raise one(path, f"cannot be read: {error.strerror}") from None
+    if hashlib.sha256(data).hexdigest() != header.sha256.get(name):
+        raise one(path, f"damaged, truncated or edited: its SHA-256 is not the one in {_YAML} (convert it again)")
+    return data
+
+
+def _table(folder: Path, name: str, header: _Header) -> pl.DataFrame:
+    frame = parquet_frame(folder / name, _checked(folder, name, header))
+    wanted = dict(_TABLES[name])
+    if dict(frame.schema) != wanted:
+        issues = Issues(str(folder / name))
+        for column, kind in wanted.items():
+            seen = frame.schema.get(column)
+            if seen != kind:
+                issues.add("missing" if seen is None else f"of type {seen} (should be {kind})", column=column)
+        for column in frame.columns:
+            if column not in wanted:
+                issues.add("not a column of this table", column=column)
+        issues.check()
+    return frame.select(list(wanted))
+
+
+def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
+    stages: list[list[Stage]] = []
+    runtimes: list[list[RunTimes]] = []
+    jobs = tables["jobs.parquet"].rows()
+    for _ in jobs:
+        stages.append([])
+        runtimes.append([])
+    for number, name, tasks, demand, parents, hint, *times in tables["stages.parquet"].iter_rows():
+        stages[number].append(Stage(name=name, tasks=tasks, demand=tuple(demand), parents=tuple(parents), hint_ms=hint))
+        runtimes[number].append(_times(*times))
+    entries = []
+    for number, (job_id, submit_ms, name, user, app, queue, weight, count) in enumerate(jobs):
+        if len(stages[number]) != count:
+            raise ValueError(
+                f"job '{job_id}' has {len(stages[number])} stages in stages.parquet, {count} in jobs.parquet"
+            )
+        job = Job(id=job_id, stages=tuple(stages[number]), name=name, user=user, app=app, queue=queue, weight=weight)
+        entry = WorkloadJob(job=job, submit_ms=submit_ms, runtimes=tuple(runtimes[number]))
+        _check_entry(entry, len(header.resources))
+        entries.append(entry)
+    return Workload(
+        name=header.name,
+        jobs=tuple(entries),
+        history=tuple(_past(*row) for row in tables["history.parquet"].iter_rows()),
+        resources=header.resources,
+        source=header.source,
+    )
+
+
+def _times(
+    kind: str,
+    ms: list[int] | None,
+    mean_ms: float,
+    cov: float,
+    distribution: str,
+    profile: str,
+    profile_stage: int,
+    scale: float,
+) -> RunTimes:
+    if kind == "fixed" and ms:
+        return Fixed(ms[0])
+    if kind == "per_task" and ms:
+        return PerTask(tuple(ms))
+    if kind == "drawn":
+        return Drawn(mean_ms, cov, distribution)
+    if kind == "waves":
+        return Waves(profile, profile_stage, scale)
+    raise ValueError(f"run times of kind '{kind}' with {ms}")
+
+
+def _past(
+    name: str,
+    submitted: int,
+    finished: int,
+    tasks: list[int],
+    means: list[float],
+    user: str,
+    app: str,
+    demand: list[int],
+) -> PastJob:
+    return PastJob(
+        name=name,
+        submitted=submitted,
+        finished=finished,
+        stages=tuple(zip(tasks, means, strict=True)),
+        user=user,
+        app=app,
+        demand=tuple(demand),
+    )

@@ -1,0 +1,264 @@
+"""Workloads of recurring TPC-H jobs with measured Spark task durations (see `profiles`).
+
+The name of a job is its query, and the amount of data differs from run to run: a predictor that goes by
+history has to generalise, one that samples does not. The summary of the measurements that ships with the
+package is made from the full profiles by
+
+    python -m rm_emulator.workload.tpch PROFILES [OUTPUT]
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from importlib import resources
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+import numpy as np
+import typer
+
+from rm_emulator.workload.model import PerTask, RunTimes, Waves, Workload, WorkloadJob
+from rm_emulator.workload.profiles import BUILTIN, JobProfile, TpchProfiles, load_profiles, profile_key, summarise
+from schedulers.core import keyed
+from schedulers.core.errors import InvalidParameters
+from schedulers.core.model import Job, PastJob, Stage
+from schedulers.core.resources import Resources, Vector
+
+QUERIES: Final = tuple(range(1, 23))
+SIZES_GB: Final = (2, 5, 10, 20, 50, 80, 100)
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class TpchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A workload of recurring TPC-H jobs. Defaults: the stream of Decima's released experiments."""
+
+    jobs: Annotated[
+        AtLeastOne | None, msgspec.Meta(description="number of jobs; null: every query at every size once, in order")
+    ] = 200
+    queries: Annotated[tuple[int, ...], msgspec.Meta(description="queries to draw from, 1 to 22")] = QUERIES
+    sizes: Annotated[tuple[int, ...], msgspec.Meta(description="GB of data to draw from: 2 5 10 20 50 80 100")] = (
+        SIZES_GB
+    )
+    arrivals: Annotated[Literal["poisson", "batch"], msgspec.Meta(description="poisson, or all at time 0")] = "poisson"
+    initial: Annotated[int, msgspec.Meta(ge=1, description="poisson: so many jobs are there at time 0")] = 1
+    interarrival_s: Annotated[float, msgspec.Meta(gt=0, description="poisson: mean time between jobs, s")] = 25.0
+    load: Annotated[
+        Annotated[float, msgspec.Meta(gt=0)] | None,
+        msgspec.Meta(description="total work / (slots x arrival span), met exactly; overrules interarrival_s"),
+    ] = None
+    slots: Annotated[
+        AtLeastOne | None, msgspec.Meta(description="slots (or executors) that `load` is measured against")
+    ] = None
+    durations: Annotated[
+        Literal["waves", "per_task"],
+        msgspec.Meta(
+            description="waves: by wave and number of executors, for clusters with executors; "
+            "per_task: one draw per task at `level`, for plain containers"
+        ),
+    ] = "waves"
+    level: Annotated[
+        int, msgspec.Meta(ge=1, description="number of executors whose measurements per_task and history use")
+    ] = 50
+    history: Annotated[int, msgspec.Meta(ge=0, description="number of earlier runs, over all queries")] = 200
+    history_sizes: Annotated[
+        tuple[int, ...], msgspec.Meta(description="GB of data of the earlier runs; empty: as `sizes`")
+    ] = ()
+    users: Annotated[int, msgspec.Meta(ge=1, description="number of users; a query belongs to one")] = 4
+    queue: Annotated[str, msgspec.Meta(description="queue of all jobs")] = "default"
+    demand: Annotated[dict[str, Any], msgspec.Meta(description="resources of one task, as quantities")] = msgspec.field(
+        default_factory=lambda: {"cpu": 1, "memory": "2Gi"}
+    )
+    profiles: Annotated[
+        str | None, msgspec.Meta(description="path of the full profiles; null: the built-in summary")
+    ] = None
+
+
+def generate(settings: TpchSettings, *, seed: int, profiles: TpchProfiles | None = None) -> Workload:
+    """The workload that the settings and the seed describe.
+
+    profiles: already loaded ones; else those that `settings.profiles` names. The engine needs the same to
+    run `waves` (`load_profiles(settings.profiles)`).
+    Raises InvalidParameters that names the setting, and TraceError for unreadable profiles.
+    """
+    there = load_profiles(settings.profiles) if profiles is None else profiles
+    _check(settings, there)
+    kinds = Resources().extended(settings.demand)
+    demand = kinds.demand(settings.demand)
+    runs = _runs(settings, seed)
+    width = len(str(len(runs) - 1))
+    ids = [f"tpch-{number:0{width}d}" for number in range(len(runs))]
+    profiles_of = [there.job(profile_key(query, size)) for query, size in runs]
+    runtimes = [_runtimes(settings, seed, there, ids[i], job) for i, job in enumerate(profiles_of)]
+    work = sum(_work_ms(job, times) for job, times in zip(profiles_of, runtimes, strict=True))
+    submits = _submits(settings, seed, len(runs), work)
+    jobs = tuple(
+        WorkloadJob(job=_job(settings, job_id, profile, demand), submit_ms=submit, runtimes=times)
+        for job_id, profile, submit, times in zip(ids, profiles_of, submits, runtimes, strict=True)
+    )
+    gap_ms = submits[-1] / max(1, len(runs) - 1) or settings.interarrival_s * 1000
+    return Workload(
+        name="tpch",
+        jobs=jobs,
+        history=_history(settings, seed, there, demand, gap_ms),
+        resources=kinds.names,
+        source=there.source if there.exact else f"{there.source}; summarised as quantiles",
+    )
+
+
+def _check(settings: TpchSettings, profiles: TpchProfiles) -> None:
+    """Raise InvalidParameters for what the types cannot say."""
+    if settings.jobs is not None and settings.jobs < 1:
+        raise InvalidParameters(f"tpch: jobs is {settings.jobs} (at least 1, or null for every query and size once)")
+    for name in ("queries", "sizes"):
+        if not getattr(settings, name):
+            raise InvalidParameters(f"tpch: {name} is empty (name at least one)")
+    known = {job.key: job for job in profiles.jobs}
+    for size in (*settings.sizes, *settings.history_sizes):
+        for query in settings.queries:
+            if profile_key(query, size) not in known:
+                raise InvalidParameters(
+                    f"tpch: there is no query {query} at {size} GB "
+                    f"(queries: {_span({job.query for job in known.values()})}; "
+                    f"sizes: {_span({job.size_gb for job in known.values()})})"
+                )
+    if settings.load is not None:
+        if settings.load <= 0:
+            raise InvalidParameters(f"tpch: load is {settings.load} (above 0)")
+        if settings.slots is None or settings.slots < 1:
+            raise InvalidParameters(f"tpch: load needs slots, at least 1 (slots is {settings.slots})")
+        if settings.arrivals == "batch" or (settings.jobs is not None and settings.jobs <= settings.initial):
+            raise InvalidParameters("tpch: load needs poisson arrivals and more jobs than `initial`")
+
+
+def _span(numbers: Iterable[int]) -> str:
+    return " ".join(map(str, sorted(numbers)))
+
+
+def _runs(settings: TpchSettings, seed: int) -> list[tuple[int, int]]:
+    """(query, size in GB) of each job."""
+    if settings.jobs is None:
+        return [(query, size) for query in settings.queries for size in settings.sizes]
+    return _drawn_runs(settings.queries, settings.sizes, settings.jobs, keyed.generator(seed, "tpch-jobs"))
+
+
+def _drawn_runs(
+    queries: Sequence[int], sizes: Sequence[int], count: int, generator: np.random.Generator
+) -> list[tuple[int, int]]:
+    # One row per run, so that asking for more runs leaves the earlier ones as they are.
+    rows = generator.random((count, 2)).tolist()
+    return [(queries[int(u * len(queries))], sizes[int(v * len(sizes))]) for u, v in rows]
+
+
+def _runtimes(
+    settings: TpchSettings, seed: int, profiles: TpchProfiles, job_id: str, job: JobProfile
+) -> tuple[RunTimes, ...]:
+    if settings.durations == "waves":
+        return tuple(Waves(job.key, stage) for stage in range(len(job.stages)))
+    return tuple(
+        PerTask(tuple(_draw(profiles, job, stage, settings.level, keyed.generator(seed, "tpch-tasks", job_id, stage))))
+        for stage in range(len(job.stages))
+    )
+
+
+def _draw(profiles: TpchProfiles, job: JobProfile, stage: int, level: int, generator: np.random.Generator) -> list[int]:
+    """One duration per task of a stage, ms.
+
+    Every task draws from all waves alike: were the first tasks the slow ones of the first wave, pilots, which
+    are the first, would mislead.
+    """
+    pool = profiles.pooled(job.key, stage, level)
+    picks = (generator.random(job.stages[stage].tasks) * len(pool)).astype(np.int64)
+    drawn: list[int] = pool[picks].tolist()
+    return drawn
+
+
+def _work_ms(job: JobProfile, runtimes: Sequence[RunTimes]) -> float:
+    total = 0.0
+    for stage, times in zip(job.stages, runtimes, strict=True):
+        total += sum(times.ms) if isinstance(times, PerTask) else stage.tasks * stage.rough_ms
+    return total
+
+
+def _submits(settings: TpchSettings, seed: int, count: int, work_ms: float) -> list[int]:
+    """Arrival times in ms, ascending, the first at 0."""
+    if settings.arrivals == "batch" or count <= settings.initial:
+        return [0] * count
+    gaps = keyed.generator(seed, "tpch-arrivals").exponential(1.0, count - settings.initial)
+    times = np.concatenate([np.zeros(settings.initial), np.cumsum(gaps)])
+    unit = settings.interarrival_s * 1000
+    if settings.load is not None and settings.slots is not None:
+        unit = work_ms / (settings.slots * settings.load) / float(times[-1])
+    submits: list[int] = np.rint(times * unit).astype(np.int64).tolist()
+    return submits
+
+
+def _job(settings: TpchSettings, job_id: str, profile: JobProfile, demand: Vector) -> Job:
+    stages = tuple(
+        Stage(name=f"s{index}", tasks=stage.tasks, demand=demand, parents=stage.parents)
+        for index, stage in enumerate(profile.stages)
+    )
+    name, user = _identity(settings, profile.query)
+    return Job(id=job_id, stages=stages, name=name, user=user, app="tpch", queue=settings.queue)
+
+
+def _identity(settings: TpchSettings, query: int) -> tuple[str, str]:
+    return f"tpch-q{query}", f"user{(query - 1) % settings.users + 1}"
+
+
+def _history(
+    settings: TpchSettings, seed: int, profiles: TpchProfiles, demand: Vector, gap_ms: float
+) -> tuple[PastJob, ...]:
+    """Earlier runs, oldest first, all finished before time 0 and as far apart as the jobs to come."""
+    sizes = settings.history_sizes or settings.sizes
+    runs = _drawn_runs(settings.queries, sizes, settings.history, keyed.generator(seed, "tpch-history"))
+    past = []
+    for number, (query, size) in enumerate(runs):
+        job = profiles.job(profile_key(query, size))
+        means = [
+            float(np.mean(_draw(profiles, job, i, settings.level, keyed.generator(seed, "tpch-past", number, i))))
+            for i in range(len(job.stages))
+        ]
+        finished = -1 - round((len(runs) - 1 - number) * gap_ms)
+        name, user = _identity(settings, query)
+        past.append(
+            PastJob(
+                name=name,
+                submitted=finished - _critical_path_ms(job, means, settings.level),
+                finished=finished,
+                stages=tuple((stage.tasks, mean) for stage, mean in zip(job.stages, means, strict=True)),
+                user=user,
+                app="tpch",
+                demand=demand,
+            )
+        )
+    return tuple(sorted(past, key=lambda job: (job.submitted, job.name)))
+
+
+def _critical_path_ms(job: JobProfile, means: Sequence[float], level: int) -> int:
+    """How long a run took with `level` executors of its own, at least 1 ms."""
+    ends: dict[int, float] = {}
+
+    def end(index: int) -> float:
+        if index not in ends:
+            stage = job.stages[index]
+            waves = -(-stage.tasks // level)
+            ends[index] = max((end(parent) for parent in stage.parents), default=0.0) + waves * means[index]
+        return ends[index]
+
+    return max(1, round(max(end(index) for index in range(len(job.stages)))))
+
+
+def _main(profiles: Path, output: Path | None = None) -> None:
+    """Summarise full TPC-H profiles (the released folder or a JSON file of them).
+
+    OUTPUT is the file that ships with the package when it is left out.
+    """
+    target = output or Path(str(resources.files("rm_emulator.workload"))) / "data" / BUILTIN
+    summary = summarise(profiles, target)
+    stages = sum(len(job.stages) for job in summary.jobs)
+    typer.echo(f"{target}: {len(summary)} jobs, {stages:,} stages, {target.stat().st_size:,} bytes")
+
+
+if __name__ == "__main__":
+    typer.run(_main)
