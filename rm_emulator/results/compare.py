@@ -1,0 +1,394 @@
+"""Two runs, or two labels of one run, side by side: `rm-emulator compare`.
+
+A score card that says which way each figure is good, the quantiles of the per-job ratio, who won and who
+lost, in which bins, and the first event at which the two logs part.
+"""
+
+from __future__ import annotations
+
+import gzip
+import json as json_format
+import sys
+import zlib
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import zip_longest
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+from rich import box
+from rich.console import Console
+from rich.table import Table
+from rich.text import Text
+
+from rm_emulator.results import statistics
+from rm_emulator.results.charts import BIN_NAMES
+from rm_emulator.results.metrics import BINS, figure
+from rm_emulator.results.summary import MissingCell, cell_dir, read_summary, read_table
+from rm_emulator.results.table import interval, mean_over_seeds, number, times
+from schedulers.core.errors import nearest
+
+#: Figure, path in summary.json, which way is good (-1 lower, 1 higher), unit.
+SCORES: Final = (
+    ("mean JCT", ("jct_s", "mean"), -1, "s"),
+    ("p50 JCT", ("jct_s", "p50"), -1, "s"),
+    ("p90 JCT", ("jct_s", "p90"), -1, "s"),
+    ("p99 JCT", ("jct_s", "p99"), -1, "s"),
+    ("mean wait", ("wait_s", "mean"), -1, "s"),
+    ("p90 wait", ("wait_s", "p90"), -1, "s"),
+    ("mean slowdown", ("slowdown", "mean"), -1, ""),
+    ("makespan", ("makespan_s",), -1, "s"),
+    ("fairness (Jain)", ("jain",), 1, ""),
+    ("jobs in the right queue", ("queue_placement_correct",), 1, ""),
+    ("prediction error p50", ("prediction_error_pct", "p50"), -1, "%"),
+    ("prediction error p90", ("prediction_error_pct", "p90"), -1, "%"),
+    ("failed tasks", ("failed_tasks",), -1, ""),
+    ("unfinished jobs", ("unfinished_jobs",), -1, ""),
+)
+#: Jobs listed as winners and as losers.
+SHOWN: Final = 5
+#: Figures that differ by less, relative to the larger one, count as the same: they print as +0.0 %.
+SAME: Final = 5e-4
+
+
+class CompareError(ValueError):
+    """What was asked to be compared is not there."""
+
+
+class Side(msgspec.Struct, frozen=True):
+    """One side of a comparison: a label of a run directory and the summary of that run."""
+
+    directory: Path
+    label: str
+    summary: dict[str, Any]
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds of this label."""
+        return [run["seed"] for run in self.summary["runs"] if run["label"] == self.label]
+
+
+class Parting(msgspec.Struct, frozen=True):
+    """Where two logs part. line: counted from 1; same: equal lines before it, the headers aside.
+
+    at_ms: simulated time of the difference, that of the last event before it when the lines are decisions.
+    left, right: the two lines, None where a log has ended.
+    """
+
+    line: int
+    same: int
+    at_ms: int | None
+    left: str | None
+    right: str | None
+
+
+def main(
+    run_dirs: Sequence[Path],
+    labels: Sequence[str] = (),
+    json: bool = False,
+    seed: int | None = None,
+) -> int:
+    """Compares and prints; returns the exit code: 0, or 2 when what was asked for is not there.
+
+    run_dirs: one run directory (two of its labels), or two. labels: none, one for both runs, or one per side.
+    seed: for the logs; the first seed that both have by default. json: one JSON document on standard output.
+    """
+    try:
+        left, right = sides(run_dirs, labels)
+        card = compare(left, right, seed)
+    except (CompareError, MissingCell) as error:
+        print(f"error: {error}", file=sys.stderr)  # noqa: T201 (the message for the user)
+        return 2
+    if json:
+        sys.stdout.write(json_format.dumps(card, ensure_ascii=False, allow_nan=False) + "\n")
+    else:
+        show(card, Console())
+    return 0
+
+
+def sides(run_dirs: Sequence[Path], labels: Sequence[str]) -> tuple[Side, Side]:
+    """What to compare with what. Raises CompareError, and summary.MissingCell for a directory without a run.
+
+    Of one directory: the two labels named, or the one named against the baseline, or the first label that is
+    not the baseline against the baseline. Of two: the label of each, by default the first.
+    """
+    if not 1 <= len(run_dirs) <= 2:
+        raise CompareError(f"expected one or two run directories, found {len(run_dirs)}")
+    if len(labels) > 2:
+        raise CompareError(f"expected at most two labels, found {len(labels)}: {', '.join(labels)}")
+    first, last = run_dirs[0], run_dirs[-1]
+    summaries = [read_summary(first), read_summary(last)]
+    if len(run_dirs) == 1:
+        chosen = _two_labels(summaries[0], list(labels), first)
+    else:
+        named = [labels[0], labels[-1]] if labels else [s["runs"][0]["label"] for s in summaries]
+        chosen = (named[0], named[1])
+    found = [Side(d, label, s) for d, label, s in zip((first, last), chosen, summaries, strict=True)]
+    for side in found:
+        _check(side)
+    return found[0], found[1]
+
+
+def _two_labels(summary: Mapping[str, Any], labels: list[str], directory: Path) -> tuple[str, str]:
+    known = _labels(summary)
+    if len(labels) == 2:
+        return labels[0], labels[1]
+    if len(known) < 2:
+        raise CompareError(f"{directory} has one label only ('{known[0]}'): name a second run directory")
+    baseline = summary["baseline"]
+    others = [label for label in (labels or known) if label != baseline]
+    return (others[0], baseline) if others else (baseline, next(label for label in known if label != baseline))
+
+
+def _labels(summary: Mapping[str, Any]) -> list[str]:
+    return list(dict.fromkeys(run["label"] for run in summary["runs"]))
+
+
+def _check(side: Side) -> None:
+    known = _labels(side.summary)
+    if side.label not in known:
+        near = nearest(side.label, known)
+        hint = f", did you mean '{near}'?" if near else ""
+        raise CompareError(f"{side.directory} has no label '{side.label}'{hint} (it has: {', '.join(known)})")
+
+
+def compare(left: Side, right: Side, seed: int | None = None) -> dict[str, Any]:
+    """The whole comparison as plain data; ratios are JCT(right) / JCT(left): above 1 the left side is faster.
+
+    Raises CompareError when the sides have no seed or no job in common.
+    """
+    common = [s for s in left.seeds if s in right.seeds]
+    if not common:
+        raise CompareError(f"no seed in common: {left.label} has {left.seeds}, {right.label} has {right.seeds}")
+    if seed is not None and seed not in common:
+        raise CompareError(f"seed {seed} is not among those that both have: {', '.join(map(str, common))}")
+    pairs = {s: _pairs(left, right, s) for s in common}
+    if not any(len(pair.ids) for pair in pairs.values()):
+        raise CompareError("no job finished on both sides under the same id: these are runs of different workloads")
+    shown = common[0] if seed is None else seed
+    parting = first_difference(_log(left, shown), _log(right, shown))
+    found = statistics.compare(left.label, right.label, pairs)
+    return {
+        "left": {"run": str(left.directory), "label": left.label},
+        "right": {"run": str(right.directory), "label": right.label},
+        "seeds": common,
+        "scores": _scores(left, right, common),
+        "speedup": found["speedup"],
+        "interval": found["interval"],
+        "ratio_quantiles": found["ratio_quantiles"],
+        "jobs_faster": found["jobs_faster"],
+        "jobs_slower": found["jobs_slower"],
+        "bins": {name: _bin(pairs, name) for name in BINS},
+        **_extremes(pairs),
+        "log_seed": shown,
+        "first_difference": None if parting is None else msgspec.to_builtins(parting),
+        "logs": parting is not None or _same_hash(left, right, shown),
+    }
+
+
+def _pairs(left: Side, right: Side, seed: int) -> statistics.Pairs:
+    ours, theirs = (read_table(cell_dir(s.directory, s.label, seed), "jobs") for s in (left, right))
+    return statistics.pair(theirs, ours)
+
+
+def _scores(left: Side, right: Side, seeds: Sequence[int]) -> list[dict[str, Any]]:
+    runs = [run for side in (left, right) for run in side.summary["runs"]]
+    resources = dict.fromkeys(name for run in runs for name in run["utilisation"])
+    use = [(f"{name} utilisation", ("utilisation", name), 1, "") for name in resources]
+    found = []
+    for name, path, sign, unit in [*SCORES, *use]:
+        ours, theirs = (
+            mean_over_seeds({"runs": [r for r in side.summary["runs"] if r["seed"] in seeds]}, side.label, *path)
+            for side in (left, right)
+        )
+        found.append({"name": name, "unit": unit, **_verdict(ours, theirs, sign)})
+    return found
+
+
+def _verdict(ours: float | None, theirs: float | None, sign: int) -> dict[str, Any]:
+    verdict, change = None, None
+    if ours is not None and theirs is not None:
+        gap = sign * (ours - theirs)
+        verdict = (
+            "same" if abs(gap) < SAME * max(abs(ours), abs(theirs)) or gap == 0 else "better" if gap > 0 else "worse"
+        )
+        change = figure(100 * (ours - theirs) / abs(theirs)) if theirs else None
+    good = "lower" if sign < 0 else "higher"
+    return {"good": good, "left": ours, "right": theirs, "change_pct": change, "verdict": verdict}
+
+
+def _bin(pairs: Mapping[int, statistics.Pairs], name: str) -> dict[str, Any]:
+    parts = [pair.only(name) for pair in pairs.values()]
+    ratios = np.concatenate([part.ratios for part in parts])
+    if len(ratios) == 0:
+        return {"jobs": 0, "faster": None, "slower": None, "median_ratio": None}
+    return {
+        "jobs": len(ratios),
+        "faster": int((ratios > 1).sum()),
+        "slower": int((ratios < 1).sum()),
+        "median_ratio": figure(np.median(ratios)),
+    }
+
+
+def _extremes(pairs: Mapping[int, statistics.Pairs]) -> dict[str, list[dict[str, Any]]]:
+    """The jobs with the largest and the smallest ratio over all seeds (ties: id)."""
+    jobs: list[dict[str, Any]] = [
+        {"job": job, "seed": seed, "left_s": figure(ours), "right_s": figure(theirs), "ratio": figure(theirs / ours)}
+        for seed, pair in pairs.items()
+        for job, ours, theirs in zip(pair.ids, pair.label, pair.baseline, strict=True)
+    ]
+    up = sorted(jobs, key=lambda job: (-job["ratio"], job["job"], job["seed"]))
+    down = sorted(jobs, key=lambda job: (job["ratio"], job["job"], job["seed"]))
+    return {
+        "winners": [job for job in up[:SHOWN] if job["ratio"] > 1],
+        "losers": [job for job in down[:SHOWN] if job["ratio"] < 1],
+    }
+
+
+def _log(side: Side, seed: int) -> Path | None:
+    folder = cell_dir(side.directory, side.label, seed)
+    return next((folder / name for name in ("events.jsonl", "events.jsonl.gz") if (folder / name).is_file()), None)
+
+
+def _same_hash(left: Side, right: Side, seed: int) -> bool:
+    """Whether the two logs are known to be the same, by their hashes or by having been read."""
+    if _log(left, seed) and _log(right, seed):
+        return True
+    hashes = [
+        next((r.get("log_sha256") for r in s.summary["runs"] if r["label"] == s.label and r["seed"] == seed), None)
+        for s in (left, right)
+    ]
+    return hashes[0] is not None and hashes[0] == hashes[1]
+
+
+def lines(path: Path) -> Iterator[str]:
+    """The lines of a log, plain or gzip, one at a time. Raises CompareError when it is damaged."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    try:
+        with opened(path, "rt", encoding="utf-8") as log:
+            for line in log:
+                yield line.rstrip("\n")
+    except (OSError, EOFError, UnicodeDecodeError, zlib.error) as error:
+        raise CompareError(f"{path}: cannot be read to its end ({error})") from None
+
+
+def first_difference(left: Path | None, right: Path | None) -> Parting | None:
+    """The first line after the headers in which two logs differ; None when they agree, or one is not there.
+
+    The headers (line 1) name policy and predictor and may differ in any comparison that is worth making.
+    """
+    if left is None or right is None:
+        return None
+    before: str | None = None
+    for index, (ours, theirs) in enumerate(zip_longest(lines(left), lines(right))):
+        if index and ours != theirs:
+            moments = [at for at in (_moment(ours), _moment(theirs)) if at is not None]
+            return Parting(index + 1, index - 1, min(moments, default=_moment(before)), ours, theirs)
+        if index and '"at":' in ours:
+            before = ours
+    return None
+
+
+def _moment(line: str | None) -> int | None:
+    """The `at` of a line of the log, wherever in it the event stands."""
+    if line is None:
+        return None
+    try:
+        waiting: list[Any] = [json_format.loads(line)]
+    except ValueError:
+        return None
+    while waiting:
+        value = waiting.pop(0)
+        if isinstance(value, dict):
+            if isinstance(value.get("at"), int):
+                return int(value["at"])
+            waiting.extend(value.values())
+        elif isinstance(value, list):
+            waiting.extend(value)
+    return None
+
+
+def show(card: Mapping[str, Any], console: Console) -> None:
+    """Prints a comparison for people."""
+    left, right = (_title(card[side], card) for side in ("left", "right"))
+    console.print(_score_table(card, left, right))
+    means = card["speedup"]["ratio_of_means"]
+    text = Text(f"{left} against {right}: mean JCT {times(means['value'])} {interval(means)}, ", style="bold")
+    text.append(f"median job {times(card['speedup']['p50_of_ratios']['value'])}; ")
+    text.append(f"{100 * card['jobs_faster']:.0f} % of the jobs are faster, {100 * card['jobs_slower']:.0f} % slower")
+    console.print(text)
+    quantiles = "   ".join(f"{name} {times(value)}" for name, value in card["ratio_quantiles"].items())
+    console.print(f"ratio of each job (above 1: {left} is faster): {quantiles}", highlight=False)
+    console.print(f"interval: {card['interval']}\n", style="dim", highlight=False)
+    console.print(_bin_table(card))
+    for heading, key in (("won most", "winners"), ("lost most", "losers")):
+        if card[key]:
+            console.print(_job_table(heading, card[key], left, right))
+    _show_parting(card, console, left, right)
+
+
+def _title(side: Mapping[str, Any], card: Mapping[str, Any]) -> str:
+    if card["left"]["label"] != card["right"]["label"]:
+        return str(side["label"])
+    return f"{side['label']} in {side['run']}"
+
+
+def _score_table(card: Mapping[str, Any], left: str, right: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
+    table.add_column("")
+    for heading in (left, right, "change"):
+        table.add_column(heading, justify="right")
+    table.add_column("good is")
+    table.add_column("")
+    styles = {"better": ("▲ better", "green"), "worse": ("▼ worse", "red"), "same": ("= same", "dim")}
+    for row in card["scores"]:
+        if row["verdict"] is None:
+            continue
+        mark, style = styles[row["verdict"]]
+        change = "" if row["change_pct"] is None else f"{row['change_pct']:+.1f} %"
+        values = [number(row[side]) + (f" {row['unit']}" if row["unit"] else "") for side in ("left", "right")]
+        table.add_row(row["name"], *values, change, row["good"], Text(mark, style=style))
+    return table
+
+
+def _bin_table(card: Mapping[str, Any]) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="who won, who lost", title_justify="left")
+    for heading in ("bin", "jobs", "faster", "slower", "median ratio"):
+        table.add_column(heading, justify="left" if heading == "bin" else "right")
+    for name, row in card["bins"].items():
+        sides = [str(row[key]) if row["jobs"] else number(None) for key in ("faster", "slower")]
+        table.add_row(BIN_NAMES[name], str(row["jobs"]), *sides, times(row["median_ratio"]))
+    return table
+
+
+def _job_table(heading: str, jobs: Sequence[Mapping[str, Any]], left: str, right: str) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=heading, title_justify="left")
+    table.add_column("job")
+    for name in ("seed", f"{left} s", f"{right} s", "ratio"):
+        table.add_column(name, justify="right")
+    for job in jobs:
+        cells = (number(job["left_s"]), number(job["right_s"]), times(job["ratio"]))
+        table.add_row(str(job["job"]), str(job["seed"]), *cells)
+    return table
+
+
+def _show_parting(card: Mapping[str, Any], console: Console, left: str, right: str) -> None:
+    parting = card["first_difference"]
+    if parting is None:
+        told = (
+            "the logs agree line by line"
+            if card["logs"]
+            else "no event logs of both sides to compare, and their hashes differ"
+        )
+        console.print(f"seed {card['log_seed']}: {told}")
+        return
+    at = "" if parting["at_ms"] is None else f" at {parting['at_ms'] / 1000:,.3f} s"
+    same = f"{parting['same']:,} equal line{'' if parting['same'] == 1 else 's'}"
+    console.print(
+        f"\nseed {card['log_seed']}: the logs part{at}, line {parting['line']:,}, after {same}", highlight=False
+    )
+    for title, key in ((left, "left"), (right, "right")):
+        line = "(ended)" if parting[key] is None else parting[key]
+        shown = line if len(line) <= 400 else line[:400] + " ..."
+        console.print(Text(f"  {title}: ", style="bold").append(shown, style="not bold"))

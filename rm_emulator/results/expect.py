@@ -1,0 +1,320 @@
+"""Expectations over a summary: `slearn.jct_s.mean < 0.9 * fifo.jct_s.mean` makes a policy change a CI job.
+
+    expectation = sum ("<" | "<=" | ">" | ">=" | "==") sum
+    sum         = term {("+" | "-") term}
+    term        = factor {("*" | "/") factor}
+    factor      = number | path | "-" factor | "(" sum ")"
+    path        = name {"." name | "[" text "]" | "[" integer "]"}
+
+A path starts with a label (`slearn.wait_s.p90`, `gs.queues["prod.etl"].jct_s.mean`; a label that is not a
+plain name: `runs["3 sigma"].makespan_s`) or with `comparisons` and a label (`comparisons.slearn.ratio_of_means`,
+`comparisons.slearn.ratio_of_means.ci95[0]`). Its value is the mean over the seeds. An expectation on a
+figure that does not apply (null) does not hold. Names may contain a hyphen, so a minus needs space around it.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from schedulers.core.errors import nearest
+
+COMPARISONS: Final = ("<", "<=", ">", ">=", "==")
+_TOKEN: Final = re.compile(
+    r"""\s*(?:
+        (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
+      | (?P<name>[A-Za-z_]\w*(?:-\w+)*)
+      | (?P<text>"[^"]*"|'[^']*')
+      | (?P<sign><=|>=|==|[<>+\-*/().\[\]])
+    )""",
+    re.VERBOSE | re.ASCII,
+)
+#: Below these the names depend on the run: what is there cannot be checked before it.
+_OPEN: Final = ("queues", "utilisation")
+
+
+class ExpectError(ValueError):
+    """An expectation that cannot be read, or that names what is not there. column counts from 1."""
+
+    def __init__(self, text: str, column: int, message: str) -> None:
+        self.text, self.column = text, column
+        super().__init__(f"expectation '{text}', column {column}: {message}")
+
+
+class Number(msgspec.Struct, frozen=True):
+    """A literal."""
+
+    value: float
+
+
+class Step(msgspec.Struct, frozen=True):
+    """One name or index of a path and the column it stands in."""
+
+    key: str | int
+    column: int
+
+
+class Path(msgspec.Struct, frozen=True):
+    """A figure of the summary."""
+
+    steps: tuple[Step, ...]
+
+
+class Operation(msgspec.Struct, frozen=True):
+    """An arithmetic operation; a negative sign is 0 - right."""
+
+    sign: str
+    left: Term
+    right: Term
+
+
+Term = Number | Path | Operation
+
+
+class Expectation(msgspec.Struct, frozen=True):
+    """A comparison of two terms, and the text it was read from."""
+
+    text: str
+    sign: str
+    left: Term
+    right: Term
+
+
+class _Token(msgspec.Struct, frozen=True):
+    kind: str
+    text: str
+    column: int
+
+
+def parse(text: str) -> Expectation:
+    """Reads one expectation. Raises ExpectError with the column and what would be accepted there."""
+    return _Reader(text).expectation()
+
+
+def evaluate(expectation: Expectation, summary: Mapping[str, Any]) -> dict[str, Any]:
+    """`{"text", "holds", "left", "right"}` with both sides as numbers, or null where a figure does not apply.
+
+    Raises ExpectError for an unknown label or field, with the nearest valid name.
+    """
+    left = _value(expectation.left, expectation.text, summary)
+    right = _value(expectation.right, expectation.text, summary)
+    holds = left is not None and right is not None and _compare(expectation.sign, left, right)
+    return {"text": expectation.text, "holds": holds, "left": left, "right": right}
+
+
+def check(expectation: Expectation, labels: Sequence[str], baseline: str | None = None) -> None:
+    """Raises ExpectError for labels and fields that no run with these labels can have. Needs no run."""
+    evaluate(expectation, _skeleton(list(labels), baseline or labels[0]))
+
+
+class _Reader:
+    """A recursive-descent reader of the grammar above."""
+
+    def __init__(self, text: str) -> None:
+        self.text = text
+        self.tokens = list(self._tokens())
+        self.at = 0
+
+    def _tokens(self) -> list[_Token]:
+        found, at = [], 0
+        while self.text[at:].strip():
+            match = _TOKEN.match(self.text, at)
+            if match is None or match.lastgroup is None:
+                at += len(self.text[at:]) - len(self.text[at:].lstrip())
+                raise ExpectError(self.text, at + 1, f"cannot read {self.text[at]!r} ({self._accepted()})")
+            found.append(_Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup) + 1))
+            at = match.end()
+        return [*found, _Token("end", "", len(self.text) + 1)]
+
+    @staticmethod
+    def _accepted() -> str:
+        return "accepted are figures such as label.jct_s.mean, numbers, + - * / ( ) and one of " + " ".join(COMPARISONS)
+
+    def expectation(self) -> Expectation:
+        left = self._sum()
+        sign = self._take()
+        if sign.text not in COMPARISONS:
+            raise self._wrong(sign, f"one of {' '.join(COMPARISONS)}")
+        right = self._sum()
+        if self._peek().kind != "end":
+            raise self._wrong(self._peek(), "the end, or one of + - * /")
+        return Expectation(self.text, sign.text, left, right)
+
+    def _peek(self) -> _Token:
+        return self.tokens[self.at]
+
+    def _take(self) -> _Token:
+        token = self.tokens[self.at]
+        self.at = min(self.at + 1, len(self.tokens) - 1)
+        return token
+
+    def _wrong(self, token: _Token, wanted: str) -> ExpectError:
+        seen = f"'{token.text}'" if token.text else "the end"
+        return ExpectError(self.text, token.column, f"expected {wanted}, found {seen}")
+
+    def _sum(self) -> Term:
+        left = self._term()
+        while self._peek().text in ("+", "-"):
+            left = Operation(self._take().text, left, self._term())
+        return left
+
+    def _term(self) -> Term:
+        left = self._factor()
+        while self._peek().text in ("*", "/"):
+            left = Operation(self._take().text, left, self._factor())
+        return left
+
+    def _factor(self) -> Term:
+        token = self._take()
+        if token.kind == "number":
+            return Number(float(token.text))
+        if token.kind == "name":
+            return self._path(token)
+        if token.text == "-":
+            return Operation("-", Number(0.0), self._factor())
+        if token.text == "(":
+            inside = self._sum()
+            self._close(")")
+            return inside
+        raise self._wrong(token, "a figure such as label.jct_s.mean, a number or '('")
+
+    def _path(self, first: _Token) -> Path:
+        steps = [Step(first.text, first.column)]
+        while self._peek().text in (".", "["):
+            if self._take().text == ".":
+                name = self._take()
+                if name.kind != "name":
+                    raise self._wrong(name, 'a name (write ["..."] around anything but letters, digits, _ and -)')
+                steps.append(Step(name.text, name.column))
+                continue
+            key = self._take()
+            if key.kind == "text":
+                steps.append(Step(key.text[1:-1], key.column))
+            elif key.kind == "number" and key.text.isdigit():
+                steps.append(Step(int(key.text), key.column))
+            else:
+                raise self._wrong(key, 'a name in quotes, as in queues["prod"], or a whole number')
+            self._close("]")
+        return Path(tuple(steps))
+
+    def _close(self, sign: str) -> None:
+        token = self._take()
+        if token.text != sign:
+            raise self._wrong(token, f"'{sign}'")
+
+
+def _value(term: Term, text: str, summary: Mapping[str, Any]) -> float | None:
+    if isinstance(term, Number):
+        return term.value
+    if isinstance(term, Path):
+        return _figure(term.steps, text, summary)
+    left, right = _value(term.left, text, summary), _value(term.right, text, summary)
+    if left is None or right is None or (term.sign == "/" and right == 0):
+        return None
+    if term.sign == "+":
+        return left + right
+    if term.sign == "-":
+        return left - right
+    return left * right if term.sign == "*" else left / right
+
+
+def _compare(sign: str, left: float, right: float) -> bool:
+    if sign == "==":
+        return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-12)
+    if sign in ("<", "<="):
+        return left < right or (sign == "<=" and left == right)
+    return left > right or (sign == ">=" and left == right)
+
+
+def _figure(steps: tuple[Step, ...], text: str, summary: Mapping[str, Any]) -> float | None:
+    first, rest = steps[0], steps[1:]
+    labels = list(dict.fromkeys(run["label"] for run in summary["runs"]))
+    if first.key in ("comparisons", "runs") and first.key not in labels:
+        if not rest:
+            raise ExpectError(text, first.column, f"name a label: {first.key}.LABEL (labels: {', '.join(labels)})")
+        first, rest = rest[0], rest[1:]
+    if steps[0].key == "comparisons" and steps[0] is not first:
+        compared = {c["label"]: {**c, **c["speedup"]} for c in summary["comparisons"]}
+        return _number(
+            _down(compared[_known(first, compared, "label compared with the baseline", text)], rest, text), first, text
+        )
+    known = labels if steps[0] is not first else [*labels, "comparisons", "runs"]
+    label = _known(first, known, "label", text)
+    if not rest:
+        raise ExpectError(text, first.column, f"name a figure of '{label}', such as {label}.jct_s.mean")
+    values = [_number(_down(run, rest, text), rest[-1], text) for run in summary["runs"] if run["label"] == label]
+    there = [value for value in values if value is not None]
+    return math.fsum(there) / len(there) if len(there) == len(values) else None
+
+
+def _down(value: Any, steps: Sequence[Step], text: str) -> Any:
+    for at, step in enumerate(steps):
+        if value is None:
+            return None
+        if isinstance(value, list):
+            if not isinstance(step.key, int) or step.key >= len(value):
+                raise ExpectError(text, step.column, f"no entry {step.key!r} (there are 0 to {len(value) - 1})")
+            value = value[step.key]
+        elif isinstance(value, Mapping):
+            value = value[_known(step, value, "field", text)]
+        else:
+            raise ExpectError(text, step.column, f"'{steps[at - 1].key}' is a single figure: it has no '{step.key}'")
+    return value
+
+
+def _known(step: Step, known: Mapping[str, Any] | Sequence[str], what: str, text: str) -> str:
+    if step.key in known:
+        return str(step.key)
+    near = nearest(str(step.key), known)
+    hint = f", did you mean '{near}'?" if near else ""
+    if not near and what == "field" and "-" in str(step.key):
+        hint = " (a minus needs space around it)"
+    raise ExpectError(text, step.column, f"unknown {what} '{step.key}'{hint} (known: {', '.join(known) or 'none'})")
+
+
+def _number(value: Any, step: Step, text: str) -> float | None:
+    if isinstance(value, Mapping):
+        if "value" in value:
+            return _number(value["value"], step, text)
+        raise ExpectError(text, step.column, f"'{step.key}' is several figures: name one of {', '.join(value)}")
+    if value is None or (isinstance(value, int | float) and not isinstance(value, bool)):
+        return value
+    raise ExpectError(text, step.column, f"'{step.key}' is not a number: {value!r}")
+
+
+class _Anything(dict[str, Any]):
+    """Stands for names that only a run can tell: has every key, with the figures of one entry below it."""
+
+    def __init__(self, below: Any) -> None:
+        super().__init__()
+        self._below = below
+
+    def __contains__(self, key: object) -> bool:
+        return True
+
+    def __getitem__(self, key: str) -> Any:
+        return self._below
+
+
+def _skeleton(labels: list[str], baseline: str) -> dict[str, Any]:
+    """A summary with every field and no figures."""
+    import polars as pl
+
+    from rm_emulator.results import metrics, statistics, summary
+    from rm_emulator.results.record import JOB_SCHEMA, NODE_SCHEMA, TASK_SCHEMA
+
+    frames = (pl.DataFrame(schema=schema) for schema in (JOB_SCHEMA, TASK_SCHEMA, NODE_SCHEMA))
+    empty = metrics.figures(*frames)
+    times = metrics.spread(pl.Series([], dtype=pl.Float64))
+    queue = {"jobs": None, "jct_s": times, "wait_s": times, "share": None}
+    below = dict(zip(_OPEN, (_Anything(queue), _Anything(None)), strict=True))
+    counters = {**dict.fromkeys(summary.COUNTERS), "decision_us": {"p50": None, "p99": None}}
+    others = [label for label in labels if label != baseline]
+    return {
+        "runs": [{"label": label, "seed": None, **empty, **counters, **below} for label in labels],
+        "comparisons": [statistics.compare(label, baseline, {}) for label in others],
+    }

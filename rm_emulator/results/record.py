@@ -1,0 +1,396 @@
+"""What one cell of a run leaves behind: its jobs, its tasks, the use of its nodes, and a trace for Perfetto.
+
+The engine calls a `Recorder` while it runs. Rows go through a short list into typed columns and from
+there into Parquet parts on disk, so memory does not grow with the number of finished tasks.
+The files of `Recorder.write` (times in ms on the simulated clock):
+
+`jobs.parquet`
+    one row per job, the fields of `JobRow`, in order of submission (ties: id).
+`tasks.parquet`
+    one row per attempt, the arguments of `Recorder.task` and one column `demand_RESOURCE` per resource
+    (milli-CPU, MiB, pieces), in order of recording.
+`nodes.parquet`
+    `node, resource, speed, capacity, start_ms, end_ms, held`: mean units held in one time bucket. Rows with
+    `node` null are the whole cluster, on a finer grid; their speed is the capacity-weighted mean.
+`trace.json`
+    the Chrome trace format that https://ui.perfetto.dev opens.
+
+All of them are written beside their final name and then renamed, and equal calls give equal bytes.
+"""
+
+from __future__ import annotations
+
+import os
+import tempfile
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from schedulers.core.model import Node
+from schedulers.core.resources import Vector
+
+#: Rows held as Python objects before they become typed columns (about 12 MB), and rows per part on disk.
+CHUNK: Final = 50_000
+PART: Final = 250_000
+#: Rows of nodes.parquet: per node and in total at most about this many, whatever the cluster's size.
+NODE_ROWS: Final = 180_000
+CLUSTER_ROWS: Final = 20_000
+#: The narrowest time bucket: one heartbeat of YARN's default.
+BUCKET_MS: Final = 1000
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One job as it ended; times in ms on the simulated clock.
+
+    first_start_ms, finish_ms: None when no task ever started, or the job did not finish.
+    tasks, stages, width: all tasks, all stages, tasks of the widest stage.
+    work_ms: the true total of its tasks' run times at node speed 1.
+    size_ms, size_source: the estimated total when the policy sized the job and where it came from
+        (`history:job_name`, `pilots:2`); None when the job was never sized.
+    thin: it bypassed sampling; pilots: tasks that ran as samples.
+    failed_tasks: attempts that ended with a code other than 0.
+    gs_queue: the priority queue that the policy put it into, None for policies without such queues.
+    ideal_ms: JCT on an empty cluster with room for everything (longest path of true run times), None if unknown.
+    """
+
+    id: str
+    submit_ms: int
+    tasks: int
+    work_ms: int
+    name: str = ""
+    user: str = ""
+    queue: str = "default"
+    first_start_ms: int | None = None
+    finish_ms: int | None = None
+    stages: int = 1
+    width: int = 1
+    size_ms: float | None = None
+    size_source: str | None = None
+    thin: bool = False
+    pilots: int = 0
+    failed_tasks: int = 0
+    gs_queue: int | None = None
+    weight: float = 1.0
+    ideal_ms: int | None = None
+
+
+class JobFacts(Protocol):
+    """Anything with the fields of `JobRow`: the engine need not import this package to report a job."""
+
+    @property
+    def id(self) -> str:
+        """The job's id; all other fields of `JobRow` are read by name."""
+
+
+JOB_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "id": pl.String(),
+    "submit_ms": pl.Int64(),
+    "tasks": pl.Int32(),
+    "work_ms": pl.Int64(),
+    "name": pl.String(),
+    "user": pl.String(),
+    "queue": pl.String(),
+    "first_start_ms": pl.Int64(),
+    "finish_ms": pl.Int64(),
+    "stages": pl.Int32(),
+    "width": pl.Int32(),
+    "size_ms": pl.Float64(),
+    "size_source": pl.String(),
+    "thin": pl.Boolean(),
+    "pilots": pl.Int32(),
+    "failed_tasks": pl.Int32(),
+    "gs_queue": pl.Int8(),
+    "weight": pl.Float64(),
+    "ideal_ms": pl.Int64(),
+}
+TASK_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "job": pl.String(),
+    "stage": pl.Int32(),
+    "task": pl.Int32(),
+    "attempt": pl.Int16(),
+    "node": pl.String(),
+    "container": pl.Int64(),
+    "granted_ms": pl.Int64(),
+    "started_ms": pl.Int64(),
+    "ended_ms": pl.Int64(),
+    "pilot": pl.Boolean(),
+    "code": pl.Int32(),
+}
+NODE_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "node": pl.String(),
+    "resource": pl.String(),
+    "speed": pl.Float64(),
+    "capacity": pl.Int64(),
+    "start_ms": pl.Int64(),
+    "end_ms": pl.Int64(),
+    "held": pl.Float64(),
+}
+
+
+class IncompleteRecord(ValueError):
+    """The recorder was told of a task on a node, or of a stage, that it was never told about."""
+
+
+class Recorder:
+    """Keeps what happened in one cell and writes it down.
+
+    nodes: every node that tasks may be reported on, with capacities in the order of `resources`.
+    resources: names of the components of all vectors.
+    scratch: where parts of large tables wait for the end; a temporary directory by default.
+    """
+
+    def __init__(
+        self, nodes: Sequence[Node], resources: Sequence[str] = ("cpu", "memory"), *, scratch: Path | None = None
+    ) -> None:
+        self.nodes, self.resources = tuple(nodes), tuple(resources)
+        self._temporary = tempfile.TemporaryDirectory(prefix="rm-emulator-", dir=scratch)
+        folder = Path(self._temporary.name)
+        demands: dict[str, pl.DataType] = {f"demand_{name}": pl.Int64() for name in self.resources}
+        self._tasks = _Spool({**TASK_SCHEMA, **demands}, folder, "tasks")
+        self._jobs = _Spool(JOB_SCHEMA, folder, "jobs")
+        self._cells: list[Any] = []
+        self._full = CHUNK * len(TASK_SCHEMA)
+        self._vectors: dict[Vector, int] = {}
+        self._demand: dict[tuple[str, int], int] = {}
+        self._node_index = {node.id: i for i, node in enumerate(self.nodes)}
+        self._tasks_of_node = np.zeros(len(self.nodes), dtype=np.int64)
+        width = len(self.resources)
+        tracks = max(1, len(self.nodes) * width)
+        self._per_node = _Timeline(tracks, NODE_ROWS // tracks)
+        self._whole = _Timeline(width, min(1000, CLUSTER_ROWS // width))
+        self._end_ms = 0
+
+    def demand(self, job: str, stage: int, vector: Vector) -> None:
+        """What each task of a stage holds; to be said before the stage's first task is reported."""
+        self._demand[job, stage] = self._vectors.setdefault(tuple(vector), len(self._vectors))
+
+    def task(
+        self,
+        job: str,
+        stage: int,
+        task: int,
+        attempt: int,
+        node: str,
+        container: int,
+        granted_ms: int,
+        started_ms: int | None,
+        ended_ms: int,
+        pilot: bool,
+        code: int,
+    ) -> None:
+        """One attempt has ended.
+
+        granted_ms: since when its resources were held for it (in a kept executor: since it was handed the task).
+        started_ms: its first instant of running, None if it never ran; code: 0 when it succeeded.
+        """
+        # One flat list: no object per row that the garbage collector would have to visit.
+        cells = self._cells
+        cells += (job, stage, task, attempt, node, container, granted_ms, started_ms, ended_ms, pilot, code)
+        if len(cells) >= self._full:
+            self._drain_tasks()
+
+    def job(self, row: JobFacts) -> None:
+        """One job has finished, or will not finish any more."""
+        self._jobs.append(tuple(getattr(row, field) for field in JOB_SCHEMA))
+
+    def finish(self, end_ms: int) -> None:
+        """The run is over at this time; nothing more is to be reported."""
+        self._drain_tasks()
+        self._jobs.drain()
+        self._end_ms = max(end_ms, self._per_node.latest, 1)
+
+    def write(self, directory: Path) -> None:
+        """Writes jobs.parquet, tasks.parquet, nodes.parquet and trace.json; call `finish` before, once.
+
+        Raises OSError when the directory cannot be written; files are then either whole or absent.
+        """
+        from rm_emulator.results import perfetto
+
+        directory.mkdir(parents=True, exist_ok=True)
+        jobs = self._jobs.frame().collect().sort("submit_ms", "id")
+        with replacing(directory / "jobs.parquet") as path:
+            jobs.write_parquet(path)
+        with replacing(directory / "tasks.parquet") as path:
+            self._tasks.frame().sink_parquet(path, row_group_size=PART, maintain_order=True)
+        with replacing(directory / "nodes.parquet") as path:
+            self.node_rows().write_parquet(path)
+        ids = [node.id for node in self.nodes]
+        chosen, note = perfetto.choose_nodes(ids, self._tasks_of_node.tolist())
+        tasks = self._tasks.frame().filter(pl.col("node").is_in(chosen)).collect()
+        whole = self._cluster_rows()
+        with replacing(directory / "trace.json") as path:
+            perfetto.write(path, jobs=jobs, tasks=tasks, nodes=chosen, cluster=whole, note=note)
+
+    def close(self) -> None:
+        """Removes the parts on disk."""
+        self._temporary.cleanup()
+
+    def node_rows(self) -> pl.DataFrame:
+        """Mean use per node, resource and bucket (the cluster first, with `node` null), as in nodes.parquet."""
+        names = [node.id for node in self.nodes for _ in self.resources]
+        speeds = [node.speed for node in self.nodes for _ in self.resources]
+        capacity = [part for node in self.nodes for part in node.capacity]
+        kinds = [name for _ in self.nodes for name in self.resources]
+        return pl.concat([self._cluster_rows(), self._use(self._per_node, names, kinds, speeds, capacity)])
+
+    def _cluster_rows(self) -> pl.DataFrame:
+        totals = [sum(node.capacity[r] for node in self.nodes) for r in range(len(self.resources))]
+        fast = [sum(node.capacity[r] * node.speed for node in self.nodes) for r in range(len(self.resources))]
+        speeds = [f / t if t else 1.0 for f, t in zip(fast, totals, strict=True)]
+        nobody: list[str | None] = [None] * len(totals)
+        return self._use(self._whole, nobody, self.resources, speeds, totals)
+
+    def _use(
+        self,
+        timeline: _Timeline,
+        nodes: Sequence[str | None],
+        kinds: Sequence[str],
+        speeds: Sequence[float],
+        capacity: Sequence[int],
+    ) -> pl.DataFrame:
+        held, starts, ends = timeline.means(self._end_ms)
+        n = len(starts)
+        columns = {
+            "node": np.repeat(np.array(nodes, dtype=object), n).tolist(),
+            "resource": np.repeat(np.array(kinds, dtype=object), n).tolist(),
+            "speed": np.repeat(np.array(speeds, dtype=np.float64), n),
+            "capacity": np.repeat(np.array(capacity, dtype=np.int64), n),
+            "start_ms": np.tile(starts, len(kinds)),
+            "end_ms": np.tile(ends, len(kinds)),
+            "held": held[: len(kinds)].ravel(),
+        }
+        return pl.DataFrame(columns, schema=NODE_SCHEMA)
+
+    def _drain_tasks(self) -> None:
+        cells, self._cells = self._cells, []
+        if not cells:
+            return
+        columns: list[Any] = [cells[i :: len(TASK_SCHEMA)] for i in range(len(TASK_SCHEMA))]
+        size, width = len(columns[0]), len(self.resources)
+        try:
+            where = np.fromiter(map(self._node_index.__getitem__, columns[4]), np.int64, size)
+        except KeyError as unknown:
+            raise IncompleteRecord(f"a task was reported on node {unknown}, which is not among the nodes") from None
+        try:
+            kinds = np.fromiter(map(self._demand.__getitem__, zip(columns[0], columns[1], strict=True)), np.int64, size)
+        except KeyError as unknown:
+            raise IncompleteRecord(f"a task was reported of {unknown}, a stage whose demand was not told") from None
+        demands = np.array(list(self._vectors), dtype=np.int64).reshape(-1, width)[kinds]
+        self._tasks_of_node += np.bincount(where, minlength=len(self.nodes))
+        starts, ends = np.array(columns[6], dtype=np.int64), np.array(columns[8], dtype=np.int64)
+        columns[6], columns[8] = starts, ends
+        for r in range(width):
+            self._per_node.add(where * width + r, demands[:, r], starts, ends)
+            self._whole.add(np.full(size, r), demands[:, r], starts, ends)
+        self._tasks.take([*columns, *demands.T])
+
+
+class _Spool:
+    """Rows of one table on their way to Parquet: a short list, typed columns, then parts on disk."""
+
+    def __init__(self, schema: dict[str, pl.DataType], folder: Path, name: str) -> None:
+        self.schema, self._folder, self._name = schema, folder, name
+        self._rows: list[tuple[Any, ...]] = []
+        self._frames: list[pl.DataFrame] = []
+        self._parts: list[Path] = []
+
+    def append(self, row: tuple[Any, ...]) -> None:
+        self._rows.append(row)
+        if len(self._rows) >= CHUNK:
+            self.drain()
+
+    def drain(self) -> None:
+        rows, self._rows = self._rows, []
+        if rows:
+            self.take(list(zip(*rows, strict=True)))
+
+    def take(self, columns: Sequence[Sequence[Any] | Ints]) -> None:
+        named = zip(self.schema.items(), columns, strict=True)
+        self._frames.append(pl.DataFrame([pl.Series(name, data, dtype=kind) for (name, kind), data in named]))
+        if sum(len(frame) for frame in self._frames) >= PART:
+            self._parts.append(self._folder / f"{self._name}-{len(self._parts)}.parquet")
+            pl.concat(self._frames).write_parquet(self._parts[-1], compression="lz4")
+            self._frames = []
+
+    def frame(self) -> pl.LazyFrame:
+        """All rows in order of arrival."""
+        parts = [pl.scan_parquet(self._parts)] if self._parts else []
+        rest = pl.concat(self._frames) if self._frames else pl.DataFrame(schema=self.schema)
+        return pl.concat([*parts, rest.lazy()])
+
+
+class _Timeline:
+    """What is held over time, per track, as integrals over equal buckets.
+
+    The buckets double their width whenever time runs out of them, so their number never grows and
+    between half and all of them are in use. Sums of units x ms are whole numbers below 2^53: exact.
+    """
+
+    def __init__(self, tracks: int, buckets: int) -> None:
+        self._buckets = max(2, min(1000, buckets) // 2 * 2)
+        self._width = BUCKET_MS
+        self._sums: Floats = np.zeros((tracks, self._buckets))
+        self.latest = 0
+
+    def add(self, track: Ints, units: Ints, start: Ints, end: Ints) -> None:
+        """Intervals [start, end) in ms, each holding `units` on one track."""
+        self.latest = max(self.latest, int(end.max()))
+        while self.latest > self._width * self._buckets:
+            self._widen()
+        width, held = self._width, units.astype(np.float64)
+        last = np.maximum(end - 1, start) // width
+        first = start // width
+        spread = last > first
+        # Partial first and last buckets by themselves; the whole buckets between as steps up and down, summed once.
+        self._sums += self._sum(track, first, held * (np.minimum(end, (first + 1) * width) - start))
+        self._sums += self._sum(track[spread], last[spread], held[spread] * (end - last * width)[spread])
+        up = self._sum(track[spread], first[spread] + 1, held[spread] * width)
+        down = self._sum(track[spread], last[spread], held[spread] * width)
+        self._sums += np.cumsum(up - down, axis=1)
+
+    def _sum(self, track: Ints, bucket: Ints, weights: Floats) -> Floats:
+        sums: Floats = np.bincount(track * self._buckets + bucket, weights, self._sums.size).astype(
+            np.float64, copy=False
+        )
+        return sums.reshape(self._sums.shape)
+
+    def _widen(self) -> None:
+        pairs = self._sums.reshape(len(self._sums), -1, 2).sum(axis=2)
+        self._sums = np.concatenate([pairs, np.zeros_like(pairs)], axis=1)
+        self._width *= 2
+
+    def means(self, end_ms: int) -> tuple[Floats, Ints, Ints]:
+        """Mean units per track and bucket up to `end_ms`, and the buckets' starts and ends."""
+        while end_ms > self._width * self._buckets:
+            self._widen()
+        count = -(-end_ms // self._width)
+        starts = np.arange(count, dtype=np.int64) * self._width
+        ends = np.minimum(starts + self._width, end_ms)
+        means: Floats = self._sums[:, :count] / (ends - starts)
+        return means, starts, ends
+
+
+@contextmanager
+def replacing(path: Path) -> Iterator[Path]:
+    """A path beside `path` to write to; it takes the place of `path` when the block succeeds, else it is removed."""
+    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        yield beside
+        beside.replace(path)
+    finally:
+        beside.unlink(missing_ok=True)
+
+
+def write_file(path: Path, content: str | bytes) -> None:
+    """Writes a whole file, or nothing."""
+    with replacing(path) as beside:
+        beside.write_bytes(content if isinstance(content, bytes) else content.encode())

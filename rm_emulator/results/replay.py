@@ -1,0 +1,85 @@
+"""`rm-emulator replay`: does a recorded log, played again, lead to the same decisions?"""
+
+from __future__ import annotations
+
+import gzip
+import json
+import zlib
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rm_emulator.plugins import load_plugins
+from rm_emulator.scenario.issues import InvalidInput, Issue
+from schedulers.core.errors import InvalidJob, InvalidParameters, UnknownName
+from schedulers.core.replay import CorruptLog, IncompleteLog, LogDiffers, Replay
+
+
+def main(path: Path, plugins: Sequence[Path] | None = None) -> int:
+    """Replay one log and say how it went. Returns 0 when all decisions are the same, 1 at the first that differs.
+
+    path: events.jsonl or events.jsonl.gz. plugins: files that register policies named in the log.
+    Raises InvalidInput for a log that cannot be read to its end or is not whole.
+    """
+    load_plugins(plugins or ())
+    try:
+        with reading(path):
+            replay = Replay(log_lines(path))
+            for _ in replay:
+                pass
+    except LogDiffers as difference:
+        show_difference(path, difference)
+        return 1
+    _check_hash(path, replay.sha256)
+    print(f"{replay.events} events, {replay.decisions} decisions, identical; sha256 {replay.sha256}")  # noqa: T201 (the answer)
+    return 0
+
+
+def log_lines(path: Path) -> Iterator[bytes]:
+    """The lines of a log, each with its line end. Raises InvalidInput when the file cannot be read to its end."""
+    opened = gzip.open if path.suffix == ".gz" else open
+    number = 0
+    try:
+        with opened(path, "rb") as file:
+            for number, line in enumerate(file, start=1):  # noqa: B007 (the message names the line)
+                yield line
+    except (OSError, EOFError, zlib.error) as error:
+        message = f"cannot be read to its end: {getattr(error, 'strerror', None) or error}"
+        raise InvalidInput([Issue(str(path), message, number + 1)]) from None
+
+
+@contextmanager
+def reading(path: Path) -> Iterator[None]:
+    """Turns what is wrong with a log into InvalidInput; a difference passes through."""
+    try:
+        yield
+    except CorruptLog as error:
+        _, _, message = str(error).partition(": ")
+        raise InvalidInput([Issue(str(path), message, error.line)]) from None
+    except IncompleteLog as error:
+        hint = "run the scenario with `log: full`"
+        raise InvalidInput([Issue(str(path), f"cannot be replayed: {error}", hint=hint)]) from None
+    except (UnknownName, InvalidParameters, InvalidJob) as error:
+        hint = "give its file with --plugin FILE.py" if isinstance(error, UnknownName) else ""
+        raise InvalidInput([Issue(str(path), str(error), 1, hint=hint)]) from None
+
+
+def show_difference(path: Path, difference: LogDiffers) -> None:
+    """Print where log and replay part."""
+    print(  # noqa: T201 (the answer)
+        f"{path}:{difference.line}: the replay differs from the log here\n"
+        f"  event:    {difference.fact}\n"
+        f"  expected: {difference.expected or 'nothing (the log goes no further)'}\n"
+        f"  got:      {difference.got or 'nothing'}"
+    )
+
+
+def _check_hash(path: Path, sha256: str) -> None:
+    """A log beside the cell.json of its run must be the whole one: lines lost at its end are missed otherwise."""
+    try:
+        recorded = json.loads((path.parent / "cell.json").read_text("utf-8"))["log_sha256"]
+    except (OSError, ValueError, KeyError, TypeError):
+        return
+    if recorded != sha256:
+        message = f"is not the whole log of its run: its sha256 is {sha256}, cell.json says {recorded}"
+        raise InvalidInput([Issue(str(path), message)])

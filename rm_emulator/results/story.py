@@ -1,0 +1,567 @@
+"""The story of one job, found by replaying its log.
+
+Whenever something happens to the job, and now and then while it waits, the scheduler is asked why it waits.
+What it says between two turns of the story is summed up by reason.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+from rm_emulator.results.replay import log_lines, reading
+from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean
+from schedulers.core.decisions import Decision, Move, Place, Preempt, Run
+from schedulers.core.errors import nearest
+from schedulers.core.events import (
+    ContainerEnded,
+    ContainerExpired,
+    ContainerStarted,
+    Event,
+    JobCancelled,
+    JobSubmitted,
+    NodeLost,
+    TaskEnded,
+)
+from schedulers.core.model import Job
+from schedulers.core.replay import Replay
+from schedulers.core.scheduler import Scheduler
+from schedulers.core.state import RUNNING, ContainerState, JobState
+
+#: How often a waiting job is looked at, at first; the interval doubles after `_LOOKS` looks.
+_LOOK_MS: Final = 1000
+_LOOKS: Final = 512
+#: Reason of a stretch in which all waiting tasks have their containers, and these are starting.
+STARTING: Final = "starting"
+
+
+class Part(msgspec.Struct):
+    """For how long (ms) a job's waiting tasks waited for one reason, and how the scheduler put it at first.
+
+    reason: a code of `schedulers.core.reasons`, or STARTING.
+    """
+
+    reason: str
+    ms: int
+    sentence: str
+    suggestion: str | None = None
+
+
+class Moment(msgspec.Struct, frozen=True):
+    """Something that happened to the job. kind: submitted, plan, estimate, stage, task, lost, end."""
+
+    at_ms: int
+    kind: str
+    text: str
+
+
+class Waiting(msgspec.Struct, frozen=True):
+    """A stretch of time in which tasks of the job waited. idle_ms: how long of it nothing of the job ran."""
+
+    from_ms: int
+    to_ms: int
+    idle_ms: int
+    parts: tuple[Part, ...]
+
+
+class Story(msgspec.Struct, frozen=True):
+    """All that a log tells of one job; times in ms.
+
+    finished_ms: None when the log ends before the job. waited_ms + ran_ms is the JCT (so far): it waited while
+    nothing of it ran. reasons: what it waited for in all, longest first. helps: what would have shortened that.
+    """
+
+    job: str
+    submitted_ms: int
+    finished_ms: int | None
+    waited_ms: int
+    ran_ms: int
+    moments: tuple[Moment, ...]
+    waits: tuple[Waiting, ...]
+    reasons: tuple[Part, ...]
+    helps: tuple[str, ...]
+
+
+def story(path: Path, job: str, task: str | int | None = None) -> Story:
+    """Replay a log up to the end of a job and tell of it.
+
+    task: STAGE/INDEX, or the task's number over all stages; its attempts become moments of their own.
+    Raises InvalidInput for an unreadable log or an unknown job or task, LogDiffers when the replay decides otherwise.
+    """
+    with reading(path):
+        replay = Replay(log_lines(path))
+        there = replay.scheduler.state.jobs.get(job)
+        spec = there.spec if there is not None else _find(path, job)
+        teller = _Teller(replay.scheduler, spec, None if task is None else _task_of(spec, str(task), path))
+        last: int | None = None
+        for step in replay:
+            if last is None:
+                teller.hear(step.event, step.decisions)
+                last = step.line if teller.over else None
+            elif replay.compared >= last:
+                break  # nothing that was told is in doubt
+        return teller.story()
+
+
+def clock(ms: int) -> str:
+    """A time or a duration for people: `0.3 s`, `47 s`, `12 m 03 s`, `2 h 00 m 07 s`."""
+    if ms < 10_000:
+        return f"{ms / 1000:.1f} s".replace(".0 s", " s")
+    minutes, seconds = divmod(round(ms / 1000), 60)
+    hours, minutes = divmod(minutes, 60)
+    if hours:
+        return f"{hours} h {minutes:02d} m {seconds:02d} s"
+    return f"{minutes} m {seconds:02d} s" if minutes else f"{seconds} s"
+
+
+def _find(path: Path, job: str) -> Job:
+    """The job as the log submits it."""
+    known: list[str] = []
+    decoder = msgspec.json.Decoder(JobSubmitted)
+    for number, line in enumerate(log_lines(path), start=1):
+        if line.startswith(b'{"event":"JobSubmitted"'):
+            try:
+                spec = decoder.decode(line).job
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise InvalidInput([Issue(str(path), f"cannot be read: {error}", number)]) from None
+            if spec.id == job:
+                return spec
+            known.append(spec.id)
+    near = did_you_mean(nearest(job, known))
+    among = f" of {len(known)}, the first is '{known[0]}'" if known else ", it has none"
+    raise InvalidInput([Issue(str(path), f"no job '{job}' in this log{'' if near else among}", hint=near)])
+
+
+def _task_of(job: Job, task: str, path: Path) -> tuple[int, int]:
+    """(stage, index) of a task named STAGE/INDEX (the stage by name or number), or by its number over all stages."""
+    name, slash, index = task.rpartition("/")
+    names = [stage.name for stage in job.stages]
+    if index.isdecimal():
+        number = int(index)
+        if not slash:
+            for stage, spec in enumerate(job.stages):
+                if number < spec.tasks:
+                    return stage, number
+                number -= spec.tasks
+        else:
+            found = names.index(name) if name in names else int(name) if name.isdecimal() else -1
+            if 0 <= found < len(names) and number < job.stages[found].tasks:
+                return found, number
+    have = ", ".join(f"{stage.name}/0..{stage.tasks - 1}" for stage in job.stages[:8])
+    more = f" and {len(names) - 8} more stages" if len(names) > 8 else ""
+    near = did_you_mean(nearest(name, names)) if slash and name not in names else ""
+    raise InvalidInput([Issue(str(path), f"job '{job.id}' has no task '{task}' (it has {have}{more})", hint=near)])
+
+
+class _Attempt:
+    """A task of the job in a container."""
+
+    __slots__ = ("attempt", "node", "pilot", "stage", "started", "task")
+
+    def __init__(self, stage: int, task: int, attempt: int, node: str, *, pilot: bool) -> None:
+        self.stage, self.task, self.attempt, self.node, self.pilot = stage, task, attempt, node, pilot
+        self.started: int | None = None
+
+
+class _Tally:
+    """What has happened to a stage so far; runtimes in ms."""
+
+    def __init__(self) -> None:
+        self.started = self.ended = self.lost = self.moved = self.total = self.longest = self.last_start = 0
+        self.nodes: dict[str, None] = {}
+
+
+class _Stretches:
+    """Sums up, between two turns of the story, what the job waited for."""
+
+    def __init__(self) -> None:
+        self.waits: list[Waiting] = []
+        self.waited = self.ran = 0
+        self._since = self._last = self._idle = 0
+        self._parts: dict[str, Part] = {}
+
+    def begin(self, at: int) -> None:
+        self._since = self._last = at
+
+    def add(self, at: int, *, runs: bool, reason: str | None) -> None:
+        """What was so from the last time until now."""
+        ms, self._last = at - self._last, at
+        if runs:
+            self.ran += ms
+        else:
+            self.waited += ms
+            self._idle += ms
+        if reason is not None:
+            self._parts[reason].ms += ms
+
+    def knows(self, reason: str) -> bool:
+        return reason in self._parts
+
+    def say(self, part: Part) -> None:
+        self._parts[part.reason] = part
+
+    def turn(self) -> None:
+        """End the stretch: the story goes on with something else."""
+        parts = tuple(sorted((p for p in self._parts.values() if p.ms), key=lambda p: -p.ms))
+        if parts:
+            self.waits.append(Waiting(self._since, self._last, self._idle, parts))
+        self._since, self._idle, self._parts = self._last, 0, {}
+
+    def in_all(self) -> list[Part]:
+        """All stretches together, longest first."""
+        found: dict[str, Part] = {}
+        for part in (part for wait in self.waits for part in wait.parts):
+            if part.reason in found:
+                found[part.reason].ms += part.ms
+            else:
+                found[part.reason] = msgspec.structs.replace(part)
+        return sorted(found.values(), key=lambda part: -part.ms)
+
+
+class _Teller:
+    """Listens to a replay and keeps what concerns one job. task: (stage, index) to tell of in detail."""
+
+    def __init__(self, scheduler: Scheduler, spec: Job, task: tuple[int, int] | None) -> None:
+        self._scheduler, self._spec, self._task = scheduler, spec, task
+        self._moments: list[Moment] = []
+        self._stretches = _Stretches()
+        self._tallies = [_Tally() for _ in spec.stages]
+        self._held: dict[int, _Attempt] = {}
+        self._reason: str | None = None
+        self._looked = self._looks = 0
+        self._every = _LOOK_MS
+        self._size: float | None = None
+        self._standing: dict[str, Any] = {}
+        self._submitted = 0
+        self._finished: int | None = None
+        self._pilots_left = 0
+        self.over = False
+        self._state: JobState | None = scheduler.state.jobs.get(spec.id)
+        self._hears: dict[type[Event], Callable[[Any], None]] = {
+            ContainerStarted: self._started,
+            ContainerEnded: self._ended,
+            TaskEnded: self._task_ended,
+            ContainerExpired: self._expired,
+            NodeLost: self._node_lost,
+            JobCancelled: self._cancelled,
+        }
+        if self._state is not None:
+            self._take_up(self._state)
+
+    # -- listening ------------------------------------------------------------------------------
+
+    def hear(self, event: Event, decisions: list[Decision]) -> None:
+        """One fact and what was decided on it, after the scheduler has heard it."""
+        at = event.at
+        if self._state is None:
+            if not isinstance(event, JobSubmitted) or event.job.id != self._spec.id:
+                return
+            self._submit(at)
+        state = self._state
+        assert state is not None
+        hear = self._hears.get(type(event))
+        before = len(self._moments), len(self._held), state.started
+        self._pass(at, runs=self._runs)
+        if hear is not None:
+            hear(event)
+        for decision in decisions:
+            self._decided(decision, at)
+        self._notice(at)
+        changed = before != (len(self._moments), len(self._held), state.started)
+        if not state.left or (state.cancelled and not state.running):
+            self._end(at)
+        elif changed or at - self._looked >= self._every or at == self._looked:
+            # Of several facts at one instant the last counts: what was so between them lasted no time.
+            self._look(at)
+
+    def story(self) -> Story:
+        """What was heard, put together."""
+        if self._state is not None and not self.over:
+            self._stretches.turn()
+            left = self._state.left
+            text = f"the log ends here; {left} of its {self._spec.tasks} tasks are not done"
+            self._tell("end", self._scheduler.state.now, text + self._because())
+        stretches = self._stretches
+        reasons = stretches.in_all()
+        helps = dict.fromkeys(part.suggestion for part in reasons if part.suggestion is not None)
+        return Story(
+            job=self._spec.id,
+            submitted_ms=self._submitted,
+            finished_ms=self._finished,
+            waited_ms=stretches.waited,
+            ran_ms=stretches.ran,
+            moments=tuple(self._moments),
+            waits=tuple(stretches.waits),
+            reasons=tuple(reasons),
+            helps=tuple(helps),
+        )
+
+    def _tell(self, kind: str, at: int, text: str) -> None:
+        self._moments.append(Moment(at, kind, text))
+
+    # -- waiting --------------------------------------------------------------------------------
+
+    @property
+    def _runs(self) -> bool:
+        return any(attempt.started is not None for attempt in self._held.values())
+
+    def _pass(self, at: int, *, runs: bool) -> None:
+        self._stretches.add(at, runs=runs, reason=self._reason)
+
+    def _look(self, at: int) -> None:
+        """Ask the scheduler why the job waits now."""
+        state = self._state
+        assert state is not None
+        self._looked, self._looks = at, self._looks + 1
+        if self._looks % _LOOKS == 0:
+            self._every *= 2
+        reason = self._scheduler.reason(state)
+        if reason is None and self._runs:
+            self._reason = None
+            return
+        self._reason = STARTING if reason is None else reason.value
+        if not self._stretches.knows(self._reason):
+            self._stretches.say(self._part(self._reason))
+
+    def _part(self, reason: str) -> Part:
+        if reason == STARTING:
+            return Part(reason, 0, "its containers are starting")
+        explanation = self._scheduler.explain(self._spec.id)
+        said = next((b for b in explanation.reasons if b.reason == reason), None)
+        if said is None:
+            return Part(reason, 0, reason.replace("_", " "))
+        others = len(self._scheduler.state.waiting) - (self._spec.id in self._scheduler.state.waiting)
+        also = f"; {others} other {_plural(others, 'job waits', 'jobs wait')}" if others else ""
+        return Part(reason, 0, said.sentence + also, said.suggestion)
+
+    def _because(self) -> str:
+        if self._spec.id not in self._scheduler.state.jobs:
+            return ""
+        said = [because.sentence for because in self._scheduler.explain(self._spec.id).reasons]
+        return f": {'; '.join(said)}" if said else ""
+
+    def _turn(self) -> None:
+        """Something is to be told: what was waited for until now is told before it."""
+        self._stretches.turn()
+        self._reason = None
+
+    # -- arrival and estimates ------------------------------------------------------------------
+
+    def _submit(self, at: int) -> None:
+        self._state = self._scheduler.state.jobs[self._spec.id]
+        self._submitted = at
+        self._stretches.begin(at)
+        spec = self._spec
+        who = f" by {spec.user}" if spec.user else ""
+        what = f" as a run of '{spec.name}'" if spec.name else ""
+        self._tell("submitted", at, f"submitted to queue {spec.queue}{who}{what}: {self._stages()}")
+        self._tell_plan(at)
+
+    def _take_up(self, state: JobState) -> None:
+        """The job was there when the log begins."""
+        now = self._scheduler.state.now
+        self._submitted = state.submitted
+        self._stretches.begin(now)
+        for container in self._scheduler.state.containers.values():
+            if container.job == self._spec.id:
+                self._take_up_container(container)
+        for stage, tally in zip(state.stages, self._tallies, strict=True):
+            tally.ended = stage.finished
+            tally.started = stage.finished + stage.running
+        text = f"the log begins with the job there since {clock(state.submitted)}: {self._stages()}"
+        self._tell("submitted", now, f"{text}; {state.left} tasks are not done")
+        self._pilots_left = state.pilots_left
+        self._look(now)
+
+    def _take_up_container(self, container: ContainerState) -> None:
+        attempt = _Attempt(container.stage, container.task, container.attempt, container.node, pilot=container.pilot)
+        attempt.started = container.started if container.status == RUNNING else None
+        self._held[container.id] = attempt
+
+    def _stages(self) -> str:
+        stages = self._spec.stages
+        if len(stages) > 6:
+            return f"{len(stages)} stages with {self._spec.tasks} tasks, the widest {self._spec.width}"
+        told = []
+        for stage in stages:
+            after = " and ".join(stages[parent].name for parent in stage.parents)
+            tasks = f"{stage.tasks} {_plural(stage.tasks, 'task', 'tasks')}"
+            told.append(f"stage {stage.name} of {tasks}" + (f" after {after}" if after else ""))
+        return ", ".join(told)
+
+    def _tell_plan(self, at: int) -> None:
+        state = self._state
+        assert state is not None
+        plan = state.plan
+        if plan is None:
+            return
+        if plan.thin:
+            self._tell("plan", at, "too few tasks to sample: it goes first instead")
+        elif plan.pilots:
+            count = len(plan.pilots)
+            rest = "the others are held back until they are done" if plan.rest == "held" else "the others queue too"
+            tasks = _plural(count, "task runs", "tasks run")
+            self._tell("plan", at, f"{count} pilot {tasks} first to learn from; {rest}")
+        self._pilots_left = state.pilots_left
+
+    def _notice(self, at: int) -> None:
+        """Tell of a new estimate, or another place in the policy's order."""
+        state = self._state
+        assert state is not None
+        if self._pilots_left and not state.pilots_left:
+            self._turn()
+            self._tell("plan", at, "its last pilot task is done")
+        self._pilots_left = state.pilots_left
+        standing = self._scheduler.policy.about(state) if state.left else self._standing
+        if state.size_ms == self._size and standing == self._standing:
+            return
+        told = []
+        if state.size_ms is not None and state.size_ms != self._size:
+            source = f" ({state.size_source})" if state.size_source else ""
+            told.append(f"estimated at {clock(round(state.size_ms))} of work in all{source}")
+        if standing != self._standing:
+            told += [f"{key} {value} of the policy" for key, value in standing.items() if value is not None]
+        self._size, self._standing = state.size_ms, standing
+        if told and state.left:
+            self._turn()
+            self._tell("estimate", at, ", ".join(told))
+
+    # -- tasks ----------------------------------------------------------------------------------
+
+    def _decided(self, decision: Decision, at: int) -> None:
+        if isinstance(decision, Place | Run | Move):
+            if decision.job == self._spec.id:
+                self._granted(decision, at)
+            else:
+                self._held.pop(decision.container, None)
+        elif isinstance(decision, Preempt) and decision.container in self._held:
+            attempt = self._held[decision.container]
+            cause = f" to make room for {decision.cause}" if decision.cause else ""
+            self._turn()
+            self._tell("lost", at, f"{self._called(attempt)} is preempted ({decision.rule}){cause}")
+
+    def _granted(self, decision: Place | Run | Move, at: int) -> None:
+        container = self._scheduler.state.containers.get(decision.container)
+        node = container.node if container is not None else ""
+        pilot = container is not None and container.pilot
+        attempt = _Attempt(decision.stage, decision.task, decision.attempt, node, pilot=pilot)
+        self._held[decision.container] = attempt
+        self._tallies[attempt.stage].moved += isinstance(decision, Move)
+        if (attempt.stage, attempt.task) == self._task:
+            self._turn()
+            how = "placed" if isinstance(decision, Place) else "given an executor that stays"
+            how = "given an executor of another job" if isinstance(decision, Move) else how
+            self._tell("task", at, f"{self._called(attempt)} is {how} on node {node}")
+        if isinstance(decision, Run):
+            self._begin(attempt, at)
+
+    def _started(self, event: ContainerStarted) -> None:
+        attempt = self._held.get(event.container)
+        if attempt is not None and attempt.started is None:
+            self._begin(attempt, event.at)
+
+    def _begin(self, attempt: _Attempt, at: int) -> None:
+        attempt.started = at
+        tally, stage = self._tallies[attempt.stage], self._spec.stages[attempt.stage]
+        if not tally.started:
+            self._turn()
+            pilot = ", a pilot," if attempt.pilot else ""
+            self._tell("stage", at, f"stage {stage.name} begins: task {attempt.task}{pilot} on node {attempt.node}")
+        elif (attempt.stage, attempt.task) == self._task:
+            self._turn()
+            self._tell("task", at, f"{self._called(attempt)} starts")
+        tally.started += 1
+        tally.last_start = at
+        tally.nodes[attempt.node] = None
+
+    def _task_ended(self, event: TaskEnded) -> None:
+        attempt = self._held.get(event.container)
+        if attempt is not None and (attempt.stage, attempt.task, attempt.attempt) == (
+            event.stage,
+            event.task,
+            event.attempt,
+        ):
+            del self._held[event.container]
+            self._succeeded(attempt, event.runtime_ms, event.at)
+
+    def _ended(self, event: ContainerEnded) -> None:
+        attempt = self._held.pop(event.container, None)
+        if attempt is None:
+            return
+        if event.code == 0:
+            self._succeeded(attempt, event.runtime_ms, event.at)
+        else:
+            self._lost(attempt, event.at, f"ended with code {event.code}")
+
+    def _succeeded(self, attempt: _Attempt, runtime_ms: int, at: int) -> None:
+        tally, stage = self._tallies[attempt.stage], self._spec.stages[attempt.stage]
+        tally.ended += 1
+        tally.total += runtime_ms
+        tally.longest = max(tally.longest, runtime_ms)
+        if (attempt.stage, attempt.task) == self._task:
+            self._turn()
+            self._tell("task", at, f"{self._called(attempt)} is done after {clock(runtime_ms)}")
+        if tally.ended == stage.tasks:
+            self._turn()
+            self._tell("stage", at, self._stage_done(stage.name, stage.tasks, tally))
+
+    @staticmethod
+    def _stage_done(name: str, tasks: int, tally: _Tally) -> str:
+        text = f"stage {name} is done"
+        if tasks > 1:
+            nodes = len(tally.nodes)
+            text += (
+                f": {tasks} tasks on {nodes} {_plural(nodes, 'node', 'nodes')}, the last began at "
+                f"{clock(tally.last_start)}; they took {clock(tally.total // tasks)} on average, "
+                f"the longest {clock(tally.longest)}"
+            )
+        if tally.moved:
+            text += f"; {tally.moved} {_plural(tally.moved, 'executor', 'executors')} came from other jobs"
+        if tally.lost:
+            text += f"; {tally.lost} {_plural(tally.lost, 'attempt', 'attempts')} failed"
+        return text
+
+    def _expired(self, event: ContainerExpired) -> None:
+        attempt = self._held.get(event.container)
+        if attempt is not None and event.container not in self._scheduler.state.containers:
+            del self._held[event.container]
+            self._lost(attempt, event.at, "was not started in time")
+
+    def _node_lost(self, event: NodeLost) -> None:
+        for container, attempt in list(self._held.items()):
+            if attempt.node == event.node:
+                del self._held[container]
+                self._lost(attempt, event.at, f"is lost with node {event.node}")
+
+    def _lost(self, attempt: _Attempt, at: int, why: str) -> None:
+        self._tallies[attempt.stage].lost += 1
+        if attempt.started is not None:
+            self._tallies[attempt.stage].started -= 1
+        self._turn()
+        self._tell("lost", at, f"{self._called(attempt)} {why}; it waits again")
+
+    def _called(self, attempt: _Attempt) -> str:
+        name = f"task {self._spec.stages[attempt.stage].name}/{attempt.task}"
+        if attempt.pilot:
+            name += " (a pilot)"
+        return name + (f", attempt {attempt.attempt + 1}," if attempt.attempt else "")
+
+    # -- the end --------------------------------------------------------------------------------
+
+    def _cancelled(self, event: JobCancelled) -> None:
+        if event.job == self._spec.id:
+            self._turn()
+            self._tell("end", event.at, "cancelled: nothing of it starts any more")
+
+    def _end(self, at: int) -> None:
+        self._turn()
+        self.over, self._finished = True, at
+        assert self._state is not None
+        self._tell("end", at, "finished" if not self._state.left else "gone: what ran has ended")
+
+
+def _plural(count: int, one: str, many: str) -> str:
+    return one if count == 1 else many

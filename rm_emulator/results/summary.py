@@ -1,0 +1,165 @@
+"""summary.json: the figures of every cell of a run, the comparisons between labels, the expectations.
+
+Reads `runs/LABEL/SEED/{jobs,tasks,nodes}.parquet` and `cell.json`, the engine's counters of that cell:
+`policy, predictor, placement, tie, version, decisions, decision_us {p50, p99}, wall_s, sim_s, tasks_per_s,
+peak_rss_mb, log_sha256` and, when known, `load` and `workload {name, source, notes}`.
+Every field that does not apply is null.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import polars as pl
+
+from rm_emulator.results import expect, metrics, statistics
+from rm_emulator.results.record import write_file
+
+#: What cell.json contributes to an entry of `runs`, in this order.
+COUNTERS: Final = (
+    "decisions",
+    "decision_us",
+    "wall_s",
+    "sim_s",
+    "tasks_per_s",
+    "peak_rss_mb",
+    "log_sha256",
+)
+#: The only figures that may differ between machines, `--jobs` and PYTHONHASHSEED.
+MACHINE_FIGURES: Final = ("wall_s", "decision_us", "tasks_per_s", "peak_rss_mb")
+
+
+class MissingCell(ValueError):
+    """A cell of the run directory has not been computed, or lacks a file."""
+
+
+def build(out_dir: Path, scenario: Mapping[str, Any]) -> dict[str, Any]:
+    """Computes the summary of a run directory and writes it to `summary.json` there.
+
+    scenario: the resolved scenario as plain data (with or without the `spec` level); its policies, seeds,
+        baseline, queue weights and expectations are read.
+    Raises MissingCell when a cell is not there, expect.ExpectError for an expectation that cannot be evaluated.
+    """
+    spec = scenario.get("spec", scenario)
+    labels, seeds = labels_of(spec, out_dir), seeds_of(spec, out_dir)
+    weights = queue_weights(spec)
+    baseline = str(spec.get("baseline") or labels[0])
+    if baseline not in labels:
+        raise MissingCell(f"baseline '{baseline}' is not a label of this run (it has: {', '.join(labels)})")
+    runs: list[dict[str, Any]] = []
+    versions: list[str] = []
+    workload: dict[str, Any] | None = None
+    jobs: dict[tuple[str, int], pl.DataFrame] = {}
+    for label in labels:
+        for seed in seeds:
+            cell = cell_dir(out_dir, label, seed)
+            jobs[label, seed] = read_table(cell, "jobs")
+            counters = read_counters(cell)
+            versions.append(str(counters.get("version") or ""))
+            named = {"policy": counters.get("policy"), "predictor": counters.get("predictor"), "label": label}
+            ties = {"placement": counters.get("placement"), "tie": counters.get("tie")}
+            workload = workload or counters.get("workload")
+            figures = _figures(cell, jobs[label, seed], counters, weights)
+            runs.append({**named, "seed": seed, **ties, **figures})
+    summary: dict[str, Any] = {
+        "scenario": _name(scenario, out_dir),
+        "version": next(filter(None, versions), None),
+        "workload": workload,
+        "baseline": baseline,
+        "runs": runs,
+        "comparisons": [_compare(jobs, label, baseline, seeds) for label in labels if label != baseline],
+    }
+    wanted = [expect.parse(text) for text in spec.get("expect") or ()]
+    summary["expect"] = [expect.evaluate(parsed, summary) for parsed in wanted]
+    write_file(out_dir / "summary.json", json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    return summary
+
+
+def cell_dir(out_dir: Path, label: str, seed: int) -> Path:
+    """Where the files of one cell are."""
+    return out_dir / "runs" / label / str(seed)
+
+
+def read_table(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    """One of `jobs`, `tasks`, `nodes` of a cell. Raises MissingCell when the file is absent or cannot be read."""
+    path = cell / f"{table}.parquet"
+    if not path.is_file():
+        raise MissingCell(f"{path}: not there; run the scenario again to compute what is missing")
+    try:
+        return pl.read_parquet(path, columns=list(columns) if columns else None)
+    except (pl.exceptions.PolarsError, OSError) as error:
+        raise MissingCell(f"{path}: not a readable Parquet file ({error})") from None
+
+
+def read_counters(cell: Path) -> dict[str, Any]:
+    """The contents of cell.json. Raises MissingCell when it is absent or is not a JSON object."""
+    path = cell / "cell.json"
+    try:
+        counters = json.loads(path.read_text())
+    except FileNotFoundError:
+        raise MissingCell(f"{path}: not there; run the scenario again to compute what is missing") from None
+    except ValueError as error:
+        raise MissingCell(f"{path}: not valid JSON ({error})") from None
+    if not isinstance(counters, dict):
+        raise MissingCell(f"{path}: expected a JSON object")
+    return counters
+
+
+def read_summary(out_dir: Path) -> dict[str, Any]:
+    """The summary of a finished run. Raises MissingCell when there is none."""
+    path = out_dir / "summary.json"
+    if not path.is_file():
+        raise MissingCell(f"{path}: not there; is {out_dir} a run directory?")
+    try:
+        found: dict[str, Any] = json.loads(path.read_text())
+    except ValueError as error:
+        raise MissingCell(f"{path}: not valid JSON ({error})") from None
+    return found
+
+
+def labels_of(spec: Mapping[str, Any], out_dir: Path) -> list[str]:
+    """The labels in the scenario's order, or those found on disk. Raises MissingCell when there are none."""
+    named = [str(policy.get("label") or policy.get("kind")) for policy in spec.get("policies") or ()]
+    found = named or sorted(path.name for path in (out_dir / "runs").glob("*") if path.is_dir())
+    if not found:
+        raise MissingCell(f"{out_dir / 'runs'}: no cells in it")
+    return found
+
+
+def seeds_of(spec: Mapping[str, Any], out_dir: Path) -> list[int]:
+    """The seeds in the scenario's order, or those found on disk."""
+    found = {int(path.name) for path in (out_dir / "runs").glob("*/*") if path.name.isdigit()}
+    return [int(seed) for seed in spec.get("seeds") or sorted(found)]
+
+
+def queue_weights(spec: Mapping[str, Any]) -> dict[str, float]:
+    """Weights of the scenario's queues by name, wherever it lists them; a queue that is not listed weighs 1."""
+    listed = spec.get("queues") or (spec.get("cluster") or {}).get("queues") or ()
+    return {str(queue["name"]): float(queue.get("weight", 1.0)) for queue in listed if "name" in queue}
+
+
+def _name(scenario: Mapping[str, Any], out_dir: Path) -> str:
+    metadata = scenario.get("metadata") or {}
+    return str(metadata.get("name") or scenario.get("name") or out_dir.name)
+
+
+def _figures(
+    cell: Path, jobs: pl.DataFrame, counters: Mapping[str, Any], weights: Mapping[str, float]
+) -> dict[str, Any]:
+    nodes = read_table(cell, "nodes")
+    demands = [f"demand_{name}" for name in nodes["resource"].unique().sort()]
+    tasks = read_table(cell, "tasks", ["job", "granted_ms", "started_ms", "ended_ms", "code", *demands])
+    found = metrics.figures(jobs, tasks, nodes, queue_weights=weights)
+    if counters.get("load") is not None:
+        found["load"] = counters["load"]
+    return {**found, **{key: counters.get(key) for key in COUNTERS}}
+
+
+def _compare(
+    jobs: Mapping[tuple[str, int], pl.DataFrame], label: str, baseline: str, seeds: Sequence[int]
+) -> dict[str, Any]:
+    pairs = {seed: statistics.pair(jobs[baseline, seed], jobs[label, seed]) for seed in seeds}
+    return statistics.compare(label, baseline, pairs)

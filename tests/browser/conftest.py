@@ -1,0 +1,41 @@
+"""A report in a real Chromium, the system's own."""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import shutil
+import sys
+from pathlib import Path
+
+import pytest
+
+from rm_emulator.results import report, summary
+
+
+@pytest.fixture(scope="session")
+def browser():
+    """Chromium without a window. Where there is none the tests are skipped, on CI they fail."""
+    found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")
+    if found is None:
+        message = "no Chromium on the PATH (on Debian: apt install chromium)"
+        (pytest.fail if os.environ.get("CI") == "true" else pytest.skip)(message)
+    from playwright.sync_api import sync_playwright
+
+    with sync_playwright() as playwright:
+        started = playwright.chromium.launch(executable_path=found, args=["--no-sandbox", "--disable-gpu"])
+        yield started
+        started.close()
+
+
+@pytest.fixture(scope="session")
+def report_path(tmp_path_factory) -> Path:
+    """The report of a fabricated run of three labels and two seeds."""
+    path = Path(__file__).parents[1] / "results" / "fabricate.py"
+    spec = importlib.util.spec_from_file_location("fabricate_for_browser", path)
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[spec.name] = module
+    spec.loader.exec_module(module)
+    out_dir = tmp_path_factory.mktemp("report")
+    summary.build(out_dir, module.run_directory(out_dir))
+    return report.write(out_dir)

@@ -1,0 +1,155 @@
+"""What a browser makes of the report: content, not pixels."""
+
+from __future__ import annotations
+
+import pytest
+
+pytestmark = pytest.mark.browser
+CHARTS = 10
+
+
+class Opened:
+    """A page with what it logged and asked for."""
+
+    def __init__(self, browser, path, **context):
+        self.context = browser.new_context(**{"viewport": {"width": 1280, "height": 900}, **context})
+        self.page = self.context.new_page()
+        self.messages: list[str] = []
+        self.requests: list[str] = []
+        self.page.on("console", lambda message: self.messages.append(message.text))
+        self.page.on("pageerror", lambda error: self.messages.append(str(error)))
+        self.page.on("request", lambda request: self.requests.append(request.url))
+        self.page.goto(path.as_uri())
+
+    def ready(self):
+        self.page.wait_for_selector("html[data-ready=yes]", timeout=60_000)
+        return self
+
+
+@pytest.fixture(scope="module")
+def desktop(browser, report_path):
+    opened = Opened(browser, report_path).ready()
+    yield opened
+    opened.context.close()
+
+
+@pytest.fixture
+def open_page(browser, report_path):
+    opened: list[Opened] = []
+
+    def open_with(**context):
+        opened.append(Opened(browser, report_path, **context))
+        return opened[-1]
+
+    yield open_with
+    for page in opened:
+        page.context.close()
+
+
+def test_the_comparison_has_a_row_per_label(desktop):
+    labels = desktop.page.eval_on_selector_all("#comparison tbody tr", "rows => rows.map(r => r.dataset.label)")
+    assert labels == ["slearn", "three_sigma", "fifo"]
+
+
+def test_every_chart_is_drawn(desktop):
+    assert desktop.page.locator(".plot[data-drawn=yes] .main-svg").first.is_visible()
+    assert desktop.page.locator(".plot[data-drawn=yes]").count() == CHARTS
+
+
+def test_curves_have_points(desktop):
+    counts = desktop.page.eval_on_selector_all(
+        "#jct .scatterlayer path.js-line", "lines => lines.map(l => l.getTotalLength())"
+    )
+    assert len(counts) == 3
+    assert min(counts) > 100
+
+
+def test_nothing_is_logged(desktop):
+    assert desktop.messages == []
+
+
+def test_nothing_is_asked_of_the_network(desktop):
+    assert [url for url in desktop.requests if not url.startswith(("file:", "data:", "blob:"))] == []
+
+
+def test_the_page_has_one_title_and_its_headings(desktop):
+    assert desktop.page.locator("h1").count() == 1
+    assert desktop.page.locator("h2").all_inner_texts()[0] == "Results"
+
+
+def test_every_chart_says_what_it_shows(desktop):
+    names = desktop.page.eval_on_selector_all(".plot", "plots => plots.map(p => p.getAttribute('aria-label'))")
+    assert len(set(names)) == CHARTS
+    assert all(len(name) > 20 for name in names)
+
+
+def test_the_numbers_behind_a_chart_open(desktop):
+    details = desktop.page.locator("#bins details.numbers")
+    details.locator("summary").click()
+    assert details.locator("tbody tr").count() == 8
+    assert details.locator("table").is_visible()
+
+
+def test_another_label_is_chosen_in_the_gantt_chart(desktop):
+    before = desktop.page.eval_on_selector("#gantt .plot", "p => p.data[0].x.length + ':' + p.data[0].base[5]")
+    desktop.page.select_option("#gantt select", label="fifo")
+    desktop.page.wait_for_function(
+        "before => { const p = document.querySelector('#gantt .plot');"
+        " return p.data[0].x.length + ':' + p.data[0].base[5] !== before }",
+        arg=before,
+    )
+
+
+def test_the_toggle_changes_colours_and_charts(open_page):
+    page = open_page(color_scheme="light").ready().page
+    ask = (
+        "() => [getComputedStyle(document.body).backgroundColor, document.querySelector('#jct .js-line').style.stroke]"
+    )
+    before = page.evaluate(ask)
+    page.click("#theme")
+    page.wait_for_function("stroke => document.querySelector('#jct .js-line').style.stroke !== stroke", arg=before[1])
+    assert page.evaluate(ask)[0] != before[0]
+    assert page.get_attribute("html", "data-theme") == "dark"
+
+
+def test_the_systems_dark_mode_is_followed(open_page):
+    page = open_page(color_scheme="dark").page
+    assert page.evaluate("getComputedStyle(document.body).backgroundColor") == "rgb(20, 23, 27)"
+
+
+@pytest.fixture(scope="module")
+def resized(browser, report_path):
+    """A page that was opened on a phone and may be given another width."""
+    opened = Opened(browser, report_path, viewport={"width": 390, "height": 844}).ready()
+    yield opened.page
+    opened.context.close()
+
+
+@pytest.mark.parametrize("width", [390, 360, 768, 1920])
+def test_the_page_fits_without_scrolling_sideways(resized, width):
+    resized.set_viewport_size({"width": width, "height": 844})
+    resized.wait_for_function("document.documentElement.scrollWidth <= innerWidth", timeout=5000)
+
+
+def test_charts_follow_the_width_of_the_page(resized):
+    resized.set_viewport_size({"width": 390, "height": 844})
+    resized.wait_for_function(
+        "[...document.querySelectorAll('.plot .svg-container')].every(b => b.getBoundingClientRect().right <= 390)",
+        timeout=5000,
+    )
+
+
+def test_without_scripts_the_numbers_are_still_there(open_page):
+    page = open_page(java_script_enabled=False).page
+    assert "Charts need JavaScript" in page.inner_text("header")
+    assert page.locator("#jct details.numbers tbody tr").count() == 3
+
+
+def test_a_browser_that_cannot_unpack_shows_the_tables(browser, report_path):
+    context = browser.new_context()
+    context.add_init_script("delete window.DecompressionStream")
+    page = context.new_page()
+    page.goto(report_path.as_uri())
+    page.wait_for_selector("#no-charts:not([hidden])")
+    assert page.locator("#jct details.numbers table").is_visible()
+    context.close()

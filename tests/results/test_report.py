@@ -1,0 +1,141 @@
+"""The report's text and data; what a browser makes of it is tested in tests/browser."""
+
+from __future__ import annotations
+
+import copy
+import json
+import re
+import shutil
+import zlib
+from base64 import b64decode
+
+import polars as pl
+import pytest
+
+from rm_emulator.results import charts, report, summary
+
+CHARTS = ["speedups", "jct", "ratios", "wait", "error", "placement", "variation", "bins", "utilisation", "gantt"]
+
+
+@pytest.fixture(scope="module")
+def page(run):
+    return report.write(run[0]).read_text()
+
+
+@pytest.fixture(scope="module")
+def figures(page):
+    return json.loads(re.search(r'id="figures">(.*?)</script>', page, re.DOTALL)[1].replace("<\\/", "</"))
+
+
+def test_every_chart_is_there(figures):
+    assert list(figures) == CHARTS
+
+
+def test_every_chart_has_its_numbers_as_a_table(page):
+    assert page.count('<details class="numbers"') >= len(CHARTS)
+
+
+def test_nothing_is_loaded_from_anywhere(page):
+    without_plotly = re.sub(r'id="plotly">.*?</script>', "", page, flags=re.DOTALL)
+    assert not re.findall(r"""(?:src|href)=["'](?!#|data:,)""", without_plotly)
+
+
+def test_the_page_is_small(page):
+    assert len(page) < 4_000_000
+
+
+def test_plotly_unpacks():
+    assert b"Plotly" in zlib.decompress(b64decode(report.plotly_compressed()))
+
+
+def test_writing_again_gives_the_same_bytes(run, page):
+    assert report.render(run[0]) == page
+
+
+def test_curves_end_at_one(figures):
+    assert all(trace["y"][-1] == 1.0 for name in ("jct", "wait", "error") for trace in figures[name][0]["data"])
+
+
+def test_names_are_escaped(run, tmp_path):
+    shutil.copytree(run[0], tmp_path / "run")
+    path = tmp_path / "run" / "summary.json"
+    path.write_text(json.dumps({**json.loads(path.read_text()), "scenario": "<script>alert(1)</script>"}))
+    assert "<script>alert" not in report.render(tmp_path / "run")
+
+
+def test_charts_that_do_not_apply_are_left_out(fabricate, tmp_path):
+    scenario = fabricate.run_directory(tmp_path, labels={"fifo": None}, seeds=(1,), jobs=30)
+    summary.build(tmp_path, scenario)
+    text = report.render(tmp_path)
+    shown = json.loads(re.search(r'id="figures">(.*?)</script>', text, re.DOTALL)[1])
+    assert not {"speedups", "error", "placement", "bins", "ratios"} & set(shown)
+
+
+def test_the_description_of_the_workload_is_shown_when_there_is_one(run, tmp_path):
+    shutil.copytree(run[0], tmp_path / "run")
+    cov = {"mean": 1.2, "p50": 1.0, "p90": 3.1, "max": 9.0}
+    told = {"verdict": "Sampling would pay here.", "cov_time": cov, "cov_space": None}
+    (tmp_path / "run" / "workload.json").write_text(json.dumps(told))
+    text = report.render(tmp_path / "run")
+    assert "Sampling would pay here." in text
+    assert 'id="workload"' in text
+
+
+def with_speedup(built, value, low, high):
+    changed = copy.deepcopy(built)
+    changed["comparisons"][0]["speedup"]["ratio_of_means"] = {"value": value, "ci95": [low, high]}
+    return changed
+
+
+@pytest.mark.parametrize(
+    ("speedup", "sentence"),
+    [
+        (
+            (1.21, 1.1, 1.3),
+            "slearn finishes jobs 1.21{x} sooner than three_sigma on average (95 % CI 1.10{to}1.30)",
+        ),
+        (
+            (0.5, 0.4, 0.8),
+            "slearn takes 2.00{x} as long as three_sigma to finish a job on average (95 % CI 1.25{to}2.50)",
+        ),
+        (
+            (1.02, 0.9, 1.1),
+            "This run cannot tell slearn from three_sigma: jobs finish 1.02{x} as fast on average "
+            "(95 % CI 0.90{to}1.10)",
+        ),
+    ],
+)
+def test_the_headline_says_no_more_than_the_interval(run, speedup, sentence):
+    assert report.headline(with_speedup(run[2], *speedup)) == sentence.format(x="\u00d7", to="\u2013")
+
+
+def test_a_gantt_of_many_tasks_is_merged(fabricate, run, monkeypatch):
+    monkeypatch.setattr(charts, "GANTT_SLICES", 300)
+    figure = json.loads(re.search(r'id="figures">(.*?)</script>', report.render(run[0]), re.DOTALL)[1])["gantt"][0]
+    assert sum(len(trace["x"]) for trace in figure["data"]) <= 300
+    assert any("tasks" in text for trace in figure["data"] for text in trace["text"])
+
+
+def recurring(times: dict[str, dict[int, tuple[int, ...]]]) -> dict:
+    """The variation of jobs of one name: job -> stage -> run times."""
+    jobs = pl.DataFrame({"id": list(times), "name": ["n"] * len(times), "work_ms": [6] * len(times)})
+    rows = [
+        {"job": job, "stage": stage, "node": "x", "code": 0, "started_ms": 0, "ended_ms": ms}
+        for job, stages in times.items()
+        for stage, each in stages.items()
+        for ms in each
+    ]
+    nodes = pl.DataFrame({"node": ["x"], "speed": [1.0]})
+    return charts.recurring(jobs, pl.DataFrame(rows), nodes).row(0, named=True)
+
+
+def test_recurring_jobs_vary_as_worked_out_by_hand():
+    found = recurring({"a": {0: (1, 2, 3)}, "b": {0: (1, 2, 3)}, "c": {0: (4, 5, 6)}})
+    # means 2, 2, 5: deviation sqrt(2) over mean 3; inside sqrt(2/3) over 2, 2, 5, and sqrt(0.03 * 3) below
+    assert found["time"] == pytest.approx(2**0.5 / 3)
+    assert found["space"] == pytest.approx((2 / 3) ** 0.5 * (1 / 2 + 1 / 2 + 1 / 5) / 3 / 0.3)
+
+
+def test_stages_of_different_length_are_no_variation():
+    found = recurring({name: {0: (5, 5, 5), 1: (900, 900)} for name in "abc"})
+    assert (found["time"], found["space"]) == (0.0, 0.0)

@@ -1,0 +1,69 @@
+"""The terminal's table."""
+
+from __future__ import annotations
+
+import copy
+
+import pytest
+from rich.console import Console
+
+from rm_emulator.results import table
+
+
+def printed(summary, width):
+    console = Console(width=width, record=True, force_terminal=False)
+    with console.capture() as capture:
+        table.show(summary, console)
+    return capture.get()
+
+
+@pytest.mark.parametrize("width", [60, 80, 100, 160])
+def test_no_line_is_wider_than_the_terminal(run, width):
+    assert max(len(line) for line in printed(run[2], width).splitlines()) <= width
+
+
+def test_the_wide_table_has_every_figure(run):
+    text = printed(run[2], 160)
+    assert all(word in text for word in ("makespan", "error p50", "right queue", "95 % interval", "baseline"))
+
+
+def test_a_narrow_terminal_keeps_the_result(run):
+    text = printed(run[2], 60)
+    assert "speedup" in text
+    assert "makespan" not in text
+
+
+def test_expectations_are_printed_with_their_figures(run):
+    text = printed(run[2], 100)
+    assert "FAILS  slearn.wait_s.p90 < 1" in text
+    assert "against 1.000" in text
+
+
+def test_a_column_without_any_figure_is_left_out(run):
+    bare = copy.deepcopy(run[2])
+    for entry in bare["runs"]:
+        entry["queue_placement_correct"] = None
+    assert "right queue" not in printed(bare, 160)
+
+
+def test_a_figure_that_lacks_in_one_seed_is_not_averaged(run):
+    bare = copy.deepcopy(run[2])
+    bare["runs"][0]["jain"] = None
+    assert table.mean_over_seeds(bare, "slearn", "jain") is None
+
+
+@pytest.mark.parametrize(
+    ("value", "text"),
+    [
+        (0, "0"),
+        (0.0123, "0.0123"),
+        (0.00001, "<0.001"),
+        (1.5, "1.50"),
+        (99.95, "100"),
+        (12.34, "12.3"),
+        (1234567.8, "1,234,568"),
+        (-2.5, "-2.50"),
+    ],
+)
+def test_numbers_have_three_digits(value, text):
+    assert table.number(value) == text
