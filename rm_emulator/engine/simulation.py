@@ -84,7 +84,6 @@ class JobResult(msgspec.Struct, frozen=True, kw_only=True):
     failed_tasks: int
     weight: float
     ideal_ms: int | None
-    gs_queue: int | None = None
 
 
 class Recording(Protocol):

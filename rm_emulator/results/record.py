@@ -58,7 +58,6 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
         (`history:job_name`, `pilots:2`); None when the job was never sized.
     thin: it bypassed sampling; pilots: tasks that ran as samples.
     failed_tasks: attempts that ended with a code other than 0.
-    gs_queue: the priority queue that the policy put it into, None for policies without such queues.
     ideal_ms: JCT on an empty cluster with room for everything (longest path of true run times), None if unknown.
     """
 
@@ -78,7 +77,6 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     thin: bool = False
     pilots: int = 0
     failed_tasks: int = 0
-    gs_queue: int | None = None
     weight: float = 1.0
     ideal_ms: int | None = None
 
@@ -108,7 +106,6 @@ JOB_SCHEMA: Final[dict[str, pl.DataType]] = {
     "thin": pl.Boolean(),
     "pilots": pl.Int32(),
     "failed_tasks": pl.Int32(),
-    "gs_queue": pl.Int8(),
     "weight": pl.Float64(),
     "ideal_ms": pl.Int64(),
 }

@@ -35,7 +35,11 @@ class StageView(msgspec.Struct, frozen=True):
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """Where a live job stands. ahead: jobs served before it, as far as the policy tells."""
+    """Where a live job stands.
+
+    reasons: why its next task waits, in order of precedence, then what later stages wait for; none when
+    nothing of it waits. about: what the policy says of it (its queue).
+    """
 
     job: str
     at: int
@@ -51,26 +55,25 @@ class Explanation(msgspec.Struct, frozen=True):
 
 def explain_job(job: JobState, state: ClusterState, policy: Policy, view: ClusterView, offers: str) -> Explanation:
     """See `Scheduler.explain`."""
-    stages = tuple(_stage_view(job, stage, state) for stage in job.stages)
-    found: dict[Reason, dict[str, Any]] = {}
-    for stage in job.stages:
+    now: Found = {}
+    later: Found = {}
+    for stage in job.stages if not job.cancelled else ():
+        found = now if stage.index in job.open else later
         for reason, data in _stage_reasons(job, stage, state, offers).items():
             found.setdefault(reason, data)
     said = policy.why(job, view) if job.waiting else None
     if said is not None:
-        found[said[0]] = dict(said[1])
-    reasons = tuple(
-        Because(reason, data, sentence(reason, data), suggestion(reason, data))
-        for reason, data in sorted(found.items(), key=lambda item: item[0].precedence)
-    )
+        now[said[0]] = dict(said[1])
+    # What holds back the next task comes before what the stages after it wait for.
+    later = {reason: data for reason, data in later.items() if reason not in now}
     return Explanation(
         job.id,
         state.now,
         job.submitted,
         job.running,
         job.waiting,
-        reasons,
-        stages,
+        (*_in_order(now), *_in_order(later)),
+        tuple(_stage_view(job, stage, state) for stage in job.stages),
         job.size_ms,
         job.size_source,
         policy.about(job),
@@ -78,6 +81,13 @@ def explain_job(job: JobState, state: ClusterState, policy: Policy, view: Cluste
 
 
 Found = dict[Reason, dict[str, Any]]
+
+
+def _in_order(found: Found) -> list[Because]:
+    return [
+        Because(reason, data, sentence(reason, data), suggestion(reason, data))
+        for reason, data in sorted(found.items(), key=lambda item: item[0].precedence)
+    ]
 
 
 def _stage_reasons(job: JobState, stage: StageState, state: ClusterState, offers: str) -> Found:
@@ -103,7 +113,7 @@ def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers:
         ahead = [j.id for j in state.waiting.values() if j.seq < job.seq]
         return {Reason.BEHIND_OTHERS: {"ahead": len(ahead), "first": ahead[0] if ahead else "none"}}
     demand = _show(state.resources.show(stage.demand))
-    if set(excluded) == {"too small"}:
+    if not state.fits_ever(stage.size):
         name = job.spec.stages[stage.index].name
         return {Reason.TOO_LARGE: {"stage": name, "demand": demand, "nodes": len(state.nodes)}}
     counts = ", ".join(f"{count} {why}" for why, count in sorted(excluded.items()))

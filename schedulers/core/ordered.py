@@ -82,18 +82,20 @@ class Ordered(Policy):
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Serve the first job with a task that fits, until nothing fits."""
         placed = True
-        while placed and offer.has_room():
+        while placed:
             placed = False
             self._refresh(view)
             for name in self._order:
-                for stage in view.jobs[name].open_stages():
-                    if offer.fits(view.jobs[name], stage):
+                job = view.jobs[name]
+                for stage in job.open_stages():
+                    if offer.fits(job, stage):
                         outcome = yield Suggestion(name, stage.index, count=stage.waiting if self.bundles else 1)
                         if outcome.placed:
-                            placed = True
+                            placed = offer.has_room()
                             break
-                if placed:
-                    break
+                else:
+                    continue
+                break
 
     def _refresh(self, view: ClusterView) -> None:
         waiting = view.waiting

@@ -43,8 +43,8 @@ _SENTENCES: Final[dict[Reason, str]] = {
     Reason.OVER_LIMIT: "{what} {name} is over its limit on {resource} ({value} > {limit})",
     Reason.RESERVED: "the room that it needs is reserved for job {other}",
     Reason.NO_ROOM: "no node has {demand} free ({excluded})",
-    Reason.BEHIND_OTHERS: "{ahead} jobs are served before it; the first is {first}",
-    Reason.WAITS_FOR_OFFER: "{nodes} nodes have room; waits until one of them is on offer",
+    Reason.BEHIND_OTHERS: "jobs that are served before it: {ahead}; the first is {first}",
+    Reason.WAITS_FOR_OFFER: "waits until a node with room for it is on offer (nodes with room: {nodes})",
 }
 
 _SUGGESTIONS: Final[dict[Reason, str]] = {

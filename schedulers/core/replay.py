@@ -80,6 +80,11 @@ class Replay:
         self.scheduler = self._begin()
 
     @property
+    def compared(self) -> int:
+        """So many lines, from the first on, are known to be as recorded."""
+        return self._first - 1
+
+    @property
     def sha256(self) -> str:
         """Of all lines read so far."""
         return self._hash.hexdigest()
@@ -101,6 +106,7 @@ class Replay:
             try:
                 decisions = scheduler.handle(event)
             except (SchedulerError, LookupError) as error:
+                self._recorded.pop()
                 self._compare()  # an impossible fact may be the consequence of an earlier difference
                 what = str(error) if isinstance(error, SchedulerError) else f"no such thing: {error}"
                 raise CorruptLog(self._read, f"a fact that cannot be: {what}: {_show(line)}") from None

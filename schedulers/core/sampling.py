@@ -66,6 +66,9 @@ class SamplingParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw
     jct_norm: JctNorm = "longest_task"
     estimator: Estimator = "mean"
 
+    def __post_init__(self) -> None:
+        _check_percents(self.bootstrap_percent, self.explore_percent)
+
 
 class SampledHistoryParams(HistoryParams, frozen=True, forbid_unknown_fields=True, kw_only=True):
     """The settings of predictors that sample and remember: those of HistoryParams and of SamplingParams."""
@@ -80,9 +83,22 @@ class SampledHistoryParams(HistoryParams, frozen=True, forbid_unknown_fields=Tru
     jct_norm: JctNorm = "longest_task"
     estimator: Estimator = "mean"
 
+    def __post_init__(self) -> None:
+        _check_percents(self.bootstrap_percent, self.explore_percent)
+
     def sampling(self) -> SamplingParams:
         """The part that concerns sampling."""
         return SamplingParams(**{name: getattr(self, name) for name in SamplingParams.__struct_fields__})
+
+
+def _check_percents(bootstrap: tuple[int, int, int], explore: tuple[int, int]) -> None:
+    """Raise ValueError unless explore[0] < lower < middle < higher < explore[1], all of them percents."""
+    middle, lower, higher = bootstrap
+    if not 0 < explore[0] < lower < middle < higher < explore[1] <= 100:
+        raise ValueError(
+            f"bootstrap_percent (middle, lower, higher) {list(bootstrap)} and explore_percent {list(explore)} have to "
+            "be in the order 0 < explored below < lower < middle < higher < explored above <= 100"
+        )
 
 
 def pilot_count(tasks: int, percent: float, rounding: Rounding = "ceil") -> int:

@@ -314,13 +314,16 @@ class Scheduler:
         return min(mine, said[0], key=lambda reason: reason.precedence)
 
     def _reason_of_room(self, job: JobState) -> Reason:
+        """Of all launchable stages the reason that is said first."""
         state = self.state
+        sizes = [job.stages[index].size for index in job.open]
         if not state.nodes:
             return Reason.NO_NODES
-        if any(state.fitting(stage.size) for stage in job.open_stages()):
-            return Reason.WAITS_FOR_OFFER if self.config.offers == "heartbeat" else Reason.BEHIND_OTHERS
-        ever = any(state.fits_ever(stage.size) for stage in job.open_stages())
-        return Reason.NO_ROOM if ever else Reason.TOO_LARGE
+        if not all(state.fits_ever(size) for size in sizes):
+            return Reason.TOO_LARGE
+        if not all(state.fitting(size) for size in sizes):
+            return Reason.NO_ROOM
+        return Reason.WAITS_FOR_OFFER if self.config.offers == "heartbeat" else Reason.BEHIND_OTHERS
 
     def explain(self, job: str) -> Explanation:
         """The full record of why a live job waits: every reason with its numbers. Raises KeyError if it is not live."""

@@ -279,9 +279,6 @@ class ClusterState:
                 else:
                     fitting.insert(at, index)
         room.seen = len(self._journal)
-        if room.seen > JOURNAL:
-            self._journal.clear()
-            self._rooms.clear()
 
     def share(self, job: JobState) -> float:
         """Dominant share of a job (DRF, section 4.1)."""
@@ -783,6 +780,9 @@ class ClusterState:
         node.version += 1
         self.version += 1
         self._journal.append(node.index)
+        if len(self._journal) > JOURNAL:
+            self._journal.clear()
+            self._rooms.clear()
 
     # -- what if, checks, memory ----------------------------------------------------------------
 

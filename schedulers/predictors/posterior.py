@@ -8,8 +8,10 @@ time given x varies by s1^2. Section 7 names the combination.
 from __future__ import annotations
 
 import math
+from collections import deque
 from collections.abc import Mapping, Sequence
-from statistics import fmean
+from itertools import pairwise
+from statistics import NormalDist, fmean, pstdev
 from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -17,9 +19,13 @@ import msgspec
 from schedulers.core.history import EVERYTHING, History, Key, Pane
 from schedulers.core.model import Job, PastJob
 from schedulers.core.predictor import Estimate, FinishedTask, Predictor, SamplePlan, predictors
-from schedulers.core.sampling import SampledHistoryParams, Sampler, pilot_count, roots
+from schedulers.core.sampling import FixedPercent, SampledHistoryParams, Sampler, pilot_count, roots
+
+Part = tuple[float, float, float]
 
 _LEAST_VARIANCE = 1e-9
+_LEAST_GROUP = 0.05
+_GROUPS = 10
 
 
 class Belief(NamedTuple):
@@ -47,12 +53,27 @@ class Posterior(Predictor):
         """Settings: history, sampling, and how the two meet."""
 
         rest: Annotated[
-            Literal["queued", "unsure", "held"],
+            Literal["queued", "narrow", "unsure", "held"],
             msgspec.Meta(
-                description="tasks that are not pilots: queued by history's estimate while the pilots run, "
-                "held where history is unsure (`unsure_above`), or always held (as in SLearn)"
+                description="tasks that are not pilots, while the pilots run: queued by history's estimate; so only "
+                "for narrow jobs, or only where history is not unsure, and else held; or always held (as in SLearn)"
             ),
-        ] = "queued"
+        ] = "narrow"
+        narrow: Annotated[
+            int,
+            msgspec.Meta(ge=0, description="most tasks of a narrow job: about an eighth of the cluster's slots"),
+        ] = 20
+        caution: Annotated[
+            float,
+            msgspec.Meta(
+                gt=0,
+                lt=1,
+                description="while the pilots of a narrow job run, its estimate is this quantile of the prior",
+            ),
+        ] = 0.8
+        wide_caution: Annotated[
+            float, msgspec.Meta(gt=0, lt=1, description="the same for wider jobs, where `rest` does not hold them")
+        ] = 0.99
         unsure_above: Annotated[
             float, msgspec.Meta(ge=0, description="history is unsure when its spread (of ln run time) is above this")
         ] = 1.0
@@ -64,12 +85,13 @@ class Posterior(Predictor):
             ),
         ] = "history"
         pilots: Annotated[
-            Literal["adaptive", "value"],
+            Literal["percent", "value"],
             msgspec.Meta(
-                description="how many: the adaptive (or fixed) percent of SLearn, or as many as bring the spread "
-                "down to `target_spread`, none where history is that good"
+                description="how many: SLearn's percent (`fixed_percent`, null adapts it), or as many as bring the "
+                "spread down to `target_spread`, none where history is that good"
             ),
-        ] = "adaptive"
+        ] = "percent"
+        fixed_percent: FixedPercent = 1.0
         target_spread: Annotated[
             float, msgspec.Meta(gt=0, description="spread of ln run time to reach, for `pilots: value`")
         ] = 0.3
@@ -80,9 +102,6 @@ class Posterior(Predictor):
             Literal["spread", "nmae"],
             msgspec.Meta(description="the expert to listen to: smallest error of ln run time, or 3Sigma's NMAE"),
         ] = "spread"
-        caution: Annotated[
-            float, msgspec.Meta(description="spreads added to history's estimate while the pilots run")
-        ] = 0.0
         power: Annotated[
             float,
             msgspec.Meta(
@@ -90,9 +109,20 @@ class Posterior(Predictor):
             ),
         ] = 0.0
         tail: Annotated[
-            float, msgspec.Meta(ge=0, le=0.5, description="share of the prior that is `tail_factor` times as wide")
+            float, msgspec.Meta(ge=0, le=0.5, description="share of the prior that is its wide tail: surprises")
         ] = 0.2
-        tail_factor: Annotated[float, msgspec.Meta(ge=1, description="width of the prior's tail")] = 3.0
+        tail_factor: Annotated[float, msgspec.Meta(ge=1, description="spread of the tail over that of the core")] = 3.0
+        tail_spread: Annotated[
+            float, msgspec.Meta(ge=0, description="least spread of the tail (of ln run time): even steady jobs change")
+        ] = 1.5
+        own: Annotated[
+            float,
+            msgspec.Meta(
+                gt=0,
+                le=1,
+                description="share of the prior that is the expert's own; the rest are all jobs' newest errors",
+            ),
+        ] = 0.5
         carry: Annotated[
             float, msgspec.Meta(ge=0, le=1, description="how much of a root stage's surprise later stages share (log)")
         ] = 1.0
@@ -106,8 +136,8 @@ class Posterior(Predictor):
             float, msgspec.Meta(gt=0, description="observations that the population's error is worth to each expert")
         ] = 5.0
         memory: Annotated[
-            int, msgspec.Meta(ge=1, description="jobs over which the population's error is averaged (exponentially)")
-        ] = 200
+            int, msgspec.Meta(ge=1, description="newest errors, over all jobs, that count as the population's")
+        ] = 100
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         assert isinstance(params, Posterior.Params)
@@ -118,6 +148,8 @@ class Posterior(Predictor):
         self._priors: dict[str, list[Belief]] = {}
         self._estimates: dict[str, list[Estimate]] = {}
         self._error = params.unknown_spread**2
+        self._errors: deque[float] = deque(maxlen=params.memory)
+        self._groups: list[tuple[float, float]] | None = None
 
     def prime(self, history: Sequence[PastJob]) -> None:
         """Learns from past jobs, and how wrong it would have been on each."""
@@ -135,11 +167,14 @@ class Posterior(Predictor):
         if job.width < self.settings.thin_limit:
             return self._thin(job, priors, unsure)
         plan = self._plan(job, at, priors)
-        held = self.settings.rest == "held" or (self.settings.rest == "unsure" and unsure)
-        if plan is None or not (held or not all(p.known for p in priors)):
-            self._estimates[job.id] = [self._said(p, self.settings.caution if plan else 0.0) for p in priors]
-            return None if plan is None else SamplePlan(pilots=plan.pilots, rest="queued")
-        return plan
+        if plan is None:
+            self._estimates[job.id] = [self._said(p) for p in priors]
+            return None
+        caution = self._caution(job, priors, unsure)
+        if caution is None:
+            return plan
+        self._estimates[job.id] = [self._said(p, caution) for p in priors]
+        return SamplePlan(pilots=plan.pilots, rest="queued")
 
     def finished(self, task: FinishedTask, runtime_ms: int, node_speed: float, at: int) -> None:
         """Takes in a run time; the last pilot makes the posterior."""
@@ -147,11 +182,12 @@ class Posterior(Predictor):
         self._history.finished(task, ms)
         if self._sampler.finished(task, ms):
             self._estimates[task.job] = self._learned(task.job)
+            self._judge_by_pilots(task.job)
 
     def job_done(self, job: Job, at: int) -> None:
         """Learns the job's run times, and how wrong history was."""
         ended, priors = self._history.running(job.id), self._priors.get(job.id, [])
-        if ended is not None:
+        if ended is not None and self._sampler.get(job.id) is None:
             for prior, n, total in zip(priors, ended.counts, ended.sums, strict=True):
                 if n:
                     self._judge(prior, total / n)
@@ -179,6 +215,7 @@ class Posterior(Predictor):
             "priors": [[job, [list(belief) for belief in rows]] for job, rows in self._priors.items()],
             "estimates": estimates,
             "error": self._error,
+            "errors": list(self._errors),
         }
 
     def load(self, data: Any) -> None:
@@ -188,6 +225,9 @@ class Posterior(Predictor):
         self._priors = {job: [Belief(*row) for row in rows] for job, rows in data["priors"]}
         self._estimates = {job: [Estimate(*row) for row in rows] for job, rows in data["estimates"]}
         self._error = data["error"]
+        self._errors.clear()
+        self._errors.extend(data["errors"])
+        self._groups = None
 
     # -- the prior ------------------------------------------------------------------------------
 
@@ -227,9 +267,27 @@ class Posterior(Predictor):
         return noise
 
     def _judge(self, prior: Belief, ms: float) -> None:
+        """Note how wrong history was."""
         if prior.known:
             error = math.log(max(1.0, ms)) - prior.mean
             self._error += (error * error - self._error) / self.settings.memory
+            self._errors.append(error)
+            self._groups = None
+
+    def _judge_by_pilots(self, job: str) -> None:
+        """A sampled job's pilots tell at once, and of long jobs as soon as of short ones, how wrong history is now."""
+        sampled, priors = self._sampler.get(job), self._priors[job]
+        for stage, values in sampled.values.items() if sampled else ():
+            self._judge(priors[stage], fmean(values))
+
+    def _population(self) -> list[tuple[float, float]]:
+        """The newest errors of all jobs in a few groups of equal size: (mean, deviation), ascending."""
+        if self._groups is None:
+            errors, size = sorted(self._errors), len(self._errors) / _GROUPS
+            cuts = [round(size * k) for k in range(_GROUPS + 1)]
+            groups = [errors[low:high] for low, high in pairwise(cuts)] if size >= 1 else []
+            self._groups = [(fmean(group), max(_LEAST_GROUP, pstdev(group))) for group in groups]
+        return self._groups
 
     # -- the plan -------------------------------------------------------------------------------
 
@@ -241,12 +299,24 @@ class Posterior(Predictor):
         return None
 
     def _plan(self, job: Job, at: int, priors: Sequence[Belief]) -> SamplePlan | None:
-        if self.settings.pilots == "adaptive":
+        if self.settings.pilots == "percent":
             return self._sampler.plan(job, at)
         counts: Mapping[int, int] = {
             stage: m for stage in roots(job) if (m := self._worth(priors[stage], job.stages[stage].tasks))
         }
         return self._sampler.start(job, at, counts) if counts else None
+
+    def _caution(self, job: Job, priors: Sequence[Belief], unsure: bool) -> float | None:
+        """The quantile of the prior to wait by while the pilots run; None to hold the other tasks back.
+
+        An estimate far too low does harm by the number of tasks that start before the pilots end, and these are
+        few in a narrow job; holding back delays every job alike, by one task.
+        """
+        rest, narrow = self.settings.rest, job.width <= self.settings.narrow
+        held = {"queued": False, "narrow": not narrow, "unsure": unsure, "held": True}[rest]
+        if held or not all(p.known for p in priors):
+            return None
+        return self.settings.caution if narrow else self.settings.wide_caution
 
     def _worth(self, prior: Belief, tasks: int) -> int:
         """Fewest pilots that bring the spread of the posterior down to the target."""
@@ -260,16 +330,23 @@ class Posterior(Predictor):
 
     # -- the posterior --------------------------------------------------------------------------
 
-    def _said(self, prior: Belief, caution: float = 0.0) -> Estimate:
-        parts = [(weight, prior.mean, sd) for weight, sd in self._parts(prior)]
-        ms = point(parts, self.settings.power) * math.exp(caution * prior.spread)
-        return Estimate(ms, ms * math.sqrt(math.expm1(min(prior.spread**2, 50.0))), prior.source)
+    def _said(self, prior: Belief, caution: float | None = None) -> Estimate:
+        """The estimate of history alone: the point of the prior, or its quantile `caution`."""
+        parts = self._parts(prior)
+        ms = point(parts, self.settings.power) if caution is None else math.exp(quantile(parts, caution))
+        return Estimate(ms, _deviation(ms, parts), prior.source)
 
-    def _parts(self, prior: Belief) -> list[tuple[float, float]]:
-        """The prior as a mixture of (weight, deviation): a core and a wide tail, of the prior's total variance."""
-        tail, factor = self.settings.tail, self.settings.tail_factor
+    def _parts(self, prior: Belief) -> list[Part]:
+        """The prior as a mixture of normals: the expert's own core and tail, and the population's newest errors."""
+        tail, factor, own = self.settings.tail, self.settings.tail_factor, self.settings.own
         core = prior.spread / math.sqrt(1 - tail + tail * factor * factor)
-        return [(1 - tail, core), (tail, core * factor)] if tail else [(1.0, core)]
+        population = self._population() if own < 1 else []
+        mine = own if population else 1.0
+        parts = [(mine * (1 - tail), prior.mean, core)]
+        if tail:
+            parts.append((mine * tail, prior.mean, max(core * factor, self.settings.tail_spread)))
+        parts += [((1 - mine) / len(population), prior.mean + error, sd) for error, sd in population]
+        return parts
 
     def _learned(self, job: str) -> list[Estimate]:
         sampled, priors = self._sampler.get(job), self._priors[job]
@@ -279,7 +356,7 @@ class Posterior(Predictor):
         for stage, values in sampled.values.items():
             if values:
                 roots_said[stage] = self._update(priors[stage], values, sampled.tasks[stage])
-                before += sampled.tasks[stage] * math.exp(priors[stage].mean)
+                before += sampled.tasks[stage] * self._said(priors[stage]).task_ms
                 after += sampled.tasks[stage] * roots_said[stage].task_ms
         pooled = fmean(sampled.pooled())
         shift = self.settings.carry * math.log(after / before)
@@ -304,18 +381,11 @@ class Posterior(Predictor):
         # The mean of m log-normal run times: ln(mean) has about this variance, and lies half of it too low.
         doubt = max(_LEAST_VARIANCE, math.log1p(math.expm1(noise) / m))
         evidence = math.log(mean) + doubt / 2
-        if prior.known:
-            parts = [(weight, prior.mean, sd) for weight, sd in self._parts(prior)]
-            parts = weigh(parts, evidence, doubt)
-        else:
-            parts = [(1.0, evidence, math.sqrt(doubt))]
+        parts = weigh(self._parts(prior), evidence, doubt) if prior.known else [(1.0, evidence, math.sqrt(doubt))]
         belief = point(parts, self.settings.power)
-        centre = sum(w * mu for w, mu, _ in parts)
-        variance = sum(w * (sd * sd + (mu - centre) ** 2) for w, mu, sd in parts)
         left = (tasks - m) / tasks
         ms = (1 - left) * mean + left * belief
-        spread = left * belief * math.sqrt(math.expm1(min(variance, 50.0)))
-        return Estimate(ms, spread, f"posterior:{m}+{prior.source}")
+        return Estimate(ms, _deviation(left * belief, parts), f"posterior:{m}+{prior.source}")
 
     def _drop(self, job: str) -> None:
         self._priors.pop(job, None)
@@ -328,9 +398,7 @@ def normal_posterior(mean: float, variance: float, evidence: float, doubt: float
     return (evidence / doubt + mean / variance) / precision, 1 / precision
 
 
-def weigh(
-    parts: Sequence[tuple[float, float, float]], evidence: float, doubt: float
-) -> list[tuple[float, float, float]]:
+def weigh(parts: Sequence[Part], evidence: float, doubt: float) -> list[Part]:
     """A mixture of normals (weight, mean, deviation) after seeing `evidence` with variance `doubt`.
 
     A part gains weight as it foresaw the evidence: far-off evidence belongs to the tail, and is believed.
@@ -347,10 +415,29 @@ def weigh(
     return [(w / total, mean, math.sqrt(var)) for w, (mean, var) in zip(weights, after, strict=True)]
 
 
-def point(parts: Sequence[tuple[float, float, float]], power: float) -> float:
+def point(parts: Sequence[Part], power: float) -> float:
     """(E[t^power])^(1/power) where ln t is a mixture of normals (weight, mean, deviation); power 0: exp(E[ln t])."""
     if power == 0:
         return math.exp(sum(w * mean for w, mean, _ in parts))
     logs = [math.log(w) + power * mean + power * power * sd * sd / 2 for w, mean, sd in parts if w > 0]
     most = max(logs)
     return math.exp((most + math.log(sum(math.exp(log - most) for log in logs))) / power)
+
+
+def quantile(parts: Sequence[Part], q: float) -> float:
+    """The q-quantile, 0 < q < 1, of a mixture of normals (weight, mean, deviation), to 1e-3."""
+    z = NormalDist().inv_cdf(q)
+    low = min(mean + z * sd for _, mean, sd in parts)
+    high = max(mean + z * sd for _, mean, sd in parts)
+    while high - low > 1e-3:
+        middle = (low + high) / 2
+        below = sum(w * 0.5 * math.erfc((mean - middle) / (max(sd, 1e-9) * math.sqrt(2))) for w, mean, sd in parts)
+        low, high = (middle, high) if below < q else (low, middle)
+    return (low + high) / 2
+
+
+def _deviation(ms: float, parts: Sequence[Part]) -> float:
+    """Standard deviation, in ms, of a log-normal around `ms` with the variance of a mixture."""
+    centre = sum(w * mean for w, mean, _ in parts)
+    variance = sum(w * (sd * sd + (mean - centre) ** 2) for w, mean, sd in parts)
+    return ms * math.sqrt(math.expm1(min(variance, 50.0)))

@@ -1,0 +1,75 @@
+"""What a benchmark says, and how benchmarks make themselves known."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Iterator
+from typing import Any, Final
+
+import msgspec
+
+_COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {">=": operator.ge, "<=": operator.le}
+
+
+class Row(msgspec.Struct, frozen=True, kw_only=True):
+    """One line of the results.
+
+    value, unit: what was measured. reference: what it is compared with, in the unit that `note` tells.
+    ratio: value to reference, or None where there is no reference. target: such as `>= 0.06`, of the ratio
+    where there is one, else of the value; None where nothing is aimed at.
+    """
+
+    name: str
+    value: float
+    unit: str
+    reference: float | None = None
+    ratio: float | None = None
+    target: str | None = None
+    note: str = ""
+
+    @property
+    def met(self) -> bool | None:
+        """Whether the target is met; None without target."""
+        if self.target is None:
+            return None
+        sign, _, bound = self.target.partition(" ")
+        return _COMPARE[sign](self.value if self.ratio is None else self.ratio, float(bound))
+
+    def plain(self) -> dict[str, Any]:
+        """As `--json` prints it."""
+        return {
+            "name": self.name,
+            "value": _round(self.value),
+            "unit": self.unit,
+            "reference": _round(self.reference),
+            "ratio": _round(self.ratio),
+            "target": self.target,
+            "met": self.met,
+            "note": self.note,
+        }
+
+
+class Benchmark(msgspec.Struct, frozen=True):
+    """A measurement that yields rows. tiny: on the smallest sizes, to see that it works rather than how fast."""
+
+    name: str
+    group: str
+    run: Callable[[bool], Iterator[Row]]
+
+
+BENCHMARKS: Final[dict[str, Benchmark]] = {}
+
+
+def benchmark(name: str, group: str) -> Callable[[Callable[[bool], Iterator[Row]]], Callable[[bool], Iterator[Row]]]:
+    """Function decorator: make a benchmark known. Its argument is `tiny` (see Benchmark)."""
+
+    def add(function: Callable[[bool], Iterator[Row]]) -> Callable[[bool], Iterator[Row]]:
+        BENCHMARKS[name] = Benchmark(name, group, function)
+        return function
+
+    return add
+
+
+def _round(value: float | None) -> float | None:
+    """To four figures: the rest is noise."""
+    return None if value is None else float(f"{value:.4g}")

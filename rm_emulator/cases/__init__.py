@@ -1,0 +1,1 @@
+"""Known-answer cases: small scheduling problems with published answers, run through the real code."""

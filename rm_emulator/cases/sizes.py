@@ -1,0 +1,22 @@
+"""Container sizes: YARN's tables of ask -> size, through `rm_emulator.engine.sizes`."""
+
+from __future__ import annotations
+
+from rm_emulator.cases.kinds import Case, Check, Checks, kind
+from rm_emulator.engine.sizes import Sizes, normalised
+
+
+@kind("normalise_mem", {"rows"})
+def normalise_mem(case: Case) -> Checks:
+    """Rows of [ask, minimum, maximum, size] in MB; the step is the minimum, as in the capacity scheduler."""
+    rows = case["rows"]
+    got = [[ask, low, high, normalised(ask, low, low, high)] for ask, low, high, _ in rows]
+    yield Check("", rows, got)
+
+
+@kind("normalise_drc", {"rows", "min", "max"})
+def normalise_drc(case: Case) -> Checks:
+    """Rows of [ask, size], each [memory, vcores]; both resources are normalised (DominantResourceCalculator)."""
+    minimum = tuple(case["min"])
+    sizes = Sizes(minimum=minimum, increment=minimum, maximum=tuple(case["max"]))
+    yield Check("", case["rows"], [[ask, list(sizes.normalised(tuple(ask)))] for ask, _ in case["rows"]])

@@ -1,0 +1,418 @@
+"""The `rm-emulator` command: options in, one call each into the package, an exit code out.
+
+0 done, 1 a check failed, 2 bad input, 130 interrupted. Standard output holds results (with --json exactly
+one document), standard error progress and messages. Heavy imports are inside the functions, so that
+`--help` answers at once.
+"""
+
+from __future__ import annotations
+
+import signal
+import sys
+from pathlib import Path
+from typing import Annotated, Any, NoReturn
+
+import typer
+
+app = typer.Typer(
+    help="Run cluster schedulers on simulated time and compare them: heartbeats, DAG jobs, learned run times.",
+    no_args_is_help=True,
+    add_completion=False,
+    rich_markup_mode=None,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
+)
+traces_app = typer.Typer(
+    help="List the trace formats, or describe a workload.",
+    invoke_without_command=True,
+    rich_markup_mode=None,
+)
+
+Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
+Plugin = Annotated[
+    list[Path] | None,
+    typer.Option(
+        "--plugin", metavar="FILE.py", help="Python file that registers policies, predictors, placers or formats."
+    ),
+]
+Set = Annotated[
+    list[str] | None,
+    typer.Option("--set", metavar="PATH=VALUE", help="Change one value, such as spec.workload.load=0.8."),
+]
+Seeds = Annotated[str | None, typer.Option("--seeds", metavar="1..5", help="Seeds instead of the scenario's.")]
+Labels = Annotated[list[str] | None, typer.Option("--label", metavar="L", help="Label of a policy in the run.")]
+Label = Annotated[str | None, typer.Option("--label", metavar="L", help="Label of the run (default: the first).")]
+Seed = Annotated[int | None, typer.Option("--seed", metavar="S", help="Seed of the run (default: the first).")]
+ScenarioFile = Annotated[
+    str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file, or a packaged example's name.")
+]
+
+
+def _show_version(wanted: bool) -> None:
+    if wanted:
+        from rm_emulator import __version__
+
+        typer.echo(f"rm-emulator {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _program(
+    version: Annotated[
+        bool, typer.Option("--version", callback=_show_version, is_eager=True, help="Print the version and stop.")
+    ] = False,
+) -> None:
+    pass
+
+
+@app.command()
+def run(
+    scenario: ScenarioFile,
+    out: Annotated[Path | None, typer.Option("--out", metavar="DIR", help="Run directory (default: out/NAME).")] = None,
+    seeds: Seeds = None,
+    set_: Set = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes at once (default: one a core).")
+    ] = None,
+    plugin: Plugin = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results of another scenario.")] = False,
+    json: Json = False,
+) -> None:
+    """Run a scenario: every policy and seed, compared."""
+    from rm_emulator.experiments import grid, progress
+    from rm_emulator.plugins import load_plugins
+    from rm_emulator.scenario.check import check as check_scenario
+    from rm_emulator.scenario.load import load
+
+    files = load_plugins(plugin or ())
+    loaded = load(scenario, overrides=set_ or (), seeds=seeds)
+    built = check_scenario(loaded)
+    where = out or Path("out") / loaded.scenario.metadata.name
+    try:
+        finished = grid.run(
+            loaded, where, built=built, jobs=jobs, plugins=files, overwrite=overwrite, display=progress.display()
+        )
+    except KeyboardInterrupt:
+        kept = len(list(where.glob("runs/*/*")))
+        _say(f"interrupted: {kept} finished runs are kept in {where}; the same command computes what is missing")
+        raise typer.Exit(130) from None
+    if finished.summary is None:
+        _say_failures(finished)
+        raise typer.Exit(1)
+    if json:
+        _print_json(finished.summary)
+    else:
+        _show_summary(finished.summary, where)
+    failed = [outcome for outcome in finished.summary["expect"] if not outcome["holds"]]
+    for outcome in failed:
+        _say(f"expectation failed: {outcome['text']} ({_figure(outcome['left'])} against {_figure(outcome['right'])})")
+    raise typer.Exit(1 if failed else 0)
+
+
+def _say_failures(finished: Any) -> None:
+    for failure in finished.failures:
+        _say(f"{failure.label} seed {failure.seed} failed, traceback in {failure.traceback}")
+    kept = finished.computed + finished.reused
+    _say(f"{kept} finished runs are kept in {finished.out}; the same command computes only what is missing")
+
+
+def _show_summary(summary: dict[str, Any], where: Path) -> None:
+    from rich.console import Console
+
+    from rm_emulator.results import table
+
+    table.show(summary, Console(file=sys.stdout))
+    typer.echo(f"report: {where / 'report.html'}")
+
+
+def _figure(value: float | None) -> str:
+    return "no figure" if value is None else f"{value:.6g}"
+
+
+@app.command()
+def init(
+    example: Annotated[str | None, typer.Argument(metavar="EXAMPLE", help="Name of an example.")] = None,
+    folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to copy it.")] = Path(),
+) -> None:
+    """List the example scenarios, or copy one to start from."""
+    from rm_emulator.scenario import examples
+
+    if example is None:
+        for name, about in examples.summaries():
+            typer.echo(f"{name:<22} {about}")
+        return
+    for path in examples.copy(example, folder):
+        typer.echo(str(path))
+
+
+@app.command()
+def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin: Plugin = None) -> None:
+    """Name every mistake of a scenario; run nothing."""
+    from rm_emulator.plugins import load_plugins
+    from rm_emulator.scenario.check import check as check_scenario
+    from rm_emulator.scenario.load import load
+
+    load_plugins(plugin or ())
+    loaded = load(scenario, overrides=set_ or (), seeds=seeds)
+    built = check_scenario(loaded)
+    spec = loaded.scenario.spec
+    nodes = sum(group.count for group in spec.cluster.nodes)
+    runs = f"{len(spec.policies)} policies x {len(spec.seeds)} seeds"
+    workload = f"{len(built.workload.jobs):,} jobs, {built.workload.tasks:,} tasks"
+    typer.echo(f"{loaded.file}: ok ({runs}; {nodes:,} nodes; {workload})")
+    for note in built.notes:
+        _say(f"note: {note}")
+
+
+@app.command()
+def schema(plugin: Plugin = None) -> None:
+    """Print the JSON Schema of scenario files."""
+    from rm_emulator.plugins import load_plugins
+    from rm_emulator.scenario.schema import json_schema
+
+    load_plugins(plugin or ())
+    _print_json(json_schema())
+
+
+@app.command()
+def policies(json: Json = False, plugin: Plugin = None) -> None:
+    """List the policies with their settings."""
+    from schedulers.core.policy import policies as registry
+
+    _list(registry, json, plugin)
+
+
+@app.command()
+def predictors(json: Json = False, plugin: Plugin = None) -> None:
+    """List the run-time predictors with their settings."""
+    from schedulers.core.predictor import predictors as registry
+
+    _list(registry, json, plugin)
+
+
+@app.command()
+def placers(json: Json = False, plugin: Plugin = None) -> None:
+    """List the placers, which pick a task's node."""
+    from schedulers.core.placer import placers as registry
+
+    _list(registry, json, plugin)
+
+
+def _list(registry: Any, json: bool, plugin: list[Path] | None) -> None:
+    from rm_emulator.plugins import load_plugins
+
+    load_plugins(plugin or ())
+    entries = [entry.describe() for entry in registry]
+    if json:
+        _print_json(entries)
+    else:
+        _show_entries(entries)
+
+
+def _show_entries(entries: list[dict[str, Any]]) -> None:
+    from rich.console import Console
+    from rich.text import Text
+
+    console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
+    for entry in entries:
+        console.print(Text.assemble((entry["name"], "bold"), "  ", entry["summary"]))
+        console.print(Text(f"    {entry['source']}", style="dim"))
+        for column in entry.get("columns", ()):
+            needed = "" if column["required"] else " (optional)"
+            console.print(Text(f"    column {column['name']}{needed}: {column['meaning']}"))
+        for setting in entry["parameters"]:
+            default = setting["default"]
+            shown = "" if default is None else f" = {str(default).lower() if isinstance(default, bool) else default}"
+            console.print(Text(f"    {setting['name']}{shown}  ({setting['type']}) {setting['description']}"))
+
+
+@traces_app.callback()
+def traces(context: typer.Context, json: Json = False, plugin: Plugin = None) -> None:
+    """List the trace formats, or describe a workload."""
+    if context.invoked_subcommand is not None:
+        return
+    from rm_emulator.plugins import load_plugins
+    from rm_emulator.workload import formats
+
+    load_plugins(plugin or ())
+    entries = [formats.describe(name) for name in formats.names()]
+    if json:
+        _print_json(entries)
+    else:
+        _show_entries(entries)
+
+
+@traces_app.command()
+def describe(
+    workload: Annotated[Path, typer.Argument(metavar="WORKLOAD", help="A converted workload, or a scenario file.")],
+    slots: Annotated[
+        int | None, typer.Option("--slots", min=1, help="Slots that the load is measured against.")
+    ] = None,
+    json: Json = False,
+    plugin: Plugin = None,
+) -> None:
+    """Describe a workload: would sampling pay here?"""
+    from rm_emulator.workload import describe as description
+
+    if workload.is_dir():
+        raise typer.Exit(description.main(workload, slots, json))
+    from rm_emulator.plugins import load_plugins
+    from rm_emulator.scenario.check import check as check_scenario
+    from rm_emulator.scenario.load import load
+    from rm_emulator.scenario.workload import slots_of
+
+    load_plugins(plugin or ())
+    loaded = load(workload)
+    built = check_scenario(loaded)
+    cores = slots or slots_of(loaded.scenario)
+    description.show(built.workload, cores, json, profiles=built.profiles, notes=built.notes)
+
+
+@app.command()
+def convert(
+    format_: Annotated[str, typer.Argument(metavar="FORMAT", help="A name that `traces` lists.")],
+    source: Annotated[Path, typer.Argument(metavar="INPUT", help="The trace: a file or folder.")],
+    output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder to write the workload to.")],
+    option: Annotated[
+        list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="A setting of the format.")
+    ] = None,
+    overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a workload that is there.")] = False,
+    plugin: Plugin = None,
+) -> None:
+    """Convert a trace to a workload (Parquet and YAML)."""
+    from rm_emulator.plugins import load_plugins
+    from rm_emulator.workload import formats
+
+    load_plugins(plugin or ())
+    trace = formats.convert(
+        format_, source, output, formats.options_from_text(format_, option or ()), overwrite=overwrite
+    )
+    typer.echo(f"{output}: {len(trace.workload.jobs):,} jobs, {trace.workload.tasks:,} tasks")
+    for note in trace.notes:
+        _say(f"note: {note}")
+
+
+@app.command()
+def explain(
+    target: Annotated[Path, typer.Argument(metavar="RUN_DIR|EVENTS.jsonl", help="A run directory or an event log.")],
+    job: Annotated[str, typer.Argument(metavar="JOB", help="A job's id.")],
+    task: Annotated[str | None, typer.Argument(metavar="TASK", help="One task: STAGE/INDEX.")] = None,
+    label: Label = None,
+    seed: Seed = None,
+    plugin: Plugin = None,
+) -> None:
+    """Tell what a job waited for, when and why."""
+    from rm_emulator.plugins import load_plugins
+    from rm_emulator.results import explain as explanation
+
+    load_plugins(plugin or ())
+    raise typer.Exit(explanation.main(target, job, task, label, seed))
+
+
+@app.command()
+def replay(
+    target: Annotated[Path, typer.Argument(metavar="EVENTS.jsonl", help="An event log, or a run directory.")],
+    label: Label = None,
+    seed: Seed = None,
+    plugin: Plugin = None,
+) -> None:
+    """Replay an event log: are the decisions the same?"""
+    from rm_emulator.experiments.directory import event_log
+    from rm_emulator.results import replay as replaying
+
+    raise typer.Exit(replaying.main(event_log(target, label, seed), plugin or []))
+
+
+@app.command()
+def compare(
+    run_dirs: Annotated[list[Path], typer.Argument(metavar="RUN_DIR [RUN_DIR]", help="One or two run directories.")],
+    label: Labels = None,
+    seed: Seed = None,
+    json: Json = False,
+) -> None:
+    """Compare runs: figures, winners and losers."""
+    if len(run_dirs) > 2:
+        raise typer.BadParameter("one or two run directories are compared", param_hint="RUN_DIR")
+    from rm_emulator.results import compare as comparison
+
+    raise typer.Exit(comparison.main(run_dirs, label or [], json, seed))
+
+
+@app.command()
+def case(
+    files: Annotated[list[Path], typer.Argument(metavar="FILE.yaml...", help="Files of known-answer cases.")],
+) -> None:
+    """Run known-answer cases: PASS, FAIL or SKIP."""
+    from rm_emulator.cases import runner
+
+    raise typer.Exit(runner.main(files))
+
+
+@app.command()
+def bench(
+    name: Annotated[str | None, typer.Argument(metavar="NAME", help="One group of benchmarks (default: all).")] = None,
+    json: Json = False,
+) -> None:
+    """Run the benchmarks, each beside its reference."""
+    from rm_emulator import bench as benchmarks
+
+    raise typer.Exit(benchmarks.main(name, json))
+
+
+app.add_typer(traces_app, name="traces")
+
+
+def _print_json(data: Any) -> None:
+    import json
+
+    typer.echo(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
+
+
+def _say(text: str) -> None:
+    typer.echo(text, err=True)
+
+
+def main() -> NoReturn:
+    """The console script. Bad input ends with its mistakes and code 2; a bug keeps its traceback."""
+    signal.signal(signal.SIGTERM, _interrupt)
+    try:
+        app(prog_name="rm-emulator")
+    except Exception as error:
+        lines = _mistakes(error)
+        if lines is None:
+            raise
+        for line in lines:
+            _say(line)
+        sys.exit(2)
+    sys.exit(0)
+
+
+def _interrupt(number: int, frame: object) -> NoReturn:
+    """A request to end is treated like Ctrl-C: workers are ended, nothing half-written stays."""
+    raise KeyboardInterrupt
+
+
+def _mistakes(error: Exception) -> list[str] | None:
+    """What to tell the user of an error in the input, None when it is a bug of ours."""
+    # Whoever raised one of these has imported its module, so nothing needs to be imported to tell.
+    names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(error).__mro__}
+    if "rm_emulator.scenario.issues.InvalidInput" in names:
+        found: list[str] = getattr(error, "lines")  # noqa: B009 (its class is not imported here)
+        return found
+    if names & _USERS_ERRORS:
+        return str(error).splitlines()
+    return None
+
+
+_USERS_ERRORS = {
+    "rm_emulator.workload.formats.TraceError",
+    "rm_emulator.results.expect.ExpectError",
+    "rm_emulator.results.summary.MissingCell",
+    "schedulers.core.errors.InvalidParameters",
+    "schedulers.core.errors.InvalidQuantity",
+    "schedulers.core.errors.InvalidJob",
+    "schedulers.core.errors.UnknownName",
+}
+
+if __name__ == "__main__":
+    main()

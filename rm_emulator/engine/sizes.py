@@ -1,0 +1,49 @@
+"""YARN's container sizes: what an application gets for what it asks.
+
+A YARN scheduler hands out multiples of an increment, never less than a minimum and never more than a
+maximum (hadoop-yarn: ResourceCalculator.normalize, SchedulerUtils.normalizeRequest, release 3.3.0). A
+task that asks for 1,034 MiB therefore holds 2,048 where the minimum is 1,024, and that is what queues
+and nodes see.
+"""
+
+from __future__ import annotations
+
+import msgspec
+
+from rm_emulator.workload.model import Workload
+from schedulers.core.resources import Vector
+
+
+class Sizes(msgspec.Struct, frozen=True, kw_only=True):
+    """The sizes that a scheduler hands out, as vectors in the order of the cluster's resources.
+
+    minimum: of any container. increment: containers are multiples of it; the capacity scheduler takes the
+    minimum, the fair scheduler has a setting of its own. maximum: of any container.
+    """
+
+    minimum: Vector
+    increment: Vector
+    maximum: Vector
+
+    def normalised(self, ask: Vector) -> Vector:
+        """The container that an ask gets; asks beyond the maximum get the maximum."""
+        return tuple(map(normalised, ask, self.minimum, self.increment, self.maximum))
+
+
+def normalised(ask: int, minimum: int, increment: int, maximum: int) -> int:
+    """One resource: at least the minimum, rounded up to the increment (0: not rounded), at most the maximum."""
+    wanted = max(ask, minimum)
+    if increment:
+        wanted = -(-wanted // increment) * increment
+    return min(wanted, maximum)
+
+
+def in_sizes(workload: Workload, sizes: Sizes) -> Workload:
+    """The workload with every stage's demand as the scheduler would hand it out; run times stay as they are."""
+    jobs = []
+    for job in workload.jobs:
+        stages = tuple(
+            msgspec.structs.replace(stage, demand=sizes.normalised(stage.demand)) for stage in job.job.stages
+        )
+        jobs.append(msgspec.structs.replace(job, job=msgspec.structs.replace(job.job, stages=stages)))
+    return msgspec.structs.replace(workload, jobs=tuple(jobs))

@@ -1,0 +1,137 @@
+"""`rm_emulator.run` in Python: a scenario in, polars frames out."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+from rm_emulator.experiments import grid, progress
+from rm_emulator.plugins import load_plugins
+from rm_emulator.results import summary
+from rm_emulator.scenario.check import check
+from rm_emulator.scenario.load import load as load_scenario
+
+
+class CellsFailed(RuntimeError):
+    """Some cells could not be computed; `failures` says which, and where their tracebacks are."""
+
+    def __init__(self, failures: Sequence[grid.Failure]) -> None:
+        self.failures = tuple(failures)
+        lines = [f"{f.label} seed {f.seed}: see {f.traceback}" for f in failures]
+        super().__init__("\n".join(["runs failed:", *lines]))
+
+
+class Results:
+    """What a finished run directory holds. Frames are read when they are first asked for.
+
+    summary: the contents of summary.json. path: the directory.
+    """
+
+    def __init__(self, path: Path, found: dict[str, Any]) -> None:
+        self.path, self.summary = path, found
+
+    def __repr__(self) -> str:
+        return f"Results({str(self.path)!r}, {len(self.summary['runs'])} runs)"
+
+    @cached_property
+    def runs(self) -> pl.DataFrame:
+        """One row per cell, nested figures as columns such as `jct_s.mean`."""
+        flat = [_flat(run, skip=("queues", "bins")) for run in self.summary["runs"]]
+        return pl.DataFrame(flat, infer_schema_length=None)
+
+    @cached_property
+    def comparisons(self) -> pl.DataFrame:
+        """One row per label and kind of speedup: label, baseline, statistic, value, low, high (95 % interval)."""
+        rows = [
+            {
+                "label": entry["label"],
+                "baseline": entry["baseline"],
+                "statistic": statistic,
+                "value": speedup["value"],
+                "low": (speedup["ci95"] or [None, None])[0],
+                "high": (speedup["ci95"] or [None, None])[1],
+            }
+            for entry in self.summary["comparisons"]
+            for statistic, speedup in entry["speedup"].items()
+        ]
+        kinds = {"label": pl.String, "baseline": pl.String, "statistic": pl.String}
+        return pl.DataFrame(rows, schema={**kinds, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64})
+
+    @cached_property
+    def jobs(self) -> pl.DataFrame:
+        """jobs.parquet of every cell, with `label` and `seed` in front; times in ms."""
+        return self._all("jobs")
+
+    @cached_property
+    def tasks(self) -> pl.DataFrame:
+        """tasks.parquet of every cell, one row per attempt, with `label` and `seed` in front; times in ms."""
+        return self._all("tasks")
+
+    @cached_property
+    def nodes(self) -> pl.DataFrame:
+        """nodes.parquet of every cell: use over time, with `label` and `seed` in front."""
+        return self._all("nodes")
+
+    def _all(self, table: str) -> pl.DataFrame:
+        frames = []
+        for run in self.summary["runs"]:
+            label, seed = run["label"], run["seed"]
+            rows = summary.read_table(summary.cell_dir(self.path, label, seed), table)
+            frames.append(rows.select(pl.lit(label).alias("label"), pl.lit(seed).alias("seed"), pl.all()))
+        return pl.concat(frames)
+
+
+def run(
+    scenario: str | Path,
+    out: str | Path | None,
+    seeds: str | Iterable[int] | None,
+    changes: Mapping[str, Any],
+    jobs: int | None,
+    plugins: Iterable[str | Path],
+    *,
+    overwrite: bool,
+    progress: bool,
+) -> Results:
+    """See `rm_emulator.run`."""
+    files = load_plugins(plugins)
+    text = seeds if seeds is None or isinstance(seeds, str) else ",".join(str(seed) for seed in seeds)
+    overrides = [f"{path}={msgspec.json.encode(value).decode()}" for path, value in changes.items()]
+    loaded = load_scenario(scenario, overrides=overrides, seeds=text)
+    built = check(loaded)
+    where = Path(out) if out is not None else Path("out") / loaded.scenario.metadata.name
+    finished = grid.run(
+        loaded,
+        where,
+        jobs=jobs,
+        built=built,
+        plugins=files,
+        overwrite=overwrite,
+        display=_display(progress),
+    )
+    if finished.summary is None:
+        raise CellsFailed(finished.failures)
+    return Results(where, finished.summary)
+
+
+def _display(wanted: bool) -> progress.Display:
+    return progress.display() if wanted else progress.Silent()
+
+
+def load(out: str | Path) -> Results:
+    """See `rm_emulator.load`."""
+    return Results(Path(out), summary.read_summary(Path(out)))
+
+
+def _flat(run: Mapping[str, Any], skip: Sequence[str], prefix: str = "") -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    for key, value in run.items():
+        if isinstance(value, Mapping) and key not in skip:
+            found.update(_flat(value, (), f"{prefix}{key}."))
+        elif key not in skip:
+            found[prefix + key] = value
+    return found

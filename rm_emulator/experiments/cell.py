@@ -1,0 +1,196 @@
+"""One cell of a grid: a pure function of (scenario, label, seed), computed into a directory of its own."""
+
+from __future__ import annotations
+
+import gzip
+import json
+import resource
+import shutil
+import sys
+import time
+from collections.abc import Callable, Mapping
+from contextlib import ExitStack
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any, BinaryIO, Final
+
+import numpy as np
+
+import rm_emulator
+from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.execution import WavesOf
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.plugins import load_plugins
+from rm_emulator.results.record import Recorder, write_file
+from rm_emulator.scenario.cluster import engine_config
+from rm_emulator.scenario.schema import Scenario
+from rm_emulator.scenario.workload import Built, build
+from schedulers.core.log import Log, SchedulerConfig
+from schedulers.core.predictor import predictors
+from schedulers.core.resources import Resources
+from schedulers.core.scheduler import Scheduler
+
+Progress = Callable[[int, int], None]
+#: From this many tasks on, only the hash of the log is kept unless the scenario says otherwise.
+FULL_LOG_TASKS: Final = 1_000_000
+#: Larger logs are compressed.
+GZIP_BYTES: Final = 32 * 2**20
+_last: list[tuple[str, Built]] = []
+
+
+@dataclass(frozen=True, eq=False)
+class Cell:
+    """What a worker needs to compute one (label, seed), all of it plain data.
+
+    scenario: as resolved, with the one policy and the one seed. plugins: files to import first.
+    key: hash of all that the result depends on; settings: the part of it that is not the program itself.
+    """
+
+    scenario: Mapping[str, Any]
+    label: str
+    seed: int
+    key: str
+    settings: str
+    plugins: tuple[str, ...] = ()
+
+
+def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
+    """Emulate one cell and write its files into `directory`; returns what cell.json holds.
+
+    progress: hears (finished tasks, all tasks) now and then. Whatever is in the directory when this raises
+    is not to be used; cell.json is written last.
+    """
+    load_plugins(cell.plugins)
+    scenario = Scenario.model_validate(cell.scenario)
+    built = _workload(scenario, cell.seed)
+    tasks = built.workload.tasks
+    config = engine_config(scenario, Resources(built.workload.resources))
+    with ExitStack() as stack:
+        log = _log(scenario, tasks, directory, stack)
+        scheduler = Scheduler(scheduler_config(cell, scenario, config), log=log)
+        recorder = Recorder(config.nodes, config.resources, scratch=directory)
+        stack.callback(recorder.close)
+        simulation = Simulation(
+            config,
+            built.workload,
+            scheduler,
+            recorder,
+            seed=cell.seed,
+            waves_of=_waves_of(built),
+            oracle=_is_told_the_truth(cell.scenario["spec"]["policies"][0].get("predictor")),
+            progress=lambda done: progress(done, tasks),
+        )
+        progress(0, tasks)
+        begun = time.perf_counter()
+        simulation.run()
+        wall_s = time.perf_counter() - begun
+        progress(tasks, tasks)
+        sha256 = log.sha256
+        recorder.write(directory)
+    _compress(directory / "events.jsonl")
+    counters = {
+        "key": cell.key,
+        "settings": cell.settings,
+        "label": cell.label,
+        "seed": cell.seed,
+        "version": rm_emulator.__version__,
+        **_names(cell.scenario["spec"]["policies"][0]),
+        "decisions": scheduler.decided,
+        "decision_us": _quantiles_us(simulation.decision_ns),
+        "wall_s": round(wall_s, 3),
+        "sim_s": simulation.end_ms / 1000,
+        "tasks_per_s": round(simulation.finished_tasks / wall_s, 1),
+        "peak_rss_mb": round(_peak_rss_mb(), 1),
+        "log_sha256": sha256,
+        "workload": {"name": built.workload.name, "source": built.workload.source, "notes": list(built.notes)},
+    }
+    write_file(directory / "cell.json", json.dumps(counters, indent=1) + "\n")
+    return counters
+
+
+def scheduler_config(cell: Cell, scenario: Scenario, config: EngineConfig) -> SchedulerConfig:
+    """What the cell's scheduler is made from: the header of its log."""
+    policy = cell.scenario["spec"]["policies"][0]
+    own = {k: v for k, v in policy.items() if k not in ("label", "predictor", "placement")}
+    return SchedulerConfig(
+        resources=config.resources,
+        policy=own,
+        predictor=policy.get("predictor"),
+        placement=policy["placement"],
+        offers="cycle" if config.profile == "events" else "heartbeat",
+        executors=config.executors is not None,
+        containers_per_offer=config.containers_per_heartbeat,
+        seed=cell.seed,
+        record=scenario.spec.record,
+    )
+
+
+def _workload(scenario: Scenario, seed: int) -> Built:
+    """The workload of a seed, kept for the next cell: policies are compared on the very same one."""
+    spec = scenario.spec
+    basis = {"cluster": spec.cluster.model_dump(mode="json"), "workload": spec.workload.model_dump(mode="json")}
+    key = json.dumps([basis, seed], sort_keys=True)
+    if not _last or _last[0][0] != key:
+        # Paths in a resolved scenario are absolute, so the folder they are relative to does not matter.
+        _last[:] = [(key, build(scenario, Path(), seed))]
+    return _last[0][1]
+
+
+def _log(scenario: Scenario, tasks: int, directory: Path, stack: ExitStack) -> Log:
+    keep = scenario.spec.log or ("full" if tasks < FULL_LOG_TASKS else "hash")
+    if keep == "hash":
+        return Log()
+    file: BinaryIO = stack.enter_context((directory / "events.jsonl").open("wb"))
+    return Log(file.write, only_decisions=keep == "decisions")
+
+
+def _waves_of(built: Built) -> WavesOf | None:
+    profiles = built.profiles
+    if profiles is None:
+        return None
+    return lambda times, executors: profiles.waves_of(
+        times, warmup_ms=executors.warmup_ms, inverted=executors.inverted_levels
+    )
+
+
+def _is_told_the_truth(predictor: Mapping[str, Any] | None) -> bool:
+    """Whether the predictor declares `told_truth = True`, as the oracle does; nobody else hears true run times."""
+    if predictor is None:
+        return False
+    return bool(getattr(predictors.entry(predictor["kind"]).cls, "told_truth", predictor["kind"] == "oracle"))
+
+
+def _names(policy: Mapping[str, Any]) -> dict[str, Any]:
+    predictor = policy.get("predictor")
+    return {
+        "policy": policy["kind"],
+        "predictor": predictor["kind"] if predictor else None,
+        "placement": policy["placement"]["kind"],
+        "tie": policy.get("tie"),
+    }
+
+
+def _quantiles_us(times_ns: list[int]) -> dict[str, float | None]:
+    if not times_ns:
+        return {"p50": None, "p99": None}
+    p50, p99 = np.quantile(np.array(times_ns) / 1000, [0.5, 0.99])
+    return {"p50": round(float(p50), 1), "p99": round(float(p99), 1)}
+
+
+def _peak_rss_mb() -> float:
+    """Of this process so far: an upper bound for the cell when the process has run others before."""
+    peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+    return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
+
+
+def _compress(path: Path) -> None:
+    """Replace a large log by its gzip form; equal logs give equal files."""
+    if not path.exists() or path.stat().st_size < GZIP_BYTES:
+        return
+    with (
+        path.open("rb") as source,
+        path.with_name(path.name + ".gz").open("wb") as target,
+        gzip.GzipFile(filename="", fileobj=target, mode="wb", compresslevel=3, mtime=0) as packed,
+    ):
+        shutil.copyfileobj(source, packed, 1 << 20)
+    path.unlink()

@@ -1,0 +1,210 @@
+"""The run directory: who it belongs to, which cells are in it, and how results get into it whole.
+
+scenario.yaml               as resolved; written first, so that it marks the directory as ours
+runs/LABEL/SEED/            moved here when complete, with its key in cell.json
+failed/LABEL-SEED.txt       tracebacks of cells that failed in the last run
+.partial/                   where cells are being computed; locked by the process that runs them
+summary.json, report.html   written when all cells are there
+"""
+
+from __future__ import annotations
+
+import fcntl
+import json
+import os
+import shutil
+import tempfile
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from types import TracebackType
+from typing import Any, Final
+
+import yaml
+
+from rm_emulator.experiments.cell import Cell
+from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean
+from schedulers.core.errors import nearest
+
+_OURS: Final = ("runs", "failed", "workload.json", "summary.json", "report.html")
+_SCENARIO: Final = "scenario.yaml"
+_PARTIAL: Final = ".partial"
+
+
+class RunDirectory:
+    """A directory that this process alone writes into, between `__enter__` and `__exit__`.
+
+    Raises InvalidInput (and has changed nothing) when the directory belongs to something or someone else.
+    """
+
+    def __init__(self, path: Path, cells: Iterable[Cell], scenario: Mapping[str, Any], *, overwrite: bool) -> None:
+        self.path, self._cells, self._scenario, self._overwrite = path, list(cells), scenario, overwrite
+        self._lock: int | None = None
+
+    def __enter__(self) -> RunDirectory:
+        if not self._overwrite:
+            self._refuse_others()
+        self._refuse_strangers()
+        existed = self.path.exists()
+        try:
+            (self.path / _PARTIAL).mkdir(parents=True, exist_ok=True)
+        except OSError as error:
+            raise InvalidInput([Issue(str(self.path), f"cannot be written: {error.strerror}")]) from None
+        try:
+            self._take_lock()
+        except InvalidInput:
+            if not existed:
+                shutil.rmtree(self.path, ignore_errors=True)
+            raise
+        for left in (self.path / _PARTIAL).iterdir():
+            shutil.rmtree(left, ignore_errors=True)
+        if self._overwrite:
+            for name in _OURS:
+                _remove(self.path / name)
+        _remove(self.path / "failed")
+        self.write_text(_SCENARIO, yaml.safe_dump(self._scenario, sort_keys=False, allow_unicode=True, width=110))
+        return self
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
+    ) -> None:
+        shutil.rmtree(self.path / _PARTIAL, ignore_errors=True)
+        if self._lock is not None:
+            os.close(self._lock)
+            self._lock = None
+
+    def done(self) -> list[Cell]:
+        """Cells that an earlier run has completed."""
+        return [cell for cell in self._cells if stored_key(self.cell(cell)) == cell.key]
+
+    def cell(self, cell: Cell) -> Path:
+        """Where the results of a cell belong."""
+        return self.path / "runs" / cell.label / str(cell.seed)
+
+    def workplace(self, cell: Cell) -> Path:
+        """A fresh directory to compute a cell in."""
+        prefix = f"{cell.label}-{cell.seed}-"
+        return Path(tempfile.mkdtemp(dir=self.path / _PARTIAL, prefix=prefix))
+
+    def accept(self, cell: Cell, workplace: Path) -> None:
+        """Move a complete cell to its place, at once."""
+        target = self.cell(cell)
+        target.parent.mkdir(parents=True, exist_ok=True)
+        workplace.chmod(0o755)
+        workplace.rename(target)
+
+    def failure(self, cell: Cell, workplace: Path, text: str) -> Path:
+        """Keep the traceback of a failed cell, and nothing else of it."""
+        shutil.rmtree(workplace, ignore_errors=True)
+        (self.path / "failed").mkdir(exist_ok=True)
+        name = f"failed/{cell.label}-{cell.seed}.txt"
+        self.write_text(name, text)
+        return self.path / name
+
+    def write_text(self, name: str, text: str) -> None:
+        """Write one file, whole or not at all."""
+        handle, temporary = tempfile.mkstemp(dir=self.path / _PARTIAL)
+        with os.fdopen(handle, "w", encoding="utf-8") as file:
+            file.write(text)
+        Path(temporary).chmod(0o644)
+        Path(temporary).replace(self.path / name)
+
+    def _refuse_others(self) -> None:
+        """Raise InvalidInput when cells are there that this grid would not compute, or would compute otherwise."""
+        wanted = {(cell.label, str(cell.seed)): cell for cell in self._cells}
+        for found in sorted((self.path / "runs").glob("*/*")):
+            cell = wanted.get((found.parent.name, found.name))
+            name = f"{found.parent.name} seed {found.name}"
+            if cell is None:
+                raise self._other(f"{name} is there, which this scenario does not have")
+            if stored_key(found) != cell.key:
+                same = _stored(found).get("settings") == cell.settings
+                cause = "by another version of rm-emulator" if same else "from other settings or another workload"
+                raise self._other(f"{name} was computed {cause}")
+
+    def _other(self, why: str) -> InvalidInput:
+        message = f"holds the results of another scenario ({why}): choose another --out, or --overwrite it"
+        return InvalidInput([Issue(str(self.path), message)])
+
+    def _refuse_strangers(self) -> None:
+        """Raise InvalidInput when our file names are taken by something that is not a run."""
+        if self.path.exists() and not self.path.is_dir():
+            raise InvalidInput([Issue(str(self.path), "is a file: expected a folder for --out")])
+        taken = [name for name in _OURS if (self.path / name).exists()]
+        if taken and not (self.path / _SCENARIO).is_file():
+            message = f"is not a run directory, but has '{taken[0]}' in it: choose another --out"
+            raise InvalidInput([Issue(str(self.path), message)])
+
+    def _take_lock(self) -> None:
+        handle = os.open(self.path / _PARTIAL, os.O_RDONLY)
+        try:
+            fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        except OSError:
+            os.close(handle)
+            raise InvalidInput([Issue(str(self.path), "another run is writing there: choose another --out")]) from None
+        self._lock = handle
+
+
+def stored_key(cell: Path) -> str | None:
+    """The key of a complete cell, None when there is none."""
+    key = _stored(cell).get("key")
+    return key if isinstance(key, str) else None
+
+
+def _stored(cell: Path) -> dict[str, Any]:
+    try:
+        found = json.loads((cell / "cell.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def event_log(target: Path, label: str | None = None, seed: int | None = None) -> Path:
+    """The log that a command is about: `target` itself, or that of one cell of a run directory.
+
+    label, seed: the scenario's first when None. Raises InvalidInput that names what is there.
+    """
+    if not target.is_dir():
+        if not target.exists():
+            raise InvalidInput([Issue(str(target), "no such file or run directory")])
+        return target
+    labels = _names(target / "runs")
+    if not labels:
+        raise InvalidInput([Issue(str(target), "is not a run directory: there are no runs in it")])
+    label = _chosen(target, "label", label, labels, [str(p["label"]) for p in _spec(target).get("policies", [])])
+    seeds = _names(target / "runs" / label)
+    wanted = None if seed is None else str(seed)
+    found = _chosen(target, "seed", wanted, seeds, [str(s) for s in _spec(target).get("seeds", [])])
+    cell = target / "runs" / label / found
+    for name in ("events.jsonl", "events.jsonl.gz"):
+        if (cell / name).is_file():
+            return cell / name
+    raise InvalidInput([Issue(str(cell), "kept no event log (run the scenario with `log: full`)")])
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*") if path.is_dir())
+
+
+def _chosen(target: Path, what: str, wanted: str | None, there: list[str], order: list[str]) -> str:
+    if wanted is None:
+        return next((name for name in order if name in there), there[0])
+    if wanted not in there:
+        message = f"no {what} '{wanted}' (there are: {', '.join(there)})"
+        raise InvalidInput([Issue(str(target), message, hint=did_you_mean(nearest(wanted, there)))])
+    return wanted
+
+
+def _spec(target: Path) -> dict[str, Any]:
+    try:
+        found = yaml.load((target / _SCENARIO).read_text("utf-8"), Loader=yaml.CSafeLoader)
+        spec = found["spec"]
+    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
+        return {}
+    return spec if isinstance(spec, dict) else {}
+
+
+def _remove(path: Path) -> None:
+    if path.is_dir() and not path.is_symlink():
+        shutil.rmtree(path)
+    else:
+        path.unlink(missing_ok=True)

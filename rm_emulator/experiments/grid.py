@@ -1,0 +1,209 @@
+"""Policies x seeds: plans the cells, computes those that are missing, then the summary and the report.
+
+A cell is a pure function of (scenario, label, seed), so its key (the hash of all three with the program's
+version, its plug-ins and its trace) says whether a stored result is still good. Only this process writes
+into the run directory; workers fill directories of their own that are moved when complete.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from functools import cache
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+
+import rm_emulator
+import schedulers
+from rm_emulator.experiments import pool
+from rm_emulator.experiments.cell import Cell
+from rm_emulator.experiments.directory import RunDirectory
+from rm_emulator.experiments.progress import Display, Silent
+from rm_emulator.scenario.load import Loaded
+from rm_emulator.scenario.schema import PolicySpec, TpchWorkload, TraceWorkload
+from rm_emulator.scenario.workload import Built, description
+from schedulers.core.placer import placers
+from schedulers.core.policy import policies
+from schedulers.core.predictor import predictors
+from schedulers.core.registry import Registry
+
+#: A second of work: starting another interpreter takes as long.
+SMALL_TASKS: Final = 10_000
+
+
+class Failure(msgspec.Struct, frozen=True):
+    """A cell that could not be computed, and the file that says how."""
+
+    label: str
+    seed: int
+    traceback: Path
+
+
+class Finished(msgspec.Struct, frozen=True):
+    """What became of a grid. summary: None when a cell failed; reused: cells that were there already."""
+
+    out: Path
+    summary: dict[str, Any] | None
+    failures: tuple[Failure, ...]
+    computed: int
+    reused: int
+
+
+def resolved(loaded: Loaded) -> dict[str, Any]:
+    """The scenario as plain data with nothing left open: every setting of every policy, absolute paths."""
+    scenario = loaded.scenario
+    data: dict[str, Any] = scenario.model_dump(mode="json", exclude_none=True)
+    spec = data["spec"]
+    spec["policies"] = [_resolved_policy(policy) for policy in scenario.spec.policies]
+    spec["baseline"] = scenario.spec.baseline or scenario.spec.policies[0].label
+    for key in ("path", "profiles"):
+        if key in spec["workload"]:
+            spec["workload"][key] = str((loaded.folder / spec["workload"][key]).resolve())
+    return data
+
+
+def _resolved_policy(policy: PolicySpec) -> dict[str, Any]:
+    found = {"label": policy.label, **_settings(policies, policy.settings)}
+    found["placement"] = _settings(placers, policy.placement or {"kind": "first_fit"})
+    if policy.predictor is not None:
+        found["predictor"] = _settings(predictors, policy.predictor)
+    return found
+
+
+def _settings(registry: Registry[Any], spec: Mapping[str, Any]) -> dict[str, Any]:
+    _, params = registry.parse(spec)
+    return {"kind": spec["kind"], **msgspec.to_builtins(params)}
+
+
+def cells(loaded: Loaded, plugins: Sequence[str] = ()) -> list[Cell]:
+    """The cells of a scenario, seed by seed so that a worker's next cell often has the workload of its last."""
+    data = resolved(loaded)
+    outside = [*_digests(Path(file) for file in plugins), *_digests(_inputs(loaded))]
+    return [
+        _cell(data, policy, seed, plugins, outside)
+        for seed in loaded.scenario.spec.seeds
+        for policy in data["spec"]["policies"]
+    ]
+
+
+def _cell(
+    data: Mapping[str, Any], policy: Mapping[str, Any], seed: int, plugins: Sequence[str], outside: Sequence[str]
+) -> Cell:
+    spec = {k: v for k, v in data["spec"].items() if k not in ("baseline", "expect")}
+    scenario = {**data, "spec": {**spec, "policies": [policy], "seeds": [seed]}}
+    # Neither its name nor where its trace lies changes what a scenario computes: the trace's content is in `outside`.
+    workload = {k: v for k, v in spec["workload"].items() if k not in ("path", "profiles")}
+    essence = {**scenario["spec"], "workload": workload}
+    settings = _hash([essence, *outside])
+    key = _hash([settings, rm_emulator.__version__, code_digest()])
+    return Cell(scenario, policy["label"], seed, key, settings, tuple(plugins))
+
+
+def _hash(data: Any) -> str:
+    return hashlib.sha256(json.dumps(data, sort_keys=True, allow_nan=False).encode()).hexdigest()
+
+
+@cache
+def code_digest() -> str:
+    """Hash of this program's own sources: a result of edited code is not taken for one of today's."""
+    digest = hashlib.sha256()
+    for package in (schedulers, rm_emulator):
+        assert package.__file__ is not None
+        root = Path(package.__file__).parent
+        for file in sorted(root.rglob("*.py")):
+            digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes() + b"\0")
+    return digest.hexdigest()
+
+
+def _inputs(loaded: Loaded) -> Iterator[Path]:
+    workload = loaded.scenario.spec.workload
+    if isinstance(workload, TraceWorkload):
+        yield loaded.folder / workload.path
+    if isinstance(workload, TpchWorkload) and workload.profiles is not None:
+        yield loaded.folder / workload.profiles
+
+
+def _digests(paths: Iterable[Path]) -> Iterator[str]:
+    for path in paths:
+        digest = hashlib.sha256()
+        for file in sorted(path.rglob("*")) if path.is_dir() else [path]:
+            if file.is_file():
+                digest.update(file.name.encode() + b"\0")
+                with file.open("rb") as stream:
+                    while block := stream.read(1 << 20):
+                        digest.update(block)
+        yield digest.hexdigest()
+
+
+def run(
+    loaded: Loaded,
+    out: Path,
+    *,
+    jobs: int | None = None,
+    built: Built | None = None,
+    plugins: Sequence[str] = (),
+    overwrite: bool = False,
+    display: Display | None = None,
+) -> Finished:
+    """Compute what is missing of a checked scenario, then summary.json and report.html.
+
+    jobs: processes at once, by default one a core, or this one alone for a grid that is done before another
+    has started. built: a seed's workload, to be described in workload.json.
+    Raises InvalidInput when `out` belongs to something else; on KeyboardInterrupt finished cells stay and
+    nothing half-written does.
+    """
+    grid = cells(loaded, plugins)
+    scenario = resolved(loaded)
+    with RunDirectory(out, grid, scenario, overwrite=overwrite) as directory:
+        done = directory.done()
+        missing = [cell for cell in grid if cell not in done]
+        work = _Work(directory, missing, display or Silent())
+        work.display.begin(grid, done)
+        try:
+            pool.run_cells(work.places, jobs or _processes(missing, built), work)
+        finally:
+            work.display.end()
+        if built is not None:
+            described = msgspec.json.encode(description(loaded.scenario, built))
+            directory.write_text("workload.json", msgspec.json.format(described, indent=1).decode() + "\n")
+        summary = None if work.failures else _summarise(out, scenario)
+    return Finished(out, summary, tuple(work.failures), len(missing) - len(work.failures), len(done))
+
+
+def _processes(missing: Sequence[Cell], built: Built | None) -> int:
+    small = built is not None and len(missing) * built.workload.tasks <= SMALL_TASKS
+    return 1 if small else pool.cores()
+
+
+def _summarise(out: Path, scenario: Mapping[str, Any]) -> dict[str, Any]:
+    from rm_emulator.results import report, summary
+
+    found = summary.build(out, scenario)
+    report.write(out)
+    return found
+
+
+class _Work:
+    """Takes in finished cells."""
+
+    def __init__(self, directory: RunDirectory, missing: Sequence[Cell], display: Display) -> None:
+        self._directory, self.display = directory, display
+        self.places = [(cell, directory.workplace(cell)) for cell in missing]
+        self.failures: list[Failure] = []
+
+    def progress(self, index: int, done: int, total: int) -> None:
+        self.display.progress(self.places[index][0], done, total)
+
+    def finished(self, index: int) -> None:
+        cell, workplace = self.places[index]
+        self._directory.accept(cell, workplace)
+        self.display.finished(cell)
+
+    def failed(self, index: int, why: str) -> None:
+        cell, workplace = self.places[index]
+        path = self._directory.failure(cell, workplace, why)
+        self.failures.append(Failure(cell.label, cell.seed, path))
+        self.display.failed(cell, path)

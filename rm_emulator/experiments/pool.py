@@ -1,0 +1,153 @@
+"""Runs cells in worker processes, each a fresh interpreter that does one cell after the other.
+
+Workers are plain subprocesses with a pipe rather than a `multiprocessing` pool: a script that calls
+`rm_emulator.run` needs no `__main__` guard, Ctrl-C reaches the parent alone (workers lead their own
+session), and a worker that is killed takes only its own cell with it.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import os
+import subprocess
+import sys
+from collections.abc import Sequence
+from multiprocessing import Pipe
+from multiprocessing.connection import Connection, wait
+from pathlib import Path
+from typing import Any, Final, Protocol
+
+import rm_emulator
+from rm_emulator.experiments.cell import Cell, run_cell
+from rm_emulator.experiments.worker import failure_text
+
+_GRACE_S: Final = 2.0
+
+
+class Work(Protocol):
+    """Hears what becomes of the cells, which it knows by their index."""
+
+    def progress(self, index: int, done: int, total: int) -> None:
+        """So many tasks of the cell have finished."""
+
+    def finished(self, index: int) -> None:
+        """The cell's directory is complete."""
+
+    def failed(self, index: int, why: str) -> None:
+        """The cell ended with this traceback, or its process died."""
+
+
+def run_cells(cells: Sequence[tuple[Cell, Path]], jobs: int, work: Work) -> None:
+    """Compute each cell into its directory, `jobs` at a time; one at a time happens in this process.
+
+    A failing cell is reported and the others go on. On KeyboardInterrupt all workers have ended before
+    it is raised again.
+    """
+    if jobs <= 1 or len(cells) <= 1:
+        for index, (cell, directory) in enumerate(cells):
+            _run_here(index, cell, directory, work)
+        return
+    waiting = list(enumerate(cells))[::-1]
+    busy: dict[Connection, _Worker] = {}
+    try:
+        for _ in range(min(jobs, len(cells))):
+            worker = _Worker()
+            busy[worker.pipe] = worker
+            worker.give(waiting.pop())
+        while busy:
+            for pipe in wait(list(busy)):
+                assert isinstance(pipe, Connection)
+                _hear(busy, pipe, waiting, work)
+    finally:
+        for worker in busy.values():
+            worker.stop()
+
+
+def _run_here(index: int, cell: Cell, directory: Path, work: Work) -> None:
+    try:
+        run_cell(cell, directory, lambda done, total: work.progress(index, done, total))
+    except Exception:
+        work.failed(index, failure_text())
+    else:
+        work.finished(index)
+
+
+def _hear(
+    busy: dict[Connection, _Worker], pipe: Connection, waiting: list[tuple[int, tuple[Cell, Path]]], work: Work
+) -> None:
+    worker = busy[pipe]
+    try:
+        kind, *data = pipe.recv()
+    except (EOFError, OSError):
+        del busy[pipe]
+        work.failed(worker.index, worker.epitaph())
+        if waiting:
+            other = _Worker()
+            busy[other.pipe] = other
+            other.give(waiting.pop())
+        return
+    if kind == "progress":
+        work.progress(worker.index, *data)
+        return
+    if kind == "finished":
+        work.finished(worker.index)
+    else:
+        work.failed(worker.index, data[0])
+    if waiting:
+        worker.give(waiting.pop())
+    else:
+        del busy[pipe]
+        worker.stop()
+
+
+class _Worker:
+    """One subprocess and the cell it is busy with."""
+
+    def __init__(self) -> None:
+        self.pipe, theirs = Pipe()
+        root = str(Path(rm_emulator.__file__).parents[1])
+        path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
+        # Workers fill the cores themselves; threads inside each would only get in each other's way.
+        environment = {**os.environ, "PYTHONPATH": path, "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}
+        self._process = subprocess.Popen(  # noqa: S603 (this interpreter, our own module)
+            [sys.executable, "-m", "rm_emulator.experiments.worker", str(theirs.fileno())],
+            pass_fds=[theirs.fileno()],
+            env=environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.DEVNULL,
+            start_new_session=True,
+        )
+        theirs.close()
+        self.index = -1
+
+    def give(self, work: tuple[int, tuple[Cell, Path]]) -> None:
+        self.index, (cell, directory) = work
+        with contextlib.suppress(OSError):  # it died before it began: the pipe's end says so
+            self.pipe.send((cell, directory))
+
+    def epitaph(self) -> str:
+        """What is known of a process that is gone."""
+        try:
+            code = self._process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self.stop()
+            code = self._process.returncode
+        cause = f"signal {-code}" if code < 0 else f"exit code {code}"
+        memory = " (signal 9 is often the kernel running out of memory)" if code == -9 else ""
+        return f"The worker process ended with {cause} before the cell was done{memory}.\n"
+
+    def stop(self) -> None:
+        """End the process, with force if it does not go by itself."""
+        self.pipe.close()
+        self._process.terminate()
+        try:
+            self._process.wait(_GRACE_S)
+        except subprocess.TimeoutExpired:
+            self._process.kill()
+            self._process.wait()
+
+
+def cores() -> int:
+    """How many processes this one may run at once."""
+    affinity: Any = getattr(os, "sched_getaffinity", None)
+    return len(affinity(0)) if affinity is not None else os.cpu_count() or 1

@@ -1,0 +1,162 @@
+"""What a running grid shows on standard error: bars on a terminal, one line per cell elsewhere."""
+
+from __future__ import annotations
+
+import sys
+import time
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Protocol
+
+from rm_emulator.experiments.cell import Cell
+
+
+class Display(Protocol):
+    """Hears how the cells of a grid get on."""
+
+    def begin(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
+        """The grid's cells, and those among them that an earlier run has finished."""
+
+    def progress(self, cell: Cell, done: int, total: int) -> None:
+        """So many tasks of the cell have finished."""
+
+    def finished(self, cell: Cell) -> None:
+        """The cell is complete."""
+
+    def failed(self, cell: Cell, traceback: Path) -> None:
+        """The cell failed; the file says how."""
+
+    def end(self) -> None:
+        """Nothing more will be shown."""
+
+
+class Silent:
+    """Shows nothing."""
+
+    def begin(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
+        """See Display."""
+
+    def progress(self, cell: Cell, done: int, total: int) -> None:
+        """See Display."""
+
+    def finished(self, cell: Cell) -> None:
+        """See Display."""
+
+    def failed(self, cell: Cell, traceback: Path) -> None:
+        """See Display."""
+
+    def end(self) -> None:
+        """See Display."""
+
+
+class Lines:
+    """One line per finished cell, for logs."""
+
+    def __init__(self) -> None:
+        self._cells = self._done = 0
+        self._tasks: dict[Cell, int] = {}
+        self._begun: dict[Cell, float] = {}
+
+    def begin(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
+        """See Display."""
+        self._cells, self._done = len(cells), len(done)
+        if done:
+            _say(f"{len(done)} of {len(cells)} runs are there already")
+
+    def progress(self, cell: Cell, done: int, total: int) -> None:
+        """See Display."""
+        self._begun.setdefault(cell, time.monotonic())
+        self._tasks[cell] = total
+
+    def finished(self, cell: Cell) -> None:
+        """See Display."""
+        self._done += 1
+        took = time.monotonic() - self._begun.get(cell, time.monotonic())
+        tasks = self._tasks.get(cell, 0)
+        _say(f"[{self._done}/{self._cells}] {_name(cell)}: {tasks:,} tasks in {took:.1f} s")
+
+    def failed(self, cell: Cell, traceback: Path) -> None:
+        """See Display."""
+        self._done += 1
+        _say(f"[{self._done}/{self._cells}] {_name(cell)}: FAILED, see {traceback}")
+
+    def end(self) -> None:
+        """See Display."""
+
+
+class Bars:
+    """One bar for the whole grid, by tasks rather than runs so that it moves evenly, and one per cell at work."""
+
+    def __init__(self) -> None:
+        from rich.console import Console
+        from rich.progress import BarColumn, Progress, TaskID, TextColumn, TimeElapsedColumn, TimeRemainingColumn
+
+        self._bars = Progress(
+            TextColumn("{task.description}"),
+            BarColumn(bar_width=30),
+            TextColumn("{task.fields[count]}", justify="right"),
+            TimeElapsedColumn(),
+            TimeRemainingColumn(),
+            console=Console(stderr=True),
+            transient=True,
+        )
+        self._each: dict[Cell, TaskID] = {}
+        self._share: dict[Cell, float] = {}
+        self._cells = self._done = self._width = 0
+
+    def begin(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
+        """See Display."""
+        self._cells, self._done = len(cells), len(done)
+        self._width = max(len(_name(cell)) for cell in cells)
+        todo = len(cells) - len(done)
+        self._all = self._bars.add_task("all runs".ljust(self._width), total=max(1, todo), count=self._count())
+        if done:
+            self._bars.console.print(f"{len(done)} of {len(cells)} runs are there already", highlight=False)
+        self._bars.start()
+
+    def progress(self, cell: Cell, done: int, total: int) -> None:
+        """See Display."""
+        bar = self._each.get(cell)
+        if bar is None:
+            bar = self._each[cell] = self._bars.add_task(_name(cell).ljust(self._width), total=total, count="")
+        self._bars.update(bar, completed=done, count=f"{done:,}/{total:,} tasks")
+        self._share[cell] = done / max(1, total)
+        self._bars.update(self._all, completed=sum(self._share.values()))
+
+    def finished(self, cell: Cell) -> None:
+        """See Display."""
+        self._close(cell)
+
+    def failed(self, cell: Cell, traceback: Path) -> None:
+        """See Display."""
+        self._close(cell)
+        self._bars.console.print(f"{_name(cell)}: FAILED, see {traceback}", highlight=False)
+
+    def _close(self, cell: Cell) -> None:
+        bar = self._each.pop(cell, None)
+        if bar is not None:
+            self._bars.remove_task(bar)
+        self._done += 1
+        self._share[cell] = 1.0
+        self._bars.update(self._all, completed=sum(self._share.values()), count=self._count())
+
+    def _count(self) -> str:
+        return f"{self._done}/{self._cells} runs"
+
+    def end(self) -> None:
+        """See Display."""
+        self._bars.stop()
+
+
+def _name(cell: Cell) -> str:
+    return f"{cell.label} seed {cell.seed}"
+
+
+def display() -> Display:
+    """Bars where standard error is a terminal, else lines."""
+    return Bars() if sys.stderr.isatty() else Lines()
+
+
+def _say(text: str) -> None:
+    sys.stderr.write(text + "\n")
+    sys.stderr.flush()

@@ -1,0 +1,53 @@
+"""The process that computes cells for `pool`: reads (cell, directory) from a pipe, answers with what became of it."""
+
+from __future__ import annotations
+
+import sys
+import time
+import traceback
+from multiprocessing.connection import Connection
+from typing import Any, Final
+
+_EVERY_S: Final = 0.1
+
+
+def failure_text() -> str:
+    """The traceback of the exception being handled."""
+    return traceback.format_exc()
+
+
+def main(descriptor: int) -> None:
+    """Work until the pipe is closed, by the parent's wish or its end."""
+    from rm_emulator.experiments.cell import run_cell
+
+    pipe: Connection[Any, Any] = Connection(descriptor)
+    while True:
+        try:
+            cell, directory = pipe.recv()
+        except EOFError:
+            return
+        try:
+            run_cell(cell, directory, _Throttled(pipe))
+        except BrokenPipeError:
+            return  # the parent is gone: nobody wants the result
+        except Exception:
+            pipe.send(("failed", failure_text()))
+        else:
+            pipe.send(("finished",))
+
+
+class _Throttled:
+    """Sends progress at most ten times a second."""
+
+    def __init__(self, pipe: Connection[Any, Any]) -> None:
+        self._pipe, self._next = pipe, 0.0
+
+    def __call__(self, done: int, total: int) -> None:
+        now = time.monotonic()
+        if now >= self._next or done == total:
+            self._next = now + _EVERY_S
+            self._pipe.send(("progress", done, total))
+
+
+if __name__ == "__main__":
+    main(int(sys.argv[1]))

@@ -1,0 +1,70 @@
+"""Policies, placers, predictors and trace formats from outside the tree: entry points and `--plugin FILE.py`.
+
+A plug-in is a module that registers its classes when it is imported. Shells load them, and so does
+every worker process; the pure core never looks for any.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import importlib.util
+import sys
+from collections.abc import Iterable
+from importlib.metadata import entry_points
+from pathlib import Path
+from typing import Final
+
+from rm_emulator.scenario.issues import InvalidInput, Issue
+
+GROUP: Final = "rm_emulator.plugins"
+
+
+def load_plugins(files: Iterable[str | Path] = ()) -> list[str]:
+    """Import installed plug-ins and then these files; returns the absolute paths of the files.
+
+    Raises InvalidInput that names the plug-in, the line and the error for one that cannot be imported.
+    """
+    for point in entry_points(group=GROUP):
+        try:
+            point.load()
+        except Exception as error:
+            raise InvalidInput([Issue(f"plug-in {point.name} ({point.value})", _what(error))]) from error
+    return [str(_load_file(Path(file))) for file in files]
+
+
+def _load_file(file: Path) -> Path:
+    path = file.resolve()
+    if not path.is_file():
+        raise InvalidInput([Issue(str(file), "no such plug-in file")])
+    name = f"rm_emulator_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
+    if name in sys.modules:
+        return path
+    spec = importlib.util.spec_from_file_location(name, path)
+    if spec is None or spec.loader is None:
+        raise InvalidInput([Issue(str(file), "not a Python file (expected FILE.py)")])
+    module = importlib.util.module_from_spec(spec)
+    sys.modules[name] = module
+    try:
+        spec.loader.exec_module(module)
+    except Exception as error:
+        del sys.modules[name]
+        raise InvalidInput(
+            [Issue(str(file), f"plug-in cannot be loaded: {_what(error)}", _line(error, path))]
+        ) from error
+    return path
+
+
+def _what(error: Exception) -> str:
+    return f"{type(error).__name__}: {error}"
+
+
+def _line(error: Exception, path: Path) -> int | None:
+    """The deepest line of the plug-in itself that the error went through."""
+    if isinstance(error, SyntaxError):
+        return error.lineno
+    found, at = None, error.__traceback__
+    while at is not None:
+        if at.tb_frame.f_code.co_filename == str(path):
+            found = at.tb_lineno
+        at = at.tb_next
+    return found

@@ -1,0 +1,261 @@
+"""The second look at a scenario: what refers to what, and whether its workload can be read and run at all."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+from rm_emulator.results import expect
+from rm_emulator.scenario import inline
+from rm_emulator.scenario.cluster import nodes, resources_of
+from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean
+from rm_emulator.scenario.load import Loaded
+from rm_emulator.scenario.schema import JobsWorkload, Queue, TpchWorkload, TraceWorkload
+from rm_emulator.scenario.workload import Built, build, uses_waves
+from rm_emulator.workload.formats import TraceError
+from rm_emulator.workload.model import Workload
+from schedulers.core.errors import SchedulerError, nearest
+from schedulers.core.model import Node
+from schedulers.core.resources import Resources, fits, to_steps
+
+#: So many mistakes of one kind inside a workload are shown; a wrong column would repeat one thousands of times.
+SHOWN: Final = 5
+
+
+def check(loaded: Loaded) -> Built:
+    """Everything that the form cannot show. Returns the first seed's workload. Raises InvalidInput."""
+    issues = [
+        *_policy_issues(loaded),
+        *_expect_issues(loaded),
+        *_queue_issues(loaded),
+        *_cluster_issues(loaded),
+        *_workload_block_issues(loaded),
+    ]
+    if issues:
+        raise InvalidInput(issues)
+    built = build_first(loaded)
+    issues = [*_workload_issues(loaded, built.workload)]
+    if issues:
+        raise InvalidInput(issues)
+    return built
+
+
+def build_first(loaded: Loaded) -> Built:
+    """The workload of the first seed. Raises InvalidInput where its settings or its trace are unusable."""
+    try:
+        return build(loaded.scenario, loaded.folder, loaded.scenario.spec.seeds[0])
+    except TraceError as error:
+        more = error.count - len(error.issues)
+        issues = [Issue(i.file, i.message, i.line, None, _column(i.column), did_you_mean(i.hint)) for i in error.issues]
+        issues += [Issue(error.issues[0].file, f"and {more:,} more mistakes")] if more else []
+    except (SchedulerError, ValueError) as error:
+        issues = [loaded.issue(("spec", "workload"), str(error))]
+    except MemoryError:
+        issues = [loaded.issue(("spec", "workload"), "does not fit into this machine's memory: ask for fewer tasks")]
+    raise InvalidInput(issues)
+
+
+def _column(name: str) -> str:
+    return f"column '{name}'" if name else ""
+
+
+def _policy_issues(loaded: Loaded) -> Iterator[Issue]:
+    spec = loaded.scenario.spec
+    labels: list[str] = []
+    for index, policy in enumerate(spec.policies):
+        if policy.label in labels:
+            first = labels.index(policy.label)
+            message = f"label '{policy.label}' is taken by policies[{first}]: give one of them another"
+            yield loaded.issue(("spec", "policies", index, "label"), message)
+        labels.append(policy.label)
+    if spec.baseline is not None and spec.baseline not in labels:
+        message = f"no policy has the label '{spec.baseline}' (labels: {', '.join(labels)})"
+        yield loaded.issue(("spec", "baseline"), message, did_you_mean(nearest(spec.baseline, labels)))
+
+
+def _expect_issues(loaded: Loaded) -> Iterator[Issue]:
+    spec = loaded.scenario.spec
+    labels = [policy.label for policy in spec.policies]
+    baseline = spec.baseline if spec.baseline in labels else None
+    for index, text in enumerate(spec.expect):
+        try:
+            expect.check(expect.parse(text), labels, baseline)
+        except ValueError as error:
+            yield loaded.issue(("spec", "expect", index), str(error))
+
+
+def _queue_issues(loaded: Loaded) -> Iterator[Issue]:
+    queues = loaded.scenario.spec.queues
+    names = [queue.name for queue in queues]
+    for index, queue in enumerate(queues):
+        at = ("spec", "queues", index)
+        if names.index(queue.name) < index:
+            yield loaded.issue((*at, "name"), f"queue '{queue.name}' is declared twice")
+        elif queue.parent and queue.parent not in names:
+            message = f"no queue '{queue.parent}' (queues: {', '.join(names)})"
+            yield loaded.issue((*at, "parent"), message, did_you_mean(nearest(queue.parent, names)))
+        elif _is_own_ancestor(queue, queues):
+            yield loaded.issue((*at, "parent"), f"queue '{queue.name}' is its own ancestor")
+
+
+def _is_own_ancestor(queue: Queue, queues: Sequence[Queue]) -> bool:
+    parents = {other.name: other.parent for other in queues}
+    at, steps = queue.parent, 0
+    while at and steps <= len(queues):
+        if at == queue.name:
+            return True
+        at, steps = parents.get(at, ""), steps + 1
+    return False
+
+
+def _cluster_issues(loaded: Loaded) -> Iterator[Issue]:
+    scenario = loaded.scenario
+    resources = resources_of(scenario)
+    seen: dict[str, None] = {}
+    for node in nodes(scenario.spec.cluster.nodes, resources):
+        if node.id in seen:
+            message = f"two nodes would be called '{node.id}': give the groups different names"
+            yield loaded.issue(("spec", "cluster", "nodes"), message)
+            break
+        seen[node.id] = None
+    for index, group in enumerate(scenario.spec.cluster.nodes):
+        if not any(resources.capacity(group.capacity)):
+            yield loaded.issue(("spec", "cluster", "nodes", index, "capacity"), "a node without any resource")
+    for index, group in enumerate(scenario.spec.cluster.nodes):
+        if group.racks is not None and group.racks > group.count:
+            message = f"{group.racks} racks for {group.count} nodes (expected at most one rack a node)"
+            yield loaded.issue(("spec", "cluster", "nodes", index, "racks"), message)
+
+
+def _workload_block_issues(loaded: Loaded) -> Iterator[Issue]:
+    block = loaded.scenario.spec.workload
+    at = ("spec", "workload")
+    if isinstance(block, JobsWorkload):
+        for path, message, hint in inline.mistakes(block):
+            yield loaded.issue((*at, *path), message, hint)
+        yield from _inline_sizes(loaded, block)
+    elif isinstance(block, TraceWorkload):
+        yield from _missing_file(loaded, (*at, "path"), block.path)
+        yield from _unknown_format(loaded, block)
+    elif isinstance(block, TpchWorkload) and block.profiles is not None:
+        yield from _missing_file(loaded, (*at, "profiles"), block.profiles)
+
+
+def _missing_file(loaded: Loaded, at: tuple[str, ...], name: str) -> Iterator[Issue]:
+    path = loaded.folder / name
+    if path.exists():
+        return
+    folder = path.parent
+    beside = sorted(str(Path(name).parent / p.name) for p in folder.iterdir()) if folder.is_dir() else []
+    where = "" if Path(name).is_absolute() else f" (relative to the scenario's folder, {loaded.folder})"
+    yield loaded.issue(at, f"no such file: '{name}'{where}", did_you_mean(nearest(name, beside)))
+
+
+def _unknown_format(loaded: Loaded, block: TraceWorkload) -> Iterator[Issue]:
+    from rm_emulator.workload import formats
+
+    known = ["internal", *formats.names()]
+    at = ("spec", "workload")
+    if block.format not in known:
+        message = f"unknown trace format '{block.format}' (accepted: {', '.join(known)})"
+        yield loaded.issue((*at, "format"), message, did_you_mean(nearest(block.format, known)))
+    elif block.format == "internal":
+        if block.options:
+            yield loaded.issue((*at, "options"), "a converted workload has no options")
+    else:
+        from rm_emulator.scenario.schema import setting_errors
+
+        entry = formats.FORMATS.entry(block.format)
+        for error in setting_errors(f"trace format '{block.format}'", entry.params, block.options):
+            context = getattr(error["type"], "context", None) or {}
+            path = (*at, "options", *error.get("loc", ()))
+            yield loaded.issue(path, context["text"], context["hint"], key=context["key"])
+
+
+def _inline_sizes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:
+    """Tasks larger than every node, at the place where the demand is written."""
+    wanted = (name for job in block.jobs for stage in job.stages for name in stage.demand)
+    resources = resources_of(loaded.scenario, wanted)
+    machines = nodes(loaded.scenario.spec.cluster.nodes, resources)
+    for j, job in enumerate(block.jobs):
+        for s, stage in enumerate(job.stages):
+            at = ("spec", "workload", "jobs", j, "stages", s, "demand")
+            demand = resources.demand(stage.demand)
+            if not any(demand):
+                yield loaded.issue(at, "a task that asks for nothing would fit a full node without end")
+            elif not any(fits(demand, node.capacity) for node in machines):
+                hint = ""
+                cpu = resources.names.index("cpu")
+                if demand[cpu] > max(node.capacity[cpu] for node in machines) and "cpu" in stage.demand:
+                    milli = f"{stage.demand['cpu']}m"
+                    hint = did_you_mean(milli) if _fits_if(milli, demand, cpu, machines) else ""
+                yield loaded.issue(at, _too_large(demand, machines, resources), hint)
+
+
+def _fits_if(milli: str, demand: tuple[int, ...], cpu: int, machines: Sequence[Node]) -> bool:
+    """Whether the demand would fit had its CPU been written in milli-CPU: 500 for 500m is a common slip."""
+    try:
+        steps = to_steps("cpu", milli, round_up=True)
+    except SchedulerError:
+        return False
+    smaller = (*demand[:cpu], steps, *demand[cpu + 1 :])
+    return any(fits(smaller, node.capacity) for node in machines)
+
+
+def _too_large(demand: tuple[int, ...], machines: Sequence[Node], resources: Resources) -> str:
+    shown = _show(demand, resources)
+    kinds = list(dict.fromkeys(node.capacity for node in machines))
+    largest = sorted(kinds, reverse=True)[:3]
+    listed = " or ".join(_show(capacity, resources) for capacity in largest)
+    each = "every node has" if len(kinds) == 1 else "the largest nodes have"
+    return f"a task of {shown} is larger than every node ({each} {listed})"
+
+
+def _show(vector: tuple[int, ...], resources: Resources) -> str:
+    return ", ".join(f"{name} {value}" for name, value in resources.show(vector).items()) or "nothing"
+
+
+def _workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
+    at = ("spec", "workload")
+    if not workload.jobs:
+        yield loaded.issue(at, "the workload is empty: expected at least one job")
+        return
+    yield from _unknown_queues(loaded, workload)
+    if loaded.scenario.spec.cluster.executors is None and uses_waves(workload):
+        message = "run times measured per executor need executors (write `executors: {}` here)"
+        if isinstance(loaded.scenario.spec.workload, TpchWorkload):
+            message = f"{message}, or `durations: per_task` in the workload"
+        yield loaded.issue(("spec", "cluster"), message)
+    if isinstance(loaded.scenario.spec.workload, JobsWorkload):
+        return  # looked at already, where each demand is written
+    resources = Resources(workload.resources)
+    machines = nodes(loaded.scenario.spec.cluster.nodes, resources)
+    capacities = list(dict.fromkeys(node.capacity for node in machines))
+    large: dict[tuple[int, ...], list[str]] = {}
+    for entry in workload.jobs:
+        for stage in entry.job.stages:
+            if not any(fits(stage.demand, capacity) for capacity in capacities):
+                large.setdefault(stage.demand, []).append(f"job '{entry.job.id}' stage '{stage.name}'")
+    for demand, places in list(large.items())[:SHOWN]:
+        others = f" and {len(places) - 1} more" if len(places) > 1 else ""
+        yield loaded.issue(at, f"{places[0]}{others}: {_too_large(demand, machines, resources)}")
+
+
+def _unknown_queues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
+    queues = loaded.scenario.spec.queues
+    if not queues:
+        return
+    parents = {queue.parent for queue in queues}
+    leaves = [queue.name for queue in queues if queue.name not in parents]
+    block = loaded.scenario.spec.workload
+    named: list[tuple[tuple[str | int, ...], str]] = [
+        ((), q) for q in dict.fromkeys(e.job.queue for e in workload.jobs)
+    ]
+    if isinstance(block, JobsWorkload):
+        named = [(("jobs", index, "queue"), job.queue) for index, job in enumerate(block.jobs)]
+    for path, queue in named:
+        if queue not in leaves:
+            what = "has queues below it, jobs sit in leaves" if queue in parents else "is not declared"
+            message = f"queue '{queue}' {what} (accepted: {', '.join(leaves)})"
+            yield loaded.issue(("spec", "workload", *path), message, did_you_mean(nearest(queue, leaves)))

@@ -1,0 +1,108 @@
+"""From the scenario's cluster block to the engine's configuration."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+
+from rm_emulator.engine.config import Disorder, EngineConfig, Executors
+from rm_emulator.scenario import schema
+from rm_emulator.scenario.canonical import canonical
+from rm_emulator.scenario.schema import Scenario, Spread
+from rm_emulator.workload.model import Drawn, Fixed
+from schedulers.core.model import Node, Queue
+from schedulers.core.resources import Resources, Vector
+
+
+def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
+    """The cluster as the engine wants it; vectors in the order of `resources`."""
+    cluster = scenario.spec.cluster
+    return EngineConfig(
+        nodes=tuple(nodes(cluster.nodes, resources)),
+        resources=resources.names,
+        queues=tuple(canonical(Queue(name=q.name, weight=q.weight, parent=q.parent)) for q in scenario.spec.queues),
+        profile=cluster.profile,
+        heartbeat_ms=cluster.heartbeat,
+        am_heartbeat_ms=cluster.application_master.heartbeat,
+        skip=cluster.mode == "skipping",
+        startup=run_times(cluster.startup),
+        containers_per_heartbeat=cluster.containers_per_heartbeat,
+        executors=_executors(cluster.executors),
+        disorder=_disorder(cluster.disorder),
+    )
+
+
+def resources_of(scenario: Scenario, others: Iterable[str] = ()) -> Resources:
+    """cpu, memory, then all others that nodes have or `others` names, sorted."""
+    named = (name for group in scenario.spec.cluster.nodes for name in group.capacity)
+    return Resources().extended([*named, *others])
+
+
+def nodes(groups: Iterable[schema.Nodes], resources: Resources) -> list[Node]:
+    """Each node of each group, in order; names are numbered per prefix, with leading zeros."""
+    groups = list(groups)
+    totals: dict[str, int] = {}
+    for group in groups:
+        totals[group.name or "n"] = totals.get(group.name or "n", 0) + group.count
+    numbers: dict[str, int] = {}
+    found = []
+    for group in groups:
+        prefix, capacity = group.name or "n", resources.capacity(group.capacity)
+        digits = len(str(totals[prefix]))
+        for index in range(group.count):
+            number = numbers[prefix] = numbers.get(prefix, 0) + 1
+            single = group.name is not None and totals[prefix] == 1
+            node = Node(
+                id=prefix if single else f"{prefix}{number:0{digits}d}",
+                capacity=capacity,
+                speed=group.speed,
+                rack=_rack(group, index),
+                kind=group.kind,
+            )
+            found.append(canonical(node))
+    return found
+
+
+def _rack(group: schema.Nodes, index: int) -> str:
+    if group.racks is None:
+        return group.rack
+    return f"{group.rack or 'rack'}{index * group.racks // group.count + 1}"
+
+
+def slots(scenario: Scenario, demand: Mapping[str, str | int | float]) -> int:
+    """How many tasks of this demand the cluster runs at once, a node of speed 2 counting twice."""
+    resources = resources_of(scenario, demand)
+    wanted = resources.demand(demand)
+    total = 0.0
+    for group in scenario.spec.cluster.nodes:
+        total += group.count * group.speed * _times(resources.capacity(group.capacity), wanted)
+    return round(total)
+
+
+def _times(capacity: Vector, demand: Vector) -> int:
+    return min((c // d for c, d in zip(capacity, demand, strict=True) if d), default=0)
+
+
+def run_times(value: int | Spread) -> Fixed | Drawn:
+    """A duration or a distribution as the engine reads it."""
+    if isinstance(value, Spread):
+        return Drawn(mean_ms=float(value.mean), cov=value.cov, kind=value.kind)
+    return Fixed(value)
+
+
+def _executors(block: schema.Executors | None) -> Executors | None:
+    if block is None:
+        return None
+    return Executors(moving_ms=block.moving_delay, warmup_ms=block.warmup, inverted_levels=block.inverted_levels)
+
+
+def _disorder(block: schema.Disorder | None) -> Disorder | None:
+    if block is None:
+        return None
+    return Disorder(
+        permute=block.permute,
+        delay=block.delay,
+        delay_ms=block.delay_time,
+        duplicate=block.duplicate,
+        late=block.late,
+        late_ms=block.late_time,
+    )

@@ -1,0 +1,132 @@
+"""Jobs written out in a scenario: their cross-references checked, then turned into a workload."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+from rm_emulator.scenario.cluster import run_times
+from rm_emulator.scenario.issues import did_you_mean
+from rm_emulator.scenario.schema import InlineJob, InlinePastJob, InlineStage, JobsWorkload
+from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
+from schedulers.core.errors import InvalidJob, nearest
+from schedulers.core.model import Job, PastJob, Stage, topological_order
+from schedulers.core.resources import Resources
+
+#: A mistake: path below the workload block, message, hint.
+Mistake = tuple[tuple[str | int, ...], str, str]
+
+
+def mistakes(block: JobsWorkload) -> Iterator[Mistake]:
+    """What the form cannot show: empty, repeated ids, unknown parents, cycles, lists of the wrong length."""
+    if not block.jobs:
+        yield ("jobs",), "the workload is empty: expected at least one job", ""
+    seen: dict[str, int] = {}
+    for index, job in enumerate(block.jobs):
+        if job.id is not None and job.id in seen:
+            yield ("jobs", index, "id"), f"id '{job.id}' is given twice, first in jobs[{seen[job.id]}]", ""
+        if job.id is not None:
+            seen.setdefault(job.id, index)
+        yield from _job_mistakes(("jobs", index), job)
+
+
+def _job_mistakes(at: tuple[str | int, ...], job: InlineJob) -> Iterator[Mistake]:
+    names = [stage.name for stage in job.stages]
+    sound = True
+    for index, stage in enumerate(job.stages):
+        here = (*at, "stages", index)
+        if names.index(stage.name) < index:
+            yield (*here, "name"), f"two stages of this job are called '{stage.name}'", ""
+            sound = False
+        for k, parent in enumerate(stage.parents):
+            if parent not in names:
+                known = ", ".join(names)
+                yield (
+                    (*here, "parents", k),
+                    f"no stage '{parent}' in this job (stages: {known})",
+                    did_you_mean(nearest(parent, names)),
+                )
+                sound = False
+        if isinstance(stage.duration, list) and len(stage.duration) != stage.tasks:
+            wanted = f"{stage.tasks} task{'s' if stage.tasks > 1 else ''}"
+            yield (*here, "duration"), f"{len(stage.duration)} durations for {wanted} (expected one per task)", ""
+    if sound:
+        try:
+            topological_order(tuple(_stage(stage, names, Resources(stage.demand)) for stage in job.stages))
+        except InvalidJob as error:
+            yield (*at, "stages"), str(error), ""
+
+
+def workload(block: JobsWorkload, name: str, resources: Resources) -> Workload:
+    """The jobs in order of arrival (ties: id); a job without id is called by its name, numbered if that is shared."""
+    ids = _ids(block.jobs)
+    jobs = [_job(job, ids[index], resources) for index, job in enumerate(block.jobs)]
+    return Workload(
+        name=name,
+        jobs=tuple(sorted(jobs, key=lambda j: (j.submit_ms, j.job.id))),
+        history=tuple(sorted((_past(job) for job in block.history), key=lambda past: past.submitted)),
+        resources=resources.names,
+        source="written out in the scenario",
+    )
+
+
+def _ids(jobs: Sequence[InlineJob]) -> list[str]:
+    taken = {job.id for job in jobs if job.id is not None}
+    names = [job.name for job in jobs if job.id is None]
+    counts: dict[str, int] = {}
+    ids = []
+    for job in jobs:
+        if job.id is not None:
+            ids.append(job.id)
+            continue
+        found = job.name if names.count(job.name) == 1 and job.name not in taken else None
+        while found is None or found in taken:
+            counts[job.name] = counts.get(job.name, 0) + 1
+            found = f"{job.name}-{counts[job.name]}"
+        taken.add(found)
+        ids.append(found)
+    return ids
+
+
+def _job(job: InlineJob, job_id: str, resources: Resources) -> WorkloadJob:
+    names = [stage.name for stage in job.stages]
+    return WorkloadJob(
+        job=Job(
+            id=job_id,
+            stages=tuple(_stage(stage, names, resources) for stage in job.stages),
+            name=job.name,
+            user=job.user,
+            app=job.app,
+            queue=job.queue,
+            weight=job.weight,
+        ),
+        submit_ms=job.submit,
+        runtimes=tuple(_run_times(stage) for stage in job.stages),
+    )
+
+
+def _stage(stage: InlineStage, names: Sequence[str], resources: Resources) -> Stage:
+    return Stage(
+        name=stage.name,
+        tasks=stage.tasks,
+        demand=resources.demand(stage.demand),
+        parents=tuple(names.index(parent) for parent in stage.parents),
+        hint_ms=stage.hint,
+    )
+
+
+def _run_times(stage: InlineStage) -> Fixed | PerTask | Drawn:
+    if isinstance(stage.duration, list):
+        return PerTask(tuple(stage.duration))
+    return run_times(stage.duration)
+
+
+def _past(job: InlinePastJob) -> PastJob:
+    took = job.took if job.took is not None else sum(stage.duration for stage in job.stages)
+    return PastJob(
+        name=job.name,
+        submitted=-job.ago - took,
+        finished=-job.ago,
+        stages=tuple((stage.tasks, float(stage.duration)) for stage in job.stages),
+        user=job.user,
+        app=job.app,
+    )

@@ -1,0 +1,188 @@
+"""From the scenario's workload block and a seed to a workload in the cluster's resources."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import TYPE_CHECKING, Any, Final
+
+import msgspec
+
+from rm_emulator.scenario import inline
+from rm_emulator.scenario.canonical import canonical
+from rm_emulator.scenario.cluster import resources_of, slots
+from rm_emulator.scenario.schema import (
+    JobsWorkload,
+    Scenario,
+    SyntheticWorkload,
+    TpchWorkload,
+    TraceWorkload,
+)
+from rm_emulator.workload.model import Waves, Workload
+from schedulers.core.errors import InvalidParameters
+from schedulers.core.resources import Resources, Vector
+
+if TYPE_CHECKING:
+    from rm_emulator.workload.describe import Description, Sampler
+    from rm_emulator.workload.profiles import TpchProfiles
+
+
+#: A preset makes about 26 tasks per job and 150 slots.
+MAX_SLOTS: Final = 100_000
+
+
+class Built(msgspec.Struct, frozen=True):
+    """A workload, the measured profiles that its `Waves` refer to, and what a reader left out or assumed."""
+
+    workload: Workload
+    profiles: TpchProfiles | None = None
+    notes: tuple[str, ...] = ()
+
+
+def build(scenario: Scenario, folder: Path, seed: int) -> Built:
+    """The workload of one seed. folder: what relative paths are relative to.
+
+    Raises TraceError for an unreadable trace, InvalidParameters, UnknownName and InvalidQuantity for settings.
+    """
+    block = scenario.spec.workload
+    if isinstance(block, JobsWorkload):
+        wanted = (name for job in block.jobs for stage in job.stages for name in stage.demand)
+        built = Built(inline.workload(block, scenario.metadata.name, resources_of(scenario, wanted)))
+    elif isinstance(block, SyntheticWorkload):
+        built = _synthetic(scenario, block, seed)
+    elif isinstance(block, TpchWorkload):
+        built = _tpch(scenario, block, folder, seed)
+    else:
+        built = _trace(scenario, block, folder, seed)
+    resources = resources_of(scenario, built.workload.resources)
+    return msgspec.structs.replace(built, workload=_canonical(in_resources(built.workload, resources)))
+
+
+def _canonical(workload: Workload) -> Workload:
+    replace = msgspec.structs.replace
+    jobs = []
+    for entry in workload.jobs:
+        job = canonical(entry.job)
+        stages = tuple(canonical(stage) for stage in job.stages)
+        same = job is entry.job and all(a is b for a, b in zip(stages, job.stages, strict=True))
+        jobs.append(entry if same else replace(entry, job=replace(job, stages=stages)))
+    history = tuple(canonical(past) for past in workload.history)
+    return replace(workload, jobs=tuple(jobs), history=history)
+
+
+def in_resources(workload: Workload, resources: Resources) -> Workload:
+    """The same workload with its demands in another order of resources, which has to name all of its own."""
+    if workload.resources == resources.names:
+        return workload
+    where = [workload.resources.index(n) if n in workload.resources else None for n in resources.names]
+
+    def moved(demand: Vector) -> Vector:
+        return tuple(0 if i is None else demand[i] for i in where) if demand else ()
+
+    replace = msgspec.structs.replace
+    jobs = tuple(
+        replace(
+            entry,
+            job=replace(entry.job, stages=tuple(replace(s, demand=moved(s.demand)) for s in entry.job.stages)),
+        )
+        for entry in workload.jobs
+    )
+    history = tuple(replace(past, demand=moved(past.demand)) for past in workload.history)
+    return replace(workload, jobs=jobs, history=history, resources=resources.names)
+
+
+def _synthetic(scenario: Scenario, block: SyntheticWorkload, seed: int) -> Built:
+    from rm_emulator.workload import synthetic
+
+    if slots_of(scenario) > MAX_SLOTS:
+        raise InvalidParameters(
+            f"a preset's widths grow with the slots, and {slots_of(scenario):,} are too many "
+            f"(at most {MAX_SLOTS:,}; `slots` in the workload sets them apart from the cluster's cores)"
+        )
+    made = synthetic.generate(
+        synthetic.spec(block.preset, block.knobs),
+        jobs=block.jobs,
+        load=block.load,
+        slots=slots_of(scenario),
+        seed=seed,
+        history=block.history,
+    )
+    return Built(msgspec.structs.replace(made, name=block.preset))
+
+
+def _tpch(scenario: Scenario, block: TpchWorkload, folder: Path, seed: int) -> Built:
+    from rm_emulator.workload import profiles, tpch
+
+    settings: dict[str, Any] = dict(block.settings)
+    if block.interarrival is not None:
+        settings["interarrival_s"] = block.interarrival / 1000
+    if block.profiles is not None:
+        settings["profiles"] = str(folder / block.profiles)
+    demand = settings.get("demand", tpch.TpchSettings().demand)
+    settings["slots"] = block.slots or slots(scenario, demand)
+    parsed = msgspec.convert(settings, tpch.TpchSettings)
+    measured = profiles.load_profiles(parsed.profiles)
+    return Built(tpch.generate(parsed, seed=seed, profiles=measured), measured)
+
+
+def _trace(scenario: Scenario, block: TraceWorkload, folder: Path, seed: int) -> Built:
+    from rm_emulator.workload import extraction
+
+    built = _read_trace(block, folder / block.path)
+    cores = slots_of(scenario)
+    if block.extract is not None:
+        workload = extraction.extract(
+            built.workload,
+            jobs=block.extract.jobs,
+            slots=cores,
+            trace_slots=block.extract.trace_slots,
+            drop_wider_than=block.extract.drop_wider_than,
+            load=block.load,
+            seed=seed,
+            sampler=sampler(built),
+        )
+        return msgspec.structs.replace(built, workload=workload)
+    if block.load is None:
+        return built
+    entries = built.workload.jobs
+    if entries and entries[0].submit_ms == entries[-1].submit_ms:
+        raise InvalidParameters(f"load {block.load} cannot be reached: all jobs arrive at the same time")
+    jobs = extraction.at_load(entries, block.load, cores, sampler(built))
+    return msgspec.structs.replace(built, workload=msgspec.structs.replace(built.workload, jobs=jobs))
+
+
+def sampler(built: Built) -> Sampler | None:
+    """Run times of the measured waves of a workload, for what looks at its work as a whole."""
+    from rm_emulator.workload.describe import from_profiles
+
+    return None if built.profiles is None else from_profiles(built.profiles)
+
+
+def description(scenario: Scenario, built: Built) -> Description:
+    """What the workload looks like on this cluster (`rm-emulator traces describe`)."""
+    from rm_emulator.workload.describe import describe
+
+    return describe(built.workload, slots_of(scenario), sampler=sampler(built), notes=built.notes)
+
+
+def slots_of(scenario: Scenario) -> int:
+    """What the load of the scenario's workload is measured against: its own `slots`, else the cluster's cores."""
+    given = None if isinstance(scenario.spec.workload, JobsWorkload) else scenario.spec.workload.slots
+    return given or slots(scenario, {"cpu": 1})
+
+
+def _read_trace(block: TraceWorkload, path: Path) -> Built:
+    from rm_emulator.workload import formats, profiles, storage
+
+    if block.format != "internal":
+        trace = formats.read(block.format, path, block.options)
+        return Built(trace.workload, trace.profiles, trace.notes)
+    workload = storage.load(path)
+    measured = storage.load_profiles(path)
+    if measured is None and uses_waves(workload):
+        measured = profiles.builtin_profiles()
+    return Built(workload, measured, storage.notes(path))
+
+
+def uses_waves(workload: Workload) -> bool:
+    """Whether any run time is a measured wave, which only executors can have."""
+    return any(isinstance(times, Waves) for entry in workload.jobs for times in entry.runtimes)

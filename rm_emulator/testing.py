@@ -1,0 +1,721 @@
+"""Contract tests for policies, predictors, placers and trace formats, from inside the tree or outside it.
+
+Whatever registers itself must hold what the scheduler promises, and each promise is a function here:
+
+    import pytest
+    import my_plugin  # registers "mine"
+    from rm_emulator.testing import POLICY_CHECKS, Subject
+
+    @pytest.mark.parametrize("check", POLICY_CHECKS)
+    def test_mine(check):
+        check(Subject(policy={"kind": "mine"}))
+
+A check runs small random scenarios (a pure function of a number) in the emulator and raises
+AssertionError that names the scenario. Nothing here depends on a test runner.
+"""
+
+from __future__ import annotations
+
+import itertools
+import tempfile
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+
+from rm_emulator.engine.config import Disorder, EngineConfig, Executors
+from rm_emulator.engine.execution import draw
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.workload.formats import FORMATS, TraceError
+from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
+from schedulers.core import keyed
+from schedulers.core.decisions import Decision, Hold, Move, Place, Release, Run
+from schedulers.core.errors import InvalidParameters, UnknownName
+from schedulers.core.events import (
+    ContainerEnded,
+    ContainerExpired,
+    Event,
+    JobCancelled,
+    JobSubmitted,
+    NodeAdded,
+    NodeChanged,
+    NodeLost,
+    TaskEnded,
+)
+from schedulers.core.explain import Explanation
+from schedulers.core.log import Header, Ignored, Log, SchedulerConfig, parse
+from schedulers.core.model import Job, Node, PastJob, Stage
+from schedulers.core.placer import placers
+from schedulers.core.policy import policies
+from schedulers.core.predictor import predictors
+from schedulers.core.reasons import Reason
+from schedulers.core.registry import Registry
+from schedulers.core.resources import Vector
+from schedulers.core.scheduler import Scheduler
+from schedulers.core.state import ClusterState
+
+#: Scenarios that each check runs unless told otherwise: every profile, with executors, with disorder.
+SEEDS: Final = (0, 1, 2, 3)
+_PROFILES: Final = ("yarn", "sls", "events", "events")
+_DISORDER: Final = Disorder(delay=0.2, delay_ms=2500, duplicate=0.2, late=0.2, late_ms=1500)
+
+
+class Subject(msgspec.Struct, frozen=True, kw_only=True):
+    """What a check is about: a policy with what it works with, each as `{'kind': name, **settings}`."""
+
+    policy: dict[str, Any]
+    predictor: dict[str, Any] | None = None
+    placement: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
+
+    def __str__(self) -> str:
+        parts = (self.policy, self.predictor, self.placement)
+        return "+".join(_short(part) for part in parts if part and part["kind"] != "first_fit")
+
+    @property
+    def told_truth(self) -> bool:
+        """Whether its predictor is one that hears true run times (the oracle)."""
+        if self.predictor is None:
+            return False
+        kind = self.predictor["kind"]
+        return bool(getattr(predictors.entry(kind).cls, "told_truth", kind == "oracle"))
+
+
+def _short(spec: Mapping[str, Any]) -> str:
+    return ",".join([spec["kind"], *(f"{k}={v}" for k, v in spec.items() if k != "kind")])
+
+
+def subjects() -> list[Subject]:
+    """Every registered policy, predictor and placer in company that brings out what it does.
+
+    Each policy alone, with the truth, with history and with pilots; each predictor and placer under `gs`.
+    """
+    company: tuple[dict[str, Any] | None, ...] = (
+        None,
+        {"kind": "oracle"},
+        {"kind": "three_sigma"},
+        {"kind": "slearn", "fixed_percent": 30},
+    )
+    found = [Subject(policy={"kind": p.name}, predictor=predictor) for p in policies for predictor in company]
+    gs = {"kind": "gs", "first_threshold_ms": 2e4, "growth": 3.0}
+    found += [Subject(policy=gs, predictor={"kind": p.name}) for p in predictors]
+    sampled = {"kind": "slearn", "fixed_percent": 30}
+    found += [Subject(policy=gs, predictor=sampled, placement={"kind": p.name}) for p in placers]
+    return found
+
+
+# -- scenarios ------------------------------------------------------------------------------------
+
+
+class Case(msgspec.Struct, frozen=True, kw_only=True):
+    """A small random scenario. name: says how to make it again."""
+
+    name: str
+    config: EngineConfig
+    workload: Workload
+    seed: int
+
+
+def case(seed: int, *, disorder: bool = False, profile: str | None = None, executors: bool | None = None) -> Case:
+    """Scenario number `seed`: few unlike nodes, few jobs, some of them DAGs, run times of seconds.
+
+    Everything is drawn from the number; `profile` and `executors` override what was drawn.
+    """
+    rng = keyed.generator(seed, "contract")
+    profile = profile or _PROFILES[seed % len(_PROFILES)]
+    kept = profile == "events" and seed % 4 == 3 if executors is None else executors
+    resources = ("cpu", "memory", "gpu")[: int(rng.integers(2, 4))]
+    # Executors of unlike sizes block each other's nodes by nature; the promise concerns equal ones.
+    demands = _demands(rng, len(resources), 1 if kept else int(rng.integers(1, 5)))
+    config = EngineConfig(
+        nodes=_nodes(rng, demands),
+        resources=resources,
+        profile=profile,  # type: ignore[arg-type]  # a string from outside, checked by the engine's branches
+        heartbeat_ms=int(rng.choice([500, 1000, 1700])),
+        am_heartbeat_ms=int(rng.choice([400, 1000])),
+        startup=Fixed(0) if rng.random() < 0.5 else Drawn(800.0, 0.5),
+        containers_per_heartbeat=int(rng.integers(1, 3)) if rng.random() < 0.4 else None,
+        executors=Executors(moving_ms=700) if kept else None,
+        disorder=_DISORDER if disorder else None,
+    )
+    jobs = _jobs(rng, demands, int(rng.integers(3, 8)))
+    workload = Workload(name=f"case {seed}", jobs=jobs, history=_history(rng), resources=resources)
+    name = f"case({seed}, disorder={disorder}, profile={profile!r}, executors={kept})"
+    return Case(name=name, config=config, workload=workload, seed=seed)
+
+
+def _demands(rng: np.random.Generator, resources: int, sizes: int) -> list[Vector]:
+    cpu = rng.choice([500, 1000, 1500, 2000], sizes)
+    memory = rng.choice([256, 512, 1024, 3000], sizes)
+    gpu = rng.choice([0, 0, 500, 1000], sizes)
+    return [(int(c), int(m), int(g))[:resources] for c, m, g in zip(cpu, memory, gpu, strict=True)]
+
+
+def _nodes(rng: np.random.Generator, demands: list[Vector]) -> tuple[Node, ...]:
+    largest = [max(d[r] for d in demands) for r in range(len(demands[0]))]
+    nodes = []
+    for index in range(int(rng.integers(2, 6))):
+        factor = 1 if index == 0 else rng.uniform(0.4, 2.5)
+        capacity = tuple(int(amount * factor * (1 if index == 0 else rng.uniform(1, 2))) for amount in largest)
+        nodes.append(Node(id=f"n{index}", capacity=capacity, speed=float(rng.choice([1.0, 1.0, 0.5, 2.0]))))
+    return tuple(nodes)
+
+
+def _jobs(rng: np.random.Generator, demands: list[Vector], count: int) -> tuple[WorkloadJob, ...]:
+    at = 0
+    jobs = []
+    for number in range(count):
+        at += int(rng.choice([0, 500, 1000, int(rng.integers(1, 9000))]))
+        stages: list[Stage] = []
+        runtimes = []
+        for index in range(int(rng.choice([1, 1, 2, 3, 4]))):
+            tasks = int(rng.choice([1, 2, 3, 6, 10]))
+            parents = tuple(p for p in range(index) if rng.random() < 0.6)
+            demand = demands[int(rng.integers(len(demands)))]
+            stages.append(Stage(name=f"s{index}", tasks=tasks, demand=demand, parents=parents))
+            drawn = draw(Drawn(float(rng.choice([900.0, 3000.0, 9000.0])), 0.5), rng, tasks)
+            whole = rng.random() < 0.3  # whole seconds meet heartbeats in the same millisecond
+            runtimes.append(PerTask(tuple(1000 * (ms // 1000 + 1) if whole else ms for ms in drawn)))
+        name = f"name{number % 3}"
+        job = Job(
+            id=f"j{(7 * number) % 10}{number}",
+            stages=tuple(stages),
+            name=name,
+            user=f"u{number % 2}",
+            app=name,
+            weight=float(rng.choice([1.0, 1.0, 2.0])),
+        )
+        jobs.append(WorkloadJob(job=job, submit_ms=at, runtimes=tuple(runtimes)))
+    return tuple(sorted(jobs, key=lambda entry: (entry.submit_ms, entry.job.id)))
+
+
+def _history(rng: np.random.Generator) -> tuple[PastJob, ...]:
+    past = []
+    for number in range(12):
+        ended = -1000 * (12 - number)
+        stages = ((int(rng.integers(1, 10)), float(rng.uniform(500, 9000))), (2, 1500.0))
+        name = f"name{number % 3}"
+        past.append(PastJob(name=name, app=name, user="u0", submitted=ended - 9000, finished=ended, stages=stages))
+    return tuple(past)
+
+
+# -- small parts for unit tests -------------------------------------------------------------------
+
+
+def stage(tasks: int = 1, demand: Vector = (1000, 1024), parents: tuple[int, ...] = (), name: str = "s") -> Stage:
+    """A stage; by default of one task that asks for one core and one GiB."""
+    return Stage(name=name, tasks=tasks, demand=demand, parents=parents)
+
+
+def job(id_: str, *stages: Stage, **fields: Any) -> Job:
+    """A job; without stages it has one of one task."""
+    return Job(id=id_, stages=stages or (stage(),), **fields)
+
+
+def node(id_: str = "n", cores: int = 1, **fields: Any) -> Node:
+    """A node with so many cores and a GiB of memory for each."""
+    return Node(id=id_, capacity=(1000 * cores, 1024 * cores), **fields)
+
+
+def scheduler(policy: str | Mapping[str, Any], *nodes: Node, log: Log | None = None, **config: Any) -> Scheduler:
+    """A scheduler of cpu and memory with these nodes; config: fields of SchedulerConfig (offers: 'event')."""
+    spec = {"kind": policy} if isinstance(policy, str) else dict(policy)
+    settings = {"resources": ("cpu", "memory"), "policy": spec, "offers": "event", **config}
+    made = Scheduler(SchedulerConfig(**settings), log=log)
+    for there in nodes:
+        made.handle(NodeAdded(0, there))
+    return made
+
+
+# -- a run under audit ----------------------------------------------------------------------------
+
+
+class _Held(msgspec.Struct):
+    node: str
+    job: str
+    stage: int
+    task: int
+    demand: Vector
+    idle: bool = False
+
+
+class Audit:
+    """A control that lets a scheduler decide and keeps books of its own about it.
+
+    Raises AssertionError at the first decision that over-commits a node, starts a task before its parents,
+    twice at once or again after it succeeded, and at the first job left waiting without a reason.
+    history: every fact with the decisions it led to.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.state: ClusterState = scheduler.state
+        self.history: list[tuple[Event, list[Decision]]] = []
+        self._free: dict[str, list[int]] = {}
+        self._jobs: dict[str, Job] = {}
+        self._held: dict[int, _Held] = {}
+        self._done: dict[tuple[str, int], set[int]] = {}
+        self.placed = 0
+        self.ended = 0
+
+    def explain(self, job: str) -> Explanation:
+        """See Scheduler.explain."""
+        return self.scheduler.explain(job)
+
+    def handle(self, event: Event) -> list[Decision]:
+        """See Scheduler.handle."""
+        self._hear(event)
+        decisions = self.scheduler.handle(event)
+        self.history.append((event, decisions))
+        for decision in decisions:
+            self._book(decision)
+        for job in self.state.waiting.values():
+            assert job.hold is not None, f"after {event}: job {job.id} waits and nobody has said why"
+        return decisions
+
+    def drained(self) -> None:
+        """Raise AssertionError unless everything was given back and every task of every job has succeeded once."""
+        state = self.state
+        assert not state.jobs, f"jobs left: {list(state.jobs)}"
+        assert not state.waiting, f"jobs wait that are over: {list(state.waiting)}"
+        assert not state.containers, f"containers left: {[state.story(c) for c in state.containers]}"
+        assert not self._held, f"containers that never ended: {self._held}"
+        assert not any(state.used), f"resources still held: {state.used}"
+        assert self.placed == self.ended, f"{self.placed} tasks were started and {self.ended} ended"
+        for job in self._jobs.values():
+            for index, stage in enumerate(job.stages):
+                done = len(self._done.get((job.id, index), ()))
+                assert done == stage.tasks, f"{job.id}/{stage.name}: {done} of {stage.tasks} tasks succeeded"
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, NodeAdded):
+            self._free.setdefault(event.node.id, list(event.node.capacity))
+        elif isinstance(event, JobSubmitted):
+            self._jobs.setdefault(event.job.id, event.job)
+        elif isinstance(event, TaskEnded):
+            held = self._held.get(event.container)
+            if held is not None and not held.idle and (held.stage, held.task) == (event.stage, event.task):
+                held.idle = True
+                self._succeed(held)
+        elif isinstance(event, ContainerEnded) and event.container in self._held:
+            held = self._held[event.container]
+            self._give_back(event.container)
+            if not held.idle:
+                self._end(held, event.code)
+        else:
+            wild = NodeLost | NodeChanged | JobCancelled | ContainerExpired
+            assert not isinstance(event, wild), f"an audit keeps no books about {type(event).__name__}"
+
+    def _end(self, held: _Held, code: int) -> None:
+        if code == 0:
+            self._succeed(held)
+        else:
+            self.ended += 1
+
+    def _succeed(self, held: _Held) -> None:
+        done = self._done.setdefault((held.job, held.stage), set())
+        assert held.task not in done, f"{held} succeeded twice"
+        done.add(held.task)
+        self.ended += 1
+
+    def _give_back(self, container: int) -> None:
+        held = self._held.pop(container)
+        for r, amount in enumerate(held.demand):
+            self._free[held.node][r] += amount
+
+    def _book(self, decision: Decision) -> None:
+        if isinstance(decision, Hold):
+            assert isinstance(decision.reason, Reason), f"{decision} gives no reason of the closed set"
+        elif isinstance(decision, Release):
+            assert self._held[decision.container].idle, f"{decision} takes a busy executor"
+            self._give_back(decision.container)
+        elif isinstance(decision, Place | Run | Move):
+            self._start(decision)
+
+    def _start(self, decision: Place | Run | Move) -> None:
+        job = self._jobs[decision.job]
+        stage = job.stages[decision.stage]
+        key = (decision.job, decision.stage)
+        for parent in stage.parents:
+            done = len(self._done.get((decision.job, parent), ()))
+            assert done == job.stages[parent].tasks, f"{decision} starts before its parent stage {parent}"
+        assert 0 <= decision.task < stage.tasks, f"{decision}: no such task"
+        assert decision.task not in self._done.get(key, ()), f"{decision} starts again what has succeeded"
+        running = {(h.job, h.stage, h.task) for h in self._held.values() if not h.idle}
+        assert (*key, decision.task) not in running, f"{decision} starts what already runs"
+        self.placed += 1
+        if isinstance(decision, Place):
+            free = self._free[decision.node]
+            for r, amount in enumerate(stage.demand):
+                free[r] -= amount
+            assert min(free) >= 0, f"{decision} over-commits its node: {free} left"
+            node = decision.node
+        else:
+            held = self._held[decision.container]
+            assert held.idle, f"{decision} takes a busy executor"
+            assert held.demand == stage.demand, f"{decision}: the executor has another size"
+            node = held.node
+        self._held[decision.container] = _Held(node, decision.job, decision.stage, decision.task, stage.demand)
+
+
+class Attempt(msgspec.Struct, frozen=True):
+    """One recorded attempt of a task; times in ms."""
+
+    job: str
+    stage: int
+    task: int
+    attempt: int
+    node: str
+    granted_ms: int
+    started_ms: int | None
+    ended_ms: int
+    pilot: bool
+    code: int
+
+
+class Kept:
+    """A recording that keeps everything in memory; for small runs."""
+
+    def __init__(self) -> None:
+        self.tasks: list[Attempt] = []
+        self.jobs: list[Any] = []
+
+    def demand(self, job: str, stage: int, vector: Vector) -> None:
+        """See Recording."""
+
+    def task(
+        self,
+        job: str,
+        stage: int,
+        task: int,
+        attempt: int,
+        node: str,
+        container: int,
+        granted_ms: int,
+        started_ms: int | None,
+        ended_ms: int,
+        pilot: bool,
+        code: int,
+    ) -> None:
+        """See Recording."""
+        self.tasks.append(Attempt(job, stage, task, attempt, node, granted_ms, started_ms, ended_ms, pilot, code))
+
+    def job(self, row: Any) -> None:
+        """See Recording."""
+        self.jobs.append(row)
+
+    def finish(self, end_ms: int) -> None:
+        """See Recording."""
+
+
+class Ran:
+    """A run that is over: its simulation, its audit, what was recorded, and its log as lines."""
+
+    def __init__(self, simulation: Simulation, audit: Audit, kept: Kept, log: Log, lines: list[bytes]) -> None:
+        self.simulation, self.audit, self.kept, self.log, self.lines = simulation, audit, kept, log, lines
+
+
+def scheduler_config(subject: Subject, config: EngineConfig, seed: int) -> SchedulerConfig:
+    """What a scheduler of this subject is made from on this cluster."""
+    return SchedulerConfig(
+        resources=config.resources,
+        policy=subject.policy,
+        predictor=subject.predictor,
+        placement=subject.placement,
+        offers="cycle" if config.profile == "events" else "heartbeat",
+        executors=config.executors is not None,
+        containers_per_offer=config.containers_per_heartbeat,
+        seed=seed,
+    )
+
+
+def run_case(subject: Subject, made: Case) -> Ran:
+    """Run a scenario to its end under audit. Raises AssertionError that names the scenario."""
+    chunks: list[bytes] = []
+    log = Log(chunks.append)
+    audit = Audit(Scheduler(scheduler_config(subject, made.config, made.seed), log=log))
+    kept = Kept()
+    simulation = Simulation(made.config, made.workload, audit, kept, seed=made.seed, oracle=subject.told_truth)
+    try:
+        simulation.run()
+    except AssertionError as error:
+        raise AssertionError(f"{subject}, {made.name}: {error}") from error
+    log.flush()
+    return Ran(simulation, audit, kept, log, b"".join(chunks).splitlines())
+
+
+def _cases(seeds: tuple[int, ...]) -> Iterator[Case]:
+    for seed in seeds:
+        yield case(seed)
+        yield case(seed, disorder=True)
+
+
+def _known(subject: Subject, made: Case) -> Ran:
+    """Like `run_case`; several checks of one subject look at the same run."""
+    key = f"{subject} {made.name}"
+    if key not in _LATEST:
+        if len(_LATEST) >= _REMEMBERED:
+            del _LATEST[next(iter(_LATEST))]
+        _LATEST[key] = run_case(subject, made)
+    return _LATEST[key]
+
+
+_LATEST: Final[dict[str, Ran]] = {}
+_REMEMBERED: Final = 32
+
+
+# -- the promises of policies, predictors and placers ---------------------------------------------
+
+
+def check_safe(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
+    """No over-commit, no task before its parents, each task succeeds once, every hold has a reason, it drains."""
+    for made in _cases(seeds):
+        ran = _known(subject, made)
+        ran.audit.state.validate()
+        try:
+            ran.audit.drained()
+            _recorded_once(ran, made)
+        except AssertionError as error:
+            raise AssertionError(f"{subject}, {made.name}: {error}") from error
+
+
+def _recorded_once(ran: Ran, made: Case) -> None:
+    succeeded = [(t.job, t.stage, t.task) for t in ran.kept.tasks if t.code == 0]
+    assert len(set(succeeded)) == len(succeeded), "a task was executed twice"
+    assert len(succeeded) == made.workload.tasks, f"{len(succeeded)} of {made.workload.tasks} tasks were executed"
+    assert len(ran.kept.jobs) == len(made.workload.jobs), "a job was not reported, or twice"
+
+
+def check_repeatable(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
+    """The same seed gives the same log, byte for byte."""
+    for made in _cases(seeds):
+        first, second = _known(subject, made), run_case(subject, made)
+        assert first.lines == second.lines, f"{subject}, {made.name}: two runs differ{_parting(first, second)}"
+
+
+def check_skipping(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
+    """Leaving out heartbeats that cannot change anything changes nothing."""
+    for seed in seeds:
+        made = case(seed, profile=("yarn", "sls")[seed % 2])
+        naive = msgspec.structs.replace(made, config=msgspec.structs.replace(made.config, skip=False))
+        first, second = run_case(subject, made), run_case(subject, naive)
+        where = f"{subject}, {made.name}"
+        assert first.log.sha256 == second.log.sha256, f"{where}: naive and skipping differ{_parting(first, second)}"
+
+
+def check_no_peeking(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
+    """True run times of tasks that have not started change no decision before the first of them ends."""
+    if subject.told_truth:
+        return
+    for made in _cases(seeds):
+        first = _known(subject, made)
+        starts = sorted(t.started_ms for t in first.kept.tasks if t.started_ms is not None)
+        cut = starts[len(starts) // 3]
+        late = {(t.job, t.stage, t.task) for t in first.kept.tasks if t.started_ms is not None and t.started_ms > cut}
+        second = run_case(subject, _with_other_run_times(made, late))
+        ends = [t.ended_ms for ran in (first, second) for t in ran.kept.tasks if (t.job, t.stage, t.task) in late]
+        until = min(ends, default=0)
+        before = [[entry for entry in ran.audit.history if entry[0].at < until] for ran in (first, second)]
+        assert before[0] == before[1], f"{subject}, {made.name}: decisions before {until} ms depend on the future"
+
+
+def _with_other_run_times(made: Case, tasks: set[tuple[str, int, int]]) -> Case:
+    jobs = []
+    for entry in made.workload.jobs:
+        runtimes = []
+        for stage, known in enumerate(entry.runtimes):
+            assert isinstance(known, PerTask)
+            other = [
+                (ms // 3 + 1 if task % 2 else 3 * ms + 1) if (entry.job.id, stage, task) in tasks else ms
+                for task, ms in enumerate(known.ms)
+            ]
+            runtimes.append(PerTask(tuple(other)))
+        jobs.append(msgspec.structs.replace(entry, runtimes=tuple(runtimes)))
+    return msgspec.structs.replace(made, workload=msgspec.structs.replace(made.workload, jobs=tuple(jobs)))
+
+
+def check_snapshot(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
+    """A scheduler restored from a snapshot decides as the one that it was taken from."""
+    for made in _cases(seeds):
+        facts = [event for event, _ in _known(subject, made).audit.history]
+        config = scheduler_config(subject, made.config, made.seed)
+        for part in (0.2, 0.5, 0.8):
+            at = int(len(facts) * (part + 0.15 * keyed.uniform(made.seed, "snapshot", str(part))))
+            original = Scheduler(config)
+            for event in facts[:at]:
+                original.handle(event)
+            restored = Scheduler.restore(original.snapshot())
+            restored.state.validate()
+            for number, event in enumerate(facts[at:], start=at):
+                expected, decided = original.handle(event), restored.handle(event)
+                where = f"{subject}, {made.name}: after a snapshot before fact {at}, at fact {number} ({event})"
+                assert decided == expected, f"{where}: {decided}, not {expected}"
+
+
+def check_replay(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
+    """Replaying a log writes the same log."""
+    for made in _cases(seeds):
+        lines = _known(subject, made).lines
+        replayed = replay(lines)
+        where = next((n for n, (a, b) in enumerate(zip(lines, replayed, strict=False), 1) if a != b), None)
+        assert replayed == lines, f"{subject}, {made.name}: the replayed log differs at line {where}"
+
+
+def replay(lines: list[bytes]) -> list[bytes]:
+    """The log that a fresh scheduler writes when it hears the facts of another's log (its lines)."""
+    parsed = parse(lines)
+    header = next(parsed)
+    assert isinstance(header, Header), "a log begins with its header"
+    chunks: list[bytes] = []
+    log = Log(chunks.append)
+    scheduler = Scheduler(header.config, log=log)
+    for line in parsed:
+        fact = line.event if isinstance(line, Ignored) else line
+        if isinstance(fact, Event):
+            scheduler.handle(fact)
+    log.flush()
+    return b"".join(chunks).splitlines()
+
+
+def check_memory(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
+    """What policy and predictor dump is plain data, and loading it gives the same dump again."""
+    for made in _cases(seeds):
+        facts = [event for event, _ in _known(subject, made).audit.history]
+        scheduler = Scheduler(scheduler_config(subject, made.config, made.seed))
+        for event in facts[: len(facts) // 2]:
+            scheduler.handle(event)
+        restored = Scheduler.restore(scheduler.snapshot())
+        first, second = _plain(scheduler.policy.dump()), _plain(restored.policy.dump())
+        assert first == second, f"{subject}, {made.name}: the policy's memory changed: {first} became {second}"
+        if scheduler.predictor is not None and restored.predictor is not None:
+            first, second = _plain(scheduler.predictor.dump()), _plain(restored.predictor.dump())
+            assert first == second, f"{subject}, {made.name}: the predictor's memory changed: {first} became {second}"
+
+
+def check_forgets(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
+    """When all jobs are over, the predictor keeps no estimate of any of them."""
+    for made in _cases(seeds):
+        ran = _known(subject, made)
+        scheduler = ran.audit.scheduler
+        last = max(event.at for event, _ in ran.audit.history)
+        gone = [entry.job.id for entry in made.workload.jobs]
+        if scheduler.predictor is not None:
+            for name in gone:
+                said = scheduler.predictor.estimate(name, 0)
+                assert said is None, (
+                    f"{subject}, {made.name}: job {name} is over at {last}, and still estimated: {said}"
+                )
+
+
+def _plain(data: Any) -> Any:
+    return msgspec.msgpack.decode(msgspec.msgpack.encode(data))
+
+
+def _parting(first: Ran, second: Ran) -> str:
+    for number, (a, b) in enumerate(itertools.zip_longest(first.lines, second.lines), start=1):
+        if a != b:
+            return f"; line {number}: {a!r} against {b!r}"
+    return ""
+
+
+PolicyCheck = Callable[[Subject], None]
+#: What holds for every policy with every predictor and every placer.
+POLICY_CHECKS: Final[tuple[PolicyCheck, ...]] = (
+    check_safe,
+    check_repeatable,
+    check_skipping,
+    check_no_peeking,
+    check_snapshot,
+    check_replay,
+    check_memory,
+    check_forgets,
+)
+
+
+def check_policy(name: str, **settings: Any) -> None:
+    """All promises, for a policy by name: alone, with the truth, with history and with pilots."""
+    for predictor in (None, "oracle", "three_sigma", "slearn"):
+        subject = Subject(policy={"kind": name, **settings}, predictor={"kind": predictor} if predictor else None)
+        for check in POLICY_CHECKS:
+            check(subject)
+    check_registered(policies, name)
+
+
+def check_predictor(name: str, **settings: Any) -> None:
+    """All promises, for a predictor by name, under `gs`."""
+    subject = Subject(policy={"kind": "gs"}, predictor={"kind": name, **settings})
+    for check in POLICY_CHECKS:
+        check(subject)
+    check_registered(predictors, name)
+
+
+def check_placer(name: str, **settings: Any) -> None:
+    """All promises, for a placer by name, under `fair`."""
+    subject = Subject(policy={"kind": "fair"}, placement={"kind": name, **settings})
+    for check in POLICY_CHECKS:
+        check(subject)
+    check_registered(placers, name)
+
+
+# -- the promises of registrations ----------------------------------------------------------------
+
+
+def check_registered(registry: Registry[Any], name: str) -> None:
+    """A name comes with a summary, its source, and settings that have defaults, descriptions and a check."""
+    entry = registry.entry(name)
+    said = (entry.cls.__doc__ or "").strip().partition("\n")[0]
+    assert said.endswith("."), f"{name}: the first docstring line of {entry.cls.__name__} is a sentence, not {said!r}"
+    assert entry.source, f"{name}: where does it come from?"
+    for setting in entry.parameters():
+        assert setting.description, f"{name}: the setting {setting.name} has no description"
+    assert msgspec.json.encode(entry.describe()), f"{name}: what the listings say is not plain data"
+    entry.params()  # every setting has a default, so this needs no argument
+    _refuses(registry, {"kind": name, "no_such_setting": 1}, InvalidParameters, "no_such_setting")
+    _refuses(registry, {"kind": f"{name}_"}, UnknownName, f"did you mean '{name}'")
+
+
+def _refuses(registry: Registry[Any], spec: dict[str, Any], error: type[Exception], words: str) -> None:
+    said = ""
+    try:
+        registry.parse(spec)
+    except error as raised:
+        said = str(raised)
+    assert words in said, f"{spec}: expected {error.__name__} with {words!r}, not {said!r}"
+
+
+# -- the promises of trace formats ----------------------------------------------------------------
+
+#: Files that no format can read.
+_BROKEN: Final[dict[str, bytes]] = {
+    "empty": b"",
+    "zeros": b"\0" * 64,
+    "words": b"this is not, a trace\nof,any\nkind\n",
+    "cut gzip": b"\x1f\x8b\x08\x00\x00\x00\x00\x00\x00\x03\x4b",
+}
+
+
+def check_format(name: str) -> None:
+    """A trace format is documented, and refuses files that it cannot read with TraceError and a message."""
+    check_registered(FORMATS, name)
+    entry = FORMATS.entry(name)
+    columns = [column.name for column in getattr(entry.cls, "columns", ())]
+    assert len(set(columns)) == len(columns), f"{name}: a column is listed twice"
+    assert all(column.meaning for column in getattr(entry.cls, "columns", ())), f"{name}: a column without a meaning"
+    with tempfile.TemporaryDirectory() as folder:
+        for what, content in _BROKEN.items():
+            file = Path(folder) / "trace.csv"
+            file.write_bytes(content)
+            _unreadable(name, entry.cls, file, what)
+        _unreadable(name, entry.cls, Path(folder) / "missing.csv", "missing")
+
+
+def _unreadable(name: str, cls: Any, file: Path, what: str) -> None:
+    said = ""
+    try:
+        cls.read(file, getattr(cls, "Params", msgspec.Struct)())
+    except TraceError as error:
+        said = str(error)
+    except Exception as error:
+        raise AssertionError(f"{name}: a file that is {what} gives {type(error).__name__}: {error}") from error
+    assert said.strip(), f"{name} reads a file that is {what}, or refuses it without a word"

@@ -1,0 +1,661 @@
+"""What a workload looks like, and whether it would pay to learn run times from its own first tasks.
+
+Definitions follow the SLearn paper (Jajoo et al., NSDI 2022, sections 4.1-4.3 and 5.2.7): variation
+over time is that of the mean task run time over similar past jobs, variation over space that of the
+tasks inside one job, after sampling 3 % of them.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Waves, Workload, WorkloadJob
+from schedulers.core.model import Job, PastJob
+
+if TYPE_CHECKING:
+    from rm_emulator.workload.profiles import TpchProfiles
+
+Floats = NDArray[np.float64]
+Ints = NDArray[np.int64]
+#: Gives the run times (ms) of the tasks of one stage whose model holds none itself, such as `Waves`.
+Sampler = Callable[[Job, int, RunTimes], Sequence[float] | None]
+
+WINDOW_MS: Final = 1_000_000
+STEP_MS: Final = 100_000
+SMALL_MS: Final = 1_000_000
+THIN: Final = 3
+SAMPLED: Final = 0.03
+MIN_RUNS: Final = 3
+FEATURES: Final = ("name", "user", "app", "resources", "day", "hour")
+GROUPED: Final = ("name", "user", "app")
+_DAY_MS: Final = 86_400_000
+_HOUR_MS: Final = 3_600_000
+
+
+class Summary(msgspec.Struct, frozen=True):
+    """Mean, quantiles and maximum of one quantity."""
+
+    mean: float
+    p50: float
+    p90: float
+    max: float
+
+
+class Arrivals(msgspec.Struct, frozen=True):
+    """When jobs come. span_s: from first to last; gap_cov: coefficient of variation of the gaps (1: Poisson)."""
+
+    span_s: float
+    gap_mean_s: float | None
+    gap_cov: float | None
+
+
+class Load(msgspec.Struct, frozen=True):
+    """Work that arrives per 1000 s window slid by 100 s, over what the slots can do in it.
+
+    slots: what it is divided by; None where no number of slots was given: the figures then are slots kept busy.
+    offered: all the work over slots x arrival span. p50, p90, mean: over the windows; empty: share without any job.
+    """
+
+    slots: int | None
+    offered: float | None
+    mean: float
+    p50: float
+    p90: float
+    empty: float
+
+
+class Bin(msgspec.Struct, frozen=True):
+    """One of the four job bins of the SLearn paper's Table 8, as shares of all jobs and of all work (0..1)."""
+
+    name: str
+    jobs: float
+    work: float
+
+
+class Groups(msgspec.Struct, frozen=True):
+    """Recurring jobs grouped by one feature: how their run times vary, and which teacher is the better one.
+
+    A group is one value of the feature (and one stage, for DAG jobs) with at least 3 runs, history included, and
+    a job of the workload with at least 3 tasks: thin jobs are not sampled.
+    jobs, work: share of the workload in such groups.
+    cov_time, cov_space: over groups; so / mean over runs, and s1 / mean over the tasks inside a run (not reduced
+        by sampling).
+    needed: pilots from which on sampling has the smaller error variance, (s1 / so)^2 (paper, section 4.1), with
+        both relative to their means; groups whose runs do not vary at all have none. pilots: what 3 % of the tasks are.
+    better_groups, better_work: share of the groups, and of the work in groups, with more pilots than needed.
+    """
+
+    feature: str
+    groups: int
+    jobs: float
+    work: float
+    cov_time: Summary | None = None
+    cov_space: Summary | None = None
+    needed: Summary | None = None
+    pilots: Summary | None = None
+    better_groups: float | None = None
+    better_work: float | None = None
+
+
+class Teachers(msgspec.Struct, frozen=True):
+    """Shares of all work (0..1) by who knows a job's run times best, asked by name, else by app, else by user.
+
+    sampling, history: 3 % pilots, or the past runs, have the smaller error variance. first_time: wide work without
+    3 runs to compare with, which only sampling can tell. thin: below 3 tasks, where there is nothing to sample.
+    """
+
+    sampling: float
+    history: float
+    first_time: float
+    thin: float
+
+
+class Description(msgspec.Struct, frozen=True, kw_only=True):
+    """All of it, ready for JSON. Times in seconds, shares in 0..1, None where there is nothing to measure.
+
+    cov_time: per job, over its similar past jobs by the feature with the least variation (paper, section 4.2).
+    cov_space: per job with two tasks or more, s1 / (mean x sqrt(3 % of its tasks)).
+    time_above_space: share of the jobs with both whose variation over time is the larger one.
+    sampling_pays: None where the workload does not say. notes: what was left out, and why.
+    """
+
+    name: str
+    source: str
+    jobs: int
+    tasks: int
+    history: int
+    multi_stage_jobs: int
+    arrivals: Arrivals
+    size_s: Summary | None
+    width: Summary | None
+    task_s: Summary | None
+    bins: tuple[Bin, ...]
+    load: Load | None
+    cov_time: Summary | None
+    cov_space: Summary | None
+    time_above_space: float | None
+    groups: tuple[Groups, ...]
+    teachers: Teachers | None
+    sampling_pays: bool | None
+    verdict: str
+    notes: tuple[str, ...]
+
+
+class _StageTimes(msgspec.Struct, frozen=True):
+    """Number of tasks of a stage, mean and population standard deviation (ms) of their run times."""
+
+    tasks: int
+    mean: float
+    std: float
+
+
+def mean_task_ms(job: WorkloadJob, stage: int = 0, sampler: Sampler | None = None) -> float | None:
+    """True mean run time of a task of one stage, ms at node speed 1; None where only a profile knows it."""
+    times = _stage_times(job, stage, sampler)
+    return times.mean if times else None
+
+
+def work_ms(job: WorkloadJob, sampler: Sampler | None = None) -> float | None:
+    """True run time of all tasks of a job together, ms at node speed 1; None where only a profile knows it."""
+    return _work([_stage_times(job, stage, sampler) for stage in range(len(job.job.stages))])
+
+
+def offered_load(workload: Workload, slots: int, sampler: Sampler | None = None) -> float | None:
+    """All work over slots x arrival span (last minus first arrival); None for a span of 0 or unknown run times."""
+    works = [work_ms(job, sampler) for job in workload.jobs]
+    if not works or None in works:
+        return None
+    span = workload.jobs[-1].submit_ms - workload.jobs[0].submit_ms
+    return math.fsum(w for w in works if w is not None) / (slots * span) if span > 0 else None
+
+
+def window_loads(
+    submit_ms: Ints, work: Floats, slots: float, *, window_ms: int = WINDOW_MS, step_ms: int = STEP_MS
+) -> Floats:
+    """Load of every window [t, t + window) from the first arrival on, slid by `step_ms` (paper, Table 5).
+
+    submit_ms: arrivals in ascending order, shape (jobs,). work: ms of run time each brings, same shape.
+    The last window ends with the last arrival; a workload shorter than one window is one window.
+    """
+    first, last = int(submit_ms[0]), int(submit_ms[-1])
+    starts = np.arange(first, max(last - window_ms, first) + 1, step_ms, dtype=np.int64)
+    sums = np.concatenate(([0.0], np.cumsum(work)))
+    upto = np.searchsorted(submit_ms, starts + window_ms, side="left")
+    since = np.searchsorted(submit_ms, starts, side="left")
+    loads: Floats = (sums[upto] - sums[since]) / (slots * window_ms)
+    return loads
+
+
+def cov_over_space(workload: Workload, sampler: Sampler | None = None) -> list[float | None]:
+    """Per job, s1 / (mean x sqrt(0.03 n)) with the population deviation s1; None for one task or unknown times.
+
+    Below 34 tasks the root is less than 1 and the figure larger than the plain coefficient of variation;
+    that is how the paper plots it. Of a DAG job, stages count by their number of tasks.
+    """
+    return [_job_cov_over_space(job, sampler) for job in workload.jobs]
+
+
+def cov_over_time(
+    workload: Workload, features: Sequence[str] = FEATURES, sampler: Sampler | None = None, *, min_runs: int = 2
+) -> list[float | None]:
+    """Per job, std / mean of the mean task run time over its similar past jobs (paper, section 4.2).
+
+    Similar: same value of a feature; of several features the one with the least variation counts. Past: the
+    workload's history, or, where it has none, the jobs that were submitted before. None below `min_runs` of them.
+    Raises ValueError for an unknown feature.
+    """
+    unknown = [f for f in features if f not in FEATURES]
+    if unknown:
+        raise ValueError(f"unknown feature '{unknown[0]}' (known: {', '.join(FEATURES)})")
+    moments: dict[tuple[str, object, int], _Moments] = {}
+    for past in workload.history:
+        for stage, (_, mean) in enumerate(past.stages):
+            for feature in features:
+                moments.setdefault((feature, _past_value(past, feature), stage), _Moments()).add(mean)
+    found: list[float | None] = []
+    for job in workload.jobs:
+        found.append(_job_cov_over_time(job, features, moments, min_runs))
+        if not workload.history:
+            for stage in range(len(job.job.stages)):
+                times = _stage_times(job, stage, sampler)
+                for feature in features if times else ():
+                    key = (feature, _value(job, feature), stage)
+                    moments.setdefault(key, _Moments()).add(times.mean if times else 0.0)
+    return found
+
+
+def job_bins(widths: Sequence[int], sizes_ms: Sequence[float]) -> tuple[Bin, ...]:
+    """Shares of jobs and of work by width (below 3 tasks or not) and size (below 1000 s or not): Table 8."""
+    width, size = np.asarray(widths), np.asarray(sizes_ms, dtype=np.float64)
+    total = float(size.sum())
+    bins = []
+    for large in (False, True):
+        for wide in (False, True):
+            inside = ((width >= THIN) == wide) & ((size >= SMALL_MS) == large)
+            share = float(inside.mean()) if len(width) else 0.0
+            work = float(size[inside].sum()) / total if total > 0 else 0.0
+            bins.append(Bin(f"{'wide' if wide else 'thin'}-{'large' if large else 'small'}", share, work))
+    return tuple(bins)
+
+
+def pilots(tasks: int, ratio: float = SAMPLED) -> int:
+    """Number of pilot tasks at a sampling ratio: rounded up, at least 1."""
+    return max(1, math.ceil(round(ratio * tasks, 9)))
+
+
+def describe(
+    workload: Workload, slots: int | None = None, *, sampler: Sampler | None = None, notes: Sequence[str] = ()
+) -> Description:
+    """Measure a workload.
+
+    slots: tasks that the cluster runs at once; None: loads are given as slots kept busy.
+    sampler: gives run times where the workload itself has none (`Waves`); without one such jobs are left out of
+    everything that needs run times, and a note says so. notes: what is known already, put in front.
+    """
+    stages = _measured(workload, sampler)
+    works = [_work(entries) for entries in stages]
+    known = [index for index, work in enumerate(works) if work is not None]
+    sizes = [work for work in works if work is not None]
+    widths = [job.job.width for job in workload.jobs]
+    over_time, over_space = cov_over_time(workload, sampler=sampler), cov_over_space(workload, sampler)
+    both = [(t, s) for t, s in zip(over_time, over_space, strict=True) if t is not None and s is not None]
+    groups = {feature: _grouped(workload, stages, feature) for feature in GROUPED}
+    teachers = _teachers(workload, stages, groups) if sizes else None
+    return Description(
+        name=workload.name,
+        source=workload.source,
+        jobs=len(workload.jobs),
+        tasks=workload.tasks,
+        history=len(workload.history),
+        multi_stage_jobs=sum(len(job.job.stages) > 1 for job in workload.jobs),
+        arrivals=_arrivals(workload),
+        size_s=_summary([size / 1000 for size in sizes]),
+        width=_summary(widths),
+        task_s=_summary([sizes[i] / workload.jobs[at].job.tasks / 1000 for i, at in enumerate(known)]),
+        bins=job_bins([widths[index] for index in known], sizes),
+        load=_load(workload, known, sizes, slots),
+        cov_time=_summary([cov for cov in over_time if cov is not None]),
+        cov_space=_summary([cov for cov in over_space if cov is not None]),
+        time_above_space=sum(t > s for t, s in both) / len(both) if both else None,
+        groups=tuple(_groups(feature, found, stages) for feature, found in groups.items()),
+        teachers=teachers,
+        sampling_pays=_pays(teachers),
+        verdict=_verdict(teachers, len(workload.jobs) - len(known)),
+        notes=(*notes, *_notes(workload, len(workload.jobs) - len(known))),
+    )
+
+
+def lines(description: Description) -> list[str]:
+    """The description as text for a terminal, the verdict last."""
+    d = description
+    text = [
+        f"{d.name}: {d.jobs:,} jobs, {d.tasks:,} tasks, {d.history:,} past jobs"
+        + (f" ({d.source})" if d.source else ""),
+        _arrival_line(d.arrivals),
+        *_summary_lines((("job size, s", d.size_s), ("job width, tasks", d.width), ("task run time, s", d.task_s))),
+        "jobs (share of jobs, share of work), small below 1000 s, thin below 3 tasks:",
+        "  " + "   ".join(f"{b.name} {b.jobs:.1%}, {b.work:.1%}" for b in d.bins),
+        *_load_lines(d.load),
+        *_summary_lines((("CoV over time", d.cov_time), ("CoV over space", d.cov_space))),
+    ]
+    if d.time_above_space is not None:
+        text.append(f"CoV over time is the larger one for {d.time_above_space:.1%} of the jobs")
+    text += [line for groups in d.groups for line in _group_lines(groups)]
+    text += [f"note: {note}" for note in d.notes]
+    return [*text, d.verdict]
+
+
+def main(path: Path, slots: int | None, json: bool) -> int:
+    """`rm-emulator traces describe`: print the description of a stored workload; returns the exit code.
+
+    Raises TraceError when the folder does not hold one.
+    """
+    from rm_emulator.workload import profiles, storage
+
+    workload = storage.load(path)
+    measured = storage.load_profiles(path)
+    if measured is None and any(isinstance(t, Waves) for job in workload.jobs for t in job.runtimes):
+        measured = profiles.builtin_profiles()
+    show(workload, slots, json, profiles=measured, notes=storage.notes(path))
+    return 0
+
+
+def show(
+    workload: Workload,
+    slots: int | None,
+    json: bool,
+    *,
+    profiles: TpchProfiles | None = None,
+    notes: Sequence[str] = (),
+) -> None:
+    """Print the description of a workload as text or as one JSON document.
+
+    profiles: the measurements that its `Waves` refer to, taken at 50 executors.
+    """
+    found = describe(workload, slots, sampler=from_profiles(profiles) if profiles else None, notes=notes)
+    encoded = msgspec.json.format(msgspec.json.encode(found), indent=1).decode()
+    sys.stdout.write((encoded if json else "\n".join(lines(found))) + "\n")
+
+
+def from_profiles(profiles: TpchProfiles, executors: int = 50) -> Sampler:
+    """Run times of measured stages: all durations at that number of executors, of every wave alike."""
+
+    def sample(job: Job, stage: int, times: RunTimes) -> list[float] | None:
+        if not isinstance(times, Waves):
+            return None
+        pooled = profiles.pooled(times.profile, times.stage, executors)
+        return [float(ms) * times.scale for ms in pooled]
+
+    return sample
+
+
+class _Moments:
+    """Running count, mean and sum of squared deviations (Welford), so that a long history costs no memory."""
+
+    __slots__ = ("count", "mean", "squares")
+
+    def __init__(self) -> None:
+        self.count, self.mean, self.squares = 0, 0.0, 0.0
+
+    def add(self, value: float) -> None:
+        self.count += 1
+        off = value - self.mean
+        self.mean += off / self.count
+        self.squares += off * (value - self.mean)
+
+    @property
+    def variance(self) -> float:
+        return max(0.0, self.squares / self.count)
+
+    @property
+    def cov(self) -> float:
+        return math.sqrt(self.variance) / self.mean if self.mean > 0 else 0.0
+
+
+def _stage_times(job: WorkloadJob, stage: int, sampler: Sampler | None) -> _StageTimes | None:
+    times, tasks = job.runtimes[stage], job.job.stages[stage].tasks
+    if isinstance(times, Fixed):
+        return _StageTimes(tasks, float(times.ms), 0.0)
+    if isinstance(times, Drawn):
+        cov = 1.0 if times.kind == "exponential" else times.cov
+        return _StageTimes(tasks, times.mean_ms, times.mean_ms * cov)
+    drawn = times.ms if isinstance(times, PerTask) else sampler(job.job, stage, times) if sampler else None
+    if not drawn:
+        return None
+    values = np.asarray(drawn, dtype=np.float64)
+    return _StageTimes(tasks, float(values.mean()), float(values.std()))
+
+
+def _job_cov_over_space(job: WorkloadJob, sampler: Sampler | None) -> float | None:
+    weighted, weight = 0.0, 0
+    for index, stage in enumerate(job.job.stages):
+        if stage.tasks < 2:
+            continue
+        times = _stage_times(job, index, sampler)
+        if times is None or times.mean <= 0:
+            return None
+        weighted += stage.tasks * times.std / (times.mean * math.sqrt(SAMPLED * stage.tasks))
+        weight += stage.tasks
+    return weighted / weight if weight else None
+
+
+def _job_cov_over_time(
+    job: WorkloadJob, features: Sequence[str], moments: dict[tuple[str, object, int], _Moments], min_runs: int
+) -> float | None:
+    least: float | None = None
+    for feature in features:
+        value = _value(job, feature)
+        if value == "":
+            continue
+        weighted, weight = 0.0, 0
+        for index, stage in enumerate(job.job.stages):
+            seen = moments.get((feature, value, index))
+            if seen is not None and seen.count >= min_runs:
+                weighted += stage.tasks * seen.cov
+                weight += stage.tasks
+        if weight and (least is None or weighted / weight < least):
+            least = weighted / weight
+    return least
+
+
+def _value(job: WorkloadJob, feature: str) -> object:
+    return _feature(feature, job.job, job.submit_ms, job.job.stages[0].demand)
+
+
+def _past_value(past: PastJob, feature: str) -> object:
+    return _feature(feature, past, past.submitted, past.demand)
+
+
+def _feature(feature: str, job: Job | PastJob, submitted: int, demand: tuple[int, ...]) -> object:
+    if feature == "day":
+        return submitted // _DAY_MS % 7
+    if feature == "hour":
+        return submitted // _HOUR_MS % 24
+    if feature == "resources":
+        return demand
+    return getattr(job, feature)
+
+
+def _measured(workload: Workload, sampler: Sampler | None) -> list[list[_StageTimes | None]]:
+    return [[_stage_times(job, stage, sampler) for stage in range(len(job.job.stages))] for job in workload.jobs]
+
+
+def _work(stages: Sequence[_StageTimes | None]) -> float | None:
+    works = [stage.mean * stage.tasks for stage in stages if stage is not None]
+    return math.fsum(works) if len(works) == len(stages) else None
+
+
+def _summary(values: Sequence[float]) -> Summary | None:
+    if not values:
+        return None
+    array = np.asarray(values, dtype=np.float64)
+    p50, p90 = np.quantile(array, (0.5, 0.9))
+    return Summary(float(array.mean()), float(p50), float(p90), float(array.max()))
+
+
+def _arrivals(workload: Workload) -> Arrivals:
+    at = np.array([job.submit_ms for job in workload.jobs], dtype=np.float64)
+    gaps = np.diff(at) / 1000
+    if not len(gaps):
+        return Arrivals(0.0, None, None)
+    mean = float(gaps.mean())
+    return Arrivals(float(at[-1] - at[0]) / 1000, mean, float(gaps.std()) / mean if mean > 0 else None)
+
+
+def _load(workload: Workload, known: Sequence[int], sizes: Sequence[float], slots: int | None) -> Load | None:
+    if not known:
+        return None
+    submit = np.array([workload.jobs[index].submit_ms for index in known], dtype=np.int64)
+    loads = window_loads(submit, np.asarray(sizes, dtype=np.float64), slots or 1)
+    span = int(submit[-1] - submit[0])
+    p50, p90 = np.quantile(loads, (0.5, 0.9))
+    offered = math.fsum(sizes) / ((slots or 1) * span) if span > 0 else None
+    return Load(slots, offered, float(loads.mean()), float(p50), float(p90), float((loads == 0).mean()))
+
+
+class _Group(msgspec.Struct):
+    """Runs of one value of a feature and one stage. jobs: indexes of the workload's jobs among them, wide ones."""
+
+    runs: _Moments
+    jobs: list[int]
+    widths: list[int]
+    squares: list[float]
+    work: float = 0.0
+
+    @property
+    def cov_space(self) -> float:
+        """s1 / mean inside a run, root mean square over runs: relative, because runs differ in their mean."""
+        return math.sqrt(math.fsum(self.squares) / len(self.squares))
+
+    @property
+    def needed(self) -> float:
+        """(s1 / so)^2: pilots from which on sampling is the better teacher; +inf when runs do not vary."""
+        return (self.cov_space / self.runs.cov) ** 2 if self.runs.cov > 0 else math.inf
+
+    @property
+    def pilots(self) -> float:
+        """What 3 % of the tasks are, mean over runs."""
+        return sum(map(pilots, self.widths)) / len(self.widths)
+
+    @property
+    def better(self) -> bool:
+        """Whether sampling has the smaller error variance."""
+        return self.pilots > self.needed
+
+
+_Key = tuple[object, int]
+
+
+def _grouped(workload: Workload, stages: Sequence[Sequence[_StageTimes | None]], feature: str) -> dict[_Key, _Group]:
+    """Groups with enough runs and at least one wide one, in order of appearance."""
+    groups: dict[_Key, _Group] = {}
+    for past in workload.history:
+        for stage, (_, mean) in enumerate(past.stages):
+            _group_of(groups, (_past_value(past, feature), stage)).runs.add(mean)
+    for index, (job, measured) in enumerate(zip(workload.jobs, stages, strict=True)):
+        for stage, times in enumerate(measured):
+            if times is None:
+                continue
+            group = _group_of(groups, (_value(job, feature), stage))
+            group.runs.add(times.mean)
+            if times.tasks >= THIN:
+                group.jobs.append(index)
+                group.widths.append(times.tasks)
+                group.squares.append((times.std / times.mean) ** 2 if times.mean > 0 else 0.0)
+                group.work += times.mean * times.tasks
+    return {key: g for key, g in groups.items() if key[0] != "" and g.runs.count >= MIN_RUNS and g.jobs}
+
+
+def _group_of(groups: dict[_Key, _Group], key: _Key) -> _Group:
+    if key not in groups:
+        groups[key] = _Group(_Moments(), [], [], [])
+    return groups[key]
+
+
+def _groups(feature: str, groups: Mapping[_Key, _Group], stages: Sequence[Sequence[_StageTimes | None]]) -> Groups:
+    found = list(groups.values())
+    total = math.fsum(times.mean * times.tasks for measured in stages for times in measured if times is not None)
+    if not found or total <= 0:
+        return Groups(feature, 0, 0.0, 0.0)
+    work = math.fsum(group.work for group in found)
+    jobs = len({index for group in found for index in group.jobs})
+    return Groups(
+        feature,
+        len(found),
+        jobs / len(stages),
+        work / total,
+        cov_time=_summary([group.runs.cov for group in found]),
+        cov_space=_summary([group.cov_space for group in found]),
+        needed=_summary([group.needed for group in found if group.runs.cov > 0]),
+        pilots=_summary([group.pilots for group in found]),
+        better_groups=sum(group.better for group in found) / len(found),
+        better_work=math.fsum(group.work for group in found if group.better) / work if work > 0 else None,
+    )
+
+
+def _teachers(
+    workload: Workload,
+    stages: Sequence[Sequence[_StageTimes | None]],
+    groups: Mapping[str, Mapping[_Key, _Group]],
+) -> Teachers | None:
+    shares = {"sampling": 0.0, "history": 0.0, "first_time": 0.0, "thin": 0.0}
+    for job, measured in zip(workload.jobs, stages, strict=True):
+        for stage, times in enumerate(measured):
+            if times is not None:
+                shares[_teacher(job, stage, times, groups)] += times.mean * times.tasks
+    total = math.fsum(shares.values())
+    return Teachers(**{name: share / total for name, share in shares.items()}) if total > 0 else None
+
+
+def _teacher(job: WorkloadJob, stage: int, times: _StageTimes, groups: Mapping[str, Mapping[_Key, _Group]]) -> str:
+    if times.tasks < THIN:
+        return "thin"
+    for feature in ("name", "app", "user"):
+        group = groups[feature].get((_value(job, feature), stage))
+        if group is not None:
+            return "sampling" if group.better else "history"
+    return "first_time"
+
+
+def _pays(teachers: Teachers | None) -> bool | None:
+    if teachers is None:
+        return None
+    return teachers.sampling + teachers.first_time > teachers.history
+
+
+def _verdict(teachers: Teachers | None, unknown: int) -> str:
+    if teachers is None:
+        why = "no job has run times that are known without a profile" if unknown else "there is no work in it"
+        return f"Would sampling pay? This workload does not say: {why}."
+    if teachers.thin == 1:
+        return "Would sampling pay? No: no job has three tasks or more, so there is nothing to sample."
+    first = f", and {teachers.first_time:.0%} has no past runs to learn from" if teachers.first_time >= 0.005 else ""
+    if _pays(teachers):
+        return (
+            f"Would sampling pay? Yes: for {teachers.sampling:.0%} of the work, 3 % of a job's tasks say more about "
+            f"its run times than its past runs do (for {teachers.history:.0%} they say less{first})."
+        )
+    return (
+        f"Would sampling pay? No: for {teachers.history:.0%} of the work, past runs say more about a job's run times "
+        f"than 3 % of its tasks do (for {teachers.sampling:.0%} they say less{first})."
+    )
+
+
+def _notes(workload: Workload, unknown: int) -> list[str]:
+    notes = []
+    if unknown:
+        jobs = "1 job is" if unknown == 1 else f"{unknown:,} jobs are"
+        notes.append(f"{jobs} left out of all that needs run times: theirs are in a profile that is not here")
+    if not workload.history:
+        notes.append("there is no history: past jobs are those of the workload that were submitted before")
+    return notes
+
+
+def _arrival_line(arrivals: Arrivals) -> str:
+    if arrivals.gap_mean_s is None:
+        return "arrivals: one job"
+    cov = "" if arrivals.gap_cov is None else f", CoV of the gaps {arrivals.gap_cov:.2f} (1: Poisson)"
+    return f"arrivals: over {arrivals.span_s:,.0f} s, every {arrivals.gap_mean_s:,.1f} s on average{cov}"
+
+
+def _summary_lines(rows: Iterable[tuple[str, Summary | None]]) -> list[str]:
+    return [
+        f"{label}: mean {_number(row.mean)}, P50 {_number(row.p50)}, P90 {_number(row.p90)}, max {_number(row.max)}"
+        for label, row in rows
+        if row is not None
+    ]
+
+
+def _load_lines(load: Load | None) -> list[str]:
+    if load is None:
+        return []
+    what = f"load on {load.slots:,} slots" if load.slots else "slots kept busy"
+    offered = "" if load.offered is None else f"{_number(load.offered)} over the whole span; "
+    return [
+        f"{what}: {offered}1000 s windows: mean {_number(load.mean)}, P50 {_number(load.p50)}, "
+        f"P90 {_number(load.p90)}, {load.empty:.0%} without a job"
+    ]
+
+
+def _group_lines(groups: Groups) -> list[str]:
+    if groups.cov_time is None or groups.cov_space is None or groups.pilots is None:
+        return [f"by {groups.feature}: no value with {MIN_RUNS} runs and a wide job"]
+    needed = "" if groups.needed is None else f", pilots needed P50 {_number(groups.needed.p50)}"
+    work = "" if groups.better_work is None else f" ({groups.better_work:.0%} of their work)"
+    return [
+        f"by {groups.feature}: {groups.groups:,} groups with {groups.work:.0%} of the work; CoV over time P50 "
+        f"{_number(groups.cov_time.p50)}, inside a run P50 {_number(groups.cov_space.p50)}{needed}, 3 % are "
+        f"{_number(groups.pilots.p50)}; sampling better for {groups.better_groups or 0:.0%} of the groups{work}"
+    ]
+
+
+def _number(value: float) -> str:
+    return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.3g}"

@@ -1,0 +1,181 @@
+"""From a whole trace to an experiment: the procedure of the SLearn paper (Jajoo et al., NSDI 2022, section 4.3).
+
+The trace is cut in two halves by time. Jobs drawn from the second one run; those of the first one that
+resemble them are the history from which predictors learn. Arrivals are squeezed until the load is right.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from rm_emulator.workload import describe
+from rm_emulator.workload.model import PerTask, RunTimes, Workload, WorkloadJob
+from schedulers.core import keyed
+from schedulers.core.errors import InvalidParameters
+from schedulers.core.model import Job, PastJob, topological_order
+
+#: A past job is history for a sampled one when it shares one of these.
+FEATURES: Final = ("name", "user", "app")
+
+
+def extract(
+    workload: Workload,
+    *,
+    jobs: int = 1250,
+    slots: int = 150,
+    trace_slots: int | None = None,
+    drop_wider_than: int | None = None,
+    load: float | None = None,
+    seed: int = 1,
+    sampler: describe.Sampler | None = None,
+) -> Workload:
+    """An experiment on `slots` slots out of a long trace.
+
+    1. Jobs that arrive in the second half of the arrival span are candidates, the others may become history.
+    2. trace_slots: slots of the trace's own cluster, `slots` unless given. Task counts are divided by
+       trace_slots / slots (rounded, at least 1; of tasks with run times of their own a random subset stays), as
+       the paper does for 2Sigma; or, with drop_wider_than, jobs with a wider stage are left out and the others
+       stay as they are, as it does (150) for Google.
+    3. `jobs` candidates are drawn with equal probability, or all of them where there are fewer.
+    4. Their arrivals start at 0 and are scaled linearly until work over slots x span is `load`; None: that of the
+       whole trace on its own slots. A single job has no span and is left alone.
+    5. History: jobs of the first half, and past jobs of the trace, that share a name, user or app with a drawn
+       one and had ended by the cut if run at once; times are negative, on the trace's own scale.
+
+    sampler: run times that the trace does not hold itself (`Waves`), see `describe.describe`.
+    Raises InvalidParameters for impossible numbers, an empty half, or unknown run times.
+    """
+    _check(jobs, slots, trace_slots, load)
+    if not workload.jobs:
+        raise InvalidParameters(f"workload '{workload.name}' has no jobs to extract from")
+    wanted = load if load is not None else describe.offered_load(workload, trace_slots or slots, sampler)
+    cut = (workload.jobs[0].submit_ms + workload.jobs[-1].submit_ms + 1) // 2
+    kept = [job for job in workload.jobs if drop_wider_than is None or job.job.width <= drop_wider_than]
+    first = [job for job in kept if job.submit_ms < cut]
+    second = [job for job in kept if job.submit_ms >= cut]
+    if not first or not second:
+        raise InvalidParameters(
+            f"workload '{workload.name}' cannot be cut in two halves: {len(first)} of {len(kept)} jobs arrive before "
+            "the middle of its arrival span"
+        )
+    ratio = 1.0 if trace_slots is None or drop_wider_than is not None else slots / trace_slots
+    drawn = [compressed(job, ratio, seed) for job in _drawn(second, jobs, seed)]
+    return Workload(
+        name=f"{workload.name}-extract",
+        jobs=at_load(drawn, wanted, slots, sampler),
+        history=_history([compressed(job, ratio, seed) for job in first], workload.history, drawn, cut, sampler),
+        resources=workload.resources,
+        source=f"{workload.source or workload.name}; {len(drawn)} jobs of the second half (SLearn, section 4.3)",
+    )
+
+
+def at_load(
+    jobs: Sequence[WorkloadJob], load: float | None, slots: int, sampler: describe.Sampler | None = None
+) -> tuple[WorkloadJob, ...]:
+    """The same jobs, the first at 0, with gaps scaled so that work over slots x arrival span is `load`.
+
+    None, and jobs that all arrive at once, leave the gaps alone. Raises InvalidParameters when run times are unknown.
+    """
+    start, span = jobs[0].submit_ms, jobs[-1].submit_ms - jobs[0].submit_ms
+    stretch = 1.0
+    if load is not None and span > 0:
+        offered = describe.offered_load(Workload(name="", jobs=tuple(jobs)), slots, sampler)
+        if offered is None:
+            raise InvalidParameters("the load cannot be set: some run times are in a profile that is not here")
+        stretch = offered / load
+    return tuple(msgspec.structs.replace(job, submit_ms=round((job.submit_ms - start) * stretch)) for job in jobs)
+
+
+def compressed(job: WorkloadJob, ratio: float, seed: int) -> WorkloadJob:
+    """The job with `ratio` times as many tasks per stage (0 < ratio <= 1), rounded half up, at least one."""
+    if ratio == 1.0:
+        return job
+    stages, runtimes = [], []
+    for index, (stage, times) in enumerate(zip(job.job.stages, job.runtimes, strict=True)):
+        tasks = max(1, int(stage.tasks * ratio + 0.5))
+        stages.append(msgspec.structs.replace(stage, tasks=tasks))
+        runtimes.append(_subset(times, tasks, job.job.id, index, seed))
+    return msgspec.structs.replace(
+        job, job=msgspec.structs.replace(job.job, stages=tuple(stages)), runtimes=tuple(runtimes)
+    )
+
+
+def _check(jobs: int, slots: int, trace_slots: int | None, load: float | None) -> None:
+    if jobs < 1 or slots < 1:
+        raise InvalidParameters(f"jobs {jobs}, slots {slots}: at least 1 each")
+    if trace_slots is not None and trace_slots < slots:
+        raise InvalidParameters(
+            f"trace_slots {trace_slots} is below slots {slots}: a trace is compressed to a smaller cluster, not widened"
+        )
+    if load is not None and not 0 < load < float("inf"):
+        raise InvalidParameters(f"load {load}: a number above 0")
+
+
+def _drawn(candidates: Sequence[WorkloadJob], jobs: int, seed: int) -> list[WorkloadJob]:
+    """`jobs` of them with equal probability, still in order of arrival."""
+    lots = keyed.generator(seed, "extraction jobs").random(len(candidates))
+    return [candidates[index] for index in sorted(np.argsort(lots, kind="stable")[:jobs].tolist())]
+
+
+def _subset(times: RunTimes, tasks: int, job: str, stage: int, seed: int) -> RunTimes:
+    if not isinstance(times, PerTask) or tasks >= len(times.ms):
+        return times
+    lots = keyed.generator(seed, "extraction tasks", job, stage).random(len(times.ms))
+    return PerTask(tuple(times.ms[index] for index in sorted(np.argsort(lots, kind="stable")[:tasks].tolist())))
+
+
+def _history(
+    first: Sequence[WorkloadJob],
+    earlier: Iterable[PastJob],
+    drawn: Sequence[WorkloadJob],
+    cut: int,
+    sampler: describe.Sampler | None,
+) -> tuple[PastJob, ...]:
+    values = {(feature, getattr(job.job, feature)) for job in drawn for feature in FEATURES}
+
+    def similar(job: Job | PastJob) -> bool:
+        return any(getattr(job, feature) and (feature, getattr(job, feature)) in values for feature in FEATURES)
+
+    past = [
+        msgspec.structs.replace(job, submitted=job.submitted - cut, finished=job.finished - cut)
+        for job in earlier
+        if similar(job)
+    ]
+    past += [_past_job(job, cut, sampler) for job in first if similar(job.job)]
+    return tuple(sorted((job for job in past if job.finished < 0), key=lambda job: (job.finished, job.name)))
+
+
+def _past_job(job: WorkloadJob, cut: int, sampler: describe.Sampler | None) -> PastJob:
+    stages = []
+    for index, stage in enumerate(job.job.stages):
+        mean = describe.mean_task_ms(job, index, sampler)
+        if mean is None:
+            raise InvalidParameters(f"job '{job.job.id}' cannot be history: its run times are in a profile not given")
+        stages.append((stage.tasks, mean))
+    submitted = job.submit_ms - cut
+    return PastJob(
+        name=job.job.name,
+        submitted=submitted,
+        finished=submitted + _shortest_ms(job, [mean for _, mean in stages]),
+        stages=tuple(stages),
+        user=job.job.user,
+        app=job.job.app,
+        demand=tuple(map(max, zip(*(stage.demand for stage in job.job.stages), strict=True))),
+    )
+
+
+def _shortest_ms(job: WorkloadJob, means: Sequence[float]) -> int:
+    """How long the job takes when nothing waits: its longest path; a stage takes its longest known, else mean, task."""
+    ends = [0] * len(means)
+    for index in topological_order(job.job.stages):
+        ready = max((ends[parent] for parent in job.job.stages[index].parents), default=0)
+        ends[index] = ready + _longest_ms(job.runtimes[index], means[index])
+    return max(ends)
+
+
+def _longest_ms(times: RunTimes, mean: float) -> int:
+    return max(times.ms) if isinstance(times, PerTask) else round(mean)

@@ -1,0 +1,221 @@
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+HELLO = "hello"
+COMMANDS = {
+    *("run", "init", "check", "schema", "policies", "predictors", "traces"),
+    *("convert", "explain", "replay", "compare", "case", "bench"),
+}
+
+
+def test_help_lists_every_command(command: Callable[..., Any]) -> None:
+    said = command("--help")
+    assert said.code == 0
+    listed = [line.split()[0] for line in said.out.partition("Commands:")[2].splitlines() if line.strip()]
+    assert set(listed) >= COMMANDS
+
+
+def test_help_imports_nothing_heavy() -> None:
+    heavy = ["numpy", "scipy", "polars", "plotly", "pydantic", "simpy", "jinja2", "yaml", "msgspec", "rich.table"]
+    code = (
+        "import sys, rm_emulator.cli as c\n"
+        "sys.argv = ['rm-emulator', '--help']\n"
+        "try: c.main()\n"
+        "except SystemExit: pass\n"
+        f"print([m for m in {heavy!r} if m in sys.modules], file=sys.stderr)"
+    )
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert done.stderr.strip() == "[]"
+
+
+def test_version(command: Callable[..., Any]) -> None:
+    import tomllib
+
+    import rm_emulator
+
+    project = tomllib.loads((Path(rm_emulator.__file__).parents[1] / "pyproject.toml").read_text())["project"]
+    assert command("--version").out == f"rm-emulator {project['version']}\n"
+
+
+def test_an_unknown_command_names_the_nearest(command: Callable[..., Any]) -> None:
+    said = command("chekc")
+    assert said.code == 2
+    assert "Did you mean 'check'?" in said.err
+
+
+def test_check_of_a_good_scenario(command: Callable[..., Any]) -> None:
+    said = command("check", HELLO)
+    assert said.code == 0
+    assert "ok (3 policies x 1 seeds; 4 nodes; 3 jobs, 20 tasks)" in said.out
+
+
+def test_check_names_every_mistake_with_code_2(command: Callable[..., Any], tmp_path: Path) -> None:
+    path = tmp_path / "s.yaml"
+    path.write_text("apiVersion: rm-emulator.io/v1alpha1\nkind: Scenario\nmetadata: {nam: x}\nspec: {sedes: [1]}\n")
+    said = command("check", path)
+    assert said.code == 2
+    assert said.out == ""
+    assert (
+        f"{path}:3:12 metadata.nam: unknown key 'nam' (accepted: name, description), did you mean 'name'?" in said.err
+    )
+    assert f"{path}:4:8 spec.sedes: unknown key 'sedes'" in said.err
+
+
+def test_run_with_bad_input_writes_nothing(command: Callable[..., Any], tmp_path: Path) -> None:
+    said = command("run", HELLO, "--set", "spec.cluster.nodes[0].capacity.cpu=100m", "--out", tmp_path / "out")
+    assert said.code == 2
+    assert "larger than every node" in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_run_writes_to_out_and_the_scenario_s_name(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = command("run", HELLO)
+    assert said.code == 0
+    assert "sjf" in said.out
+    assert (tmp_path / "out" / "hello" / "report.html").exists()
+
+
+def test_run_with_json_prints_one_document_and_nothing_else(command: Callable[..., Any], tmp_path: Path) -> None:
+    said = command("run", HELLO, "--json", "--out", tmp_path / "out", "--seeds", "4")
+    document = json.loads(said.out)
+    assert [run["seed"] for run in document["runs"]] == [4, 4, 4]
+    assert document == json.loads((tmp_path / "out" / "summary.json").read_text())
+
+
+def test_a_failed_expectation_is_code_1_with_the_figures(command: Callable[..., Any], tmp_path: Path) -> None:
+    said = command("run", HELLO, "--set", "spec.expect=[fifo.jobs > 5]", "--out", tmp_path / "out")
+    assert said.code == 1
+    assert "expectation failed: fifo.jobs > 5 (3 against 5)" in said.err
+
+
+def test_another_scenario_s_directory_is_code_2(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    said = command("run", HELLO, "--set", "spec.cluster.heartbeat=2s", "--out", tmp_path / "out")
+    assert said.code == 2
+    assert "holds the results of another scenario" in said.err
+    assert "--overwrite" in said.err
+
+
+def test_a_second_run_reuses_what_is_there(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    assert "3 of 3 runs are there already" in command("run", HELLO, "--out", tmp_path / "out").err
+
+
+@pytest.mark.parametrize("name", ["policies", "predictors", "placers", "traces"])
+def test_listings_for_machines(command: Callable[..., Any], name: str) -> None:
+    entries = json.loads(command(name, "--json").out)
+    assert entries
+    assert all({"name", "summary", "source", "parameters"} <= entry.keys() for entry in entries)
+
+
+@pytest.mark.parametrize("name", ["policies", "predictors", "placers", "traces"])
+def test_listings_for_people(command: Callable[..., Any], name: str) -> None:
+    names = [entry["name"] for entry in json.loads(command(name, "--json").out)]
+    text = command(name).out
+    assert all(f"\n{entry}  " in f"\n{text}" for entry in names)
+
+
+def test_schema_is_a_json_schema(command: Callable[..., Any]) -> None:
+    assert json.loads(command("schema").out)["$schema"].startswith("https://json-schema.org/")
+
+
+def test_init_lists_the_examples(command: Callable[..., Any]) -> None:
+    listed = [line.split()[0] for line in command("init").out.splitlines()]
+    assert {"demo", "hello", "tpch", "my-trace", "slearn-vs-history", "dag-heterogeneous"} <= set(listed)
+
+
+def test_init_copies_an_example_that_then_checks(command: Callable[..., Any], tmp_path: Path) -> None:
+    said = command("init", "my-trace", tmp_path)
+    assert said.out.splitlines() == [str(tmp_path / "my-trace.yaml"), str(tmp_path / "my-trace.csv")]
+    assert command("check", tmp_path / "my-trace.yaml").code == 0
+
+
+def test_init_never_overwrites(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("init", "hello", tmp_path)
+    said = command("init", "hello", tmp_path)
+    assert said.code == 2
+    assert "is there already" in said.err
+
+
+def test_convert_writes_a_workload_that_a_scenario_can_use(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("init", "my-trace", tmp_path)
+    said = command("convert", "csv", tmp_path / "my-trace.csv", tmp_path / "w", "--option", "time_unit=s")
+    assert said.code == 0
+    changes = ["--set", "spec.workload={kind: trace, path: w}"]
+    assert "40 jobs" in command("check", tmp_path / "my-trace.yaml", *changes).out
+
+
+@pytest.mark.parametrize(
+    ("arguments", "says"),
+    [
+        (["convert", "cvs", "a", "b"], "unknown trace format 'cvs', did you mean 'csv'?"),
+        (["convert", "csv", "a.csv", "b"], "a.csv: no such file"),
+        (["convert", "csv", "a.csv", "b", "--option", "unti=s"], "has no setting 'unti'"),
+        (["explain", "nowhere", "job"], "no such file or run directory"),
+        (["replay", "nowhere"], "no such file or run directory"),
+        (["run", "hello", "--jobs", "0"], "greater than or equal to 1"),
+        (["run", "hello", "--plugin", "nowhere.py"], "nowhere.py: no such plug-in file"),
+        (["run", "helo"], "did you mean 'hello'?"),
+        (["compare", "a", "b", "c"], "one or two run directories"),
+    ],
+)
+def test_bad_arguments_are_code_2_with_one_clear_message(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch, arguments: list[str], says: str
+) -> None:
+    monkeypatch.chdir(tmp_path)
+    said = command(*arguments)
+    assert said.code == 2
+    assert says in said.err
+    assert "Traceback" not in said.err
+    assert list(tmp_path.iterdir()) == []
+
+
+@pytest.mark.parametrize("what", ["w", "my-trace.yaml"])
+def test_traces_describe_a_stored_workload_and_a_scenario_s(
+    command: Callable[..., Any], tmp_path: Path, what: str
+) -> None:
+    command("init", "my-trace", tmp_path)
+    command("convert", "csv", tmp_path / "my-trace.csv", tmp_path / "w")
+    assert json.loads(command("traces", "describe", tmp_path / what, "--json").out)["jobs"] == 40
+
+
+def test_run_describes_the_workload(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    assert json.loads((tmp_path / "out" / "workload.json").read_text())["tasks"] == 20
+
+
+def test_replay_of_a_run_directory(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    assert command("replay", tmp_path / "out", "--label", "sjf").code == 0
+
+
+def test_explain_tells_of_a_job(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    said = command("explain", tmp_path / "out", "report")
+    assert said.code == 0
+    assert "finished" in said.out
+
+
+def test_compare_with_json_prints_one_document(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    assert json.loads(command("compare", tmp_path / "out", "--json").out)
+
+
+def test_bugs_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
+    from rm_emulator import cli
+
+    monkeypatch.setattr("signal.signal", lambda *_: None)
+    monkeypatch.setattr(cli, "app", lambda **_: (_ for _ in ()).throw(KeyError("a bug")))
+    with pytest.raises(KeyError, match="a bug"):
+        cli.main()

@@ -1,0 +1,114 @@
+"""Every registered policy, predictor, placer and trace format keeps what the scheduler promises."""
+
+from __future__ import annotations
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+from rm_emulator.testing import (
+    POLICY_CHECKS,
+    Case,
+    PolicyCheck,
+    Subject,
+    case,
+    check_format,
+    check_registered,
+    check_skipping,
+    run_case,
+    subjects,
+)
+from rm_emulator.workload.formats import FORMATS
+from schedulers.core.placer import placers
+from schedulers.core.policy import policies
+from schedulers.core.predictor import predictors
+from schedulers.core.registry import Registry
+
+SUBJECTS = subjects()
+BY_NAME = {f"{number:02}-{subject}": subject for number, subject in enumerate(SUBJECTS)}
+
+
+@pytest.mark.parametrize("check", POLICY_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", BY_NAME)
+def test_promise(name: str, check: PolicyCheck) -> None:
+    # One scenario per subject here (each with and without disorder), so that all profiles are met by every policy.
+    number = list(BY_NAME).index(name)
+    check(BY_NAME[name], (number % 4 + 4 * (number % 3),))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("check", POLICY_CHECKS, ids=lambda check: check.__name__)
+@pytest.mark.parametrize("name", BY_NAME)
+def test_promise_in_more_scenarios(name: str, check: PolicyCheck) -> None:
+    number = list(BY_NAME).index(name)
+    check(BY_NAME[name], tuple(range(100 * number, 100 * number + 4)))
+
+
+@pytest.mark.parametrize("seed", range(36))
+def test_skipping_idle_heartbeats_changes_nothing(seed: int) -> None:
+    check_skipping(SUBJECTS[seed % len(SUBJECTS)], (1000 + seed,))
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("hundred", range(10))
+def test_skipping_idle_heartbeats_changes_nothing_in_a_thousand_scenarios(hundred: int) -> None:
+    for seed in range(100 * hundred, 100 * hundred + 100):
+        check_skipping(SUBJECTS[(7 * seed) % len(SUBJECTS)], (2000 + seed,))
+
+
+REGISTERED = [(registry, entry.name) for registry in (policies, predictors, placers) for entry in registry]
+
+
+@pytest.mark.parametrize(("registry", "name"), REGISTERED, ids=lambda part: part if isinstance(part, str) else "")
+def test_registration_is_complete(registry: Registry, name: str) -> None:
+    check_registered(registry, name)
+
+
+@pytest.mark.parametrize("name", [entry.name for entry in FORMATS])
+def test_trace_format_is_documented_and_refuses_what_it_cannot_read(name: str) -> None:
+    check_format(name)
+
+
+PROGRAM = """
+from rm_emulator.testing import case, run_case, subjects
+every = subjects()
+for number in (3, 17, 24, 27):
+    for disorder in (False, True):
+        print(run_case(every[number], case(number, disorder=disorder)).log.sha256)
+"""
+
+
+def test_logs_are_the_same_in_another_process_with_other_hashes() -> None:
+    said = [_hashes(seed) for seed in ("0", "1", "random")]
+    assert said[0] == said[1] == said[2]
+    here = [run_case(SUBJECTS[n], case(n, disorder=d)).log.sha256 for n in (3, 17, 24, 27) for d in (False, True)]
+    assert said[0] == here
+
+
+def _hashes(hash_seed: str) -> list[str]:
+    environment = {**os.environ, "PYTHONHASHSEED": hash_seed}
+    done = subprocess.run([sys.executable, "-c", PROGRAM], env=environment, capture_output=True, text=True, check=True)
+    return done.stdout.split()
+
+
+def test_scenarios_cover_what_the_engine_can_do() -> None:
+    made: list[Case] = [case(seed) for seed in range(40)]
+    configs = [c.config for c in made]
+    assert {c.profile for c in configs} == {"yarn", "sls", "events"}
+    assert any(c.executors for c in configs)
+    assert any(c.containers_per_heartbeat for c in configs)
+    assert any(len(c.resources) == 3 for c in configs)
+    assert any(len({n.speed for n in c.nodes}) > 1 for c in configs)
+    assert any(len(entry.job.stages) > 2 for c in made for entry in c.workload.jobs)
+
+
+def test_subjects_hold_every_registration() -> None:
+    kinds = {part["kind"] for s in SUBJECTS for part in (s.policy, s.predictor, s.placement) if part}
+    assert kinds >= {name for _, name in REGISTERED}
+
+
+def test_a_subject_shows_its_parts() -> None:
+    shown = str(Subject(policy={"kind": "gs", "queues": 3}, predictor={"kind": "slearn"}))
+    assert shown == "gs,queues=3+slearn"

@@ -1,0 +1,130 @@
+"""The full record of why a job waits."""
+
+from __future__ import annotations
+
+import pytest
+
+from rm_emulator.testing import job, node, scheduler, stage
+from schedulers.core.events import ContainerEnded, JobCancelled, JobSubmitted, NodeRemoved
+from schedulers.core.explain import Explanation
+from schedulers.core.model import Node
+from schedulers.core.reasons import Reason
+from schedulers.core.scheduler import Scheduler
+
+
+@pytest.fixture
+def mixed() -> Scheduler:
+    """A full node, one too small, one short of memory, one that leaves; job a fills them, b waits."""
+    made = scheduler(
+        "fifo",
+        node("full", 2),
+        Node(id="small", capacity=(500, 9000)),
+        Node(id="lean", capacity=(4000, 2048)),
+        node("leaving", 2),
+    )
+    made.handle(JobSubmitted(0, job("a", stage(6, (1000, 1024)))))
+    made.handle(NodeRemoved(1, "leaving"))
+    made.handle(JobSubmitted(2, job("b", stage(2, (1000, 1024)), stage(parents=(0,), name="reduce"), name="etl")))
+    return made
+
+
+def codes(explanation: Explanation) -> list[Reason]:
+    return [because.reason for because in explanation.reasons]
+
+
+def test_excluded_nodes_are_counted_by_why_and_add_up(mixed: Scheduler) -> None:
+    excluded = mixed.explain("b").stages[0].excluded
+    assert excluded == {"lack cpu": 1, "too small": 1, "lack memory": 1, "draining": 1}
+    assert sum(excluded.values()) == len(mixed.state.nodes)
+
+
+def test_the_sentence_says_what_is_missing_where(mixed: Scheduler) -> None:
+    assert mixed.explain("b").reasons[0].sentence == (
+        "no node has 1 cpu and 1Gi memory free (1 draining, 1 lack cpu, 1 lack memory, 1 too small)"
+    )
+
+
+def test_the_reason_that_was_said_comes_first_and_then_what_later_stages_wait_for(mixed: Scheduler) -> None:
+    assert codes(mixed.explain("b")) == [Reason.NO_ROOM, Reason.WAITS_FOR_STAGE]
+    assert mixed.state.jobs["b"].hold is Reason.NO_ROOM
+
+
+def test_the_suggestion_names_the_scarce_resource(mixed: Scheduler) -> None:
+    assert "asking for less cpu would help soonest" in (mixed.explain("b").reasons[0].suggestion or "")
+
+
+def test_where_it_stands_is_told(mixed: Scheduler) -> None:
+    explanation = mixed.explain("b")
+    assert (explanation.at, explanation.submitted, explanation.running, explanation.waiting) == (2, 2, 0, 2)
+
+
+def test_a_stage_behind_a_barrier_names_the_stage_before_it() -> None:
+    made = scheduler("fifo", node("n", 9))
+    made.handle(JobSubmitted(0, job("a", stage(3, name="map"), stage(parents=(0,), name="reduce"))))
+    made.handle(ContainerEnded(1, 1, 0, 1))
+    assert [because.sentence for because in made.explain("a").reasons] == ["waits for stage map (2 of 3 tasks left)"]
+
+
+def test_a_task_too_large_for_every_node_even_while_one_leaves() -> None:
+    made = scheduler("fifo", node("n"), node("m"))
+    made.handle(JobSubmitted(0, job("a")))
+    made.handle(NodeRemoved(1, "n"))
+    made.handle(JobSubmitted(2, job("b", stage(demand=(5000, 0)))))
+    explanation = made.explain("b")
+    assert codes(explanation) == [made.state.jobs["b"].hold] == [Reason.TOO_LARGE]
+    assert explanation.reasons[0].suggestion == "ask for less, or add a node with at least 5 cpu"
+
+
+def test_without_nodes() -> None:
+    made = scheduler("fifo")
+    made.handle(JobSubmitted(0, job("a")))
+    assert made.explain("a").reasons[0].sentence == "the cluster has no node that takes containers"
+
+
+def test_with_room_elsewhere_a_heartbeat_is_waited_for() -> None:
+    made = scheduler("fifo", node("n"), offers="heartbeat")
+    made.handle(JobSubmitted(0, job("a")))
+    assert made.explain("a").reasons[0].data == {"nodes": 1}
+
+
+def test_in_cycles_those_before_it_are_named() -> None:
+    made = scheduler("fifo", node("n", 9), offers="cycle")
+    for name in ("a", "b", "c"):
+        made.handle(JobSubmitted(0, job(name)))
+    assert made.explain("c").reasons[0].data == {"ahead": 2, "first": "a"}
+
+
+def test_nothing_holds_back_a_job_that_has_all_it_wants() -> None:
+    made = scheduler("fifo", node("n"))
+    made.handle(JobSubmitted(0, job("a")))
+    assert made.explain("a").reasons == ()
+
+
+def test_nothing_of_a_cancelled_job_waits() -> None:
+    made = scheduler("fifo", node("n"))
+    made.handle(JobSubmitted(0, job("a", stage(4))))
+    made.handle(JobCancelled(1, "a"))
+    assert made.explain("a").reasons == ()
+
+
+def test_not_asked_for() -> None:
+    made = scheduler("fifo", node("n"))
+    made.handle(JobSubmitted(0, job("a", stage(name="map")), asks="asked"))
+    assert made.explain("a").reasons[0].sentence == "its application master has not asked for stage map yet"
+
+
+def test_pilots_are_waited_for_and_the_queue_is_told() -> None:
+    made = scheduler(
+        {"kind": "gs", "work_conserving": False}, node("n", 9), predictor={"kind": "slearn", "fixed_percent": 40}
+    )
+    made.handle(JobSubmitted(0, job("a", stage(5))))
+    explanation = made.explain("a")
+    assert explanation.reasons[0].sentence == "waits for its pilot tasks (2 of 2 left)"
+    assert explanation.about == {"queue": None}
+
+
+def test_the_estimate_is_told_with_its_source() -> None:
+    made = scheduler("gs", node("n"), predictor={"kind": "three_sigma", "default_task_ms": 500})
+    made.handle(JobSubmitted(0, job("a", stage(4))))
+    explanation = made.explain("a")
+    assert (explanation.size_ms, explanation.size_source) == (2000.0, "default")

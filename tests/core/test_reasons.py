@@ -1,0 +1,50 @@
+"""One closed set of reasons: precedence, sentences, suggestions."""
+
+from __future__ import annotations
+
+import pytest
+
+from schedulers.core.reasons import Reason, parameters, sentence, suggestion
+
+
+def test_precedence_is_the_order_of_the_set() -> None:
+    assert [reason.precedence for reason in Reason] == list(range(len(Reason)))
+
+
+def test_what_can_never_be_comes_before_what_time_will_solve() -> None:
+    assert Reason.TOO_LARGE.precedence < Reason.WAITS_FOR_STAGE.precedence < Reason.NO_ROOM.precedence
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_makes_a_sentence_even_without_its_numbers(reason: Reason) -> None:
+    said = sentence(reason, {})
+    assert said
+    assert "{" not in said
+
+
+@pytest.mark.parametrize("reason", list(Reason))
+def test_every_reason_has_a_template_for_the_documentation(reason: Reason) -> None:
+    assert len(parameters(reason).split()) > 3
+
+
+def test_a_sentence_as_in_the_design() -> None:
+    said = sentence(Reason.WAITS_FOR_STAGE, {"parent": "map", "left": 12, "tasks": 40})
+    assert said == "waits for stage map (12 of 40 tasks left)"
+
+
+def test_a_limit_names_resource_and_numbers() -> None:
+    data = {"what": "queue", "name": "prod.etl", "resource": "memory", "value": 0.41, "limit": 0.25}
+    assert sentence(Reason.OVER_LIMIT, data) == "queue prod.etl is over its limit on memory (0.41 > 0.25)"
+
+
+def test_a_task_that_is_too_large_comes_with_what_would_help() -> None:
+    help_ = suggestion(Reason.TOO_LARGE, {"demand": "64 cpu"})
+    assert help_ == "ask for less, or add a node with at least 64 cpu"
+
+
+def test_where_only_time_helps_nothing_is_suggested() -> None:
+    assert suggestion(Reason.WAITS_FOR_STAGE, {}) is None
+
+
+def test_codes_are_fit_for_metrics_and_conditions() -> None:
+    assert all(reason.value == reason.name.lower() for reason in Reason)

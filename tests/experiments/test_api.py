@@ -1,0 +1,58 @@
+from __future__ import annotations
+
+import subprocess
+import sys
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import rm_emulator
+from rm_emulator.experiments.api import Results
+from rm_emulator.scenario.issues import InvalidInput
+
+
+@pytest.fixture(scope="module")
+def results(tmp_path_factory: pytest.TempPathFactory) -> Results:
+    out = tmp_path_factory.mktemp("api") / "out"
+    return rm_emulator.run("hello", out=out, seeds=[1, 2], set={"spec.cluster.heartbeat": "2s"})
+
+
+def test_importing_the_package_is_cheap() -> None:
+    code = "import sys, rm_emulator; print([m for m in ('numpy', 'polars', 'pydantic', 'simpy') if m in sys.modules])"
+    assert subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True).stdout == "[]\n"
+
+
+def test_runs_are_one_row_a_cell(results: Results) -> None:
+    assert results.runs.select("label", "seed").rows() == [
+        ("fifo", 1), ("fifo", 2), ("fair", 1), ("fair", 2), ("sjf", 1), ("sjf", 2),
+    ]  # fmt: skip
+    assert results.runs["jct_s.mean"].dtype == pl.Float64
+
+
+def test_jobs_and_tasks_are_those_of_all_cells(results: Results) -> None:
+    assert results.jobs.group_by("label", "seed").len()["len"].to_list() == [3] * 6
+    assert len(results.tasks) == 20 * 6
+
+
+def test_comparisons_are_one_row_a_label_and_statistic(results: Results) -> None:
+    assert results.comparisons.columns == ["label", "baseline", "statistic", "value", "low", "high"]
+    assert set(results.comparisons["label"]) == {"fair", "sjf"}
+
+
+def test_a_stored_run_loads_again(results: Results) -> None:
+    again = rm_emulator.load(results.path)
+    assert again.summary == results.summary
+    assert again.jobs.equals(results.jobs)
+
+
+def test_bad_input_raises_with_every_mistake() -> None:
+    with pytest.raises(InvalidInput, match="did you mean 'yarn'"):
+        rm_emulator.run("hello", set={"spec.cluster.profile": "yran"})
+
+
+def test_a_script_needs_no_main_guard_to_use_several_processes(tmp_path: Path) -> None:
+    script = tmp_path / "script.py"
+    script.write_text("import rm_emulator\nprint(len(rm_emulator.run('hello', out='out', jobs=2).jobs))\n")
+    done = subprocess.run([sys.executable, script], cwd=tmp_path, capture_output=True, text=True, check=True)
+    assert done.stdout == "9\n"

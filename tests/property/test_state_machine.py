@@ -1,0 +1,368 @@
+"""The core under every kind of fact in any order: its figures stay true, and nothing impossible is decided."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule, run_state_machine_as_test
+
+from schedulers.core.decisions import Decision, Hold, Move, Place, Release, Run
+from schedulers.core.events import (
+    ContainerEnded,
+    ContainerExpired,
+    ContainerObserved,
+    ContainerStarted,
+    Estimated,
+    Event,
+    Heartbeat,
+    HistoryPrimed,
+    JobCancelled,
+    JobChanged,
+    JobSubmitted,
+    LeaderStarted,
+    NodeAdded,
+    NodeChanged,
+    NodeLost,
+    NodeRemoved,
+    OfferAsked,
+    QueueChanged,
+    TaskEnded,
+    Tick,
+)
+from schedulers.core.log import SchedulerConfig
+from schedulers.core.model import Job, Node, PastJob, Queue, Stage
+from schedulers.core.scheduler import Scheduler
+from schedulers.core.state import GRANTED, IDLE, RUNNING
+
+POLICIES = ("fifo", "sjf", "srpt", "fair", "las", "gs")
+PREDICTORS = (None, {"kind": "slearn", "fixed_percent": 40}, {"kind": "three_sigma"}, {"kind": "posterior"})
+SIZES = ((500, 256), (1000, 1024), (1000, 0), (2000, 512))
+CAPACITIES = ((1000, 1024), (2000, 2048), (4000, 1024), (700, 4096))
+PICK = st.integers(0, 999)
+
+
+@dataclasses.dataclass
+class Told:
+    """Facts that were told, to be repeated."""
+
+    facts: list[Event] = dataclasses.field(default_factory=list)
+
+
+class Core(RuleBasedStateMachine):
+    """Sends facts to a scheduler as a careless shell would."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.now = 0
+        self.told = Told()
+        self.submitted = 0
+        self.squeezed: set[str] = set()  # nodes that hold more than they have, by no fault of the scheduler
+        self.decided: list[Decision] = []
+
+    @initialize(
+        policy=st.sampled_from(POLICIES),
+        predictor=st.sampled_from(PREDICTORS),
+        offers=st.sampled_from(("heartbeat", "event", "cycle")),
+        placement=st.sampled_from(("first_fit", "best_fit", "worst_fit")),
+        kept=st.booleans(),
+        limit=st.sampled_from((None, None, 1)),
+    )
+    def begin(self, policy: str, predictor: Any, offers: Any, placement: str, kept: bool, limit: int | None) -> None:
+        self.scheduler = Scheduler(
+            SchedulerConfig(
+                resources=("cpu", "memory"),
+                policy={"kind": policy},
+                predictor=predictor,
+                placement={"kind": placement},
+                offers=offers,
+                executors=kept,
+                containers_per_offer=limit,
+            )
+        )
+        for number in range(2):
+            self.tell(NodeAdded(0, Node(id=f"n{number}", capacity=CAPACITIES[1])))
+
+    # -- telling --------------------------------------------------------------------------------
+
+    def tell(self, event: Event) -> None:
+        self.told.facts.append(event)
+        nodes = {name: node.draining for name, node in self.state.nodes.items()}
+        decisions = self.scheduler.handle(event)
+        self.now = event.at
+        self.decided += decisions
+        for decision in decisions:
+            if isinstance(decision, Place):
+                assert not nodes.get(decision.node, False), f"{decision} on a node that leaves"
+                self._fits(decision)
+            if isinstance(decision, Place | Run | Move):
+                job = self.state.jobs[decision.job]
+                assert not job.cancelled, f"{decision} for a cancelled job"
+            if isinstance(decision, Hold):
+                assert decision.reason
+
+    def _fits(self, decision: Place) -> None:
+        node = self.state.nodes[decision.node]
+        demand = self.state.jobs[decision.job].stages[decision.stage].demand
+        assert all(free >= 0 for free, wanted in zip(node.free, demand, strict=True) if wanted), f"{decision}: {node}"
+
+    @property
+    def state(self):
+        return self.scheduler.state
+
+    def soon(self, later: int) -> int:
+        return self.now + later % 500
+
+    # -- nodes ----------------------------------------------------------------------------------
+
+    @rule(pick=PICK, capacity=st.sampled_from(CAPACITIES), later=PICK)
+    def node_added(self, pick: int, capacity: tuple[int, int], later: int) -> None:
+        name = f"n{pick % 5}"
+        if name not in self.state.nodes:
+            self.squeezed.discard(name)
+        self.tell(NodeAdded(self.soon(later), Node(id=name, capacity=capacity)))
+
+    @rule(pick=PICK, capacity=st.sampled_from(CAPACITIES), later=PICK)
+    def node_changed(self, pick: int, capacity: tuple[int, int], later: int) -> None:
+        name = f"n{pick % 5}"
+        self.squeezed.add(name)
+        self.tell(NodeChanged(self.soon(later), Node(id=name, capacity=capacity, speed=2.0)))
+
+    @rule(pick=PICK, later=PICK, how=st.sampled_from((NodeLost, NodeLost, NodeRemoved)))
+    def node_goes(self, pick: int, later: int, how: Any) -> None:
+        if pick % 2:
+            self.tell(how(self.soon(later), f"n{pick % 5}"))
+
+    @rule(pick=PICK, later=PICK, demand=st.sampled_from((None, None, (500, 100), (3000, 3000))))
+    def container_observed(self, pick: int, later: int, demand: tuple[int, int] | None) -> None:
+        name = f"n{pick % 3}"
+        self.squeezed.add(name)
+        self.tell(ContainerObserved(self.soon(later), name, f"daemon{pick % 2}", demand))
+
+    @rule(later=PICK)
+    def offered(self, later: int) -> None:
+        if self.scheduler.config.offers == "heartbeat":
+            for name in list(self.state.nodes):
+                self.tell(Heartbeat(self.soon(later), name))
+        else:
+            self.tell(Tick(self.soon(later)))
+
+    @rule(pick=PICK, later=PICK)
+    def heartbeat(self, pick: int, later: int) -> None:
+        self.tell(Heartbeat(self.soon(later), f"n{pick % 5}"))
+
+    # -- jobs -----------------------------------------------------------------------------------
+
+    @rule(
+        later=PICK,
+        shape=st.lists(st.tuples(st.integers(1, 5), st.sampled_from(SIZES), st.integers(0, 7)), min_size=1, max_size=4),
+        asks=st.sampled_from(("all", "all", "roots", "asked")),
+        name=st.integers(0, 2),
+    )
+    def job_submitted(self, later: int, shape: list[Any], asks: Any, name: int) -> None:
+        stages = tuple(
+            Stage(name=f"s{i}", tasks=tasks, demand=demand, parents=tuple(p for p in range(i) if bits >> p & 1))
+            for i, (tasks, demand, bits) in enumerate(shape)
+        )
+        self.submitted += 1
+        spec = Job(id=f"j{self.submitted}", stages=stages, name=f"name{name}", weight=1.0 + name)
+        self.tell(JobSubmitted(self.soon(later), spec, asks))
+
+    @precondition(lambda self: self.submitted)
+    @rule(pick=PICK, later=PICK, bits=st.integers(1, 15))
+    def job_changed(self, pick: int, later: int, bits: int) -> None:
+        name = f"j{pick % self.submitted + 1}"
+        job = self.state.jobs.get(name)
+        there = len(job.stages) if job is not None else 1
+        self.tell(JobChanged(self.soon(later), name, tuple(i for i in range(there) if bits >> i & 1)))
+
+    @precondition(lambda self: self.submitted)
+    @rule(pick=PICK, later=PICK)
+    def job_cancelled(self, pick: int, later: int) -> None:
+        if pick % 3 == 0:
+            self.tell(JobCancelled(self.soon(later), f"j{pick % self.submitted + 1}"))
+
+    @precondition(lambda self: self.submitted)
+    @rule(pick=PICK, later=PICK, stage=st.integers(0, 1))
+    def offer_asked(self, pick: int, later: int, stage: int) -> None:
+        job = self.state.jobs.get(f"j{pick % self.submitted + 1}")
+        if job is None or stage >= len(job.stages):
+            return
+        before = len(self.decided)
+        self.tell(OfferAsked(self.soon(later), job.id, stage, ("n0", "n2", "gone")))
+        placed = [d for d in self.decided[before:] if isinstance(d, Place | Run | Move)]
+        assert len(placed) <= 1
+        assert all((d.job, d.stage) == (job.id, stage) for d in placed)
+        assert all(d.node in ("n0", "n2") for d in placed if isinstance(d, Place))
+
+    @rule(later=PICK, pick=PICK)
+    def news(self, later: int, pick: int) -> None:
+        at = self.soon(later)
+        past = PastJob(name="name1", submitted=-500, finished=-100, stages=((3, 40.0),))
+        facts = (
+            QueueChanged(at, Queue(name="default", weight=1.0 + pick)),
+            HistoryPrimed(at, (past,)),
+            LeaderStarted(at),
+            Estimated(at, f"j{pick % (self.submitted + 1)}", (100, 200, 300, 400)),
+        )
+        self.tell(facts[pick % len(facts)])
+
+    # -- containers -----------------------------------------------------------------------------
+
+    def some(self, pick: int, *status: int):
+        found = [c for c in self.state.containers.values() if c.status in status]
+        return found[pick % len(found)] if found else None
+
+    @rule(later=PICK)
+    def containers_started(self, later: int) -> None:
+        at = self.soon(later)
+        for container in list(self.state.containers.values()):
+            if container.status == GRANTED:
+                self.tell(ContainerStarted(at, container.id))
+
+    @rule(pick=PICK, later=PICK)
+    def container_started(self, pick: int, later: int) -> None:
+        container = self.some(pick, GRANTED)
+        if container is not None:
+            self.tell(ContainerStarted(self.soon(later), container.id))
+
+    @rule(pick=PICK, later=PICK, count=st.integers(1, 4))
+    def tasks_over(self, pick: int, later: int, count: int) -> None:
+        at = self.soon(later)
+        for number in range(count):
+            c = self.some(pick + number, RUNNING)
+            if c is not None and self.state.kept:
+                ms = at - c.started
+                self.tell(TaskEnded(at, c.id, job=c.job, stage=c.stage, task=c.task, attempt=c.attempt, runtime_ms=ms))
+            elif c is not None:
+                self.tell(ContainerEnded(at, c.id, 0, at - c.started))
+
+    @rule(later=PICK)
+    def everything_ran(self, later: int) -> None:
+        self.containers_started(later)
+        self.tasks_over(0, later, 50)
+        self.offered(later)
+
+    @rule(pick=PICK, later=PICK, code=st.sampled_from((0, 1, -102)))
+    def container_ended(self, pick: int, later: int, code: int) -> None:
+        container = self.some(pick, GRANTED, RUNNING, IDLE)
+        if container is not None:
+            self.tell(ContainerEnded(self.soon(later), container.id, code, 10 if code == 0 else 0))
+
+    @rule(pick=PICK, later=PICK)
+    def container_expired(self, pick: int, later: int) -> None:
+        if pick % 2:
+            self.tell(ContainerExpired(self.soon(later), 1 + pick % self.state.next_container))
+
+    @rule(pick=PICK, later=PICK)
+    def told_again(self, pick: int, later: int) -> None:
+        fact = self.told.facts[pick % len(self.told.facts)]
+        if isinstance(fact, NodeAdded) and fact.node.id not in self.state.nodes:
+            self.squeezed.discard(fact.node.id)
+        if isinstance(fact, NodeChanged | ContainerObserved):
+            self.squeezed.add(fact.node.id if isinstance(fact, NodeChanged) else fact.node)
+        self.tell(msgspec.structs.replace(fact, at=self.soon(later)))
+
+    # -- memory, what if, why -------------------------------------------------------------------
+
+    @rule()
+    def restored(self) -> None:
+        self.scheduler = Scheduler.restore(self.scheduler.snapshot())
+
+    @rule(pick=PICK, count=st.integers(1, 4))
+    def what_if(self, pick: int, count: int) -> None:
+        decisions: list[Place] = []
+        before = plain(self.state)
+        undos = []
+        for number in range(count):
+            found = self._possible(pick + number)
+            if found is None:
+                break
+            decisions.append(found)
+            undos.append(self.state.what_if([found]))
+            self.state.validate()
+        for undo in reversed(undos):
+            undo()
+            self.state.validate()
+        assert plain(self.state) == before
+
+    def _possible(self, pick: int) -> Place | None:
+        jobs = list(self.state.waiting.values())
+        if not jobs:
+            return None
+        job = jobs[pick % len(jobs)]
+        for stage in job.open_stages():
+            fitting = list(self.state.fitting(stage.size))
+            if fitting:
+                task, attempt = self.state.take(job, stage)
+                node = fitting[pick % len(fitting)]
+                return Place(self.state.next_container, node.id, job.id, stage.index, task, attempt)
+        return None
+
+    @invariant()
+    def figures_are_true(self) -> None:
+        if hasattr(self, "scheduler"):
+            self.state.validate()
+
+    @invariant()
+    def who_waits_has_been_told_why(self) -> None:
+        if hasattr(self, "scheduler"):
+            for job in self.state.waiting.values():
+                assert job.hold is not None, f"{job.id} waits, and nobody has said why"
+
+    @invariant()
+    def nothing_is_over_committed(self) -> None:
+        if hasattr(self, "scheduler"):
+            for node in self.state.nodes.values():
+                assert node.id in self.squeezed or min(node.free) >= 0, f"{node.id}: {node.free}"
+
+    @invariant()
+    def explanations_agree_with_what_was_said(self) -> None:
+        if not hasattr(self, "scheduler"):
+            return
+        for job in self.state.jobs.values():
+            explanation = self.scheduler.explain(job.id)
+            reason = self.scheduler.reason(job)
+            if reason is not None:
+                assert explanation.reasons[0].reason is reason, f"{reason} but {explanation.reasons}"
+            for stage in explanation.stages:
+                assert sum(stage.excluded.values()) == len(self.state.nodes)
+
+    @invariant()
+    def idle_executors_belong_to_live_jobs(self) -> None:
+        if hasattr(self, "scheduler"):
+            for container in self.state.idle.values():
+                job = self.state.jobs.get(container.job)
+                assert job is not None and not job.cancelled, f"{self.state.story(container.id)} of nobody"
+
+    def teardown(self) -> None:
+        if hasattr(self, "scheduler"):
+            assert not [d for d in self.decided if isinstance(d, Release)] or self.state.kept
+
+
+def plain(state: Any) -> Any:
+    """A state as plain data, without what a what-if may change: counters of changes, and the order of equals.
+
+    `version` and the nodes' versions count changes and so go up; the sets kept as dicts (`waiting`,
+    `active_sizes`, `taken`) may come back in another order, which no decision depends on.
+    """
+    data = msgspec.msgpack.decode(msgspec.msgpack.encode(state.dump()))
+    data["next"] = data["next"][:3]
+    for name in ("waiting", "active_sizes"):
+        data[name] = sorted(data[name])
+    for node in data["nodes"]:
+        del node["version"]
+    return data
+
+
+def test_the_core_under_any_facts() -> None:
+    run_state_machine_as_test(Core, settings=settings(max_examples=20, stateful_step_count=50))
+
+
+@pytest.mark.slow
+def test_the_core_under_any_facts_ten_thousand_steps() -> None:
+    run_state_machine_as_test(Core, settings=settings(max_examples=100, stateful_step_count=100))

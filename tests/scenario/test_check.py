@@ -1,0 +1,205 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+from rm_emulator.scenario.check import check
+from rm_emulator.scenario.load import load
+
+Write = Callable[..., Path]
+Mistakes = Callable[..., list[str]]
+JOBS = """\
+    kind: jobs
+    jobs:
+    - name: a
+      stages:
+      - {name: m, tasks: 2, demand: {cpu: 1}, duration: 3s}
+      - {name: r, demand: {cpu: 1}, parents: [m], duration: 2s}
+"""
+
+
+def test_a_good_scenario_gives_its_workload(write: Write) -> None:
+    assert check(load(write())).workload.tasks == 3
+
+
+@pytest.mark.parametrize(
+    ("old", "new", "says"),
+    [
+        (
+            "demand: {cpu: 1}, duration",
+            "demand: {cpu: 3}, duration",
+            "s.yaml:15:37 spec.workload.jobs[0].stages[0].demand: a task of cpu 3 is larger than every node "
+            "(every node has cpu 2, memory 4Gi)",
+        ),
+        (
+            "demand: {cpu: 1}, duration",
+            "demand: {cpu: 500}, duration",
+            "s.yaml:15:37 spec.workload.jobs[0].stages[0].demand: a task of cpu 500 is larger than every node "
+            "(every node has cpu 2, memory 4Gi), did you mean '500m'?",
+        ),
+        (
+            "demand: {cpu: 1}, duration",
+            "demand: {gpu: 1}, duration",
+            "s.yaml:15:37 spec.workload.jobs[0].stages[0].demand: a task of gpu 1 is larger than every node "
+            "(every node has cpu 2, memory 4Gi)",
+        ),
+        (
+            "demand: {cpu: 1}, duration",
+            "demand: {cpu: 0}, duration",
+            "s.yaml:15:37 spec.workload.jobs[0].stages[0].demand: a task that asks for nothing",
+        ),
+        (
+            "parents: [m]",
+            "parents: [mm]",
+            "s.yaml:16:47 spec.workload.jobs[0].stages[1].parents[0]: no stage 'mm' in this job (stages: m, r), "
+            "did you mean 'm'?",
+        ),
+        (
+            "tasks: 2, demand: {cpu: 1}",
+            "parents: [r], demand: {cpu: 1}",
+            "s.yaml:15:7 spec.workload.jobs[0].stages: the stages form a cycle: m, r",
+        ),
+        ("name: r", "name: m", "s.yaml:16:16 spec.workload.jobs[0].stages[1].name: two stages of this job are called"),
+        (
+            "duration: 3s",
+            "duration: [3s]",
+            "s.yaml:15:57 spec.workload.jobs[0].stages[0].duration: 1 durations for 2 tasks (expected one per task)",
+        ),
+        (JOBS, "    kind: jobs\n    jobs: []\n", "s.yaml:12:11 spec.workload.jobs: the workload is empty"),
+        (
+            "baseline: fifo",
+            "baseline: fif",
+            "s.yaml:20:13 spec.baseline: no policy has the label 'fif' (labels: fifo, sjf), did you mean 'fifo'?",
+        ),
+        ("label: sjf", "label: fifo", "s.yaml:19:13 spec.policies[1].label: label 'fifo' is taken by policies[0]"),
+        (
+            "baseline: fifo",
+            'expect: ["fifo.jct_s.men < 3"]',
+            "s.yaml:20:12 spec.expect[0]: expectation 'fifo.jct_s.men < 3', column 12",
+        ),
+        ("baseline: fifo", 'expect: ["fifo.jct_s.mean <"]', "s.yaml:20:12 spec.expect[0]: expectation"),
+        (
+            "  workload:",
+            "  queues: [{name: prod}]\n  workload:",
+            "s.yaml:14:7 spec.workload.jobs[0].queue: queue 'default' is not declared (accepted: prod)",
+        ),
+        (
+            "  workload:",
+            "  queues: [{name: default}, {name: x, parent: defautl}]\n  workload:",
+            "s.yaml:10:47 spec.queues[1].parent: no queue 'defautl' (queues: default, x), did you mean 'default'?",
+        ),
+        (
+            "  workload:",
+            "  queues: [{name: default, parent: default}]\n  workload:",
+            "s.yaml:10:36 spec.queues[0].parent: queue 'default' is its own ancestor",
+        ),
+        (
+            "nodes: [{count: 2, capacity: {cpu: 2, memory: 4Gi}}]",
+            "nodes: [{name: a, capacity: {cpu: 2}}, {name: a1, capacity: {cpu: 2}}, {name: a, capacity: {cpu: 2}}]",
+            "s.yaml:7:12 spec.cluster.nodes: two nodes would be called 'a1'",
+        ),
+        (
+            "capacity: {cpu: 2, memory: 4Gi}",
+            "capacity: {cpu: 0}",
+            "s.yaml:7:34 spec.cluster.nodes[0].capacity: a node without any resource",
+        ),
+        ("count: 2", "count: 2, racks: 3", "s.yaml:7:31 spec.cluster.nodes[0].racks: 3 racks for 2 nodes"),
+        (
+            JOBS,
+            "    {kind: synthetic, preset: 2sigma-liek}\n",
+            "s.yaml:11:31 spec.workload.preset: unknown preset '2sigma-liek' (accepted: ",
+        ),
+        (
+            JOBS,
+            "    {kind: synthetic, preset: 2sigma-like, knobs: {jiter: 1}}\n",
+            "s.yaml:11:52 spec.workload.knobs.jiter: the preset has no setting 'jiter' (accepted: ",
+        ),
+        (
+            JOBS,
+            "    {kind: synthetic, preset: 2sigma-like, jobs: 10, knobs: {memory_mib: [9999]}}\n",
+            "s.yaml:11:5 spec.workload: job '",
+        ),
+        (
+            JOBS,
+            "    {kind: synthetic, preset: 2sigma-like, slots: 1e6}\n",
+            "s.yaml:11:5 spec.workload: a preset's widths grow with the slots, and 1,000,000 are too many",
+        ),
+        (
+            JOBS,
+            "    {kind: tpch, jobs: 3, sises: [2]}\n",
+            "s.yaml:11:27 spec.workload.sises: workload 'tpch' has no setting 'sises' (accepted: ",
+        ),
+        (
+            JOBS,
+            "    {kind: tpch, jobs: 3, sizes: [3]}\n",
+            "s.yaml:11:5 spec.workload: tpch: there is no query 1 at 3 GB",
+        ),
+        (
+            JOBS,
+            "    {kind: tpch, jobs: 3}\n",
+            "s.yaml:7:5 spec.cluster: run times measured per executor need executors",
+        ),
+        (
+            JOBS,
+            "    {kind: trace, path: s.yml, format: csv}\n",
+            "s.yaml:11:25 spec.workload.path: no such file: 's.yml' (relative to the scenario's folder, ",
+        ),
+        (
+            JOBS,
+            "    {kind: trace, path: s.yaml, format: cvs}\n",
+            "s.yaml:11:41 spec.workload.format: unknown trace format 'cvs' (accepted: internal, alibaba2017,",
+        ),
+        (
+            JOBS,
+            "    {kind: trace, path: s.yaml, format: csv, options: {time_unit: sec}}\n",
+            "s.yaml:11:67 spec.workload.options.time_unit: 'sec' is not accepted (expected ",
+        ),
+        (
+            JOBS,
+            "    {kind: trace, path: s.yaml}\n",
+            "s.yaml: not a stored workload",
+        ),
+    ],
+)
+def test_a_reference_that_does_not_hold_is_named(
+    write: Write, mistakes: Mistakes, old: str, new: str, says: str
+) -> None:
+    lines = mistakes(write((old, new)))
+    assert lines[0].startswith(says)
+
+
+def test_mistakes_of_several_kinds_come_at_once(write: Write, mistakes: Mistakes) -> None:
+    path = write(
+        ("baseline: fifo", "baseline: x"), ("parents: [m]", "parents: [z]"), ("{cpu: 1}, dur", "{cpu: 9}, dur")
+    )
+    assert [line.split()[0] for line in mistakes(path)] == ["s.yaml:15:37", "s.yaml:16:47", "s.yaml:20:13"]
+
+
+def test_mistakes_of_a_trace_carry_its_own_lines(write: Write, mistakes: Mistakes, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("job,tasks,cpu,durations\na,1,1,5\nb,-2,1,nan\n")
+    lines = mistakes(write((JOBS, "    {kind: trace, path: t.csv, format: csv}\n")))
+    assert [line.partition(":")[2].partition(" ")[0] for line in lines] == ["3", "3"]
+
+
+def test_an_unknown_column_of_a_trace_names_the_nearest(write: Write, mistakes: Mistakes, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("job,tasks,cpu,duratoins\na,1,1,5\n")
+    lines = mistakes(write((JOBS, "    {kind: trace, path: t.csv, format: csv}\n")))
+    assert any("did you mean 'durations'?" in line for line in lines)
+
+
+def test_a_truncated_parquet_file_is_refused(write: Write, mistakes: Mistakes, tmp_path: Path) -> None:
+    frame = pl.DataFrame({"job": ["a"], "tasks": [1], "cpu": [1], "durations": ["5"]})
+    frame.write_parquet(tmp_path / "t.parquet")
+    whole = (tmp_path / "t.parquet").read_bytes()
+    (tmp_path / "t.parquet").write_bytes(whole[: len(whole) // 2])
+    (line,) = mistakes(write((JOBS, "    {kind: trace, path: t.parquet, format: csv}\n")))
+    assert line.startswith("t.parquet")
+
+
+def test_a_task_of_a_trace_larger_than_every_node(write: Write, mistakes: Mistakes, tmp_path: Path) -> None:
+    (tmp_path / "t.csv").write_text("job,tasks,cpu,durations\na,1,1,5\nb,1,7,5\n")
+    (line,) = mistakes(write((JOBS, "    {kind: trace, path: t.csv, format: csv}\n")))
+    assert "job 'b' stage '0': a task of cpu 7 is larger than every node (every node has cpu 2, memory 4Gi)" in line

@@ -1,0 +1,167 @@
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from rm_emulator.engine.config import Executors
+from rm_emulator.scenario.canonical import canonical
+from rm_emulator.scenario.cluster import engine_config, nodes, resources_of, slots
+from rm_emulator.scenario.load import load
+from rm_emulator.scenario.schema import Nodes
+from rm_emulator.scenario.workload import build, description, in_resources
+from rm_emulator.workload.describe import offered_load
+from rm_emulator.workload.model import Drawn, Fixed, PerTask
+from schedulers.core.errors import InvalidParameters
+from schedulers.core.model import Job, Node
+from schedulers.core.resources import Resources
+
+Write = Callable[..., Path]
+JOBS = """\
+    kind: jobs
+    jobs:
+    - name: a
+      stages:
+      - {name: m, tasks: 2, demand: {cpu: 1}, duration: 3s}
+      - {name: r, demand: {cpu: 1}, parents: [m], duration: 2s}
+"""
+
+
+def group(**settings: object) -> Nodes:
+    return Nodes.model_validate({"capacity": {"cpu": 1}, **settings})
+
+
+def ids(*groups: Nodes) -> list[str]:
+    return [node.id for node in nodes(groups, Resources())]
+
+
+def test_node_names_have_leading_zeros_so_that_their_order_is_that_of_numbers() -> None:
+    assert ids(group(count=10))[:2] == ["n01", "n02"]
+
+
+def test_groups_without_a_name_are_numbered_on() -> None:
+    assert ids(group(count=2), group(count=1)) == ["n1", "n2", "n3"]
+
+
+def test_a_single_named_node_has_just_that_name() -> None:
+    assert ids(group(name="gpu"), group(name="cpu", count=2)) == ["gpu", "cpu1", "cpu2"]
+
+
+def test_racks_are_blocks_of_a_group() -> None:
+    assert [n.rack for n in nodes([group(count=4, racks=2)], Resources())] == ["rack1", "rack1", "rack2", "rack2"]
+
+
+def test_a_cluster_becomes_integers(write: Write) -> None:
+    path = write(("heartbeat: 1s", "heartbeat: 500ms\n    executors: {moving_delay: 3s}\n    mode: naive"))
+    scenario = load(path).scenario
+    config = engine_config(scenario, resources_of(scenario))
+    assert config.nodes == (Node(id="n1", capacity=(2000, 4096)), Node(id="n2", capacity=(2000, 4096)))
+    assert (config.heartbeat_ms, config.skip, config.executors) == (500, False, Executors(moving_ms=3000))
+
+
+def test_slots_count_a_fast_node_for_more(write: Write) -> None:
+    scenario = load(write(("count: 2", "count: 2, speed: 1.5"))).scenario
+    assert slots(scenario, {"cpu": 1}) == 6
+
+
+@pytest.mark.parametrize(
+    ("text", "runtimes"),
+    [
+        ("3s", Fixed(3000)),
+        ("[1s, 2s]", PerTask((1000, 2000))),
+        ("{kind: gamma, mean: 4s, cov: 0.5}", Drawn(4000.0, 0.5, "gamma")),
+    ],
+)
+def test_durations_become_run_times(write: Write, text: str, runtimes: object) -> None:
+    workload = build(load(write(("duration: 3s", f"duration: {text}"))).scenario, Path(), 1).workload
+    assert workload.jobs[0].runtimes[0] == runtimes
+
+
+def test_parents_become_indexes(write: Write) -> None:
+    workload = build(load(write()).scenario, Path(), 1).workload
+    assert [stage.parents for stage in workload.jobs[0].job.stages] == [(), (0,)]
+
+
+def test_jobs_of_one_name_are_numbered_and_sorted_by_arrival(write: Write) -> None:
+    job = "    - {name: a, submit: %s, stages: [{name: m, demand: {cpu: 1}, duration: 1s}]}\n"
+    text = "    kind: jobs\n    jobs:\n" + job % "5s" + job % "1s"
+    workload = build(load(write((JOBS, text))).scenario, Path(), 1).workload
+    assert [(entry.job.id, entry.submit_ms) for entry in workload.jobs] == [("a-2", 1000), ("a-1", 5000)]
+
+
+def test_inline_history_lies_before_the_start(write: Write) -> None:
+    history = "    history:\n    - {name: a, ago: 1m, took: 10s, stages: [{tasks: 2, duration: 3s}]}\n"
+    past = build(load(write((JOBS, JOBS + history))).scenario, Path(), 1).workload.history[0]
+    assert (past.submitted, past.finished, past.stages) == (-70_000, -60_000, ((2, 3000.0),))
+
+
+def test_demands_follow_the_cluster_s_resources(write: Write) -> None:
+    path = write(("memory: 4Gi", "memory: 4Gi, gpu: 1"), ("demand: {cpu: 1}, duration", "demand: {gpu: 1}, duration"))
+    workload = build(load(path).scenario, Path(), 1).workload
+    assert workload.resources == ("cpu", "memory", "gpu")
+    assert [stage.demand for stage in workload.jobs[0].job.stages] == [(0, 0, 1000), (1000, 0, 0)]
+
+
+def test_a_workload_in_another_order_of_resources(write: Write) -> None:
+    workload = build(load(write()).scenario, Path(), 1).workload
+    moved = in_resources(workload, Resources(("memory", "disk", "cpu")))
+    assert moved.jobs[0].job.stages[0].demand == (0, 0, 1000)
+
+
+def test_a_synthetic_workload_has_the_load_asked_for_on_the_cluster_s_slots(write: Write) -> None:
+    text = "    {kind: synthetic, preset: google11-like, jobs: 50, load: 0.7, history: false}\n"
+    workload = build(load(write((JOBS, text))).scenario, Path(), 1).workload
+    work = sum(sum(times.ms) for entry in workload.jobs for times in entry.runtimes if isinstance(times, PerTask))
+    span = workload.jobs[-1].submit_ms - workload.jobs[0].submit_ms
+    assert work / (4 * span) == pytest.approx(0.7, rel=1e-3)
+
+
+def test_workloads_differ_by_seed_alone(write: Write) -> None:
+    text = "    {kind: synthetic, preset: google11-like, jobs: 20}\n"
+    scenario = load(write((JOBS, text))).scenario
+    first, again, other = (build(scenario, Path(), seed).workload for seed in (1, 1, 2))
+    assert first == again
+    assert first != other
+
+
+def test_tpch_takes_its_interarrival_as_a_duration(write: Write) -> None:
+    text = "    {kind: tpch, jobs: 50, interarrival: 10s, sizes: [2], durations: per_task}\n"
+    workload = build(load(write((JOBS, text))).scenario, Path(), 1).workload
+    assert workload.jobs[-1].submit_ms / 49 == pytest.approx(10_000, rel=0.5)
+
+
+def test_equal_jobs_are_written_alike_wherever_their_values_come_from() -> None:
+    elsewhere = "".join(["de", "fault"])
+    explicit = Job(id="a", stages=(), queue=elsewhere, weight=float("1.0"))
+    assert msgspec.json.encode(canonical(explicit)) == msgspec.json.encode(Job(id="a", stages=()))
+
+
+def test_a_trace_s_arrivals_are_stretched_to_a_load() -> None:
+    loaded = load("my-trace", overrides=["spec.workload.load=0.5"])
+    workload = build(loaded.scenario, loaded.folder, 1).workload
+    assert offered_load(workload, 48) == pytest.approx(0.5, rel=1e-3)
+
+
+def test_a_load_needs_a_span(tmp_path: Path, write: Write) -> None:
+    (tmp_path / "t.csv").write_text("job,tasks,cpu,durations\na,1,1,5\nb,1,1,5\n")
+    text = "    {kind: trace, path: t.csv, format: csv, load: 0.5}\n"
+    with pytest.raises(InvalidParameters, match="all jobs arrive at the same time"):
+        build(load(write((JOBS, text))).scenario, tmp_path, 1)
+
+
+def test_an_extract_has_history_and_the_load_asked_for() -> None:
+    changes = ["spec.workload.extract.jobs=15", "spec.workload.load=0.6", "spec.workload.slots=20"]
+    loaded = load("my-trace", overrides=changes)
+    workload = build(loaded.scenario, loaded.folder, 1).workload
+    assert len(workload.jobs) == 15
+    assert workload.history
+    assert offered_load(workload, 20) == pytest.approx(0.6, rel=1e-2)
+
+
+def test_the_description_is_measured_against_the_cluster_s_cores() -> None:
+    loaded = load("demo")
+    found = description(loaded.scenario, build(loaded.scenario, loaded.folder, 1))
+    assert found.load is not None
+    assert found.load.offered == pytest.approx(1.05, rel=1e-3)

@@ -1,0 +1,293 @@
+"""The presets against the tables of the SLearn paper, and what a seed and a load may change."""
+
+from __future__ import annotations
+
+import hashlib
+from functools import cache
+
+import msgspec
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from rm_emulator.workload import describe, synthetic
+from rm_emulator.workload.model import PerTask, Workload
+from rm_emulator.workload.synthetic import PAPER, PRESETS, Spec, generate, measure, spec
+from schedulers.core.errors import InvalidParameters, UnknownName
+from schedulers.core.model import check_job
+
+TABLE_4 = 0.15
+TABLE_5 = 0.25
+MORE_SEEDS = [pytest.param(seed, marks=pytest.mark.slow) for seed in (2, 3, 4, 5)]
+every_preset = pytest.mark.parametrize("preset", list(PRESETS))
+seeds = pytest.mark.parametrize("seed", [1, *MORE_SEEDS])
+
+
+@cache
+def made(preset: str, seed: int = 1) -> Workload:
+    return generate(preset, seed=seed)
+
+
+@cache
+def work(preset: str, seed: int) -> tuple[float, ...]:
+    return tuple(describe.work_ms(job) or 0.0 for job in made(preset, seed).jobs)
+
+
+def run_times(workload: Workload) -> list[tuple[int, ...]]:
+    return [times.ms for job in workload.jobs for times in job.runtimes if isinstance(times, PerTask)]
+
+
+def quantiles(values: list[float | None]) -> list[float]:
+    return np.quantile([value for value in values if value is not None], (0.5, 0.9)).tolist()
+
+
+@seeds
+@every_preset
+def test_cov_over_time_is_table_4_s(preset: str, seed: int) -> None:
+    found = quantiles(describe.cov_over_time(made(preset, seed)))
+    assert found == pytest.approx(PAPER[preset]["time_cov"], rel=TABLE_4)
+
+
+@seeds
+@every_preset
+def test_cov_over_time_by_name_alone_is_table_4_s_too(preset: str, seed: int) -> None:
+    p50, p90 = quantiles(describe.cov_over_time(made(preset, seed), ["name"]))
+    wanted = PAPER[preset]["time_cov"]
+    assert p50 == pytest.approx(wanted[0], rel=TABLE_4)
+    assert p90 == pytest.approx(wanted[1], rel=TABLE_5)
+
+
+@seeds
+@every_preset
+def test_cov_over_space_is_table_4_s(preset: str, seed: int) -> None:
+    found = quantiles(describe.cov_over_space(made(preset, seed)))
+    assert found == pytest.approx(PAPER[preset]["space_cov"], rel=TABLE_4)
+
+
+@seeds
+@every_preset
+def test_load_of_windows_is_table_5_s(preset: str, seed: int) -> None:
+    submit = np.array([job.submit_ms for job in made(preset, seed).jobs])
+    loads = describe.window_loads(submit, np.array(work(preset, seed)), 150)
+    mean, p50, p90 = PAPER[preset]["windows"]
+    assert float(loads.mean()) == pytest.approx(mean, rel=0.05)
+    assert np.quantile(loads, (0.5, 0.9)).tolist() == pytest.approx([p50, p90], rel=TABLE_5)
+
+
+@seeds
+def test_job_bins_are_table_8_s(seed: int) -> None:
+    widths = [job.job.width for job in made("2sigma-like", seed).jobs]
+    bins = describe.job_bins(widths, work("2sigma-like", seed))
+    assert [100 * b.jobs for b in bins] == pytest.approx(PAPER["2sigma-like"]["bins_jobs"], abs=2)
+    assert [100 * b.work for b in bins] == pytest.approx(PAPER["2sigma-like"]["bins_work"], abs=2)
+
+
+@pytest.mark.parametrize(("preset", "share"), [("google11-like", 1.9), ("google19-like", 1.6)])
+def test_few_google_jobs_are_thin_and_large(preset: str, share: float) -> None:
+    widths = [job.job.width for job in made(preset).jobs]
+    thin_large = describe.job_bins(widths, work(preset, 1))[2]
+    assert 100 * thin_large.jobs == pytest.approx(share, abs=1)
+
+
+@seeds
+@every_preset
+def test_error_of_three_percent_pilots_is_near_the_paper_s(preset: str, seed: int) -> None:
+    errors = np.abs(100 * synthetic.sampling_errors(made(preset, seed), seed=seed))
+    p50, p90 = PAPER[preset]["sampling_error"]
+    assert np.quantile(errors, (0.5, 0.9)).tolist() == pytest.approx([p50, p90], rel=0.25)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("seed", [1, 2, 3])
+@every_preset
+def test_error_of_3sigma_is_near_the_paper_s(preset: str, seed: int) -> None:
+    errors = np.abs(100 * synthetic.history_errors(made(preset, seed)))
+    p50, p90 = np.quantile(errors, (0.5, 0.9)).tolist()
+    wanted = PAPER[preset]["history_error"]
+    assert p50 == pytest.approx(wanted[0], rel=0.25)
+    assert wanted[1] / 2 < p90 < wanted[1] * 2
+
+
+@pytest.mark.slow
+def test_3sigma_over_estimates_as_many_2sigma_jobs_as_in_table_10() -> None:
+    assert measure(made("2sigma-like")).over == pytest.approx(59.78, abs=5)
+
+
+GOLDEN = {
+    "2sigma-like": "ba7e93771c9542c419e5d9d69fc33d334d7bab76e7f3732df3d73991a88c258d",
+    "google11-like": "8096816f02a5ba8e7d371e9708bb9614d2cc2bf274444b812f119eb2e2b51581",
+    "google19-like": "0b67c4afb91fd0b22cc686f9092865bf65a48f5b4a91d02d8a59d4e2f3bb626a",
+}
+
+
+@every_preset
+def test_a_seed_gives_the_same_workload_everywhere(preset: str) -> None:
+    text = msgspec.json.encode(generate(preset, jobs=200, seed=7))
+    assert hashlib.sha256(text).hexdigest() == GOLDEN[preset]
+
+
+def test_another_seed_gives_another_workload() -> None:
+    assert run_times(made("google11-like", 1)) != run_times(generate("google11-like", seed=2))
+
+
+@settings(max_examples=10, deadline=None)
+@given(load=st.floats(0.05, 5), jobs=st.integers(2, 60), slots=st.integers(1, 400), seed=st.integers(0, 100))
+def test_the_load_asked_for_is_exact(load: float, jobs: int, slots: int, seed: int) -> None:
+    found = describe.offered_load(generate("google11-like", jobs=jobs, slots=slots, load=load, seed=seed), slots)
+    assert found == pytest.approx(load, rel=1e-4)
+
+
+@every_preset
+def test_the_load_is_the_paper_s_mean_unless_asked_for(preset: str) -> None:
+    assert describe.offered_load(made(preset), 150) == pytest.approx(PAPER[preset]["windows"][0], rel=1e-6)
+
+
+def test_another_load_changes_arrivals_and_nothing_else() -> None:
+    other = generate("2sigma-like", load=0.8)
+    assert [j.job for j in other.jobs] == [j.job for j in made("2sigma-like").jobs]
+    assert run_times(other) == run_times(made("2sigma-like"))
+    assert other.history == made("2sigma-like").history
+
+
+def test_another_load_stretches_all_gaps_alike() -> None:
+    at = np.array([j.submit_ms for j in made("2sigma-like").jobs])
+    other = np.array([j.submit_ms for j in generate("2sigma-like", load=2.1).jobs])
+    assert np.abs(other - at / 2).max() <= 1
+
+
+def test_widths_grow_with_the_slots_but_single_tasks_stay_single() -> None:
+    small, large = made("google19-like"), generate("google19-like", slots=600)
+    assert sum(j.job.tasks == 1 for j in small.jobs) == sum(j.job.tasks == 1 for j in large.jobs)
+    assert sorted(j.job.tasks * (1 if j.job.tasks == 1 else 4) for j in small.jobs) == sorted(
+        j.job.tasks for j in large.jobs
+    )
+
+
+def test_without_history_the_jobs_are_the_same() -> None:
+    bare = generate("google11-like", history=False)
+    assert bare.history == ()
+    assert bare.jobs == made("google11-like").jobs
+
+
+@every_preset
+def test_jobs_are_valid_and_in_order_of_arrival(preset: str) -> None:
+    jobs = made(preset).jobs
+    for job in jobs:
+        check_job(job.job, 2)
+    assert [(j.submit_ms, j.job.id) for j in jobs] == sorted((j.submit_ms, j.job.id) for j in jobs)
+    assert jobs[0].submit_ms == 0
+
+
+@every_preset
+def test_every_task_has_a_run_time(preset: str) -> None:
+    found = made(preset)
+    assert [len(ms) for ms in run_times(found)] == [job.job.tasks for job in found.jobs]
+    assert min(min(ms) for ms in run_times(found)) >= 1
+
+
+@every_preset
+def test_history_ends_before_time_zero_oldest_first(preset: str) -> None:
+    ends = [past.finished for past in made(preset).history]
+    assert ends == sorted(ends)
+    assert ends[-1] < 0
+
+
+@every_preset
+def test_history_is_as_long_as_the_knob_says(preset: str) -> None:
+    first = min(past.submitted for past in made(preset).history)
+    assert first >= -PRESETS[preset].history_days * 86_400_000
+
+
+@every_preset
+def test_most_jobs_have_their_name_in_the_history_and_some_are_new(preset: str) -> None:
+    known = {past.name for past in made(preset).history}
+    new = sum(job.job.name not in known for job in made(preset).jobs) / 1250
+    assert new == pytest.approx(PRESETS[preset].new_names, abs=0.02)
+
+
+def test_a_name_has_one_app_and_one_user() -> None:
+    owners: dict[str, set[tuple[str, str]]] = {}
+    for job in made("2sigma-like").jobs:
+        owners.setdefault(job.job.name, set()).add((job.job.app, job.job.user))
+    assert {len(found) for found in owners.values()} == {1}
+
+
+@pytest.mark.parametrize("jobs", [1, 2, 3, 7])
+def test_a_handful_of_jobs_is_possible(jobs: int) -> None:
+    assert len(generate("google19-like", jobs=jobs).jobs) == jobs
+
+
+@pytest.mark.parametrize("slots", [1, 10, 149])
+def test_a_small_cluster_is_possible(slots: int) -> None:
+    assert max(j.job.tasks for j in generate("2sigma-like", jobs=100, slots=slots).jobs) <= max(slots, 1)
+
+
+def test_a_knob_can_be_changed_by_name() -> None:
+    assert {j.job.tasks for j in generate(spec("2sigma-like", {"single": 1, "pair": 0, "gang": 0}), jobs=50).jobs} == {
+        1
+    }
+
+
+@pytest.mark.parametrize(
+    "knobs",
+    [
+        {"outliers": 0.0},
+        {"drifted": 0.0},
+        {"jitter": 0.0},
+        {"burstiness": 0.0},
+        {"past_runs": 2},
+        {"new_names": 1.0},
+        {"two_speeds": 1.0},
+        {"storms": 1.0, "storm_jobs": 1.0},
+        {"wide_cov": 0.0, "even_cov": 0.0},
+    ],
+)
+def test_knobs_may_stand_at_their_ends(knobs: dict[str, float]) -> None:
+    assert len(generate(spec("2sigma-like", knobs), jobs=40).jobs) == 40
+
+
+def test_an_unknown_knob_is_refused_with_the_nearest() -> None:
+    with pytest.raises(InvalidParameters, match="no knob 'jiter', did you mean 'jitter'"):
+        spec("2sigma-like", {"jiter": 1.0})
+
+
+def test_a_knob_out_of_range_is_refused() -> None:
+    with pytest.raises(InvalidParameters, match=r"single"):
+        spec("2sigma-like", {"single": 1.5})
+
+
+def test_shares_that_exceed_one_are_refused() -> None:
+    with pytest.raises(InvalidParameters, match=r"single \+ pair \+ gang is 1.3"):
+        spec("2sigma-like", {"single": 1.0})
+
+
+def test_an_unknown_preset_is_refused_with_the_nearest() -> None:
+    with pytest.raises(UnknownName, match="did you mean '2sigma-like'"):
+        generate("2sigma")
+
+
+@pytest.mark.parametrize("wrong", [{"jobs": 0}, {"slots": 0}, {"load": 0.0}, {"load": float("nan")}])
+def test_impossible_numbers_are_refused(wrong: dict[str, float]) -> None:
+    with pytest.raises(InvalidParameters):
+        generate("2sigma-like", **wrong)
+
+
+def test_every_knob_is_described() -> None:
+    fields = msgspec.json.schema(Spec)["$defs"]["Spec"]["properties"]
+    assert [name for name, field in fields.items() if not field.get("description")] == []
+
+
+@pytest.mark.slow
+def test_the_check_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
+    synthetic.main(["google11-like", "--seeds", "1"])
+    text = capsys.readouterr().out
+    assert text.startswith("| google11-like | paper | measured |")
+    assert "| CoV over time: P50 | 0.2 |" in text
+
+
+def test_the_check_command_refuses_an_unknown_preset(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit) as stopped:
+        synthetic.main(["google11"])
+    assert stopped.value.code == 2
+    assert "did you mean 'google11-like'" in capsys.readouterr().err
