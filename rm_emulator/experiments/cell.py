@@ -24,7 +24,7 @@ from rm_emulator.plugins import load_plugins
 from rm_emulator.results.record import Recorder, write_file
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
-from rm_emulator.scenario.workload import Built, build
+from rm_emulator.scenario.workload import Built, build, offered
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.predictor import predictors
 from schedulers.core.resources import Resources
@@ -95,6 +95,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         "seed": cell.seed,
         "version": rm_emulator.__version__,
         **_names(cell.scenario["spec"]["policies"][0]),
+        "load": offered(scenario, built),
         "decisions": scheduler.decided,
         "decision_us": _quantiles_us(simulation.decision_ns),
         "wall_s": round(wall_s, 3),
@@ -155,9 +156,7 @@ def _waves_of(built: Built) -> WavesOf | None:
 
 def _is_told_the_truth(predictor: Mapping[str, Any] | None) -> bool:
     """Whether the predictor declares `told_truth = True`, as the oracle does; nobody else hears true run times."""
-    if predictor is None:
-        return False
-    return bool(getattr(predictors.entry(predictor["kind"]).cls, "told_truth", predictor["kind"] == "oracle"))
+    return predictor is not None and predictors.entry(predictor["kind"]).cls.told_truth
 
 
 def _names(policy: Mapping[str, Any]) -> dict[str, Any]:

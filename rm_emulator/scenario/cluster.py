@@ -6,7 +6,6 @@ from collections.abc import Iterable, Mapping
 
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.scenario import schema
-from rm_emulator.scenario.canonical import canonical
 from rm_emulator.scenario.schema import Scenario, Spread
 from rm_emulator.workload.model import Drawn, Fixed
 from schedulers.core.model import Node, Queue
@@ -19,7 +18,7 @@ def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
     return EngineConfig(
         nodes=tuple(nodes(cluster.nodes, resources)),
         resources=resources.names,
-        queues=tuple(canonical(Queue(name=q.name, weight=q.weight, parent=q.parent)) for q in scenario.spec.queues),
+        queues=tuple(Queue(name=q.name, weight=q.weight, parent=q.parent) for q in scenario.spec.queues),
         profile=cluster.profile,
         heartbeat_ms=cluster.heartbeat,
         am_heartbeat_ms=cluster.application_master.heartbeat,
@@ -58,7 +57,7 @@ def nodes(groups: Iterable[schema.Nodes], resources: Resources) -> list[Node]:
                 rack=_rack(group, index),
                 kind=group.kind,
             )
-            found.append(canonical(node))
+            found.append(node)
     return found
 
 

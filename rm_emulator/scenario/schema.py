@@ -541,6 +541,8 @@ class PolicySpec(BaseModel):
         if errors:
             raise ValidationError.from_exception_data("policy", errors)
         predictor = data.get("predictor")
+        if predictor is None and policies.entry(data["kind"]).cls.needs_estimates:
+            raise ValueError(f"policy '{data['kind']}' orders jobs by estimated run time: give it a predictor")
         return {"label": predictor["kind"] if predictor else data["kind"], **data}
 
 

@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING, Any, Final
 import msgspec
 
 from rm_emulator.scenario import inline
-from rm_emulator.scenario.canonical import canonical
 from rm_emulator.scenario.cluster import resources_of, slots
 from rm_emulator.scenario.schema import (
     JobsWorkload,
@@ -54,19 +53,7 @@ def build(scenario: Scenario, folder: Path, seed: int) -> Built:
     else:
         built = _trace(scenario, block, folder, seed)
     resources = resources_of(scenario, built.workload.resources)
-    return msgspec.structs.replace(built, workload=_canonical(in_resources(built.workload, resources)))
-
-
-def _canonical(workload: Workload) -> Workload:
-    replace = msgspec.structs.replace
-    jobs = []
-    for entry in workload.jobs:
-        job = canonical(entry.job)
-        stages = tuple(canonical(stage) for stage in job.stages)
-        same = job is entry.job and all(a is b for a, b in zip(stages, job.stages, strict=True))
-        jobs.append(entry if same else replace(entry, job=replace(job, stages=stages)))
-    history = tuple(canonical(past) for past in workload.history)
-    return replace(workload, jobs=tuple(jobs), history=history)
+    return msgspec.structs.replace(built, workload=in_resources(built.workload, resources))
 
 
 def in_resources(workload: Workload, resources: Resources) -> Workload:
@@ -148,6 +135,13 @@ def _trace(scenario: Scenario, block: TraceWorkload, folder: Path, seed: int) ->
         raise InvalidParameters(f"load {block.load} cannot be reached: all jobs arrive at the same time")
     jobs = extraction.at_load(entries, block.load, cores, sampler(built))
     return msgspec.structs.replace(built, workload=msgspec.structs.replace(built.workload, jobs=jobs))
+
+
+def offered(scenario: Scenario, built: Built) -> float | None:
+    """The load that the workload offers this cluster: true work over slots times arrival span."""
+    from rm_emulator.workload.describe import offered_load
+
+    return offered_load(built.workload, slots_of(scenario), sampler(built))
 
 
 def sampler(built: Built) -> Sampler | None:

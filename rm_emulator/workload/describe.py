@@ -648,10 +648,11 @@ def _load_lines(load: Load | None) -> list[str]:
 def _group_lines(groups: Groups) -> list[str]:
     if groups.cov_time is None or groups.cov_space is None or groups.pilots is None:
         return [f"by {groups.feature}: no value with {MIN_RUNS} runs and a wide job"]
+    count = "1 group" if groups.groups == 1 else f"{groups.groups:,} groups"
     needed = "" if groups.needed is None else f", pilots needed P50 {_number(groups.needed.p50)}"
     work = "" if groups.better_work is None else f" ({groups.better_work:.0%} of their work)"
     return [
-        f"by {groups.feature}: {groups.groups:,} groups with {groups.work:.0%} of the work; CoV over time P50 "
+        f"by {groups.feature}: {count} with {groups.work:.0%} of the work; CoV over time P50 "
         f"{_number(groups.cov_time.p50)}, inside a run P50 {_number(groups.cov_space.p50)}{needed}, 3 % are "
         f"{_number(groups.pilots.p50)}; sampling better for {groups.better_groups or 0:.0%} of the groups{work}"
     ]

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Decision(msgspec.Struct, frozen=True, tag_field="decision", gc=False, omit_defaults=True):
+class Decision(msgspec.Struct, frozen=True, tag_field="decision", gc=False):
     """One order of the core to its shell."""
 
 

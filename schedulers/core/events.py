@@ -14,7 +14,7 @@ from schedulers.core.model import Job, Node, PastJob, Queue
 from schedulers.core.resources import Vector
 
 
-class Event(msgspec.Struct, frozen=True, tag_field="event", gc=False, omit_defaults=True):
+class Event(msgspec.Struct, frozen=True, tag_field="event", gc=False):
     """Something that has happened; `at` is when the shell heard of it."""
 
     at: int

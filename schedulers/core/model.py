@@ -11,7 +11,7 @@ from schedulers.core.errors import InvalidJob
 from schedulers.core.resources import Vector
 
 
-class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Stage(msgspec.Struct, frozen=True, kw_only=True):
     """N tasks with one resource demand that may start when all parent stages are done.
 
     parents: indexes of the parent stages inside the job.
@@ -25,7 +25,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hint_ms: int | None = None
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A DAG of stages with what a predictor may know about it at submission.
 
     name: the recurring name (the same script run again); app: the program; both feed history.
@@ -51,7 +51,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return max(stage.tasks for stage in self.stages)
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Node(msgspec.Struct, frozen=True, kw_only=True):
     """A machine: capacity vector, relative speed (2.0 runs a task in half its time), rack and kind."""
 
     id: str
@@ -61,7 +61,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str = ""
 
 
-class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Queue(msgspec.Struct, frozen=True, kw_only=True):
     """A node of the weighted queue tree; jobs sit in leaves."""
 
     name: str
@@ -69,7 +69,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parent: str = ""
 
 
-class PastJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PastJob(msgspec.Struct, frozen=True, kw_only=True):
     """One finished job as history remembers it; times in ms on the scheduler's clock (negative: before it began).
 
     stages: per stage its number of tasks and their mean run time in ms, normalised to node speed 1.

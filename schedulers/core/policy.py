@@ -212,6 +212,8 @@ class Policy:
 
     Params: type[msgspec.Struct] = NoParams
     triggers = Triggers()
+    #: Whether its order is made of estimates, so that it makes no sense without a predictor.
+    needs_estimates = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed

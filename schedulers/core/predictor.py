@@ -55,6 +55,8 @@ class Predictor:
     """
 
     Params: type[msgspec.Struct] = NoParams
+    #: Whether a shell that knows true run times tells them before each job (event Estimated). For bounds only.
+    told_truth = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed

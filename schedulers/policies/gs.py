@@ -38,6 +38,8 @@ class GenericScheduler(Policy):
     Works with any predictor; one that samples (slearn, posterior) gets a sampling queue for its pilots.
     """
 
+    needs_estimates = True
+
     class Params(LevelSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings; the silent points of the paper are named here."""
 

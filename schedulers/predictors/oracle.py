@@ -17,6 +17,7 @@ class Oracle(Predictor):
     """Knows the true mean run time of every stage: whatever the event Estimated says."""
 
     Params = NoParams
+    told_truth = True
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)

@@ -168,7 +168,7 @@ def test_a_preemption_names_rule_and_cause_and_frees_nothing_yet(cycle: Schedule
 
 def test_a_container_that_is_gone_is_not_preempted(cycle: Scheduler) -> None:
     with pytest.raises(InvalidTransition, match="container 9"):
-        cycle.begin(Tick(2)).preempt(9, "rule")
+        cycle.begin(Tick(2)).preempt(9, "rule", "b")
 
 
 # -- reasons --------------------------------------------------------------------------------------
