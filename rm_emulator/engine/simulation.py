@@ -134,10 +134,23 @@ class Nothing:
 class _Job:
     """An application master: what it knows of its job."""
 
-    __slots__ = ("asks", "failed", "first_start", "left", "number", "parents_left", "source", "state", "times", "work")
+    __slots__ = (
+        "asks",
+        "failed",
+        "first_start",
+        "left",
+        "name",
+        "number",
+        "parents_left",
+        "source",
+        "state",
+        "times",
+        "work",
+    )
 
     def __init__(self, source: WorkloadJob, number: int, times: list[StageTimes], state: JobState) -> None:
         self.source, self.number, self.times, self.state = source, number, times, state
+        self.name = source.job.id
         self.left = [stage.tasks for stage in source.job.stages]
         self.parents_left = [len(stage.parents) for stage in source.job.stages]
         self.asks: list[int] = []
@@ -202,6 +215,8 @@ class Simulation:
         # How long after the application master's tick a granted container is launched; None: at once.
         self._am_delay = {"yarn": 0, "sls": config.am_heartbeat_ms, "events": None}[config.profile]
         self._moving_ms = config.executors.moving_ms if config.executors is not None else 0
+        self._kept = config.executors is not None
+        self._record_task = self.record.task
         self._draws_startup = config.startup != Fixed(0)
         self._late = 0  # asks and disordered facts on the calendar
         self._next_job = 0
@@ -387,7 +402,7 @@ class Simulation:
         container = self._containers[decision.container]
         container.wave = "rest" if container.stage == decision.stage else "first"
         self._assign(container, decision)
-        self._start(container, self.calendar.now)
+        self._start(container, container.granted)
 
     def _move(self, decision: Move) -> None:
         container = self._containers[decision.container]
@@ -448,10 +463,11 @@ class Simulation:
         container: _Container = entry._value
         if self._containers.get(container.id) is not container or container.started is None:
             return
-        self._record(container, 0)
+        now = self.calendar.now
+        self._record(container, now, 0)
         self._count(container.job, container.stage)
-        if self.config.executors is not None:
-            if self._hear_task(container):
+        if self._kept:
+            if self._hear_task(container, now):
                 return  # it went on with the same stage: nothing else has changed
         elif self.config.profile == "sls":
             self._ended[container.node].append(container)
@@ -460,9 +476,9 @@ class Simulation:
             self._hear_end(container)
         self._carry_on()
 
-    def _record(self, container: _Container, code: int) -> None:
-        self.record.task(
-            container.job.source.job.id,
+    def _record(self, container: _Container, now: int, code: int) -> None:
+        self._record_task(
+            container.job.name,
             container.stage,
             container.task,
             container.attempt,
@@ -470,20 +486,19 @@ class Simulation:
             container.id,
             container.granted,
             container.started,
-            self.calendar.now,
+            now,
             container.pilot,
             code,
         )
 
-    def _hear_task(self, container: _Container) -> bool:
+    def _hear_task(self, container: _Container, now: int) -> bool:
         """An executor reports a finished task; True when it got the next one of the stage."""
         job = container.job
-        name = job.source.job.id
-        ended = (container.id, name, container.stage, container.task, container.attempt, container.runtime)
+        ended = (container.id, job.name, container.stage, container.task, container.attempt, container.runtime)
         if self._disorder is not None:
             self._tell_sometime(lambda: TaskEnded(self.calendar.now, *ended))
         else:
-            decisions = self._say(TaskEnded(self.calendar.now, *ended))
+            decisions = self._say(TaskEnded(now, *ended))
             if decisions and type(decisions[0]) is Run:
                 return True
         self._finish_if_over(job)
@@ -533,7 +548,7 @@ class Simulation:
         number = decision.container
         container = self._containers.pop(number)
         container.job.failed += 1
-        self._record(container, PREEMPTED)
+        self._record(container, self.calendar.now, PREEMPTED)
         self._late += 1
         self.calendar.at(self.calendar.now + 1, END, number, self._say_killed, (number, container.node))
 

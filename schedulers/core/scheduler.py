@@ -134,8 +134,9 @@ class Scheduler:
             self._say_holds(decisions)
         if len(self.state.touched) > _TOUCHED:
             self._drop_gone()
-        if self._log is not None and (decisions or self._matters(event, version)):
-            self._log.add(event, decisions)
+        log = self._log
+        if log is not None and (decisions or self._matters(event, version)):
+            log.add(event, decisions)
 
     def _drop_gone(self) -> None:
         """A policy that never asks what has changed must not make the list grow for ever."""
@@ -207,12 +208,10 @@ class Scheduler:
     def _hear_task(self, event: TaskEnded, decisions: list[Decision]) -> bool:
         """A task of an executor is over: learn, and keep the executor busy with the stage it was on."""
         state = self.state
-        container = state.containers.get(event.container)
-        job = state.jobs.get(container.job) if container is not None else None
         if not self._hear(event):
             return False
-        assert container is not None
-        assert job is not None
+        assert state.ended is not None
+        container, job = state.ended
         if self.predictor is not None:
             self._learn(container, job, event.runtime_ms, state.nodes[container.node].spec.speed)
         self._keep_busy(container, job, decisions)
@@ -238,7 +237,10 @@ class Scheduler:
         stage = job.stages[container.stage]
         if stage.waiting:
             task, attempt = state.take(job, stage)
-            self._apply(Run(container.id, container.job, container.stage, task, attempt), decisions)
+            decision = Run(container.id, container.job, container.stage, task, attempt)
+            state.apply(decision)
+            decisions.append(decision)
+            self.decided += 1
 
     def _release_all(self, job: JobState, decisions: list[Decision]) -> None:
         """A job that is over gives its idle executors back."""

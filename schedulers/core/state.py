@@ -215,6 +215,7 @@ class ClusterState:
         self.touched: dict[str, None] = {}  # jobs whose place in an order may have changed
         self.woken: dict[int, None] = {}  # sizes that had no launchable task and then had one; for a shell to clear
         self.stirred: dict[str, None] = {}  # jobs whose reason to wait may be another now; the scheduler clears it
+        self.ended: tuple[ContainerState, JobState] | None = None  # what the last TaskEnded was about
         self.version = 0  # counts changes
         self.next_container = 1
         self.next_seq = 0
@@ -443,11 +444,12 @@ class ClusterState:
             or container.job != event.job
         ):
             return "late"
-        job = self.jobs[container.job]
-        self.idle[container.id] = container
+        job = self.jobs[event.job]
+        self.ended = container, job
+        self.idle[event.container] = container
         self._succeed(job, container, event.runtime_ms)
         container.status = IDLE
-        self.touched[job.spec.id] = None
+        self.touched[event.job] = None
         self.version += 1
         return None
 

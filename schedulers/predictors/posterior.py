@@ -70,7 +70,7 @@ class Posterior(Predictor):
                 lt=1,
                 description="while the pilots of a narrow job run, its estimate is this quantile of the prior",
             ),
-        ] = 0.8
+        ] = 0.95
         wide_caution: Annotated[
             float, msgspec.Meta(gt=0, lt=1, description="the same for wider jobs, where `rest` does not hold them")
         ] = 0.99

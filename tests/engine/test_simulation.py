@@ -1,0 +1,348 @@
+"""The engine in each profile: when tasks are granted, launched, over, and heard of."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from rm_emulator.engine.config import EngineConfig, Executors
+from rm_emulator.engine.simulation import Simulation, Stalled
+from rm_emulator.engine.waves import StageWaves
+from rm_emulator.testing import Attempt, Audit, Kept, job, node, stage
+from rm_emulator.workload.model import Fixed, PerTask, RunTimes, Waves, Workload, WorkloadJob
+from schedulers.core.events import ContainerEnded, Estimated, Event, Heartbeat, JobChanged, JobSubmitted
+from schedulers.core.log import SchedulerConfig
+from schedulers.core.model import Job, Node
+from schedulers.core.scheduler import Scheduler
+
+
+class Run:
+    """One run of jobs `(submit_ms, job, run times)` on `nodes` under fifo."""
+
+    def __init__(
+        self,
+        jobs: list[tuple[int, Job, tuple[RunTimes, ...]]],
+        *nodes: Node,
+        policy: str = "fifo",
+        predictor: dict[str, Any] | None = None,
+        seed: int = 1,
+        waves_of: Any = None,
+        run: bool = True,
+        **config: Any,
+    ) -> None:
+        nodes = nodes or (node(),)
+        self.config = EngineConfig(nodes=nodes, **config)
+        settings = SchedulerConfig(
+            resources=("cpu", "memory"),
+            policy={"kind": policy},
+            predictor=predictor,
+            offers="cycle" if self.config.profile == "events" else "heartbeat",
+            executors=self.config.executors is not None,
+            containers_per_offer=self.config.containers_per_heartbeat,
+        )
+        self.audit = Audit(Scheduler(settings))
+        self.kept = Kept()
+        sources = tuple(WorkloadJob(job=spec, submit_ms=at, runtimes=times) for at, spec, times in jobs)
+        self.simulation = Simulation(
+            self.config,
+            Workload(name="test", jobs=sources),
+            self.audit,
+            self.kept,
+            seed=seed,
+            waves_of=waves_of,
+            oracle=predictor == {"kind": "oracle"},
+        )
+        if run:
+            self.simulation.run()
+            self.audit.drained()
+
+    @property
+    def tasks(self) -> list[Attempt]:
+        return sorted(self.kept.tasks, key=lambda t: (t.granted_ms, t.job, t.stage, t.task))
+
+    def facts(self, kind: type[Event]) -> list[Any]:
+        return [event for event, _ in self.audit.history if isinstance(event, kind)]
+
+
+def single(ms: int, tasks: int = 1) -> list[tuple[int, Job, tuple[RunTimes, ...]]]:
+    return [(0, job("a", stage(tasks)), (Fixed(ms),))]
+
+
+SEEDS = range(8)
+
+
+# -- yarn -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_yarn_grants_at_the_first_beat_and_starts_at_the_application_masters_tick(seed: int) -> None:
+    (task,) = Run(single(5000), seed=seed).tasks
+    assert 0 <= task.granted_ms < 1000
+    assert task.started_ms == 1000
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_yarn_reports_an_end_at_once_by_an_out_of_band_beat(seed: int) -> None:
+    first, second = Run(single(5300, tasks=2), seed=seed).tasks
+    assert (first.ended_ms, second.granted_ms, second.started_ms) == (6300, 6300, 7000)
+
+
+def test_yarn_counts_its_interval_from_the_out_of_band_beat() -> None:
+    jobs = [*single(5321), (20_000, job("b"), (Fixed(10),))]
+    later = Run(jobs).tasks[1]
+    assert later.granted_ms == 20_321
+
+
+def test_a_grant_at_the_very_tick_is_picked_up_at_the_next_one() -> None:
+    jobs = [*single(4000), (2000, job("b"), (Fixed(10),))]
+    later = Run(jobs).tasks[1]  # a runs from 1000 to 5000; the master of b ticks at 5000 too
+    assert (later.granted_ms, later.started_ms) == (5000, 6000)
+
+
+def test_each_application_master_ticks_from_its_own_submission() -> None:
+    (task,) = Run([(250, job("a"), (Fixed(10),))], am_heartbeat_ms=400).tasks
+    assert (task.started_ms - 250) % 400 == 0
+    assert 0 < task.started_ms - task.granted_ms <= 400
+
+
+def test_the_mean_wait_for_a_beat_among_k_free_nodes_is_the_interval_over_k_plus_one() -> None:
+    nodes = tuple(node(f"n{i}") for i in range(4))
+    waits = [Run([(77, job("a"), (Fixed(1),))], *nodes, seed=seed).tasks[0].granted_ms - 77 for seed in range(300)]
+    assert sum(waits) / len(waits) == pytest.approx(1000 / 5, rel=0.1)
+
+
+def test_the_next_stage_is_asked_for_at_the_masters_tick_after_the_last_end() -> None:
+    spec = job("a", stage(2), stage(parents=(0,)))
+    run = Run([(0, spec, (PerTask((5300, 2100)), Fixed(10)))], node("n", 2))
+    assert [(fact.at, fact.asked) for fact in run.facts(JobChanged)] == [(7000, (1,))]
+    assert run.tasks[-1].granted_ms >= 7000
+
+
+def test_roots_are_asked_for_at_submission() -> None:
+    assert Run(single(10)).facts(JobSubmitted)[0].asks == "roots"
+
+
+def test_so_many_containers_per_heartbeat() -> None:
+    run = Run(single(9000, tasks=6), node("n", 6), containers_per_heartbeat=2)
+    grants = [t.granted_ms for t in run.tasks]
+    assert grants == [grants[0]] * 2 + [grants[0] + 1000] * 2 + [grants[0] + 2000] * 2
+
+
+def test_the_interval_is_a_setting() -> None:
+    grants = [Run(single(10), seed=seed, heartbeat_ms=100).tasks[0].granted_ms for seed in range(50)]
+    assert max(grants) < 100
+
+
+# -- sls ------------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_sls_asks_one_tick_after_submission_and_launches_two_after_that(seed: int) -> None:
+    (task,) = Run(single(5000), profile="sls", seed=seed).tasks
+    assert 1000 <= task.granted_ms < 2000
+    assert task.started_ms == 3000
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+@pytest.mark.parametrize("seconds", [1, 5, 30])
+def test_sls_wave_takes_two_seconds_more_than_whole_seconds(seed: int, seconds: int) -> None:
+    # Real runs of Hadoop 3.3.5 under SLS: lifetime + 2 s per wave, whatever the phases.
+    starts = [t.started_ms for t in Run(single(1000 * seconds, tasks=4), profile="sls", seed=seed).tasks]
+    assert [b - a for a, b in zip(starts, starts[1:], strict=False)] == [1000 * seconds + 2000] * 3
+
+
+def test_sls_wave_of_broken_seconds_depends_on_the_phase() -> None:
+    cycles = set()
+    for seed in range(30):
+        first, second = Run(single(5300, tasks=2), profile="sls", seed=seed).tasks
+        cycles.add(second.started_ms - first.started_ms)
+    assert cycles == {7000, 8000}
+
+
+def test_sls_hears_of_an_end_at_the_nodes_next_beat() -> None:
+    run = Run(single(5300), profile="sls")
+    (heard,) = run.facts(ContainerEnded)
+    assert heard.at % 1000 == run.tasks[0].granted_ms % 1000
+    assert 0 < heard.at - run.tasks[0].ended_ms <= 1000
+
+
+def test_sls_does_not_ask_for_the_next_stage_before_the_last_end_was_heard() -> None:
+    spec = job("a", stage(), stage(parents=(0,)))
+    run = Run([(0, spec, (Fixed(5300), Fixed(10)))], profile="sls")
+    heard = run.facts(ContainerEnded)[0].at
+    asked = next(fact.at for fact in run.facts(JobChanged) if fact.asked == (1,))
+    assert asked > heard
+
+
+def test_nothing_is_asked_for_at_submission_in_sls() -> None:
+    assert Run(single(10), profile="sls").facts(JobSubmitted)[0].asks == "asked"
+
+
+# -- events ---------------------------------------------------------------------------------------
+
+
+def test_events_decides_at_once_and_without_beats() -> None:
+    run = Run(single(500, tasks=2), profile="events")
+    assert [(t.granted_ms, t.started_ms, t.ended_ms) for t in run.tasks] == [(0, 0, 500), (500, 500, 1000)]
+    assert run.facts(Heartbeat) == []
+
+
+def test_events_starts_the_next_stage_at_once() -> None:
+    spec = job("a", stage(), stage(parents=(0,)))
+    run = Run([(0, spec, (Fixed(500), Fixed(100)))], profile="events")
+    assert run.simulation.end_ms == 600
+
+
+# -- nodes and launch -----------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(("speed", "runtime"), [(2.0, 2500), (0.5, 10_000), (3.0, 1667), (1.0, 5000)])
+def test_a_nodes_speed_scales_run_times(speed: float, runtime: int) -> None:
+    (task,) = Run(single(5000), node(speed=speed)).tasks
+    assert task.ended_ms - task.started_ms == runtime
+
+
+def test_no_task_takes_less_than_a_millisecond() -> None:
+    (task,) = Run(single(1), node(speed=50.0)).tasks
+    assert task.ended_ms - task.started_ms == 1
+
+
+def test_predictors_hear_run_times_with_the_speed_of_the_node() -> None:
+    run = Run(single(5000), node(speed=2.0), policy="gs", predictor={"kind": "three_sigma"})
+    learned = run.audit.scheduler.predictor.dump()
+    assert "5000.0" in str(learned)
+
+
+def test_startup_delays_the_first_instant() -> None:
+    (task,) = Run(single(5000), startup=Fixed(700)).tasks
+    assert (task.started_ms, task.ended_ms) == (1700, 6700)
+
+
+# -- executors ------------------------------------------------------------------------------------
+
+
+def waves_of(waves: Waves, executors: Executors) -> StageWaves:
+    return StageWaves({5: [300]}, {5: [200]}, {5: [100]}, warmup_ms=executors.warmup_ms)
+
+
+W = Waves("q", 0)
+
+
+def kept(jobs: list[tuple[int, Job, tuple[RunTimes, ...]]], *nodes: Node, **config: Any) -> Run:
+    return Run(jobs, *nodes, profile="events", executors=Executors(moving_ms=2000), waves_of=waves_of, **config)
+
+
+def test_a_new_executor_costs_the_moving_delay() -> None:
+    assert kept(single(50)).tasks[0].started_ms == 2000
+
+
+def test_waves_are_fresh_then_rest_then_first_of_the_next_stage() -> None:
+    spec = job("a", stage(3), stage(2, parents=(0,)))
+    run = kept([(0, spec, (W, W))])
+    assert [t.ended_ms - t.started_ms for t in run.tasks] == [300, 100, 100, 200, 100]
+
+
+def test_an_executor_goes_on_without_delay_inside_its_job() -> None:
+    spec = job("a", stage(2), stage(parents=(0,)))
+    run = kept([(0, spec, (W, W))])
+    assert [t.started_ms for t in run.tasks] == [2000, 2300, 2400]
+
+
+def test_an_executor_that_moves_to_another_job_pays_again_and_is_fresh_there() -> None:
+    jobs = [(0, job("a", stage(), stage(2)), (W, W)), (10, job("b", stage()), (W,))]
+    run = kept(jobs, node("n", 2))
+    mine = next(t for t in run.tasks if t.job == "b")
+    assert mine.started_ms - mine.granted_ms == 2000
+    assert mine.ended_ms - mine.started_ms == 300
+
+
+def test_executors_need_decisions_at_scheduling_events() -> None:
+    with pytest.raises(ValueError, match="executors need the profile 'events', this cluster has 'yarn'"):
+        Run(single(1), profile="yarn", executors=Executors())
+
+
+# -- the run as a whole ---------------------------------------------------------------------------
+
+
+def test_a_job_that_can_never_finish_stalls_the_run_and_says_why() -> None:
+    jobs = [*single(10), (5, job("big", stage(demand=(64_000, 1), name="train")), (Fixed(1),))]
+    run = Run(jobs, run=False)
+    with pytest.raises(Stalled, match=r"1 jobs can never finish; the first is 'big': stage train asks for 64 cpu"):
+        run.simulation.run()
+
+
+def test_a_stalled_run_reports_the_unfinished_jobs_too() -> None:
+    run = Run([*single(10), (5, job("big", stage(demand=(64_000, 1))), (Fixed(1),))], run=False)
+    with pytest.raises(Stalled):
+        run.simulation.run()
+    assert [(row.id, row.finish_ms is None) for row in run.kept.jobs] == [("a", False), ("big", True)]
+
+
+@pytest.mark.parametrize("skip", [True, False])
+def test_a_stalled_run_ends_in_naive_mode_too(skip: bool) -> None:
+    run = Run([(0, job("big", stage(demand=(64_000, 1))), (Fixed(1),))], skip=skip, run=False)
+    with pytest.raises(Stalled):
+        run.simulation.run()
+
+
+def test_naive_mode_lasts_over_a_long_pause() -> None:
+    jobs = [*single(10), (500_000, job("b"), (Fixed(10),))]
+    assert len(Run(jobs, skip=False).tasks) == 2
+
+
+def test_an_empty_workload_is_over_at_once() -> None:
+    run = Run([], run=False)
+    run.simulation.run()
+    assert (run.simulation.end_ms, run.kept.jobs) == (0, [])
+
+
+def test_jobs_are_reported_with_what_happened_to_them() -> None:
+    spec = job("a", stage(2), stage(parents=(0,)), name="etl", user="ann")
+    run = Run([(100, spec, (PerTask((500, 300)), Fixed(50)))], node("n", 2), profile="events")
+    (row,) = run.kept.jobs
+    assert (row.submit_ms, row.first_start_ms, row.finish_ms) == (100, 100, 650)
+    assert (row.tasks, row.stages, row.width, row.work_ms, row.ideal_ms) == (3, 2, 2, 850, 550)
+    assert (row.name, row.user) == ("etl", "ann")
+
+
+def test_the_oracle_is_told_before_the_job_arrives() -> None:
+    run = Run(single(700, tasks=2), policy="sjf", predictor={"kind": "oracle"})
+    facts = [event for event, _ in run.audit.history if isinstance(event, Estimated | JobSubmitted)]
+    assert facts[0] == Estimated(0, "a", (700,))
+    assert isinstance(facts[1], JobSubmitted)
+
+
+@pytest.mark.parametrize("predictor", [None, {"kind": "slearn"}, {"kind": "posterior"}])
+def test_nobody_else_is_told(predictor: dict[str, Any] | None) -> None:
+    assert Run(single(700, tasks=5), policy="gs", predictor=predictor).facts(Estimated) == []
+
+
+@pytest.mark.parametrize(
+    ("policy", "predictor"), [("fifo", None), ("las", None), ("fair", None), ("gs", {"kind": "posterior"})]
+)
+def test_finished_jobs_are_forgotten(policy: str, predictor: dict[str, Any] | None) -> None:
+    jobs = [(3000 * i, job(f"j{i}", stage(3), stage(2, parents=(0,))), (Fixed(500), Fixed(200))) for i in range(60)]
+    run = Run(jobs, node("n", 4), policy=policy, predictor=predictor, profile="events")
+    assert (run.simulation._jobs, run.simulation._containers) == ({}, {})
+    assert len(run.audit.state.touched) <= 2
+    memory = run.audit.scheduler.policy.dump() or {}
+    assert len(memory.get("places", ())) <= 2
+    assert len(memory.get("charges", ())) == 0
+
+
+def test_progress_is_told_now_and_then() -> None:
+    heard: list[int] = []
+    run = Run(single(1, tasks=1200), node("n", 100), profile="events", run=False)
+    run.simulation._progress = heard.append
+    run.simulation.run()
+    assert heard == [512, 1024]
+
+
+def test_two_policies_meet_the_same_run_times() -> None:
+    def lengths(policy: str) -> dict[tuple[str, int, int], int]:
+        jobs = [(0, job(name, stage(5)), (PerTask((100, 200, 300, 400, 500)),)) for name in "abc"]
+        run = Run(jobs, node("n", 2), policy=policy, profile="events")
+        return {(t.job, t.stage, t.task): t.ended_ms - t.started_ms for t in run.tasks}
+
+    assert lengths("fifo") == lengths("fair")
