@@ -10,8 +10,8 @@ from __future__ import annotations
 
 import msgspec
 
-from rm_emulator.workload.model import Workload
-from schedulers.core.resources import Vector
+from rm_emulator.workload.model import Workload, WorkloadJob
+from schedulers.core.resources import Vector, show_steps
 
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):
@@ -39,11 +39,23 @@ def normalised(ask: int, minimum: int, increment: int, maximum: int) -> int:
 
 
 def in_sizes(workload: Workload, sizes: Sizes) -> Workload:
-    """The workload with every stage's demand as the scheduler would hand it out; run times stay as they are."""
-    jobs = []
-    for job in workload.jobs:
-        stages = tuple(
-            msgspec.structs.replace(stage, demand=sizes.normalised(stage.demand)) for stage in job.job.stages
-        )
-        jobs.append(msgspec.structs.replace(job, job=msgspec.structs.replace(job.job, stages=stages)))
-    return msgspec.structs.replace(workload, jobs=tuple(jobs))
+    """The workload with every stage's demand as the scheduler would hand it out; run times stay as they are.
+
+    Raises ValueError for a demand above the maximum: YARN refuses such a request at the allocate call.
+    """
+    return msgspec.structs.replace(
+        workload, jobs=tuple(_job_in_sizes(job, sizes, workload.resources) for job in workload.jobs)
+    )
+
+
+def _job_in_sizes(job: WorkloadJob, sizes: Sizes, names: tuple[str, ...]) -> WorkloadJob:
+    stages = []
+    for stage in job.job.stages:
+        for name, ask, maximum in zip(names, stage.demand, sizes.maximum, strict=True):
+            if ask > maximum:
+                raise ValueError(
+                    f"job '{job.job.id}' stage '{stage.name}' asks for {show_steps(name, ask)} {name}, "
+                    f"the largest container has {show_steps(name, maximum)}"
+                )
+        stages.append(msgspec.structs.replace(stage, demand=sizes.normalised(stage.demand)))
+    return msgspec.structs.replace(job, job=msgspec.structs.replace(job.job, stages=tuple(stages)))

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Iterable, Mapping
 
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors
+from rm_emulator.engine.sizes import Sizes
 from rm_emulator.scenario import schema
 from rm_emulator.scenario.schema import Scenario, Spread
 from rm_emulator.workload.model import Drawn, Fixed
@@ -30,9 +32,22 @@ def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
     )
 
 
+def container_sizes(block: schema.Sizes, resources: Resources) -> Sizes:
+    """The sizes that the cluster hands out; a resource that is not named is left as asked for."""
+    return Sizes(
+        minimum=resources.demand(block.minimum),
+        increment=resources.demand(block.increment or block.minimum),
+        maximum=tuple(limit or sys.maxsize for limit in resources.capacity(block.maximum or {})),
+    )
+
+
 def resources_of(scenario: Scenario, others: Iterable[str] = ()) -> Resources:
     """cpu, memory, then all others that nodes have or `others` names, sorted."""
-    named = (name for group in scenario.spec.cluster.nodes for name in group.capacity)
+    cluster = scenario.spec.cluster
+    named = [name for group in cluster.nodes for name in group.capacity]
+    if cluster.sizes is not None:
+        blocks = (cluster.sizes.minimum, cluster.sizes.increment, cluster.sizes.maximum)
+        named += [name for block in blocks for name in block or ()]
     return Resources().extended([*named, *others])
 
 

@@ -239,6 +239,17 @@ class Disorder(Block):
     late_time: Interval = 1000
 
 
+class Sizes(Block):
+    """Container sizes as YARN hands them out: demands are raised to the minimum and rounded up to the increment.
+
+    increment: the minimum unless given (as the CapacityScheduler does). A demand above the maximum is refused.
+    """
+
+    minimum: Quantities
+    increment: Quantities | None = None
+    maximum: Quantities | None = None
+
+
 class Cluster(Block):
     """The nodes and how the resource manager hears of them.
 
@@ -253,6 +264,7 @@ class Cluster(Block):
     mode: Literal["skipping", "naive"] = "skipping"
     startup: StartUp = 0
     containers_per_heartbeat: Count | None = None
+    sizes: Sizes | None = None
     executors: Executors | None = None
     disorder: Disorder | None = None
 

@@ -7,8 +7,9 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from rm_emulator.engine.sizes import in_sizes
 from rm_emulator.scenario import inline
-from rm_emulator.scenario.cluster import resources_of, slots
+from rm_emulator.scenario.cluster import container_sizes, resources_of, slots
 from rm_emulator.scenario.schema import (
     JobsWorkload,
     Scenario,
@@ -53,7 +54,10 @@ def build(scenario: Scenario, folder: Path, seed: int) -> Built:
     else:
         built = _trace(scenario, block, folder, seed)
     resources = resources_of(scenario, built.workload.resources)
-    return msgspec.structs.replace(built, workload=in_resources(built.workload, resources))
+    workload = in_resources(built.workload, resources)
+    if scenario.spec.cluster.sizes is not None:
+        workload = in_sizes(workload, container_sizes(scenario.spec.cluster.sizes, resources))
+    return msgspec.structs.replace(built, workload=workload)
 
 
 def in_resources(workload: Workload, resources: Resources) -> Workload:

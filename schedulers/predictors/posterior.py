@@ -53,10 +53,10 @@ class Posterior(Predictor):
         """Settings: history, sampling, and how the two meet."""
 
         rest: Annotated[
-            Literal["queued", "narrow", "unsure", "held"],
+            Literal["queued", "sure", "narrow", "held"],
             msgspec.Meta(
                 description="tasks that are not pilots, while the pilots run: queued by history's estimate; so only "
-                "for narrow jobs, or only where history is not unsure, and else held; or always held (as in SLearn)"
+                "where history is not unsure, and of narrow jobs only, and else held; or always held (as in SLearn)"
             ),
         ] = "narrow"
         narrow: Annotated[
@@ -75,15 +75,18 @@ class Posterior(Predictor):
             float, msgspec.Meta(gt=0, lt=1, description="the same for wider jobs, where `rest` does not hold them")
         ] = 0.99
         unsure_above: Annotated[
-            float, msgspec.Meta(ge=0, description="history is unsure when its spread (of ln run time) is above this")
-        ] = 1.0
+            float,
+            msgspec.Meta(
+                ge=0, description="history is unsure when the deviation of the prior (of ln run time) is above this"
+            ),
+        ] = 1.5
         thin: Annotated[
             Literal["history", "sure", "bypass"],
             msgspec.Meta(
                 description="thin jobs: placed by history's estimate, only where it is not unsure, "
                 "or never, so that they go first (as in SLearn)"
             ),
-        ] = "history"
+        ] = "sure"
         pilots: Annotated[
             Literal["percent", "value"],
             msgspec.Meta(
@@ -163,7 +166,7 @@ class Posterior(Predictor):
         """Forms the prior and, unless the job is thin or the prior good enough, draws pilots."""
         keys = self._history.opened(job, at)
         priors = self._priors[job.id] = [self._prior(keys, stage, at) for stage in range(len(job.stages))]
-        unsure = any(not p.known or p.spread > self.settings.unsure_above for p in priors)
+        unsure = any(not p.known or spread(self._parts(p)) > self.settings.unsure_above for p in priors)
         if job.width < self.settings.thin_limit:
             return self._thin(job, priors, unsure)
         plan = self._plan(job, at, priors)
@@ -313,7 +316,7 @@ class Posterior(Predictor):
         few in a narrow job; holding back delays every job alike, by one task.
         """
         rest, narrow = self.settings.rest, job.width <= self.settings.narrow
-        held = {"queued": False, "narrow": not narrow, "unsure": unsure, "held": True}[rest]
+        held = {"queued": False, "narrow": unsure or not narrow, "sure": unsure, "held": True}[rest]
         if held or not all(p.known for p in priors):
             return None
         return self.settings.caution if narrow else self.settings.wide_caution
@@ -436,8 +439,12 @@ def quantile(parts: Sequence[Part], q: float) -> float:
     return (low + high) / 2
 
 
+def spread(parts: Sequence[Part]) -> float:
+    """Standard deviation of a mixture of normals (weight, mean, deviation)."""
+    centre = sum(w * mean for w, mean, _ in parts)
+    return math.sqrt(sum(w * (sd * sd + (mean - centre) ** 2) for w, mean, sd in parts))
+
+
 def _deviation(ms: float, parts: Sequence[Part]) -> float:
     """Standard deviation, in ms, of a log-normal around `ms` with the variance of a mixture."""
-    centre = sum(w * mean for w, mean, _ in parts)
-    variance = sum(w * (sd * sd + (mean - centre) ** 2) for w, mean, sd in parts)
-    return ms * math.sqrt(math.expm1(min(variance, 50.0)))
+    return ms * math.sqrt(math.expm1(min(spread(parts) ** 2, 50.0)))

@@ -184,11 +184,18 @@ def test_queued_lets_wide_jobs_wait_too() -> None:
     assert plan.rest == "queued"
 
 
+@pytest.mark.parametrize("setting", ["narrow", "sure"])
 @pytest.mark.parametrize(("history", "rest"), [(STEADY, "queued"), (SHAKY, "held")])
-def test_unsure_history_holds_tasks_back(history: list[PastJob], rest: str) -> None:
-    plan = plan_of(primed(history, rest="unsure", unsure_above=0.5), job(10))
+def test_unsure_history_holds_tasks_back(history: list[PastJob], rest: str, setting: str) -> None:
+    plan = plan_of(primed(history, rest=setting, unsure_above=0.9), job(10))
     assert plan is not None
     assert plan.rest == rest
+
+
+def test_sure_history_lets_wide_jobs_wait_where_width_does_not_matter() -> None:
+    plan = plan_of(primed(STEADY, rest="sure"), job(100))
+    assert plan is not None
+    assert plan.rest == "queued"
 
 
 def test_without_history_tasks_are_held_whatever_the_setting() -> None:
@@ -266,7 +273,7 @@ def test_thin_jobs_are_placed_by_history() -> None:
     [("bypass", STEADY, True), ("sure", SHAKY, True), ("sure", STEADY, False), ("history", [], True)],
 )
 def test_thin_jobs_bypass_where_history_may_not_speak(thin: str, history: list[PastJob], bypasses: bool) -> None:
-    plan = plan_of(primed(history, thin=thin, unsure_above=0.5), job(2))
+    plan = plan_of(primed(history, thin=thin, unsure_above=0.9), job(2))
     assert (plan is not None and plan.thin) is bypasses
 
 

@@ -164,3 +164,16 @@ def test_the_description_is_measured_against_the_cluster_s_cores() -> None:
     found = description(loaded.scenario, build(loaded.scenario, loaded.folder, 1))
     assert found.load is not None
     assert found.load.offered == pytest.approx(1.05, rel=1e-3)
+
+
+def test_demands_are_raised_to_the_cluster_s_container_sizes() -> None:
+    sizes = "spec.cluster.sizes={minimum: {cpu: 1, memory: 1Gi}, increment: {memory: 512Mi}}"
+    loaded = load("hello", overrides=[sizes, "spec.workload.jobs[1].stages[0].demand={cpu: 100m, memory: 1100Mi}"])
+    workload = build(loaded.scenario, loaded.folder, 1).workload
+    assert workload.jobs[1].job.stages[0].demand == (1000, 1536)
+
+
+def test_a_demand_above_the_largest_container_is_refused() -> None:
+    loaded = load("hello", overrides=["spec.cluster.sizes={minimum: {memory: 1Gi}, maximum: {memory: 2Gi}}"])
+    with pytest.raises(ValueError, match="stage 'sum' asks for"):
+        build(loaded.scenario, loaded.folder, 1)
