@@ -28,7 +28,7 @@ wide, small
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -186,25 +186,26 @@ def jain(shares: Mapping[str, float], weights: Mapping[str, float] | None = None
     return figure(sum(each) ** 2 / squares) if len(each) > 1 and squares else None
 
 
-def gs_queues(sizes_ms: pl.Series) -> npt.NDArray[np.int64]:
-    """The GS queue of each job size: the smallest q with size < 10^(6+q) ms, 9 at most.
+def gs_queues(sizes_ms: pl.Series, bounds_ms: Sequence[float] = GS_BOUNDS_MS) -> npt.NDArray[np.int64]:
+    """The priority queue of each job size: the first whose upper bound is above it (by default 10^(6+q) ms).
 
     >>> gs_queues(pl.Series([999_999.0, 1e6, 5e7, 1e14])).tolist()
     [0, 1, 2, 9]
     """
-    bounds = np.array(GS_BOUNDS_MS, dtype=np.float64)
+    bounds = np.array(bounds_ms, dtype=np.float64)
     return np.searchsorted(bounds, sizes_ms.to_numpy().astype(np.float64), side="right").astype(np.int64)
 
 
-def queue_placement(jobs: pl.DataFrame) -> Figures:
-    """Fractions of wide, sized jobs whose estimate puts them in the GS queue of their true size, or over, or under.
+def queue_placement(jobs: pl.DataFrame, bounds_ms: Sequence[float] = GS_BOUNDS_MS) -> Figures:
+    """Fractions of wide, sized jobs whose estimate puts them in the priority queue of their true size, or not.
 
+    bounds_ms: upper bounds of the queues; the policy's own where it has some.
     over: the estimate is too large, the job waits in a queue of lower priority than it deserves.
     """
     wide = jobs.filter((pl.col("width") >= THIN_WIDTH) & pl.col("size_ms").is_not_null())
     if wide.is_empty():
         return {"correct": None, "over": None, "under": None}
-    off = gs_queues(wide["size_ms"]) - gs_queues(wide["work_ms"])
+    off = gs_queues(wide["size_ms"], bounds_ms) - gs_queues(wide["work_ms"], bounds_ms)
     return {
         "correct": figure((off == 0).mean()),
         "over": figure((off > 0).mean()),
@@ -247,6 +248,7 @@ def figures(
     nodes: pl.DataFrame,
     *,
     queue_weights: Mapping[str, float] | None = None,
+    bounds_ms: Sequence[float] = GS_BOUNDS_MS,
 ) -> dict[str, Any]:
     """All figures of one cell from its tables, under their names in summary.json."""
     with_times = timed(jobs)
@@ -255,7 +257,7 @@ def figures(
     fairness = (
         jain(per_queue, queue_weights) if len(per_queue) > 1 else jain(dominant_shares(jobs, tasks, nodes, "user"))
     )
-    placement = queue_placement(jobs)
+    placement = queue_placement(jobs, bounds_ms)
     return {
         "jobs": len(jobs),
         "unfinished_jobs": int(jobs["finish_ms"].null_count()),

@@ -62,7 +62,7 @@ def build(out_dir: Path, scenario: Mapping[str, Any]) -> dict[str, Any]:
             named = {"policy": counters.get("policy"), "predictor": counters.get("predictor"), "label": label}
             ties = {"placement": counters.get("placement"), "tie": counters.get("tie")}
             workload = workload or counters.get("workload")
-            figures = _figures(cell, jobs[label, seed], counters, weights)
+            figures = _figures(cell, jobs[label, seed], counters, weights, queue_bounds(spec, label))
             runs.append({**named, "seed": seed, **ties, **figures})
     summary: dict[str, Any] = {
         "scenario": _name(scenario, out_dir),
@@ -141,18 +141,31 @@ def queue_weights(spec: Mapping[str, Any]) -> dict[str, float]:
     return {str(queue["name"]): float(queue.get("weight", 1.0)) for queue in listed if "name" in queue}
 
 
+def queue_bounds(spec: Mapping[str, Any], label: str) -> Sequence[float]:
+    """Upper bounds (ms of work) of the label's priority queues; the paper's for policies without such queues."""
+    policy: Mapping[str, Any] = next((p for p in spec.get("policies") or () if p.get("label") == label), {})
+    first, growth, queues = (policy.get(key) for key in ("first_threshold_ms", "growth", "queues"))
+    if first is None or growth is None or queues is None:
+        return metrics.GS_BOUNDS_MS
+    return [first * growth**q for q in range(queues - 1)]
+
+
 def _name(scenario: Mapping[str, Any], out_dir: Path) -> str:
     metadata = scenario.get("metadata") or {}
     return str(metadata.get("name") or scenario.get("name") or out_dir.name)
 
 
 def _figures(
-    cell: Path, jobs: pl.DataFrame, counters: Mapping[str, Any], weights: Mapping[str, float]
+    cell: Path,
+    jobs: pl.DataFrame,
+    counters: Mapping[str, Any],
+    weights: Mapping[str, float],
+    bounds_ms: Sequence[float],
 ) -> dict[str, Any]:
     nodes = read_table(cell, "nodes")
     demands = [f"demand_{name}" for name in nodes["resource"].unique().sort()]
     tasks = read_table(cell, "tasks", ["job", "granted_ms", "started_ms", "ended_ms", "code", *demands])
-    found = metrics.figures(jobs, tasks, nodes, queue_weights=weights)
+    found = metrics.figures(jobs, tasks, nodes, queue_weights=weights, bounds_ms=bounds_ms)
     if counters.get("load") is not None:
         found["load"] = counters["load"]
     return {**found, **{key: counters.get(key) for key in COUNTERS}}
