@@ -87,6 +87,10 @@ WORKLOADS: Final[Mapping[str, dict[str, Any]]] = {
 }
 
 
+#: The variant without tide is there for one comparison, at the paper's load.
+LOADS_OF: Final[Mapping[str, tuple[float, ...]]] = {"2sigma-like-no-tide": (1.05,)}
+
+
 def scenario(workload: str, load: float, seeds: Sequence[int]) -> dict[str, Any]:
     """The scenario of one workload at one load: 150 slots, 1 s heartbeats, every policy."""
     policies = dict(POLICIES)
@@ -205,7 +209,7 @@ def page(measured: Mapping[tuple[str, float], api.Results], seeds: Sequence[int]
     }
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 (Markdown, from our own figures)
     workloads = list(dict.fromkeys(workload for workload, _ in measured))
-    loads = list(dict.fromkeys(load for _, load in measured))
+    loads = {name: [load for workload, load in measured if workload == name] for name in workloads}
     return environment.from_string(template).render(
         slearn=slearn, posterior=posterior, accuracy=accuracy, seeds=len(seeds), workloads=workloads, loads=loads
     )

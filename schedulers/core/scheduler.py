@@ -91,9 +91,7 @@ class Scheduler:
         if not self._take_in(event, decisions):
             return decisions
         if self._offering is None or type(event) in self._offering:
-            offer = self._offer(event)
-            if offer is not None and self.state.idle:
-                self._release_misfits(decisions)
+            offer = self._offer(event, decisions)
             if offer is not None and offer.has_room():
                 self._ask(Round(self, event, decisions, offer, version))
         self._close(event, decisions, version)
@@ -117,7 +115,7 @@ class Scheduler:
         decisions: list[Decision] = []
         if not self._take_in(event, decisions):
             return Round(self, event, decisions, None, None)
-        return Round(self, event, decisions, self._offer(event), version)
+        return Round(self, event, decisions, self._offer(event, decisions), version)
 
     def _take_in(self, event: Event, decisions: list[Decision]) -> bool:
         """Hear a fact and learn from it; False when it was ignored."""
@@ -266,11 +264,13 @@ class Scheduler:
         job.size_ms, job.size_source = total, source
         self.state.touched[job.id] = None
 
-    def _offer(self, event: Event) -> Offer | None:
+    def _offer(self, event: Event, decisions: list[Decision]) -> Offer | None:
         """What the policy may use now, on this fact."""
         state, limit = self.state, self.config.containers_per_offer
         if not state.waiting:
             return None
+        if state.idle:
+            self._release_misfits(decisions)
         if isinstance(event, Heartbeat):
             if self._offering is None:
                 return None  # a beat says nothing new when every fact is an occasion

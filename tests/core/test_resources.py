@@ -41,7 +41,25 @@ def test_quantity_that_kubernetes_takes(text: str | int | float, value: Fraction
 
 @pytest.mark.parametrize(
     "text",
-    ["", " 4", "4 ", "1K", "1gi", "1mi", "0x10", "1e", "e3", "1e3Gi", "1.2.3", "--1", "nan", "inf", "1_000", "٣", "1GiB"],
+    [
+        "",
+        " 4",
+        "4 ",
+        "1K",
+        "1gi",
+        "1mi",
+        "0x10",
+        "1e",
+        "e3",
+        "1e3Gi",
+        "1.2.3",
+        "--1",
+        "nan",
+        "inf",
+        "1_000",
+        "٣",
+        "1GiB",
+    ],
 )
 def test_quantity_that_kubernetes_refuses(text: str) -> None:
     with pytest.raises(InvalidQuantity, match="not a quantity"):

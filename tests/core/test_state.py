@@ -303,7 +303,7 @@ def test_an_estimate_of_an_unknown_job_is_kept_for_it() -> None:
 
 
 def test_an_impossible_placement_tells_the_story_and_changes_nothing(one: Scheduler) -> None:
-    with pytest.raises(InvalidTransition, match="node n has .* free"):
+    with pytest.raises(InvalidTransition, match=r"node n has .* free"):
         one.state.what_if([Place(2, "n", "a", 0, 1)])
     one.state.validate()
 
@@ -316,7 +316,9 @@ def test_a_task_is_not_started_twice() -> None:
         made.state.apply(Place(2, "m", "a", 0, 0))
 
 
-@pytest.mark.parametrize("decision", [Release(1), Run(1, "a", 0, 1), Move(1, "b", 0, 0)], ids=lambda d: type(d).__name__)
+@pytest.mark.parametrize(
+    "decision", [Release(1), Run(1, "a", 0, 1), Move(1, "b", 0, 0)], ids=lambda d: type(d).__name__
+)
 def test_a_busy_container_is_not_an_idle_executor(one: Scheduler, decision: object) -> None:
     one.handle(JobSubmitted(0, job("b")))
     with pytest.raises(

@@ -54,7 +54,9 @@ def test_disorder_is_seeded() -> None:
     assert first == second
 
 
-@pytest.mark.parametrize(("rank", "key", "expected"), [(END, 3, True), (BEAT, 2, True), (BEAT, 7, False), (TICK, 0, False)])
+@pytest.mark.parametrize(
+    ("rank", "key", "expected"), [(END, 3, True), (BEAT, 2, True), (BEAT, 7, False), (TICK, 0, False)]
+)
 def test_whose_turn_it_is(rank: int, key: int, expected: bool) -> None:
     calendar = Calendar()
     calendar.at(0, BEAT, 5, lambda _: None)

@@ -6,9 +6,11 @@ import msgspec
 import pytest
 
 from rm_emulator.engine.config import Disorder
-from rm_emulator.testing import Case, Ran, Subject, case, run_case
-from schedulers.core.events import ContainerEnded, Event, Heartbeat
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.testing import Audit, Case, Ran, Subject, case, run_case, scheduler_config
+from schedulers.core.events import ContainerEnded, Event
 from schedulers.core.log import Ignored, parse
+from schedulers.core.scheduler import Scheduler
 
 FAIR = Subject(policy={"kind": "fair"})
 
@@ -38,7 +40,7 @@ def test_disorder_of_nothing_changes_nothing(profile: str) -> None:
         Disorder(permute=False, delay=0.5, delay_ms=3000),
         Disorder(permute=False, duplicate=0.5),
         Disorder(permute=False, late=0.5, late_ms=3000),
-        Disorder(delay=1.0, duplicate=1.0, late=1.0),
+        Disorder(delay=0.8, duplicate=0.8, late=1.0),
     ],
     ids=["permute", "delay", "duplicate", "late", "all"],
 )
@@ -76,10 +78,17 @@ def test_late_decisions_start_later() -> None:
     assert min(late_waits) > min(calm_waits)
 
 
-def test_delayed_heartbeats_still_come() -> None:
-    run = ran(6, Disorder(permute=False, delay=1.0, delay_ms=300), "yarn")
-    assert heard(run, Heartbeat)
-    run.audit.drained()
+@pytest.mark.parametrize("skip", [True, False])
+@pytest.mark.parametrize("profile", ["yarn", "sls"])
+def test_the_run_ends_although_every_heartbeat_is_late(profile: str, skip: bool) -> None:
+    made = case(6, profile=profile)
+    config = msgspec.structs.replace(made.config, skip=skip, disorder=Disorder(permute=False, delay=1.0, delay_ms=300))
+    audit = Audit(Scheduler(scheduler_config(FAIR, config, 6)))
+    simulation = Simulation(config, made.workload, audit, seed=6)
+    simulation._begin()
+    simulation.calendar.env.run(until=3_600_000)
+    audit.drained()
+    assert len(simulation._ring) == 0, "nodes still beat, an hour after everything is over"
 
 
 def test_executors_repeat_completions_without_finishing_other_jobs() -> None:
@@ -87,7 +96,12 @@ def test_executors_repeat_completions_without_finishing_other_jobs() -> None:
         run = ran(seed, Disorder(duplicate=0.7, delay=0.3, delay_ms=4000), "events", executors=True)
         run.audit.drained()
         executed = {(t.job, t.stage, t.task) for t in run.kept.tasks if t.code == 0}
-        finished = {(e.job.id, i, t) for e in run.simulation.workload.jobs for i, s in enumerate(e.job.stages) for t in range(s.tasks)}
+        finished = {
+            (e.job.id, i, t)
+            for e in run.simulation.workload.jobs
+            for i, s in enumerate(e.job.stages)
+            for t in range(s.tasks)
+        }
         assert executed == finished
 
 

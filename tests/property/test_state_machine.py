@@ -344,7 +344,8 @@ class Core(RuleBasedStateMachine):
         if hasattr(self, "scheduler"):
             for container in self.state.idle.values():
                 job = self.state.jobs.get(container.job)
-                assert job is not None and not job.cancelled, f"{self.state.story(container.id)} of nobody"
+                assert job is not None, f"{self.state.story(container.id)} of nobody"
+                assert not job.cancelled, f"{self.state.story(container.id)} of a cancelled job"
 
     def teardown(self) -> None:
         if hasattr(self, "scheduler"):
