@@ -38,7 +38,7 @@ class Calendar:
         return now
 
     def is_turn(self, rank: int, key: int) -> bool:
-        """Whether an entry for now with this rank and key would be the next to be called."""
+        """Whether an entry of this instant with this rank and key would be the next to be called."""
         queue = self.env._queue
         return not queue or (queue[0][0], queue[0][1]) > (self.env._now, rank << _SHIFT | key)
 

@@ -54,7 +54,7 @@ class JobSubmitted(Event, frozen=True, tag="JobSubmitted"):
     """A job arrived.
 
     asks: 'all' stages become launchable with their parents' end; or only when 'asked' for by JobChanged;
-    or 'roots' are asked for now and the others later.
+    or 'roots' are asked for at once and the others later.
     """
 
     job: Job

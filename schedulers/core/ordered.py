@@ -5,6 +5,7 @@ A subclass says `key`; the order is kept sorted as jobs change, so a decision co
 
 from __future__ import annotations
 
+from abc import abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Any
@@ -75,9 +76,9 @@ class Ordered(Policy):
         super().__init__(params, seed=seed)
         self._order = Order()
 
+    @abstractmethod
     def key(self, job: JobState, view: ClusterView) -> Key:
         """Smaller goes first; must end in a tie-break and change only when the job does."""
-        raise NotImplementedError(f"{type(self).__name__} does not say its order")
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Serve the first job with a task that fits, until nothing fits."""

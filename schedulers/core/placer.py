@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
@@ -14,7 +15,7 @@ if TYPE_CHECKING:
     from schedulers.core.state import NodeState
 
 
-class Placer:
+class Placer(ABC):
     """Base of all placers. `seed` is for a seeded tie-break."""
 
     Params: type[msgspec.Struct] = NoParams
@@ -22,12 +23,12 @@ class Placer:
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed
 
+    @abstractmethod
     def pick(self, demand: Vector, nodes: Sequence[NodeState], capacity: Vector) -> NodeState:
         """The node for a task of this demand among `nodes`: non-empty, all fit, in order of arrival.
 
         capacity: of the whole cluster, to weigh resources against each other.
         """
-        raise NotImplementedError
 
 
 placers: Registry[Placer] = Registry("placer", "schedulers.placers")

@@ -5,6 +5,7 @@ A policy is a function of state, time and its own observations, never of how oft
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
@@ -207,7 +208,7 @@ class ClusterView:
         return changed
 
 
-class Policy:
+class Policy(ABC):
     """Base of all policies. `seed` is the scenario's, for keyed randomness."""
 
     Params: type[msgspec.Struct] = NoParams
@@ -221,9 +222,9 @@ class Policy:
     def observe(self, event: Event, view: ClusterView) -> None:
         """Hears every fact, after the state has changed."""
 
+    @abstractmethod
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Suggest tasks until nothing more should start now; each `yield` returns the outcome."""
-        raise NotImplementedError(f"{type(self).__name__} does not say how it schedules")
 
     def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
         """Why this policy does not serve a waiting job although there is room; None: nothing to add."""

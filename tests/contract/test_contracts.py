@@ -26,7 +26,17 @@ from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 
-SUBJECTS = subjects()
+PILOTS = {"kind": "slearn", "fixed_percent": 30}
+VARIANTS = [
+    Subject(policy={"kind": "gs", "work_conserving": False}, predictor=PILOTS),
+    Subject(policy={"kind": "gs", "sampling_shares": True, "conserved_charge": "sampling"}, predictor=PILOTS),
+    Subject(policy={"kind": "gs", "queues": 3, "first_threshold_ms": 4000.0, "tie": "random"}, predictor=PILOTS),
+    Subject(policy={"kind": "gs", "unsized": "last"}, predictor={"kind": "posterior", "rest": "held"}),
+    Subject(policy={"kind": "las", "queues": 4, "first_threshold_ms": 2000.0, "growth": 2.0}),
+    Subject(policy={"kind": "fair", "measure": "slots", "tie": "id"}),
+    Subject(policy={"kind": "fifo", "tie": "random"}, placement={"kind": "best_fit", "tie": "random"}),
+]
+SUBJECTS = subjects() + VARIANTS
 BY_NAME = {f"{number:02}-{subject}": subject for number, subject in enumerate(SUBJECTS)}
 
 

@@ -52,7 +52,7 @@ def test_the_papers_weights_give_the_papers_shares() -> None:
 
 
 def stream(policy: str) -> tuple[int, int]:
-    """When a large job first starts among small ones that ask for twice the cluster, and when the last of those does."""
+    """When a large job first starts among small ones that ask for twice the cluster, and the last of those."""
     small = [(500 * i, f"s{i}", 4, 1000) for i in range(100)]
     jobs = sorted([*small, (10, "large", 20, 60_000)])
     sources = tuple(
