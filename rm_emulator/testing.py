@@ -128,18 +128,20 @@ def case(seed: int, *, disorder: bool = False, profile: str | None = None, execu
     resources = ("cpu", "memory", "gpu")[: int(rng.integers(2, 4))]
     # Executors of unlike sizes block each other's nodes by nature; the promise concerns equal ones.
     demands = _demands(rng, len(resources), 1 if kept else int(rng.integers(1, 5)))
+    # Short intervals and round run times make many things happen in the same millisecond.
+    fine = rng.random() < 0.4
     config = EngineConfig(
         nodes=_nodes(rng, demands),
         resources=resources,
         profile=profile,  # type: ignore[arg-type]  # a string from outside, checked by the engine's branches
-        heartbeat_ms=int(rng.choice([500, 1000, 1700])),
-        am_heartbeat_ms=int(rng.choice([400, 1000])),
-        startup=Fixed(0) if rng.random() < 0.5 else Drawn(800.0, 0.5),
+        heartbeat_ms=int(rng.choice([10, 20, 50] if fine else [500, 1000, 1700])),
+        am_heartbeat_ms=int(rng.choice([10, 20] if fine else [400, 1000])),
+        startup=Fixed(0) if fine or rng.random() < 0.5 else Drawn(800.0, 0.5),
         containers_per_heartbeat=int(rng.integers(1, 3)) if rng.random() < 0.4 else None,
         executors=Executors(moving_ms=700) if kept else None,
         disorder=_DISORDER if disorder else None,
     )
-    jobs = _jobs(rng, demands, int(rng.integers(3, 8)))
+    jobs = _jobs(rng, demands, int(rng.integers(3, 8)), 10 if fine else 1)
     workload = Workload(name=f"case {seed}", jobs=jobs, history=_history(rng), resources=resources)
     name = f"case({seed}, disorder={disorder}, profile={profile!r}, executors={kept})"
     return Case(name=name, config=config, workload=workload, seed=seed)
@@ -162,11 +164,11 @@ def _nodes(rng: np.random.Generator, demands: list[Vector]) -> tuple[Node, ...]:
     return tuple(nodes)
 
 
-def _jobs(rng: np.random.Generator, demands: list[Vector], count: int) -> tuple[WorkloadJob, ...]:
+def _jobs(rng: np.random.Generator, demands: list[Vector], count: int, shrink: int) -> tuple[WorkloadJob, ...]:
     at = 0
     jobs = []
     for number in range(count):
-        at += int(rng.choice([0, 500, 1000, int(rng.integers(1, 9000))]))
+        at += int(rng.choice([0, 500, 1000, int(rng.integers(1, 9000))])) // shrink
         stages: list[Stage] = []
         runtimes = []
         for index in range(int(rng.choice([1, 1, 2, 3, 4]))):
@@ -174,9 +176,10 @@ def _jobs(rng: np.random.Generator, demands: list[Vector], count: int) -> tuple[
             parents = tuple(p for p in range(index) if rng.random() < 0.6)
             demand = demands[int(rng.integers(len(demands)))]
             stages.append(Stage(name=f"s{index}", tasks=tasks, demand=demand, parents=parents))
-            drawn = draw(Drawn(float(rng.choice([900.0, 3000.0, 9000.0])), 0.5), rng, tasks)
-            whole = rng.random() < 0.3  # whole seconds meet heartbeats in the same millisecond
-            runtimes.append(PerTask(tuple(1000 * (ms // 1000 + 1) if whole else ms for ms in drawn)))
+            drawn = draw(Drawn(float(rng.choice([900.0, 3000.0, 9000.0])) / shrink, 0.5), rng, tasks)
+            step = 1000 if rng.random() < 0.3 else 1
+            step = 10 if shrink > 1 else step
+            runtimes.append(PerTask(tuple(step * -(-ms // step) for ms in drawn)))
         name = f"name{number % 3}"
         job = Job(
             id=f"j{(7 * number) % 10}{number}",
