@@ -115,9 +115,9 @@ def test_3sigma_over_estimates_as_many_2sigma_jobs_as_in_table_10() -> None:
 
 
 GOLDEN = {
-    "2sigma-like": "840169e62a5d506584325d9d57555ef29cbea808369eb9030587f8d9ed78799b",
-    "google11-like": "8096816f02a5ba8e7d371e9708bb9614d2cc2bf274444b812f119eb2e2b51581",
-    "google19-like": "0b67c4afb91fd0b22cc686f9092865bf65a48f5b4a91d02d8a59d4e2f3bb626a",
+    "2sigma-like": "583423397e894cbed4339533b92dbe93c88528785ae73ef182997836fd0ef03b",
+    "google11-like": "124956abafda352464e5f1db3f9894ba4d6e06f873cce5dda474e24199f3738e",
+    "google19-like": "a3cc8dcede76812930dcc91472bf0be6c849bf839e23c2c5853566b4aa569d24",
 }
 
 
