@@ -524,8 +524,12 @@ class Simulation:
     def _hear_end(self, container: _Container) -> None:
         """Profiles `yarn` and `events`: the end is heard at once; in `yarn` by an out-of-band heartbeat."""
         self._report_end(container)
-        if self._ring is not None:
-            self._ring.beat_now(container.node)
+        ring = self._ring
+        if ring is not None:
+            if self._parked or self.control.state.woken:  # a sleeper whose turn is this very instant comes first
+                self._wake()
+                ring.arm()
+            ring.beat_now(container.node)
 
     def _call_in(self, node: int) -> None:
         assert self._ring is not None

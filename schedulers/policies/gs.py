@@ -11,7 +11,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from schedulers.core.events import ContainerEnded, ContainerExpired, Event, NodeLost
+from schedulers.core.events import ContainerEnded, ContainerExpired, Event, Heartbeat, NodeLost, Tick
 from schedulers.core.levels import Levels, LevelSettings
 from schedulers.core.ordered import Order
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, TieSetting, policies
@@ -227,11 +227,17 @@ class GenericScheduler(Policy):
             self._levels.charge(*there, -1)
 
     def observe(self, event: Event, view: ClusterView) -> None:
-        """Gives back what ended containers held."""
+        """Gives back what ended containers held, and lets jobs change queues in the order of the facts.
+
+        Waiting for the next offer to do so would make the order in a queue depend on how often offers are made.
+        """
+        if isinstance(event, Heartbeat | Tick):
+            return
         if isinstance(event, ContainerEnded | ContainerExpired):
             self._discharge(event.container)
         elif isinstance(event, NodeLost):
             self._sweep(view)
+        self._refresh(view, self._levels or self._begin(view))
 
     def _sweep(self, view: ClusterView) -> None:
         """Give back what containers held that ended without an event of their own."""

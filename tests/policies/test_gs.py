@@ -6,7 +6,16 @@ import pytest
 
 from rm_emulator.testing import job, node, scheduler, stage
 from schedulers.core.decisions import Place
-from schedulers.core.events import ContainerEnded, Estimated, JobSubmitted, NodeAdded, NodeLost, Tick
+from schedulers.core.events import (
+    ContainerEnded,
+    ContainerStarted,
+    Estimated,
+    Heartbeat,
+    JobSubmitted,
+    NodeAdded,
+    NodeLost,
+    Tick,
+)
 from schedulers.core.scheduler import Scheduler
 
 ORACLE = {"kind": "oracle"}
@@ -232,3 +241,22 @@ def test_with_a_prior_the_others_are_queued_while_the_pilots_run() -> None:
     made = scheduler("gs", node("n", 9), offers="cycle", predictor={"kind": "posterior", "rest": "queued"})
     made.handle(JobSubmitted(0, job("a", stage(5))))
     assert len(served(made.handle(Tick(0)))) == 5
+
+
+def order_of_entry(asked_between: bool) -> list[str]:
+    """Who is served first: thin job b, or a, whose pilots end after b arrived; with or without a vain offer between."""
+    made = scheduler(
+        {"kind": "gs", "work_conserving": False}, node("n", 1), node("m", 1), offers="heartbeat", predictor=SLEARN
+    )
+    made.handle(JobSubmitted(0, job("a", stage(3))))
+    made.handle(Heartbeat(1, "n"))
+    made.handle(ContainerStarted(2, 1))
+    if asked_between:
+        made.handle(Heartbeat(3, "m"))
+    made.handle(JobSubmitted(4, job("b", stage(2))))
+    made.handle(ContainerEnded(5, 1, 0, 3))
+    return served(made.handle(Heartbeat(6, "n")))
+
+
+def test_the_order_in_a_queue_does_not_depend_on_offers_made_in_vain() -> None:
+    assert order_of_entry(asked_between=True) == order_of_entry(asked_between=False) == ["b"]
