@@ -78,7 +78,7 @@ WORKLOADS: Final[Mapping[str, dict[str, Any]]] = {
     },
     "tpch": {
         "kind": "tpch",
-        "jobs": 100,
+        "jobs": 60,
         "sizes": [2, 5, 10, 20],
         "history_sizes": [2, 5, 10, 20],
         "durations": "per_task",
