@@ -154,9 +154,9 @@ class ClusterView:
         """Whether containers outlive tasks (executors)."""
         return self._state.kept
 
-    def idle_executors(self) -> list[tuple[int, str]]:
-        """(container, job that holds it) of executors between tasks."""
-        return [(c.id, c.job) for c in self._state.idle.values()]
+    def idle_executors(self) -> list[tuple[str, int]]:
+        """(job that holds it, its demand size number) of each executor between tasks."""
+        return [(c.job, c.size) for c in self._state.idle.values()]
 
     def has_container(self, container: int) -> bool:
         """Whether the container is still there."""

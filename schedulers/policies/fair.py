@@ -61,10 +61,12 @@ class Fair(Ordered):
         if not view.waiting:
             return
         part = ceil(_executors(view) / len(view.waiting))
-        for _, name in view.idle_executors():
+        for name, size in view.idle_executors():
             job = view.waiting.get(name)
             if job is not None and job.executors <= part:
-                yield Suggestion(name, job.open[0])
+                stage = next((stage for stage in job.open_stages() if stage.size == size), None)
+                if stage is not None:
+                    yield Suggestion(name, stage.index)
 
 
 def _executors(view: ClusterView) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import ClassVar
 
 import pytest
@@ -10,6 +10,7 @@ import pytest
 from rm_emulator import testing
 from rm_emulator.testing import Audit, Subject, case, run_case
 from schedulers.core.decisions import Decision, Place
+from schedulers.core.errors import UnknownName
 from schedulers.core.events import Event, JobSubmitted, NodeAdded, Tick
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Stage
@@ -201,3 +202,17 @@ def test_a_failing_scenario_can_be_made_again_from_its_name() -> None:
 def test_a_run_keeps_its_log() -> None:
     ran = run_case(Subject(policy={"kind": "fifo"}), case(1))
     assert len(ran.lines) == ran.log.lines
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize(
+    ("check", "name"),
+    [(testing.check_policy, "las"), (testing.check_predictor, "posterior"), (testing.check_placer, "worst_fit")],
+)
+def test_all_promises_are_checked_by_name(check: Callable[[str], None], name: str) -> None:
+    check(name)
+
+
+def test_a_name_that_is_not_registered_is_refused() -> None:
+    with pytest.raises(UnknownName, match="did you mean 'fifo'"):
+        testing.check_policy("fifoo")

@@ -253,3 +253,16 @@ def test_equal_nodes_in_a_seeded_random_order() -> None:
     assert equal_nodes(1) == equal_nodes(1)
     assert equal_nodes(1) != equal_nodes(2)
     assert sorted(equal_nodes(1)) == [f"n{i}" for i in range(8)]
+
+
+def test_keeping_an_executor_does_not_open_a_new_one_for_its_job() -> None:
+    # a holds an idle executor of half a core and its next stage wants whole ones: b, which holds nothing, goes first.
+    made = scheduler("fair", Node(id="n", capacity=(2500, 2560)), offers="cycle", executors=True)
+    made.handle(JobSubmitted(0, job("a", stage(2, (500, 512)), stage(2, parents=(0,)))))
+    made.handle(Tick(0))
+    for container in (1, 2):
+        made.handle(ContainerStarted(1, container))
+    for container in (1, 2):
+        made.handle(TaskEnded(2, container, job="a", stage=0, task=container - 1, attempt=0, runtime_ms=1))
+    made.handle(JobSubmitted(2, job("b", stage(2), stage(1, (500, 512)))))
+    assert served(made.handle(Tick(3)))[0] == "b"
