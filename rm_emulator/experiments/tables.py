@@ -210,8 +210,19 @@ def page(measured: Mapping[tuple[str, float], api.Results], seeds: Sequence[int]
     environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 (Markdown, from our own figures)
     workloads = list(dict.fromkeys(workload for workload, _ in measured))
     loads = {name: [load for workload, load in measured if workload == name] for name in workloads}
+
+    def gain(label: str, baseline: str, workload: str, load: float, average: str = "ratio_of_means") -> str:
+        """For the prose: one speedup with its interval, so that text and tables cannot disagree."""
+        return show(versus(measured[workload, load], label, baseline, seeds)[average])
+
     return environment.from_string(template).render(
-        slearn=slearn, posterior=posterior, accuracy=accuracy, seeds=len(seeds), workloads=workloads, loads=loads
+        gain=gain,
+        slearn=slearn,
+        posterior=posterior,
+        accuracy=accuracy,
+        seeds=len(seeds),
+        workloads=workloads,
+        loads=loads,
     )
 
 

@@ -1,0 +1,30 @@
+"""Every packaged example runs, and every log that it leaves replays to the same decisions."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+import rm_emulator
+from rm_emulator.experiments.directory import event_log
+from rm_emulator.results import replay
+from rm_emulator.scenario import examples
+
+#: Smaller than packaged, where the packaged size takes long.
+SMALLER: dict[str, dict[str, Any]] = {
+    "demo": {"spec.workload.jobs": 80, "spec.expect": []},
+    "slearn-vs-history": {"spec.workload.jobs": 80, "spec.expect": []},
+    "tpch": {"spec.workload.jobs": 4, "spec.workload.sizes": [2], "spec.expect": []},
+}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [name for name, _ in examples.summaries()])
+def test_every_example_runs_and_replays(name: str, tmp_path: Path) -> None:
+    results = rm_emulator.run(name, out=tmp_path / "out", seeds=[1], set=SMALLER.get(name, {}), jobs=1)
+    labels = [run["label"] for run in results.summary["runs"]]
+    assert labels
+    for label in labels:
+        assert replay.main(event_log(results.path, label, 1)) == 0
