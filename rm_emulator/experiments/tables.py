@@ -237,7 +237,9 @@ def main(
     template = (docs / "results.in.md").read_text(encoding="utf-8")
     numbers = range(1, seeds + 1)
     measured = {
-        (workload, load): measure(workload, load, numbers, out, jobs) for workload in WORKLOADS for load in LOADS
+        (workload, load): measure(workload, load, numbers, out, jobs)
+        for workload in WORKLOADS
+        for load in LOADS_OF.get(workload, LOADS)
     }
     write_file(docs / "results.md", page(measured, numbers, template))
     typer.echo(f"{docs / 'results.md'} written", err=True)
