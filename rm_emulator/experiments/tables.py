@@ -112,7 +112,7 @@ def scenario(workload: str, load: float, seeds: Sequence[int]) -> dict[str, Any]
 
 
 def _narrow(policy: Mapping[str, Any]) -> dict[str, Any]:
-    """Queue bounds for TPC-H, whose jobs (some 50 to 2,000 task-seconds) would all share the paper's first two."""
+    """Queue bounds for TPC-H, whose jobs (some 40 to 1,600 task-seconds) would all share the paper's first two."""
     return {"first_threshold_ms": 3e4, "growth": 3.0} if policy["kind"] in ("gs", "las") else {}
 
 

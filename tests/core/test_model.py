@@ -55,7 +55,7 @@ def test_a_parent_that_is_not_there(parent: int) -> None:
 )
 def test_a_stage_that_cannot_be(bad: object, words: str) -> None:
     with pytest.raises(InvalidJob, match=words):
-        check_job(job("j", bad), 2)  # type: ignore[arg-type]  # a Stage
+        check_job(job("j", bad), 2)
 
 
 @pytest.mark.parametrize("weight", [0.0, -1.0, float("nan"), float("inf")])

@@ -139,7 +139,7 @@ def test_draws_are_the_released_ones(data: Any, u_level: float, u_pick: float, e
     cleaned = {level: without_fresh(first[level], fresh[level]) for level in levels}
     released = {"fresh_durations": fresh, "first_wave": dict(filled(cleaned)), "rest_wave": rest}
     ours = StageWaves(fresh, cleaned, rest).duration(u_level, u_pick, executors, wave)
-    assert ours == released_duration(released, u_level, u_pick, executors, wave)  # type: ignore[arg-type]
+    assert ours == released_duration(released, u_level, u_pick, executors, wave)
 
 
 def test_draws_depend_on_seed_job_stage_and_index_only() -> None:
@@ -187,9 +187,9 @@ def test_the_rules_reach_every_measured_stage() -> None:
             released = {"fresh_durations": fresh, "first_wave": dict(filled(cleaned)), "rest_wave": rest}
             for executors in (3, 17, 50, 73, 100):
                 for wave in ("fresh", "first", "rest"):
-                    there = ours.duration(0.3, 0.7, executors, wave)  # type: ignore[arg-type]
+                    there = ours.duration(0.3, 0.7, executors, wave)
                     try:
-                        wanted = released_duration(released, 0.3, 0.7, executors, wave)  # type: ignore[arg-type]
+                        wanted = released_duration(released, 0.3, 0.7, executors, wave)
                     except IndexError:  # nothing measured: the released code stops, ours goes on
                         assert there > 0
                     else:

@@ -49,7 +49,7 @@ def past(*ms: float, name: str = "nightly", user: str = "ann", app: str = "etl",
 
 
 def learned(values: Sequence[float], **settings: object) -> History:
-    history = History(HistoryParams(**settings))  # type: ignore[arg-type]  # settings of several types by name
+    history = History(HistoryParams(**settings))
     for value in values:
         history.learn((NAME,), WHOLE_JOB, value, 0)
     return history

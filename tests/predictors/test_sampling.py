@@ -58,7 +58,7 @@ def scored(**scores: float) -> AdaptiveRatio:
     [(40, "ceil", 2), (40, "floor", 1), (40, "nearest", 1), (100, "ceil", 3), (3, "floor", 1), (1, "ceil", 1)],
 )
 def test_three_percent_of_the_tasks(tasks: int, rounding: str, pilots: int) -> None:
-    assert pilot_count(tasks, 3, rounding) == pilots  # type: ignore[arg-type]  # parametrised literal
+    assert pilot_count(tasks, 3, rounding) == pilots
 
 
 @given(st.integers(1, 500), st.floats(min_value=0.1, max_value=100))

@@ -24,7 +24,7 @@ def test_durations_are_milliseconds(write: Write) -> None:
 
 def test_a_number_with_an_exponent_is_a_number(write: Write) -> None:
     path = write(("tasks: 2", "tasks: 1e3"), ("duration: 3s", "duration: 1e3"))
-    stage = load(path).scenario.spec.workload.jobs[0].stages[0]  # type: ignore[union-attr]  # the file has inline jobs
+    stage = load(path).scenario.spec.workload.jobs[0].stages[0]
     assert (stage.tasks, stage.duration) == (1000, 1_000_000)
 
 
