@@ -111,6 +111,28 @@ class ContainerExpired(Event, frozen=True, tag="ContainerExpired"):
     container: int
 
 
+class ContainerAdopted(Event, frozen=True, tag="ContainerAdopted"):
+    """A task of ours is on a node by the decision of another scheduler (the leader before us, a user's own hand).
+
+    container: the number it has from now on, not below the next free one.
+    """
+
+    container: int
+    node: str
+    job: str
+    stage: int
+    task: int
+
+
+class TaskFound(Event, frozen=True, tag="TaskFound"):
+    """A task of ours has succeeded unheard, before this scheduler began; it took `runtime_ms`."""
+
+    job: str
+    stage: int
+    task: int
+    runtime_ms: int
+
+
 class ContainerObserved(Event, frozen=True, tag="ContainerObserved"):
     """Use that is not ours (other schedulers' pods, daemons); demand None: it is gone."""
 
@@ -120,11 +142,11 @@ class ContainerObserved(Event, frozen=True, tag="ContainerObserved"):
 
 
 class OfferAsked(Event, frozen=True, tag="OfferAsked"):
-    """An outside scheduler asks where one task of a job's stage should go, among these nodes."""
+    """An outside scheduler asks where one task of a job's stage should go, among these nodes (None: all)."""
 
     job: str
     stage: int
-    nodes: tuple[str, ...]
+    nodes: tuple[str, ...] | None = None
 
 
 class Tick(Event, frozen=True, tag="Tick"):
@@ -164,6 +186,8 @@ AnyEvent = (
     | TaskEnded
     | ContainerEnded
     | ContainerExpired
+    | ContainerAdopted
+    | TaskFound
     | ContainerObserved
     | OfferAsked
     | Tick

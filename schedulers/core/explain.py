@@ -9,6 +9,7 @@ import msgspec
 from schedulers.core.reasons import Reason, sentence, suggestion
 
 if TYPE_CHECKING:
+    from schedulers.core.places import Places
     from schedulers.core.policy import ClusterView, Policy
     from schedulers.core.state import ClusterState, JobState, NodeState, StageState
 
@@ -107,6 +108,10 @@ def _stage_reasons(job: JobState, stage: StageState, state: ClusterState, offers
 def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers: str) -> Found:
     excluded = _excluded(stage, state)
     room = excluded.pop("has room", 0)
+    if room and state.waits_whole(job, stage) and not state.has_room_for_all(stage):
+        places = sum(node.room_for(stage) for node in state.fitting(stage.size))
+        name = job.spec.stages[stage.index].name
+        return {Reason.NO_ROOM_FOR_GANG: {"stage": name, "tasks": stage.waiting, "room": places}}
     if room and offers == "heartbeat":
         return {Reason.WAITS_FOR_OFFER: {"nodes": room}}
     if room:
@@ -131,14 +136,17 @@ def _stage_view(job: JobState, stage: StageState, state: ClusterState) -> StageV
 def _excluded(stage: StageState, state: ClusterState) -> dict[str, int]:
     counts: dict[str, int] = {}
     for node in state.nodes.values():
-        why = _why_not(node, stage, state.resources.names)
+        why = _why_not(node, stage, state.size_places[stage.size], state.resources.names)
         counts[why] = counts.get(why, 0) + 1
     return counts
 
 
-def _why_not(node: NodeState, stage: StageState, names: tuple[str, ...]) -> str:
+def _why_not(node: NodeState, stage: StageState, places: Places, names: tuple[str, ...]) -> str:
     if node.draining:
         return "draining"
+    if stage.size in node.barred:
+        spec = node.spec
+        return places.bars(spec.id, spec.labels, spec.taints) or "barred"
     if any(d > c for d, c in zip(stage.demand, node.spec.capacity, strict=True)):
         return "too small"
     for name, wanted, free in zip(names, stage.demand, node.free, strict=True):

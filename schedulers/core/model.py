@@ -8,14 +8,16 @@ from heapq import heappop, heappush
 import msgspec
 
 from schedulers.core.errors import InvalidJob
+from schedulers.core.places import ANYWHERE, Places, Taint
 from schedulers.core.resources import Vector
 
 
-class Stage(msgspec.Struct, frozen=True, kw_only=True):
+class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """N tasks with one resource demand that may start when all parent stages are done.
 
     parents: indexes of the parent stages inside the job.
     hint_ms: what the submitter says a task will take, or None; a claim, not a fact.
+    places: nodes that its tasks may use. gang: its tasks start all together or not at all.
     """
 
     name: str
@@ -23,6 +25,8 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True):
     demand: Vector
     parents: tuple[int, ...] = ()
     hint_ms: int | None = None
+    places: Places = ANYWHERE
+    gang: bool = False
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -51,14 +55,19 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
         return max(stage.tasks for stage in self.stages)
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True):
-    """A machine: capacity vector, relative speed (2.0 runs a task in half its time), rack and kind."""
+class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A machine: capacity vector, relative speed (2.0 runs a task in half its time), rack and kind.
+
+    labels and taints say which stages may use it (`Stage.places`).
+    """
 
     id: str
     capacity: Vector
     speed: float = 1.0
     rack: str = ""
     kind: str = ""
+    labels: dict[str, str] = {}
+    taints: tuple[Taint, ...] = ()
 
 
 class Queue(msgspec.Struct, frozen=True, kw_only=True):

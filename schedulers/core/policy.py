@@ -13,7 +13,6 @@ import msgspec
 
 from schedulers.core import keyed
 from schedulers.core.registry import NoParams, Registry
-from schedulers.core.resources import fits
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
@@ -106,7 +105,7 @@ class Offer:
         if self.nodes is None:
             return bool(self._state.idle) or bool(self._state.fitting(stage.size))
         for node in self.nodes:  # noqa: SIM110 (any() costs twice as much)
-            if node.fits(stage.demand):
+            if node.fits(stage):
                 return True
         return False
 
@@ -168,7 +167,7 @@ class ClusterView:
 
     def fits(self, stage: StageState, node: NodeState) -> bool:
         """Whether a task of the stage could start on the node now."""
-        return not node.draining and fits(stage.demand, node.free)
+        return node.fits(stage)
 
     def nodes_fitting(self, stage: StageState) -> Fitting:
         """Nodes on which a task of the stage could start now."""

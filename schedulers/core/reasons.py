@@ -23,6 +23,7 @@ class Reason(enum.StrEnum):
     OVER_LIMIT = "over_limit"
     RESERVED = "reserved"
     NO_ROOM = "no_room"
+    NO_ROOM_FOR_GANG = "no_room_for_gang"
     BEHIND_OTHERS = "behind_others"
     WAITS_FOR_OFFER = "waits_for_offer"
 
@@ -43,6 +44,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
     Reason.OVER_LIMIT: "{what} {name} is over its limit on {resource} ({value} > {limit})",
     Reason.RESERVED: "the room that it needs is reserved for job {other}",
     Reason.NO_ROOM: "no node has {demand} free ({excluded})",
+    Reason.NO_ROOM_FOR_GANG: "the {tasks} tasks of {stage} start together, and there is room for {room}",
     Reason.BEHIND_OTHERS: "jobs that are served before it: {ahead}; the first is {first}",
     Reason.WAITS_FOR_OFFER: "waits until a node with room for it is on offer (nodes with room: {nodes})",
 }
@@ -51,6 +53,7 @@ _SUGGESTIONS: Final[dict[Reason, str]] = {
     Reason.TOO_LARGE: "ask for less, or add a node with at least {demand}",
     Reason.NO_NODES: "add a node",
     Reason.NO_ROOM: "room for {demand} appears when running tasks end; asking for less {scarce} would help soonest",
+    Reason.NO_ROOM_FOR_GANG: "add nodes, or split {stage} into smaller gangs",
     Reason.OVER_LIMIT: "raise the limit of {name}, or wait until its own tasks end",
 }
 

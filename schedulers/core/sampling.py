@@ -116,8 +116,8 @@ def draw_pilots(seed: int, job: str, stage: int, tasks: int, count: int) -> list
 
 
 def roots(job: Job) -> list[int]:
-    """Indexes of the stages without parents: those whose tasks can be sampled at once."""
-    return [index for index, stage in enumerate(job.stages) if not stage.parents]
+    """Indexes of the stages whose tasks can be sampled at once: no parents, and no gang (it starts whole)."""
+    return [index for index, stage in enumerate(job.stages) if not stage.parents and not stage.gang]
 
 
 class AdaptiveRatio:
@@ -225,7 +225,7 @@ class Sampler:
 
     def plan(self, job: Job, at: int) -> SamplePlan:
         """Pilots of every root stage by the fixed or adaptive percent; a thin job has none."""
-        if job.width < self.params.thin_limit:
+        if job.width < self.params.thin_limit or not roots(job):
             return SamplePlan(thin=True)
         fixed = self.params.fixed_percent
         adapted = self.ratio.choose() if fixed is None else 0

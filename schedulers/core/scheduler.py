@@ -23,6 +23,7 @@ from schedulers.core.events import (
     JobSubmitted,
     OfferAsked,
     TaskEnded,
+    TaskFound,
     Tick,
 )
 from schedulers.core.explain import Explanation, explain_job
@@ -216,11 +217,23 @@ class Scheduler:
         return True
 
     def _learn(self, container: ContainerState, job: JobState, runtime_ms: int, speed: float) -> None:
+        task = FinishedTask(job.spec.id, container.stage, container.task, container.pilot)
+        self._learn_of(task, job, runtime_ms, speed)
+
+    def _hear_found(self, event: TaskFound, decisions: list[Decision]) -> bool:
+        job = self.state.jobs.get(event.job)
+        pilot = job is not None and event.stage < len(job.stages) and event.task in job.stages[event.stage].pilots
+        if not self._hear(event):
+            return False
+        if job is not None and self.predictor is not None:
+            self._learn_of(FinishedTask(job.id, event.stage, event.task, pilot), job, event.runtime_ms, 1.0)
+        return True
+
+    def _learn_of(self, task: FinishedTask, job: JobState, runtime_ms: int, speed: float) -> None:
         predictor = self.predictor
         assert predictor is not None
-        task = FinishedTask(job.spec.id, container.stage, container.task, container.pilot)
         predictor.finished(task, runtime_ms, speed, self.state.now)
-        if container.pilot and job.pilots_left == 0:
+        if task.pilot and job.pilots_left == 0:
             self._estimate_size(job)
             self.state.stirred[job.spec.id] = None
         if job.left == 0:
@@ -277,7 +290,8 @@ class Scheduler:
             node = state.nodes.get(event.node)
             return Offer(state, (node,), limit=limit) if node is not None else None
         if isinstance(event, OfferAsked):
-            nodes = [state.nodes[name] for name in event.nodes if name in state.nodes]
+            asked = event.nodes
+            nodes = None if asked is None else [state.nodes[name] for name in asked if name in state.nodes]
             return Offer(state, nodes, job=event.job, stage=event.stage, limit=1)
         if self._offering is None or type(event) in self._offering:
             return Offer(state, None, limit=limit)
@@ -318,13 +332,15 @@ class Scheduler:
     def _reason_of_room(self, job: JobState) -> Reason:
         """Of all launchable stages the reason that is said first."""
         state = self.state
-        sizes = [job.stages[index].size for index in job.open]
+        stages = [job.stages[index] for index in job.open]
         if not state.nodes:
             return Reason.NO_NODES
-        if not all(state.fits_ever(size) for size in sizes):
+        if not all(state.fits_ever(stage.size) for stage in stages):
             return Reason.TOO_LARGE
-        if not all(state.fitting(size) for size in sizes):
+        if not all(state.fitting(stage.size) for stage in stages):
             return Reason.NO_ROOM
+        if not all(state.has_room_for_all(stage) for stage in stages if state.waits_whole(job, stage)):
+            return Reason.NO_ROOM_FOR_GANG
         return Reason.WAITS_FOR_OFFER if self.config.offers == "heartbeat" else Reason.BEHIND_OTHERS
 
     def explain(self, job: str) -> Explanation:
@@ -406,9 +422,13 @@ class Round:
         elif suggestion.pilots is not None:
             ready = len(stage.pilots) if suggestion.pilots else stage.others
         wanted = min(suggestion.count, ready)
+        if wanted and state.waits_whole(job, stage):
+            if not self._takes_all(stage, offer):
+                return Outcome(0, Reason.NO_ROOM_FOR_GANG)
+            suggestion, wanted = Suggestion(job.id, stage.index), stage.waiting
         node = self._only_node(suggestion, offer)
         if node is not None:
-            wanted = min(wanted, node.room_for(stage.demand))
+            wanted = min(wanted, node.room_for(stage))
         containers: list[int] = []
         while len(containers) < wanted and offer.limit != 0:
             container = self._start_one(job, stage, suggestion, offer, node)
@@ -420,6 +440,11 @@ class Round:
         if job.hold is not Reason.NO_ROOM:  # stays said while the job is served piecemeal: no oscillation
             state.stirred[suggestion.job] = None
         return Outcome(len(containers), None, tuple(containers))
+
+    def _takes_all(self, stage: StageState, offer: Offer) -> bool:
+        """Whether what is on offer takes the whole gang; a gang is never put on idle executors."""
+        enough = offer.limit is None or offer.limit >= stage.waiting
+        return enough and self._scheduler.state.has_room_for_all(stage, offer.nodes)
 
     def _only_node(self, suggestion: Suggestion, offer: Offer) -> NodeState | None:
         """The node that must take the tasks when there is no choice: a heartbeat without executors."""
@@ -467,11 +492,11 @@ class Round:
         if suggestion.node is not None:
             node = state.nodes.get(suggestion.node)
             there = node is not None and (offer.nodes is None or node in offer.nodes)
-            return node if there and node is not None and node.fits(stage.demand) else None
+            return node if there and node is not None and node.fits(stage) else None
         if offer.nodes is None:
             fitting: Any = state.fitting(stage.size)
         else:
-            fitting = [node for node in offer.nodes if node.fits(stage.demand)]
+            fitting = [node for node in offer.nodes if node.fits(stage)]
         if not fitting:
             return None
         if len(fitting) == 1:
@@ -504,4 +529,5 @@ _LEARNS: Final[dict[type[Event], Callable[[Scheduler, Any, list[Decision]], bool
     Estimated: Scheduler._hear_estimate,
     ContainerEnded: Scheduler._hear_end,
     TaskEnded: Scheduler._hear_task,
+    TaskFound: Scheduler._hear_found,
 }

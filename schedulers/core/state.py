@@ -17,6 +17,7 @@ import msgspec
 from schedulers.core.decisions import Decision, Move, Place, Preempt, Release, Run
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import (
+    ContainerAdopted,
     ContainerEnded,
     ContainerExpired,
     ContainerObserved,
@@ -31,8 +32,10 @@ from schedulers.core.events import (
     NodeRemoved,
     QueueChanged,
     TaskEnded,
+    TaskFound,
 )
 from schedulers.core.model import Job, Node, Queue, check_job
+from schedulers.core.places import ANYWHERE, Places
 from schedulers.core.predictor import SamplePlan
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Resources, Vector, dominant_share, fits
@@ -142,7 +145,10 @@ class ContainerState(msgspec.Struct, eq=False):
 
 
 class NodeState(msgspec.Struct, eq=False):
-    """A node: what is free, who is on it. version counts its changes; draining: takes no new containers."""
+    """A node: what is free, who is on it. version counts its changes; draining: takes no new containers.
+
+    barred: size numbers whose tasks its labels or taints keep away.
+    """
 
     spec: Node
     index: int
@@ -151,21 +157,22 @@ class NodeState(msgspec.Struct, eq=False):
     foreign: dict[str, Vector] = {}
     version: int = 0
     draining: bool = False
+    barred: dict[int, None] = {}
 
     @property
     def id(self) -> str:
         """The node's id."""
         return self.spec.id
 
-    def fits(self, demand: Vector) -> bool:
-        """Whether a task of this demand could start here now."""
-        return not self.draining and fits(demand, self.free)
+    def fits(self, stage: StageState) -> bool:
+        """Whether a task of this stage could start here now."""
+        return not self.draining and stage.size not in self.barred and fits(stage.demand, self.free)
 
-    def room_for(self, demand: Vector) -> int:
-        """How many tasks of this demand could start here now."""
-        if self.draining:
+    def room_for(self, stage: StageState) -> int:
+        """How many tasks of this stage could start here now."""
+        if self.draining or stage.size in self.barred:
             return 0
-        return max(0, min([free // wanted for wanted, free in zip(demand, self.free, strict=True) if wanted]))
+        return max(0, min([free // wanted for wanted, free in zip(stage.demand, self.free, strict=True) if wanted]))
 
 
 class Fitting(Sequence[NodeState]):
@@ -209,7 +216,8 @@ class ClusterState:
         self.queues: dict[str, Queue] = {}
         self.capacity: list[int] = [0] * len(resources)
         self.used: list[int] = [0] * len(resources)
-        self.sizes: list[Vector] = []  # distinct demands, by size number
+        self.sizes: list[Vector] = []  # demand by size number; a size is a distinct (demand, places)
+        self.size_places: list[Places] = []  # places by size number
         self.size_waiting: list[int] = []  # launchable tasks of each size
         self.active_sizes: dict[int, None] = {}  # sizes with launchable tasks
         self.touched: dict[str, None] = {}  # jobs whose place in an order may have changed
@@ -221,7 +229,7 @@ class ClusterState:
         self.next_seq = 0
         self.next_node = 0
         self._finished: dict[str, None] = {}
-        self._size_of: dict[Vector, int] = {}
+        self._size_of: dict[tuple[Vector, Places], int] = {}
         self._by_index: dict[int, NodeState] = {}
         self._rooms: dict[int, _Room] = {}
         self._journal: list[int] = []
@@ -233,9 +241,9 @@ class ClusterState:
         """Whether any launchable task fits this node now."""
         if node.draining:
             return False
-        free, sizes = node.free, self.sizes
+        free, sizes, barred = node.free, self.sizes, node.barred
         for size in self.active_sizes:  # noqa: SIM110 (any() costs twice as much)
-            if fits(sizes[size], free):
+            if fits(sizes[size], free) and size not in barred:
                 return True
         return False
 
@@ -247,7 +255,8 @@ class ClusterState:
         """Whether a task of this size would fit some node if the node were empty."""
         there = self._ever.get(size)
         if there is None:
-            there = any(fits(self.sizes[size], node.spec.capacity) for node in self.nodes.values())
+            demand = self.sizes[size]
+            there = any(size not in n.barred and fits(demand, n.spec.capacity) for n in self.nodes.values())
             self._ever[size] = there
         return there
 
@@ -258,28 +267,46 @@ class ClusterState:
         if room is None or changes - room.seen > len(self.nodes):
             room = self._look_around(size)
         elif room.seen < changes:
-            self._catch_up(room, self.sizes[size])
+            self._catch_up(room, size)
         return Fitting(room.fitting, self._by_index)
 
     def _look_around(self, size: int) -> _Room:
         """Ask every node."""
-        demand = self.sizes[size]
-        indexes = [n.index for n in self._by_index.values() if n.fits(demand)]
+        indexes = [n.index for n in self._by_index.values() if self._fits(n, size)]
         room = self._rooms[size] = _Room(indexes, len(self._journal))
         return room
 
-    def _catch_up(self, room: _Room, demand: Vector) -> None:
+    def _fits(self, node: NodeState, size: int) -> bool:
+        return not node.draining and size not in node.barred and fits(self.sizes[size], node.free)
+
+    def _catch_up(self, room: _Room, size: int) -> None:
         fitting = room.fitting
         for index in self._journal[room.seen :]:
             node = self._by_index.get(index)
             at = bisect_left(fitting, index)
             there = at < len(fitting) and fitting[at] == index
-            if (node is not None and node.fits(demand)) != there:
+            if (node is not None and self._fits(node, size)) != there:
                 if there:
                     del fitting[at]
                 else:
                     fitting.insert(at, index)
         room.seen = len(self._journal)
+
+    def waits_whole(self, job: JobState, stage: StageState) -> bool:
+        """Whether the stage is a gang of which nothing has started: all its tasks start together or none."""
+        return stage.waiting == stage.tasks and job.spec.stages[stage.index].gang
+
+    def has_room_for_all(self, stage: StageState, nodes: Iterable[NodeState] | None = None) -> bool:
+        """Whether all waiting tasks of the stage could start now, on these nodes or on any.
+
+        They are equal, so it is enough to count.
+        """
+        left = stage.waiting
+        for node in self.fitting(stage.size) if nodes is None else nodes:
+            left -= node.room_for(stage)
+            if left <= 0:
+                return True
+        return False
 
     def share(self, job: JobState) -> float:
         """Dominant share of a job (DRF, section 4.1)."""
@@ -304,6 +331,7 @@ class ClusterState:
             return "duplicate"
         self._check_width(spec.capacity, f"node {spec.id}")
         node = NodeState(spec, self.next_node, list(spec.capacity))
+        self._bar(node)
         self.next_node += 1
         self.nodes[spec.id] = self._by_index[node.index] = node
         self._add_capacity(spec.capacity, 1)
@@ -320,8 +348,15 @@ class ClusterState:
         self._add_capacity(node.spec.capacity, -1)
         self._add_capacity(event.node.capacity, 1)
         node.spec = event.node
+        self._bar(node)
         self._node_changed_room(node)
         return None
+
+    def _bar(self, node: NodeState) -> None:
+        """Note which of the known sizes the node's labels and taints keep away."""
+        spec = node.spec
+        bars = (places.bars(spec.id, spec.labels, spec.taints) for places in self.size_places)
+        node.barred = {size: None for size, why in enumerate(bars) if why is not None}
 
     def _check_width(self, vector: Vector, what: str) -> None:
         if len(vector) != len(self.resources):
@@ -363,7 +398,7 @@ class ClusterState:
                 StageState(
                     index=index,
                     demand=stage.demand,
-                    size=self._size(stage.demand),
+                    size=self._size(stage.demand, stage.places),
                     tasks=stage.tasks,
                     waiting=stage.tasks,
                     parents_left=len(stage.parents),
@@ -467,6 +502,34 @@ class ClusterState:
         self._end(container, ABORTED, 0)
         return None
 
+    def _container_adopted(self, event: ContainerAdopted) -> str | None:
+        job = self.jobs.get(event.job)
+        if job is None or event.node not in self.nodes:
+            return "unknown"
+        if event.container < self.next_container:
+            return "duplicate"
+        if not 0 <= event.stage < len(job.stages):
+            raise InvalidTransition(f"job {job.id} has stages 0 to {len(job.stages) - 1}, not {event.stage}")
+        stage = job.stages[event.stage]
+        if job.cancelled or stage.index not in job.open or not self.is_waiting(stage, event.task):
+            return "late"
+        attempt = stage.attempts.get(event.task, 0)
+        self._hold(Place(event.container, event.node, job.id, stage.index, event.task, attempt), job, stage)
+        self.stirred[job.id] = None
+        return None
+
+    def _task_found(self, event: TaskFound) -> str | None:
+        job = self.jobs.get(event.job)
+        if job is None or not 0 <= event.stage < len(job.stages):
+            return "unknown"
+        stage = job.stages[event.stage]
+        if job.cancelled or stage.index not in job.open or not self.is_waiting(stage, event.task):
+            return "late"
+        pilot = self._launch(job, stage, event.task)
+        self._count_success(job, stage, event.runtime_ms, pilot=pilot)
+        self.version += 1
+        return None
+
     def _container_observed(self, event: ContainerObserved) -> str | None:
         node = self.nodes.get(event.node)
         if node is None:
@@ -524,12 +587,18 @@ class ClusterState:
         return stage.next <= task < stage.tasks and task not in stage.taken
 
     def _place(self, decision: Place) -> None:
-        name, number = decision.job, decision.container
-        job = self.jobs[name]
+        job = self.jobs[decision.job]
         stage = job.stages[decision.stage]
         node = self.nodes[decision.node]
-        if not node.fits(stage.demand):
-            raise InvalidTransition(f"node {node.id} has {node.free} free, container {number} needs {stage.demand}")
+        if not node.fits(stage):
+            raise InvalidTransition(
+                f"node {node.id} has {node.free} free, container {decision.container} needs {stage.demand}"
+            )
+        self._hold(decision, job, stage)
+
+    def _hold(self, decision: Place, job: JobState, stage: StageState) -> None:
+        """The container is there now, and holds what it needs."""
+        name, number, node = decision.job, decision.container, self.nodes[decision.node]
         pilot = self._launch(job, stage, decision.task)
         self.containers[number] = ContainerState(
             number, decision.node, name, stage.index, decision.task, decision.attempt, pilot, stage.size, self.now
@@ -686,10 +755,13 @@ class ClusterState:
     def _succeed(self, job: JobState, container: ContainerState, runtime_ms: int) -> None:
         stage = job.stages[container.stage]
         self._stop(job, stage, container)
+        self._count_success(job, stage, runtime_ms, pilot=container.pilot)
+
+    def _count_success(self, job: JobState, stage: StageState, runtime_ms: int, *, pilot: bool) -> None:
         stage.finished += 1
         job.left -= 1
         job.done_ms += runtime_ms
-        if container.pilot:
+        if pilot:
             job.pilots_left -= 1
         if stage.finished == stage.tasks:
             self._open_children(job, stage)
@@ -756,12 +828,17 @@ class ClusterState:
         self._journal.append(node.index)
         self.version += 1
 
-    def _size(self, demand: Vector) -> int:
-        size = self._size_of.get(demand)
+    def _size(self, demand: Vector, places: Places) -> int:
+        size = self._size_of.get((demand, places))
         if size is None:
-            size = self._size_of[demand] = len(self.sizes)
+            size = self._size_of[demand, places] = len(self.sizes)
             self.sizes.append(demand)
+            self.size_places.append(places)
             self.size_waiting.append(0)
+            for node in self.nodes.values():
+                spec = node.spec
+                if (spec.taints or places is not ANYWHERE) and places.bars(spec.id, spec.labels, spec.taints):
+                    node.barred[size] = None
         return size
 
     def _count_waiting(self, size: int, by: int) -> None:
@@ -868,7 +945,7 @@ class ClusterState:
         assert set(self.waiting) == {j.id for j in self.jobs.values() if j.waiting}
         assert set(self.idle) == {c.id for c in self.containers.values() if c.status == IDLE}
         for size in list(self._rooms):
-            there = [n.index for n in self._by_index.values() if n.fits(self.sizes[size])]
+            there = [n.index for n in self._by_index.values() if self._fits(n, size)]
             assert [n.index for n in self.fitting(size)] == there, f"nodes that fit {self.sizes[size]}"
 
     def _validate_job(self, job: JobState, waiting: list[int]) -> None:
@@ -905,7 +982,7 @@ class ClusterState:
             "containers": list(self.containers.values()),
             "idle": list(self.idle),
             "queues": list(self.queues.values()),
-            "sizes": self.sizes,
+            "sizes": list(zip(self.sizes, self.size_places, strict=True)),
             "active_sizes": list(self.active_sizes),
             "touched": list(self.touched),
             "next": [self.next_container, self.next_seq, self.next_node, self.version],
@@ -923,8 +1000,9 @@ class ClusterState:
         self.containers = {c.id: c for c in saved.containers}
         self.idle = {c: self.containers[c] for c in saved.idle}
         self.queues = {q.name: q for q in saved.queues}
-        self.sizes = saved.sizes
-        self._size_of = {v: i for i, v in enumerate(saved.sizes)}
+        self.sizes = [demand for demand, _ in saved.sizes]
+        self.size_places = [places for _, places in saved.sizes]
+        self._size_of = {size: number for number, size in enumerate(saved.sizes)}
         self.size_waiting = [0] * len(saved.sizes)
         self.active_sizes = dict.fromkeys(saved.active_sizes)
         for job in self.waiting.values():
@@ -951,7 +1029,7 @@ class _Saved(msgspec.Struct):
     containers: list[ContainerState]
     idle: list[int]
     queues: list[Queue]
-    sizes: list[Vector]
+    sizes: list[tuple[Vector, Places]]
     active_sizes: list[int]
     touched: list[str]
     next: tuple[int, int, int, int]
@@ -971,7 +1049,9 @@ _HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {
     TaskEnded: ClusterState._task_ended,
     ContainerEnded: ClusterState._container_ended,
     ContainerExpired: ClusterState._container_expired,
+    ContainerAdopted: ClusterState._container_adopted,
     ContainerObserved: ClusterState._container_observed,
+    TaskFound: ClusterState._task_found,
 }
 _OBEYS: Final[dict[type[Decision], Callable[[ClusterState, Any], None]]] = {
     Place: ClusterState._place,

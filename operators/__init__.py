@@ -1,0 +1,1 @@
+"""Kubernetes shell: the scheduler core behind a real kube-scheduler."""

@@ -1,0 +1,43 @@
+"""The names by which our API objects, pods and gates are known; the same in both worlds."""
+
+from __future__ import annotations
+
+from typing import Final
+
+GROUP: Final = "rm-emulator.io"
+VERSION: Final = "v1alpha1"
+API_VERSION: Final = f"{GROUP}/{VERSION}"
+
+#: `spec.schedulerName` of pods that join.
+SCHEDULER: Final = "rm-scheduler"
+#: The scheduling gate that the brain removes when a pod may start.
+GATE: Final = f"{GROUP}/queue"
+
+#: Label of a pod (or its template) that joins: the queue that it waits in.
+QUEUE_LABEL: Final = f"{GROUP}/queue"
+#: Labels of the pods of a DagJob: its name, the stage's name, the task's index and its attempt (from 0).
+DAGJOB_LABEL: Final = f"{GROUP}/dagjob"
+STAGE_LABEL: Final = f"{GROUP}/stage"
+INDEX_LABEL: Final = f"{GROUP}/index"
+ATTEMPT_LABEL: Final = f"{GROUP}/attempt"
+#: Label (any joining object): the recurring name that feeds history; the object's own name by default.
+RECURRING_LABEL: Final = f"{GROUP}/recurring"
+#: Label (any joining object): the user on whose behalf it runs.
+USER_LABEL: Final = f"{GROUP}/user"
+
+#: Annotation of a pod template: the true run time in seconds, for engine and fake kubelets only.
+RUN_SECONDS: Final = f"{GROUP}/run-seconds"
+#: Annotation of a pod (fake kubelets only): exit code that its container ends with, 0 by default.
+EXIT_CODE: Final = f"{GROUP}/exit-code"
+#: Annotation of a DagJob: the plan of gangs that are being released, {stage name: {index: node}} as JSON.
+GANG_PLAN: Final = f"{GROUP}/gang-plan"
+#: Annotation of a pod without gate: the node that is reserved for it (its change wakes kube-scheduler).
+RESERVED_NODE: Final = f"{GROUP}/reserved-node"
+#: Type of the pod condition that says why a pod waits.
+WAITING_CONDITION: Final = f"{GROUP}/Waiting"
+
+#: Names of the Leases.
+BRAIN_LEASE: Final = "rm-brain"
+CONTROLLERS_LEASE: Final = "rm-controllers"
+#: The namespace of our own parts.
+NAMESPACE: Final = "rm-system"

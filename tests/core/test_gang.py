@@ -1,0 +1,159 @@
+"""A gang starts with all its tasks or with none."""
+
+from __future__ import annotations
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from schedulers.core.decisions import Decision, Hold, Place
+from schedulers.core.events import (
+    ContainerAdopted,
+    ContainerEnded,
+    JobSubmitted,
+    NodeAdded,
+    OfferAsked,
+    TaskFound,
+    Tick,
+)
+from schedulers.core.log import SchedulerConfig
+from schedulers.core.model import Job, Node, Stage
+from schedulers.core.policy import policies
+from schedulers.core.reasons import Reason
+from schedulers.core.scheduler import Scheduler
+
+
+def cluster(*capacities: int, policy: str = "fifo", predictor: str | None = None) -> Scheduler:
+    config = SchedulerConfig(
+        resources=("cpu",),
+        policy={"kind": policy},
+        predictor={"kind": predictor} if predictor else None,
+        offers="cycle",
+    )
+    scheduler = Scheduler(config)
+    for index, capacity in enumerate(capacities):
+        scheduler.handle(NodeAdded(0, Node(id=f"n{index}", capacity=(capacity,))))
+    return scheduler
+
+
+def submit(scheduler: Scheduler, job: str, tasks: int, *, gang: bool, demand: int = 1) -> None:
+    stage = Stage(name="all", tasks=tasks, demand=(demand,), gang=gang)
+    scheduler.handle(JobSubmitted(scheduler.state.now, Job(id=job, stages=(stage,))))
+
+
+def placed(decisions: list[Decision]) -> list[Place]:
+    return [d for d in decisions if isinstance(d, Place)]
+
+
+def test_a_gang_that_does_not_fit_whole_starts_nothing_and_says_so() -> None:
+    scheduler = cluster(2, 2)
+    submit(scheduler, "g", 5, gang=True)
+    decisions = scheduler.handle(Tick(1))
+    assert placed(decisions) == []
+    assert scheduler.state.jobs["g"].hold is Reason.NO_ROOM_FOR_GANG
+    assert scheduler.explain("g").reasons[0].sentence == "the 5 tasks of all start together, and there is room for 4"
+
+
+def test_a_gang_that_fits_starts_whole() -> None:
+    scheduler = cluster(2, 3)
+    submit(scheduler, "g", 5, gang=True)
+    assert len(placed(scheduler.handle(Tick(1)))) == 5
+
+
+def test_others_may_pass_a_gang_that_waits() -> None:
+    scheduler = cluster(2)
+    submit(scheduler, "g", 5, gang=True)
+    submit(scheduler, "small", 1, gang=False)
+    assert [d.job for d in placed(scheduler.handle(Tick(1)))] == ["small"]
+
+
+def test_a_task_that_failed_comes_back_alone() -> None:
+    scheduler = cluster(4)
+    submit(scheduler, "g", 4, gang=True)
+    first = placed(scheduler.handle(Tick(1)))[0]
+    scheduler.handle(ContainerEnded(2, first.container, code=1))
+    assert [(d.task, d.attempt) for d in placed(scheduler.handle(Tick(3)))] == [(first.task, 1)]
+
+
+def test_a_gang_is_not_served_one_by_one_to_an_outside_scheduler() -> None:
+    scheduler = cluster(4)
+    submit(scheduler, "g", 2, gang=True)
+    assert placed(scheduler.handle(OfferAsked(1, "g", 0))) == []
+
+
+def test_a_gang_is_not_sampled() -> None:
+    scheduler = cluster(50, policy="gs", predictor="slearn")
+    submit(scheduler, "g", 40, gang=True)
+    assert scheduler.state.jobs["g"].pilots_left == 0
+    assert len(placed(scheduler.handle(Tick(1)))) == 40
+
+
+@given(
+    capacities=st.lists(st.integers(0, 6), min_size=1, max_size=5),
+    jobs=st.lists(st.tuples(st.integers(1, 8), st.integers(1, 3), st.booleans()), min_size=1, max_size=6),
+    policy=st.sampled_from([entry.name for entry in policies]),
+)
+@pytest.mark.slow
+def test_no_policy_leaves_a_gang_partial(capacities: list[int], jobs: list[tuple[int, int, bool]], policy: str) -> None:
+    scheduler = cluster(*(c or 1 for c in capacities), policy=policy, predictor="slearn")
+    for number, (tasks, demand, gang) in enumerate(jobs):
+        submit(scheduler, f"j{number}", tasks, gang=gang, demand=demand)
+    running: list[Place] = []
+    for at in range(1, 8):
+        running += placed(scheduler.handle(Tick(at)))
+        scheduler.state.validate()
+        for job in scheduler.state.jobs.values():
+            if job.spec.stages[0].gang:
+                assert job.stages[0].waiting in (0, job.stages[0].tasks)
+        if running:
+            scheduler.handle(ContainerEnded(at, running.pop(0).container, runtime_ms=1))
+
+
+def test_a_task_that_another_leader_placed_is_taken_over() -> None:
+    scheduler = cluster(2)
+    submit(scheduler, "a", 3, gang=False)
+    scheduler.handle(ContainerAdopted(1, container=7, node="n0", job="a", stage=0, task=1))
+    scheduler.state.validate()
+    assert [(d.container, d.task) for d in placed(scheduler.handle(Tick(2)))] == [(8, 0)]
+
+
+def test_a_task_is_taken_over_once() -> None:
+    scheduler = cluster(4)
+    submit(scheduler, "a", 3, gang=False)
+    for container in (7, 8):
+        scheduler.handle(ContainerAdopted(1, container=container, node="n0", job="a", stage=0, task=1))
+    assert list(scheduler.state.containers) == [7]
+
+
+def test_what_was_taken_over_may_fill_a_node_beyond_its_capacity() -> None:
+    scheduler = cluster(1)
+    submit(scheduler, "a", 2, gang=False)
+    for container, task in ((1, 0), (2, 1)):
+        scheduler.handle(ContainerAdopted(1, container=container, node="n0", job="a", stage=0, task=task))
+    assert scheduler.state.nodes["n0"].free == [-1]
+    scheduler.state.validate()
+
+
+def test_a_hold_is_said_once() -> None:
+    scheduler = cluster(1)
+    submit(scheduler, "g", 2, gang=True)
+    said = [d for at in (1, 2, 3) for d in scheduler.handle(Tick(at)) if isinstance(d, Hold)]
+    assert len(said) <= 1
+
+
+def test_a_task_found_finished_feeds_what_comes_after_it() -> None:
+    scheduler = cluster(4, policy="gs", predictor="slearn")
+    stages = (Stage(name="a", tasks=2, demand=(1,)), Stage(name="b", tasks=1, demand=(1,), parents=(0,)))
+    scheduler.handle(JobSubmitted(0, Job(id="j", stages=stages)))
+    for task in (0, 1, 1):
+        scheduler.handle(TaskFound(1, "j", 0, task, 500))
+        scheduler.state.validate()
+    assert [(d.stage, d.task) for d in placed(scheduler.handle(Tick(2)))] == [(1, 0)]
+
+
+def test_a_pilot_found_finished_teaches() -> None:
+    scheduler = cluster(4, policy="gs", predictor="slearn")
+    scheduler.handle(JobSubmitted(0, Job(id="j", stages=(Stage(name="a", tasks=20, demand=(1,)),))))
+    (pilot,) = scheduler.state.jobs["j"].stages[0].pilots
+    scheduler.handle(TaskFound(1, "j", 0, pilot, 500))
+    assert scheduler.state.jobs["j"].size_ms == 10_000
