@@ -136,12 +136,13 @@ def _stage_view(job: JobState, stage: StageState, state: ClusterState) -> StageV
 def _excluded(stage: StageState, state: ClusterState) -> dict[str, int]:
     counts: dict[str, int] = {}
     for node in state.nodes.values():
-        why = _why_not(node, stage, state.size_places[stage.size], state.resources.names)
+        why = why_not(node, stage, state.size_places[stage.size], state.resources.names)
         counts[why] = counts.get(why, 0) + 1
     return counts
 
 
-def _why_not(node: NodeState, stage: StageState, places: Places, names: tuple[str, ...]) -> str:
+def why_not(node: NodeState, stage: StageState, places: Places, names: tuple[str, ...]) -> str:
+    """What keeps a task of the stage off the node now, in a few words."""
     if node.draining:
         return "draining"
     if stage.size in node.barred:

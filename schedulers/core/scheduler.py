@@ -6,7 +6,7 @@ suggest, check and apply each suggestion, say who waits and why.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +26,7 @@ from schedulers.core.events import (
     TaskFound,
     Tick,
 )
-from schedulers.core.explain import Explanation, explain_job
+from schedulers.core.explain import Explanation, explain_job, why_not
 from schedulers.core.log import FORMAT, Log, SchedulerConfig
 from schedulers.core.placer import Placer, placers
 from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, policies
@@ -346,6 +346,16 @@ class Scheduler:
     def explain(self, job: str) -> Explanation:
         """The full record of why a live job waits: every reason with its numbers. Raises KeyError if it is not live."""
         return explain_job(self.state.jobs[job], self.state, self.policy, self.view, self.config.offers)
+
+    def why_not(self, stage: StageState, nodes: Iterable[str]) -> dict[str, str]:
+        """For each of these nodes, in a few words, why it does not take a task of the stage now.
+
+        A node with room says so; one that the core does not know is `unknown`.
+        """
+        state = self.state
+        places, names = state.size_places[stage.size], state.resources.names
+        there = state.nodes
+        return {name: why_not(there[name], stage, places, names) if name in there else "unknown node" for name in nodes}
 
     # -- memory ---------------------------------------------------------------------------------
 

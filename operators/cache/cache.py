@@ -1,0 +1,69 @@
+"""All that the brain and the controllers watch, in small structs, by key."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final
+
+from operators.cache.reflector import Change, Kind, Reflector, staleness_s
+from operators.client import Client
+from schedulers.objects.dagjob import DagJob
+from schedulers.objects.names import GROUP, VERSION
+from schedulers.objects.node import Node
+from schedulers.objects.pod import Pod
+from schedulers.objects.queue import Queue
+
+__all__ = ["KINDS", "Cache", "Change"]
+
+KINDS: Final = (
+    Kind("Node", Node, "/api/v1/nodes"),
+    Kind("Queue", Queue, f"/apis/{GROUP}/{VERSION}/queues"),
+    Kind("DagJob", DagJob, f"/apis/{GROUP}/{VERSION}/dagjobs"),
+    Kind("Pod", Pod, "/api/v1/pods"),
+)
+
+
+class Cache:
+    """Watches every kind; `hear` is told each difference, in the order in which it is taken in.
+
+    `nodes`, `pods`, `dagjobs`, `queues` are as the API server has them, up to the watch's delay.
+    """
+
+    def __init__(self, client: Client, hear: Callable[[Change], None], *, kinds: Sequence[Kind] = KINDS) -> None:
+        self.reflectors: dict[str, Reflector[Any]] = {kind.name: Reflector(client, kind, hear) for kind in kinds}
+
+    @property
+    def nodes(self) -> Mapping[str, Node]:
+        """By name."""
+        return self.reflectors["Node"].objects
+
+    @property
+    def pods(self) -> Mapping[str, Pod]:
+        """By `namespace/name`."""
+        return self.reflectors["Pod"].objects
+
+    @property
+    def dagjobs(self) -> Mapping[str, DagJob]:
+        """By `namespace/name`."""
+        return self.reflectors["DagJob"].objects
+
+    @property
+    def queues(self) -> Mapping[str, Queue]:
+        """By name."""
+        return self.reflectors["Queue"].objects
+
+    @property
+    def synced(self) -> bool:
+        """Whether every kind has been listed."""
+        return all(reflector.synced for reflector in self.reflectors.values())
+
+    def staleness_s(self) -> float:
+        """Seconds since the last sign of life of the most silent kind."""
+        return staleness_s(self.reflectors.values())
+
+    async def run(self) -> None:
+        """Until cancelled. Faults of the API server are waited out."""
+        async with asyncio.TaskGroup() as group:
+            for reflector in self.reflectors.values():
+                group.create_task(reflector.run())

@@ -1,0 +1,134 @@
+"""DagJobs: stages of equal pods, each stage after its parents."""
+
+from __future__ import annotations
+
+import msgspec
+
+from schedulers.core import model
+from schedulers.core.errors import InvalidJob
+from schedulers.core.resources import Resources
+from schedulers.objects.meta import Meta
+from schedulers.objects.names import RECURRING_LABEL, USER_LABEL
+from schedulers.objects.pod import Condition, PodTemplate, demand, places
+
+
+class Hints(msgspec.Struct):
+    """What the submitter says of a stage: a claim, not a fact. spread: standard deviation over the mean."""
+
+    durationSeconds: float | None = None
+    spread: float | None = None
+
+
+class StageSpec(msgspec.Struct):
+    """One stage. gang: its tasks start all together or not at all."""
+
+    name: str
+    template: PodTemplate
+    tasks: int = 1
+    parents: tuple[str, ...] = ()
+    gang: bool = False
+    hints: Hints | None = None
+
+
+class DagJobSpec(msgspec.Struct):
+    """What is to run. retries: further tries of a task that failed. deadline: RFC 3339 time."""
+
+    stages: tuple[StageSpec, ...]
+    queue: str = "default"
+    user: str = ""
+    deadline: str | None = None
+    retries: int = 3
+    ttlSecondsAfterFinished: int | None = None
+
+
+class StageStatus(msgspec.Struct):
+    """Counts of a stage's tasks."""
+
+    name: str
+    tasks: int = 0
+    created: int = 0
+    waiting: int = 0
+    released: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+
+
+class DagJobStatus(msgspec.Struct):
+    """As controllers and brain write it."""
+
+    observedGeneration: int = 0
+    phase: str = ""
+    conditions: list[Condition] = []
+    stages: list[StageStatus] = []
+    tasks: int = 0
+    succeeded: int = 0
+    estimateSeconds: float | None = None
+    reason: str = ""
+    message: str = ""
+    position: int | None = None
+    startTime: str | None = None
+    completionTime: str | None = None
+
+
+class DagJob(msgspec.Struct):
+    """A job of the API server."""
+
+    metadata: Meta
+    spec: DagJobSpec
+    status: DagJobStatus = msgspec.field(default_factory=DagJobStatus)
+
+    def __post_init__(self) -> None:
+        self.metadata.forget_run_time()
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return self.metadata.key
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has succeeded or failed for good."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def has_succeeded(self) -> bool:
+        """Whether all its tasks have succeeded."""
+        return self.status.phase == "Succeeded"
+
+
+def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> model.Job:  # noqa: A002 (the core's word)
+    """What the core knows of a DagJob; its id is `namespace/name.uid` (8 characters of it) by default.
+
+    Raises InvalidJob with one clear sentence for unknown parents, repeated names, cycles, and the like.
+    """
+    meta, spec = dagjob.metadata, dagjob.spec
+    names = [stage.name for stage in spec.stages]
+    repeated = next((name for name in names if names.count(name) > 1), None)
+    if repeated is not None:
+        raise InvalidJob(f"DagJob {dagjob.key}: two stages are called '{repeated}'")
+    job = model.Job(
+        id=id if id is not None else f"{dagjob.key}.{meta.uid[:8]}",
+        name=meta.labels.get(RECURRING_LABEL) or meta.generateName.rstrip("-") or meta.name,
+        user=spec.user or meta.labels.get(USER_LABEL, ""),
+        queue=spec.queue,
+        stages=tuple(_stage(dagjob, stage, names, resources) for stage in spec.stages),
+    )
+    model.check_job(job, len(resources))
+    return job
+
+
+def _stage(dagjob: DagJob, stage: StageSpec, names: list[str], resources: Resources) -> model.Stage:
+    unknown = next((parent for parent in stage.parents if parent not in names), None)
+    if unknown is not None:
+        raise InvalidJob(f"DagJob {dagjob.key}: stage '{stage.name}' names parent '{unknown}' ({', '.join(names)})")
+    seconds = stage.hints.durationSeconds if stage.hints is not None else None
+    return model.Stage(
+        name=stage.name,
+        tasks=stage.tasks,
+        demand=demand(stage.template.spec, resources),
+        parents=tuple(names.index(parent) for parent in stage.parents),
+        hint_ms=round(1000 * seconds) if seconds is not None else None,
+        places=places(stage.template.spec),
+        gang=stage.gang,
+    )

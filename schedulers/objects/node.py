@@ -1,0 +1,82 @@
+"""Nodes: what they offer, and what keeps pods off them."""
+
+from __future__ import annotations
+
+import msgspec
+
+from schedulers.core import model
+from schedulers.core.places import Taint
+from schedulers.core.resources import Resources, to_steps
+from schedulers.objects.meta import Meta
+from schedulers.objects.pod import Condition, Quantities
+
+UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
+NOT_READY = Taint("node.kubernetes.io/not-ready")
+
+
+class NodeTaint(msgspec.Struct, gc=False):
+    """As written on a node."""
+
+    key: str
+    value: str = ""
+    effect: str = "NoSchedule"
+
+
+class NodeSpec(msgspec.Struct):
+    """The part of a node's spec that scheduling looks at."""
+
+    unschedulable: bool = False
+    taints: list[NodeTaint] = []
+
+
+class NodeStatus(msgspec.Struct):
+    """What a node offers, and whether it is ready."""
+
+    allocatable: Quantities = {}
+    capacity: Quantities = {}
+    conditions: list[Condition] = []
+
+
+class Node(msgspec.Struct):
+    """A node."""
+
+    metadata: Meta
+    spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
+    status: NodeStatus = msgspec.field(default_factory=NodeStatus)
+
+    @property
+    def key(self) -> str:
+        """Its name."""
+        return self.metadata.name
+
+    @property
+    def is_ready(self) -> bool:
+        """Its condition Ready; a node without conditions (written in a file) counts as ready."""
+        said = [condition.status for condition in self.status.conditions if condition.type == "Ready"]
+        return not said or said[0] == "True"
+
+
+def core_node(node: Node, resources: Resources) -> model.Node:
+    """What the core knows of a node.
+
+    Capacity is `status.allocatable` (else `status.capacity`), rounded down. A cordoned node and one that is
+    not ready carry the taints that Kubernetes gives them, whether or not its controllers have done so yet.
+    Labels that change all the time would be changes of the node; there are none among the well-known ones.
+    Raises InvalidQuantity for a quantity that cannot be read.
+    """
+    meta = node.metadata
+    offered = node.status.allocatable or node.status.capacity
+    taints = [Taint(t.key, t.value, t.effect) for t in node.spec.taints]
+    for key, there in ((UNSCHEDULABLE, node.spec.unschedulable), (NOT_READY, not node.is_ready)):
+        if there and all(t.key != key.key for t in taints):
+            taints.append(key)
+    return model.Node(
+        id=meta.name,
+        capacity=tuple(
+            to_steps(name, offered[name], round_up=False) if name in offered else 0 for name in resources.names
+        ),
+        rack=meta.labels.get("topology.kubernetes.io/zone", ""),
+        kind=meta.labels.get("node.kubernetes.io/instance-type", ""),
+        labels=dict(sorted(meta.labels.items())),
+        taints=tuple(taints),
+    )

@@ -1,0 +1,366 @@
+"""Pods: what one asks for, where it may run, how far it has come."""
+
+from __future__ import annotations
+
+from typing import Final, Literal
+
+import msgspec
+
+from schedulers.core.errors import InvalidJob, InvalidQuantity
+from schedulers.core.places import ANYWHERE, Places, Requirement, Toleration
+from schedulers.core.resources import Resources, Vector, to_steps
+from schedulers.objects.meta import Meta, to_ms
+from schedulers.objects.names import ATTEMPT_LABEL, GATE, RUN_SECONDS
+
+#: Exit code of a failed pod whose containers tell none (evicted, deadline exceeded).
+UNTOLD: Final = 1
+Quantities = dict[str, str | int | float]
+
+
+class ContainerResources(msgspec.Struct, gc=False):
+    """Requests and limits; a limit without a request is the request (the API server fills it in, a file may not)."""
+
+    requests: Quantities = {}
+    limits: Quantities = {}
+
+
+class Port(msgspec.Struct, gc=False):
+    """Only a port on the host matters to scheduling."""
+
+    hostPort: int = 0
+
+
+class Container(msgspec.Struct):
+    """A container of a pod. restartPolicy Always marks an init container as a sidecar."""
+
+    name: str = ""
+    resources: ContainerResources = msgspec.field(default_factory=ContainerResources)
+    restartPolicy: str = ""
+    ports: list[Port] = []
+
+
+class Gate(msgspec.Struct, frozen=True, gc=False):
+    """A scheduling gate."""
+
+    name: str
+
+
+class SelectorRequirement(msgspec.Struct, gc=False):
+    """One requirement of a node selector term."""
+
+    key: str
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: tuple[str, ...] = ()
+
+
+class SelectorTerm(msgspec.Struct, gc=False):
+    """Requirements that hold together."""
+
+    matchExpressions: tuple[SelectorRequirement, ...] = ()
+    matchFields: tuple[SelectorRequirement, ...] = ()
+
+
+class NodeSelector(msgspec.Struct, gc=False):
+    """Terms of which one is enough."""
+
+    nodeSelectorTerms: tuple[SelectorTerm, ...] = ()
+
+
+class NodeAffinity(msgspec.Struct, gc=False):
+    """Only what is required; preferences are kube-scheduler's matter."""
+
+    required: NodeSelector | None = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
+
+
+class PodTerms(msgspec.Struct, gc=False):
+    """(Anti)affinity between pods: the core does not model it, so only its presence counts."""
+
+    required: list[msgspec.Raw] = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=[])
+
+
+class Affinity(msgspec.Struct, gc=False):
+    """Of a pod."""
+
+    nodeAffinity: NodeAffinity | None = None
+    podAffinity: PodTerms | None = None
+    podAntiAffinity: PodTerms | None = None
+
+
+class PodToleration(msgspec.Struct, gc=False):
+    """As written in a pod."""
+
+    key: str = ""
+    operator: str = "Equal"
+    value: str = ""
+    effect: str = ""
+
+
+class Volume(msgspec.Struct, gc=False):
+    """Only claims bind a pod to nodes."""
+
+    persistentVolumeClaim: msgspec.Raw | None = None
+    ephemeral: msgspec.Raw | None = None
+
+
+class Spread(msgspec.Struct, gc=False):
+    """A topology spread constraint."""
+
+    whenUnsatisfiable: str = "DoNotSchedule"
+
+
+class PodSpec(msgspec.Struct):
+    """The part of a pod's spec that scheduling looks at."""
+
+    nodeName: str = ""
+    schedulerName: str = ""
+    schedulingGates: tuple[Gate, ...] = ()
+    nodeSelector: dict[str, str] = {}
+    affinity: Affinity | None = None
+    tolerations: list[PodToleration] = []
+    containers: list[Container] = []
+    initContainers: list[Container] = []
+    overhead: Quantities = {}
+    resources: ContainerResources | None = None
+    priority: int = 0
+    priorityClassName: str = ""
+    restartPolicy: str = ""
+    volumes: list[Volume] = []
+    topologySpreadConstraints: list[Spread] = []
+    resourceClaims: list[msgspec.Raw] = []
+
+
+class Condition(msgspec.Struct, gc=False):
+    """A condition of an object."""
+
+    type: str
+    status: str = "Unknown"
+    reason: str = ""
+    message: str = ""
+    lastTransitionTime: str | None = None
+
+
+class Running(msgspec.Struct, gc=False):
+    """Of a container."""
+
+    startedAt: str | None = None
+
+
+class Terminated(msgspec.Struct, gc=False):
+    """Of a container."""
+
+    exitCode: int = 0
+    reason: str = ""
+    startedAt: str | None = None
+    finishedAt: str | None = None
+
+
+class ContainerPhase(msgspec.Struct, gc=False):
+    """State of a container."""
+
+    running: Running | None = None
+    terminated: Terminated | None = None
+
+
+class ContainerStatus(msgspec.Struct, gc=False):
+    """Status of a container."""
+
+    name: str = ""
+    state: ContainerPhase = msgspec.field(default_factory=ContainerPhase)
+
+
+class PodStatus(msgspec.Struct):
+    """How far a pod has come."""
+
+    phase: str = "Pending"
+    reason: str = ""
+    startTime: str | None = None
+    conditions: list[Condition] = []
+    containerStatuses: list[ContainerStatus] = []
+    nominatedNodeName: str = ""
+
+
+class Pod(msgspec.Struct):
+    """A pod."""
+
+    metadata: Meta
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+    status: PodStatus = msgspec.field(default_factory=PodStatus)
+
+    def __post_init__(self) -> None:
+        self.metadata.forget_run_time()
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return self.metadata.key
+
+    @property
+    def owner_uid(self) -> str:
+        """Uid of its controller, or ''."""
+        owner = self.metadata.owner
+        return owner.uid if owner is not None else ""
+
+    @property
+    def attempt(self) -> int:
+        """Which attempt at its task it is, from 0."""
+        text = self.metadata.labels.get(ATTEMPT_LABEL, "0")
+        return int(text) if text.isdecimal() else 0
+
+    @property
+    def gate_index(self) -> int | None:
+        """Where our gate stands among its gates; None when it has it not (any more)."""
+        return next((i for i, gate in enumerate(self.spec.schedulingGates) if gate.name == GATE), None)
+
+    @property
+    def is_gated(self) -> bool:
+        """Whether it waits for us."""
+        return self.gate_index is not None
+
+    @property
+    def is_terminal(self) -> bool:
+        """Whether it has ended."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+    @property
+    def is_running(self) -> bool:
+        """Whether its containers run."""
+        return self.status.phase == "Running"
+
+    @property
+    def started_ms(self) -> int | None:
+        """When its first container started to run, ms since the epoch; whole seconds, as kubelets stamp them."""
+        stamps = [to_ms(s.startedAt) for s in self._states() if s.startedAt]
+        there = [ms for ms in stamps if ms is not None]
+        return min(there) if there else to_ms(self.status.startTime)
+
+    @property
+    def finished_ms(self) -> int | None:
+        """When its last container ended."""
+        stamps = [to_ms(s.state.terminated.finishedAt) for s in self.status.containerStatuses if s.state.terminated]
+        there = [ms for ms in stamps if ms is not None]
+        return max(there) if there else None
+
+    @property
+    def exit_code(self) -> int | None:
+        """0 when it succeeded, the first other exit code when it failed; None while it has not ended."""
+        if not self.is_terminal:
+            return None
+        if self.status.phase == "Succeeded":
+            return 0
+        codes = [s.state.terminated.exitCode for s in self.status.containerStatuses if s.state.terminated]
+        return next((code for code in codes if code), UNTOLD)
+
+    @property
+    def narrowed_to(self) -> str | None:
+        """The one node that its required affinity names by field, if it does."""
+        affinity = self.spec.affinity.nodeAffinity if self.spec.affinity is not None else None
+        for term in affinity.required.nodeSelectorTerms if affinity is not None and affinity.required else ():
+            for field in term.matchFields:
+                if field.key == "metadata.name" and field.operator == "In" and len(field.values) == 1:
+                    return field.values[0]
+        return None
+
+    def _states(self) -> list[Running | Terminated]:
+        states = (status.state for status in self.status.containerStatuses)
+        return [state for s in states if (state := s.terminated or s.running) is not None]
+
+
+class PodTemplateMeta(msgspec.Struct):
+    """Metadata of a template."""
+
+    labels: dict[str, str] = {}
+    annotations: dict[str, str] = {}
+
+    def __post_init__(self) -> None:
+        self.annotations.pop(RUN_SECONDS, None)  # see Meta.forget_run_time
+
+
+class PodTemplate(msgspec.Struct):
+    """What pods of a stage are made from."""
+
+    metadata: PodTemplateMeta = msgspec.field(default_factory=PodTemplateMeta)
+    spec: PodSpec = msgspec.field(default_factory=PodSpec)
+
+
+def demand(spec: PodSpec, resources: Resources) -> Vector:
+    """What a pod holds, by Kubernetes' rule, rounded up; `pods` counts 1.
+
+    The larger of all containers together (sidecars included) and of each init container with the sidecars
+    started before it; plus overhead. Requests at pod level take the place of what its containers ask for.
+    Resources that the cluster's vector does not have are left out (`unmodelled` names them).
+    Raises InvalidJob for a quantity that cannot be read.
+    """
+    try:
+        return tuple(1 if name == "pods" else _demand_of(name, spec) for name in resources.names)
+    except InvalidQuantity as error:
+        raise InvalidJob(str(error)) from None
+
+
+def _demand_of(name: str, spec: PodSpec) -> int:
+    overhead = _steps(name, spec.overhead)
+    whole = spec.resources
+    if whole is not None and (name in whole.requests or name in whole.limits):
+        return _asked(name, whole) + overhead
+    together = sum(_asked(name, container.resources) for container in spec.containers)
+    sidecars = peak = 0
+    for container in spec.initContainers:
+        asked = _asked(name, container.resources)
+        if container.restartPolicy == "Always":
+            sidecars += asked
+            peak = max(peak, sidecars)
+        else:
+            peak = max(peak, sidecars + asked)
+    return max(together + sidecars, peak) + overhead
+
+
+def _asked(name: str, of: ContainerResources) -> int:
+    return _steps(name, of.requests if name in of.requests else of.limits)
+
+
+def _steps(name: str, quantities: Quantities) -> int:
+    return to_steps(name, quantities[name], round_up=True) if name in quantities else 0
+
+
+def places(spec: PodSpec) -> Places:
+    """Where a pod may run: nodeSelector, required node affinity, tolerations."""
+    selector = tuple(Requirement(key, "In", (value,)) for key, value in sorted(spec.nodeSelector.items()))
+    required = spec.affinity.nodeAffinity.required if spec.affinity and spec.affinity.nodeAffinity else None
+    terms: tuple[tuple[Requirement, ...], ...] = (selector,) if selector else ()
+    if required is not None:
+        # A term without any requirement matches no node, whatever the selector says.
+        written = [term for term in map(_term, required.nodeSelectorTerms) if term]
+        terms = tuple((*selector, *term) for term in written) or ((),)
+    tolerations = tuple(_toleration(t) for t in spec.tolerations)
+    return Places(terms, tolerations) if terms or tolerations else ANYWHERE
+
+
+def _term(term: SelectorTerm) -> tuple[Requirement, ...]:
+    labels = (Requirement(r.key, r.operator, r.values) for r in term.matchExpressions)
+    fields = (Requirement(r.key, r.operator, r.values, field=True) for r in term.matchFields)
+    return (*labels, *fields)
+
+
+def _toleration(t: PodToleration) -> Toleration:
+    return Toleration(t.key, "Exists" if t.operator == "Exists" else "Equal", t.value, t.effect)
+
+
+def unmodelled(spec: PodSpec, resources: Resources) -> str | None:
+    """The first constraint that the core does not know of, in a few words; None: it knows them all."""
+    for what, there in (
+        ("pod affinity", spec.affinity and spec.affinity.podAffinity and spec.affinity.podAffinity.required),
+        (
+            "pod anti-affinity",
+            spec.affinity and spec.affinity.podAntiAffinity and spec.affinity.podAntiAffinity.required,
+        ),
+        ("topology spread", any(s.whenUnsatisfiable == "DoNotSchedule" for s in spec.topologySpreadConstraints)),
+        ("resource claims", spec.resourceClaims),
+        ("volume claims", any(v.persistentVolumeClaim or v.ephemeral for v in spec.volumes)),
+        ("host ports", any(p.hostPort for c in (*spec.containers, *spec.initContainers) for p in c.ports)),
+    ):
+        if there:
+            return what
+    for container in (*spec.containers, *spec.initContainers):
+        for name, amount in (container.resources.limits | container.resources.requests).items():
+            if name not in resources.names and amount not in ("0", 0):
+                return f"resource {name}"
+    return None
