@@ -1,0 +1,189 @@
+"""Configuration files of both processes: strict YAML, every mistake at once, with file, line, path and remedy.
+
+The file's shape is a tree of frozen `msgspec` structs. A mistake is a message; all of them make one `InvalidConfig`.
+"""
+
+from __future__ import annotations
+
+import re
+import types
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Any, Final, TypeVar, get_args
+
+import msgspec
+import yaml
+
+from schedulers.core.errors import nearest
+
+T = TypeVar("T", bound=msgspec.Struct)
+Where = tuple[str | int, ...]
+_UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
+_DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
+
+
+class InvalidConfig(Exception):
+    """A configuration that cannot be used; `messages` has one line for each mistake."""
+
+    def __init__(self, messages: Iterable[str]) -> None:
+        self.messages = list(messages)
+        super().__init__("\n".join(self.messages))
+
+
+class Millis(int):
+    """A duration of the file (`50ms`, `1.5s`, `2m`), in whole milliseconds."""
+
+
+class Document:
+    """A YAML mapping and the line of every key and item in it.
+
+    Raises InvalidConfig for a file that cannot be read or is not one YAML mapping.
+    """
+
+    def __init__(self, path: Path | str) -> None:
+        self.file = str(path)
+        self._lines: dict[Where, int] = {}
+        self._mistakes: list[str] = []
+        try:
+            node = yaml.compose(Path(path).read_text("utf-8"), Loader=yaml.SafeLoader)
+            self.data: Any = None if node is None else self._read(node, ())
+        except OSError as error:
+            raise InvalidConfig([f"{self.file}: cannot be read: {error.strerror}"]) from None
+        except UnicodeDecodeError as error:
+            raise InvalidConfig([f"{self.file}: is not UTF-8 text: {error.reason} at byte {error.start}"]) from None
+        except (yaml.YAMLError, RecursionError) as error:
+            raise InvalidConfig([_not_yaml(self.file, error)]) from None
+        if self.data is None:
+            self.data = {}
+        if not isinstance(self.data, dict):
+            raise InvalidConfig([f"{self.file}: expected a mapping, got {_kind(self.data)}"])
+        if self._mistakes:
+            raise InvalidConfig(self._mistakes)
+
+    def say(self, where: Where, message: str) -> str:
+        """A message with the place of `where`, or of the nearest thing around it that stands in the file."""
+        at = where
+        while at and at not in self._lines:
+            at = at[:-1]
+        line = f":{self._lines[at]}" if at else ""
+        return f"{self.file}{line}: {_show(where)}: {message}" if where else f"{self.file}{line}: {message}"
+
+    def _read(self, node: yaml.Node, where: Where) -> Any:
+        if isinstance(node, yaml.MappingNode):
+            return self._read_mapping(node, where)
+        if isinstance(node, yaml.SequenceNode):
+            for i, item in enumerate(node.value):
+                self._lines[*where, i] = item.start_mark.line + 1
+            return [self._read(item, (*where, i)) for i, item in enumerate(node.value)]
+        return yaml.constructor.SafeConstructor().construct_object(node)
+
+    def _read_mapping(self, node: yaml.MappingNode, where: Where) -> dict[str, Any]:
+        found: dict[str, Any] = {}
+        for key_node, value in node.value:
+            key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else "?"
+            line = key_node.start_mark.line + 1
+            if key in found:
+                text = f"is given twice, first in line {self._lines[*where, key]}"
+                self._mistakes.append(f"{self.file}:{line}: {_show((*where, key))}: {text}")
+            self._lines[*where, key] = line
+            found[key] = self._read(value, (*where, key))
+        return found
+
+
+def load(path: Path | str, kind: type[T]) -> T:
+    """Read a configuration file as `kind`. Raises InvalidConfig with every mistake in it."""
+    return parse(Document(path), kind)
+
+
+def parse(document: Document, kind: type[T]) -> T:
+    """A document as `kind`, a struct of structs. Raises InvalidConfig with every mistake in it."""
+    mistakes: list[tuple[Where, str]] = []
+    found = _struct(document.data, kind, (), mistakes)
+    if mistakes or found is None:
+        raise InvalidConfig([document.say(where, message) for where, message in mistakes])
+    return found
+
+
+def parse_millis(value: object) -> Millis:
+    """`50ms`, `1.5s`, `2m`, `1h` in whole milliseconds. Raises ValueError."""
+    match = _DURATION.fullmatch(value.strip()) if isinstance(value, str) else None
+    if match is None:
+        raise ValueError(f"{value!r} is not a duration (write a number with a unit, such as 50ms, 2s, 1.5m, 1h)")
+    ms = Fraction(match[1]) * _UNITS_MS[match[2]]
+    if ms and ms < 1:
+        raise ValueError(f"{value!r} is too short (at least 1ms)")
+    return Millis(ms)
+
+
+def _struct(data: Any, kind: type[T], where: Where, mistakes: list[tuple[Where, str]]) -> T | None:
+    """Field by field, so that one mistake does not hide the next."""
+    if not isinstance(data, Mapping):
+        mistakes.append((where, f"expected a mapping, got {_kind(data)}"))
+        return None
+    fields = {field.encode_name: field for field in msgspec.structs.fields(kind)}
+    before = len(mistakes)
+    for key in data:
+        if key not in fields:
+            near = nearest(str(key), fields)
+            hint = f", did you mean '{near}'?" if near else ""
+            mistakes.append(((*where, key), f"there is no such field{hint} (accepted: {', '.join(fields)})"))
+    found = {}
+    for key, field in fields.items():
+        if key in data:
+            found[field.name] = _value(data[key], field.type, (*where, key), mistakes)
+        elif field.required:
+            mistakes.append((where, f"'{key}' is missing"))
+    if len(mistakes) > before:
+        return None
+    try:
+        return kind(**found)
+    except ValueError as error:  # a struct may check what its types do not say
+        mistakes.append((where, str(error)))
+        return None
+
+
+def _value(data: Any, type_: Any, where: Where, mistakes: list[tuple[Where, str]]) -> Any:
+    nested = _struct_in(type_)
+    if nested is not None and data is not None:
+        return _struct(data, nested, where, mistakes)
+    try:
+        return msgspec.convert(data, type_, dec_hook=_decode)
+    except (msgspec.ValidationError, ValueError) as error:
+        text, _, deeper = str(error).partition(" - at `$")
+        inside = f" (at {deeper.rstrip('`').lstrip('.')})" if deeper else ""
+        shown = "" if isinstance(data, Mapping | list) or repr(data) in text else f", got {data!r}"
+        mistakes.append((where, f"{text[:1].lower()}{text[1:]}{shown}{inside}"))
+        return None
+
+
+def _struct_in(type_: Any) -> type[msgspec.Struct] | None:
+    """The struct that a field's type is, alone or as an alternative to None."""
+    options = get_args(type_) if isinstance(type_, types.UnionType) else (type_,)
+    return next((o for o in options if isinstance(o, type) and issubclass(o, msgspec.Struct)), None)
+
+
+def _decode(type_: type, data: Any) -> Any:
+    if type_ is Millis:
+        return parse_millis(data)
+    raise NotImplementedError(type_)
+
+
+def _not_yaml(file: str, error: Exception) -> str:
+    mark = getattr(error, "problem_mark", None)
+    line = f":{mark.line + 1}" if mark is not None else ""
+    problem = getattr(error, "problem", None) or str(error).partition("\n")[0] or type(error).__name__
+    return f"{file}{line}: is not YAML: {problem}"
+
+
+def _show(where: Where) -> str:
+    text = ""
+    for part in where:
+        text += f"[{part}]" if isinstance(part, int) else f".{part}" if text else str(part)
+    return text
+
+
+def _kind(data: object) -> str:
+    if data is None:
+        return "nothing"
+    return "a list" if isinstance(data, list) else "a mapping" if isinstance(data, Mapping) else repr(data)

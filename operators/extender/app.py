@@ -1,0 +1,282 @@
+"""The HTTP side of the extender: it reads what kube-scheduler asks, asks the brain, and answers in time.
+
+kube-scheduler drops the body of any answer but 200, so a failing filter says why in its `Error` field, which ends
+up in the pod's events. A late answer is worse than none (it reserves what nobody will use), so every call has a
+budget from its first byte, after which the answer is an error at once.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
+from typing import Any, Final, NamedTuple, Protocol, TypeVar
+
+import msgspec
+import structlog
+from starlette.applications import Starlette
+from starlette.requests import ClientDisconnect, Request
+from starlette.responses import Response
+from starlette.routing import Route
+
+from operators import metrics
+from operators.extender.wire import (
+    AskedVictims,
+    BadRequest,
+    Victims,
+    filter_reply,
+    preempt_reply,
+    prioritize_reply,
+    read_asked,
+    read_victims,
+)
+from schedulers.objects.pod import Pod
+
+log = structlog.get_logger()
+T = TypeVar("T")
+
+#: A scheduler configured to send whole nodes sends 54 MB for 5,000 of them with 50 images each.
+BODY_LIMIT: Final = 64 * 2**20
+#: Where the server leaves the time of a request's first byte (monotonic seconds), for the budget.
+FIRST_BYTE: Final = "first_byte_s"
+#: Why a node that the brain did not mention is not in an answer without any node.
+UNEXPLAINED: Final = "not among the nodes that rm-scheduler considers"
+#: The media type of the metrics page.
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
+
+
+class FilterAnswer(msgspec.Struct):
+    """What the brain says to filter.
+
+    nodes: those the pod may be bound to. failed: why not, for nodes where preemption might help; unresolvable: why
+    not, for the others. error: the call fails as a whole and the pod is tried again; everything else is ignored.
+    """
+
+    nodes: list[str]
+    failed: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    error: str = ""
+
+
+class Decider(Protocol):
+    """The brain as the app sees it. All calls are synchronous, quick, and made on the event loop's thread."""
+
+    def not_ready(self) -> str | None:
+        """None while it leads and hears the API server, otherwise why it must not be asked."""
+
+    def filter(self, pod: Pod, nodes: Sequence[str]) -> FilterAnswer:
+        """Which of these nodes the pod may be bound to."""
+
+    def prioritize(self, pod: Pod, nodes: Sequence[str]) -> list[tuple[str, int]]:
+        """(node, score from 0 to 10) of each node that it has an opinion on."""
+
+    def preempt(self, pod: Pod, victims: Victims) -> Victims:
+        """Where these victims may go: nodes left out are vetoed, uids may be added."""
+
+
+class _Refused(Exception):
+    """The call cannot be answered; outcome: the metric's label; status: for verbs without a field for errors."""
+
+    def __init__(self, outcome: str, message: str, *, status: int = 500, close: bool = False) -> None:
+        super().__init__(message)
+        self.outcome, self.status, self.close = outcome, status, close
+
+
+class _Answer(NamedTuple):
+    body: bytes
+    outcome: str
+    status: int = 200
+
+
+class Extender:
+    """The three verbs over one brain.
+
+    budget_s: how long a call may take, from its first byte. clock: monotonic seconds.
+    """
+
+    def __init__(
+        self,
+        decider: Decider,
+        *,
+        budget_s: float,
+        body_limit: int = BODY_LIMIT,
+        clock: Callable[[], float] = time.monotonic,
+    ) -> None:
+        self._decider, self._budget_s, self._body_limit, self._clock = decider, budget_s, body_limit, clock
+
+    def app(self) -> Starlette:
+        """The ASGI application, with `/v1` before the verbs."""
+        verbs = {"filter": self._filter, "prioritize": self._prioritize, "preempt": self._preempt}
+        return Starlette(
+            routes=[Route(f"/v1/{verb}", self._endpoint(verb, act), methods=["POST"]) for verb, act in verbs.items()],
+            exception_handlers={404: _not_found, 405: _wrong_method},
+        )
+
+    def _endpoint(self, verb: str, act: Callable[[bytes, _Call], _Answer]) -> Callable[[Request], Any]:
+        async def endpoint(request: Request) -> Response:
+            began = request.scope.get("state", {}).get(FIRST_BYTE) or self._clock()
+            call = _Call(began, self._budget_s, self._clock)
+            headers = {}
+            try:
+                answer = act(await self._body(request, call), call)
+            except _Refused as refused:
+                answer = _refusal(verb, refused)
+                if refused.close:
+                    headers["connection"] = "close"
+            metrics.REQUESTS.labels(verb, answer.outcome).inc()
+            metrics.REQUEST_DURATION.labels(verb).observe(self._clock() - began)
+            kind = "application/json" if answer.status == 200 else "text/plain; charset=utf-8"
+            return Response(answer.body, answer.status, headers, kind)
+
+        return endpoint
+
+    async def _body(self, request: Request, call: _Call) -> bytes:
+        """All of the body, within its limits in type, size and time."""
+        kind = request.headers.get("content-type", "application/json").partition(";")[0].strip().lower()
+        if kind != "application/json":
+            message = f"content type {kind!r} is not accepted (send application/json)"
+            raise _Refused("bad", message, status=415, close=True)
+        length = request.headers.get("content-length", "")
+        self._check_size(int(length) if length.isdecimal() else 0)
+        try:
+            async with asyncio.timeout(call.left_s()):
+                parts, size = [], 0
+                async for part in request.stream():
+                    size += len(part)
+                    self._check_size(size)
+                    parts.append(part)
+        except TimeoutError:
+            raise _Refused("late", call.excuse("while the body was still coming"), status=503, close=True) from None
+        except ClientDisconnect:
+            raise _Refused("bad", "the connection ended before the body did", status=400, close=True) from None
+        return b"".join(parts)
+
+    def _check_size(self, size: int) -> None:
+        if size > self._body_limit:
+            message = (
+                f"the body has more than {self._body_limit} bytes ({size}); "
+                "set nodeCacheCapable: true for this extender, so that names are sent instead of whole nodes"
+            )
+            raise _Refused("bad", message, status=413, close=True)
+
+    # -- verbs ----------------------------------------------------------------------------------
+
+    def _filter(self, body: bytes, call: _Call) -> _Answer:
+        asked = self._read(read_asked, body)
+        found: FilterAnswer = self._decide(call, lambda: self._decider.filter(asked.pod, asked.names))
+        if found.error:
+            return _Answer(filter_reply(asked, (), {}, {}, found.error), "error")
+        there = set(asked.names)
+        nodes = _known("filter", list(dict.fromkeys(found.nodes)), there)
+        failed, unresolvable = _known_reasons(found.failed, there), _known_reasons(found.unresolvable, there)
+        if not nodes:
+            # A node without a word is no candidate of preemption, and its reason would be missing in the event.
+            silent = [name for name in asked.names if name not in failed and name not in unresolvable]
+            unresolvable = {**unresolvable, **dict.fromkeys(silent, UNEXPLAINED)}
+        return _Answer(filter_reply(asked, nodes, failed, unresolvable, ""), "ok" if nodes else "none")
+
+    def _prioritize(self, body: bytes, call: _Call) -> _Answer:
+        asked = self._read(read_asked, body)
+        scores = self._decide(call, lambda: dict(self._decider.prioritize(asked.pod, asked.names)))
+        hosts = _known("prioritize", scores, set(asked.names))
+        return _Answer(prioritize_reply((host, scores[host]) for host in hosts), "ok")
+
+    def _preempt(self, body: bytes, call: _Call) -> _Answer:
+        asked: AskedVictims = self._read(read_victims, body)
+        victims = self._decide(call, lambda: self._decider.preempt(asked.pod, asked.victims))
+        nodes = _known("preempt", victims, asked.victims.keys())
+        return _Answer(preempt_reply({node: victims[node] for node in nodes}), "ok" if nodes else "none")
+
+    def _read(self, read: Callable[[bytes], T], body: bytes) -> T:
+        try:
+            return read(body)
+        except BadRequest as error:
+            raise _Refused("bad", str(error), status=400) from None
+
+    def _decide(self, call: _Call, ask: Callable[[], T]) -> T:
+        """Ask the brain if it is ready and there is time; what it says too late is not said."""
+        why = self._decider.not_ready()
+        if why is not None:
+            raise _Refused("not_ready", f"not ready: {why}", status=503)
+        if call.left_s() <= 0:
+            raise _Refused("late", call.excuse("before the decision"), status=503)
+        try:
+            found = ask()
+        except Exception as error:
+            log.exception("a call failed", why=str(error))
+            raise _Refused("error", f"internal error: {type(error).__name__}: {error}") from error
+        if call.left_s() <= 0:
+            raise _Refused("late", call.excuse("after the decision"), status=503)
+        return found
+
+
+class _Call:
+    """The time budget of one call. began: monotonic seconds."""
+
+    def __init__(self, began: float, budget_s: float, clock: Callable[[], float]) -> None:
+        self._began, self._budget_s, self._clock = began, budget_s, clock
+
+    def left_s(self) -> float:
+        """Seconds until the answer is due; below zero when it is too late."""
+        return self._began + self._budget_s - self._clock()
+
+    def excuse(self, when: str) -> str:
+        """The message of a call that cannot be answered in time."""
+        return f"the call's budget of {self._budget_s:g} s was used up {when}; the pod will be tried again"
+
+
+def management(not_ready: Callable[[], str | None]) -> Starlette:
+    """Probes and metrics: `/healthz` (the loop is alive), `/readyz` (503 with the reason), `/metrics`."""
+
+    async def healthz(request: Request) -> Response:
+        return Response("ok")
+
+    async def readyz(request: Request) -> Response:
+        why = not_ready()
+        return Response("ok") if why is None else Response(f"not ready: {why}", 503)
+
+    async def show(request: Request) -> Response:
+        return Response(metrics.exposition(), media_type=METRICS_TYPE)
+
+    return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", show)])
+
+
+def _refusal(verb: str, refused: _Refused) -> _Answer:
+    """How each verb says no: filter has a field for it, prioritize ignores errors, preempt knows the status only."""
+    log.warning("a call is not answered", verb=verb, outcome=refused.outcome, why=str(refused))
+    if verb == "filter":
+        return _Answer(filter_reply(None, (), {}, {}, str(refused)), refused.outcome)
+    if verb == "prioritize":
+        return _Answer(prioritize_reply(()), refused.outcome)
+    return _Answer(str(refused).encode(), refused.outcome, refused.status)
+
+
+def _known(verb: str, names: Iterable[str], asked: Collection[str]) -> list[str]:
+    """Names that were asked about; a single other one would fail kube-scheduler's whole attempt."""
+    found = list(names)
+    kept = [name for name in found if name in asked]
+    if len(kept) < len(found):
+        metrics.DROPPED_NAMES.labels(verb).inc(len(found) - len(kept))
+        log.error("an answer names nodes that were not asked about", verb=verb, count=len(found) - len(kept))
+    return kept
+
+
+def _known_reasons(reasons: Mapping[str, str], asked: AbstractSet[str]) -> Mapping[str, str]:
+    if reasons.keys() <= asked:
+        return reasons
+    return {name: why for name, why in reasons.items() if name in asked}
+
+
+async def _not_found(request: Request, error: Exception) -> Response:
+    return _say(404, f"no such path: {request.url.path} (POST /v1/filter, /v1/prioritize or /v1/preempt)")
+
+
+async def _wrong_method(request: Request, error: Exception) -> Response:
+    response = _say(405, f"method {request.method} is not accepted (send POST)")
+    response.headers["allow"] = "POST"
+    return response
+
+
+def _say(status: int, text: str) -> Response:
+    return Response(text, status, {"connection": "close"}, "text/plain")

@@ -1,0 +1,233 @@
+"""The configuration of the brain's process, as it stands in its ConfigMap."""
+
+from __future__ import annotations
+
+import ipaddress
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from operators.config import Document, InvalidConfig, Millis, Where, parse
+from schedulers.core.errors import InvalidParameters, UnknownName, nearest
+from schedulers.core.placer import placers
+from schedulers.core.policy import policies
+from schedulers.core.predictor import predictors
+from schedulers.core.registry import Registry
+from schedulers.objects.names import BRAIN_LEASE, NAMESPACE
+
+Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Seconds = Annotated[float, msgspec.Meta(gt=0)]
+Fraction = Annotated[float, msgspec.Meta(gt=0, le=1)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
+
+#: Without these a node could be filled beyond what a kubelet takes.
+NEEDED: Final = ("cpu", "memory", "pods")
+#: Why what is registered for the emulator alone cannot work here.
+NOT_HERE: Final = "needs what only an emulator knows (such as true run times)"
+
+
+class Tls(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Certificate of the verb port and who may call it; the files are read again when they change.
+
+    client_ca_file: signs the clients' certificates. client_names: common names or alternative names (DNS, URI) of
+    which a client's certificate must have one. reload_every: how often the files are looked at.
+    """
+
+    cert_file: Text
+    key_file: Text
+    client_ca_file: Text
+    client_names: tuple[Text, ...] = ("system:kube-scheduler", "rm-scheduler")
+    reload_every: Millis = Millis(10_000)
+
+    def __post_init__(self) -> None:
+        if not self.client_names:
+            raise ValueError("clientNames: names nobody, so that no call would be answered")
+
+
+class ExtenderPort(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Where kube-scheduler calls. Without TLS the address must be a loopback one.
+
+    http_timeout: as in kube-scheduler's configuration; budget: the part of it after which a call is answered by an
+    error. port 0: any free one.
+    """
+
+    address: Text = "127.0.0.1"
+    port: Port = 8443
+    http_timeout: Millis = Millis(5000)
+    budget: Fraction = 0.8
+    tls: Tls | None
+
+    def __post_init__(self) -> None:
+        if self.tls is None and not is_loopback(self.address):
+            raise ValueError(
+                f"tls: null, but address '{self.address}' can be reached from elsewhere: anybody could ask for nodes "
+                "(give tls certFile, keyFile and clientCaFile, or the address 127.0.0.1)"
+            )
+        if not self.http_timeout:
+            raise ValueError("httpTimeout: no time at all (write what kube-scheduler's configuration says, such as 5s)")
+
+    @property
+    def budget_s(self) -> float:
+        """Seconds that a call may take."""
+        return self.http_timeout * self.budget / 1000
+
+
+class ManagementPort(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Probes and metrics, by plain HTTP. port 0: any free one."""
+
+    address: Text = "0.0.0.0"  # noqa: S104 (the kubelet and Prometheus come from outside the pod)
+    port: Port = 8080
+
+
+class LeaderElection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The Lease by which replicas agree on one that decides; times as in client-go."""
+
+    name: Text = BRAIN_LEASE
+    lease_duration: Millis = Millis(15_000)
+    renew_deadline: Millis = Millis(10_000)
+    retry_period: Millis = Millis(2000)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.retry_period < self.renew_deadline < self.lease_duration:
+            raise ValueError(
+                "expected retryPeriod < renewDeadline < leaseDuration, so that there are never two leaders"
+            )
+
+
+class Storage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """What is kept on the process's volume.
+
+    log: `full` every fact and decision, `decisions` the decisions, `hash` nothing but the hash. max_log_bytes: of
+    all log files together; the oldest go first. history: how many finished jobs a predictor begins with.
+    """
+
+    dir: Text = "/var/lib/rm-emulator"
+    log: Literal["full", "decisions", "hash"] = "decisions"
+    max_log_bytes: Count = 2**30
+    history: Annotated[int, msgspec.Meta(ge=0)] = 20_000
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """How often the core's state is stored for the next leader, at most."""
+
+    every_s: Seconds = msgspec.field(default=5.0, name="everySeconds")
+
+
+class ReleasesConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Removing gates. expire_s: a grant whose pod has not started to bind by then is given up."""
+
+    concurrency: Count = 16
+    expire_s: Seconds = msgspec.field(default=30.0, name="expireSeconds")
+
+
+class ConditionsConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """Writing the reasons why pods and jobs wait. per_second: at most so many writes."""
+
+    per_second: Seconds = msgspec.field(default=20.0, name="perSecond")
+
+
+class CacheConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """stale_s: after so long without a word from the API server the brain decides nothing."""
+
+    stale_s: Seconds = msgspec.field(default=120.0, name="staleSeconds")
+
+
+class BrainConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """All settings of `python -m operators.extender`.
+
+    policy, predictor, placement: `{kind: NAME, ...settings}`, as in a scenario. resources: names of the core's
+    vectors, never to be reordered. cycle_ms: how long changes are gathered before the core decides. kubeconfig:
+    None in a cluster.
+    """
+
+    policy: dict[str, Any]
+    predictor: dict[str, Any] | None = None
+    placement: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
+    resources: tuple[Text, ...] = NEEDED
+    seed: int = 0
+    cycle_ms: Millis = msgspec.field(default=Millis(50), name="cycle")
+    namespace: Text = NAMESPACE
+    extender: ExtenderPort
+    management: ManagementPort = ManagementPort()
+    leader_election: LeaderElection | None = msgspec.field(default=LeaderElection(), name="leaderElection")
+    storage: Storage = Storage()
+    snapshot: Snapshot = Snapshot()
+    releases: ReleasesConfig = ReleasesConfig()
+    conditions: ConditionsConfig = ConditionsConfig()
+    cache: CacheConfig = CacheConfig()
+    kubeconfig: Text | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = msgspec.field(default="info", name="logLevel")
+
+
+def load_brain(path: Path | str) -> BrainConfig:
+    """Read and check the file. Raises InvalidConfig with every mistake in it."""
+    document = Document(path)
+    mistakes = [document.say(where, message) for where, message in _parts(document.data)]
+    try:
+        config = parse(document, BrainConfig)
+    except InvalidConfig as error:
+        raise InvalidConfig([*error.messages, *mistakes]) from None
+    mistakes += [document.say(where, message) for where, message in _whole(config)]
+    if mistakes:
+        raise InvalidConfig(mistakes)
+    return config
+
+
+def is_loopback(address: str) -> bool:
+    """Whether nobody but this host can reach the address."""
+    try:
+        return ipaddress.ip_address(address).is_loopback
+    except ValueError:
+        return address == "localhost"
+
+
+def _parts(data: Mapping[str, Any]) -> Iterator[tuple[Where, str]]:
+    """What is wrong with what the registries know, each part by itself."""
+    registries: list[tuple[str, Registry[Any]]] = [
+        ("policy", policies),
+        ("predictor", predictors),
+        ("placement", placers),
+    ]
+    for key, registry in registries:
+        part = data.get(key)
+        if isinstance(part, str):
+            yield (key,), f"{part!r} is not accepted (write {{kind: {part}}})"
+        elif isinstance(part, Mapping):
+            why = _not_usable(registry, part)
+            if why is not None:
+                yield (key, why[0]), why[1]
+
+
+def _not_usable(registry: Registry[Any], part: Mapping[str, Any]) -> tuple[str, str] | None:
+    """(key, message) of what is wrong with `{kind: NAME, ...}`, or None."""
+    if "kind" not in part:
+        return "kind", f"is missing (known: {', '.join(entry.name for entry in registry)})"
+    try:
+        registry.parse(part)
+        entry = registry.entry(str(part["kind"]))
+    except UnknownName as error:
+        return "kind", str(error)
+    except InvalidParameters as error:
+        return next((key for key in part if f"'{key}'" in str(error)), "kind"), str(error)
+    if "kubernetes" not in entry.worlds:
+        here = [e.name for e in registry if "kubernetes" in e.worlds]
+        return "kind", f"{registry.kind} '{entry.name}' {NOT_HERE}; in a cluster there are: {', '.join(here)}"
+    return None
+
+
+def _whole(config: BrainConfig) -> Iterator[tuple[Where, str]]:
+    """What is wrong between fields that are right by themselves."""
+    kind = str(config.policy.get("kind"))
+    if config.predictor is None and kind in policies and policies.entry(kind).cls.needs_estimates:
+        yield ("policy",), f"policy '{kind}' orders jobs by estimated run time: give it a predictor"
+    for name in NEEDED:
+        if name not in config.resources:
+            near = nearest(name, config.resources)
+            hint = f" (is '{near}' meant?)" if near else ""
+            yield ("resources",), f"'{name}' is missing{hint}: nodes could be filled beyond what they take"
+    for i, name in enumerate(config.resources):
+        if name in config.resources[:i]:
+            yield ("resources", i), f"'{name}' is named twice"

@@ -1,0 +1,220 @@
+"""Finished jobs that predictors learn from, in one SQLite file on the brain's volume.
+
+The file outlives leaders and versions: migrations bring an older one up to date, a damaged one is set aside
+(never deleted) and begun anew, and while the disk refuses writes the newest jobs wait in memory.
+"""
+
+from __future__ import annotations
+
+import sqlite3
+import time
+from collections import deque
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import structlog
+
+from schedulers.core.model import PastJob
+
+log = structlog.get_logger()
+
+#: What brings a file of version i to version i + 1. Never changed, only appended to.
+MIGRATIONS: Final = (
+    """
+    CREATE TABLE past_job (
+        id INTEGER PRIMARY KEY AUTOINCREMENT,
+        name TEXT NOT NULL,
+        user TEXT NOT NULL,
+        app TEXT NOT NULL,
+        queue TEXT NOT NULL,
+        submitted_ms INTEGER NOT NULL,
+        finished_ms INTEGER NOT NULL,
+        stages TEXT NOT NULL,
+        demand TEXT NOT NULL
+    ) STRICT
+    """,
+)
+#: SQLite's codes of a file that is not, or no longer, a database.
+_DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
+_LOCK_WAIT_S: Final = 5.0
+_COLUMNS: Final = "name, user, app, queue, submitted_ms, finished_ms, stages, demand"
+
+Row = tuple[str, str, str, str, int, int, str, str]
+
+
+class HistoryUnavailable(Exception):
+    """The file cannot be opened or created; the message says which, why, and what to do."""
+
+
+class History:
+    """Jobs by the order in which they were added; times in ms of the wall clock.
+
+    keep: the newest so many stay. One thread, one writer. Committed jobs survive the death of the process;
+    after a loss of power the last ones may be missing, the file is whole.
+    Raises HistoryUnavailable.
+    """
+
+    def __init__(self, path: Path, *, keep: int = 100_000) -> None:
+        if keep < 1:
+            raise ValueError(f"history keeps {keep} jobs (at least 1)")
+        self.path, self._keep = path, keep
+        self._unwritten: deque[Row] = deque(maxlen=keep)
+        self._db = self._open()
+
+    def __enter__(self) -> History:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def add(self, *jobs: PastJob, queue: str = "") -> None:
+        """Remember finished jobs, all or (until the next call) none of them; the oldest beyond `keep` go."""
+        self._unwritten.extend(_row(job, queue) for job in jobs)
+        self.flush()
+
+    def flush(self) -> None:
+        """Write what could not be written before."""
+        if not self._unwritten:
+            return
+        try:
+            self._write()
+        except sqlite3.DatabaseError as error:
+            if _is_damage(error):
+                self._begin_anew(error)
+                self._write()
+            else:
+                log.warning("history cannot be written; jobs wait in memory", jobs=len(self._unwritten), why=str(error))
+
+    def recent(self, limit: int) -> list[PastJob]:
+        """The newest `limit` jobs, oldest of them first."""
+        if limit < 1:
+            return []
+        newest = f"SELECT {_COLUMNS} FROM past_job ORDER BY id DESC LIMIT ?"  # noqa: S608 - constants
+        try:
+            rows = self._db.execute(newest, (limit,)).fetchall()
+        except sqlite3.DatabaseError as error:
+            if not _is_damage(error):
+                raise HistoryUnavailable(f"history file '{self.path}' cannot be read: {error}") from error
+            self._begin_anew(error)
+            rows = []
+        jobs = [_past(row) for row in (*reversed(rows), *self._unwritten)]
+        return [job for job in jobs if job is not None][-limit:]
+
+    def prune(self, keep: int | None = None) -> int:
+        """Drop all but the newest `keep` (default: as configured); returns how many went."""
+        with self._db:
+            return self._prune(self._keep if keep is None else keep)
+
+    def __len__(self) -> int:
+        count: int = self._db.execute("SELECT count(*) FROM past_job").fetchone()[0]
+        return count + len(self._unwritten)
+
+    def close(self) -> None:
+        """Write what is left, and close."""
+        self.flush()
+        self._db.close()
+
+    # -- the file -------------------------------------------------------------------------------
+
+    def _write(self) -> None:
+        with self._db:
+            self._db.executemany(
+                f"INSERT INTO past_job ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - constants
+                self._unwritten,
+            )
+            self._prune(self._keep)
+        self._unwritten.clear()
+
+    def _prune(self, keep: int) -> int:
+        oldest = "DELETE FROM past_job WHERE id <= (SELECT max(id) FROM past_job) - ?"
+        return self._db.execute(oldest, (keep,)).rowcount
+
+    def _open(self) -> sqlite3.Connection:
+        try:
+            self.path.parent.mkdir(parents=True, exist_ok=True)
+            return _opened(self.path)
+        except (OSError, sqlite3.DatabaseError) as error:
+            if not _is_damage(error):
+                raise HistoryUnavailable(
+                    f"history file '{self.path}' cannot be opened: {error} "
+                    "(wanted: a file in a directory that this process may write, used by no other process)"
+                ) from error
+            self._set_aside(error)
+        return _opened(self.path)
+
+    def _begin_anew(self, error: Exception) -> None:
+        self._db.close()
+        self._set_aside(error)
+        self._db = _opened(self.path)
+
+    def _set_aside(self, error: Exception) -> None:
+        """Keep the damaged file under another name; its journal goes with it, or it would be applied to the new one."""
+        aside = self.path.with_name(f"{self.path.name}.damaged-{time.time_ns() // 1_000_000}")
+        for suffix in ("", "-wal", "-shm"):
+            part = self.path.with_name(self.path.name + suffix)
+            if part.exists():
+                part.rename(aside.with_name(aside.name + suffix))
+        log.error(
+            "the history file cannot be used: it is set aside and begun anew",
+            file=str(self.path),
+            kept_as=str(aside),
+            why=str(error),
+        )
+
+
+def _opened(path: Path) -> sqlite3.Connection:
+    db = sqlite3.connect(path, timeout=_LOCK_WAIT_S)
+    try:
+        db.execute("PRAGMA journal_mode = WAL")
+        db.execute("PRAGMA synchronous = NORMAL")
+        if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
+            raise _damage("quick_check finds faults")
+        _migrate(db)
+    except BaseException:
+        db.close()
+        raise
+    return db
+
+
+def _migrate(db: sqlite3.Connection) -> None:
+    """Each step in a transaction with its version number, so that a crash between two leaves a whole file."""
+    version: int = db.execute("PRAGMA user_version").fetchone()[0]
+    if version > len(MIGRATIONS):
+        raise _damage(f"it is of version {version}, and this program knows {len(MIGRATIONS)}")
+    for number in range(version, len(MIGRATIONS)):
+        db.executescript(f"BEGIN IMMEDIATE; {MIGRATIONS[number]}; PRAGMA user_version = {number + 1}; COMMIT;")
+
+
+def _damage(why: str) -> sqlite3.DatabaseError:
+    error = sqlite3.DatabaseError(why)
+    error.sqlite_errorcode = sqlite3.SQLITE_CORRUPT
+    return error
+
+
+def _is_damage(error: Exception) -> bool:
+    """By the primary result code: the low byte of an extended one."""
+    return getattr(error, "sqlite_errorcode", 0) & 0xFF in _DAMAGED
+
+
+def _row(job: PastJob, queue: str) -> Row:
+    stages, demand = msgspec.json.encode(job.stages).decode(), msgspec.json.encode(job.demand).decode()
+    return job.name, job.user, job.app, queue, job.submitted, job.finished, stages, demand
+
+
+def _past(row: Row) -> PastJob | None:
+    """None, with a message, for a row that somebody else has written into the file."""
+    name, user, app, _, submitted, finished, stages, demand = row
+    try:
+        return PastJob(
+            name=name,
+            submitted=submitted,
+            finished=finished,
+            stages=msgspec.json.decode(stages, type=tuple[tuple[int, float], ...]),
+            user=user,
+            app=app,
+            demand=msgspec.json.decode(demand, type=tuple[int, ...]),
+        )
+    except msgspec.DecodeError as error:
+        log.warning("a row of the history file cannot be read and is left out", job=name, why=str(error))
+        return None

@@ -1,0 +1,144 @@
+"""The jobs that the brain knows: the core's job, the object it comes from, and what has run of it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from operators.extender.ledger import Task
+from schedulers.core.model import Job, PastJob, Stage
+from schedulers.core.reasons import Reason
+from schedulers.core.resources import Resources
+from schedulers.objects.dagjob import DagJob, core_job
+from schedulers.objects.names import INDEX_LABEL, QUEUE_LABEL, RECURRING_LABEL, STAGE_LABEL, USER_LABEL
+from schedulers.objects.pod import Pod, demand, places
+
+
+class JobEntry:
+    """One job. key: `namespace/name` of its object; plain: a pod of its own instead of a DagJob."""
+
+    def __init__(self, job: Job, owner: str, key: str, submitted: int, *, plain: bool = False) -> None:
+        self.job, self.owner, self.key, self.submitted, self.plain = job, owner, key, submitted, plain
+        self.reason: Reason | None = None
+        self.done = False
+        self._stages = {stage.name: index for index, stage in enumerate(job.stages)}
+        self._seen: list[set[int]] = [set() for _ in job.stages]
+        self._asked: set[int] = set()
+        self._ran: list[tuple[int, int]] = [(0, 0) for _ in job.stages]  # tasks, ms
+
+    @property
+    def id(self) -> str:
+        """The core's id of the job."""
+        return self.job.id
+
+    def task(self, pod: Pod) -> Task | None:
+        """The task that a pod of this job stands for; None when its labels name none."""
+        if self.plain:
+            return Task(self.id, 0, 0)
+        stage, index = self._stages.get(pod.metadata.labels.get(STAGE_LABEL, "")), pod.metadata.labels.get(INDEX_LABEL)
+        if stage is None or index is None or not index.isdecimal() or int(index) >= self.job.stages[stage].tasks:
+            return None
+        return Task(self.id, stage, int(index))
+
+    def saw(self, stage: int, index: int) -> bool:
+        """A pod of this task is there; returns whether all tasks of the stage have had one."""
+        self._seen[stage].add(index)
+        return len(self._seen[stage]) == self.job.stages[stage].tasks
+
+    def is_asked(self, stage: int) -> bool:
+        """Whether the core has been told that the stage may start."""
+        return stage in self._asked
+
+    def asked(self, stage: int) -> None:
+        """The core has been told that the stage may start."""
+        self._asked.add(stage)
+        self._seen[stage] = set()
+
+    def ran(self, stage: int, runtime_ms: int) -> None:
+        """A task of the stage has succeeded."""
+        tasks, total = self._ran[stage]
+        self._ran[stage] = (tasks + 1, total + runtime_ms)
+
+    def past(self, now: int) -> PastJob:
+        """The job as history remembers it. Stages of which nothing was heard are left out."""
+        stages = tuple((stage.tasks, total / tasks) for stage, (tasks, total) in self._pairs() if tasks)
+        job = self.job
+        return PastJob(
+            name=job.name,
+            submitted=self.submitted,
+            finished=now,
+            stages=stages,
+            user=job.user,
+            app=job.app,
+            demand=job.stages[0].demand,
+        )
+
+    @property
+    def all_ran(self) -> bool:
+        """Whether every stage has had a task succeed."""
+        return all(tasks for tasks, _ in self._ran)
+
+    def _pairs(self) -> Any:
+        return zip(self.job.stages, self._ran, strict=True)
+
+
+class Jobs:
+    """Jobs by the core's id and by the uid of their object."""
+
+    def __init__(self) -> None:
+        self._by_id: dict[str, JobEntry] = {}
+        self._by_owner: dict[str, JobEntry] = {}
+        self.stirred: dict[str, None] = {}  # jobs whose reason to wait is another now; the teller clears it
+
+    def __iter__(self) -> Any:
+        return iter(list(self._by_id.values()))
+
+    def get(self, job: str) -> JobEntry | None:
+        """By the core's id."""
+        return self._by_id.get(job)
+
+    def of_owner(self, uid: str) -> JobEntry | None:
+        """By the uid of the DagJob or pod that it comes from."""
+        return self._by_owner.get(uid)
+
+    def enter(self, dagjob: DagJob, resources: Resources, now: int) -> JobEntry:
+        """A DagJob. Raises InvalidJob when it makes no sense (admission should have refused it)."""
+        submitted = dagjob.metadata.created_ms
+        job = core_job(dagjob, resources)
+        return self.add(JobEntry(job, dagjob.metadata.uid, dagjob.key, submitted if submitted is not None else now))
+
+    def add(self, entry: JobEntry) -> JobEntry:
+        """Enter a job."""
+        self._by_id[entry.id] = self._by_owner[entry.owner] = entry
+        return entry
+
+    def drop(self, job: str) -> None:
+        """Its object is gone."""
+        entry = self._by_id.pop(job, None)
+        if entry is not None:
+            self._by_owner.pop(entry.owner, None)
+            self.stirred.pop(job, None)
+
+    def hold(self, job: str, reason: Reason) -> None:
+        """The core says why the job waits."""
+        entry = self._by_id.get(job)
+        if entry is not None:
+            entry.reason = reason
+            self.stirred[job] = None
+
+
+def plain_id(pod: Pod) -> str:
+    """The core's id of the job that a joining pod is."""
+    return f"{pod.key}.{pod.metadata.uid[:8]}"
+
+
+def plain_entry(pod: Pod, resources: Resources, now: int) -> JobEntry:
+    """A joining pod as a job of one task. Raises InvalidJob when it asks for nothing."""
+    meta, labels = pod.metadata, pod.metadata.labels
+    job = Job(
+        id=plain_id(pod),
+        name=labels.get(RECURRING_LABEL) or (meta.generateName or meta.name).rstrip("-"),
+        user=labels.get(USER_LABEL, ""),
+        queue=labels.get(QUEUE_LABEL, "default"),
+        stages=(Stage(name="pod", tasks=1, demand=demand(pod.spec, resources), places=places(pod.spec)),),
+    )
+    return JobEntry(job, meta.uid, pod.key, now, plain=True)

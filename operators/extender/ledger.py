@@ -1,0 +1,98 @@
+"""Which pod stands for which task, and for which of the core's containers.
+
+The core knows tasks by (job, stage, number) and counts its own attempts; the cluster knows pods. A task's
+current pod is the one of the highest attempt that is there. A container may be without a pod for a while
+(the failed attempt's successor is still being created).
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import msgspec
+
+
+class Task(NamedTuple):
+    """A task of a job: stage and number are those of the core."""
+
+    job: str
+    stage: int
+    number: int
+
+
+class PodEntry(msgspec.Struct):
+    """A pod that stands for a task. container: what the core holds for it, None while it waits.
+
+    started: when it was heard running (ms), -1 before. ended: its end has been taken in.
+    """
+
+    task: Task
+    key: str
+    attempt: int
+    container: int | None = None
+    started: int = -1
+    ended: bool = False
+
+
+class Ledger:
+    """Pods by uid, tasks and containers, kept in step with each other."""
+
+    def __init__(self) -> None:
+        self.pods: dict[str, PodEntry] = {}
+        self.current: dict[Task, str] = {}
+        self.containers: dict[int, str | None] = {}  # uid of the pod, None: it is awaited
+        self.tasks: dict[int, Task] = {}  # of each container
+        self._awaiting: dict[Task, int] = {}
+
+    def put(self, uid: str, key: str, task: Task, attempt: int) -> PodEntry:
+        """Enter a pod, as the current one of its task unless a later attempt is there."""
+        entry = self.pods.get(uid)
+        if entry is None:
+            entry = self.pods[uid] = PodEntry(task, key, attempt)
+        there = self.current.get(task)
+        if there is None or there not in self.pods or self.pods[there].attempt <= attempt:
+            self.current[task] = uid
+        return entry
+
+    def drop(self, uid: str) -> PodEntry | None:
+        """A pod is gone."""
+        entry = self.pods.pop(uid, None)
+        if entry is not None and self.current.get(entry.task) == uid:
+            del self.current[entry.task]
+        return entry
+
+    def is_current(self, uid: str) -> bool:
+        """Whether no later attempt of the pod's task is known."""
+        entry = self.pods.get(uid)
+        return entry is not None and self.current.get(entry.task) == uid
+
+    def grant(self, container: int, task: Task) -> None:
+        """The core has granted a container to a task; its pod is not named yet."""
+        self.containers[container] = None
+        self.tasks[container] = task
+        self._awaiting[task] = container
+
+    def awaiting(self, task: Task) -> int | None:
+        """The task's container that has no pod yet."""
+        return self._awaiting.get(task)
+
+    def assign(self, container: int, uid: str) -> None:
+        """This pod gets the container."""
+        entry = self.pods[uid]
+        entry.container = container
+        self.containers[container] = uid
+        self._awaiting.pop(entry.task, None)
+
+    def free(self, container: int) -> None:
+        """The container is over."""
+        uid = self.containers.pop(container, None)
+        entry = self.pods.get(uid) if uid is not None else None
+        if entry is not None and entry.container == container:
+            entry.container = None
+        task = self.tasks.pop(container, None)
+        if task is not None and self._awaiting.get(task) == container:
+            del self._awaiting[task]
+
+    def dump(self) -> dict[int, str]:
+        """Container -> uid of its pod, for the snapshot."""
+        return {container: uid for container, uid in self.containers.items() if uid is not None}

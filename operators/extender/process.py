@@ -1,0 +1,307 @@
+"""The brain's process: every replica watches and answers probes; the one that leads decides.
+
+A term of leadership begins with the stored snapshot and the objects of the API server, and ends when the
+Lease is lost or the core refuses a fact; in the latter case a new term begins from the objects alone.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from collections.abc import Awaitable, Callable, Sequence
+from pathlib import Path
+
+import msgspec
+import structlog
+
+from operators import lease, metrics
+from operators.cache.cache import Cache, Change
+from operators.client import Client
+from operators.extender.app import Extender, FilterAnswer, management
+from operators.extender.brain import Brain, Saved
+from operators.extender.conditions import Conditions
+from operators.extender.config import BrainConfig
+from operators.extender.eventlog import EventLog
+from operators.extender.history import History
+from operators.extender.outbox import Outbox
+from operators.extender.releases import Releases
+from operators.extender.server import serve
+from operators.extender.snapshots import Snapshots
+from operators.extender.takeover import take_over
+from operators.extender.telling import Telling
+from operators.lease import Lease
+from schedulers.core.errors import SchedulerError
+from schedulers.core.log import SchedulerConfig
+from schedulers.core.model import PastJob
+from schedulers.core.scheduler import Scheduler
+from schedulers.objects.pod import Pod
+
+log = structlog.get_logger()
+
+
+class Term:
+    """What belongs to one term of leadership: the brain, its log, and the tasks that keep it going."""
+
+    def __init__(self, brain: Brain, events: EventLog, tasks: list[asyncio.Task[None]]) -> None:
+        self.brain, self.events, self.tasks = brain, events, tasks
+
+
+class Process:
+    """Ties cache, leadership, core, releases and the extender together; `Decider` of the HTTP app."""
+
+    def __init__(self, config: BrainConfig, client: Client, *, identity: str) -> None:
+        self.config, self.client, self.identity = config, client, identity
+        self.cache = Cache(client, self._hear)
+        self.term: Term | None = None
+        self.lease: Lease | None = None
+        self.snapshots = Snapshots(client, namespace=config.namespace, term=self._lease_term)
+        self.history = History(Path(config.storage.dir) / "history.sqlite")
+        self._changed = asyncio.Event()
+        self._ending: asyncio.Task[None] | None = None
+
+    # -- the extender's questions ---------------------------------------------------------------
+
+    def not_ready(self) -> str | None:
+        """See Decider: leads, has taken over, and hears the API server."""
+        if not self.cache.synced:
+            return "the first lists of the API server are not complete"
+        stale = self.cache.staleness_s()
+        if stale > self.config.cache.stale_s:
+            return f"nothing was heard of the API server for {stale:.0f} s"
+        if self.term is None:
+            return "another replica leads"
+        return None
+
+    def filter(self, pod: Pod, nodes: Sequence[str]) -> FilterAnswer:
+        """See Decider."""
+        term = self.term
+        if term is None:
+            return FilterAnswer([], {}, {}, "another replica leads")
+        try:
+            return term.brain.filter(pod, nodes)
+        except (SchedulerError, LookupError) as error:
+            self._begin_anew(error)
+            return FilterAnswer([], {}, {}, f"the scheduler starts anew: {error}")
+
+    def prioritize(self, pod: Pod, nodes: Sequence[str]) -> list[tuple[str, int]]:
+        """See Decider."""
+        return self.term.brain.prioritize(pod, nodes) if self.term is not None else []
+
+    def preempt(self, pod: Pod, victims: dict[str, tuple[list[str], int]]) -> dict[str, tuple[list[str], int]]:
+        """See Decider."""
+        return self.term.brain.preempt(pod, victims) if self.term is not None else {}
+
+    # -- changes --------------------------------------------------------------------------------
+
+    def _hear(self, change: Change) -> None:
+        if self.term is None:
+            return
+        try:
+            self.term.brain.hear(change)
+        except (SchedulerError, LookupError) as error:
+            self._begin_anew(error)
+        self._changed.set()
+
+    def _begin_anew(self, error: Exception) -> None:
+        """An impossible fact is our mistake, not the cluster's: rebuild from the objects, and never loop on it."""
+        log.error("the core refused a fact; it is rebuilt from the API server's objects", why=str(error))
+        metrics.RESTORES.labels(cause=type(error).__name__).inc()
+        if self._ending is None or self._ending.done():
+            self._ending = asyncio.ensure_future(self._rebuild())
+
+    async def _rebuild(self) -> None:
+        await self.lost()
+        await asyncio.sleep(1)
+        if self._leads():
+            await self._lead(use_snapshot=False)
+
+    # -- terms ----------------------------------------------------------------------------------
+
+    async def gained(self) -> None:
+        """This replica leads from now on."""
+        await self._lead(use_snapshot=True)
+
+    async def _lead(self, *, use_snapshot: bool) -> None:
+        while not self.cache.synced:
+            await asyncio.sleep(0.05)
+        data = await self.snapshots.load() if use_snapshot else None
+        scheduler, saved, events = self._scheduler(data)
+        releases = Releases(self.client, concurrency=self.config.releases.concurrency)
+        conditions = Conditions(self.client, per_second=self.config.conditions.per_second)
+        outbox = Outbox(releases, self.history)
+        brain = Brain(scheduler, self.cache, outbox, clock=wall_ms, expire_ms=int(1000 * self.config.releases.expire_s))
+        past: Sequence[PastJob] = () if saved is not None else self.history.recent(self.config.storage.history)
+        take_over(brain, identity=self.identity, pods=saved.pods if saved is not None else {}, history=past)
+        telling = Telling(brain, conditions)
+        loops: list[Callable[[], Awaitable[None]]] = [
+            releases.run,
+            conditions.run,
+            self._cycles,
+            self._minutes,
+            self._save,
+            telling.run,
+        ]
+        self.term = Term(brain, events, [])
+        self.term.tasks += [asyncio.ensure_future(_loop(loop)) for loop in loops]
+        self._changed.set()
+        metrics.LEADER.set(1)
+        log.info("leads", jobs=len(scheduler.state.jobs), nodes=len(scheduler.state.nodes), restored=saved is not None)
+
+    def _scheduler(self, data: bytes | None) -> tuple[Scheduler, Saved | None, EventLog]:
+        """From the snapshot if it is one of this configuration, otherwise fresh."""
+        storage = self.config.storage
+        events = EventLog(Path(storage.dir) / "log", storage.log, wall_ms(), max_bytes=storage.max_log_bytes)
+        wanted = scheduler_config(self.config)
+        if data is not None:
+            try:
+                saved = msgspec.msgpack.decode(data, type=Saved)
+                scheduler = Scheduler.restore(saved.core, log=events.log)
+                if scheduler.config == wanted:
+                    return scheduler, saved, events
+                log.info("the configuration has changed: the snapshot is not used")
+            except (msgspec.DecodeError, SchedulerError, LookupError, TypeError, ValueError) as error:
+                log.warning("the snapshot cannot be used", why=str(error))
+                metrics.RESTORES.labels(cause="snapshot").inc()
+            events.close()
+            return self._scheduler(None)
+        return Scheduler(wanted, log=events.log), None, events
+
+    async def lost(self) -> None:
+        """This replica does not lead any more: nothing is written after this returns."""
+        term, self.term = self.term, None
+        metrics.LEADER.set(0)
+        if term is None:
+            return
+        for task in term.tasks:
+            task.cancel()
+        await asyncio.gather(*term.tasks, return_exceptions=True)
+        term.events.close()
+        log.info("leads no more", log_sha256=term.events.log.sha256)
+
+    # -- loops of a term ------------------------------------------------------------------------
+
+    async def _cycles(self) -> None:
+        """After a change, wait for what comes with it, then decide."""
+        while True:
+            await self._changed.wait()
+            await asyncio.sleep(self.config.cycle_ms / 1000)
+            self._changed.clear()
+            term = self.term
+            if term is None:
+                return
+            try:
+                term.brain.cycle()
+            except (SchedulerError, LookupError) as error:
+                self._begin_anew(error)
+                return
+
+    async def _minutes(self) -> None:
+        """Once a second: time-outs, the log, figures."""
+        while True:
+            await asyncio.sleep(1)
+            term = self.term
+            if term is None:
+                return
+            try:
+                term.brain.expire()
+            except (SchedulerError, LookupError) as error:
+                self._begin_anew(error)
+                return
+            term.events.flush()
+            self._measure(term.brain)
+            self._changed.set()
+
+    def _measure(self, brain: Brain) -> None:
+        state = brain.scheduler.state
+        metrics.STALENESS.set(self.cache.staleness_s())
+        metrics.RESERVATIONS.set(len(state.containers))
+        pending: dict[str, int] = dict.fromkeys(state.queues, 0)
+        holds: dict[str, int] = {}
+        for job in state.waiting.values():
+            pending[job.spec.queue] = pending.get(job.spec.queue, 0) + job.waiting
+            if job.hold is not None:
+                holds[job.hold.value] = holds.get(job.hold.value, 0) + 1
+        for queue, count in pending.items():
+            metrics.PENDING.labels(queue=queue).set(count)
+        metrics.show_holds(holds)
+        metrics.show_decisions(brain.decisions)
+
+    async def _save(self) -> None:
+        """Store the snapshot every few seconds while there is something new; large ones less often."""
+        version, pause = -1, self.config.snapshot.every_s
+        while True:
+            await asyncio.sleep(pause)
+            term = self.term
+            if term is None:
+                return
+            if term.brain.scheduler.state.version == version:
+                continue
+            version = term.brain.scheduler.state.version
+            began = time.perf_counter()
+            data = term.brain.snapshot()
+            pause = max(self.config.snapshot.every_s, 20 * (time.perf_counter() - began))
+            metrics.SNAPSHOT_BYTES.set(len(data))
+            await self.snapshots.store(data)
+
+    def _leads(self) -> bool:
+        return self.lease is None or self.lease.leads
+
+    def _lease_term(self) -> lease.Term:
+        """Which term of leadership this is, so that a leader of the past cannot overwrite a later one's snapshot."""
+        return self.lease.term if self.lease is not None else lease.Term()
+
+    async def run(self) -> None:
+        """Until cancelled: watch, lead when it is our turn, serve."""
+        extender = Extender(self, budget_s=self.config.extender.budget_s)
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.cache.run())
+                group.create_task(serve(extender.app(), management(self.not_ready), self.config))
+                group.create_task(self._campaign())
+        finally:
+            await self.lost()
+
+    async def _campaign(self) -> None:
+        """Lead when it is our turn; without an election it always is."""
+        election = self.config.leader_election
+        if election is None:
+            await self.gained()
+            return
+        self.lease = Lease(
+            self.client,
+            name=election.name,
+            namespace=self.config.namespace,
+            identity=self.identity,
+            duration_s=election.lease_duration / 1000,
+            renew_s=election.renew_deadline / 1000,
+            retry_s=election.retry_period / 1000,
+        )
+        await self.lease.run(self.gained, self.lost)
+
+
+async def _loop(run: Callable[[], Awaitable[None]]) -> None:
+    """A loop of a term. One that breaks is a mistake of ours: the others go on, and the log says so."""
+    try:
+        await run()
+    except asyncio.CancelledError:
+        raise
+    except Exception:
+        log.exception("a loop of the brain broke")
+        metrics.RESTORES.labels(cause="loop").inc()
+
+
+def wall_ms() -> int:
+    """The wall clock in ms."""
+    return time.time_ns() // 1_000_000
+
+
+def scheduler_config(config: BrainConfig) -> SchedulerConfig:
+    """What the core is made from."""
+    return SchedulerConfig(
+        resources=tuple(config.resources),
+        policy=config.policy,
+        predictor=config.predictor,
+        placement=config.placement,
+        offers="cycle",
+        seed=config.seed,
+    )

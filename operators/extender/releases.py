@@ -1,0 +1,423 @@
+"""Gate releases: one JSON patch per pod that drops our gate and, for pods of ours, narrows them to their node.
+
+Writes wait in memory, `concurrency` of them are on their way at once, and each is tried until the API server
+has given a final answer. Nothing here decides: what cannot be done any more is reported to `settled`.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import enum
+import random
+import time
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any, Final, Protocol
+
+import msgspec
+import structlog
+
+from operators import metrics
+from operators.client import ApiError, Client, Invalid, NotFound, Unreachable
+from schedulers.objects.names import API_VERSION, GANG_PLAN, RESERVED_NODE
+from schedulers.objects.pod import NodeSelector, Pod, PodSpec, SelectorTerm
+
+log = structlog.get_logger()
+
+#: Under which name our writes stand in an object's managedFields.
+FIELD_MANAGER: Final = "rm-brain"
+#: Answers that may be others next time, beside faults of the server: token being renewed, timed out, conflict.
+PASSING: Final = frozenset({401, 408, 409})
+#: Seconds before the second try, and at most between two.
+FIRST_PAUSE_S: Final = 0.05
+LONGEST_PAUSE_S: Final = 10.0
+
+_AFFINITY: Final = "/spec/affinity"
+_NODE_AFFINITY: Final = f"{_AFFINITY}/nodeAffinity"
+_REQUIRED_KEY: Final = "requiredDuringSchedulingIgnoredDuringExecution"
+_REQUIRED: Final = f"{_NODE_AFFINITY}/{_REQUIRED_KEY}"
+_TERMS: Final = f"{_REQUIRED}/nodeSelectorTerms"
+
+Operation = dict[str, Any]
+
+
+class Outcome(enum.StrEnum):
+    """How a release has ended. GONE: the pod is not there any more (or another one has its name)."""
+
+    OK = "ok"
+    GONE = "gone"
+    REFUSED = "refused"
+
+
+#: Told once per release: the pod's uid, how it ended, and why if it was refused.
+Settled = Callable[[str, Outcome, str], None]
+#: Told once that a gang's plan is stored (None), or that it is refused for good.
+Stored = Callable[[ApiError | None], None]
+
+
+def release_patch(pod: Pod, node: str | None) -> list[Operation] | None:
+    """The JSON patch that releases `pod`, narrowed to `node` unless that is None; None if our gate is not there.
+
+    Its tests make it fail as a whole on any other pod of that name, on other gates, and where an affinity has
+    appeared of which `pod` knows nothing.
+    """
+    gate = pod.gate_index
+    if gate is None:
+        return None
+    path = f"/spec/schedulingGates/{gate}"
+    return [
+        {"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid},
+        {"op": "test", "path": f"{path}/name", "value": pod.spec.schedulingGates[gate].name},
+        {"op": "remove", "path": path},
+        *(_narrowing(pod.spec, node) if node is not None else ()),
+    ]
+
+
+def _narrowing(spec: PodSpec, node: str) -> list[Operation]:
+    """Requirements can only be added while a pod is gated: to each term, or as the first of all."""
+    requirement = {"key": "metadata.name", "operator": "In", "values": [node]}
+    selector = {"nodeSelectorTerms": [{"matchFields": [requirement]}]}
+    if spec.affinity is None:
+        return _first(_AFFINITY, {"nodeAffinity": {_REQUIRED_KEY: selector}})
+    if spec.affinity.nodeAffinity is None:
+        return _first(_NODE_AFFINITY, {_REQUIRED_KEY: selector})
+    required = spec.affinity.nodeAffinity.required
+    if required is None:
+        return _first(_REQUIRED, selector)
+    operations = []
+    for index, term in enumerate(required.nodeSelectorTerms):
+        if _names(term, node) or not (term.matchExpressions or term.matchFields):
+            continue  # a term without requirements matches no node, and must stay so
+        fields = f"{_TERMS}/{index}/matchFields"
+        operations += [_add(f"{fields}/-", requirement)] if term.matchFields else _first(fields, [requirement])
+    return operations
+
+
+def _first(path: str, value: Any) -> list[Operation]:
+    """Add what must not be there yet (`add` alone would replace it)."""
+    return [{"op": "test", "path": path, "value": None}, _add(path, value)]
+
+
+def _add(path: str, value: Any) -> Operation:
+    return {"op": "add", "path": path, "value": value}
+
+
+def _names(term: SelectorTerm, node: str) -> bool:
+    return any(
+        field.key == "metadata.name" and field.operator == "In" and field.values == (node,)
+        for field in term.matchFields
+    )
+
+
+def is_narrowed(pod: Pod, node: str) -> bool:
+    """Whether every term of the pod's required affinity that matches any node names this one."""
+    affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
+    required = affinity.required if affinity is not None and affinity.required is not None else NodeSelector()
+    terms = [term for term in required.nodeSelectorTerms if term.matchExpressions or term.matchFields]
+    return bool(terms) and all(_names(term, node) for term in terms)
+
+
+class _Write(Protocol):
+    """Something to be written until there is a final answer."""
+
+    tries: int
+
+    async def send(self) -> None:
+        """Try once; raises what the API server answered."""
+
+    def refused(self, error: ApiError) -> None:
+        """The answer is final, and no."""
+
+
+class Releases:
+    """Everything that the brain writes to let pods start.
+
+    concurrency: writes on their way at once. settled: told once per release how it has ended.
+    Nothing is sent before `run`; what is pending when `run` is cancelled is dropped (a new leader decides anew).
+    """
+
+    def __init__(self, client: Client, *, concurrency: int = 16, settled: Settled | None = None) -> None:
+        self._client, self._concurrency, self._settled = client, concurrency, settled
+        self._queue: asyncio.Queue[_Write] = asyncio.Queue()
+        self._pods: dict[str, _Release] = {}
+        self._plans: dict[str, _Plan] = {}
+        self._partial = 0
+
+    @property
+    def pending(self) -> int:
+        """Pods whose release has no final answer yet, those of gangs whose plan is being written included."""
+        return len(self._pods)
+
+    def is_pending(self, uid: str) -> bool:
+        """Whether a release of this pod has no final answer yet."""
+        return uid in self._pods
+
+    def release(self, pod: Pod, node: str | None) -> None:
+        """Drop our gate from `pod` as it was last seen; with a node, narrow it to that.
+
+        While a release of the same pod is pending, only its node is replaced.
+        """
+        there = self._pods.get(pod.metadata.uid)
+        if there is None:
+            there = self._enter(pod)
+            self._queue.put_nowait(there)
+        there.node = node
+
+    def release_gang(
+        self, dagjob: str, stage: str, members: Sequence[tuple[Pod, str | None]], plan: Mapping[str, str]
+    ) -> None:
+        """Write the plan {index: node} on the DagJob, then release all members, then take the stage off the plan.
+
+        dagjob: `namespace/name`. Gangs of one DagJob that are entered together share one write.
+        """
+        if not members:
+            return
+        gang = _Gang(members, lambda: self.planned_done(dagjob, stage))
+        waiting = []
+        for pod, node in members:
+            there = self._pods.get(pod.metadata.uid)
+            if there is None:
+                waiting.append(there := self._enter(pod))
+            there.node = node
+            there.gangs.append(gang)
+        plans = self._plan_of(dagjob)
+        plans.uid = members[0][0].owner_uid
+        plans.add(stage, plan, lambda error: self._planned(waiting, error))
+
+    async def plan(self, dagjob: str, stage: str, plan: Mapping[str, str]) -> None:
+        """Write a gang's plan; returns when it is stored. Raises ApiError when that is refused for good."""
+        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+        def stored(error: ApiError | None) -> None:
+            if not done.done():
+                done.set_result(None) if error is None else done.set_exception(error)
+
+        self._plan_of(dagjob).add(stage, plan, stored)
+        await done
+
+    def planned_done(self, dagjob: str, stage: str) -> None:
+        """Every member of the gang is out (or will never be): its plan is not needed any more."""
+        if dagjob in self._plans:
+            self._plans[dagjob].remove(stage)
+
+    def wake(self, pod: Pod, node: str) -> None:
+        """Tell a pod without gate which node is reserved for it; the change makes kube-scheduler try it again."""
+        self._queue.put_nowait(_Wake(self._client, pod, node))
+
+    async def run(self) -> None:
+        """Send, until cancelled."""
+        async with asyncio.TaskGroup() as group:
+            for _ in range(self._concurrency):
+                group.create_task(self._work())
+
+    async def drained(self) -> None:
+        """Returns when nothing is pending."""
+        while self._pods or self._plans:
+            await asyncio.sleep(0.01)
+
+    async def _work(self) -> None:
+        while True:
+            write = await self._queue.get()
+            try:
+                await write.send()
+            except ApiError as error:
+                if not may_pass(error):
+                    write.refused(error)
+                    continue
+                metrics.RELEASES.labels(outcome="retried").inc()
+                pause = pause_s(write.tries)
+                write.tries += 1
+                asyncio.get_running_loop().call_later(pause, self._queue.put_nowait, write)
+                if isinstance(error, Unreachable):
+                    await asyncio.sleep(pause)  # the next write would fare no better
+
+    def _enter(self, pod: Pod) -> _Release:
+        there = self._pods[pod.metadata.uid] = _Release(self._client, pod, self._end)
+        metrics.RELEASES_WAITING.set(len(self._pods))
+        return there
+
+    def _planned(self, waiting: Sequence[_Release], error: ApiError | None) -> None:
+        """A gang's plan is stored, so its members go; or it is refused, so none of them does."""
+        for release in waiting:
+            if error is None:
+                self._queue.put_nowait(release)
+            else:
+                gone = isinstance(error, NotFound) or "metadata.uid" in error.message  # or another has its name
+                outcome = Outcome.GONE if gone else Outcome.REFUSED
+                self._end(release, outcome, f"the gang's plan cannot be written: {error.message}")
+
+    def _end(self, release: _Release, outcome: Outcome, why: str) -> None:
+        self._pods.pop(release.uid, None)
+        for gang in release.gangs:
+            self._partial += gang.out(release.uid)
+        metrics.RELEASES.labels(outcome=outcome.value).inc()
+        metrics.RELEASE_DURATION.observe(time.monotonic() - release.since)
+        metrics.RELEASES_WAITING.set(len(self._pods))
+        metrics.GANGS_PARTIAL.set(self._partial)
+        if outcome is Outcome.REFUSED:
+            log.warning("a pod cannot be released", pod=release.pod.key, why=why)
+        if self._settled is not None:
+            self._settled(release.uid, outcome, why)
+
+    def _plan_of(self, dagjob: str) -> _Plan:
+        there = self._plans.get(dagjob)
+        if there is None:
+            there = _Plan(self._client, dagjob, self._queue.put_nowait, lambda key: self._plans.pop(key, None))
+            self._plans[dagjob] = there
+        return there
+
+
+def may_pass(error: ApiError) -> bool:
+    """Whether the same request may be answered otherwise later."""
+    return error.is_transient or error.status in PASSING
+
+
+def pause_s(tries: int) -> float:
+    """Seconds before the next try; doubles with each, spread so that many do not come back at once."""
+    longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(tries, 20))
+    return longest * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
+
+
+class _Release:
+    """One pod on its way out."""
+
+    def __init__(self, client: Client, pod: Pod, end: Callable[[_Release, Outcome, str], None]) -> None:
+        self._client, self._end = client, end
+        self.pod, self.uid = pod, pod.metadata.uid
+        self.node: str | None = None
+        self.gangs: list[_Gang] = []
+        self.tries, self.since = 0, time.monotonic()
+
+    async def send(self) -> None:
+        try:
+            await self._send()
+        except NotFound:
+            self._end(self, Outcome.GONE, "")
+
+    def refused(self, error: ApiError) -> None:
+        self._end(self, Outcome.REFUSED, error.message)
+
+    async def _send(self) -> None:
+        """Where the pod is not as we know it, look at a fresh one; the same patch refused twice is final."""
+        path = _pod_path(self.pod)
+        while True:
+            node = self.node
+            patch = release_patch(self.pod, node)
+            if patch is None:
+                self._gate_is_gone(node)
+                return
+            try:
+                await self._client.patch(path, patch, kind="json", field_manager=FIELD_MANAGER)
+            except Invalid as error:
+                self.pod = msgspec.convert(await self._client.get(path), Pod)
+                if self.pod.metadata.uid != self.uid:
+                    raise NotFound(404, "NotFound", "another pod has its name") from error
+                if release_patch(self.pod, node) == patch:
+                    raise
+            else:
+                self._end(self, Outcome.OK, "")
+                return
+
+    def _gate_is_gone(self, node: str | None) -> None:
+        """An answer of ours was lost, or somebody else has opened the gate."""
+        if node is None or is_narrowed(self.pod, node):
+            self._end(self, Outcome.OK, "")
+        else:
+            self._end(self, Outcome.REFUSED, f"its gate is gone, and it is not narrowed to node {node}")
+
+
+class _Wake:
+    """The annotation that wakes kube-scheduler for one pod."""
+
+    def __init__(self, client: Client, pod: Pod, node: str) -> None:
+        self._client, self._pod, self._node = client, pod, node
+        self.tries = 0
+
+    async def send(self) -> None:
+        body = {"metadata": {"uid": self._pod.metadata.uid, "annotations": {RESERVED_NODE: self._node}}}
+        with contextlib.suppress(NotFound):
+            await self._client.patch(_pod_path(self._pod), body, kind="merge", field_manager=FIELD_MANAGER)
+
+    def refused(self, error: ApiError) -> None:
+        log.warning("a pod cannot be told of its reserved node", pod=self._pod.key, why=error.message)
+
+
+class _Plan:
+    """The plan of one DagJob's gangs: an annotation, always written as a whole."""
+
+    def __init__(self, client: Client, key: str, put: Callable[[_Write], None], drop: Callable[[str], object]) -> None:
+        self._client, self._key, self._put, self._drop = client, key, put, drop
+        self._stages: dict[str, dict[str, str]] = {}
+        self._waiting: list[Stored] = []
+        self._queued = False
+        self.uid, self.tries = "", 0
+
+    def add(self, stage: str, plan: Mapping[str, str], stored: Stored) -> None:
+        """Enter a gang; `stored` is called once its plan is (or will never be)."""
+        self._stages[stage] = dict(plan)
+        self._waiting.append(stored)
+        self._enqueue()
+
+    def remove(self, stage: str) -> None:
+        """The gang is out."""
+        if self._stages.pop(stage, None) is not None:
+            self._enqueue()
+
+    def _enqueue(self) -> None:
+        if not self._queued:
+            self._queued = True
+            self._put(self)
+
+    async def send(self) -> None:
+        plan, told = dict(self._stages), len(self._waiting)
+        namespace, name = self._key.split("/", 1)
+        metadata: dict[str, Any] = {"annotations": {GANG_PLAN: msgspec.json.encode(plan).decode() if plan else None}}
+        if self.uid:
+            metadata["uid"] = self.uid
+        await self._client.patch(
+            f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs/{name}",
+            {"metadata": metadata},
+            kind="merge",
+            field_manager=FIELD_MANAGER,
+        )
+        self._tell(told, None)
+        if self._stages != plan or self._waiting:
+            self._put(self)
+        else:
+            self._over()
+
+    def refused(self, error: ApiError) -> None:
+        self._stages.clear()
+        self._tell(len(self._waiting), error)
+        self._over()
+
+    def _tell(self, count: int, error: ApiError | None) -> None:
+        told, self._waiting = self._waiting[:count], self._waiting[count:]
+        self.tries = 0
+        for stored in told:
+            stored(error)
+
+    def _over(self) -> None:
+        self._queued = False
+        if not self._stages:
+            self._drop(self._key)
+
+
+class _Gang:
+    """Members that go out together, and what is to be done when the last one is."""
+
+    def __init__(self, members: Sequence[tuple[Pod, str | None]], done: Callable[[], None]) -> None:
+        self._left, self._done = {pod.metadata.uid for pod, _ in members}, done
+        self._partial = False
+
+    def out(self, uid: str) -> int:
+        """The release of a member has ended; returns by how much the number of partial gangs changes."""
+        self._left.discard(uid)
+        before, self._partial = self._partial, bool(self._left)
+        if not self._left:
+            self._done()
+        return self._partial - before
+
+
+def _pod_path(pod: Pod) -> str:
+    return f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}"

@@ -1,0 +1,308 @@
+"""The two ports of a process: the verbs for kube-scheduler, behind mutual TLS, and probes and metrics.
+
+A client has to show a certificate of the configured authority, and that certificate has to name somebody on the
+list; the rest of the cluster's network can reach the port and gets nothing. Certificates are read again when their
+files change, so that whoever rotates them need not restart anything.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import signal
+import socket
+import ssl
+import time
+from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Any, Final
+
+import structlog
+import uvicorn
+from cryptography import x509
+from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
+
+from operators import metrics
+from operators.config import InvalidConfig
+from operators.extender.app import FIRST_BYTE
+from operators.extender.config import BrainConfig, ExtenderPort, ManagementPort, Tls
+
+log = structlog.get_logger()
+
+#: Where the server leaves the names of the client's certificate; absent without TLS.
+CLIENT_NAMES: Final = "client_names"
+#: Go's client keeps idle connections for 90 s; closing first would fail a call that is just being sent.
+KEEP_ALIVE_S: Final = 120
+#: How long calls in flight may take once the process is told to stop.
+DRAIN_S: Final = 10
+#: From when on a certificate's end is worth a warning.
+SOON_S: Final = 7 * 86_400
+
+Scope = MutableMapping[str, Any]
+Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
+Send = Callable[[MutableMapping[str, Any]], Awaitable[None]]
+Asgi = Callable[[Scope, Receive, Send], Awaitable[None]]
+
+
+class Certificates(ssl.SSLContext):
+    """A TLS context that makes every connection with the newest good files.
+
+    Raises InvalidConfig for files that cannot be used.
+    """
+
+    def __new__(cls, tls: Tls) -> Certificates:
+        """The outer context makes no connection itself, so it needs no settings."""
+        return super().__new__(cls, ssl.PROTOCOL_TLS_SERVER)
+
+    def __init__(self, tls: Tls) -> None:
+        self._tls = tls
+        self._seen = self._stamps()
+        self._current, self.expires = _context(tls)
+        self._warned: datetime | None = None
+        metrics.CERTIFICATE_EXPIRY.set_function(self.left_s)
+        self._warn()
+
+    def wrap_bio(self, *args: Any, **kwargs: Any) -> ssl.SSLObject:
+        """As asyncio calls it for each connection."""
+        return self._current.wrap_bio(*args, **kwargs)
+
+    def left_s(self) -> float:
+        """Seconds until the certificate in use expires."""
+        return self.expires.timestamp() - time.time()
+
+    async def watch(self) -> None:
+        """Look at the files for ever."""
+        while True:
+            await asyncio.sleep(self._tls.reload_every / 1000)
+            self.look()
+
+    def look(self) -> None:
+        """Read the files again if they changed. A pair that cannot be used leaves the old one in place."""
+        stamps = self._stamps()
+        if stamps != self._seen:
+            self._seen = stamps
+            try:
+                self._current, self.expires = _context(self._tls)
+            except InvalidConfig as error:
+                metrics.CERTIFICATE_RELOADS.labels("refused").inc()
+                log.error("new certificate files cannot be used; the old ones stay", why=str(error))
+            else:
+                metrics.CERTIFICATE_RELOADS.labels("ok").inc()
+                log.info("new certificate files are in use", expires=self.expires.isoformat())
+        self._warn()
+
+    def _warn(self) -> None:
+        """Say once a day that the end is near, or has come."""
+        now = datetime.now(UTC)
+        due = self._warned is None or (now - self._warned).total_seconds() > 86_400
+        if self.left_s() < SOON_S and due:
+            self._warned = now
+            log.warning("the certificate expires soon", file=self._tls.cert_file, expires=self.expires.isoformat())
+
+    def _stamps(self) -> list[tuple[int, int, int] | None]:
+        """What tells that a file is another one, behind any links (a mounted Secret is a link to a link)."""
+        return [_stamp(Path(name)) for name in (self._tls.cert_file, self._tls.key_file, self._tls.client_ca_file)]
+
+
+class _Protocol(HttpToolsProtocol):
+    """Notes what an app needs to know of a request beyond HTTP: when it began, and who sends it."""
+
+    _names: tuple[str, ...] | None = None
+
+    def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
+        super().connection_made(transport)
+        tls = transport.get_extra_info("ssl_object")
+        self._names = None if tls is None else certificate_names(tls.getpeercert() or {})
+
+    def on_message_begin(self) -> None:
+        super().on_message_begin()
+        state = self.scope["state"]
+        state[FIRST_BYTE] = time.monotonic()
+        if self._names is not None:
+            state[CLIENT_NAMES] = self._names
+
+
+class _Server(uvicorn.Server):
+    """Leaves signals to the process, and stops when its task is cancelled: calls in flight are answered first."""
+
+    def capture_signals(self) -> contextlib.AbstractContextManager[None]:  # type: ignore[override]
+        return contextlib.nullcontext()
+
+    async def run_until_cancelled(self, listener: socket.socket) -> None:
+        serving = asyncio.ensure_future(self.serve([listener]))
+        try:
+            await asyncio.shield(serving)
+        except asyncio.CancelledError:
+            self.should_exit = True
+            await serving
+            raise
+
+
+class Admission:
+    """Lets calls of the named clients through to the app and answers all others with 403."""
+
+    def __init__(self, app: Asgi, names: Iterable[str]) -> None:
+        self._app, self._names = app, tuple(names)
+
+    async def __call__(self, scope: Scope, receive: Receive, send: Send) -> None:
+        """As ASGI has it."""
+        if scope["type"] == "http":
+            shown = scope["state"].get(CLIENT_NAMES, ())
+            if not set(shown) & set(self._names):
+                await self._refuse(scope, shown, send)
+                return
+        await self._app(scope, receive, send)
+
+    async def _refuse(self, scope: Scope, shown: Iterable[str], send: Send) -> None:
+        said = ", ".join(shown) or "nobody"
+        text = f"a certificate of {said} may not call here (accepted: {', '.join(self._names)})"
+        metrics.REFUSED_CLIENTS.inc()
+        log.warning("a call is refused", client=said, path=scope["path"])
+        body = text.encode()
+        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
+        await send({"type": "http.response.start", "status": 403, "headers": [*headers, (b"connection", b"close")]})
+        await send({"type": "http.response.body", "body": body})
+
+
+async def serve(
+    app: Asgi, management_app: Asgi, config: BrainConfig, *, listening: Callable[[int, int], None] | None = None
+) -> None:
+    """Serve both ports until cancelled; calls in flight are then answered before this returns.
+
+    listening: told the two port numbers once they are open, that of the verbs first. Raises InvalidConfig for
+    certificates that cannot be used, or an address that cannot be bound.
+    """
+    tls = config.extender.tls
+    certificates = Certificates(tls) if tls is not None else None
+    guarded = Admission(app, tls.client_names) if tls is not None else app
+    with _listen(config.extender) as verbs, _listen(config.management) as management:
+        if listening is not None:
+            listening(verbs.getsockname()[1], management.getsockname()[1])
+        async with asyncio.TaskGroup() as group:
+            if certificates is not None:
+                group.create_task(certificates.watch())
+            group.create_task(_Server(_settings(guarded, certificates)).run_until_cancelled(verbs))
+            group.create_task(_Server(_settings(management_app)).run_until_cancelled(management))
+
+
+async def serve_management(
+    app: Asgi, config: ManagementPort, *, listening: Callable[[int], None] | None = None
+) -> None:
+    """Serve probes and metrics alone, until cancelled. Raises InvalidConfig if the address cannot be bound."""
+    with _listen(config) as listener:
+        if listening is not None:
+            listening(listener.getsockname()[1])
+        await _Server(_settings(app)).run_until_cancelled(listener)
+
+
+async def until_signalled(work: Coroutine[Any, Any, None]) -> None:
+    """Run `work`, and cancel it on SIGTERM or SIGINT so that it can drain; returns once it has."""
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    asked: list[str] = []
+
+    def stop(name: str) -> None:
+        log.info("stops", signal=name)
+        asked.append(name)
+        task.cancel()
+
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(sign, stop, sign.name)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not asked:
+            raise
+    finally:
+        for sign in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(sign)
+
+
+def certificate_names(certificate: Mapping[str, Any]) -> tuple[str, ...]:
+    """Common names, then alternative names (DNS, URI), of a certificate as `ssl` describes it."""
+    common = [value for part in certificate.get("subject", ()) for key, value in part if key == "commonName"]
+    others = [value for key, value in certificate.get("subjectAltName", ()) if key in ("DNS", "URI")]
+    return tuple(dict.fromkeys(common + others))
+
+
+def _settings(app: Asgi, certificates: Certificates | None = None) -> uvicorn.Config:
+    return uvicorn.Config(
+        app,
+        loop="asyncio",
+        http=_Protocol,
+        ws="none",
+        lifespan="off",
+        interface="asgi3",
+        log_config=None,
+        access_log=False,
+        server_header=False,
+        date_header=False,
+        proxy_headers=False,
+        timeout_keep_alive=KEEP_ALIVE_S,
+        timeout_graceful_shutdown=DRAIN_S,
+        ssl_context_factory=None if certificates is None else lambda _config, _default: certificates,
+    )
+
+
+def _listen(port: ExtenderPort | ManagementPort) -> socket.socket:
+    family = socket.AF_INET6 if ":" in port.address else socket.AF_INET
+    try:
+        return socket.create_server((port.address, port.port), family=family, backlog=128)
+    except OSError as error:
+        raise InvalidConfig([f"{port.address}:{port.port} cannot be listened on: {error.strerror or error}"]) from None
+
+
+def _context(tls: Tls) -> tuple[ssl.SSLContext, datetime]:
+    """A context of these files and when its certificate expires. Raises InvalidConfig."""
+    expires = _expiry(Path(tls.cert_file))
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.verify_mode = ssl.CERT_REQUIRED
+    context.set_alpn_protocols(["http/1.1"])
+    # A resumed session would skip the check of a client's certificate against files that changed since.
+    context.options |= ssl.OP_NO_TICKET
+    context.num_tickets = 0
+    try:
+        context.load_cert_chain(tls.cert_file, tls.key_file, password=_no_password)
+    except (OSError, ValueError) as error:  # ssl.SSLError is an OSError
+        raise InvalidConfig(
+            [f"{tls.cert_file} and {tls.key_file} are no pair that can be used: {_why(error)}"]
+        ) from None
+    try:
+        context.load_verify_locations(tls.client_ca_file)
+    except OSError as error:
+        raise InvalidConfig([f"{tls.client_ca_file} holds no usable authority's certificate: {_why(error)}"]) from None
+    return context, expires
+
+
+def _expiry(file: Path) -> datetime:
+    """When the first certificate of a PEM file expires. Raises InvalidConfig if it cannot be read or is not valid."""
+    try:
+        certificate = x509.load_pem_x509_certificates(file.read_bytes())[0]
+    except (OSError, ValueError) as error:
+        raise InvalidConfig([f"{file} holds no certificate that can be read: {_why(error)}"]) from None
+    now = datetime.now(UTC)
+    if certificate.not_valid_after_utc <= now:
+        when = certificate.not_valid_after_utc.isoformat()
+        raise InvalidConfig([f"{file} has expired at {when}: no client would accept it (renew it)"])
+    if certificate.not_valid_before_utc > now:
+        when = certificate.not_valid_before_utc.isoformat()
+        raise InvalidConfig([f"{file} is valid only from {when} on (is the clock of this machine right?)"])
+    return certificate.not_valid_after_utc
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted; give one without a password")
+
+
+def _why(error: Exception) -> str:
+    return str(getattr(error, "reason", None) or getattr(error, "strerror", None) or error)
+
+
+def _stamp(path: Path) -> tuple[int, int, int] | None:
+    try:
+        found = path.stat()
+    except OSError:
+        return None
+    return found.st_ino, found.st_mtime_ns, found.st_size

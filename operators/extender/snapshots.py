@@ -1,0 +1,229 @@
+"""The core's snapshot as API objects, so that a new leader begins where the last one stood.
+
+The data is compressed and cut into chunks, each a ConfigMap of its own; the index is a ConfigMap that is
+written last, names the chunks and carries their hash. So there is always either the old snapshot or the new
+one. A leader that does not know yet that it is none is stopped by the index: it names the term of who wrote
+it, is replaced only as it was read, and a later term is not overwritten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import base64
+import contextlib
+import hashlib
+import secrets
+import zlib
+from collections.abc import Callable
+from typing import Any, Final
+
+import msgspec
+import structlog
+
+from operators.client import AlreadyExists, ApiError, Client, Conflict, NotFound
+from operators.lease import Term
+from schedulers.objects.names import GROUP, NAMESPACE
+
+log = structlog.get_logger()
+
+#: Name of the index, and how the names of its chunks begin.
+NAME: Final = "rm-brain-snapshot"
+#: Label of all its ConfigMaps.
+LABEL: Final = f"{GROUP}/snapshot"
+#: Bytes of one chunk: a ConfigMap holds at most 1 MiB.
+CHUNK_BYTES: Final = 880 * 1024
+#: Format of what the chunks hold.
+FORMAT: Final = "zlib/1"
+_LEVEL: Final = 3
+_ATTEMPTS: Final = 3
+
+
+class Superseded(Exception):
+    """A later leader has stored a snapshot: whoever gets this leads no more. Nothing was overwritten."""
+
+
+class Index(msgspec.Struct, frozen=True, kw_only=True):
+    """What the index says. chunks: names in order; bytes and sha256: of the compressed data."""
+
+    format: str
+    generation: int
+    created: str
+    transitions: int
+    chunks: tuple[str, ...]
+    bytes: int
+    sha256: str
+
+    @property
+    def term(self) -> Term:
+        """Of the leader that wrote it."""
+        return Term(self.created, self.transitions)
+
+
+class Snapshots:
+    """The one stored snapshot.
+
+    term: the caller's term of leadership now (`Lease.term`); None for a brain without a Lease, whom nobody stops.
+    Faults of the API server are raised as they come (ApiError): no answer is not "no snapshot".
+    """
+
+    def __init__(
+        self,
+        client: Client,
+        *,
+        namespace: str = NAMESPACE,
+        name: str = NAME,
+        term: Callable[[], Term] | None = None,
+        chunk_bytes: int = CHUNK_BYTES,
+    ) -> None:
+        self._client, self._namespace, self._name, self._term = client, namespace, name, term
+        self._chunk_bytes = chunk_bytes
+        self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
+        self._writer = secrets.token_hex(4)  # two writers never share the name of a chunk
+        self._generation = 0
+        self._left_over: set[str] = set()  # chunks that no index names (any more)
+        self._swept = False
+
+    async def store(self, data: bytes) -> None:
+        """Replace the stored snapshot, atomically. Raises Superseded, ApiError; then the stored one is as it was."""
+        packed = await asyncio.to_thread(zlib.compress, data, _LEVEL)
+        _, before = await self._read_index()
+        term = self._checked_term(before)
+        self._generation = max(self._generation, before.generation if before is not None else 0) + 1
+        index = await self._write_chunks(packed, term)
+        old = await self._write_index(index)
+        self._left_over |= {*old.chunks} if old is not None else set()
+        self._left_over -= {*index.chunks}
+        with contextlib.suppress(ApiError):  # what cannot be deleted now is tried again after the next snapshot
+            await self._sweep(term)
+            await self._delete_left_over()
+
+    async def load(self) -> bytes | None:
+        """The stored snapshot; None if there is none, or (with a log line) none that is whole. Raises ApiError."""
+        before: Index | None = None
+        for _ in range(_ATTEMPTS):
+            _, index = await self._read_index()
+            if index is None:
+                return None
+            try:
+                return await self._read(index)
+            except _Damaged as damage:
+                if index == before:
+                    log.warning("the stored snapshot is not whole; it counts as absent", why=str(damage))
+                    return None
+            before = index  # it may have been replaced while we were reading: look once more
+        log.warning("the stored snapshot changes faster than it can be read; it counts as absent")
+        return None
+
+    # -- chunks ---------------------------------------------------------------------------------
+
+    async def _write_chunks(self, packed: bytes, term: Term) -> Index:
+        parts = [packed[at : at + self._chunk_bytes] for at in range(0, len(packed), self._chunk_bytes)]
+        names = tuple(f"{self._name}-{self._generation}-{self._writer}-{number}" for number in range(len(parts)))
+        self._left_over.update(names)  # until an index names them
+        for name, part in zip(names, parts, strict=True):
+            body = {
+                **self._object(name),
+                "immutable": True,
+                "data": {"term": msgspec.json.encode(term).decode()},
+                "binaryData": {"data": base64.b64encode(part).decode()},
+            }
+            with contextlib.suppress(AlreadyExists):  # by this very call, repeated below us: the name is ours alone
+                await self._client.create(self._collection, body)
+        return Index(
+            format=FORMAT,
+            generation=self._generation,
+            created=term.created,
+            transitions=term.transitions,
+            chunks=names,
+            bytes=len(packed),
+            sha256=hashlib.sha256(packed).hexdigest(),
+        )
+
+    async def _read(self, index: Index) -> bytes:
+        if index.format != FORMAT:
+            raise _Damaged(f"format '{index.format}' (known: {FORMAT})")
+        parts = []
+        for name in index.chunks:
+            try:
+                chunk = await self._client.get(f"{self._collection}/{name}")
+                parts.append(base64.b64decode(chunk["binaryData"]["data"], validate=True))
+            except NotFound:
+                raise _Damaged(f"chunk '{name}' is not there") from None
+            except (LookupError, TypeError, ValueError):
+                raise _Damaged(f"chunk '{name}' holds no data") from None
+        packed = b"".join(parts)
+        found = hashlib.sha256(packed).hexdigest()
+        if found != index.sha256:
+            raise _Damaged(f"SHA-256 is {found}, the index says {index.sha256}")
+        try:
+            return await asyncio.to_thread(zlib.decompress, packed)
+        except zlib.error as error:
+            raise _Damaged(str(error)) from None
+
+    async def _sweep(self, term: Term) -> None:
+        """Once per writer: find what earlier leaders began and did not finish. A later one's chunks are its own."""
+        if self._swept:
+            return
+        _, index = await self._read_index()
+        found = await self._client.get(self._collection, labelSelector=f"{LABEL}={self._name}")
+        for item in found["items"]:
+            name, text = item["metadata"]["name"], (item.get("data") or {}).get("term")
+            with contextlib.suppress(msgspec.DecodeError):
+                if text is not None and msgspec.json.decode(text, type=Term) < term and index is not None:
+                    self._left_over |= {name} - {*index.chunks}
+        self._swept = True
+
+    async def _delete_left_over(self) -> None:
+        for name in sorted(self._left_over):
+            with contextlib.suppress(NotFound):
+                await self._client.delete(f"{self._collection}/{name}")
+            self._left_over.discard(name)
+
+    # -- the index ------------------------------------------------------------------------------
+
+    async def _read_index(self) -> tuple[dict[str, Any] | None, Index | None]:
+        """The ConfigMap and what it says; what cannot be read is as if it were not there, but is replaced."""
+        try:
+            found: dict[str, Any] = await self._client.get(f"{self._collection}/{self._name}")
+        except NotFound:
+            return None, None
+        try:
+            return found, msgspec.json.decode(found["data"]["index"], type=Index)
+        except (LookupError, TypeError, msgspec.DecodeError) as error:
+            log.warning("the index of the stored snapshot makes no sense", why=str(error))
+            return found, None
+
+    def _checked_term(self, index: Index | None) -> Term:
+        """Our term. Raises Superseded when the index is of a later one."""
+        theirs = index.term if index is not None else Term()
+        if self._term is None:
+            return theirs
+        if theirs > self._term():
+            raise Superseded(f"term {theirs} has stored a snapshot, and this is term {self._term()}")
+        return self._term()
+
+    async def _write_index(self, index: Index) -> Index | None:
+        """Replace the index as it is now; returns what it was. Raises Superseded."""
+        data = {"index": msgspec.json.encode(index).decode()}
+        for attempt in range(_ATTEMPTS):
+            found, before = await self._read_index()
+            self._checked_term(before)
+            try:
+                if found is None:
+                    await self._client.create(self._collection, {**self._object(self._name), "data": data})
+                else:
+                    await self._client.replace(f"{self._collection}/{self._name}", {**found, "data": data})
+            except Conflict:  # somebody was faster: look who
+                if attempt == _ATTEMPTS - 1:
+                    raise
+            else:
+                return before
+        raise AssertionError("unreachable")
+
+    def _object(self, name: str) -> dict[str, Any]:
+        meta = {"name": name, "namespace": self._namespace, "labels": {LABEL: self._name}}
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": meta}
+
+
+class _Damaged(Exception):
+    """The stored snapshot is not whole; the message says in which way."""

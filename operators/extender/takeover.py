@@ -1,0 +1,114 @@
+"""The first facts of a term: what the API server tells, held against what the snapshot remembers.
+
+The order is fixed (leader, nodes, queues, history, use by others, jobs, pods, gangs), so that a scheduler
+restored from the same snapshot and told the same objects decides alike.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+
+import msgspec
+import structlog
+
+from operators.extender.brain import Brain
+from operators.extender.jobs import JobEntry, plain_id
+from operators.extender.ledger import Task
+from schedulers.core.events import HistoryPrimed, JobCancelled, LeaderStarted
+from schedulers.core.model import PastJob
+from schedulers.core.state import GRANTED
+from schedulers.objects.dagjob import DagJob
+from schedulers.objects.names import GANG_PLAN
+from schedulers.objects.pod import Pod
+
+log = structlog.get_logger()
+
+
+def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: Sequence[PastJob]) -> None:
+    """Bring the core up to date.
+
+    pods: container -> uid of its pod, as the snapshot has it (empty: there was none). history: what the
+    predictor starts from when there was no snapshot.
+    """
+    brain.tell(LeaderStarted(brain.now(), identity))
+    _nodes(brain)
+    for queue in sorted(brain.cache.queues.values(), key=lambda queue: queue.metadata.name):
+        brain.hear_queue(queue)
+    if history:
+        brain.tell(HistoryPrimed(brain.now(), tuple(history)))
+    brain.know_foreign()
+    _jobs(brain)
+    _containers(brain, pods)
+    for pod in sorted(brain.cache.pods.values(), key=lambda pod: _order(brain, pod)):
+        brain.hear_pod(None, pod)
+    for entry in brain.jobs:
+        entry.done = entry.id not in brain.scheduler.state.jobs
+    for dagjob in _in_order(brain):
+        _finish_gangs(brain, dagjob)
+
+
+def _nodes(brain: Brain) -> None:
+    for name in sorted(brain.cache.nodes):
+        brain.hear_node(None, brain.cache.nodes[name])
+    for name in [name for name in brain.scheduler.state.nodes if name not in brain.cache.nodes]:
+        brain.lose_node(name)
+
+
+def _in_order(brain: Brain) -> list[DagJob]:
+    return sorted(brain.cache.dagjobs.values(), key=lambda job: (job.metadata.creationTimestamp or "", job.key))
+
+
+def _jobs(brain: Brain) -> None:
+    """New jobs in the order in which they were created; jobs that are gone meanwhile are cancelled."""
+    for dagjob in _in_order(brain):
+        brain.hear_dagjob(None, dagjob)
+    known = {entry.id for entry in brain.jobs} | {plain_id(pod) for pod in brain.cache.pods.values()}
+    for job in [job for job in brain.scheduler.state.jobs if job not in known]:
+        brain.tell(JobCancelled(brain.now(), job))
+
+
+def _containers(brain: Brain, pods: Mapping[int, str]) -> None:
+    """What the snapshot says of pods: those that still wait are released anew, those that are gone have ended."""
+    by_uid = {pod.metadata.uid: pod for pod in brain.cache.pods.values()}
+    for container in list(brain.scheduler.state.containers.values()):
+        task = Task(container.job, container.stage, container.task)
+        brain.ledger.grant(container.id, task)
+        uid = pods.get(container.id)
+        if uid is None:
+            continue
+        pod = by_uid.get(uid)
+        if pod is None:
+            brain.end(container.id)
+        elif not (pod.is_gated and container.status == GRANTED):
+            brain.ledger.put(uid, pod.key, task, pod.attempt)
+            brain.ledger.assign(container.id, uid)
+
+
+def _order(brain: Brain, pod: Pod) -> tuple[str, int, int, str]:
+    """Parents' pods before their children's: a DagJob lists its stages in that order."""
+    entry: JobEntry | None = brain.jobs.of_owner(pod.owner_uid)
+    task = entry.task(pod) if entry is not None else None
+    if task is None:
+        return (pod.metadata.creationTimestamp or "", 0, 0, pod.key)
+    assert entry is not None
+    return (entry.key, task.stage, pod.attempt, pod.key)
+
+
+def _finish_gangs(brain: Brain, dagjob: DagJob) -> None:
+    """A gang that the leader before us left partly released is finished by its plan; one not begun is planned anew."""
+    text = dagjob.metadata.annotations.get(GANG_PLAN)
+    entry = brain.jobs.of_owner(dagjob.metadata.uid)
+    job = brain.scheduler.state.jobs.get(entry.id) if entry is not None else None
+    if not text or entry is None or job is None:
+        return
+    try:
+        plans = msgspec.json.decode(text, type=dict[str, dict[str, str]])
+    except (msgspec.DecodeError, UnicodeEncodeError):
+        log.warning("the gang plan of a DagJob cannot be read; it is planned anew", dagjob=dagjob.key)
+        return
+    for index, stage in enumerate(entry.job.stages):
+        plan = plans.get(stage.name)
+        if plan is None or not stage.gang or brain.scheduler.state.waits_whole(job, job.stages[index]):
+            continue
+        for number, node in sorted(plan.items()):
+            brain.place_as_planned(Task(entry.id, index, int(number)), node)

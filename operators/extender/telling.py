@@ -1,0 +1,85 @@
+"""Says why jobs wait: on the DagJob's status and on each of its waiting pods. Never in the way of deciding."""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+from operators.extender.brain import Brain
+from operators.extender.conditions import Conditions
+from operators.extender.jobs import JobEntry
+from operators.extender.why import waiting_pods, why
+
+#: Explaining looks at every node: so much of each half second may go to it.
+_BUDGET_S: Final = 0.01
+_PERIOD_S: Final = 0.5
+#: Places in a queue change without the reason changing: look again now and then.
+_AGAIN_S: Final = 15.0
+
+
+class Telling:
+    """Goes round the jobs whose reason has changed, and in between round all that wait."""
+
+    def __init__(self, brain: Brain, conditions: Conditions) -> None:
+        self._brain, self._conditions = brain, conditions
+        self._said: dict[str, None] = {}  # jobs that carry a reason now
+        self._all_at = time.monotonic()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(_PERIOD_S)
+            self.go_round()
+
+    def go_round(self) -> None:
+        """Tell of as many jobs as the budget allows."""
+        jobs, state = self._brain.jobs, self._brain.scheduler.state
+        if time.monotonic() - self._all_at > _AGAIN_S:
+            self._all_at = time.monotonic()
+            jobs.stirred.update(dict.fromkeys(state.waiting))
+        jobs.stirred.update((job, None) for job in self._said if job not in state.waiting)
+        until = time.perf_counter() + _BUDGET_S
+        while jobs.stirred and time.perf_counter() < until:
+            job = next(iter(jobs.stirred))
+            del jobs.stirred[job]
+            entry = jobs.get(job)
+            if entry is None:
+                self._said.pop(job, None)
+            else:
+                self._tell(entry)
+
+    def _tell(self, entry: JobEntry) -> None:
+        found = why(self._brain, entry)
+        if found is None:
+            if entry.id in self._said:
+                del self._said[entry.id]
+                if not entry.plain:
+                    self._conditions.say_dagjob(
+                        entry.key,
+                        uid=entry.owner,
+                        reason="",
+                        message="",
+                        position=None,
+                        estimate_s=self._estimate(entry),
+                    )
+            return
+        self._said[entry.id] = None
+        reason = "".join(word.capitalize() for word in found.reason.value.split("_"))
+        if not entry.plain:
+            self._conditions.say_dagjob(
+                entry.key,
+                uid=entry.owner,
+                reason=reason,
+                message=found.message,
+                position=found.position,
+                estimate_s=found.estimate_s,
+            )
+        for key in waiting_pods(self._brain, entry):
+            pod = self._brain.cache.pods.get(key)
+            if pod is not None and not pod.is_terminal:
+                self._conditions.say_pod(pod, reason, found.message)
+
+    def _estimate(self, entry: JobEntry) -> float | None:
+        job = self._brain.scheduler.state.jobs.get(entry.id)
+        return job.size_ms / 1000 if job is not None and job.size_ms is not None else None

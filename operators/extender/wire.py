@@ -1,0 +1,217 @@
+"""What kube-scheduler sends an extender and what it expects back, to the letter.
+
+The envelopes have no JSON tags in Go, so their keys are the Go names with a capital letter; the objects inside
+(Pod, Node) are ordinary API objects. Go reads keys in any case and writes them exactly; so do we.
+Source: k8s.io/kube-scheduler/extender/v1/types.go and k8s.io/kubernetes/pkg/scheduler/extender.go.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping
+from typing import Final, TypeVar
+
+import msgspec
+
+from schedulers.objects.pod import Pod
+
+T = TypeVar("T")
+#: Victims per node: the uids of its pods that would have to go, and how many disruption budgets that breaks.
+Victims = dict[str, tuple[list[str], int]]
+_UidOf = Callable[[msgspec.Raw, str], str]
+#: Scores outside this range are not refused by kube-scheduler but outvote everything else.
+MIN_SCORE: Final = 0
+MAX_SCORE: Final = 10
+
+
+class BadRequest(ValueError):
+    """A body that is not what the verb takes; the message says where and why."""
+
+
+class Asked(msgspec.Struct):
+    """Arguments of filter and prioritize (`ExtenderArgs`).
+
+    names: the nodes asked about, each once, in the order given. nodes: the same as whole Node objects, when the
+    scheduler is configured with `nodeCacheCapable: false`; None when it sent names only.
+    """
+
+    pod: Pod
+    names: list[str]
+    nodes: dict[str, msgspec.Raw] | None = None
+
+
+class AskedVictims(msgspec.Struct):
+    """Arguments of preempt (`ExtenderPreemptionArgs`), from either of its two forms. A list of uids may be empty."""
+
+    pod: Pod
+    victims: Victims
+
+
+class NodeList(msgspec.Struct):
+    """Whole Node objects, handed back as they came: scoring plug-ins go on with what the extender returns."""
+
+    items: list[msgspec.Raw]
+    metadata: dict[str, str] = {}
+
+
+class FilterResult(msgspec.Struct, rename="pascal"):
+    """`ExtenderFilterResult`."""
+
+    nodes: NodeList | None
+    node_names: list[str] | None
+    failed_nodes: Mapping[str, str]
+    failed_and_unresolvable_nodes: Mapping[str, str]
+    error: str
+
+
+class HostPriority(msgspec.Struct, rename="pascal"):
+    """One line of the answer to prioritize, which is a bare list of them."""
+
+    host: str
+    score: int
+
+
+class MetaPod(msgspec.Struct):
+    """A victim."""
+
+    uid: str = msgspec.field(name="UID")
+
+
+class MetaVictims(msgspec.Struct, rename="pascal"):
+    """The victims of one node."""
+
+    pods: list[MetaPod]
+    num_pdb_violations: int = msgspec.field(name="NumPDBViolations")
+
+
+class PreemptionResult(msgspec.Struct, rename="pascal"):
+    """`ExtenderPreemptionResult`: always by uid, whichever form was asked in."""
+
+    node_name_to_meta_victims: dict[str, MetaVictims]
+
+
+class _Name(msgspec.Struct):
+    name: str
+
+
+class _Named(msgspec.Struct):
+    metadata: _Name
+
+
+class _Uid(msgspec.Struct):
+    uid: str
+
+
+class _Identified(msgspec.Struct):
+    metadata: _Uid
+
+
+_encoder = msgspec.json.Encoder()
+_pod = msgspec.json.Decoder(Pod)
+_names = msgspec.json.Decoder(list[str] | None)
+_raws = msgspec.json.Decoder(list[msgspec.Raw] | None)
+_objects = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_maybe = msgspec.json.Decoder(dict[str, msgspec.Raw] | None)
+_text = msgspec.json.Decoder(str)
+_count = msgspec.json.Decoder(int)
+_node = msgspec.json.Decoder(_Named)
+_victim = msgspec.json.Decoder(_Identified)
+
+
+def read_asked(body: bytes) -> Asked:
+    """The body of filter or prioritize. Neither `Nodes` nor `NodeNames` means no nodes. Raises BadRequest."""
+    fields = _fields(body, "the body")
+    pod = _read_pod(fields)
+    names = _read(_names, fields.get("nodenames"), "NodeNames")
+    if names is not None:
+        return Asked(pod, _once(names))
+    items = _read(_maybe, fields.get("nodes"), "Nodes")
+    if items is None:
+        return Asked(pod, [])
+    raws = _read(_raws, _folded(items).get("items"), "Nodes.items") or []
+    nodes = {_need(_node, raw, f"Nodes.items[{i}]").metadata.name: raw for i, raw in enumerate(raws)}
+    return Asked(pod, list(nodes), nodes)
+
+
+def read_victims(body: bytes) -> AskedVictims:
+    """The body of preempt: full pods or uids only, as `nodeCacheCapable` has it. Raises BadRequest."""
+    fields = _fields(body, "the body")
+    pod = _read_pod(fields)
+    for key, uid_of in (("NodeNameToMetaVictims", _meta_uid), ("NodeNameToVictims", _victim_uid)):
+        found = _read(_maybe, fields.get(key.lower()), key)
+        if found is not None:
+            return AskedVictims(pod, {name: _read_node(raw, f"{key}.{name}", uid_of) for name, raw in found.items()})
+    return AskedVictims(pod, {})
+
+
+def filter_reply(
+    asked: Asked | None, nodes: Iterable[str], failed: Mapping[str, str], unresolvable: Mapping[str, str], error: str
+) -> bytes:
+    """The answer to filter, in the form that was asked in; None where the question could not be read.
+
+    kube-scheduler reads `NodeNames` only if it sent names, and otherwise the `items` of `Nodes`.
+    """
+    names = list(nodes)
+    whole = asked.nodes if asked is not None else None
+    listed = None if whole is None else NodeList([whole[name] for name in names])
+    result = FilterResult(listed, names if whole is None else None, failed, unresolvable, error)
+    return _encoder.encode(result)
+
+
+def prioritize_reply(scores: Iterable[tuple[str, int]]) -> bytes:
+    """The answer to prioritize; scores beyond the range are brought back into it."""
+    return _encoder.encode([HostPriority(host, min(MAX_SCORE, max(MIN_SCORE, score))) for host, score in scores])
+
+
+def preempt_reply(victims: Victims) -> bytes:
+    """The answer to preempt."""
+    found = {name: MetaVictims([MetaPod(uid) for uid in uids], broken) for name, (uids, broken) in victims.items()}
+    return _encoder.encode(PreemptionResult(found))
+
+
+def _read_pod(fields: Mapping[str, msgspec.Raw]) -> Pod:
+    raw = fields.get("pod")
+    if raw is None or bytes(raw) == b"null":
+        raise BadRequest("Pod: there is none")
+    pod = _need(_pod, raw, "Pod")
+    if not pod.metadata.name:
+        raise BadRequest("Pod.metadata.name: there is none")
+    return pod
+
+
+def _read_node(raw: msgspec.Raw, path: str, uid_of: _UidOf) -> tuple[list[str], int]:
+    fields = _folded(_read(_maybe, raw, path) or {})
+    pods = _read(_raws, fields.get("pods"), f"{path}.Pods") or []
+    count = _read(_count, fields.get("numpdbviolations"), f"{path}.NumPDBViolations")
+    return [uid_of(pod, f"{path}.Pods[{i}]") for i, pod in enumerate(pods)], count or 0
+
+
+def _meta_uid(raw: msgspec.Raw, path: str) -> str:
+    return _need(_text, _fields(raw, path).get("uid", msgspec.Raw(b"null")), f"{path}.UID")
+
+
+def _victim_uid(raw: msgspec.Raw, path: str) -> str:
+    return _need(_victim, raw, path).metadata.uid
+
+
+def _fields(data: bytes | msgspec.Raw, path: str) -> dict[str, msgspec.Raw]:
+    """An envelope's fields by key in lower case, the last one winning, as in Go."""
+    return _folded(_need(_objects, data, path))
+
+
+def _folded(fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
+    return {key.casefold(): raw for key, raw in fields.items()}
+
+
+def _once(names: Iterable[str]) -> list[str]:
+    return list(dict.fromkeys(names))
+
+
+def _read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | None, path: str) -> T | None:
+    return None if raw is None else _need(decoder, raw, path)
+
+
+def _need(decoder: msgspec.json.Decoder[T], data: bytes | msgspec.Raw, path: str) -> T:
+    try:
+        return decoder.decode(data)
+    except (msgspec.MsgspecError, UnicodeDecodeError, RecursionError) as error:
+        raise BadRequest(f"{path}: {error}") from None

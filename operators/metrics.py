@@ -1,0 +1,194 @@
+"""The metrics of both processes, in one registry, so that names and labels are decided in one place.
+
+Base units, `_total` on counters, and no pod, job or node as a label: the number of time series must not grow
+with the work. `table()` lists them for the documentation.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Final
+
+from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
+from prometheus_client.gc_collector import GCCollector
+from prometheus_client.platform_collector import PlatformCollector
+from prometheus_client.process_collector import ProcessCollector
+
+#: What `/metrics` shows, with the process's own memory, file descriptors and garbage collection.
+REGISTRY: Final = CollectorRegistry()
+ProcessCollector(registry=REGISTRY)
+PlatformCollector(registry=REGISTRY)
+GCCollector(registry=REGISTRY)
+
+#: From 0.5 ms to 5 s: kube-scheduler waits 5 s by default, a filter call takes a few ms.
+_CALL_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
+#: From 5 ms to a minute: a write to the API server, with its retries.
+_WRITE_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0, 30.0, 60.0)
+
+# -- the extender's calls -----------------------------------------------------------------------
+
+REQUESTS: Final = Counter(
+    "rm_extender_requests_total",
+    "Calls of kube-scheduler; outcome: ok, none (no node), error, bad, late, not_ready.",
+    ["verb", "outcome"],
+    registry=REGISTRY,
+)
+REQUEST_DURATION: Final = Histogram(
+    "rm_extender_request_duration_seconds",
+    "From the first byte of a call to its answer.",
+    ["verb"],
+    buckets=_CALL_S,
+    registry=REGISTRY,
+)
+DROPPED_NAMES: Final = Counter(
+    "rm_extender_dropped_names_total",
+    "Nodes or pods left out of an answer because the call did not name them.",
+    ["verb"],
+    registry=REGISTRY,
+)
+REFUSED_CLIENTS: Final = Counter(
+    "rm_extender_refused_clients_total",
+    "Calls whose client certificate is valid but names nobody on the list.",
+    registry=REGISTRY,
+)
+CERTIFICATE_EXPIRY: Final = Gauge(
+    "rm_certificate_expiry_seconds",
+    "Seconds until the certificate in use expires; below zero once it has.",
+    registry=REGISTRY,
+)
+CERTIFICATE_RELOADS: Final = Counter(
+    "rm_certificate_reloads_total",
+    "Changed certificate files; outcome: ok, refused (the old pair stays in use).",
+    ["outcome"],
+    registry=REGISTRY,
+)
+
+# -- the cache ----------------------------------------------------------------------------------
+
+STALENESS: Final = Gauge(
+    "rm_cache_staleness_seconds",
+    "Seconds since the most silent watch last said anything.",
+    registry=REGISTRY,
+)
+RELISTS: Final = Counter(
+    "rm_relists_total",
+    "Lists made anew because a watch could not go on.",
+    ["kind"],
+    registry=REGISTRY,
+)
+WATCH_ERRORS: Final = Counter(
+    "rm_watch_errors_total",
+    "Watches that ended in an error.",
+    ["kind"],
+    registry=REGISTRY,
+)
+
+# -- the brain ----------------------------------------------------------------------------------
+
+LEADER: Final = Gauge("rm_leader", "1 while this replica leads, otherwise 0.", registry=REGISTRY)
+PENDING: Final = Gauge("rm_pending_pods", "Tasks that wait for resources.", ["queue"], registry=REGISTRY)
+RESERVATIONS: Final = Gauge(
+    "rm_reservations",
+    "Containers that hold room on a node: granted, starting or running.",
+    registry=REGISTRY,
+)
+DECISIONS: Final = Counter(
+    "rm_decisions_total",
+    "Decisions of the core by kind (Place, Hold, Preempt, ...).",
+    ["decision"],
+    registry=REGISTRY,
+)
+HOLDS: Final = Gauge("rm_holds", "Jobs that wait, by the code of the reason.", ["reason"], registry=REGISTRY)
+RELEASES: Final = Counter(
+    "rm_releases_total",
+    "Gates removed or given up; outcome: ok, gone, refused, retried.",
+    ["outcome"],
+    registry=REGISTRY,
+)
+RELEASE_DURATION: Final = Histogram(
+    "rm_release_duration_seconds",
+    "From the decision to the API server's confirmation that the gate is gone.",
+    buckets=_WRITE_S,
+    registry=REGISTRY,
+)
+RELEASES_WAITING: Final = Gauge(
+    "rm_releases_waiting",
+    "Gates decided on but not removed yet.",
+    registry=REGISTRY,
+)
+GANGS_PARTIAL: Final = Gauge(
+    "rm_gangs_partial",
+    "Gangs of which some pods are released and some still gated.",
+    registry=REGISTRY,
+)
+CONDITIONS: Final = Counter(
+    "rm_conditions_total",
+    "Conditions and reasons written; outcome: ok, gone, error.",
+    ["outcome"],
+    registry=REGISTRY,
+)
+RESTORES: Final = Counter(
+    "rm_restores_total",
+    "Times the core was rebuilt, by cause; anything but a change of leaders is worth a look.",
+    ["cause"],
+    registry=REGISTRY,
+)
+SNAPSHOT_BYTES: Final = Gauge("rm_snapshot_bytes", "Size of the last snapshot, before compression.", registry=REGISTRY)
+
+# -- the controllers ----------------------------------------------------------------------------
+
+RECONCILES: Final = Counter(
+    "rm_reconciles_total",
+    "Objects brought in line; outcome: ok, error.",
+    ["kind", "outcome"],
+    registry=REGISTRY,
+)
+RECONCILE_DURATION: Final = Histogram(
+    "rm_reconcile_duration_seconds",
+    "One object brought in line, with its writes.",
+    ["kind"],
+    buckets=_WRITE_S,
+    registry=REGISTRY,
+)
+WORK_QUEUE: Final = Gauge("rm_work_queue", "Objects that wait to be brought in line.", ["kind"], registry=REGISTRY)
+PODS_CREATED: Final = Counter(
+    "rm_pods_created_total",
+    "Pods created; cause: first, retry, recreated.",
+    ["cause"],
+    registry=REGISTRY,
+)
+
+_told: dict[str, int] = {}
+
+
+def show_decisions(totals: Mapping[str, int]) -> None:
+    """Bring the counter up to one brain's totals; a new brain begins at zero again."""
+    for decision, total in totals.items():
+        before = _told.get(decision, 0)
+        DECISIONS.labels(decision=decision).inc(total - before if total >= before else total)
+        _told[decision] = total
+    for decision in _told.keys() - totals.keys():
+        _told[decision] = 0
+
+
+def show_holds(jobs: Mapping[str, int]) -> None:
+    """Set how many jobs wait for which reason; reasons that nobody waits for any more disappear."""
+    HOLDS.clear()
+    for reason, count in jobs.items():
+        HOLDS.labels(reason=reason).set(count)
+
+
+def exposition() -> bytes:
+    """All metrics in Prometheus' text format."""
+    return generate_latest(REGISTRY)
+
+
+def table() -> str:
+    """All our metrics as a Markdown table: name, type, labels, meaning."""
+    rows = ["| Metric | Type | Labels | Meaning |", "| --- | --- | --- | --- |"]
+    for metric in sorted(globals().values(), key=lambda m: str(getattr(m, "_name", ""))):
+        if isinstance(metric, Counter | Gauge | Histogram):
+            name = metric._name + ("_total" if metric._type == "counter" else "")
+            labels = ", ".join(f"`{label}`" for label in metric._labelnames)
+            rows.append(f"| `{name}` | {metric._type} | {labels} | {metric._documentation} |")
+    return "\n".join(rows) + "\n"

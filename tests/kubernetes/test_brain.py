@@ -1,0 +1,309 @@
+"""The brain by itself: changes of objects in, releases out, leaders that come and go."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import pytest
+from hypothesis import HealthCheck, given, settings
+from hypothesis import strategies as st
+
+from operators.extender.why import why
+from schedulers.core.replay import Replay
+from schedulers.objects import names
+from tests.kubernetes.world import World, stage
+
+
+def released(world: World) -> list[Any]:
+    return [data for what, data in world.writes.pending if what == "release"]
+
+
+def test_a_stage_is_released_once_all_its_pods_are_there() -> None:
+    world = World()
+    job = world.submit(stage("a", 2))
+    world.brain.cycle()
+    assert released(world) == []
+    world.create_pods()
+    world.brain.cycle()
+    assert [(uid, node) for _, uid, node in released(world)] == [(p.metadata.uid, "n0") for p in world.pods_of(job)]
+
+
+def test_what_does_not_fit_stays_gated_until_something_ends() -> None:
+    world = World((2,))
+    job = world.submit(stage("a", 3))
+    world.create_pods()
+    world.brain.cycle()
+    world.write()
+    assert len(world.gated(job)) == 1
+    world.bind()
+    world.finish(world.start(next(world.bound())) or next(world.bound()))
+    world.brain.cycle()
+    world.write()
+    assert world.gated(job) == []
+
+
+def test_a_pod_with_constraints_that_the_core_does_not_know_is_not_narrowed() -> None:
+    world = World()
+    one = stage("a", 1)
+    one.template.spec.resourceClaims = [b"{}"]  # type: ignore[list-item]
+    world.submit(one)
+    world.create_pods()
+    world.brain.cycle()
+    assert [node for _, _, node in released(world)] == [None]
+
+
+def test_a_plain_pod_is_released_without_being_narrowed_and_filter_gives_its_node() -> None:
+    world = World()
+    pod = world.plain()
+    world.brain.cycle()
+    assert released(world) == [(pod.key, pod.metadata.uid, None)]
+    world.write()
+    assert world.brain.filter(world.lists.pods[pod.key], ["n0", "n1"]).nodes == ["n0"]
+
+
+def test_a_pod_without_gate_is_placed_by_the_filter_call() -> None:
+    world = World((1, 1))
+    first, second = world.plain(gated=False), world.plain(gated=False)
+    assert world.brain.filter(first, ["n0", "n1"]).nodes == ["n0"]
+    assert world.brain.filter(second, ["n0", "n1"]).nodes == ["n1"]
+    assert released(world) == []
+
+
+def test_a_refused_pod_is_told_why_of_every_node() -> None:
+    world = World((1, 1))
+    world.brain.filter(world.plain(gated=False), ["n0", "n1"])
+    answer = world.brain.filter(world.plain(gated=False, cpu=2), ["n0", "n1", "n9"])
+    assert (answer.nodes, answer.failed | answer.unresolvable) == (
+        [],
+        {"n0": "too small", "n1": "too small", "n9": "unknown node"},
+    )
+
+
+def test_a_pod_whose_node_kube_scheduler_rules_out_is_chosen_another() -> None:
+    world = World()
+    pod = world.plain(gated=False)
+    assert world.brain.filter(pod, ["n0", "n1"]).nodes == ["n0"]
+    assert world.brain.filter(pod, ["n1"]).nodes == ["n1"]
+    assert len(world.brain.scheduler.state.containers) == 1
+
+
+def test_a_refused_pod_is_woken_when_there_is_room_for_it() -> None:
+    world = World((1,))
+    first, second = world.plain(gated=False), world.plain(gated=False)
+    for pod in (first, second):
+        world.brain.filter(pod, ["n0"])
+    world.finish(first)
+    world.brain.cycle()
+    assert world.writes.pending == [("wake", (second.key, "n0"))]
+
+
+def test_pods_of_other_schedulers_take_room() -> None:
+    world = World((2,))
+    other = world.plain(gated=False, cpu=2, scheduler="default-scheduler")
+    other.spec.nodeName = "n0"
+    world.change(other)
+    world.submit(stage("a", 1))
+    world.create_pods()
+    world.brain.cycle()
+    assert released(world) == []
+    world.delete(other)
+    world.brain.cycle()
+    assert len(released(world)) == 1
+
+
+def test_a_dagjob_heard_of_after_its_pods_gets_them() -> None:
+    world = World()
+    job = world.submit(stage("a", 1))
+    world.create_pods()
+    del world.lists.dagjobs[job.key]
+    world.new_leader()
+    world.brain.cycle()
+    assert released(world) == []
+    world._put("DagJob", world.lists.dagjobs, job)
+    world.brain.cycle()
+    assert len(released(world)) == 1
+
+
+def test_a_failed_task_goes_to_its_next_attempt() -> None:
+    world = World()
+    job = world.submit(stage("a", 1))
+    world.create_pods()
+    world.brain.cycle()
+    world.write()
+    world.bind()
+    world.finish(next(world.bound()), code=3)
+    world.brain.cycle()
+    world.create_pods()
+    world.write()
+    assert [pod.is_gated for pod in world.pods_of(job)] == [False, False]
+
+
+def test_a_job_that_failed_for_good_holds_nothing() -> None:
+    world = World()
+    job = world.submit(stage("a", 2))
+    world.create_pods()
+    world.brain.cycle()
+    world.set_phase(job, "Failed")
+    for pod in world.pods_of(job):
+        world.delete(pod)
+    assert world.brain.scheduler.state.containers == {}
+    assert world.brain.scheduler.state.jobs == {}
+
+
+def test_a_gang_is_planned_before_it_is_released() -> None:
+    world = World()
+    job = world.submit(stage("a", 6, gang=True))
+    world.create_pods()
+    world.brain.cycle()
+    assert [what for what, _ in world.writes.pending] == ["plan", *6 * ["release"]]
+    assert world.writes.pending[0][1][0] == job.key
+
+
+@pytest.mark.parametrize("written", range(8))
+@pytest.mark.parametrize("remembers", [False, True])
+def test_a_new_leader_finishes_a_gang_or_plans_it_anew(written: int, remembers: bool) -> None:
+    world = World()
+    job = world.submit(stage("a", 6, gang=True))
+    world.create_pods()
+    snapshot = world.snapshot()
+    world.brain.cycle()
+    world.write(written)
+    world.new_leader(snapshot if remembers else None)
+    world.brain.cycle()
+    world.write()
+    assert world.gated(job) == []
+    world.bind()
+    assert len(list(world.bound())) == 6
+    assert world.overcommitted() == {}
+
+
+def test_a_task_that_ended_while_nobody_led_counts() -> None:
+    world = World()
+    job = world.submit(stage("a", 1), stage("b", 1, "a"))
+    world.create_pods()
+    world.brain.cycle()
+    world.write()
+    world.bind()
+    world.finish(next(world.bound()))
+    world.create_pods()
+    world.new_leader()
+    world.brain.cycle()
+    world.write()
+    assert world.gated(job) == []
+
+
+def test_a_release_that_was_not_written_is_repeated_by_the_next_leader() -> None:
+    world = World()
+    world.submit(stage("a", 1))
+    world.create_pods()
+    world.brain.cycle()
+    snapshot, wanted = world.snapshot(), released(world)
+    world.new_leader(snapshot)
+    assert released(world) == wanted
+
+
+def test_a_finished_job_becomes_history_once() -> None:
+    world = World()
+    job = world.submit(stage("a", 2))
+    world.settle()
+    (past,) = world.writes.history
+    assert (past.name, [tasks for tasks, _ in past.stages]) == (job.metadata.name, [2])
+    world.new_leader()
+    assert world.writes.history == []
+
+
+def test_a_waiting_job_is_told_its_place_and_share() -> None:
+    world = World((1,))
+    world.submit(stage("a", 1))
+    second = world.submit(stage("a", 1))
+    world.create_pods()
+    world.brain.cycle()
+    entry = world.brain.jobs.of_owner(second.metadata.uid)
+    assert entry is not None
+    found = why(world.brain, entry)
+    assert found is not None
+    assert "no node has 1 cpu" in found.message
+    assert "number 1 of 1 waiting in queue default; holds 0.0 % of the cluster" in found.message
+
+
+def test_the_true_run_time_is_out_of_reach() -> None:
+    world = World()
+    pod = world.plain()
+    pod.metadata.annotations[names.RUN_SECONDS] = "123.75"
+    world.change(pod)
+    assert "123.75" not in repr(world.lists.pods)
+
+
+def end_one(world: World, pick: int, code: int) -> None:
+    bound = list(world.bound())
+    if bound:
+        pod = bound[pick % len(bound)]
+        world.finish(pod, code=code if pod.owner_uid else 0)
+
+
+def start_one(world: World, pick: int) -> None:
+    bound = list(world.bound())
+    if bound:
+        world.start(bound[pick % len(bound)])
+
+
+def delete_one(world: World, pick: int) -> None:
+    there = [pod for pod in world.lists.pods.values() if pod.owner_uid and not pod.is_terminal]
+    if there:
+        world.delete(there[pick % len(there)])
+
+
+def restore(world: World, pick: int) -> None:
+    if world.snapshots:
+        world.new_leader(world.snapshots[pick % len(world.snapshots)])
+
+
+def expire(world: World, pick: int) -> None:
+    world.clock += 31_000
+    world.brain.expire()
+
+
+STEP: dict[str, Callable[[World, int], object]] = {
+    "submit": lambda w, n: w.submit(stage("a", 1 + n), stage("b", 1 + n % 3, "a", cpu=1 + n % 2)),
+    "gang": lambda w, n: w.submit(stage("a", 2 + n % 5, gang=True)),
+    "plain": lambda w, n: w.plain(cpu=1 + n % 3),
+    "without gate": lambda w, n: w.plain(gated=False, cpu=1 + n % 3),
+    "create pods": lambda w, n: w.create_pods(),
+    "cycle": lambda w, n: w.brain.cycle(),
+    "write all": lambda w, n: w.write(),
+    "write one": lambda w, n: w.write(1),
+    "bind": lambda w, n: w.bind(),
+    "start": start_one,
+    "finish": lambda w, n: end_one(w, n, 0),
+    "fail": lambda w, n: end_one(w, n, 1),
+    "delete": delete_one,
+    "snapshot": lambda w, n: w.snapshot(),
+    "new leader": lambda w, n: w.new_leader(),
+    "restored leader": restore,
+    "close": lambda w, n: w.close_jobs(),
+    "expire": expire,
+    "node": lambda w, n: w.add_node(f"x{n}", 2),
+}
+STEPS = st.lists(st.tuples(st.sampled_from(list(STEP)), st.integers(0, 7)), max_size=40)
+
+
+@given(steps=STEPS, policy=st.sampled_from(["fifo", "fair", "gs"]))
+@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_whatever_happens_nothing_is_overcommitted_and_every_job_ends(
+    steps: list[tuple[str, int]], policy: str
+) -> None:
+    world = World((3, 2, 4), policy=policy, predictor="slearn" if policy == "gs" else None)
+    for step, pick in steps:
+        STEP[step](world, pick)
+        world.brain.scheduler.state.validate()
+        assert world.overcommitted() == {}
+    world.clock += 60_000
+    world.brain.expire()
+    world.settle()
+    unfinished = [job.key for job in world.lists.dagjobs.values() if not job.is_over]
+    assert unfinished == []
+    assert [pod.key for pod in world.lists.pods.values() if not pod.is_terminal] == []
+    for lines in world.logs[-1:]:
+        world.log.flush()
+        assert sum(1 for _ in Replay(bytes(lines).splitlines(keepends=True))) > 0
