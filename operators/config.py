@@ -67,7 +67,8 @@ class Document:
         while at and at not in self._lines:
             at = at[:-1]
         line = f":{self._lines[at]}" if at else ""
-        return f"{self.file}{line}: {_show(where)}: {message}" if where else f"{self.file}{line}: {message}"
+        path = f" {_show(where)}:" if where else ""
+        return f"{self.file}{line}:{path} {message}"
 
     def _read(self, node: yaml.Node, where: Where) -> Any:
         if isinstance(node, yaml.MappingNode):
@@ -150,11 +151,19 @@ def _value(data: Any, type_: Any, where: Where, mistakes: list[tuple[Where, str]
     try:
         return msgspec.convert(data, type_, dec_hook=_decode)
     except (msgspec.ValidationError, ValueError) as error:
-        text, _, deeper = str(error).partition(" - at `$")
-        inside = f" (at {deeper.rstrip('`').lstrip('.')})" if deeper else ""
-        shown = "" if isinstance(data, Mapping | list) or repr(data) in text else f", got {data!r}"
-        mistakes.append((where, f"{text[:1].lower()}{text[1:]}{shown}{inside}"))
+        mistakes.append((where, _why(str(error), data)))
         return None
+
+
+def _why(text: str, data: Any) -> str:
+    """msgspec's message in the words of a configuration file, with the value seen."""
+    text, _, deeper = text.partition(" - at `$")
+    if deeper:
+        return f"{text[:1].lower()}{text[1:]} (at {deeper.rstrip('`').lstrip('.')})"
+    text = text.replace("`object | null`", "a mapping or null").replace("`object`", "a mapping")
+    text = re.sub(r", got `\w+`$", "", text)
+    shown = "" if repr(data) in text else f", got {_kind(data)}"
+    return f"{text[:1].lower()}{text[1:]}{shown}"
 
 
 def _struct_in(type_: Any) -> type[msgspec.Struct] | None:

@@ -20,7 +20,7 @@ from typing import Any, Final, NamedTuple
 
 import structlog
 
-from operators.client import AlreadyExists, ApiError, Client, Conflict, NotFound
+from operators.client import ApiError, Client, Conflict, NotFound
 
 log = structlog.get_logger()
 
@@ -175,26 +175,31 @@ class Lease:
 
     async def _try(self) -> None:
         """Take or renew it, if that is right now; sets `_holds`. Faults of the API server are left to the next try."""
-        sent = self._clock()
         try:
-            if not self._holds or self._seen is None:
-                self._note(await self._read())
-            if self._may_take():
-                self._took(await self._write(), sent)
-        except (Conflict, AlreadyExists, NotFound):
-            await self._look_again()
+            if self._holds and await self._renewed():
+                return
+            self._note(await self._read())
+            if self._holds and self.holder != self.identity:
+                self._holds = False
+            elif self._may_take():
+                await self._take()
+        except (Conflict, NotFound):
+            log.debug("somebody else has just written the lease", lease=self.name)
         except ApiError as error:
             log.warning("the lease cannot be read or written", lease=self.name, why=str(error))
 
-    async def _look_again(self) -> None:
-        """A write was refused: somebody else wrote, or our own write went through and its answer was lost."""
+    async def _renewed(self) -> bool:
+        """Renew without reading first; false when it is not as we know it (an answer of ours may have been lost)."""
         try:
-            self._note(await self._read())
-        except ApiError as error:
-            log.warning("the lease cannot be read", lease=self.name, why=str(error))
-            return
-        if self._holds and self.holder != self.identity:
-            self._holds = False
+            await self._take()
+        except (Conflict, NotFound):
+            return False
+        return True
+
+    async def _take(self) -> None:
+        """What counts is when the write was sent: others may have seen it from then on."""
+        sent = self._clock()
+        self._took(await self._write(), sent)
 
     async def _read(self) -> dict[str, Any] | None:
         try:
@@ -249,7 +254,7 @@ class Lease:
         }
 
     def _took(self, lease: dict[str, Any], sent: float) -> None:
-        """A write went through. What counts is when it was sent: others may have seen it from then on."""
+        """A write has gone through."""
         self._note(lease)
         if not self._holds:
             self.term = Term(lease["metadata"].get("creationTimestamp") or "", _spec(lease)["leaseTransitions"])

@@ -11,32 +11,24 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 import structlog
 
-from operators.client import ApiError, Client, Gone, error_of
-from schedulers.objects.meta import Meta
+from operators.client import ApiError, Client, Unreachable, error_of
+from operators.metrics import RELISTS, WATCH_ERRORS
+from schedulers.objects.meta import Stored
 
 log = structlog.get_logger()
 
 #: Bookmarks come about every minute.
 READ_TIMEOUT_S: Final = 75.0
-PAGE: Final = 1000
-_FIRST_PAUSE_S: Final = 0.2
-_LAST_PAUSE_S: Final = 15.0
-
-
-class Stored(Protocol):
-    """An object with metadata."""
-
-    metadata: Meta
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`, or the name."""
-
+#: Between two tries: at first, and at most while nothing is heard (doubled from try to try).
+FIRST_PAUSE_S: Final = 0.2
+LAST_PAUSE_S: Final = 15.0
+#: Objects per page of a list; others get their turn on the event loop between two pages.
+PAGE: Final = 500
 
 T = TypeVar("T", bound=Stored)
 
@@ -63,135 +55,255 @@ class _ListMeta(msgspec.Struct):
     continue_: str = msgspec.field(name="continue", default="")
 
 
+class _RawPage(msgspec.Struct):
+    metadata: _ListMeta
+    items: list[msgspec.Raw] = []
+
+
 class _Event(msgspec.Struct):
     type: str
     object: msgspec.Raw
 
 
-class _Versioned(msgspec.Struct):
-    metadata: _ListMeta
+class _Name(msgspec.Struct):
+    """What an object that cannot be read is called, and its version."""
+
+    name: str = ""
+    namespace: str = ""
+    uid: str = ""
+    resourceVersion: str = ""
+
+    @property
+    def key(self) -> str:
+        return f"{self.namespace}/{self.name}" if self.namespace else self.name
+
+
+class _Named(msgspec.Struct):
+    metadata: _Name
+
+
+class Listing:
+    """A list on its way in: the keys that its pages have named, and the version that a watch goes on from."""
+
+    def __init__(self) -> None:
+        self.seen: set[str] = set()
+        self.version = ""
 
 
 class Reflector(Generic[T]):
     """Keeps `objects` (by key) in step with the API server and tells every difference to `hear`.
 
-    relists, errors, events: counters. heard_at: monotonic time of the last sign of life.
+    relists, errors, events: counters. unreadable: objects left out because they are not typed as the API says.
+    heard_at: monotonic time of the last sign of life. A `hear` that raises is our own mistake: it is logged
+    and counted (`unheard`), and the cache itself stays right.
     """
 
-    def __init__(self, client: Client, kind: Kind, hear: Callable[[Change], None]) -> None:
+    def __init__(
+        self,
+        client: Client,
+        kind: Kind,
+        hear: Callable[[Change], None],
+        *,
+        read_timeout_s: float = READ_TIMEOUT_S,
+        first_pause_s: float = FIRST_PAUSE_S,
+        last_pause_s: float = LAST_PAUSE_S,
+    ) -> None:
         self.kind, self.objects = kind, dict[str, T]()
         self.synced = False
-        self.relists = self.errors = self.events = 0
+        self.relists = self.errors = self.events = self.unreadable = self.unheard = 0
         self.heard_at = time.monotonic()
         self._client, self._hear = client, hear
+        self._read_timeout_s, self._first_pause_s, self._last_pause_s = read_timeout_s, first_pause_s, last_pause_s
         self._decode = msgspec.json.Decoder(kind.type).decode
-        self._page = msgspec.json.Decoder(_page_type(kind.type)).decode
+        self._decode_page = msgspec.json.Decoder(_page_type(kind.type)).decode
+        self._relists, self._watch_errors = RELISTS.labels(kind=kind.name), WATCH_ERRORS.labels(kind=kind.name)
         self._version = ""
+        self._heard = False
 
     async def run(self) -> None:
-        """List and watch until cancelled."""
-        pause = _FIRST_PAUSE_S
+        """List and watch until cancelled.
+
+        There is a pause between any two tries, and it doubles while none of them brings an event or a bookmark:
+        a server that closes every watch at once, or lists but refuses to watch, is not asked in a hot loop.
+        """
+        pause = self._first_pause_s
         while True:
+            self._heard = False
             try:
                 if not self._version:
                     await self._list()
                 await self._watch()
-                pause = _FIRST_PAUSE_S
-            except Gone:
-                self._version = ""
             except (ApiError, msgspec.DecodeError, UnicodeDecodeError) as error:
-                self.errors += 1
-                if not isinstance(error, ApiError):
-                    self._version = ""  # something unreadable: trust nothing but a fresh list
-                log.warning("watch interrupted", kind=self.kind.name, why=str(error), again_in_s=round(pause, 1))
-                await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 (jitter, not a secret)
-                pause = min(2 * pause, _LAST_PAUSE_S)
+                self._failed(error)
+            if self._heard:
+                pause = self._first_pause_s
+            await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 (jitter, not a secret)
+            pause = min(2 * pause, self._last_pause_s)
+
+    def _failed(self, error: Exception) -> None:
+        """The watch goes on where it was only if the server did not answer; any other fault asks for a fresh list.
+
+        A version that the server cannot know (etcd was restored) is refused with many codes, not just with 410.
+        """
+        self.errors += 1
+        self._watch_errors.inc()
+        if not (isinstance(error, Unreachable) or (isinstance(error, ApiError) and error.status == 429)):
+            self._version = ""
+        log.warning("watch interrupted", kind=self.kind.name, why=str(error), list_again=not self._version)
 
     # -- list -----------------------------------------------------------------------------------
 
     async def _list(self) -> None:
-        found: dict[str, T] = {}
-        params = {"limit": str(PAGE)}
-        if self.kind.selector:
-            params["labelSelector"] = self.kind.selector
+        listing, params = Listing(), self._params(limit=str(PAGE))
+        if self.synced:
+            self.relists += 1
+            self._relists.inc()
         while True:
-            page = self._page(await self._client.get_raw(self.kind.path, **params))
-            found.update((item.key, item) for item in page.items)
-            await asyncio.sleep(0)  # others may want to answer between two pages
-            if not page.metadata.continue_:
+            params["continue"] = self.take_page(await self._client.get_raw(self.kind.path, **params), listing)
+            if not params["continue"]:
                 break
-            params["continue"] = page.metadata.continue_
-        self.relists += 1
-        self._version = page.metadata.resourceVersion
+            await asyncio.sleep(0)
+        await self.take_end(listing)
+
+    def take_page(self, page: bytes, listing: Listing) -> str:
+        """One page of a list; returns the token of the next, '' after the last. Raises DecodeError for nonsense.
+
+        A list is the truth: any version other than the cached one counts, older ones too (etcd was restored).
+        """
+        items, meta = self._read_page(page, listing)
+        listing.version = listing.version or meta.resourceVersion
+        for item in items:
+            key = item.key
+            listing.seen.add(key)
+            there = self.objects.get(key)
+            if there is None or there.metadata.resourceVersion != item.metadata.resourceVersion:
+                self._put(key, there, item)
         self.heard_at = time.monotonic()
-        self.take(found)
+        return meta.continue_
+
+    async def take_end(self, listing: Listing) -> None:
+        """The list is complete: what it did not name is gone."""
+        gone = [key for key in self.objects if key not in listing.seen]
+        for number, key in enumerate(gone, 1):
+            self._gone(key)
+            if number % PAGE == 0:
+                await asyncio.sleep(0)
+        self._version = listing.version
         self.synced = True
 
-    def take(self, found: dict[str, T]) -> None:
-        """Make `found` the truth, and tell what differs from what was known."""
-        for key in [key for key in self.objects if key not in found]:
-            self._gone(key)
-        for key, item in found.items():
-            self._put(key, item)
+    def _read_page(self, page: bytes, listing: Listing) -> tuple[list[T], _ListMeta]:
+        try:
+            whole = self._decode_page(page)
+        except msgspec.ValidationError:
+            parts = _RAW_PAGE.decode(page)
+            return [item for raw in parts.items if (item := self._read(raw, listing)) is not None], parts.metadata
+        return whole.items, whole.metadata
+
+    def _read(self, raw: msgspec.Raw, listing: Listing) -> T | None:
+        """An object, or None if it is not typed as the API says; then what is known of it stays."""
+        try:
+            item: T = self._decode(raw)
+        except msgspec.ValidationError as error:
+            listing.seen.add(self._cannot_read(raw, error).key)
+            return None
+        return item
+
+    def _cannot_read(self, raw: msgspec.Raw, error: msgspec.ValidationError) -> _Name:
+        self.unreadable += 1
+        try:
+            name = _NAMED.decode(raw).metadata
+        except msgspec.ValidationError:
+            name = _Name()
+        log.error("an object cannot be read and is left out", kind=self.kind.name, name=name.key, why=str(error))
+        return name
 
     # -- watch ----------------------------------------------------------------------------------
 
     async def _watch(self) -> None:
-        params = {
-            "resourceVersion": self._version,
-            "timeoutSeconds": str(random.randint(300, 600)),  # noqa: S311 (spread over time, not a secret)
-        }
-        if self.kind.selector:
-            params["labelSelector"] = self.kind.selector
-        async for line in self._client.watch(self.kind.path, read_timeout_s=READ_TIMEOUT_S, **params):
-            self.heard_at = time.monotonic()
+        seconds = str(random.randint(300, 600))  # noqa: S311 (spread over time, not a secret)
+        params = self._params(resourceVersion=self._version, timeoutSeconds=seconds)
+        async for line in self._client.watch(self.kind.path, read_timeout_s=self._read_timeout_s, **params):
             if line:
                 self.take_line(line)
 
     def take_line(self, line: bytes) -> None:
-        """One line of a watch. Raises Gone or another ApiError for ERROR events, DecodeError for nonsense."""
+        """One line of a watch. Raises ApiError for an ERROR event, DecodeError for nonsense."""
         event = _EVENT.decode(line)
         if event.type == "ERROR":
+            self._version = ""
             raise error_of(msgspec.json.decode(event.object))
         if event.type == "BOOKMARK":
-            self._version = _VERSIONED.decode(event.object).metadata.resourceVersion
-            return
-        self.events += 1
-        item: T = self._decode(event.object)
-        if event.type == "DELETED":
-            there = self.objects.get(item.key)
-            if there is not None and there.metadata.uid == item.metadata.uid:
-                self.objects[item.key] = item  # its last state: a pod may have ended and gone at once
-                self._gone(item.key)
+            version = _NAMED.decode(event.object).metadata.resourceVersion
         else:
-            self._put(item.key, item)
-        self._version = item.metadata.resourceVersion
+            self.events += 1
+            version = self._take_event(event)
+        self._version = version or self._version
+        self._heard, self.heard_at = True, time.monotonic()
 
-    def _put(self, key: str, item: T) -> None:
-        there = self.objects.get(key)
+    def _take_event(self, event: _Event) -> str:
+        """Returns the event's version."""
+        try:
+            item: T = self._decode(event.object)
+        except msgspec.ValidationError as error:
+            return self._take_unreadable(event, error)
+        key, there = item.key, self.objects.get(item.key)
+        if event.type == "DELETED":
+            if there is not None and there.metadata.uid == item.metadata.uid:
+                self.objects[key] = item  # its last state: a pod may have ended and gone at once
+                self._gone(key)
+        elif there is None or there.metadata.uid != item.metadata.uid or _is_later(item, there):
+            self._put(key, there, item)
+        return item.metadata.resourceVersion
+
+    def _take_unreadable(self, event: _Event, error: msgspec.ValidationError) -> str:
+        """That an object is gone can be told without reading it."""
+        name = self._cannot_read(event.object, error)
+        there = self.objects.get(name.key)
+        if event.type == "DELETED" and there is not None and there.metadata.uid == name.uid:
+            self._gone(name.key)
+        return name.resourceVersion
+
+    # -- differences ----------------------------------------------------------------------------
+
+    def _put(self, key: str, there: T | None, item: T) -> None:
         if there is not None and there.metadata.uid != item.metadata.uid:
             self._gone(key)  # deleted and made again under the same name
             there = None
-        if there is not None and _number(item.metadata.resourceVersion) <= _number(there.metadata.resourceVersion):
-            return  # a repetition, or late
         self.objects[key] = item
-        self._hear(Change(self.kind.name, there, item))
+        self._tell(there, item)
 
     def _gone(self, key: str) -> None:
-        self._hear(Change(self.kind.name, self.objects.pop(key), None))
+        self._tell(self.objects.pop(key), None)
+
+    def _tell(self, old: T | None, new: T | None) -> None:
+        try:
+            self._hear(Change(self.kind.name, old, new))
+        except Exception:
+            self.unheard += 1
+            there = new if new is not None else old
+            log.exception("a change could not be taken in", kind=self.kind.name, name=there and there.key)
+
+    def _params(self, **params: str) -> dict[str, str]:
+        return {**params, "labelSelector": self.kind.selector} if self.kind.selector else params
 
 
 def _page_type(item: type[Any]) -> Any:
-    return msgspec.defstruct("Page", [("items", list[item]), ("metadata", _ListMeta)])  # type: ignore[valid-type]
+    items = msgspec.field(default_factory=list)
+    return msgspec.defstruct("Page", [("metadata", _ListMeta), ("items", list[item], items)])  # type: ignore[valid-type]
 
 
-def _number(version: str) -> int:
+def _is_later(item: Stored, there: Stored) -> bool:
     """Versions of one kind are ordered numbers (kubernetes/enhancements KEP-5504); what is not one counts as new."""
-    return int(version) if version.isdecimal() else 1 << 62
+    return _number(item.metadata.resourceVersion) > _number(there.metadata.resourceVersion)
+
+
+def _number(version: str) -> float:
+    return int(version) if version.isdecimal() else float("inf")
 
 
 _EVENT: Final = msgspec.json.Decoder(_Event)
-_VERSIONED: Final = msgspec.json.Decoder(_Versioned)
+_NAMED: Final = msgspec.json.Decoder(_Named)
+_RAW_PAGE: Final = msgspec.json.Decoder(_RawPage)
 
 
 def staleness_s(reflectors: Iterable[Reflector[Any]]) -> float:

@@ -487,7 +487,7 @@ class Brain:
         there = self.ledger.pods.get(uid)
         container = self._container(there.container) if there is not None else None
         if container is not None and container.node in set(nodes):
-            return _only(container.node, nodes, f"reserved on {container.node}")
+            return _only(container.node)
         if pod.metadata.labels.get(DAGJOB_LABEL):
             return self._filter_task(pod, nodes, container)
         if container is not None:
@@ -509,7 +509,7 @@ class Brain:
             for name in nodes:
                 if name in state.nodes and state.nodes[name].fits(job.stages[task.stage]):
                     if self._adopt(task, pod, name) is not None:
-                        return _only(name, nodes, f"reserved on {name}")
+                        return _only(name)
                     break
         return _none(nodes, "its gate was removed by somebody else, and there is no room for it")
 
@@ -526,7 +526,7 @@ class Brain:
         if awaited is not None:  # decided before the pod was heard of
             if awaited.node in set(nodes):
                 self.ledger.assign(awaited.id, pod.metadata.uid)
-                return _only(awaited.node, nodes, f"reserved on {awaited.node}")
+                return _only(awaited.node)
             self._give_up(awaited.id)
         everywhere = len(nodes) == len(self.scheduler.state.nodes)
         decisions = self.scheduler.handle(OfferAsked(self.now(), entry.id, 0, None if everywhere else tuple(nodes)))
@@ -534,7 +534,7 @@ class Brain:
             if isinstance(decision, Place):
                 self.ledger.grant(decision.container, task)
                 self.ledger.assign(decision.container, pod.metadata.uid)
-                return _only(decision.node, nodes, f"{decision.node} was chosen")
+                return _only(decision.node)
         self.carry_out(decisions)
         return self._refuse(entry, nodes)
 
@@ -549,10 +549,10 @@ class Brain:
         return FilterAnswer([], {name: text for name, text in said.items() if name not in final}, final)
 
     def prioritize(self, pod: Pod, nodes: Sequence[str]) -> list[tuple[str, int]]:
-        """10 for the reserved node, 0 for all others."""
+        """10 for the reserved node; a node that is not named scores 0."""
         there = self.ledger.pods.get(pod.metadata.uid)
         container = self._container(there.container) if there is not None else None
-        return [(name, 10 if container is not None and container.node == name else 0) for name in nodes]
+        return [(container.node, 10)] if container is not None and container.node in set(nodes) else []
 
     def preempt(self, pod: Pod, victims: dict[str, tuple[list[str], int]]) -> dict[str, tuple[list[str], int]]:
         """Where kube-scheduler may preempt: only on the reserved node, if there is one."""
@@ -576,8 +576,9 @@ class Saved(msgspec.Struct):
     pods: dict[int, str]
 
 
-def _only(node: str, nodes: Sequence[str], why: str) -> FilterAnswer:
-    return FilterAnswer([node], {name: why for name in nodes if name != node}, {})
+def _only(node: str) -> FilterAnswer:
+    """The chosen node. The others are not refused, so nothing is said of them: nobody would ever see it."""
+    return FilterAnswer([node])
 
 
 def _none(nodes: Sequence[str], why: str) -> FilterAnswer:

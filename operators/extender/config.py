@@ -193,9 +193,7 @@ def _parts(data: Mapping[str, Any]) -> Iterator[tuple[Where, str]]:
     ]
     for key, registry in registries:
         part = data.get(key)
-        if isinstance(part, str):
-            yield (key,), f"{part!r} is not accepted (write {{kind: {part}}})"
-        elif isinstance(part, Mapping):
+        if isinstance(part, Mapping):
             why = _not_usable(registry, part)
             if why is not None:
                 yield (key, why[0]), why[1]

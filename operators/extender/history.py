@@ -69,9 +69,17 @@ class History:
         self.close()
 
     def add(self, *jobs: PastJob, queue: str = "") -> None:
-        """Remember finished jobs, all or (until the next call) none of them; the oldest beyond `keep` go."""
+        """Remember finished jobs, in one transaction; the oldest beyond `keep` go.
+
+        Raises sqlite3.IntegrityError for what is no PastJob, and then remembers none of them.
+        """
         self._unwritten.extend(_row(job, queue) for job in jobs)
-        self.flush()
+        try:
+            self.flush()
+        except sqlite3.IntegrityError:
+            for _ in jobs:
+                self._unwritten.pop()
+            raise
 
     def flush(self) -> None:
         """Write what could not be written before."""
@@ -79,6 +87,8 @@ class History:
             return
         try:
             self._write()
+        except sqlite3.IntegrityError:
+            raise
         except sqlite3.DatabaseError as error:
             if _is_damage(error):
                 self._begin_anew(error)
