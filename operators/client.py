@@ -92,10 +92,18 @@ class Access(msgspec.Struct, kw_only=True):
     namespace: str = "default"
 
     def headers(self) -> dict[str, str]:
-        """Authorization, if we are a token."""
+        """Authorization, if we are a token.
+
+        Raises Unreachable while the token file cannot be used: the kubelet may be about to write it anew.
+        """
         token = self.token
         if self.token_file is not None:
-            token = self.token_file.read_text().strip()
+            try:
+                token = self.token_file.read_text(encoding="ascii").strip()
+            except (OSError, ValueError) as error:
+                raise Unreachable(f"the token file {self.token_file} cannot be read: {error}") from None
+            if not token.isprintable() or not token or " " in token:
+                raise Unreachable(f"the token file {self.token_file} holds no token (one word of text)")
         return {"Authorization": f"Bearer {token}"} if token else {}
 
 
@@ -168,7 +176,7 @@ class Client:
         query = {**params, "watch": "true", "allowWatchBookmarks": "true"}
         try:
             async with self._open().get(
-                self._url(path), params=query, headers=self.access.headers(), timeout=timeout
+                self._url(path), params=query, headers=self.access.headers(), timeout=timeout, allow_redirects=False
             ) as answer:
                 if answer.status != 200:
                     raise _error(answer.status, await answer.read())
@@ -185,7 +193,7 @@ class Client:
 
     def _open(self) -> aiohttp.ClientSession:
         if self._session is None:
-            connector = aiohttp.TCPConnector(limit=self._connections, ssl=self.access.tls or False)
+            connector = aiohttp.TCPConnector(limit=self._connections, ssl=self.access.tls or True)
             self._session = aiohttp.ClientSession(
                 connector=connector, timeout=self._timeout, trust_env=False, read_bufsize=1 << 20
             )
@@ -209,7 +217,7 @@ class Client:
             data, headers["Content-Type"] = msgspec.json.encode(body), content_type
         try:
             async with self._open().request(
-                method, self._url(path), data=data, params=params, headers=headers
+                method, self._url(path), data=data, params=params, headers=headers, allow_redirects=False
             ) as answer:
                 content = await answer.read()
                 if answer.status >= 300:
@@ -233,36 +241,39 @@ async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
 
 
 def _error(status: int, content: bytes) -> ApiError:
-    with contextlib.suppress(msgspec.DecodeError, AttributeError):
-        return error_of(msgspec.json.decode(content), status)
+    with contextlib.suppress(msgspec.DecodeError, UnicodeDecodeError):
+        told = msgspec.json.decode(content)
+        if isinstance(told, dict) and ("reason" in told or "message" in told):
+            return error_of(told, status)
     return _ERRORS.get(status, ApiError)(status, "", content[:300].decode(errors="replace"))
 
 
 def error_of(status: Any, code: int = 0) -> ApiError:
     """The error that a `Status` object tells of."""
-    code = int(status.get("code") or code)
-    reason, message = str(status.get("reason", "")), str(status.get("message", ""))
+    told = status if isinstance(status, dict) else {}
+    code = found if isinstance(found := told.get("code"), int) else code
+    reason, message = str(told.get("reason", "")), str(told.get("message", ""))
     kind = AlreadyExists if reason == "AlreadyExists" else _ERRORS.get(code, ApiError)
-    return kind(code, reason, message, status.get("details"))
+    return kind(code, reason, message, told.get("details"))
 
 
 # -- who we are ---------------------------------------------------------------------------------
 
 
 def in_cluster() -> Access:
-    """The pod's ServiceAccount; RM_SERVICEACCOUNT_DIR overrides where its files are."""
+    """The pod's ServiceAccount; RM_SERVICEACCOUNT_DIR overrides where its files are. Raises InvalidKubeconfig."""
     host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     directory = Path(os.environ.get("RM_SERVICEACCOUNT_DIR", _SERVICE_ACCOUNT))
     if not host or not (directory / "token").exists():
         raise InvalidKubeconfig("not in a pod, and no kubeconfig is named: set `kubeconfig` in the configuration file")
     host = f"[{host}]" if ":" in host else host
-    space = directory / "namespace"
-    return Access(
-        url=f"https://{host}:{port}",
-        tls=ssl.create_default_context(cafile=str(directory / "ca.crt")),
-        token_file=directory / "token",
-        namespace=space.read_text().strip() if space.exists() else "default",
-    )
+    authority, space = directory / "ca.crt", directory / "namespace"
+    try:
+        tls = ssl.create_default_context(cafile=str(authority))
+        namespace = space.read_text().strip() if space.exists() else "default"
+    except (OSError, ValueError) as error:  # SSLError is an OSError
+        raise InvalidKubeconfig(f"{directory}: ca.crt (PEM) or namespace cannot be read: {error}") from None
+    return Access(url=f"https://{host}:{port}", tls=tls, token_file=directory / "token", namespace=namespace)
 
 
 def read_kubeconfig(path: Path, context: str | None = None) -> Access:
@@ -274,48 +285,82 @@ def read_kubeconfig(path: Path, context: str | None = None) -> Access:
     if not isinstance(config, dict):
         raise InvalidKubeconfig(f"{path}: not a kubeconfig (no mapping)")
     name = context or config.get("current-context")
-    chosen = _named(path, config, "contexts", name)["context"]
-    cluster = _named(path, config, "clusters", chosen.get("cluster"))["cluster"]
-    user = _named(path, config, "users", chosen.get("user"))["user"]
+    if not name:
+        raise InvalidKubeconfig(f"{path}: no current-context is set, and none is named")
+    chosen = _named(path, config, "context", name)
+    cluster = _named(path, config, "cluster", chosen.get("cluster"))
+    user = _named(path, config, "user", chosen["user"]) if chosen.get("user") else {}
     if "exec" in user or "auth-provider" in user:
         raise InvalidKubeconfig(
             f"{path}: user '{chosen.get('user')}' logs in by a program, which is not supported: "
             "use a ServiceAccount's token (kubectl create token NAME)"
         )
-    token_file = user.get("tokenFile")
+    url = str(cluster.get("server", ""))
+    if not url.startswith(("https://", "http://")):
+        raise InvalidKubeconfig(
+            f"{path}: cluster '{chosen.get('cluster')}': server is '{url}' (an address such as https://host:6443)"
+        )
     return Access(
-        url=str(cluster["server"]).rstrip("/"),
-        tls=_tls(path, cluster, user),
-        token=str(user.get("token", "")),
-        token_file=path.parent / token_file if token_file else None,
-        namespace=str(chosen.get("namespace", "default")),
+        url=url.rstrip("/"),
+        tls=_tls(path, cluster, user) if url.startswith("https:") else None,
+        token=str(user.get("token") or ""),
+        token_file=_token_file(path, user.get("tokenFile")),
+        namespace=str(chosen.get("namespace") or "default"),
     )
 
 
-def _named(path: Path, config: Mapping[str, Any], kind: str, name: Any) -> Any:
-    entries = config.get(kind) or []
+def _named(path: Path, config: Mapping[str, Any], kind: str, name: Any) -> dict[str, Any]:
+    """What the entry `name` of the list `kind`s holds under `kind`."""
+    there = config.get(f"{kind}s") or []
+    entries = [entry for entry in there if isinstance(entry, dict)] if isinstance(there, list) else []
     found = next((entry for entry in entries if entry.get("name") == name), None)
     if found is None:
         known = ", ".join(str(entry.get("name")) for entry in entries) or "none"
-        raise InvalidKubeconfig(f"{path}: no entry '{name}' among {kind} (there are: {known})")
-    return found
+        raise InvalidKubeconfig(f"{path}: no entry '{name}' among {kind}s (there are: {known})")
+    content = found.get(kind)
+    if not isinstance(content, dict):
+        raise InvalidKubeconfig(f"{path}: entry '{name}' of {kind}s has no mapping called '{kind}'")
+    return content
 
 
-def _tls(path: Path, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext | None:
-    if not str(cluster["server"]).startswith("https:"):
+def _token_file(path: Path, name: Any) -> Path | None:
+    if not name:
         return None
+    file = path.parent / str(name)
+    if not file.is_file():
+        raise InvalidKubeconfig(f"{path}: tokenFile: there is no file {file}")
+    return file
+
+
+def _tls(path: Path, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
     authority = _content(path, cluster, "certificate-authority")
-    tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
+    try:
+        tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
+    except (ssl.SSLError, ValueError) as error:
+        raise InvalidKubeconfig(f"{path}: certificate-authority holds no PEM certificate: {error}") from None
     if cluster.get("insecure-skip-tls-verify"):
         tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
     certificate, key = _content(path, user, "client-certificate"), _content(path, user, "client-key")
-    if certificate and key:
-        with tempfile.TemporaryDirectory() as directory:  # ssl reads files only
-            pair = Path(directory) / "pair.pem"
-            pair.touch(0o600)
-            pair.write_bytes(certificate + b"\n" + key)
-            tls.load_cert_chain(str(pair))
+    if certificate is not None or key is not None:
+        _present(path, tls, certificate, key)
     return tls
+
+
+def _present(path: Path, tls: ssl.SSLContext, certificate: bytes | None, key: bytes | None) -> None:
+    if not certificate or not key:
+        raise InvalidKubeconfig(f"{path}: client-certificate and client-key are both needed, or neither")
+    with tempfile.TemporaryDirectory() as directory:  # ssl reads files only
+        pair = Path(directory) / "pair.pem"
+        pair.touch(0o600)
+        pair.write_bytes(certificate + b"\n" + key)
+        try:
+            tls.load_cert_chain(str(pair), password=_no_password)
+        except (ssl.SSLError, ValueError) as error:
+            raise InvalidKubeconfig(f"{path}: client-certificate and client-key are no PEM pair: {error}") from None
+
+
+def _no_password() -> str:
+    raise ValueError("the key is encrypted")
 
 
 def _content(path: Path, entry: Mapping[str, Any], name: str) -> bytes | None:
@@ -323,7 +368,7 @@ def _content(path: Path, entry: Mapping[str, Any], name: str) -> bytes | None:
     inline, file = entry.get(f"{name}-data"), entry.get(name)
     try:
         if inline:
-            return base64.b64decode(inline, validate=True)
-        return (path.parent / file).read_bytes() if file else None
+            return base64.b64decode(str(inline), validate=True)
+        return (path.parent / str(file)).read_bytes() if file else None
     except (OSError, ValueError) as error:
         raise InvalidKubeconfig(f"{path}: {name}: {error}") from None

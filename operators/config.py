@@ -156,7 +156,7 @@ def _value(data: Any, type_: Any, where: Where, mistakes: list[tuple[Where, str]
 
 
 def _why(text: str, data: Any) -> str:
-    """msgspec's message in the words of a configuration file, with the value seen."""
+    """What msgspec says, in the words of a configuration file, with the value seen."""
     text, _, deeper = text.partition(" - at `$")
     if deeper:
         return f"{text[:1].lower()}{text[1:]} (at {deeper.rstrip('`').lstrip('.')})"

@@ -27,11 +27,16 @@ KINDS: Final = (
 class Cache:
     """Watches every kind; `hear` is told each difference, in the order in which it is taken in.
 
-    `nodes`, `pods`, `dagjobs`, `queues` are as the API server has them, up to the watch's delay.
+    `nodes`, `pods`, `dagjobs`, `queues` are as the API server has them, up to the watch's delay. settings: of
+    the reflectors (time-out and pauses, see Reflector).
     """
 
-    def __init__(self, client: Client, hear: Callable[[Change], None], *, kinds: Sequence[Kind] = KINDS) -> None:
-        self.reflectors: dict[str, Reflector[Any]] = {kind.name: Reflector(client, kind, hear) for kind in kinds}
+    def __init__(
+        self, client: Client, hear: Callable[[Change], None], *, kinds: Sequence[Kind] = KINDS, **settings: float
+    ) -> None:
+        self.reflectors: dict[str, Reflector[Any]] = {
+            kind.name: Reflector(client, kind, hear, **settings) for kind in kinds
+        }
 
     @property
     def nodes(self) -> Mapping[str, Node]:

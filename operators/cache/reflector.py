@@ -11,7 +11,7 @@ import asyncio
 import random
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
 import structlog
@@ -57,7 +57,7 @@ class _ListMeta(msgspec.Struct):
 
 class _RawPage(msgspec.Struct):
     metadata: _ListMeta
-    items: list[msgspec.Raw] = []
+    items: list[msgspec.Raw] | None = None
 
 
 class _Event(msgspec.Struct):
@@ -196,17 +196,22 @@ class Reflector(Generic[T]):
             whole = self._decode_page(page)
         except msgspec.ValidationError:
             parts = _RAW_PAGE.decode(page)
-            return [item for raw in parts.items if (item := self._read(raw, listing)) is not None], parts.metadata
-        return whole.items, whole.metadata
+            return [item for raw in parts.items or () if (item := self._read(raw, listing)) is not None], parts.metadata
+        return whole.items or [], whole.metadata
 
     def _read(self, raw: msgspec.Raw, listing: Listing) -> T | None:
         """An object, or None if it is not typed as the API says; then what is known of it stays."""
         try:
-            item: T = self._decode(raw)
+            return self._object(raw)
         except msgspec.ValidationError as error:
             listing.seen.add(self._cannot_read(raw, error).key)
             return None
-        return item
+
+    def _object(self, raw: msgspec.Raw) -> T:
+        try:
+            return cast(T, self._decode(raw))
+        except msgspec.ValidationError:
+            return cast(T, msgspec.convert(_without_nulls(msgspec.json.decode(raw)), self.kind.type))
 
     def _cannot_read(self, raw: msgspec.Raw, error: msgspec.ValidationError) -> _Name:
         self.unreadable += 1
@@ -243,7 +248,7 @@ class Reflector(Generic[T]):
     def _take_event(self, event: _Event) -> str:
         """Returns the event's version."""
         try:
-            item: T = self._decode(event.object)
+            item = self._object(event.object)
         except msgspec.ValidationError as error:
             return self._take_unreadable(event, error)
         key, there = item.key, self.objects.get(item.key)
@@ -288,8 +293,15 @@ class Reflector(Generic[T]):
 
 
 def _page_type(item: type[Any]) -> Any:
-    items = msgspec.field(default_factory=list)
-    return msgspec.defstruct("Page", [("metadata", _ListMeta), ("items", list[item], items)])  # type: ignore[valid-type]
+    items = list[item] | None  # type: ignore[valid-type]
+    return msgspec.defstruct("Page", [("metadata", _ListMeta), ("items", items, None)])
+
+
+def _without_nulls(value: Any) -> Any:
+    """To the API server null and absent are the same; the template of a custom resource may hold either."""
+    if isinstance(value, dict):
+        return {key: _without_nulls(part) for key, part in value.items() if part is not None}
+    return [_without_nulls(part) for part in value] if isinstance(value, list) else value
 
 
 def _is_later(item: Stored, there: Stored) -> bool:

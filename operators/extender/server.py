@@ -247,14 +247,17 @@ def _settings(app: Asgi, certificates: Certificates | None = None) -> uvicorn.Co
 
 def _listen(port: ExtenderPort | ManagementPort) -> socket.socket:
     family = socket.AF_INET6 if ":" in port.address else socket.AF_INET
+    # With the protocol named, asyncio switches off Nagle's algorithm, which would hold back every answer for 40 ms.
+    listener = socket.socket(family, socket.SOCK_STREAM, socket.IPPROTO_TCP)
     try:
-        listener = socket.create_server((port.address, port.port), family=family, backlog=128)
-        # Connections inherit it. asyncio sets it only on sockets that name their protocol, which these do not;
-        # without it the body of an answer waits 40 ms for the client to acknowledge its header.
-        listener.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-        return listener
-    except OSError as error:
-        raise InvalidConfig([f"{port.address}:{port.port} cannot be listened on: {error.strerror or error}"]) from None
+        listener.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        listener.bind((port.address, port.port))
+        listener.listen(128)
+    except (OSError, UnicodeError) as error:
+        listener.close()
+        why = getattr(error, "strerror", None) or error
+        raise InvalidConfig([f"{port.address}:{port.port} cannot be listened on: {why}"]) from None
+    return listener
 
 
 def _context(tls: Tls) -> tuple[ssl.SSLContext, datetime]:

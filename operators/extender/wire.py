@@ -63,7 +63,7 @@ class FilterResult(msgspec.Struct, rename="pascal"):
     error: str
 
 
-class HostPriority(msgspec.Struct, rename="pascal"):
+class HostPriority(msgspec.Struct, rename="pascal", gc=False):
     """One line of the answer to prioritize, which is a bare list of them."""
 
     host: str

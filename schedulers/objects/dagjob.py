@@ -2,14 +2,19 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from schedulers.core import model
 from schedulers.core.errors import InvalidJob
 from schedulers.core.resources import Resources
-from schedulers.objects.meta import Meta
+from schedulers.objects.meta import Stored
 from schedulers.objects.names import RECURRING_LABEL, USER_LABEL
 from schedulers.objects.pod import Condition, PodTemplate, demand, places
+
+#: Seconds; more than 30 years.
+_LONGEST_HINT: Final = 1e9
 
 
 class Hints(msgspec.Struct):
@@ -71,20 +76,11 @@ class DagJobStatus(msgspec.Struct):
     completionTime: str | None = None
 
 
-class DagJob(msgspec.Struct):
+class DagJob(Stored):
     """A job of the API server."""
 
-    metadata: Meta
     spec: DagJobSpec
     status: DagJobStatus = msgspec.field(default_factory=DagJobStatus)
-
-    def __post_init__(self) -> None:
-        self.metadata.forget_run_time()
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return self.metadata.key
 
     @property
     def is_over(self) -> bool:
@@ -100,7 +96,8 @@ class DagJob(msgspec.Struct):
 def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> model.Job:  # noqa: A002 (the core's word)
     """What the core knows of a DagJob; its id is `namespace/name.uid` (8 characters of it) by default.
 
-    Raises InvalidJob with one clear sentence for unknown parents, repeated names, cycles, and the like.
+    Raises InvalidJob with one clear sentence for unknown parents, repeated names, cycles, quantities that
+    cannot be read, hints below zero, and the like.
     """
     meta, spec = dagjob.metadata, dagjob.spec
     names = [stage.name for stage in spec.stages]
@@ -114,7 +111,10 @@ def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> 
         queue=spec.queue,
         stages=tuple(_stage(dagjob, stage, names, resources) for stage in spec.stages),
     )
-    model.check_job(job, len(resources))
+    try:
+        model.check_job(job, len(resources))
+    except InvalidJob as error:
+        raise InvalidJob(f"DagJob {dagjob.key}: {error}") from None
     return job
 
 
@@ -122,13 +122,26 @@ def _stage(dagjob: DagJob, stage: StageSpec, names: list[str], resources: Resour
     unknown = next((parent for parent in stage.parents if parent not in names), None)
     if unknown is not None:
         raise InvalidJob(f"DagJob {dagjob.key}: stage '{stage.name}' names parent '{unknown}' ({', '.join(names)})")
-    seconds = stage.hints.durationSeconds if stage.hints is not None else None
+    try:
+        asked = demand(stage.template.spec, resources)
+    except InvalidJob as error:
+        raise InvalidJob(f"DagJob {dagjob.key}: stage '{stage.name}': {error}") from None
     return model.Stage(
         name=stage.name,
         tasks=stage.tasks,
-        demand=demand(stage.template.spec, resources),
+        demand=asked,
         parents=tuple(names.index(parent) for parent in stage.parents),
-        hint_ms=round(1000 * seconds) if seconds is not None else None,
+        hint_ms=_hint_ms(dagjob, stage),
         places=places(stage.template.spec),
         gang=stage.gang,
     )
+
+
+def _hint_ms(dagjob: DagJob, stage: StageSpec) -> int | None:
+    hints = stage.hints if stage.hints is not None else Hints()
+    for name, value in (("durationSeconds", hints.durationSeconds), ("spread", hints.spread)):
+        if value is not None and not 0 <= value <= _LONGEST_HINT:
+            raise InvalidJob(
+                f"DagJob {dagjob.key}: stage '{stage.name}': hint {name} is {value} (0 to {_LONGEST_HINT:.0e})"
+            )
+    return round(1000 * hints.durationSeconds) if hints.durationSeconds is not None else None

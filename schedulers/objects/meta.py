@@ -7,7 +7,9 @@ from typing import Final
 
 import msgspec
 
-from schedulers.objects.names import RUN_SECONDS
+from schedulers.objects.names import GROUP, RUN_SECONDS
+
+_OURS: Final = f"{GROUP}/"
 
 
 class OwnerReference(msgspec.Struct, frozen=True, gc=False):
@@ -20,7 +22,7 @@ class OwnerReference(msgspec.Struct, frozen=True, gc=False):
 
 
 class Meta(msgspec.Struct):
-    """Object metadata. Times are RFC 3339 text as the API server gives them."""
+    """Object metadata. Times are RFC 3339 text as the API server gives them; only our own annotations are kept."""
 
     name: str = ""
     namespace: str = ""
@@ -50,9 +52,27 @@ class Meta(msgspec.Struct):
         """Its controller."""
         return next((owner for owner in self.ownerReferences if owner.controller), None)
 
-    def forget_run_time(self) -> None:
-        """Drop the true run time: no policy must be able to peek."""
-        self.annotations.pop(RUN_SECONDS, None)
+
+class Stored(msgspec.Struct):
+    """An object of the API server."""
+
+    metadata: Meta
+
+    def __post_init__(self) -> None:
+        self.metadata.annotations = ours(self.metadata.annotations)
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`, or the name alone of an object without namespace."""
+        return self.metadata.key
+
+
+def ours(annotations: dict[str, str]) -> dict[str, str]:
+    """Our annotations but the true run time: no policy must be able to peek.
+
+    The others are dropped whatever they hold: kubectl keeps a copy of the whole object in one of them.
+    """
+    return {key: text for key, text in annotations.items() if key.startswith(_OURS) and key != RUN_SECONDS}
 
 
 _STAMP: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))")

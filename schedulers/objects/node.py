@@ -7,7 +7,7 @@ import msgspec
 from schedulers.core import model
 from schedulers.core.places import Taint
 from schedulers.core.resources import Resources, to_steps
-from schedulers.objects.meta import Meta
+from schedulers.objects.meta import Stored
 from schedulers.objects.pod import Condition, Quantities
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
@@ -37,17 +37,11 @@ class NodeStatus(msgspec.Struct):
     conditions: list[Condition] = []
 
 
-class Node(msgspec.Struct):
+class Node(Stored):
     """A node."""
 
-    metadata: Meta
     spec: NodeSpec = msgspec.field(default_factory=NodeSpec)
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
-
-    @property
-    def key(self) -> str:
-        """Its name."""
-        return self.metadata.name
 
     @property
     def is_ready(self) -> bool:

@@ -8,12 +8,13 @@ import msgspec
 
 from schedulers.core.errors import InvalidJob, InvalidQuantity
 from schedulers.core.places import ANYWHERE, Places, Requirement, Toleration
-from schedulers.core.resources import Resources, Vector, to_steps
-from schedulers.objects.meta import Meta, to_ms
-from schedulers.objects.names import ATTEMPT_LABEL, GATE, RUN_SECONDS
+from schedulers.core.resources import Resources, Vector, parse_quantity, to_steps
+from schedulers.objects.meta import Stored, ours, to_ms
+from schedulers.objects.names import ATTEMPT_LABEL, GATE
 
 #: Exit code of a failed pod whose containers tell none (evicted, deadline exceeded).
 UNTOLD: Final = 1
+_COMPARISONS: Final = ("Gt", "Lt")
 Quantities = dict[str, str | int | float]
 
 
@@ -72,10 +73,14 @@ class NodeAffinity(msgspec.Struct, gc=False):
     required: NodeSelector | None = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=None)
 
 
-class PodTerms(msgspec.Struct, gc=False):
-    """(Anti)affinity between pods: the core does not model it, so only its presence counts."""
+class Present(msgspec.Struct, frozen=True, gc=False):
+    """Something of which only the presence counts, because the core does not model it."""
 
-    required: list[msgspec.Raw] = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=[])
+
+class PodTerms(msgspec.Struct, gc=False):
+    """(Anti)affinity between pods."""
+
+    required: list[Present] = msgspec.field(name="requiredDuringSchedulingIgnoredDuringExecution", default=[])
 
 
 class Affinity(msgspec.Struct, gc=False):
@@ -98,8 +103,8 @@ class PodToleration(msgspec.Struct, gc=False):
 class Volume(msgspec.Struct, gc=False):
     """Only claims bind a pod to nodes."""
 
-    persistentVolumeClaim: msgspec.Raw | None = None
-    ephemeral: msgspec.Raw | None = None
+    persistentVolumeClaim: Present | None = None
+    ephemeral: Present | None = None
 
 
 class Spread(msgspec.Struct, gc=False):
@@ -126,7 +131,7 @@ class PodSpec(msgspec.Struct):
     restartPolicy: str = ""
     volumes: list[Volume] = []
     topologySpreadConstraints: list[Spread] = []
-    resourceClaims: list[msgspec.Raw] = []
+    resourceClaims: list[Present] = []
 
 
 class Condition(msgspec.Struct, gc=False):
@@ -179,20 +184,11 @@ class PodStatus(msgspec.Struct):
     nominatedNodeName: str = ""
 
 
-class Pod(msgspec.Struct):
+class Pod(Stored):
     """A pod."""
 
-    metadata: Meta
     spec: PodSpec = msgspec.field(default_factory=PodSpec)
     status: PodStatus = msgspec.field(default_factory=PodStatus)
-
-    def __post_init__(self) -> None:
-        self.metadata.forget_run_time()
-
-    @property
-    def key(self) -> str:
-        """`namespace/name`."""
-        return self.metadata.key
 
     @property
     def owner_uid(self) -> str:
@@ -228,10 +224,16 @@ class Pod(msgspec.Struct):
 
     @property
     def started_ms(self) -> int | None:
-        """When its first container started to run, ms since the epoch; whole seconds, as kubelets stamp them."""
+        """When its first container started to run, ms since the epoch; whole seconds, as kubelets stamp them.
+
+        `status.startTime` is when the kubelet took the pod in, images and init containers still to come: it
+        stands in only for a pod that has ended without telling when its containers started.
+        """
         stamps = [to_ms(s.startedAt) for s in self._states() if s.startedAt]
         there = [ms for ms in stamps if ms is not None]
-        return min(there) if there else to_ms(self.status.startTime)
+        if there:
+            return min(there)
+        return to_ms(self.status.startTime) if self.is_terminal else None
 
     @property
     def finished_ms(self) -> int | None:
@@ -272,7 +274,7 @@ class PodTemplateMeta(msgspec.Struct):
     annotations: dict[str, str] = {}
 
     def __post_init__(self) -> None:
-        self.annotations.pop(RUN_SECONDS, None)  # see Meta.forget_run_time
+        self.annotations = ours(self.annotations)
 
 
 class PodTemplate(msgspec.Struct):
@@ -341,7 +343,8 @@ def _term(term: SelectorTerm) -> tuple[Requirement, ...]:
 
 
 def _toleration(t: PodToleration) -> Toleration:
-    return Toleration(t.key, "Exists" if t.operator == "Exists" else "Equal", t.value, t.effect)
+    # A comparison of numbers (KEP-5471) is taken as wide as it can be: kube-scheduler will tell (see `unmodelled`).
+    return Toleration(t.key, "Exists" if t.operator in ("Exists", *_COMPARISONS) else "Equal", t.value, t.effect)
 
 
 def unmodelled(spec: PodSpec, resources: Resources) -> str | None:
@@ -353,14 +356,29 @@ def unmodelled(spec: PodSpec, resources: Resources) -> str | None:
             spec.affinity and spec.affinity.podAntiAffinity and spec.affinity.podAntiAffinity.required,
         ),
         ("topology spread", any(s.whenUnsatisfiable == "DoNotSchedule" for s in spec.topologySpreadConstraints)),
+        ("a toleration's comparison", any(t.operator in _COMPARISONS for t in spec.tolerations)),
         ("resource claims", spec.resourceClaims),
         ("volume claims", any(v.persistentVolumeClaim or v.ephemeral for v in spec.volumes)),
         ("host ports", any(p.hostPort for c in (*spec.containers, *spec.initContainers) for p in c.ports)),
     ):
         if there:
             return what
-    for container in (*spec.containers, *spec.initContainers):
-        for name, amount in (container.resources.limits | container.resources.requests).items():
-            if name not in resources.names and amount not in ("0", 0):
+    return _unknown_resource(spec, resources)
+
+
+def _unknown_resource(spec: PodSpec, resources: Resources) -> str | None:
+    whole = (spec.resources,) if spec.resources is not None else ()
+    asked = [c.resources for c in (*spec.containers, *spec.initContainers)] + list(whole)
+    for quantities in (*(of.limits | of.requests for of in asked), spec.overhead):
+        for name, amount in quantities.items():
+            if name not in resources.names and not _is_nothing(amount):
                 return f"resource {name}"
     return None
+
+
+def _is_nothing(amount: str | int | float) -> bool:
+    """What cannot be read may be anything, so it is something."""
+    try:
+        return parse_quantity(amount) == 0
+    except InvalidQuantity:
+        return False

@@ -5,7 +5,7 @@ from __future__ import annotations
 import msgspec
 
 from schedulers.core import model
-from schedulers.objects.meta import Meta
+from schedulers.objects.meta import Stored
 from schedulers.objects.pod import Condition, Quantities
 
 
@@ -38,17 +38,11 @@ class QueueStatus(msgspec.Struct):
     share: str = ""
 
 
-class Queue(msgspec.Struct):
+class Queue(Stored):
     """A queue."""
 
-    metadata: Meta
     spec: QueueSpec = msgspec.field(default_factory=QueueSpec)
     status: QueueStatus = msgspec.field(default_factory=QueueStatus)
-
-    @property
-    def key(self) -> str:
-        """Its name."""
-        return self.metadata.name
 
 
 def core_queue(queue: Queue) -> model.Queue:

@@ -1,0 +1,37 @@
+"""The configuration of the controllers' process, as it stands in its ConfigMap."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Literal
+
+import msgspec
+
+from operators.config import Millis, load
+from operators.extender.config import LeaderElection, ManagementPort
+from schedulers.objects.names import CONTROLLERS_LEASE, NAMESPACE
+
+Count = Annotated[int, msgspec.Meta(ge=1)]
+
+
+class ControllersConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """All settings of `python -m operators.controllers`.
+
+    recreate_after: a released pod that its node has not taken by then is made anew. concurrency: writes on
+    their way at once. status_every: a job's status is written at most so often. kubeconfig: None in a cluster.
+    """
+
+    namespace: str = NAMESPACE
+    recreate_after: Millis = Millis(30_000)
+    concurrency: Count = 16
+    status_every: Millis = Millis(1000)
+    resources: tuple[str, ...] = ("cpu", "memory", "pods")
+    management: ManagementPort = ManagementPort(port=8082)
+    leader_election: LeaderElection | None = LeaderElection(name=CONTROLLERS_LEASE)
+    kubeconfig: str | None = None
+    log_level: Literal["debug", "info", "warning", "error"] = "info"
+
+
+def load_controllers(path: Path | str) -> ControllersConfig:
+    """Read and check the file. Raises InvalidConfig with every mistake in it."""
+    return load(path, ControllersConfig)

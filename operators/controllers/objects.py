@@ -1,0 +1,99 @@
+"""DagJobs as the controllers read them: with the whole pod template, which the brain must not see."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from schedulers.objects.meta import Meta
+from schedulers.objects.pod import Condition
+
+
+class StageSpec(msgspec.Struct):
+    """A stage; template is the pod template as it was written."""
+
+    name: str
+    template: dict[str, Any]
+    tasks: int = 1
+    parents: tuple[str, ...] = ()
+    gang: bool = False
+
+
+class DagJobSpec(msgspec.Struct):
+    """What is to run."""
+
+    stages: tuple[StageSpec, ...]
+    queue: str = "default"
+    user: str = ""
+    deadline: str | None = None
+    retries: int = 3
+    ttlSecondsAfterFinished: int | None = None
+
+
+class StageStatus(msgspec.Struct, omit_defaults=False):
+    """Counts of a stage; completedIndexes such as `0-5,7` outlives the pods."""
+
+    name: str
+    tasks: int = 0
+    created: int = 0
+    waiting: int = 0
+    released: int = 0
+    running: int = 0
+    succeeded: int = 0
+    failed: int = 0
+    completedIndexes: str = ""
+
+
+class DagJobStatus(msgspec.Struct):
+    """The fields that the controllers write."""
+
+    observedGeneration: int = 0
+    phase: str = ""
+    conditions: list[Condition] = []
+    stages: list[StageStatus] = []
+    tasks: int = 0
+    succeeded: int = 0
+    startTime: str | None = None
+    completionTime: str | None = None
+
+
+class DagJob(msgspec.Struct):
+    """A DagJob with its templates."""
+
+    metadata: Meta
+    spec: DagJobSpec
+    status: DagJobStatus = msgspec.field(default_factory=DagJobStatus)
+
+    @property
+    def key(self) -> str:
+        """`namespace/name`."""
+        return self.metadata.key
+
+    @property
+    def is_over(self) -> bool:
+        """Whether it has succeeded or failed for good."""
+        return self.status.phase in ("Succeeded", "Failed")
+
+
+def show_indexes(indexes: set[int]) -> str:
+    """`0-5,7` for {0, 1, 2, 3, 4, 5, 7}."""
+    parts: list[str] = []
+    ordered = sorted(indexes)
+    start = 0
+    for at, index in enumerate(ordered):
+        if at + 1 == len(ordered) or ordered[at + 1] != index + 1:
+            first = ordered[start]
+            parts.append(str(first) if first == index else f"{first}-{index}")
+            start = at + 1
+    return ",".join(parts)
+
+
+def read_indexes(text: str) -> set[int]:
+    """The inverse of `show_indexes`; what is no index is left out."""
+    found: set[int] = set()
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            found.update(range(int(first), int(last or first) + 1))
+    return found

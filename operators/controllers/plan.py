@@ -1,0 +1,329 @@
+"""What a DagJob needs now: a pure function of the objects, so that a restart knows all that its predecessor knew.
+
+A task is done once one of its pods has succeeded (and stays so when that pod is deleted: the status remembers).
+Otherwise its pod of the highest attempt is its current one; if that has failed, or is gone, another is made.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from operators.controllers.objects import DagJob, DagJobStatus, StageSpec, StageStatus, read_indexes, show_indexes
+from schedulers.objects.meta import to_ms
+from schedulers.objects.names import (
+    API_VERSION,
+    ATTEMPT_LABEL,
+    DAGJOB_LABEL,
+    GATE,
+    INDEX_LABEL,
+    QUEUE_LABEL,
+    SCHEDULER,
+    STAGE_LABEL,
+    USER_LABEL,
+)
+from schedulers.objects.pod import Condition, Pod
+
+#: Names of pods are host names.
+_LONGEST: Final = 63
+
+
+class CreatePod(msgspec.Struct, frozen=True):
+    """Make the pod of a task's attempt."""
+
+    name: str
+    body: dict[str, Any]
+    attempt: int
+
+
+class DeletePod(msgspec.Struct, frozen=True):
+    """Delete a pod, if it is still this one."""
+
+    name: str
+    uid: str
+    why: str
+
+
+class Tell(msgspec.Struct, frozen=True):
+    """An event on the DagJob."""
+
+    reason: str
+    message: str
+    warning: bool = False
+
+
+class Plan(msgspec.Struct):
+    """What is to be done, and the status that is true now.
+
+    expired: the job itself is to be deleted. again_s: look again by then; None: when something changes.
+    """
+
+    creates: list[CreatePod] = []
+    deletes: list[DeletePod] = []
+    tells: list[Tell] = []
+    status: DagJobStatus = msgspec.field(default_factory=DagJobStatus)
+    expired: bool = False
+    again_s: float | None = None
+
+
+class Surroundings(msgspec.Struct, frozen=True):
+    """What else matters. released_ms: when a pod was first seen without gate. stamp: ms to RFC 3339."""
+
+    now_ms: int
+    nodes: Collection[str]
+    queues: Collection[str]
+    released_ms: Mapping[str, int]
+    recreate_after_ms: int
+    stamp: Callable[[int], str]
+
+
+class _Task(msgspec.Struct):
+    """A task's pods. lost: why its current pod has to go, or None."""
+
+    index: int
+    done: bool
+    current: Pod | None
+    attempt: int
+    failures: int
+    lost: str | None = None
+
+
+def plan(job: DagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
+    """What the DagJob needs now. pods: all that belong to it."""
+    if job.is_over:
+        return _after_the_end(job, pods, around)
+    todo = Plan(status=msgspec.structs.replace(job.status, observedGeneration=job.metadata.generation))
+    stages = {stage.name: list(_tasks(job, stage, pods, around)) for stage in job.spec.stages}
+    for stage in job.spec.stages:
+        _plan_stage(job, stage, stages, todo)
+    _write_status(job, stages, pods, todo, around)
+    if todo.status.phase == "Failed":
+        todo.creates.clear()
+        todo.deletes = [_delete(pod, "the job has failed") for pod in pods if not _is_ending(pod)]
+    todo.again_s = _again_s(job, pods, around)
+    return todo
+
+
+def _tasks(job: DagJob, stage: StageSpec, pods: Sequence[Pod], around: Surroundings) -> Iterator[_Task]:
+    before = next((read_indexes(s.completedIndexes) for s in job.status.stages if s.name == stage.name), set[int]())
+    mine: dict[int, list[Pod]] = {}
+    for pod in pods:
+        number = pod.metadata.labels.get(INDEX_LABEL, "")
+        if pod.metadata.labels.get(STAGE_LABEL) == stage.name and number.isdecimal():
+            mine.setdefault(int(number), []).append(pod)
+    for index in range(stage.tasks):
+        there = mine.get(index, [])
+        current = max(there, key=lambda pod: pod.attempt, default=None)
+        yield _Task(
+            index=index,
+            done=index in before or any(pod.exit_code == 0 for pod in there),
+            current=current,
+            attempt=current.attempt if current is not None else -1,
+            failures=sum(1 for pod in there if pod.exit_code not in (None, 0)),
+            lost=_lost(current, around) if current is not None else None,
+        )
+
+
+def _lost(pod: Pod, around: Surroundings) -> str | None:
+    """Why a pod will never start (or never end), although nobody says so."""
+    if pod.is_terminal or pod.metadata.deletionTimestamp:
+        return None
+    if pod.spec.nodeName:
+        return None if pod.spec.nodeName in around.nodes else f"node {pod.spec.nodeName} is gone"
+    since = around.released_ms.get(pod.metadata.uid)
+    if pod.narrowed_to is None or pod.is_gated or since is None:
+        return None
+    if pod.narrowed_to not in around.nodes:
+        return f"node {pod.narrowed_to} is gone"
+    if around.now_ms - since >= around.recreate_after_ms:
+        return f"node {pod.narrowed_to} has not taken it for {(around.now_ms - since) // 1000} s"
+    return None
+
+
+def _plan_stage(job: DagJob, stage: StageSpec, stages: Mapping[str, list[_Task]], todo: Plan) -> None:
+    if not all(task.done for parent in stage.parents for task in stages[parent]):
+        return
+    began = any(task.current is not None or task.done for task in stages[stage.name])
+    for task in stages[stage.name]:
+        if task.done:
+            continue
+        pod = task.current
+        if task.lost is not None and pod is not None:
+            todo.deletes.append(_delete(pod, task.lost))
+            todo.tells.append(Tell("Recreated", f"pod {pod.metadata.name}: {task.lost}; it is made anew", warning=True))
+        elif pod is None or (pod.is_terminal and task.failures <= job.spec.retries):
+            todo.creates.append(_create(job, stage, task.index, task.attempt + 1))
+            if pod is not None:
+                message = f"task {task.index} of stage {stage.name} ended with code {pod.exit_code}"
+                todo.tells.append(Tell("TaskRetried", message, warning=True))
+    if not began and todo.creates:
+        todo.tells.append(Tell("StageStarted", f"stage {stage.name}: {stage.tasks} tasks"))
+
+
+def _delete(pod: Pod, why: str) -> DeletePod:
+    return DeletePod(pod.metadata.name, pod.metadata.uid, why)
+
+
+def _is_ending(pod: Pod) -> bool:
+    return pod.is_terminal or pod.metadata.deletionTimestamp is not None
+
+
+# -- pods ---------------------------------------------------------------------------------------
+
+
+def pod_name(job: str, stage: str, index: int, attempt: int) -> str:
+    """`job-stage-index-attempt`; a name that would be too long is cut, and told apart by a hash."""
+    tail = f"-{stage}-{index}-{attempt}"
+    if len(job) + len(tail) <= _LONGEST:
+        return job + tail
+    digest = hashlib.sha256(f"{job}{tail}".encode()).hexdigest()[:8]
+    return f"{job[: _LONGEST - len(tail) - 9].rstrip('.-')}-{digest}{tail}"
+
+
+def _create(job: DagJob, stage: StageSpec, index: int, attempt: int) -> CreatePod:
+    name = pod_name(job.metadata.name, stage.name, index, attempt)
+    template = stage.template
+    given = template.get("metadata") or {}
+    labels = {
+        **(given.get("labels") or {}),
+        QUEUE_LABEL: job.spec.queue,
+        DAGJOB_LABEL: job.metadata.name,
+        STAGE_LABEL: stage.name,
+        INDEX_LABEL: str(index),
+        ATTEMPT_LABEL: str(attempt),
+    }
+    if job.spec.user:
+        labels[USER_LABEL] = job.spec.user
+    spec = dict(template["spec"])
+    gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != GATE]
+    spec |= {"schedulerName": SCHEDULER, "schedulingGates": [{"name": GATE}, *gates]}
+    if spec.get("restartPolicy") not in ("Never", "OnFailure"):
+        spec["restartPolicy"] = "Never"
+    owner = {
+        "apiVersion": API_VERSION,
+        "kind": "DagJob",
+        "name": job.metadata.name,
+        "uid": job.metadata.uid,
+        "controller": True,
+        "blockOwnerDeletion": True,
+    }
+    metadata = {
+        "name": name,
+        "namespace": job.metadata.namespace,
+        "labels": labels,
+        "annotations": given.get("annotations") or {},
+        "ownerReferences": [owner],
+    }
+    body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+    return CreatePod(name, body, attempt)
+
+
+# -- status -------------------------------------------------------------------------------------
+
+
+def _write_status(
+    job: DagJob, stages: Mapping[str, list[_Task]], pods: Sequence[Pod], todo: Plan, around: Surroundings
+) -> None:
+    status = todo.status
+    status.stages = [_stage_status(stage, stages[stage.name], pods) for stage in job.spec.stages]
+    status.tasks = sum(stage.tasks for stage in job.spec.stages)
+    status.succeeded = sum(stage.succeeded for stage in status.stages)
+    started = any(pod.spec.nodeName for pod in pods)
+    if started and status.startTime is None:
+        status.startTime = around.stamp(around.now_ms)
+    status.phase = "Running" if started or status.succeeded else "Pending"
+    conditions = {condition.type: condition for condition in status.conditions}
+    given_up = _given_up(job, stages)
+    if status.succeeded == status.tasks:
+        _finish(status, todo, around, "Succeeded", conditions, "Complete", "AllTasksSucceeded", "all tasks succeeded")
+    elif given_up is not None:
+        _finish(status, todo, around, "Failed", conditions, "Failed", "TaskFailed", given_up)
+    known = job.spec.queue == "default" or job.spec.queue in around.queues
+    _set(conditions, around, "QueueKnown", known, "Found" if known else "NotFound", f"queue {job.spec.queue}")
+    deadline = to_ms(job.spec.deadline)
+    if deadline is not None and around.now_ms > deadline:
+        _set(conditions, around, "DeadlineMissed", True, "Late", f"not done by {job.spec.deadline}")
+    status.conditions = list(conditions.values())
+
+
+def _finish(
+    status: DagJobStatus,
+    todo: Plan,
+    around: Surroundings,
+    phase: str,
+    conditions: dict[str, Condition],
+    condition: str,
+    reason: str,
+    message: str,
+) -> None:
+    status.phase, status.completionTime = phase, around.stamp(around.now_ms)
+    _set(conditions, around, condition, True, reason, message)
+    todo.tells.append(Tell(phase, message, warning=phase == "Failed"))
+
+
+def _set(
+    conditions: dict[str, Condition], around: Surroundings, kind: str, true: bool, reason: str, message: str
+) -> None:
+    there, status = conditions.get(kind), "True" if true else "False"
+    since = there.lastTransitionTime if there is not None and there.status == status else around.stamp(around.now_ms)
+    conditions[kind] = Condition(kind, status, reason, message, since)
+
+
+def _given_up(job: DagJob, stages: Mapping[str, list[_Task]]) -> str | None:
+    """Which task has failed too often."""
+    for stage in job.spec.stages:
+        for task in stages[stage.name]:
+            pod = task.current
+            if not task.done and task.failures > job.spec.retries and pod is not None and pod.is_terminal:
+                return (
+                    f"task {task.index} of stage {stage.name} failed {task.failures} times, "
+                    f"the last time with code {pod.exit_code} on node {pod.spec.nodeName or '(none)'}"
+                )
+    return None
+
+
+def _stage_status(stage: StageSpec, tasks: list[_Task], pods: Sequence[Pod]) -> StageStatus:
+    done = {task.index for task in tasks if task.done}
+    live = [task.current for task in tasks if not task.done and task.current is not None]
+    live = [pod for pod in live if not pod.is_terminal]
+    waiting = sum(1 for pod in live if pod.is_gated)
+    running = sum(1 for pod in live if pod.is_running)
+    return StageStatus(
+        name=stage.name,
+        tasks=stage.tasks,
+        created=len(done) + len(live),
+        waiting=waiting,
+        released=len(live) - waiting - running,
+        running=running,
+        succeeded=len(done),
+        failed=sum(task.failures for task in tasks),
+        completedIndexes=show_indexes(done),
+    )
+
+
+def _after_the_end(job: DagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
+    """Nothing starts any more; what still runs of a failed job goes; the job itself after its time."""
+    todo = Plan(status=job.status)
+    todo.deletes = [_delete(pod, "the job is over") for pod in pods if not _is_ending(pod)]
+    ttl, ended = job.spec.ttlSecondsAfterFinished, to_ms(job.status.completionTime)
+    if ttl is not None and ended is not None:
+        left = ended + 1000 * ttl - around.now_ms
+        todo.expired = left <= 0
+        todo.again_s = max(0.0, left / 1000)
+    return todo
+
+
+def _again_s(job: DagJob, pods: Sequence[Pod], around: Surroundings) -> float | None:
+    """When time alone changes what is needed."""
+    due = [
+        around.released_ms[pod.metadata.uid] + around.recreate_after_ms
+        for pod in pods
+        if pod.metadata.uid in around.released_ms and not pod.spec.nodeName
+    ]
+    deadline = to_ms(job.spec.deadline)
+    if deadline is not None and deadline > around.now_ms:
+        due.append(deadline)
+    return max(0.1, (min(due) - around.now_ms) / 1000 + 0.05) if due else None

@@ -1,0 +1,140 @@
+"""The controllers' process: watches in every replica, acts in the one that leads."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import structlog
+
+from operators import metrics
+from operators.cache.cache import KINDS, Cache, Change
+from operators.cache.reflector import Kind
+from operators.client import ApiError, Client
+from operators.controllers.config import ControllersConfig
+from operators.controllers.dagjobs import DagJobs
+from operators.controllers.objects import DagJob
+from operators.controllers.queues import Queues
+from operators.controllers.work import Work
+from operators.extender.app import management
+from operators.extender.server import serve_management
+from operators.lease import Lease
+from schedulers.objects.names import QUEUE_LABEL
+from schedulers.objects.pod import Pod
+
+log = structlog.get_logger()
+
+#: A watch that is silent for so long is not believed any more.
+STALE_S: Final = 120.0
+
+
+def _kinds() -> list[Kind]:
+    """The brain's kinds, with whole DagJobs, and only pods that have joined a queue."""
+    by_name = {kind.name: kind for kind in KINDS}
+    return [
+        by_name["Node"],
+        by_name["Queue"],
+        Kind("DagJob", DagJob, by_name["DagJob"].path),
+        Kind("Pod", Pod, by_name["Pod"].path, selector=QUEUE_LABEL),
+    ]
+
+
+class Process:
+    """Ties cache, work queue and leadership together."""
+
+    def __init__(self, config: ControllersConfig, client: Client, *, identity: str) -> None:
+        self.config, self.client, self.identity = config, client, identity
+        self.cache = Cache(client, self._hear, kinds=_kinds())
+        self.dagjobs = DagJobs(client, self.cache, config, identity=identity)
+        self.queues = Queues(client, self.cache, config.resources)
+        self.work: Work | None = None
+        self._acting: asyncio.Task[None] | None = None
+
+    def not_ready(self) -> str | None:
+        """Why it must not be believed to work; a replica that stands by is ready to take over."""
+        if not self.cache.synced:
+            return "the first lists of the API server are not complete"
+        stale = self.cache.staleness_s()
+        return f"nothing was heard of the API server for {stale:.0f} s" if stale > STALE_S else None
+
+    def _hear(self, change: Change) -> None:
+        key: str | None = None
+        if change.kind == "Pod":
+            key = self.dagjobs.heard(change.old, change.new)
+        elif change.kind == "DagJob" and change.new is not None:
+            key = change.new.key
+        elif change.kind == "Node" and change.new is None:
+            self._look_at_all()
+        if key is not None and self.work is not None:
+            self.work.add(key)
+
+    def _look_at_all(self) -> None:
+        if self.work is not None:
+            for key in self.cache.dagjobs:
+                self.work.add(key)
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        election = self.config.leader_election
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(self.cache.run())
+                group.create_task(serve_management(management(self.not_ready), self.config.management))
+                if election is None:
+                    await self.gained()
+                else:
+                    lease = Lease(
+                        self.client,
+                        name=election.name,
+                        namespace=self.config.namespace,
+                        identity=self.identity,
+                        duration_s=election.lease_duration / 1000,
+                        renew_s=election.renew_deadline / 1000,
+                        retry_s=election.retry_period / 1000,
+                    )
+                    group.create_task(lease.run(self.gained, self.lost))
+        finally:
+            await self.lost()
+
+    async def gained(self) -> None:
+        """Act from now on."""
+        while not self.cache.synced:
+            await asyncio.sleep(0.05)
+        self.work = Work(self._reconcile)
+        self._look_at_all()
+        self._acting = asyncio.ensure_future(self._act(self.work))
+        metrics.LEADER.set(1)
+        log.info("leads", dagjobs=len(self.cache.dagjobs))
+
+    async def lost(self) -> None:
+        """Act no more."""
+        acting, self._acting, self.work = self._acting, None, None
+        metrics.LEADER.set(0)
+        if acting is not None:
+            acting.cancel()
+            await asyncio.gather(acting, return_exceptions=True)
+
+    async def _act(self, work: Work) -> None:
+        async with asyncio.TaskGroup() as group:
+            group.create_task(work.run())
+            group.create_task(self._show_queues(work))
+
+    async def _show_queues(self, work: Work) -> None:
+        while True:
+            try:
+                await self.queues.go_round()
+            except ApiError as error:
+                log.warning("the queues' status is late", why=str(error))
+            metrics.WORK_QUEUE.labels(kind="DagJob").set(work.length)
+            metrics.STALENESS.set(self.cache.staleness_s())
+            await asyncio.sleep(1)
+
+    async def _reconcile(self, key: str) -> float | None:
+        with metrics.RECONCILE_DURATION.labels(kind="DagJob").time():
+            try:
+                again: Any = await self.dagjobs.reconcile(key)
+            except BaseException:
+                metrics.RECONCILES.labels(kind="DagJob", outcome="error").inc()
+                raise
+        metrics.RECONCILES.labels(kind="DagJob", outcome="ok").inc()
+        return again  # type: ignore[no-any-return]

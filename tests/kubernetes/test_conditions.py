@@ -1,0 +1,159 @@
+"""How much is written: the newest word on each object, no faster than allowed, nothing twice."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter, deque
+from collections.abc import Callable
+from typing import Any, cast
+
+import pytest
+
+from operators.client import ApiError, Client, NotFound, Unreachable
+from operators.extender.conditions import Conditions
+from schedulers.objects.meta import Meta
+from schedulers.objects.names import WAITING_CONDITION
+from schedulers.objects.pod import Condition, Pod, PodStatus
+
+
+def pod(name: str = "p", *conditions: Condition) -> Pod:
+    return Pod(metadata=Meta(name=name, namespace="ns", uid=name), status=PodStatus(conditions=list(conditions)))
+
+
+class Listener:
+    """A client that hears what is said; `answers` are given first."""
+
+    def __init__(self, *answers: ApiError) -> None:
+        self.answers, self.heard = deque(answers), list[tuple[float, str, Any]]()
+
+    async def patch(self, path: str, body: Any, **_: Any) -> bytes:
+        if self.answers:
+            raise self.answers.popleft()
+        self.heard.append((asyncio.get_running_loop().time(), path.split("/")[-2], body["status"]))
+        return b"{}"
+
+    @property
+    def words(self) -> list[tuple[str, str]]:
+        return [(name, status["conditions"][0].message) for _, name, status in self.heard]
+
+
+def heard(
+    say: Callable[[Conditions], None], *answers: ApiError, per_second: float = 1000, for_s: float = 0.3
+) -> Listener:
+    async def main() -> Listener:
+        listener = Listener(*answers)
+        conditions = Conditions(cast(Client, listener), per_second=per_second)
+        task = asyncio.ensure_future(conditions.run())
+        say(conditions)
+        await asyncio.sleep(for_s)
+        assert not task.done()
+        task.cancel()
+        await asyncio.gather(task, return_exceptions=True)
+        return listener
+
+    return asyncio.run(main())
+
+
+def test_only_the_newest_word_is_written() -> None:
+    def say(conditions: Conditions) -> None:
+        for i in range(10):
+            conditions.say_pod(pod(), "NoRoom", str(i))
+
+    assert heard(say).words == [("p", "9")]
+
+
+def test_what_the_pod_says_already_is_not_said_again() -> None:
+    there = pod("p", Condition(WAITING_CONDITION, "True", "NoRoom", "x"))
+    assert heard(lambda conditions: conditions.say_pod(there, "NoRoom", "x")).words == []
+
+
+def test_taking_a_word_back_before_it_is_written_writes_nothing() -> None:
+    there = pod("p", Condition(WAITING_CONDITION, "True", "NoRoom", "x"))
+
+    def say(conditions: Conditions) -> None:
+        conditions.say_pod(there, "NoRoom", "y")
+        conditions.say_pod(there, "NoRoom", "x")
+
+    assert heard(say).words == []
+
+
+def test_a_pod_released_before_anything_was_said_costs_no_write() -> None:
+    def say(conditions: Conditions) -> None:
+        conditions.say_pod(pod(), "NoRoom", "x")
+        conditions.say_released(pod(), "n1")
+
+    assert heard(say).words == []
+
+
+def test_a_pod_released_before_the_watch_brought_its_condition_back_is_told_so() -> None:
+    async def main() -> Listener:
+        listener = Listener()
+        conditions = Conditions(cast(Client, listener), per_second=1000)
+        task = asyncio.ensure_future(conditions.run())
+        conditions.say_pod(pod(), "NoRoom", "x")
+        await asyncio.sleep(0.1)
+        conditions.say_released(pod(), "n1")
+        await asyncio.sleep(0.1)
+        task.cancel()
+        return listener
+
+    assert asyncio.run(main()).words == [("p", "x"), ("p", "released to node n1")]
+
+
+def test_writes_keep_to_the_limit() -> None:
+    def say(conditions: Conditions) -> None:
+        for i in range(100):
+            conditions.say_pod(pod(str(i)), "NoRoom", "x")
+
+    assert 8 <= len(heard(say, per_second=20, for_s=0.52).heard) <= 11
+
+
+def test_pods_and_dagjobs_take_turns() -> None:
+    def say(conditions: Conditions) -> None:
+        for i in range(50):
+            conditions.say_pod(pod(str(i)), "NoRoom", "x")
+            conditions.say_dagjob(f"ns/{i}", uid=f"d{i}", reason="NoRoom", message="x", position=1, estimate_s=None)
+
+    first = heard(say).heard[:10]
+    assert Counter("conditions" in status for _, _, status in first) == {True: 5, False: 5}
+
+
+def test_who_is_overwritten_keeps_its_place() -> None:
+    def say(conditions: Conditions) -> None:
+        for i in range(5):
+            conditions.say_pod(pod(str(i)), "NoRoom", "x")
+        conditions.say_pod(pod("0"), "NoRoom", "y")
+
+    assert heard(say).words[0] == ("0", "y")
+
+
+def test_a_fault_of_the_api_server_loses_no_word() -> None:
+    faults = (Unreachable("no"), ApiError(500, "", ""), ApiError(429, "", ""))
+    assert heard(lambda conditions: conditions.say_pod(pod(), "NoRoom", "x"), *faults, for_s=1.0).words == [("p", "x")]
+
+
+def test_an_object_that_is_gone_is_forgotten() -> None:
+    def say(conditions: Conditions) -> None:
+        conditions.say_pod(pod("gone"), "NoRoom", "x")
+        conditions.say_pod(pod("here"), "NoRoom", "x")
+
+    assert heard(say, NotFound(404, "", "")).words == [("here", "x")]
+
+
+def test_a_dagjob_is_not_told_twice() -> None:
+    async def main() -> Listener:
+        listener = Listener()
+        conditions = Conditions(cast(Client, listener), per_second=1000)
+        task = asyncio.ensure_future(conditions.run())
+        for _ in range(3):
+            conditions.say_dagjob("ns/d", uid="d", reason="NoRoom", message="x", position=1, estimate_s=1.0)
+            await asyncio.sleep(0.05)
+        task.cancel()
+        return listener
+
+    assert len(asyncio.run(main()).heard) == 1
+
+
+def test_a_rate_that_allows_nothing_is_refused() -> None:
+    with pytest.raises(ValueError, match="above 0"):
+        Conditions(cast(Client, Listener()), per_second=0)

@@ -1,0 +1,154 @@
+"""The brain's configuration file: what it may say, and how it is told what is wrong."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from operators.config import InvalidConfig, parse_millis
+from operators.extender.config import BrainConfig, load_brain
+
+SMALL = """\
+policy: {kind: fifo}
+extender: {tls: null}
+"""
+FULL = """\
+policy: {kind: gs}
+predictor: {kind: slearn}
+placement: {kind: best_fit}
+resources: [cpu, memory, pods, example.com/gpu]
+seed: 7
+cycle: 100ms
+namespace: elsewhere
+extender:
+  address: 0.0.0.0
+  port: 8443
+  httpTimeout: 2s
+  budget: 0.5
+  tls:
+    certFile: /tls/tls.crt
+    keyFile: /tls/tls.key
+    clientCaFile: /tls/ca.crt
+    clientNames: [system:kube-scheduler]
+    reloadEvery: 1m
+management: {address: 127.0.0.1, port: 0}
+leaderElection: {name: rm-brain, leaseDuration: 30s, renewDeadline: 20s, retryPeriod: 5s}
+storage: {dir: /data, log: full, maxLogBytes: 1000000, history: 10}
+snapshot: {everySeconds: 2.5}
+releases: {concurrency: 4, expireSeconds: 60}
+conditions: {perSecond: 5}
+cache: {staleSeconds: 90}
+kubeconfig: /etc/kubeconfig
+logLevel: debug
+"""
+
+
+def read(folder: Path, text: str) -> BrainConfig:
+    file = folder / "brain.yaml"
+    file.write_text(text)
+    return load_brain(file)
+
+
+def mistakes(folder: Path, text: str) -> list[str]:
+    with pytest.raises(InvalidConfig) as caught:
+        read(folder, text)
+    return [message.removeprefix(f"{folder / 'brain.yaml'}:") for message in caught.value.messages]
+
+
+def test_a_small_file_has_defaults_for_all_the_rest(tmp_path: Path) -> None:
+    config = read(tmp_path, SMALL)
+    assert (config.resources, config.cycle_ms, config.namespace) == (("cpu", "memory", "pods"), 50, "rm-system")
+    assert config.extender.budget_s == pytest.approx(4.0)
+
+
+def test_every_field_is_read(tmp_path: Path) -> None:
+    config = read(tmp_path, FULL)
+    assert (config.cycle_ms, config.extender.budget_s, config.snapshot.every_s) == (100, 1.0, 2.5)
+    assert (config.releases.expire_s, config.cache.stale_s, config.conditions.per_second) == (60, 90, 5)
+    assert config.extender.tls is not None
+    assert (config.extender.tls.client_names, config.extender.tls.reload_every) == (("system:kube-scheduler",), 60_000)
+    assert config.leader_election is not None
+    assert config.leader_election.retry_period == 5000
+
+
+def test_leader_election_can_be_switched_off(tmp_path: Path) -> None:
+    assert read(tmp_path, SMALL + "leaderElection: null\n").leader_election is None
+
+
+@pytest.mark.parametrize(
+    ("change", "says"),
+    [
+        (("seed: 7", "sed: 7"), "5: sed: there is no such field, did you mean 'seed'? (accepted: policy, "),
+        (("seed: 7", "seed: x"), "5: seed: expected `int`, got 'x'"),
+        (("cycle: 100ms", "cycle: 100"), "6: cycle: 100 is not a duration (write a number with a unit, such as 50ms"),
+        (("httpTimeout: 2s", "httpTimeout: 0s"), "8: extender: httpTimeout: no time at all"),
+        (("port: 8443", "port: 70000"), "10: extender.port: expected `int` <= 65535, got 70000"),
+        (("budget: 0.5", "budget: 1.5"), "12: extender.budget: expected `float` <= 1.0, got 1.5"),
+        (("    certFile: /tls/tls.crt\n", ""), "13: extender.tls: 'certFile' is missing"),
+        (("[system:kube-scheduler]", "[]"), "13: extender.tls: clientNames: names nobody"),
+        (("kind: gs", "kind: gss"), "1: policy.kind: unknown policy 'gss', did you mean 'gs'?"),
+        (("kind: slearn", "kind: oracle"), "2: predictor.kind: predictor 'oracle' needs what only an emulator knows"),
+        (("{kind: slearn}", "slearn"), "2: predictor: expected a mapping or null, got 'slearn'"),
+        (
+            ("{kind: slearn}", "{kind: slearn, pilot: 1}"),
+            "2: predictor.pilot: predictor 'slearn' has no setting 'pilot'",
+        ),
+        (("{kind: slearn}", "null"), "1: policy: policy 'gs' orders jobs by estimated run time: give it a predictor"),
+        (("{kind: gs}", "{}"), "1: policy.kind: is missing (known: "),
+        (("pods, ", ""), "4: resources: 'pods' is missing: nodes could be filled beyond what they take"),
+        (("pods, ", "pods, cpu, "), "4: resources[3]: 'cpu' is named twice"),
+        (("renewDeadline: 20s", "renewDeadline: 40s"), "20: leaderElection: expected retryPeriod < renewDeadline"),
+        (("log: full", "log: some"), "21: storage.log: invalid enum value 'some'"),
+        (("concurrency: 4", "concurrency: 0"), "23: releases.concurrency: expected `int` >= 1, got 0"),
+        (("seed: 7", "seed: 7\nseed: 8"), "6: seed: is given twice, first in line 5"),
+        (("seed: 7", "seed: ["), " is not YAML"),
+    ],
+)
+def test_a_mistake_is_said_with_its_place(tmp_path: Path, change: tuple[str, str], says: str) -> None:
+    assert change[0] in FULL
+    found = mistakes(tmp_path, FULL.replace(*change))
+    assert len(found) == 1
+    assert says in found[0]
+
+
+def test_all_mistakes_are_said_at_once(tmp_path: Path) -> None:
+    text = FULL.replace("seed: 7", "seed: x").replace("kind: gs", "kind: gss").replace("port: 8443", "prt: 1")
+    assert len(mistakes(tmp_path, text)) == 3
+
+
+def test_no_tls_beyond_loopback_is_refused(tmp_path: Path) -> None:
+    found = mistakes(tmp_path, "policy: {kind: fifo}\nextender: {address: 10.0.0.1, tls: null}\n")
+    assert found == [
+        "2: extender: tls: null, but address '10.0.0.1' can be reached from elsewhere: anybody could ask for nodes "
+        "(give tls certFile, keyFile and clientCaFile, or the address 127.0.0.1)"
+    ]
+
+
+def test_tls_is_never_left_out_by_accident(tmp_path: Path) -> None:
+    assert mistakes(tmp_path, "policy: {kind: fifo}\nextender: {}\n") == ["2: extender: 'tls' is missing"]
+
+
+def test_an_empty_file_says_what_is_missing(tmp_path: Path) -> None:
+    assert [message.strip() for message in mistakes(tmp_path, "")] == ["'policy' is missing", "'extender' is missing"]
+
+
+def test_a_file_that_is_not_there_is_one_message(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match=r"none\.yaml: cannot be read: No such file or directory"):
+        load_brain(tmp_path / "none.yaml")
+
+
+def test_a_list_is_no_configuration(tmp_path: Path) -> None:
+    with pytest.raises(InvalidConfig, match="expected a mapping, got a list"):
+        read(tmp_path, "- a\n")
+
+
+@pytest.mark.parametrize(("text", "ms"), [("50ms", 50), ("1.5s", 1500), ("2m", 120_000), ("1h", 3_600_000)])
+def test_durations_have_units(text: str, ms: int) -> None:
+    assert parse_millis(text) == ms
+
+
+@pytest.mark.parametrize("text", ["", "5", 5, "5 years", "-1s", "0.1ms", None, True])
+def test_what_is_no_duration_is_refused(text: object) -> None:
+    with pytest.raises(ValueError, match=r"is not a duration|is too short"):
+        parse_millis(text)
