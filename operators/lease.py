@@ -213,7 +213,7 @@ class Lease:
 
         A Lease that was deleted under its holder is waited for as if it were there: the holder may not know yet.
         """
-        if lease != self._seen:
+        if _spec(lease) != _spec(self._seen):
             self._seen_at = self._clock()
         self._seen = lease
         if lease is not None:

@@ -86,6 +86,8 @@ def run(
 
     files = load_plugins(plugin or ())
     loaded = load(scenario, overrides=set_ or (), seeds=seeds)
+    for note in loaded.notes:
+        _say(note)
     built = check_scenario(loaded)
     where = out or Path("out") / loaded.scenario.metadata.name
     try:
@@ -290,6 +292,28 @@ def convert(
     typer.echo(f"{output}: {len(trace.workload.jobs):,} jobs, {trace.workload.tasks:,} tasks")
     for note in trace.notes:
         _say(f"note: {note}")
+
+
+@app.command()
+def snapshot(
+    kubeconfig: Annotated[Path, typer.Option("--kubeconfig", metavar="FILE", help="How kubectl reaches the cluster.")],
+    context: Annotated[
+        str | None, typer.Option("--context", help="Which of its contexts (default: the current).")
+    ] = None,
+    out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write there instead of printing.")] = None,
+    kubectl: Annotated[str, typer.Option("--kubectl", metavar="PROGRAM", help="The kubectl to use.")] = "kubectl",
+) -> None:
+    """A live cluster's nodes, queues and jobs as a file that `run` takes."""
+    from rm_emulator.results.record import write_file
+    from rm_emulator.scenario import live
+
+    taken = live.take(kubeconfig, context=context, kubectl=kubectl)
+    for note in taken.notes:
+        _say(note)
+    if out is None:
+        typer.echo(taken.text(), nl=False)
+    else:
+        write_file(out, taken.text())
 
 
 @app.command()

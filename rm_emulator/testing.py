@@ -58,7 +58,7 @@ from schedulers.core.state import ClusterState
 
 #: Scenarios that each check runs unless told otherwise: every profile, with executors, with disorder.
 SEEDS: Final = (0, 1, 2, 3)
-_PROFILES: Final = ("yarn", "sls", "events", "events")
+_PROFILES: Final = ("yarn", "sls", "events", "events", "kubernetes")
 _DISORDER: Final = Disorder(delay=0.2, delay_ms=2500, duplicate=0.2, late=0.2, late_ms=1500)
 
 
@@ -426,7 +426,7 @@ def scheduler_config(subject: Subject, config: EngineConfig, seed: int) -> Sched
         policy=subject.policy,
         predictor=subject.predictor,
         placement=subject.placement,
-        offers="cycle" if config.profile == "events" else "heartbeat",
+        offers="heartbeat" if config.beats else "cycle",
         executors=config.executors is not None,
         containers_per_offer=config.containers_per_heartbeat,
         seed=seed,

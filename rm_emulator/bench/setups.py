@@ -57,7 +57,7 @@ def run(setup: Setup, log: Log | None = None, record: Recording | None = None) -
         resources=cluster.resources,
         policy=dict(setup.policy),
         predictor=dict(setup.predictor) if setup.predictor is not None else None,
-        offers="cycle" if cluster.profile == "events" else "heartbeat",
+        offers="heartbeat" if cluster.beats else "cycle",
         executors=cluster.executors is not None,
         containers_per_offer=cluster.containers_per_heartbeat,
         seed=SEED,

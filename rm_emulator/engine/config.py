@@ -41,11 +41,31 @@ class Executors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     inverted_levels: bool = True
 
 
+class Kubernetes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """What a cluster adds between a decision and its effect, and between an effect and our hearing of it.
+
+    cycle_ms: facts are gathered so long before the core decides. create_ms: from a stage's turn to its first pod;
+    create_rate, release_rate: pods created, and gates removed, per second. start_ms: from the removed gate to the
+    running container (bind, start). seen_ms: from a change of a pod to the watch that tells of it.
+    whole_seconds: a pod ends at a whole second of the clock, because its start is stamped in whole seconds; so
+    fake kubelets do. Defaults measured on a devcluster of two cores (docs/kubernetes.md).
+    """
+
+    cycle_ms: int = 50
+    create_ms: int = 30
+    create_rate: float = 130.0
+    release_rate: float = 230.0
+    start_ms: int = 40
+    seen_ms: int = 5
+    whole_seconds: bool = True
+
+
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster and how it behaves.
 
     profile: 'yarn' (out-of-band heartbeat when a container ends, a grant is launched at the AM's next tick),
-        'sls' (ticks only, launch one AM tick later), 'events' (no heartbeats: decisions at scheduling events).
+        'sls' (ticks only, launch one AM tick later), 'events' (no heartbeats: decisions at scheduling events),
+        'kubernetes' (decisions in cycles, pods that are created, released, bound and watched).
     heartbeat_ms, am_heartbeat_ms: intervals of nodes and application masters.
     skip: skip heartbeats that cannot change anything; False beats every node every interval (same log).
     startup: time between launch and the task's first instant.
@@ -56,7 +76,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...]
     resources: tuple[str, ...] = ("cpu", "memory")
     queues: tuple[Queue, ...] = ()
-    profile: Literal["yarn", "sls", "events"] = "yarn"
+    profile: Literal["yarn", "sls", "events", "kubernetes"] = "yarn"
     heartbeat_ms: int = 1000
     am_heartbeat_ms: int = 1000
     skip: bool = True
@@ -64,3 +84,9 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     containers_per_heartbeat: int | None = None
     executors: Executors | None = None
     disorder: Disorder | None = None
+    kubernetes: Kubernetes = Kubernetes()
+
+    @property
+    def beats(self) -> bool:
+        """Whether nodes send heartbeats; otherwise all nodes are on offer in each cycle."""
+        return self.profile in ("yarn", "sls")

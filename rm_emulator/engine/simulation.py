@@ -14,7 +14,7 @@ from typing import Any, Final, Protocol
 import msgspec
 
 from rm_emulator.engine.calendar import ARRIVE, ASK, END, START, TICK, Calendar
-from rm_emulator.engine.config import Disorder, EngineConfig
+from rm_emulator.engine.config import Disorder, EngineConfig, Kubernetes
 from rm_emulator.engine.execution import Execution, StageTimes, WavesOf
 from rm_emulator.engine.ring import Ring
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
@@ -213,7 +213,8 @@ class Simulation:
         self._parked_version = -1
         self._idle_beats = 0
         # How long after the application master's tick a granted container is launched; None: at once.
-        self._am_delay = {"yarn": 0, "sls": config.am_heartbeat_ms, "events": None}[config.profile]
+        self._am_delay = {"yarn": 0, "sls": config.am_heartbeat_ms}.get(config.profile)
+        self._pods = Pods(config.kubernetes, seed) if config.profile == "kubernetes" else None
         self._moving_ms = config.executors.moving_ms if config.executors is not None else 0
         self._kept = config.executors is not None
         self._record_task = self.record.task
@@ -221,9 +222,8 @@ class Simulation:
         self._late = 0  # asks and late completions on the calendar
         self._next_job = 0
         self._tick_due = False
-        beats = config.profile != "events"
         phases = keyed.generator(seed, "phases").integers(0, config.heartbeat_ms, len(config.nodes)).tolist()
-        self._ring = Ring(self.calendar, phases, config.heartbeat_ms, self._beat) if beats else None
+        self._ring = Ring(self.calendar, phases, config.heartbeat_ms, self._beat) if config.beats else None
         self._obeys: dict[type[Decision], Callable[[Any], None]] = {
             Place: self._place,
             Run: self._run,
@@ -276,14 +276,17 @@ class Simulation:
             self._say(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times)))
         profile = self.config.profile
         decisions = self.control.handle(
-            JobSubmitted(now, spec, "all" if profile == "events" else "roots" if profile == "yarn" else "asked")
+            JobSubmitted(now, spec, {"events": "all", "yarn": "roots"}.get(profile, "asked"))  # type: ignore[arg-type]
         )
         self.facts += 1
         job = self._jobs[spec.id] = _Job(source, number, times, self.control.state.jobs[spec.id])
         for index, stage in enumerate(spec.stages):
             self.record.demand(spec.id, index, stage.demand)
         self._obey(decisions)
-        if profile == "sls":
+        if self._pods is not None:
+            for index in (i for i, stage in enumerate(spec.stages) if not stage.parents):
+                self._create_pods(job, index)
+        elif profile == "sls":
             job.asks = [i for i, stage in enumerate(spec.stages) if not stage.parents]
             self._late += 1
             self.calendar.at(now + self.config.am_heartbeat_ms, ASK, number, self._ask, job)
@@ -304,7 +307,8 @@ class Simulation:
         if ring is None:
             if state.waiting and not self._tick_due and Offer(state, None).has_room():
                 self._tick_due = True
-                self.calendar.at(self.calendar.now, TICK, 0, self._tick)
+                gather = self._pods.settings.cycle_ms if self._pods is not None else 0
+                self.calendar.at(self.calendar.now + gather, TICK, 0, self._tick)
             return
         if self.config.skip:
             if state.woken:
@@ -438,6 +442,8 @@ class Simulation:
         start = container.granted
         if self._am_delay is not None:
             start = self._am_tick(container.job, start) + self._am_delay
+        if self._pods is not None:
+            start = self._pods.released(start)
         start += self._moving_ms
         if self._draws_startup:
             ids = (decision.job, decision.stage, decision.task, decision.attempt)
@@ -470,6 +476,8 @@ class Simulation:
         job.work += runtime
         speed = self._speeds[container.node]
         container.runtime = runtime if speed == 1.0 else max(1, round(runtime / speed))
+        if self._pods is not None:
+            container.runtime = self._pods.runs(now, container.runtime)
         self.calendar.at(now + container.runtime, END, container.id, self._over, container)
 
     # -- ends -----------------------------------------------------------------------------------
@@ -522,7 +530,7 @@ class Simulation:
         return False
 
     def _hear_end(self, container: _Container) -> None:
-        """Profiles `yarn` and `events`: the end is heard at once; in `yarn` by an out-of-band heartbeat."""
+        """All profiles but `sls`: the end is heard at once; in `yarn` by an out-of-band heartbeat."""
         self._report_end(container)
         ring = self._ring
         if ring is not None:
@@ -593,6 +601,9 @@ class Simulation:
         job.left[stage] -= 1
         if job.left[stage] or self.config.profile == "events":
             return
+        if self._pods is not None:
+            self._create_children(job, stage)
+            return
         ready = []
         for child in job.state.children[stage]:
             job.parents_left[child] -= 1
@@ -605,6 +616,25 @@ class Simulation:
                 self._late += 1
                 self.calendar.at(at, ASK, job.number, self._ask, job)
             job.asks.extend(ready)
+
+    def _create_children(self, job: _Job, stage: int) -> None:
+        for child in job.state.children[stage]:
+            job.parents_left[child] -= 1
+            if job.parents_left[child] == 0:
+                self._create_pods(job, child)
+
+    def _create_pods(self, job: _Job, stage: int) -> None:
+        """The controllers create a stage's pods; it may start once all of them have been seen."""
+        assert self._pods is not None
+        self._late += 1
+        at = self._pods.created(self.calendar.now, job.source.job.stages[stage].tasks)
+        self.calendar.at(at, ASK, job.number, self._ask_stage, (job, stage))
+
+    def _ask_stage(self, entry: Entry) -> None:
+        job, stage = entry._value
+        self._late -= 1
+        self._say(JobChanged(self.calendar.now, job.source.job.id, (stage,)))
+        self._carry_on()
 
     def _ask(self, entry: Entry) -> None:
         job = entry._value
@@ -651,6 +681,36 @@ class Simulation:
         name = next(iter(self._jobs))
         why = "; ".join(because.sentence for because in self.control.explain(name).reasons) or "no reason is known"
         raise Stalled(f"{len(self._jobs)} jobs can never finish; the first is '{name}': {why}")
+
+
+class Pods:
+    """When pods are there, released, running and seen to end, in profile `kubernetes`.
+
+    Creations and releases each pass through one queue with a fixed rate, as they do through one process's client.
+    """
+
+    def __init__(self, settings: Kubernetes, seed: int) -> None:
+        self.settings = settings
+        self._phase = int(keyed.uniform(seed, "whole-seconds") * 1000)
+        self._creating = self._releasing = 0.0  # until when each queue is busy
+
+    def created(self, now: int, pods: int) -> int:
+        """When the last of so many pods, wanted now, has been seen."""
+        begin = max(now + self.settings.create_ms, self._creating)
+        self._creating = begin + 1000 * pods / self.settings.create_rate
+        return round(self._creating) + self.settings.seen_ms
+
+    def released(self, now: int) -> int:
+        """When a pod that is decided on now has been seen running."""
+        self._releasing = max(float(now), self._releasing) + 1000 / self.settings.release_rate
+        return round(self._releasing) + self.settings.start_ms + self.settings.seen_ms
+
+    def runs(self, now: int, runtime: int) -> int:
+        """How long a pod that was seen running now is seen to run."""
+        if not self.settings.whole_seconds:
+            return runtime
+        since = (now - self.settings.seen_ms - self._phase) % 1000
+        return max(1, 1000 * -(-runtime // 1000) - since)
 
 
 class _Chaos:

@@ -118,7 +118,7 @@ def scheduler_config(cell: Cell, scenario: Scenario, config: EngineConfig) -> Sc
         policy=own,
         predictor=policy.get("predictor"),
         placement=policy["placement"],
-        offers="cycle" if config.profile == "events" else "heartbeat",
+        offers="heartbeat" if config.beats else "cycle",
         executors=config.executors is not None,
         containers_per_offer=config.containers_per_heartbeat,
         seed=cell.seed,

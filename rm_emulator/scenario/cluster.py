@@ -5,12 +5,13 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable, Mapping
 
-from rm_emulator.engine.config import Disorder, EngineConfig, Executors
+from rm_emulator.engine.config import Disorder, EngineConfig, Executors, Kubernetes
 from rm_emulator.engine.sizes import Sizes
 from rm_emulator.scenario import schema
 from rm_emulator.scenario.schema import Scenario, Spread
 from rm_emulator.workload.model import Drawn, Fixed
 from schedulers.core.model import Node, Queue
+from schedulers.core.places import Taint
 from schedulers.core.resources import Resources, Vector
 
 
@@ -29,6 +30,7 @@ def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
         containers_per_heartbeat=cluster.containers_per_heartbeat,
         executors=_executors(cluster.executors),
         disorder=_disorder(cluster.disorder),
+        kubernetes=_kubernetes(cluster.kubernetes),
     )
 
 
@@ -71,6 +73,8 @@ def nodes(groups: Iterable[schema.Nodes], resources: Resources) -> list[Node]:
                 speed=group.speed,
                 rack=_rack(group, index),
                 kind=group.kind,
+                labels=dict(group.labels),
+                taints=tuple(Taint(t.key, t.value, t.effect) for t in group.taints),
             )
             found.append(node)
     return found
@@ -107,6 +111,20 @@ def _executors(block: schema.Executors | None) -> Executors | None:
     if block is None:
         return None
     return Executors(moving_ms=block.moving_delay, warmup_ms=block.warmup, inverted_levels=block.inverted_levels)
+
+
+def _kubernetes(block: schema.Kubernetes | None) -> Kubernetes:
+    if block is None:
+        return Kubernetes()
+    return Kubernetes(
+        cycle_ms=block.cycle,
+        create_ms=block.create,
+        create_rate=block.create_rate,
+        release_rate=block.release_rate,
+        start_ms=block.start,
+        seen_ms=block.seen,
+        whole_seconds=block.whole_seconds,
+    )
 
 
 def _disorder(block: schema.Disorder | None) -> Disorder | None:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
+import msgspec
+
 from rm_emulator.scenario.cluster import run_times
 from rm_emulator.scenario.issues import did_you_mean
 from rm_emulator.scenario.schema import InlineJob, InlinePastJob, InlineStage, JobsWorkload
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
 from schedulers.core.errors import InvalidJob, nearest
 from schedulers.core.model import Job, PastJob, Stage, topological_order
+from schedulers.core.places import ANYWHERE, Places
 from schedulers.core.resources import Resources
 
 #: A mistake: path below the workload block, message, hint.
@@ -111,6 +114,8 @@ def _stage(stage: InlineStage, names: Sequence[str], resources: Resources) -> St
         demand=resources.demand(stage.demand),
         parents=tuple(names.index(parent) for parent in stage.parents),
         hint_ms=stage.hint,
+        gang=stage.gang,
+        places=ANYWHERE if stage.places is None else msgspec.convert(stage.places.model_dump(), Places),
     )
 
 

@@ -10,6 +10,7 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from rm_emulator.scenario import objects
 from rm_emulator.scenario.document import Document, parse_value, read_documents
 from rm_emulator.scenario.durations import parse_seeds
 from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean, show_path, show_value
@@ -25,6 +26,7 @@ class Loaded:
 
     def __init__(self, scenario: Scenario, document: Document, set_paths: Mapping[tuple[str | int, ...], str]) -> None:
         self.scenario, self.document, self._set_paths = scenario, document, dict(set_paths)
+        self.notes: tuple[str, ...] = ()  # what was left out of the file
 
     @property
     def file(self) -> str:
@@ -49,7 +51,11 @@ def load(
     overrides: `spec.path=value` each, as in `--set`; seeds: as in `--seeds`. Raises InvalidInput.
     """
     path = find(source)
-    document = _scenario_document(read_documents(path))
+    documents, notes = read_documents(path), list[str]()
+    if objects.is_objects(documents):
+        document, notes = objects.as_scenario(documents, path)
+    else:
+        document = _scenario_document(documents)
     set_paths: dict[tuple[str | int, ...], str] = {}
     issues = []
     for text in overrides:
@@ -66,7 +72,9 @@ def load(
             issues.append(Issue(f"--seeds {seeds}", str(error)))
     if issues:
         raise InvalidInput(issues)
-    return validate(document, set_paths)
+    loaded = validate(document, set_paths)
+    loaded.notes = tuple(notes)
+    return loaded
 
 
 def find(source: str | Path) -> Path:

@@ -26,6 +26,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
+from rm_emulator.engine.config import Kubernetes as KubernetesDelays
 from rm_emulator.scenario.durations import parse_duration, parse_seeds, show_duration
 from rm_emulator.scenario.issues import did_you_mean, show_value
 from rm_emulator.workload.tpch import TpchSettings
@@ -38,6 +39,7 @@ from schedulers.core.resources import parse_quantity
 
 API_VERSION: Final = "rm-emulator.io/v1alpha1"
 NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+_KUBERNETES: Final = KubernetesDelays()
 LABEL: Final = r"^[A-Za-z_][A-Za-z0-9_-]*$"
 
 
@@ -141,20 +143,31 @@ class Metadata(Block):
 # --- cluster -------------------------------------------------------------------------------------
 
 
+class Taint(Block):
+    """Keeps stages off a node that do not tolerate it (Kubernetes' meaning)."""
+
+    key: Annotated[str, Field(min_length=1)]
+    value: str = ""
+    effect: Literal["NoSchedule", "NoExecute", "PreferNoSchedule"] = "NoSchedule"
+
+
 class Nodes(Block):
     """A group of equal nodes.
 
     name: prefix of their names (`n` gives n001, n002, ...), the name itself when count is 1.
     speed: 2.0 runs a task in half its time. racks: spread the group over so many racks, in blocks.
+    labels, taints: say which stages may use them (`places` of a stage).
     """
 
     count: Annotated[int, Field(ge=1, le=1_000_000)] = 1
-    name: Annotated[str, Field(pattern=NAME, max_length=60)] | None = None
+    name: Annotated[str, Field(pattern=NAME, max_length=253)] | None = None
     capacity: Quantities
     speed: Positive = 1.0
     rack: str = ""
     racks: Count | None = None
     kind: str = ""
+    labels: dict[str, str] = {}
+    taints: list[Taint] = []
 
 
 class Spread(Block):
@@ -250,15 +263,28 @@ class Sizes(Block):
     maximum: Quantities | None = None
 
 
+class Kubernetes(Block):
+    """Delays of profile kubernetes; see `rm_emulator.engine.config.Kubernetes`, whose defaults these are."""
+
+    cycle: Duration = _KUBERNETES.cycle_ms
+    create: Duration = _KUBERNETES.create_ms
+    create_rate: Positive = _KUBERNETES.create_rate
+    release_rate: Positive = _KUBERNETES.release_rate
+    start: Duration = _KUBERNETES.start_ms
+    seen: Duration = _KUBERNETES.seen_ms
+    whole_seconds: bool = _KUBERNETES.whole_seconds
+
+
 class Cluster(Block):
     """The nodes and how the resource manager hears of them.
 
-    profile: yarn (out-of-band heartbeat at a container's end), sls (ticks only), events (no heartbeats).
+    profile: yarn (out-of-band heartbeat at a container's end), sls (ticks only), events (no heartbeats),
+    kubernetes (decisions in cycles; pods are created, released, bound and watched).
     mode: skipping leaves out heartbeats that cannot change anything; naive beats them all; same decisions.
     """
 
     nodes: Annotated[list[Nodes], Field(min_length=1)]
-    profile: Literal["yarn", "sls", "events"] = "yarn"
+    profile: Literal["yarn", "sls", "events", "kubernetes"] = "yarn"
     heartbeat: Interval = 1000
     application_master: ApplicationMaster = ApplicationMaster()
     mode: Literal["skipping", "naive"] = "skipping"
@@ -267,6 +293,7 @@ class Cluster(Block):
     sizes: Sizes | None = None
     executors: Executors | None = None
     disorder: Disorder | None = None
+    kubernetes: Kubernetes | None = None
 
 
 class Queue(Block):
@@ -405,8 +432,36 @@ class TraceWorkload(Block):
     slots: Count | None = None
 
 
+class Requirement(Block):
+    """A condition on a node's label; field: on its name (`metadata.name`) instead."""
+
+    key: Annotated[str, Field(min_length=1)]
+    operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    values: list[str] = []
+    field: bool = False
+
+
+class Toleration(Block):
+    """A taint that does not matter; key '' with Exists: any taint."""
+
+    key: str = ""
+    operator: Literal["Equal", "Exists"] = "Equal"
+    value: str = ""
+    effect: Literal["", "NoSchedule", "NoExecute", "PreferNoSchedule"] = ""
+
+
+class Places(Block):
+    """Nodes that a stage may use: those that meet a whole term of several, and whose taints it tolerates."""
+
+    terms: list[list[Requirement]] = []
+    tolerations: list[Toleration] = []
+
+
 class InlineStage(Block):
-    """N equal tasks. parents: names of the stages that must be done before."""
+    """N equal tasks. parents: names of the stages that must be done before.
+
+    gang: its tasks start all together or not at all. places: nodes that they may use (all, unless tainted).
+    """
 
     name: Annotated[str, Field(min_length=1)]
     tasks: Count = 1
@@ -414,6 +469,8 @@ class InlineStage(Block):
     parents: list[str] = []
     duration: Times
     hint: Duration | None = None
+    gang: bool = False
+    places: Places | None = None
 
 
 class InlineJob(Block):

@@ -113,7 +113,7 @@ def _hashes(hash_seed: str) -> list[str]:
 def test_scenarios_cover_what_the_engine_can_do() -> None:
     made: list[Case] = [case(seed) for seed in range(40)]
     configs = [c.config for c in made]
-    assert {c.profile for c in configs} == {"yarn", "sls", "events"}
+    assert {c.profile for c in configs} == {"yarn", "sls", "events", "kubernetes"}
     assert any(c.executors for c in configs)
     assert any(c.containers_per_heartbeat for c in configs)
     assert any(len(c.resources) == 3 for c in configs)

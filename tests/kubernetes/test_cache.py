@@ -44,37 +44,37 @@ def error(code: int, reason: str = "") -> bytes:
     return event("ERROR", {"kind": "Status", "code": code, "reason": reason, "message": "as scripted"})
 
 
-Script = Callable[["Server", web.StreamResponse], Awaitable[None]]
+Script = Callable[["Server", web.Request], Awaitable[web.StreamResponse]]
 
 
-async def silence(_server: Server, _answer: web.StreamResponse) -> None:
-    """Says nothing, and does not end."""
+def saying(*lines: bytes, then: Callable[[], Awaitable[None]] | None = None) -> Script:
+    """A watch that says these lines and ends cleanly, or does something else then."""
+
+    async def script(_server: Server, request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
+        for line in lines:
+            await answer.write(line)
+        if then is not None:
+            await then()
+        return answer
+
+    return script
+
+
+async def for_ever() -> None:
     await asyncio.sleep(60)
 
 
-async def end_at_once(_server: Server, _answer: web.StreamResponse) -> None:
-    """Ends cleanly."""
-
-
-def saying(*lines: bytes, then: Script = silence) -> Script:
-    async def script(server: Server, answer: web.StreamResponse) -> None:
-        for line in lines:
-            await answer.write(line)
-        await then(server, answer)
-
-    return script
-
-
 def refusing(status: int, reason: str = "") -> Script:
-    async def script(_server: Server, _answer: web.StreamResponse) -> None:
-        raise Refused(status, reason)
+    async def script(_server: Server, _request: web.Request) -> web.StreamResponse:
+        return refusal(status, reason)
 
     return script
 
 
-class Refused(Exception):
-    def __init__(self, status: int, reason: str) -> None:
-        self.status, self.reason = status, reason
+END_AT_ONCE: Script = saying()
+SILENCE: Script = saying(then=for_ever)
 
 
 class Server:
@@ -82,16 +82,17 @@ class Server:
 
     def __init__(self, *items: dict[str, Any], page: int = 500) -> None:
         self.items, self.page, self.version = list(items), page, 100
-        self.watches: list[Script] = [silence]
+        self.watches: list[Script] = [SILENCE]
         self.asked: list[str] = []
         self.on_page: Callable[[int], None] = lambda _number: None
         self.refuse_lists: list[int] = []
+        self.later: list[dict[str, Any]] = []  # what is there after the first list
 
     @asynccontextmanager
     async def run(self) -> AsyncIterator[Client]:
         app = web.Application()
         app.router.add_get("/{path:.*}", self._answer)
-        runner = web.AppRunner(app, shutdown_timeout=0)
+        runner = web.AppRunner(app, handler_cancellation=True, shutdown_timeout=0.1)
         await runner.setup()
         await web.TCPSite(runner, "127.0.0.1", 0).start()
         try:
@@ -105,15 +106,7 @@ class Server:
             return self._list(request)
         self.asked.append(f"watch {request.query['resourceVersion']}")
         script = self.watches.pop(0) if len(self.watches) > 1 else self.watches[0]
-        answer = web.StreamResponse()
-        if getattr(script, "__qualname__", "").startswith("refusing"):
-            try:
-                await script(self, answer)
-            except Refused as told:
-                return refusal(told.status, told.reason)
-        await answer.prepare(request)
-        await script(self, answer)
-        return answer
+        return await script(self, request)
 
     def _list(self, request: web.Request) -> web.Response:
         start = int(request.query.get("continue", "0"))
@@ -126,6 +119,8 @@ class Server:
         meta = {"resourceVersion": str(self.version)}
         if following < len(self.items):
             meta["continue"] = str(following)
+        if self.later:
+            self.items, self.later, self.version = self.later, [], self.version + 100
         return web.json_response({"kind": "PodList", "metadata": meta, "items": items})
 
 
@@ -186,7 +181,10 @@ def test_what_is_listed_and_watched_is_kept_and_told() -> None:
     server = Server(pod("a", 1), pod("b", 2))
     server.watches = [
         saying(
-            event("ADDED", pod("c", 101)), event("MODIFIED", pod("a", 102, node="n")), event("DELETED", pod("b", 103))
+            event("ADDED", pod("c", 101)),
+            event("MODIFIED", pod("a", 102, node="n")),
+            event("DELETED", pod("b", 103)),
+            then=for_ever,
         )
     ]
     watched = follow(server, lambda w: w.reflector.events == 3)
@@ -212,21 +210,23 @@ def test_a_list_of_many_pages_is_taken_page_by_page() -> None:
 
 def test_a_watch_that_ended_goes_on_from_its_last_version() -> None:
     server = Server(pod("a", 1))
-    server.watches = [saying(event("ADDED", pod("b", 105)), bookmark(120), then=end_at_once), silence]
+    server.watches = [saying(event("ADDED", pod("b", 105)), bookmark(120)), SILENCE]
     follow(server, lambda _: len(server.asked) == 3)
     assert server.asked == ["list", "watch 100", "watch 120"]
 
 
 def test_an_object_made_again_under_its_name_is_told_as_gone_and_added() -> None:
     server = Server(pod("a", 1))
-    server.watches = [saying(event("MODIFIED", pod("a", 101, uid="another")), event("DELETED", pod("a", 99)))]
+    server.watches = [
+        saying(event("MODIFIED", pod("a", 101, uid="another")), event("DELETED", pod("a", 99)), then=for_ever)
+    ]
     watched = follow(server, lambda w: w.reflector.events == 2)
     assert watched.told == [("added", "a"), ("gone", "a"), ("added", "a")]
 
 
 def test_a_late_event_changes_nothing() -> None:
     server = Server(pod("a", 50))
-    server.watches = [saying(event("MODIFIED", pod("a", 49)), event("MODIFIED", pod("a", 50)))]
+    server.watches = [saying(event("MODIFIED", pod("a", 49)), event("MODIFIED", pod("a", 50)), then=for_ever)]
     watched = follow(server, lambda w: w.reflector.events == 2)
     assert (watched.versions, watched.told) == ({"a": "50"}, [("added", "a")])
 
@@ -253,8 +253,8 @@ def test_the_last_state_of_what_is_gone_is_told() -> None:
         saying(event("ERROR", [])),  # type: ignore[arg-type]
         refusing(504, "Timeout"),
         refusing(400, "BadRequest"),
-        saying(b'{"type": "ADDED", "object": {"met\n'),
-        saying(b'{"type": "ADDED", "object": {"met', then=end_at_once),
+        saying(b'{"type": "ADDED", "object": {"met\n', then=for_ever),
+        saying(b'{"type": "ADDED", "object": {"met'),
         saying(b"\xff\xff\n"),
         saying(b"null\n"),
     ],
@@ -262,24 +262,7 @@ def test_the_last_state_of_what_is_gone_is_told() -> None:
 )
 def test_after_a_fault_the_cache_equals_a_fresh_list_and_tells_the_differences(fault: Script) -> None:
     server = Server(pod("a", 1), pod("b", 2))
-
-    async def fault_after_changes(there: Server, answer: web.StreamResponse) -> None:
-        there.items, there.version = [pod("b", 3), pod("c", 4)], 200
-        await fault(there, answer)
-
-    if fault.__qualname__.startswith("refusing"):
-        server.watches = [saying(then=end_at_once), fault, silence]
-        server.items = [pod("a", 1), pod("b", 2)]
-        pages: list[int] = []
-
-        def on_page(_number: int) -> None:
-            pages.append(1)
-            if len(pages) == 2:
-                server.items, server.version = [pod("b", 3), pod("c", 4)], 200
-
-        server.on_page = on_page
-    else:
-        server.watches = [fault_after_changes, silence]
+    server.watches, server.later = [fault, SILENCE], [pod("b", 3), pod("c", 4)]
     watched = follow(server, lambda _: server.asked[-1:] == ["watch 200"])
     assert watched.versions == {"b": "3", "c": "4"}
     assert sorted(watched.told[2:]) == [("added", "c"), ("changed", "b"), ("gone", "a")]
@@ -289,20 +272,23 @@ def test_after_a_fault_the_cache_equals_a_fresh_list_and_tells_the_differences(f
 @pytest.mark.parametrize("status", [429])
 def test_a_server_that_asks_for_patience_is_not_made_to_list(status: int) -> None:
     server = Server(pod("a", 1))
-    server.watches = [refusing(status), silence]
+    server.watches = [refusing(status), SILENCE]
     follow(server, lambda _: len(server.asked) == 3)
     assert server.asked == ["list", "watch 100", "watch 100"]
 
 
 def test_a_connection_that_breaks_is_taken_up_where_it_was() -> None:
-    async def abort(_server: Server, answer: web.StreamResponse) -> None:
+    async def abort(_server: Server, request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
         await answer.write(event("ADDED", pod("b", 101)) + b'{"type": "MODI')
-        transport = answer._req.transport  # type: ignore[union-attr]
-        assert transport is not None
-        transport.abort()  # type: ignore[attr-defined]
+        await asyncio.sleep(0.05)
+        assert isinstance(request.transport, asyncio.Transport)
+        request.transport.abort()
+        return answer
 
     server = Server(pod("a", 1))
-    server.watches = [abort, silence]
+    server.watches = [abort, SILENCE]
     watched = follow(server, lambda _: len(server.asked) == 3)
     assert (watched.names, server.asked[-1]) == (["a", "b"], "watch 101")
 
@@ -314,13 +300,16 @@ def test_a_half_open_connection_is_given_up() -> None:
 
 
 def test_bookmarks_alone_keep_a_watch_alive_and_fresh() -> None:
-    async def bookmarks(_server: Server, answer: web.StreamResponse) -> None:
+    async def bookmarks(_server: Server, request: web.Request) -> web.StreamResponse:
+        answer = web.StreamResponse()
+        await answer.prepare(request)
         for number in range(101, 150):
             await answer.write(bookmark(number))
             await asyncio.sleep(0.05)
+        return answer
 
     server = Server(pod("a", 1))
-    server.watches = [bookmarks, silence]
+    server.watches = [bookmarks, SILENCE]
     began = time.monotonic()
     watched = follow(server, lambda w: w.reflector._version >= "112", read_timeout_s=0.4)
     assert watched.reflector.errors == 0
@@ -337,7 +326,7 @@ def tries(script: Script, seconds: float) -> int:
 
 @pytest.mark.parametrize(
     "script",
-    [end_at_once, refusing(410), refusing(500), saying(error(410), then=end_at_once), saying(b"{\n", then=end_at_once)],
+    [END_AT_ONCE, refusing(410), refusing(500), saying(error(410)), saying(b"{\n")],
     ids=["ends at once", "410", "500", "ERROR 410", "nonsense"],
 )
 def test_a_server_that_says_nothing_is_asked_less_and_less(script: Script) -> None:
@@ -347,7 +336,7 @@ def test_a_server_that_says_nothing_is_asked_less_and_less(script: Script) -> No
 
 def test_a_server_that_says_something_is_asked_again_soon() -> None:
     server, end = Server(pod("a", 1)), time.monotonic() + 1
-    server.watches = [saying(bookmark(100), then=end_at_once)]
+    server.watches = [saying(bookmark(100))]
     follow(server, lambda _: time.monotonic() > end, first_pause_s=0.02, last_pause_s=10)
     assert 15 <= len(server.asked) <= 105
 
@@ -374,12 +363,8 @@ def test_nothing_is_synced_before_the_list_is_complete() -> None:
 
 def test_a_list_wins_over_the_cache_even_with_older_versions() -> None:
     server = Server(pod("a", 90, node="n1"))
-
-    async def restored(there: Server, answer: web.StreamResponse) -> None:
-        there.items, there.version = [pod("a", 7)], 10
-        await answer.write(error(410))
-
-    server.watches = [restored, saying(event("MODIFIED", pod("a", 11, node="n2")))]
+    server.later = [pod("a", 7)]
+    server.watches = [saying(error(410)), saying(event("MODIFIED", pod("a", 11, node="n2")), then=for_ever)]
     watched = follow(server, lambda w: w.reflector.events == 1)
     assert watched.told == [("added", "a"), ("changed", "a"), ("changed", "a")]
     assert watched.reflector.objects["ns/a"].spec.nodeName == "n2"
@@ -402,7 +387,7 @@ def test_an_object_that_cannot_be_read_does_not_keep_others_out() -> None:
 def test_an_event_that_cannot_be_read_does_not_end_the_watch() -> None:
     server = Server(pod("a", 1))
     server.watches = [
-        saying(event("MODIFIED", broken("a", 101)), event("ADDED", pod("b", 102)), then=end_at_once),
+        saying(event("MODIFIED", broken("a", 101)), event("ADDED", pod("b", 102))),
         silence,
     ]
     watched = follow(server, lambda _: len(server.asked) == 3)
@@ -449,7 +434,7 @@ def test_a_hearer_that_breaks_stops_neither_watch_nor_cache() -> None:
 
     async def run() -> tuple[list[str], int]:
         server = Server(pod("a", 1))
-        server.watches = [saying(event("ADDED", pod("b", 101)))]
+        server.watches = [saying(event("ADDED", pod("b", 101)), then=for_ever)]
         async with server.run() as client:
             cache = Cache(client, hear, kinds=[PODS])
             task = asyncio.create_task(cache.run())

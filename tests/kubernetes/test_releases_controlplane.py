@@ -144,13 +144,14 @@ def test_a_gate_that_has_moved_since_it_was_seen_is_found(devcluster: Any) -> No
 def test_an_affinity_that_has_appeared_since_the_pod_was_seen_is_not_overwritten(devcluster: Any) -> None:
     async def main(place: Here) -> None:
         seen = await place.pod()
-        add = [{"op": "add", "path": "/spec/affinity", "value": required(ZONE_A)}]
-        await place.client.patch(place.path("p"), add, kind="json")
+        wish = {"nodeAffinity": {PREFERRED: [{"weight": 1, "preference": ZONE_A}]}}
+        await place.client.patch(place.path("p"), [{"op": "add", "path": "/spec/affinity", "value": wish}], kind="json")
         place.releases.release(seen, "n1")
         await place.releases.drained()
         assert place.outcomes == [Outcome.OK]
-        there = (await place.client.get(place.path("p")))["spec"]["affinity"]["nodeAffinity"][REQUIRED]
-        assert there["nodeSelectorTerms"][0]["matchExpressions"] == ZONE_A["matchExpressions"]
+        there = (await place.client.get(place.path("p")))["spec"]["affinity"]["nodeAffinity"]
+        assert there[PREFERRED] == wish["nodeAffinity"][PREFERRED]
+        assert is_narrowed(await place.fresh(), "n1")
 
     here(devcluster, main)
 

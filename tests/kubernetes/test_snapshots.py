@@ -77,6 +77,21 @@ def test_a_reader_beside_a_writer_gets_one_that_was_stored_or_none(read: list[fl
     run_virtual(main)
 
 
+@pytest.mark.parametrize("stalls", [1, 2])
+def test_chunks_of_one_leader_are_safe_from_another_that_stores_meanwhile(stalls: int) -> None:
+    """The one that stalls has written its chunks, and its index not yet."""
+
+    async def main(_: VirtualLoop) -> None:
+        store = Store()
+        clients = {number: StoreClient(store) for number in (1, 2)}
+        clients[stalls].pauses = iter([0.01] * 4 + [50.0])
+        clients[3 - stalls].slow_s = 0.1
+        await asyncio.gather(*(stores(clients[number], number, [number]) for number in (1, 2)))
+        assert await snapshots(StoreClient(store), 3).load() == noise(2)
+
+    run_virtual(main)
+
+
 def test_a_lost_answer_is_repaired_by_the_next_snapshot() -> None:
     async def main(_: VirtualLoop) -> None:
         store = Store()

@@ -46,7 +46,7 @@ def test_a_label_is_the_predictor_s_name_else_the_policy_s(write: Write) -> None
         (
             "profile: yarn",
             "profile: yran",
-            "s.yaml:8:14 spec.cluster.profile: 'yran' is not accepted (expected 'yarn', 'sls' or 'events'), "
+            "s.yaml:8:14 spec.cluster.profile: 'yran' is not accepted (expected 'yarn', 'sls', 'events' or 'kubernetes'), "
             "did you mean 'yarn'?",
         ),
         (
@@ -183,7 +183,7 @@ def test_set_makes_the_blocks_on_the_way(write: Write) -> None:
         ("spec.cluster.profile=[1", "--set spec.cluster.profile=[1: not YAML"),
         (
             "spec.cluster.profile=yran",
-            "--set spec.cluster.profile=yran: 'yran' is not accepted (expected 'yarn', 'sls' or 'events'), did you",
+            "--set spec.cluster.profile=yran: 'yran' is not accepted (expected 'yarn', 'sls', 'events' or 'kubernetes'), did you",
         ),
         ("spec.cluster.executors.warmpu=1s", "--set spec.cluster.executors.warmpu=1s: unknown key 'warmpu'"),
     ],

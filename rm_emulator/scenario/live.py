@@ -1,0 +1,151 @@
+"""A live cluster as a file of objects that `rm-emulator run` takes: nodes, queues, jobs, and who uses what.
+
+kubectl reads them, because it logs in wherever its user can. Nothing is written to the cluster.
+"""
+
+from __future__ import annotations
+
+import json
+import shutil
+import subprocess
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+from rm_emulator.scenario.issues import InvalidInput
+from schedulers.objects.names import DAGJOB_LABEL, GROUP, QUEUE_LABEL, RUN_SECONDS, SCHEDULER
+
+_ENDED: Final = ("Succeeded", "Failed")
+_TIMEOUT_S: Final = 120
+
+
+class Snapshot:
+    """What `take` found: the objects, and notes on what is missing in them."""
+
+    def __init__(self, objects: list[dict[str, Any]], notes: list[str]) -> None:
+        self.objects, self.notes = objects, notes
+
+    def text(self) -> str:
+        """As a YAML file of many documents."""
+        return str(yaml.safe_dump_all(self.objects, sort_keys=False, allow_unicode=True))
+
+
+def take(kubeconfig: Path, *, context: str | None = None, kubectl: str = "kubectl") -> Snapshot:
+    """Read a cluster. Raises InvalidInput when there is no kubectl, or with what it says."""
+    if shutil.which(kubectl) is None:
+        raise InvalidInput(f"no program '{kubectl}': install kubectl, or name it by --kubectl")
+    command = [kubectl, "--kubeconfig", str(kubeconfig), *(["--context", context] if context else [])]
+    notes: list[str] = []
+    objects = [_node(item) for item in _get(command, "nodes")]
+    if not objects:
+        raise InvalidInput("the cluster has no nodes")
+    objects += [_queue(item) for item in _get(command, f"queues.{GROUP}")]
+    for item in _get(command, f"dagjobs.{GROUP}"):
+        if item.get("status", {}).get("phase") not in _ENDED:
+            objects.append(_dagjob(item, notes))
+    objects += list(_pods(_get(command, "pods"), notes))
+    return Snapshot(objects, notes)
+
+
+def _get(command: list[str], what: str) -> list[dict[str, Any]]:
+    asked = [*command, "get", what, "--all-namespaces", "-o", "json"]
+    try:
+        done = subprocess.run(asked, capture_output=True, text=True, timeout=_TIMEOUT_S, check=False)  # noqa: S603
+    except subprocess.TimeoutExpired:
+        raise InvalidInput(f"kubectl get {what}: no answer within {_TIMEOUT_S} s") from None
+    if done.returncode:
+        if "the server doesn't have a resource type" in done.stderr:
+            return []  # our objects have never been installed there
+        raise InvalidInput(f"kubectl get {what}: {done.stderr.strip() or f'exit code {done.returncode}'}")
+    items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
+    return items
+
+
+def _meta(item: Mapping[str, Any]) -> dict[str, Any]:
+    """Who it is, and what its labels say; our annotations only."""
+    meta = item["metadata"]
+    kept = {name: meta[name] for name in ("name", "namespace", "creationTimestamp", "labels") if meta.get(name)}
+    ours = {k: v for k, v in (meta.get("annotations") or {}).items() if k.startswith(f"{GROUP}/")}
+    return kept | ({"annotations": ours} if ours else {})
+
+
+def _node(item: Mapping[str, Any]) -> dict[str, Any]:
+    spec, status = item.get("spec", {}), item.get("status", {})
+    ready = [c for c in status.get("conditions", ()) if c["type"] == "Ready"]
+    meta = _meta(item)
+    meta.pop("creationTimestamp", None)
+    return {
+        "apiVersion": "v1",
+        "kind": "Node",
+        "metadata": meta,
+        "spec": {name: spec[name] for name in ("taints", "unschedulable") if spec.get(name)},
+        "status": {
+            "allocatable": status.get("allocatable", {}),
+            "conditions": [{"type": "Ready", "status": c["status"]} for c in ready],
+        },
+    }
+
+
+def _queue(item: Mapping[str, Any]) -> dict[str, Any]:
+    meta = _meta(item)
+    meta.pop("creationTimestamp", None)
+    return {"apiVersion": item["apiVersion"], "kind": "Queue", "metadata": meta, "spec": item.get("spec", {})}
+
+
+def _dagjob(item: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
+    """A job with what it has done already; a stage without a run time gets its hint, if it has one."""
+    stages = item["spec"]["stages"]
+    for stage in stages:
+        meta = stage["template"].setdefault("metadata", {})
+        if RUN_SECONDS in (meta.get("annotations") or {}):
+            continue
+        where = f"{item['metadata']['namespace']}/{item['metadata']['name']} stage {stage['name']}"
+        hint = (stage.get("hints") or {}).get("durationSeconds")
+        if hint:
+            meta.setdefault("annotations", {})[RUN_SECONDS] = str(hint)
+            notes.append(f"{where}: its hint of {hint} s is taken for its run time")
+        else:
+            notes.append(f"{where}: nothing says how long a task runs; add the annotation {RUN_SECONDS}")
+    done = [{"name": s["name"], "succeeded": s.get("succeeded", 0)} for s in item.get("status", {}).get("stages", ())]
+    return {
+        "apiVersion": item["apiVersion"],
+        "kind": "DagJob",
+        "metadata": _meta(item),
+        "spec": item["spec"],
+        "status": {"stages": done},
+    }
+
+
+def _pods(items: list[dict[str, Any]], notes: list[str]) -> Iterator[dict[str, Any]]:
+    """Pods that hold room by other schedulers' decision, and those of ours that belong to no DagJob."""
+    for item in items:
+        spec, labels = item["spec"], item["metadata"].get("labels") or {}
+        if item.get("status", {}).get("phase") in _ENDED or DAGJOB_LABEL in labels:
+            continue
+        ours = spec.get("schedulerName") == SCHEDULER or QUEUE_LABEL in labels
+        if not ours and not spec.get("nodeName"):
+            continue
+        if ours and RUN_SECONDS not in (item["metadata"].get("annotations") or {}):
+            name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
+            notes.append(f"pod {name}: nothing says how long it runs; add the annotation {RUN_SECONDS}")
+        kept = ("nodeName", "schedulerName", "nodeSelector", "affinity", "tolerations", "overhead")
+        yield {
+            "apiVersion": "v1",
+            "kind": "Pod",
+            "metadata": _meta(item),
+            "spec": {
+                **{name: spec[name] for name in kept if spec.get(name)},
+                "containers": [_container(c) for c in spec["containers"]],
+                **(
+                    {"initContainers": [_container(c) for c in spec["initContainers"]]}
+                    if "initContainers" in spec
+                    else {}
+                ),
+            },
+        }
+
+
+def _container(container: Mapping[str, Any]) -> dict[str, Any]:
+    return {name: container[name] for name in ("name", "resources", "restartPolicy") if container.get(name)}

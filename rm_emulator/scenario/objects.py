@@ -1,0 +1,375 @@
+"""A file of Kubernetes objects as a scenario: what would the cluster do with them?
+
+`Node` objects are the cluster, `Queue`s the queues, `DagJob`s, joining `Pod`s and batch `Job`s the workload;
+the same file, applied with kubectl, runs. With a Scenario document in front, that says policies, seeds and
+cluster, and the objects are the jobs (and, unless it names nodes, the nodes).
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any, Final, TypeVar
+
+import msgspec
+import yaml
+
+from rm_emulator.scenario.document import Document, parse_documents
+from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean, show_value
+from rm_emulator.scenario.schema import API_VERSION
+from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
+from schedulers.core.places import Places
+from schedulers.core.resources import Resources, Vector, parse_quantity
+from schedulers.objects.dagjob import DagJob, core_job
+from schedulers.objects.meta import Meta
+from schedulers.objects.names import QUEUE_LABEL, RECURRING_LABEL, RUN_SECONDS, SCHEDULER, USER_LABEL
+from schedulers.objects.node import Node, core_node
+from schedulers.objects.pod import Pod, PodSpec, PodTemplate, demand, places
+from schedulers.objects.queue import Queue
+
+T = TypeVar("T", bound=msgspec.Struct)
+
+#: Kinds that say nothing about scheduling and often stand in the same file.
+IGNORED: Final = frozenset(
+    {"Namespace", "ConfigMap", "Secret", "ServiceAccount", "Service", "Role", "RoleBinding", "PriorityClass"}
+)
+_OURS: Final = ("Scenario", "Queue", "DagJob")
+_DISTRIBUTION = re.compile(r"([a-z]+)\(\s*(?:mean\s*=\s*)?([0-9.]+)\s*,\s*(?:cov\s*=\s*)?([0-9.]+)\s*\)")
+_KINDS: Final = ("lognormal", "gamma", "exponential", "uniform", "normal")
+_ROOT_3: Final = math.sqrt(3)
+
+
+class _BatchSpec(msgspec.Struct):
+    template: PodTemplate
+    completions: int | None = None
+    parallelism: int | None = None
+
+
+class _BatchJob(msgspec.Struct):
+    metadata: Meta
+    spec: _BatchSpec
+
+
+class _Found(msgspec.Struct):
+    """One object: its document, and where in it the object stands (a `List` holds several)."""
+
+    document: Document
+    at: tuple[str | int, ...]
+    data: Mapping[str, Any]
+
+    @property
+    def kind(self) -> str:
+        return str(self.data.get("kind"))
+
+    def issue(self, path: Iterable[str | int], message: str, hint: str = "") -> Issue:
+        return self.document.issue((*self.at, *path), message, hint)
+
+
+def is_objects(documents: Iterable[Document]) -> bool:
+    """Whether a file holds objects: more than one document, or one that is no Scenario but of a kind we know."""
+    kinds = [d.data.get("kind") if isinstance(d.data, dict) else None for d in documents]
+    known = {"Queue", "DagJob", "Node", "Pod", "Job", "List", *IGNORED}
+    return len(kinds) > 1 or (bool(kinds) and kinds[0] in known)
+
+
+def as_scenario(documents: list[Document], path: Path) -> tuple[Document, list[str]]:
+    """The scenario that the file amounts to, and notes on what was left out. Raises InvalidInput."""
+    return _Reader(documents, path).read()
+
+
+class _Reader:
+    def __init__(self, documents: list[Document], path: Path) -> None:
+        self._path, self._issues = path, list[Issue]()
+        self._notes: dict[str, None] = {}
+        self._found = [found for document in documents for found in self._objects(document)]
+
+    def read(self) -> tuple[Document, list[str]]:
+        """See `as_scenario`."""
+        scenarios = [found for found in self._found if found.kind == "Scenario"]
+        for extra in scenarios[1:]:
+            self._issues.append(extra.issue(("kind",), "a second Scenario: one a file is accepted"))
+        nodes, queues = self._all("Node", Node), self._all("Queue", Queue)
+        dagjobs, pods, batch = self._all("DagJob", DagJob), self._all("Pod", Pod), self._all("Job", _BatchJob)
+        resources = self._resources(nodes, [pod.spec for _, pod in pods], dagjobs, batch)
+        jobs = self._jobs(dagjobs, pods, batch, resources)
+        groups = self._nodes(nodes, [pod for _, pod in pods], resources)
+        if not self._issues and not jobs:
+            self._issues.append(Issue(str(self._path), "nothing to run: expected DagJobs, or Pods that join a queue"))
+        if not self._issues and not scenarios and not groups:
+            message = "no Node objects: add them (kubectl get nodes -o yaml), or begin with a Scenario"
+            self._issues.append(Issue(str(self._path), message))
+        if self._issues:
+            raise InvalidInput(self._issues)
+        data = self._data(scenarios[0].data if scenarios else None, groups, queues, jobs)
+        text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True).encode()
+        return parse_documents(text, f"{self._path} (as a scenario)")[0], list(self._notes)
+
+    # -- documents ------------------------------------------------------------------------------
+
+    def _objects(self, document: Document) -> list[_Found]:
+        data = document.data
+        if not isinstance(data, dict):
+            self._issues.append(document.issue((), f"{show_value(data)} is not an object (a mapping with a kind)"))
+            return []
+        if str(data.get("kind", "")).endswith("List") and isinstance(data.get("items"), list):
+            found = [_Found(document, ("items", i), item) for i, item in enumerate(data["items"])]
+        else:
+            found = [_Found(document, (), data)]
+        return [one for one in found if self._accepts(one)]
+
+    def _accepts(self, found: _Found) -> bool:
+        kind, group = found.kind, str(found.data.get("apiVersion", ""))
+        if group.startswith("rm-emulator.io/"):
+            if kind in _OURS and group == API_VERSION:
+                return True
+            hint = did_you_mean(nearest(kind, _OURS)) if kind not in _OURS else f"apiVersion is {API_VERSION}"
+            self._issues.append(found.issue(("kind",), f"unknown kind {show_value(kind)} of {group}", hint))
+            return False
+        if (kind, group) in (("Node", "v1"), ("Pod", "v1"), ("Job", "batch/v1")):
+            return True
+        if kind == "Scenario" or (not group and kind in _OURS):
+            self._issues.append(found.issue((), f"apiVersion is missing (expected {API_VERSION})"))
+            return False
+        self._notes[f"{self._path}: objects of kind {kind} say nothing about scheduling and are left out"] = None
+        return False
+
+    def _all(self, kind: str, type_: type[T]) -> list[tuple[_Found, T]]:
+        read = []
+        for found in self._found:
+            if found.kind != kind:
+                continue
+            try:
+                read.append((found, msgspec.convert(found.data, type_, strict=False)))
+            except msgspec.ValidationError as error:
+                message, _, where = str(error).partition(" - at `$")
+                path = [int(part) if part.isdecimal() else part for part in re.findall(r"\w+", where)]
+                self._issues.append(found.issue(path, f"{message[:1].lower()}{message[1:]}"))
+        return read
+
+    # -- nodes and queues -----------------------------------------------------------------------
+
+    def _resources(
+        self,
+        nodes: list[tuple[_Found, Node]],
+        pods: list[PodSpec],
+        dagjobs: list[tuple[_Found, DagJob]],
+        batch: list[tuple[_Found, _BatchJob]],
+    ) -> Resources:
+        """cpu, memory, pods, and whatever else is asked for."""
+        specs = [*pods, *(s.template.spec for _, d in dagjobs for s in d.spec.stages)]
+        specs += [job.spec.template.spec for _, job in batch]
+        asked = {
+            name
+            for spec in specs
+            for container in (*spec.containers, *spec.initContainers)
+            for name in (*container.resources.requests, *container.resources.limits)
+        }
+        return Resources(("cpu", "memory", "pods")).extended(asked)
+
+    def _nodes(self, nodes: list[tuple[_Found, Node]], pods: list[Pod], resources: Resources) -> list[dict[str, Any]]:
+        """Nodes with what other schedulers' pods leave of them: those are taken to run to the end."""
+        used: dict[str, list[int]] = {}
+        for pod in pods:
+            if pod.spec.nodeName and not pod.is_terminal and pod.spec.schedulerName != SCHEDULER:
+                held = used.setdefault(pod.spec.nodeName, [0] * len(resources))
+                for r, amount in enumerate(demand(pod.spec, resources)):
+                    held[r] += amount
+        groups = []
+        for found, node in nodes:
+            try:
+                core = core_node(node, resources)
+            except InvalidQuantity as error:
+                self._issues.append(found.issue(("status", "allocatable"), str(error)))
+                continue
+            if not core.capacity or not core.capacity[0]:
+                message = (
+                    f"node {core.id} offers no cpu: expected status.allocatable (as `kubectl get nodes -o yaml` prints)"
+                )
+                self._issues.append(found.issue(("status",), message))
+                continue
+            left = tuple(
+                max(0, c - u) for c, u in zip(core.capacity, used.get(core.id, [0] * len(resources)), strict=True)
+            )
+            group: dict[str, Any] = {"name": core.id, "capacity": resources.show(left) or {"cpu": 0}}
+            if core.labels:
+                group["labels"] = core.labels
+            if core.taints:
+                group["taints"] = [{"key": t.key, "value": t.value, "effect": t.effect} for t in core.taints]
+            groups.append(group)
+        return groups
+
+    # -- jobs -----------------------------------------------------------------------------------
+
+    def _jobs(
+        self,
+        dagjobs: list[tuple[_Found, DagJob]],
+        pods: list[tuple[_Found, Pod]],
+        batch: list[tuple[_Found, _BatchJob]],
+        resources: Resources,
+    ) -> list[dict[str, Any]]:
+        metas = [(d.metadata, "DagJob") for _, d in dagjobs] + [(p.metadata, "Pod") for _, p in pods if _joins(p)]
+        stamps = [ms for meta, _ in metas if (ms := meta.created_ms) is not None]
+        begin = min(stamps, default=0)
+        jobs = [job for found, d in dagjobs if (job := self._dagjob(found, d, resources, begin)) is not None]
+        for found, pod in pods:
+            if _joins(pod) and not pod.is_terminal and not pod.owner_uid:
+                jobs.append(
+                    self._one(found, ("metadata",), pod.metadata, pod.spec, resources, begin, pod.metadata.name)
+                )
+        for found, many in batch:
+            at, template = ("spec", "template", "metadata"), many.spec.template
+            labels = {**many.metadata.labels, **template.metadata.labels}
+            meta = msgspec.structs.replace(many.metadata, labels=labels)
+            count = many.spec.completions or many.spec.parallelism or 1
+            names = (f"{meta.name}-{number}" for number in range(count))
+            jobs += [self._one(found, at, meta, template.spec, resources, begin, name) for name in names]
+        return jobs
+
+    def _dagjob(self, found: _Found, job: DagJob, resources: Resources, begin: int) -> dict[str, Any] | None:
+        """A DagJob, without what it has done already."""
+        if job.is_over:
+            return None
+        try:
+            core = core_job(job, resources, id=job.key)
+        except InvalidJob as error:
+            self._issues.append(found.issue(("spec", "stages"), str(error)))
+            return None
+        done = {stage.name: stage.succeeded for stage in job.status.stages}
+        over = {stage.name for stage in job.spec.stages if done.get(stage.name, 0) >= stage.tasks}
+        stages = []
+        for index, (written, stage) in enumerate(zip(job.spec.stages, core.stages, strict=True)):
+            if stage.name in over:
+                continue
+            at = ("spec", "stages", index, "template", "metadata")
+            entry = {
+                "name": stage.name,
+                "tasks": stage.tasks - done.get(stage.name, 0),
+                "parents": [parent for parent in written.parents if parent not in over],
+                **self._task(found, at, stage.demand, stage.places, resources),
+            }
+            if stage.gang:
+                entry["gang"] = True
+            if stage.hint_ms is not None:
+                entry["hint"] = f"{stage.hint_ms}ms"
+            stages.append(entry)
+        return {
+            "name": core.name,
+            "id": job.key,
+            "user": core.user,
+            "queue": core.queue,
+            "submit": f"{(job.metadata.created_ms or begin) - begin}ms",
+            "stages": stages,
+        }
+
+    def _one(
+        self,
+        found: _Found,
+        at: tuple[str | int, ...],
+        meta: Meta,
+        spec: PodSpec,
+        resources: Resources,
+        begin: int,
+        name: str,
+    ) -> dict[str, Any]:
+        """A pod that joined by label: a job of one task."""
+        key = f"{meta.namespace}/{name}" if meta.namespace else name
+        return {
+            "name": meta.labels.get(RECURRING_LABEL) or meta.name,
+            "id": key,
+            "user": meta.labels.get(USER_LABEL, ""),
+            "queue": meta.labels.get(QUEUE_LABEL, "default"),
+            "submit": f"{(meta.created_ms or begin) - begin}ms",
+            "stages": [{"name": "pod", **self._task(found, at, demand(spec, resources), places(spec), resources)}],
+        }
+
+    def _task(
+        self, found: _Found, at: tuple[str | int, ...], wanted: Vector, where: Places, resources: Resources
+    ) -> dict[str, Any]:
+        entry: dict[str, Any] = {"demand": resources.show(wanted), "duration": self._run_time(found, at)}
+        if where.terms or where.tolerations:
+            entry["places"] = msgspec.to_builtins(where)
+        return entry
+
+    def _run_time(self, found: _Found, at: tuple[str | int, ...]) -> Any:
+        """The annotation that only emulation and fake kubelets read, from the text of the file itself."""
+        data: Any = found.data
+        for part in (*at, "annotations"):
+            data = (data or {}).get(part) if not isinstance(part, int) else data[part]
+        text = (data or {}).get(RUN_SECONDS) if isinstance(data, dict) else None
+        if text is None:
+            message = f"annotation {RUN_SECONDS} is missing: how long does a task of it run?"
+            hint = f'write {RUN_SECONDS}: "30", or "lognormal(30, 0.5)" (mean in seconds, coefficient of variation)'
+            self._issues.append(found.issue(at, message, hint))
+            return "1s"
+        try:
+            return read_run_seconds(str(text))
+        except ValueError as error:
+            self._issues.append(found.issue((*at, "annotations", RUN_SECONDS), str(error)))
+            return "1s"
+
+    # -- the scenario ---------------------------------------------------------------------------
+
+    def _data(
+        self,
+        scenario: Mapping[str, Any] | None,
+        groups: list[dict[str, Any]],
+        queues: list[tuple[_Found, Queue]],
+        jobs: list[dict[str, Any]],
+    ) -> dict[str, Any]:
+        data: dict[str, Any] = (
+            dict(scenario) if scenario is not None else {"apiVersion": API_VERSION, "kind": "Scenario"}
+        )
+        data.setdefault("metadata", {"name": re.sub(r"[^A-Za-z0-9._-]", "-", self._path.stem)})
+        spec = data["spec"] = dict(data.get("spec") or {})
+        cluster = spec["cluster"] = dict(spec.get("cluster") or {"profile": "kubernetes"})
+        if groups:
+            cluster.setdefault("nodes", groups)
+        if queues:
+            spec["queues"] = [*(spec.get("queues") or ()), *(_queue(queue) for _, queue in queues)]
+        spec.setdefault("workload", {"kind": "jobs", "jobs": jobs})
+        spec.setdefault("policies", [{"label": "gs", "kind": "gs", "predictor": {"kind": "slearn"}}])
+        return data
+
+
+def _queue(queue: Queue) -> dict[str, Any]:
+    entry: dict[str, Any] = {"name": queue.metadata.name, "weight": float(queue.spec.weight)}
+    return entry | ({"parent": queue.spec.parent} if queue.spec.parent else {})
+
+
+def _joins(pod: Pod) -> bool:
+    return pod.spec.schedulerName == SCHEDULER or QUEUE_LABEL in pod.metadata.labels
+
+
+def read_run_seconds(text: str) -> Any:
+    """A run time as the scenario writes it: `30` (seconds), or a distribution by mean (s) and coefficient of variation.
+
+    `uniform(20, 40)` is the one whose numbers are its ends. Raises ValueError.
+    """
+    match = _DISTRIBUTION.fullmatch(text.strip())
+    try:
+        if match is None:
+            ms = round(1000 * float(parse_quantity(text.strip())))
+            if ms < 1:
+                raise ValueError(text)
+            return f"{ms}ms"
+        kind, first, second = match[1], float(match[2]), float(match[3])
+    except (ValueError, InvalidQuantity):
+        raise ValueError(_not_a_run_time(text)) from None
+    if kind == "uniform":
+        if not 0 <= first < second:
+            raise ValueError(_not_a_run_time(text))
+        mean, cov = (first + second) / 2, (second - first) / (2 * _ROOT_3) / ((first + second) / 2)
+    else:
+        mean, cov = first, second
+    if kind not in _KINDS or mean <= 0:
+        raise ValueError(_not_a_run_time(text))
+    return {"kind": kind, "mean": f"{round(1000 * mean)}ms", "cov": cov}
+
+
+def _not_a_run_time(text: str) -> str:
+    return (
+        f"{show_value(text)} is not a run time: expected seconds above 0 such as 30, or one of "
+        "lognormal(30, 0.5), gamma(30, 0.5), normal(30, 0.2), exponential(30, 1), uniform(20, 40)"
+    )
