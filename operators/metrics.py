@@ -83,6 +83,19 @@ WATCH_ERRORS: Final = Counter(
     registry=REGISTRY,
 )
 
+UNREADABLE: Final = Counter(
+    "rm_unreadable_objects_total",
+    "Objects of the API server that are left out because they are not typed as expected.",
+    ["kind"],
+    registry=REGISTRY,
+)
+UNHEARD: Final = Counter(
+    "rm_unheard_changes_total",
+    "Changes that could not be taken in: a mistake of ours.",
+    ["kind"],
+    registry=REGISTRY,
+)
+
 # -- the brain ----------------------------------------------------------------------------------
 
 LEADER: Final = Gauge("rm_leader", "1 while this replica leads, otherwise 0.", registry=REGISTRY)

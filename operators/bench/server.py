@@ -39,7 +39,7 @@ class Nobody:
         """Nothing is."""
         return False
 
-    def past(self, job: PastJob) -> None:
+    def past(self, job: PastJob, queue: str) -> None:
         """Nothing."""
 
 

@@ -17,7 +17,7 @@ import msgspec
 import structlog
 
 from operators.client import ApiError, Client, Unreachable, error_of
-from operators.metrics import RELISTS, WATCH_ERRORS
+from operators.metrics import RELISTS, UNHEARD, UNREADABLE, WATCH_ERRORS
 from schedulers.objects.meta import Stored
 
 log = structlog.get_logger()
@@ -215,6 +215,7 @@ class Reflector(Generic[T]):
 
     def _cannot_read(self, raw: msgspec.Raw, error: msgspec.ValidationError) -> _Name:
         self.unreadable += 1
+        UNREADABLE.labels(kind=self.kind.name).inc()
         try:
             name = _NAMED.decode(raw).metadata
         except msgspec.ValidationError:
@@ -285,6 +286,7 @@ class Reflector(Generic[T]):
             self._hear(Change(self.kind.name, old, new))
         except Exception:
             self.unheard += 1
+            UNHEARD.labels(kind=self.kind.name).inc()
             there = new if new is not None else old
             log.exception("a change could not be taken in", kind=self.kind.name, name=there and there.key)
 

@@ -12,6 +12,7 @@ from operators import log
 from operators.client import Client, InvalidKubeconfig
 from operators.config import InvalidConfig
 from operators.extender.config import BrainConfig, load_brain
+from operators.extender.history import HistoryUnavailable
 from operators.extender.process import Process
 from operators.extender.server import until_signalled
 
@@ -28,7 +29,7 @@ def main() -> int:
         if not asked.check:
             log.set_up(config.log_level)
             asyncio.run(until_signalled(_run(config)))
-    except* (InvalidConfig, InvalidKubeconfig) as group:
+    except* (InvalidConfig, InvalidKubeconfig, HistoryUnavailable) as group:
         for error in group.exceptions:
             mistakes += getattr(error, "messages", [str(error)])
     for message in mistakes:

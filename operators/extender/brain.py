@@ -72,8 +72,8 @@ class Outbox(Protocol):
     def is_pending(self, uid: str) -> bool:
         """Whether something of this pod is still to be written."""
 
-    def past(self, job: PastJob) -> None:
-        """A job is done: remember it."""
+    def past(self, job: PastJob, queue: str) -> None:
+        """A job of that queue is done: remember it."""
 
 
 class Brain:
@@ -371,7 +371,7 @@ class Brain:
         """Hand a finished job to history."""
         if not entry.done and entry.id not in self.scheduler.state.jobs and entry.all_ran:
             entry.done = True
-            self.outbox.past(entry.past(self.now()))
+            self.outbox.past(entry.past(self.now()), entry.job.queue)
 
     # -- decisions ------------------------------------------------------------------------------
 

@@ -34,6 +34,6 @@ class Outbox:
         """Whether something of this pod is still to be written."""
         return self._releases.is_pending(uid)
 
-    def past(self, job: PastJob) -> None:
+    def past(self, job: PastJob, queue: str) -> None:
         """Remember a finished job."""
-        self._history.add(job)
+        self._history.add(job, queue=queue)

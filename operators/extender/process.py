@@ -16,7 +16,7 @@ import structlog
 
 from operators import lease, metrics
 from operators.cache.cache import Cache, Change
-from operators.client import Client
+from operators.client import ApiError, Client
 from operators.extender.app import Extender, FilterAnswer, management
 from operators.extender.brain import Brain, Saved
 from operators.extender.conditions import Conditions
@@ -26,7 +26,7 @@ from operators.extender.history import History
 from operators.extender.outbox import Outbox
 from operators.extender.releases import Releases
 from operators.extender.server import serve
-from operators.extender.snapshots import Snapshots
+from operators.extender.snapshots import Snapshots, Superseded
 from operators.extender.takeover import take_over
 from operators.extender.telling import Telling
 from operators.lease import Lease
@@ -79,7 +79,7 @@ class Process:
             return FilterAnswer([], {}, {}, "another replica leads")
         try:
             return term.brain.filter(pod, nodes)
-        except (SchedulerError, LookupError) as error:
+        except Exception as error:  # whatever it is, the pod must be tried again by a sound core
             self._begin_anew(error)
             return FilterAnswer([], {}, {}, f"the scheduler starts anew: {error}")
 
@@ -98,13 +98,13 @@ class Process:
             return
         try:
             self.term.brain.hear(change)
-        except (SchedulerError, LookupError) as error:
+        except Exception as error:  # the fact is lost, so what was built on it cannot be trusted
             self._begin_anew(error)
         self._changed.set()
 
     def _begin_anew(self, error: Exception) -> None:
         """An impossible fact is our mistake, not the cluster's: rebuild from the objects, and never loop on it."""
-        log.error("the core refused a fact; it is rebuilt from the API server's objects", why=str(error))
+        log.error("the core refused a fact; it is rebuilt from the API server's objects", exc_info=error)
         metrics.RESTORES.labels(cause=type(error).__name__).inc()
         if self._ending is None or self._ending.done():
             self._ending = asyncio.ensure_future(self._rebuild())
@@ -191,7 +191,7 @@ class Process:
                 return
             try:
                 term.brain.cycle()
-            except (SchedulerError, LookupError) as error:
+            except Exception as error:
                 self._begin_anew(error)
                 return
 
@@ -204,7 +204,7 @@ class Process:
                 return
             try:
                 term.brain.expire()
-            except (SchedulerError, LookupError) as error:
+            except Exception as error:
                 self._begin_anew(error)
                 return
             term.events.flush()
@@ -241,7 +241,14 @@ class Process:
             data = term.brain.snapshot()
             pause = max(self.config.snapshot.every_s, 20 * (time.perf_counter() - began))
             metrics.SNAPSHOT_BYTES.set(len(data))
-            await self.snapshots.store(data)
+            try:
+                await self.snapshots.store(data)
+            except Superseded:
+                log.warning("a later leader has stored its snapshot; this replica stores none any more")
+                return
+            except ApiError as error:
+                log.warning("the snapshot is stored later", why=str(error))
+                version = -1
 
     def _leads(self) -> bool:
         return self.lease is None or self.lease.leads
@@ -260,6 +267,7 @@ class Process:
                 group.create_task(self._campaign())
         finally:
             await self.lost()
+            self.history.close()
 
     async def _campaign(self) -> None:
         """Lead when it is our turn; without an election it always is."""

@@ -24,6 +24,7 @@ class Telling:
     def __init__(self, brain: Brain, conditions: Conditions) -> None:
         self._brain, self._conditions = brain, conditions
         self._said: dict[str, None] = {}  # jobs that carry a reason now
+        self._told: dict[str, str] = {}  # pods that carry one: uid -> key
         self._all_at = time.monotonic()
 
     async def run(self) -> None:
@@ -48,6 +49,19 @@ class Telling:
                 self._said.pop(job, None)
             else:
                 self._tell(entry)
+        self._take_back()
+
+    def _take_back(self) -> None:
+        """Pods that have been released since they were told to wait, or are gone."""
+        for uid, key in list(self._told.items()):
+            pod, there = self._brain.cache.pods.get(key), self._brain.ledger.pods.get(uid)
+            if pod is None or pod.metadata.uid != uid:
+                self._conditions.forget_pod(uid)
+            elif there is not None and there.container is not None and not pod.is_gated:
+                self._conditions.say_released(pod, pod.spec.nodeName or pod.narrowed_to)
+            elif not pod.is_terminal:
+                continue
+            del self._told[uid]
 
     def _tell(self, entry: JobEntry) -> None:
         found = why(self._brain, entry)
@@ -78,6 +92,7 @@ class Telling:
         for key in waiting_pods(self._brain, entry):
             pod = self._brain.cache.pods.get(key)
             if pod is not None and not pod.is_terminal:
+                self._told[pod.metadata.uid] = key
                 self._conditions.say_pod(pod, reason, found.message)
 
     def _estimate(self, entry: JobEntry) -> float | None:

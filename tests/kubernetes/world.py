@@ -74,7 +74,7 @@ class Writes:
     def is_pending(self, uid: str) -> bool:
         return any(uid in data for what, data in self.pending if what == "release")
 
-    def past(self, job: PastJob) -> None:
+    def past(self, job: PastJob, queue: str) -> None:
         self.history.append(job)
 
 

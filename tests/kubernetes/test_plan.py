@@ -1,0 +1,248 @@
+"""What a DagJob needs now, from any state of its pods."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from operators.controllers.objects import DagJob, DagJobSpec, DagJobStatus, StageSpec, read_indexes, show_indexes
+from operators.controllers.plan import CreatePod, Plan, Surroundings, plan, pod_name
+from schedulers.objects import names
+from schedulers.objects.meta import Meta, OwnerReference
+from schedulers.objects.pod import (
+    ContainerPhase,
+    ContainerStatus,
+    Gate,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Terminated,
+)
+from tests.kubernetes.world import only
+
+TEMPLATE: dict[str, Any] = {
+    "metadata": {"labels": {"app": "etl"}, "annotations": {names.RUN_SECONDS: "5"}},
+    "spec": {"containers": [{"name": "c", "image": "x"}], "schedulingGates": [{"name": "theirs"}]},
+}
+
+
+def job(*stages: StageSpec, retries: int = 1, status: DagJobStatus | None = None, **spec: Any) -> DagJob:
+    wanted = stages or (StageSpec("a", TEMPLATE, 2),)
+    return DagJob(
+        Meta(name="j", namespace="ns", uid="uid-j", generation=1),
+        DagJobSpec(stages=wanted, retries=retries, **spec),
+        status or DagJobStatus(),
+    )
+
+
+def around(
+    now: int = 100_000, *, nodes: tuple[str, ...] = ("n1",), released: dict[str, int] | None = None
+) -> Surroundings:
+    return Surroundings(now, nodes, ("default",), released or {}, 30_000, lambda ms: f"t{ms}")
+
+
+def pod(stage: str, index: int, attempt: int = 0, *, phase: str = "Pending", code: int = 0, **spec: Any) -> Pod:
+    name = pod_name("j", stage, index, attempt)
+    labels = {
+        names.STAGE_LABEL: stage,
+        names.INDEX_LABEL: str(index),
+        names.ATTEMPT_LABEL: str(attempt),
+        names.DAGJOB_LABEL: "j",
+    }
+    meta = Meta(
+        name=name,
+        namespace="ns",
+        uid=f"uid-{name}",
+        labels=labels,
+        ownerReferences=(OwnerReference("DagJob", "j", "uid-j", controller=True),),
+    )
+    ended = [ContainerStatus("c", ContainerPhase(terminated=Terminated(exitCode=code)))] if code else []
+    return Pod(meta, PodSpec(**spec), PodStatus(phase=phase, containerStatuses=ended))
+
+
+GATED: dict[str, Any] = {"schedulingGates": (Gate(names.GATE),)}
+
+
+def made(todo: Plan) -> list[str]:
+    return [create.name for create in todo.creates]
+
+
+def test_the_pods_of_a_root_stage_are_made_at_once() -> None:
+    assert made(plan(job(), [], around())) == ["j-a-0-0", "j-a-1-0"]
+
+
+def test_a_stage_waits_until_every_task_of_its_parents_has_succeeded() -> None:
+    two = job(StageSpec("a", TEMPLATE, 2), StageSpec("b", TEMPLATE, 1, ("a",)))
+    half = [pod("a", 0, phase="Succeeded"), pod("a", 1, phase="Running", nodeName="n1")]
+    assert made(plan(two, half, around())) == []
+    assert made(plan(two, [pod("a", i, phase="Succeeded") for i in (0, 1)], around())) == ["j-b-0-0"]
+
+
+def test_a_pod_carries_gates_labels_and_its_owner() -> None:
+    (create, _) = plan(job(user="ann"), [], around()).creates
+    body = create.body
+    assert body["spec"]["schedulingGates"] == [{"name": names.GATE}, {"name": "theirs"}]
+    assert (body["spec"]["schedulerName"], body["spec"]["restartPolicy"]) == (names.SCHEDULER, "Never")
+    assert body["metadata"]["labels"] == {
+        "app": "etl",
+        names.QUEUE_LABEL: "default",
+        names.DAGJOB_LABEL: "j",
+        names.STAGE_LABEL: "a",
+        names.INDEX_LABEL: "0",
+        names.ATTEMPT_LABEL: "0",
+        names.USER_LABEL: "ann",
+    }
+    assert body["metadata"]["ownerReferences"][0]["uid"] == "uid-j"
+    assert body["metadata"]["annotations"] == {names.RUN_SECONDS: "5"}
+
+
+def test_the_template_itself_stays_as_it_was() -> None:
+    before = msgspec.json.encode(TEMPLATE)
+    plan(job(), [], around())
+    assert msgspec.json.encode(TEMPLATE) == before
+
+
+def test_a_failed_task_is_tried_again() -> None:
+    pods = [pod("a", 0, phase="Failed", code=3, nodeName="n1"), pod("a", 1, phase="Running", nodeName="n1")]
+    assert made(plan(job(), pods, around())) == ["j-a-0-1"]
+
+
+def test_a_task_that_fails_too_often_fails_the_job_and_says_which() -> None:
+    pods = [pod("a", 0, n, phase="Failed", code=3, nodeName="n1") for n in (0, 1)]
+    pods.append(pod("a", 1, phase="Running", nodeName="n1"))
+    todo = plan(job(), pods, around())
+    assert todo.status.phase == "Failed"
+    assert [d.name for d in todo.deletes] == ["j-a-1-0"]
+    assert made(todo) == []
+    (failed,) = [c for c in todo.status.conditions if c.type == "Failed"]
+    assert failed.message == "task 0 of stage a failed 2 times, the last time with code 3 on node n1"
+
+
+def test_a_deleted_pod_comes_back() -> None:
+    assert made(plan(job(), [pod("a", 0, **GATED)], around())) == ["j-a-1-0"]
+
+
+def test_a_pod_that_is_being_deleted_is_waited_for() -> None:
+    going = pod("a", 0, nodeName="n1")
+    going.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"
+    assert made(plan(job(StageSpec("a", TEMPLATE)), [going], around())) == []
+
+
+def test_a_narrowed_pod_that_its_node_does_not_take_is_made_anew() -> None:
+    stuck = pod("a", 0, affinity=only("n1"))
+    one = job(StageSpec("a", TEMPLATE))
+    early = around(100_000, released={stuck.metadata.uid: 80_000})
+    late = around(111_000, released={stuck.metadata.uid: 80_000})
+    assert plan(one, [stuck], early).deletes == []
+    assert plan(one, [stuck], early).again_s == pytest.approx(10, abs=0.1)
+    assert [d.why for d in plan(one, [stuck], late).deletes] == ["node n1 has not taken it for 31 s"]
+
+
+def test_a_pod_on_a_node_that_is_gone_is_made_anew_without_counting_as_a_try() -> None:
+    lost = pod("a", 0, phase="Running", nodeName="n9")
+    todo = plan(job(StageSpec("a", TEMPLATE), retries=0), [lost], around())
+    assert [d.why for d in todo.deletes] == ["node n9 is gone"]
+    assert todo.status.phase != "Failed"
+
+
+def test_what_has_succeeded_stays_done_when_its_pod_is_deleted() -> None:
+    first = plan(job(), [pod("a", 0, phase="Succeeded"), pod("a", 1, **GATED)], around())
+    again = plan(job(status=first.status), [pod("a", 1, **GATED)], around())
+    assert (made(again), again.status.succeeded, again.status.stages[0].completedIndexes) == ([], 1, "0")
+
+
+def test_a_missed_deadline_is_told_and_stops_nothing() -> None:
+    late = job(deadline="1970-01-01T00:00:50Z")
+    todo = plan(late, [pod("a", 0, **GATED), pod("a", 1, **GATED)], around())
+    assert "DeadlineMissed" in {c.type for c in todo.status.conditions}
+    assert todo.deletes == []
+
+
+def test_a_finished_job_goes_after_its_time() -> None:
+    over = DagJobStatus(phase="Succeeded", completionTime="1970-01-01T00:01:00Z")
+    gone = job(status=over, ttlSecondsAfterFinished=30)
+    assert not plan(gone, [], around(89_000)).expired
+    assert plan(gone, [], around(90_000)).expired
+
+
+def test_an_unknown_queue_is_told_by_a_condition() -> None:
+    (condition,) = [c for c in plan(job(queue="nowhere"), [], around()).status.conditions if c.type == "QueueKnown"]
+    assert (condition.status, condition.message) == ("False", "queue nowhere")
+
+
+@pytest.mark.parametrize("name", ["j", "a" * 63, "x" * 40])
+def test_names_are_host_names_and_differ(name: str) -> None:
+    found = {pod_name(name, stage, index, 0) for stage in ("map", "reduce") for index in range(20)}
+    assert len(found) == 40
+    assert max(map(len, found)) <= 63
+
+
+@given(st.sets(st.integers(0, 200)))
+def test_indexes_survive_being_written(indexes: set[int]) -> None:
+    assert read_indexes(show_indexes(indexes)) == indexes
+
+
+class Cluster:
+    """Pods of one job, and what may happen to them."""
+
+    def __init__(self, retries: int) -> None:
+        self.job = job(StageSpec("a", TEMPLATE, 3), StageSpec("b", TEMPLATE, 2, ("a",)), retries=retries)
+        self.pods: dict[str, Pod] = {}
+
+    def reconcile(self) -> Plan:
+        todo = plan(self.job, list(self.pods.values()), around())
+        for create in todo.creates:
+            self.create(create)
+        for delete in todo.deletes:
+            self.pods.pop(delete.name, None)
+        self.job.status = todo.status
+        return todo
+
+    def create(self, create: CreatePod) -> None:
+        assert create.name not in self.pods
+        labels = create.body["metadata"]["labels"]
+        one = pod(labels[names.STAGE_LABEL], int(labels[names.INDEX_LABEL]), create.attempt, **GATED)
+        self.pods[one.metadata.name] = one
+
+    def happen(self, what: str, pick: int) -> None:
+        live = [p for p in self.pods.values() if not p.is_terminal]
+        if not live:
+            return
+        one = live[pick % len(live)]
+        name = one.metadata.name
+        if what == "delete":
+            del self.pods[name]
+        else:
+            stage, index = one.metadata.labels[names.STAGE_LABEL], int(one.metadata.labels[names.INDEX_LABEL])
+            phase, code = {"run": ("Running", 0), "succeed": ("Succeeded", 0), "fail": ("Failed", 2)}[what]
+            self.pods[name] = pod(stage, index, one.attempt, phase=phase, code=code, nodeName="n1")
+
+
+@given(
+    steps=st.lists(st.tuples(st.sampled_from(["run", "succeed", "fail", "delete", "look"]), st.integers(0, 9))),
+    retries=st.integers(0, 2),
+)
+def test_from_any_state_the_job_ends_and_no_task_has_two_pods(steps: list[tuple[str, int]], retries: int) -> None:
+    cluster = Cluster(retries)
+    for what, pick in steps:
+        if what == "look":
+            cluster.reconcile()
+        else:
+            cluster.happen(what, pick)
+        live = [
+            (p.metadata.labels[names.STAGE_LABEL], p.metadata.labels[names.INDEX_LABEL])
+            for p in cluster.pods.values()
+            if not p.is_terminal
+        ]
+        assert len(live) == len(set(live))
+    for _ in range(30):
+        cluster.reconcile()
+        for _ in range(len(cluster.pods)):
+            cluster.happen("succeed", 0)
+    assert cluster.job.is_over
+    if cluster.job.status.phase == "Succeeded":
+        assert cluster.job.status.succeeded == 5
