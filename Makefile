@@ -10,10 +10,10 @@ demo: $(VENV)/.base            ## the main job on a packaged scenario: a table a
 	$(BIN)/rm-emulator run demo --out out/demo --overwrite
 
 test: $(VENV)/.dev             ## the whole test suite
-	$(BIN)/python -m pytest -n auto -q
+	$(BIN)/python -m pytest -n auto --dist loadgroup -q
 
 check: lint                    ## the fast lane: lint, types, contracts, fast tests
-	$(BIN)/python -m pytest -n auto -q -m "not bench and not slow and not browser"
+	$(BIN)/python -m pytest -n auto --dist loadgroup -q -m "not bench and not older and not slow and not browser and not controlplane and not chaos"
 
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
@@ -39,5 +39,5 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install -q -e '.[dev]'
+	$(BIN)/pip install -q -e '.[k8s,dev]'
 	touch $(VENV)/.base $@

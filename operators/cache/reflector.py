@@ -128,26 +128,29 @@ class Reflector(Generic[T]):
         """
         pause = self._first_pause_s
         while True:
-            self._heard = False
+            self._heard, began = False, time.monotonic()
             try:
                 if not self._version:
                     await self._list()
+                    began = time.monotonic()
                 await self._watch()
             except (ApiError, msgspec.DecodeError, UnicodeDecodeError) as error:
-                self._failed(error)
+                self._failed(error, silent=not self._heard and time.monotonic() - began >= self._read_timeout_s)
             if self._heard:
                 pause = self._first_pause_s
             await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 (jitter, not a secret)
             pause = min(2 * pause, self._last_pause_s)
 
-    def _failed(self, error: Exception) -> None:
+    def _failed(self, error: Exception, *, silent: bool) -> None:
         """The watch goes on where it was only if the server did not answer; any other fault asks for a fresh list.
 
-        A version that the server cannot know (etcd was restored) is refused with many codes, not just with 410.
+        A version that the server cannot know (etcd was restored) is refused with many codes, not just with 410,
+        or not at all: the API server then waits in silence, without bookmarks, until etcd has come that far.
         """
         self.errors += 1
         self._watch_errors.inc()
-        if not (isinstance(error, Unreachable) or (isinstance(error, ApiError) and error.status == 429)):
+        patience = isinstance(error, Unreachable) or (isinstance(error, ApiError) and error.status == 429)
+        if silent or not patience:
             self._version = ""
         log.warning("watch interrupted", kind=self.kind.name, why=str(error), list_again=not self._version)
 

@@ -45,6 +45,13 @@ class EventLog:
         if self._file is not None:
             self._file.flush()
 
+    def discard(self) -> None:
+        """Nothing came of it: no file is left."""
+        if self._file is not None:
+            self._file.close()
+            Path(self._file.name).unlink(missing_ok=True)
+            self._file = None
+
     def close(self) -> None:
         """The term is over."""
         self.flush()

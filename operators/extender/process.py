@@ -162,7 +162,7 @@ class Process:
             except (msgspec.DecodeError, SchedulerError, LookupError, TypeError, ValueError) as error:
                 log.warning("the snapshot cannot be used", why=str(error))
                 metrics.RESTORES.labels(cause="snapshot").inc()
-            events.close()
+            events.discard()
             return self._scheduler(None)
         return Scheduler(wanted, log=events.log), None, events
 

@@ -71,7 +71,7 @@ def is_objects(documents: Iterable[Document]) -> bool:
     """Whether a file holds objects: more than one document, or one that is no Scenario but of a kind we know."""
     kinds = [d.data.get("kind") if isinstance(d.data, dict) else None for d in documents]
     known = {"Queue", "DagJob", "Node", "Pod", "Job", "List", *IGNORED}
-    return len(kinds) > 1 or (bool(kinds) and kinds[0] in known)
+    return len(kinds) > 1 or (bool(kinds) and isinstance(kinds[0], str) and kinds[0] in known)
 
 
 def as_scenario(documents: list[Document], path: Path) -> tuple[Document, list[str]]:

@@ -112,7 +112,7 @@ LEAKS = {
 
 @pytest.mark.parametrize("kind", [Pod, Node, Queue, DagJob])
 def test_of_annotations_only_ours_without_the_run_time_are_kept(kind: type[Any]) -> None:
-    spec = {"stages": []} if kind is DagJob else {}
+    spec: dict[str, Any] = {"stages": []} if kind is DagJob else {}
     there = read(kind, {"metadata": {"name": "a", "annotations": LEAKS}, "spec": spec})
     assert there.metadata.annotations == {GANG_PLAN: "{}"}
 

@@ -1,0 +1,286 @@
+"""Runs our Deployments as they are applied, with processes in the place of containers.
+
+What a kubelet does, as far as our pods can tell: command, arguments and environment of each container; ConfigMaps,
+Secrets, empty and claimed directories where they are mounted; the ServiceAccount's token; probes; restarts.
+There is no container, so an absolute mount path is replaced by a private directory wherever it stands in arguments,
+environment or mounted text, a declared container port by a free one, and a Service of ours by loopback.
+"""
+
+from __future__ import annotations
+
+import base64
+import os
+import re
+import ssl
+import sys
+import threading
+import time
+import urllib.request
+from collections.abc import Mapping
+from pathlib import Path
+from typing import Any, Final
+
+from operators.devcluster.cluster import Devcluster, free_ports
+from operators.devcluster.processes import Process
+from schedulers.objects.names import NAMESPACE
+
+_REPOSITORY: Final = Path(__file__).parents[2]
+_TICK_S: Final = 0.2
+_LIFE: Final = "2h"  # of a token
+#: Back-off before a dead container is started again: a kubelet waits 10 s and more, tests have not the time.
+_RESTART_S: Final = 0.5
+
+
+class Container:
+    """One container of one replica."""
+
+    def __init__(self, name: str, process: Process, command: list[str], env: dict[str, str], cwd: Path) -> None:
+        self.name, self.process, self._command, self._env, self._cwd = name, process, command, env, cwd
+        self.probes: dict[str, tuple[str, float]] = {}  # liveness, readiness: (URL, period)
+        self.ready = False
+        self.restarts = -1
+        self.failures = 0
+        self.probed_at = 0.0
+
+    def start(self) -> None:
+        """Start it (again)."""
+        self.process.start(self._command, env=self._env, cwd=self._cwd)
+        self.restarts += 1
+        self.failures, self.ready = 0, "readiness" not in self.probes
+
+
+class Replica:
+    """One pod of a Deployment: a folder, its containers."""
+
+    def __init__(self, cluster: Devcluster, deployment: Mapping[str, Any], index: int) -> None:
+        self._cluster, self._spec = cluster, deployment["spec"]["template"]["spec"]
+        self.name = f"{deployment['metadata']['name']}-{index}"
+        self.namespace: str = deployment["metadata"]["namespace"]
+        self.folder = cluster.folder / "pods" / self.name
+        self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+        declared = [port["containerPort"] for c in self._spec["containers"] for port in c.get("ports", ())]
+        self.ports = dict(zip(declared, free_ports(len(declared)), strict=True))
+        self._volumes = {volume["name"]: volume for volume in self._spec.get("volumes", ())}
+        self._account()
+        self.containers = {c["name"]: self._container(c) for c in self._spec["containers"]}
+
+    # -- files ----------------------------------------------------------------------------------
+
+    def _account(self) -> None:
+        folder = self.folder / "serviceaccount"
+        folder.mkdir(exist_ok=True, mode=0o700)
+        account = self._spec.get("serviceAccountName", "default")
+        token = self._cluster.token(self.namespace, account, duration=_LIFE)
+        for name, text in (
+            ("token", token),
+            ("ca.crt", self._cluster.authority.ca.read_text()),
+            ("namespace", self.namespace),
+        ):
+            _replace(folder / name, text.encode())
+        self._cluster.authority.kubeconfig(
+            self.folder / "kubeconfig", self._cluster.url, {"tokenFile": str(folder / "token")}
+        )
+
+    def renew_token(self) -> None:
+        """A kubelet renews tokens before they end."""
+        self._account()
+
+    def _mounts(self, container: Mapping[str, Any]) -> dict[str, Path]:
+        """Mount path -> private directory, longest path first."""
+        found = {
+            mount["mountPath"].rstrip("/"): self.folder / "volumes" / mount["name"]
+            for mount in container.get("volumeMounts", ())
+        }
+        return dict(sorted(found.items(), key=lambda item: -len(item[0])))
+
+    def _fill(self, mounts: Mapping[str, Path], container: Mapping[str, Any]) -> None:
+        for mount in container.get("volumeMounts", ()):
+            volume, folder = self._volumes[mount["name"]], self.folder / "volumes" / mount["name"]
+            folder.mkdir(parents=True, exist_ok=True, mode=0o700)
+            for name, content in self._content(volume).items():
+                _replace(folder / name, self._localised(content, mounts))
+
+    def _content(self, volume: Mapping[str, Any]) -> dict[str, bytes]:
+        """Files of a volume; empty and claimed ones have none of their own."""
+        if "configMap" in volume:
+            there = self._cluster.get("configmap", volume["configMap"]["name"], "-n", self.namespace)
+            return {name: text.encode() for name, text in (there.get("data") or {}).items()}
+        if "secret" in volume:
+            there = self._cluster.get("secret", volume["secret"]["secretName"], "-n", self.namespace)
+            return {name: base64.b64decode(text) for name, text in (there.get("data") or {}).items()}
+        if "projected" in volume:
+            return {k: v for source in volume["projected"]["sources"] for k, v in self._content(source).items()}
+        return {}
+
+    def _localised(self, content: bytes, mounts: Mapping[str, Path]) -> bytes:
+        try:
+            return self._localise(content.decode(), mounts).encode()
+        except UnicodeDecodeError:
+            return content  # no text
+
+    def _localise(self, text: str, mounts: Mapping[str, Path]) -> str:
+        """Paths, ports and names of the cluster as they are here."""
+        for path, folder in mounts.items():
+            text = re.sub(rf"{re.escape(path)}(?=[/\s\"',}}\]]|$)", str(folder), text)
+        for port, ours in self.ports.items():
+            text = re.sub(rf"((?:[pP]ort: ?|:|=)){port}\b", rf"\g<1>{ours}", text)
+        text = re.sub(rf"[a-z-]+\.{self.namespace}\.svc(?:\.cluster\.local)?(?=:\d)", "127.0.0.1", text)
+        text = text.replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - taken out, not in
+        # kube-scheduler knows its API server by a kubeconfig; in a pod an empty one means the ServiceAccount.
+        return re.sub(
+            r"(clientConnection:\s*\n\s+)(?!kubeconfig)", rf"\g<1>kubeconfig: {self.folder / 'kubeconfig'}\n  ", text
+        )
+
+    # -- containers -----------------------------------------------------------------------------
+
+    def _container(self, spec: Mapping[str, Any]) -> Container:
+        mounts = self._mounts(spec)
+        self._fill(mounts, spec)
+        command = [*spec.get("command", ()), *spec.get("args", ())]
+        command = [self._localise(part, mounts) for part in command]
+        if command[0].endswith("python") or command[0].endswith("python3"):
+            command[0] = sys.executable
+        elif command[0].rpartition("/")[2] in self._cluster.programs:
+            command[0] = str(self._cluster.programs[command[0].rpartition("/")[2]])
+        process = Process(self.folder, spec["name"])
+        container = Container(spec["name"], process, command, self._environment(spec, mounts), self.folder)
+        for kind in ("liveness", "readiness"):
+            probe = spec.get(f"{kind}Probe")
+            if probe is not None and "httpGet" in probe:
+                container.probes[kind] = (
+                    self._probe_url(probe["httpGet"], spec),
+                    float(probe.get("periodSeconds", 10)),
+                )
+        return container
+
+    def _environment(self, spec: Mapping[str, Any], mounts: Mapping[str, Path]) -> dict[str, str]:
+        host, _, port = self._cluster.url.removeprefix("https://").partition(":")
+        env = {
+            "PATH": os.environ.get("PATH", ""),
+            "HOME": str(self.folder),
+            "PYTHONPATH": str(_REPOSITORY),
+            "KUBERNETES_SERVICE_HOST": host,
+            "KUBERNETES_SERVICE_PORT": port,
+            "RM_SERVICEACCOUNT_DIR": str(self.folder / "serviceaccount"),
+        }
+        fields = {
+            "metadata.name": self.name,
+            "metadata.namespace": self.namespace,
+            "status.podIP": "127.0.0.1",
+            "metadata.uid": self.name,
+        }
+        for entry in spec.get("env", ()):
+            if "value" in entry:
+                env[entry["name"]] = self._localise(entry["value"], mounts)
+            else:
+                env[entry["name"]] = fields[entry["valueFrom"]["fieldRef"]["fieldPath"]]
+        return env
+
+    def _probe_url(self, get: Mapping[str, Any], spec: Mapping[str, Any]) -> str:
+        port = get["port"]
+        if isinstance(port, str):
+            port = next(p["containerPort"] for p in spec["ports"] if p.get("name") == port)
+        scheme = get.get("scheme", "HTTP").lower()
+        return f"{scheme}://127.0.0.1:{self.ports.get(port, port)}{get.get('path', '/')}"
+
+
+class Running:
+    """A Deployment that runs, watched over by a thread until it is stopped."""
+
+    def __init__(self, cluster: Devcluster, name: str, namespace: str = NAMESPACE) -> None:
+        deployment = cluster.get("deployment", name, "-n", namespace)
+        count = deployment["spec"].get("replicas", 1)
+        self.replicas = [Replica(cluster, deployment, index) for index in range(count)]
+        self._lock, self._over = threading.RLock(), threading.Event()
+        self._due: dict[str, float] = {}
+        self._thread = threading.Thread(target=self._watch, name=f"kubelet-{name}", daemon=True)
+        for replica in self.replicas:
+            for container in replica.containers.values():
+                container.start()
+        self._thread.start()
+
+    def container(self, name: str, replica: int = 0) -> Container:
+        """One container."""
+        return self.replicas[replica].containers[name]
+
+    def kill(self, name: str, replica: int = 0) -> None:
+        """SIGKILL for one container; it is started again soon."""
+        with self._lock:
+            self.container(name, replica).process.kill()
+
+    def logs(self, name: str, replica: int = 0, lines: int = 40) -> str:
+        """The end of what a container has said."""
+        return self.container(name, replica).process.tail(lines)
+
+    def is_ready(self) -> bool:
+        """Whether at least one replica is ready in all its containers."""
+        return any(all(c.ready for c in replica.containers.values()) for replica in self.replicas)
+
+    def wait_ready(self, seconds: float = 60) -> None:
+        """Wait for `is_ready`. Raises TimeoutError with the logs."""
+        until = time.monotonic() + seconds
+        while not self.is_ready():
+            if time.monotonic() > until:
+                logs = [f"{c.name}:\n{c.process.tail()}" for r in self.replicas for c in r.containers.values()]
+                raise TimeoutError("not ready:\n" + "\n".join(logs))
+            time.sleep(0.1)
+
+    def stop(self) -> None:
+        """End all containers, as a deleted Deployment's."""
+        self._over.set()
+        self._thread.join()
+        for replica in self.replicas:
+            for container in replica.containers.values():
+                container.process.stop()
+
+    # -- the kubelet's part ---------------------------------------------------------------------
+
+    def _watch(self) -> None:
+        renewed = time.monotonic()
+        while not self._over.wait(_TICK_S):
+            if time.monotonic() - renewed > 1800:
+                renewed = time.monotonic()
+                for replica in self.replicas:
+                    replica.renew_token()
+            for replica in self.replicas:
+                for container in replica.containers.values():
+                    with self._lock:
+                        self._look_at(f"{replica.name}/{container.name}", container)
+
+    def _look_at(self, key: str, container: Container) -> None:
+        now = time.monotonic()
+        if container.process.pid() is None:
+            container.ready = False
+            if now >= self._due.setdefault(key, now + _RESTART_S):
+                del self._due[key]
+                container.start()
+            return
+        if now - container.probed_at < 1:
+            return
+        container.probed_at = now
+        for kind, (url, _) in container.probes.items():
+            good = _answers(url)
+            if kind == "readiness":
+                container.ready = good
+            else:
+                container.failures = 0 if good else container.failures + 1
+                if container.failures > 30:
+                    container.process.kill()
+
+
+def _answers(url: str) -> bool:
+    context = ssl.create_default_context()
+    context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # a kubelet does not verify either
+    opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
+    try:
+        with opener.open(url, timeout=2) as answer:
+            return bool(200 <= answer.status < 400)
+    except OSError:
+        return False
+
+
+def _replace(path: Path, content: bytes) -> None:
+    beside = path.with_name(f".{path.name}.new")
+    beside.touch(0o600)
+    beside.write_bytes(content)
+    beside.rename(path)
