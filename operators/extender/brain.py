@@ -172,11 +172,10 @@ class Brain:
 
     def submit(self, dagjob: DagJob) -> None:
         """A DagJob that the brain has not met yet; pods that came before it are looked at now."""
-        try:
-            entry = self.jobs.enter(dagjob, self.resources, self.now())
-        except InvalidJob as error:
-            log.warning("a DagJob makes no sense and is left alone", dagjob=dagjob.key, why=str(error))
+        entry = self.jobs.make(dagjob, self.resources, self.now())
+        if entry is None:
             return
+        self.jobs.add(entry)
         self.tell(JobSubmitted(self.now(), entry.job, asks="asked"))
         for key in self._orphans.pop(dagjob.metadata.uid, ()):
             pod = self.cache.pods.get(key)
@@ -465,8 +464,16 @@ class Brain:
             container = state.containers.get(number)
             if container is None:
                 self.ledger.free(number)
+            elif uid is not None and not self._is_there(uid):
+                log.error("a container outlived its pod", container=state.story(number))
+                self.end(number)
             elif container.status == GRANTED and container.granted < limit:
                 self._expire(container, uid)
+
+    def _is_there(self, uid: str) -> bool:
+        entry = self.ledger.pods.get(uid)
+        pod = self.cache.pods.get(entry.key) if entry is not None else None
+        return pod is not None and pod.metadata.uid == uid
 
     def _expire(self, container: ContainerState, uid: str | None) -> None:
         entry = self.ledger.pods.get(uid) if uid is not None else None

@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
+import structlog
+
 from operators.extender.ledger import Task
+from schedulers.core.errors import InvalidJob
 from schedulers.core.model import Job, PastJob, Stage
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Resources
 from schedulers.objects.dagjob import DagJob, core_job
 from schedulers.objects.names import INDEX_LABEL, QUEUE_LABEL, RECURRING_LABEL, STAGE_LABEL, USER_LABEL
 from schedulers.objects.pod import Pod, demand, places
+
+log = structlog.get_logger()
 
 
 class JobEntry:
@@ -100,11 +105,15 @@ class Jobs:
         """By the uid of the DagJob or pod that it comes from."""
         return self._by_owner.get(uid)
 
-    def enter(self, dagjob: DagJob, resources: Resources, now: int) -> JobEntry:
-        """A DagJob. Raises InvalidJob when it makes no sense (admission should have refused it)."""
+    def make(self, dagjob: DagJob, resources: Resources, now: int) -> JobEntry | None:
+        """The entry of a DagJob, not entered yet; None, and a log line, when it makes no sense."""
         submitted = dagjob.metadata.created_ms
-        job = core_job(dagjob, resources)
-        return self.add(JobEntry(job, dagjob.metadata.uid, dagjob.key, submitted if submitted is not None else now))
+        try:
+            job = core_job(dagjob, resources)
+        except InvalidJob as error:  # admission should have refused it
+            log.warning("a DagJob makes no sense and is left alone", dagjob=dagjob.key, why=str(error))
+            return None
+        return JobEntry(job, dagjob.metadata.uid, dagjob.key, submitted if submitted is not None else now)
 
     def add(self, entry: JobEntry) -> JobEntry:
         """Enter a job."""

@@ -41,6 +41,10 @@ def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: 
     _containers(brain, pods)
     for pod in sorted(brain.cache.pods.values(), key=lambda pod: _order(brain, pod)):
         brain.hear_pod(None, pod)
+    for dagjob in _in_order(brain):
+        entry = brain.jobs.of_owner(dagjob.metadata.uid)
+        if entry is not None and dagjob.is_over:
+            brain.cancel(entry.id)  # what has not ended by now never will
     for entry in brain.jobs:
         entry.done = entry.id not in brain.scheduler.state.jobs
     for dagjob in _in_order(brain):
@@ -62,9 +66,18 @@ def _jobs(brain: Brain) -> None:
     """New jobs in the order in which they were created; jobs that are gone meanwhile are cancelled."""
     for dagjob in _in_order(brain):
         brain.hear_dagjob(None, dagjob)
+        if brain.jobs.of_owner(dagjob.metadata.uid) is None:
+            _enter_if_known(brain, dagjob)
     known = {entry.id for entry in brain.jobs} | {plain_id(pod) for pod in brain.cache.pods.values()}
     for job in [job for job in brain.scheduler.state.jobs if job not in known]:
         brain.tell(JobCancelled(brain.now(), job))
+
+
+def _enter_if_known(brain: Brain, dagjob: DagJob) -> None:
+    """A job that ended while nobody led: the core still holds room for its pods, whose end is to be heard."""
+    entry = brain.jobs.make(dagjob, brain.resources, brain.now())
+    if entry is not None and entry.id in brain.scheduler.state.jobs:
+        brain.jobs.add(entry)
 
 
 def _containers(brain: Brain, pods: Mapping[int, str]) -> None:

@@ -4,14 +4,12 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from pathlib import Path
 
 import pytest
 
 from operators.devcluster import binaries
 from operators.devcluster.cluster import Devcluster
-
-MANIFESTS = Path(__file__).parents[2] / "manifests"
+from tests.kubernetes.installed import MANIFESTS
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:

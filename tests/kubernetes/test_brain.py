@@ -203,6 +203,22 @@ def test_a_release_that_was_not_written_is_repeated_by_the_next_leader() -> None
     assert released(world) == wanted
 
 
+def test_a_job_that_ended_while_nobody_led_gives_back_what_it_held() -> None:
+    world = World()
+    job = world.submit(stage("a", 2))
+    world.create_pods()
+    world.brain.cycle()
+    world.write()
+    world.bind()
+    snapshot = world.snapshot()
+    for pod in list(world.bound()):
+        world.finish(pod)
+    world.set_phase(job, "Succeeded")
+    world.new_leader(snapshot)
+    assert world.brain.scheduler.state.containers == {}
+    assert world.brain.scheduler.state.jobs == {}
+
+
 def test_a_finished_job_becomes_history_once() -> None:
     world = World()
     job = world.submit(stage("a", 2))
@@ -304,6 +320,7 @@ def test_whatever_happens_nothing_is_overcommitted_and_every_job_ends(
     unfinished = [job.key for job in world.lists.dagjobs.values() if not job.is_over]
     assert unfinished == []
     assert [pod.key for pod in world.lists.pods.values() if not pod.is_terminal] == []
+    assert world.brain.scheduler.state.containers == {}
     for lines in world.logs[-1:]:
         world.log.flush()
         assert sum(1 for _ in Replay(bytes(lines).splitlines(keepends=True))) > 0

@@ -1,0 +1,122 @@
+"""Our parts installed on a devcluster, and what tests do with them."""
+
+from __future__ import annotations
+
+import json
+import time
+from collections.abc import Callable, Mapping
+from pathlib import Path
+from typing import Any
+
+import yaml
+
+from operators.devcluster.cluster import Devcluster
+from operators.devcluster.deployments import Running
+from schedulers.core.replay import Replay
+from schedulers.objects import names
+
+MANIFESTS = Path(__file__).parents[2] / "manifests"
+
+
+class Installed:
+    """Brain, kube-scheduler and controllers, running from an applied overlay.
+
+    brain, controllers: settings that replace those of the ConfigMaps.
+    """
+
+    def __init__(
+        self,
+        cluster: Devcluster,
+        *,
+        overlay: str = "dev",
+        brain: Mapping[str, Any] | None = None,
+        controllers: Mapping[str, Any] | None = None,
+    ) -> None:
+        self.cluster = cluster
+        cluster.apply(MANIFESTS / "overlays" / overlay)
+        self._configure("rm-brain", brain or {})
+        self._configure("rm-controllers", controllers or {})
+        self.brain = Running(cluster, "rm-brain")
+        self.controllers = Running(cluster, "rm-controllers")
+        try:
+            self.controllers.wait_ready()
+            self.brain.wait_ready()
+        except BaseException:
+            self.stop()
+            raise
+
+    def _configure(self, name: str, settings: Mapping[str, Any]) -> None:
+        there = self.cluster.get("configmap", name, "-n", names.NAMESPACE)["data"]["config.yaml"]
+        config = yaml.safe_load(there) | dict(settings)
+        patch = json.dumps({"data": {"config.yaml": yaml.safe_dump(config, sort_keys=False)}})
+        self.cluster.kubectl("patch", "configmap", name, "-n", names.NAMESPACE, "--type=merge", "-p", patch)
+
+    @property
+    def logs(self) -> list[Path]:
+        """Event logs of the brain's terms, oldest first."""
+        found = [f for r in self.brain.replicas for f in (r.folder / "volumes").glob("*/log/events-*.jsonl")]
+        return sorted(found, key=lambda file: file.name)
+
+    def stop(self) -> None:
+        """End our parts; their objects stay."""
+        self.brain.stop()
+        self.controllers.stop()
+
+    def replay(self, *, cut: bool = False) -> int:
+        """Replay all event logs: decisions must be identical. Returns how many facts there were.
+
+        cut: brains were killed, so a last line may be cut off.
+        """
+        facts = 0
+        for file in self.logs:
+            lines = file.read_bytes().splitlines(keepends=True)
+            if cut and lines and not lines[-1].endswith(b"\n"):
+                lines.pop()
+            if cut:
+                lines = _whole_rounds(lines)
+            if lines:
+                facts += sum(1 for _ in Replay(lines))
+        return facts
+
+
+def _whole_rounds(lines: list[bytes]) -> list[bytes]:
+    """Without the last fact of a log that was cut off, whose decisions may not all have been written."""
+    while lines and not lines[-1].startswith(b'{"event"'):
+        lines.pop()
+    return lines[:-1]
+
+
+def wait(true: Callable[[], Any], seconds: float = 60) -> Any:
+    """Wait until something is true, and return it."""
+    until = time.monotonic() + seconds
+    while not (found := true()):
+        assert time.monotonic() < until, "it does not happen"
+        time.sleep(0.2)
+    return found
+
+
+def dagjob(name: str, namespace: str, stages: list[dict[str, Any]], **spec: Any) -> dict[str, Any]:
+    """A DagJob as it is applied."""
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "DagJob",
+        "metadata": {"name": name, "namespace": namespace},
+        "spec": {"stages": stages, **spec},
+    }
+
+
+def stage(name: str, tasks: int, seconds: float, *, cpu: str = "2", **more: Any) -> dict[str, Any]:
+    """A stage whose pods run so many seconds."""
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": cpu, "memory": "1Gi"}}}
+    template = {"metadata": {"annotations": {names.RUN_SECONDS: str(seconds)}}, "spec": {"containers": [container]}}
+    return {"name": name, "tasks": tasks, "template": template, **more}
+
+
+def submit(cluster: Devcluster, *objects: dict[str, Any]) -> None:
+    """kubectl create."""
+    cluster.kubectl("create", "-f", "-", input=json.dumps({"apiVersion": "v1", "kind": "List", "items": list(objects)}))
+
+
+def phase(cluster: Devcluster, namespace: str, name: str) -> str:
+    """Of a DagJob."""
+    return str(cluster.get("dagjob", name, "-n", namespace).get("status", {}).get("phase", ""))

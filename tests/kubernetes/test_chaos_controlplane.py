@@ -1,0 +1,138 @@
+"""Fifty kills under load: nothing is over-committed, no gang stays partial, every job ends."""
+
+from __future__ import annotations
+
+import random
+import threading
+import time
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+
+from operators.devcluster.cluster import Devcluster
+from schedulers.objects import names
+from tests.kubernetes.installed import Installed, dagjob, stage, submit, wait
+
+pytestmark = [pytest.mark.controlplane, pytest.mark.chaos]
+
+KILLS = 50
+#: So long after the last kill every gang is whole.
+SETTLED_S = 30
+CPUS = 8000
+
+
+@pytest.fixture
+def installed(devcluster: Devcluster) -> Iterator[Installed]:
+    running = Installed(
+        devcluster,
+        brain={
+            "leaderElection": {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"},
+            "snapshot": {"everySeconds": 2},
+        },
+        controllers={
+            "leaderElection": {
+                "name": "rm-controllers",
+                "leaseDuration": "3s",
+                "renewDeadline": "2s",
+                "retryPeriod": "500ms",
+            },
+            "recreateAfter": "5s",
+        },
+    )
+    yield running
+    running.stop()
+
+
+class Watcher(threading.Thread):
+    """Looks at all pods, over and over, for a node that holds more than it has."""
+
+    def __init__(self, cluster: Devcluster, space: str) -> None:
+        super().__init__(daemon=True)
+        self.cluster, self.space = cluster, space
+        self.over, self.looks = threading.Event(), 0
+        self.overcommitted: list[str] = []
+
+    def run(self) -> None:
+        while not self.over.wait(0.5):
+            try:
+                pods = self.cluster.get("pods", "-n", self.space)["items"]
+            except (RuntimeError, ValueError):
+                continue  # the API server is away
+            self.looks += 1
+            used: dict[str, int] = {}
+            for pod in pods:
+                node = pod["spec"].get("nodeName")
+                if node and pod["status"]["phase"] in ("Pending", "Running"):
+                    used[node] = used.get(node, 0) + milli(pod)
+            self.overcommitted += [f"{node}: {amount}" for node, amount in used.items() if amount > CPUS]
+
+
+def milli(pod: dict[str, Any]) -> int:
+    """CPU that a pod asks for."""
+    asked = [c["resources"]["requests"]["cpu"] for c in pod["spec"]["containers"]]
+    return sum(int(a[:-1]) if a.endswith("m") else 1000 * int(a) for a in asked)
+
+
+def test_fifty_kills_lose_nothing(installed: Installed) -> None:
+    cluster, draw = installed.cluster, random.Random(50)
+    space = cluster.namespace("chaos")
+    jobs = [f"job{n}" for n in range(24)]
+    for n, name in enumerate(jobs):
+        stages = [stage("map", 4 + n % 5, 2 + n % 3), stage("gang", 3 + n % 4, 3, parents=["map"], gang=True, cpu="1")]
+        submit(cluster, dagjob(name, space, stages, retries=5))
+    watcher = Watcher(cluster, space)
+    watcher.start()
+    for _ in range(KILLS):
+        part = draw.choice(["brain", "brain", "kube-scheduler", "controllers", "apiserver"])
+        if part == "apiserver":
+            cluster.kill("apiserver")
+            time.sleep(draw.uniform(0, 1.5))
+            cluster.start("apiserver")
+        elif part == "controllers":
+            installed.controllers.kill("controllers")
+        else:
+            installed.brain.kill(part)
+        time.sleep(draw.uniform(0.5, 3))
+    time.sleep(SETTLED_S)
+    partial = [key for key, pods in gangs(cluster, space).items() if is_partial(pods)]
+    unfinished = wait_for_all(installed, space, jobs, 240)
+    watcher.over.set()
+    watcher.join()
+    assert watcher.overcommitted == []
+    assert watcher.looks > 20
+    assert partial == []
+    assert unfinished == []
+    assert installed.replay(cut=True) > 0
+
+
+def wait_for_all(installed: Installed, space: str, jobs: list[str], seconds: float) -> list[str]:
+    """Jobs that have not succeeded within so many seconds, with what is said of them."""
+
+    def unfinished() -> list[str]:
+        items = installed.cluster.get("dagjobs", "-n", space)["items"]
+        there = {i["metadata"]["name"]: i.get("status", {}) for i in items}
+        return [f"{name}: {there.get(name)}" for name in jobs if there.get(name, {}).get("phase") != "Succeeded"]
+
+    try:
+        wait(lambda: not unfinished(), seconds)
+    except AssertionError:
+        return unfinished()
+    return []
+
+
+def gangs(cluster: Devcluster, space: str) -> dict[str, list[dict[str, Any]]]:
+    """Pods of each gang."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for pod in cluster.get("pods", "-n", space)["items"]:
+        labels = pod["metadata"]["labels"]
+        if labels[names.STAGE_LABEL] == "gang":
+            found.setdefault(labels[names.DAGJOB_LABEL], []).append(pod)
+    return found
+
+
+def is_partial(pods: list[dict[str, Any]]) -> bool:
+    """Whether some are bound and some still behind our gate."""
+    bound = sum(1 for pod in pods if pod["spec"].get("nodeName"))
+    gated = sum(1 for pod in pods if {"name": names.GATE} in pod["spec"].get("schedulingGates", ()))
+    return bound > 0 and gated > 0

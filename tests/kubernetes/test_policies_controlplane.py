@@ -1,0 +1,454 @@
+"""Admission on the real API server, with the real tokens: what our parts do passes, and nothing else does."""
+
+from __future__ import annotations
+
+import json
+import uuid
+from typing import Any
+
+import msgspec
+import pytest
+
+from operators.client import ApiError
+from operators.devcluster.cluster import Devcluster
+from operators.extender.releases import release_patch
+from schedulers.objects import names
+from schedulers.objects.pod import Pod
+from tests.kubernetes.account import Account
+from tests.kubernetes.installed import MANIFESTS, dagjob, stage, submit, wait
+
+pytestmark = pytest.mark.controlplane
+
+QUEUES = "/api/v1/namespaces/rm-system/configmaps/rm-queues"
+REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
+ZONE = {"key": "zone", "operator": "In", "values": ["a", "b"]}
+NAME = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
+
+
+@pytest.fixture(scope="module")
+def cluster(devcluster: Devcluster) -> Devcluster:
+    """With our rules in force, and none of our processes."""
+    devcluster.apply(MANIFESTS / "overlays" / "dev")
+    path = new_pod(devcluster, devcluster.namespace())
+    brain = Account(devcluster, "rm-brain")
+
+    def in_force() -> bool:
+        """The API server hears of policies a moment after they are applied."""
+        try:
+            brain.patch(path, {"metadata": {"annotations": {"probe": uuid.uuid4().hex}}}, "merge")
+        except ApiError as error:
+            return "rm-brain may" in error.message
+        return False
+
+    wait(in_force, 30)
+    return devcluster
+
+
+@pytest.fixture(scope="module")
+def brain(cluster: Devcluster) -> Account:
+    return Account(cluster, "rm-brain")
+
+
+@pytest.fixture(scope="module")
+def controllers(cluster: Devcluster) -> Account:
+    return Account(cluster, "rm-controllers")
+
+
+@pytest.fixture(scope="module")
+def space(cluster: Devcluster) -> str:
+    return cluster.namespace()
+
+
+def pod_of(name: str, space: str, **spec: Any) -> dict[str, Any]:
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "1"}}}
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": name, "namespace": space, "labels": {names.QUEUE_LABEL: "default"}},
+        "spec": {"schedulerName": names.SCHEDULER, "containers": [container], **spec},
+    }
+
+
+def new_pod(cluster: Devcluster, space: str, **spec: Any) -> str:
+    """Creates a gated pod; returns its path."""
+    spec = {"schedulingGates": [{"name": names.GATE}], **spec}
+    body = pod_of("unnamed", space, **spec)
+    del body["metadata"]["name"]
+    body["metadata"]["generateName"] = "pod-"
+    made = json.loads(cluster.kubectl("create", "-f", "-", "-o", "json", input=json.dumps(body)))
+    return f"/api/v1/namespaces/{space}/pods/{made['metadata']['name']}"
+
+
+def read(cluster: Devcluster, path: str) -> dict[str, Any]:
+    found: dict[str, Any] = json.loads(cluster.kubectl("get", "--raw", path))
+    return found
+
+
+def terms(*terms: dict[str, Any]) -> dict[str, Any]:
+    return {"affinity": {"nodeAffinity": {REQUIRED: {"nodeSelectorTerms": list(terms)}}}}
+
+
+PREFERRED = [{"weight": 1, "preference": {"matchExpressions": [ZONE]}}]
+APART = {REQUIRED: [{"topologyKey": "kubernetes.io/hostname", "labelSelector": {"matchLabels": {"a": "b"}}}]}
+
+#: Whatever affinity a pod may come with.
+FORMS: dict[str, dict[str, Any]] = {
+    "none": {},
+    "empty": {"affinity": {}},
+    "empty node affinity": {"affinity": {"nodeAffinity": {}}},
+    "preferred only": {"affinity": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": PREFERRED}}},
+    "apart from others": {"affinity": {"podAntiAffinity": APART}},
+    "one term of labels": terms({"matchExpressions": [ZONE]}),
+    "two terms of labels": terms({"matchExpressions": [ZONE]}, {"matchExpressions": [{**ZONE, "values": ["c"]}]}),
+    "a term of fields": terms({"matchFields": [NAME]}),
+    "labels and fields": terms({"matchExpressions": [ZONE], "matchFields": [NAME]}),
+    "a term that matches nothing": terms({"matchExpressions": [ZONE]}, {}),
+    "another gate before ours": {"schedulingGates": [{"name": "example.com/quota"}, {"name": names.GATE}]},
+    "tolerations": {"tolerations": [{"key": "a", "operator": "Exists"}]},
+}
+
+
+@pytest.mark.parametrize("node", ["n1", "n2", None])
+@pytest.mark.parametrize("form", FORMS)
+def test_brain_releases_a_pod_of_any_form(
+    cluster: Devcluster, brain: Account, space: str, form: str, node: str | None
+) -> None:
+    path = new_pod(cluster, space, **FORMS[form])
+    patch = release_patch(msgspec.convert(read(cluster, path), Pod), node)
+    brain.patch(path, patch)
+    left = [gate["name"] for gate in read(cluster, path)["spec"].get("schedulingGates", ())]
+    assert names.GATE not in left
+
+
+def test_brain_annotates_a_pod_with_its_node(cluster: Devcluster, brain: Account, space: str) -> None:
+    path = new_pod(cluster, space)
+    brain.patch(path, {"metadata": {"annotations": {names.RESERVED_NODE: "n1"}}}, "merge")
+    assert read(cluster, path)["metadata"]["annotations"][names.RESERVED_NODE] == "n1"
+
+
+GATE = {"op": "remove", "path": "/spec/schedulingGates/0"}
+NARROW = {"op": "add", "path": "/spec/affinity", "value": terms({"matchFields": [NAME]})["affinity"]}
+
+#: Changes that the API server itself would let anybody with `patch pods` make.
+REFUSED: dict[str, tuple[dict[str, Any], list[dict[str, Any]]]] = {
+    "image": ({}, [{"op": "replace", "path": "/spec/containers/0/image", "value": "evil"}]),
+    "image with the release": ({}, [GATE, {"op": "replace", "path": "/spec/containers/0/image", "value": "evil"}]),
+    "init image": (
+        {"initContainers": [{"name": "i", "image": "good"}]},
+        [{"op": "replace", "path": "/spec/initContainers/0/image", "value": "evil"}],
+    ),
+    "label": ({}, [{"op": "add", "path": "/metadata/labels/app", "value": "bank"}]),
+    "label taken away": ({}, [{"op": "remove", "path": "/metadata/labels"}]),
+    "queue": ({}, [{"op": "replace", "path": "/metadata/labels/rm-emulator.io~1queue", "value": "other"}]),
+    "annotation": ({}, [{"op": "add", "path": "/metadata/annotations", "value": {"a": "b"}}]),
+    "finalizer": ({}, [{"op": "add", "path": "/metadata/finalizers", "value": ["example.com/keep"]}]),
+    "owner": (
+        {},
+        [
+            {
+                "op": "add",
+                "path": "/metadata/ownerReferences",
+                "value": [{"apiVersion": "v1", "kind": "ConfigMap", "name": "x", "uid": "y"}],
+            }
+        ],
+    ),
+    "toleration": ({}, [{"op": "add", "path": "/spec/tolerations/-", "value": {"operator": "Exists"}}]),
+    "deadline": ({}, [{"op": "add", "path": "/spec/activeDeadlineSeconds", "value": 1}]),
+    "node selector": ({}, [{"op": "add", "path": "/spec/nodeSelector", "value": {"a": "b"}}]),
+    "foreign gate": (
+        {"schedulingGates": [{"name": "example.com/quota"}, {"name": names.GATE}]},
+        [{"op": "remove", "path": "/spec/schedulingGates/0"}],
+    ),
+    "all gates": (
+        {"schedulingGates": [{"name": "example.com/quota"}, {"name": names.GATE}]},
+        [{"op": "remove", "path": "/spec/schedulingGates"}],
+    ),
+    "narrowed without release": ({}, [NARROW]),
+    "labels of nodes": (
+        {},
+        [GATE, {**NARROW, "value": terms({"matchExpressions": [ZONE]})["affinity"]}],
+    ),
+    "not in": (
+        {},
+        [GATE, {**NARROW, "value": terms({"matchFields": [{**NAME, "operator": "NotIn"}]})["affinity"]}],
+    ),
+    "preferred": (
+        {},
+        [
+            GATE,
+            {
+                **NARROW,
+                "value": {"nodeAffinity": {"preferredDuringSchedulingIgnoredDuringExecution": PREFERRED}},
+            },
+        ],
+    ),
+    "labels in a term": (
+        terms({"matchExpressions": [ZONE]}),
+        [
+            GATE,
+            {
+                "op": "add",
+                "path": f"/spec/affinity/nodeAffinity/{REQUIRED}/nodeSelectorTerms/0/matchExpressions/-",
+                "value": {"key": "disk", "operator": "Exists"},
+            },
+        ],
+    ),
+}
+
+
+@pytest.mark.parametrize("what", REFUSED)
+def test_brain_cannot_change_anything_else_of_a_pod(cluster: Devcluster, brain: Account, space: str, what: str) -> None:
+    spec, patch = REFUSED[what]
+    path = new_pod(cluster, space, **spec)
+    before = read(cluster, path)
+    assert "rm-brain may" in brain.patch_refusal(path, patch)
+    assert read(cluster, path) == before
+
+
+def test_others_may_still_change_pods(cluster: Devcluster, space: str) -> None:
+    path = new_pod(cluster, space)
+    cluster.kubectl("label", "pod", path.rpartition("/")[2], "-n", space, "app=bank")
+    assert read(cluster, path)["metadata"]["labels"]["app"] == "bank"
+
+
+# -- status -------------------------------------------------------------------------------------
+
+
+def said(type: str, status: str = "True") -> dict[str, Any]:  # noqa: A002
+    return {"type": type, "status": status, "reason": "Because", "message": "why", "lastTransitionTime": None}
+
+
+def test_brain_says_why_a_pod_waits(cluster: Devcluster, brain: Account, space: str) -> None:
+    path = new_pod(cluster, space)
+    condition = {**said(names.WAITING_CONDITION), "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    body = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": path.rpartition("/")[2], "namespace": space},
+        "status": {"conditions": [condition]},
+    }
+    brain.patch(f"{path}/status", body, "apply")
+    assert names.WAITING_CONDITION in [c["type"] for c in read(cluster, path)["status"]["conditions"]]
+
+
+def test_kube_scheduler_says_that_a_pod_does_not_fit(cluster: Devcluster, brain: Account, space: str) -> None:
+    path = new_pod(cluster, space)
+    body = {"status": {"conditions": [said("PodScheduled", "False")], "nominatedNodeName": "n1"}}
+    brain.patch(f"{path}/status", body, "strategic")
+    assert read(cluster, path)["status"]["nominatedNodeName"] == "n1"
+
+
+def test_kube_scheduler_says_that_a_pod_is_preempted(cluster: Devcluster, brain: Account, space: str) -> None:
+    path = new_pod(cluster, space)
+    brain.patch(f"{path}/status", {"status": {"conditions": [said("DisruptionTarget")]}}, "strategic")
+
+
+def test_kube_scheduler_binds(cluster: Devcluster, brain: Account, space: str) -> None:
+    path = new_pod(cluster, space)
+    brain.patch(path, [GATE])
+    body = {
+        "apiVersion": "v1",
+        "kind": "Binding",
+        "metadata": {"name": path.rpartition("/")[2], "namespace": space},
+        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
+    }
+    brain(lambda client: client.create(f"{path}/binding", body))
+    assert read(cluster, path)["spec"]["nodeName"] == "n1"
+
+
+@pytest.mark.parametrize(
+    "status",
+    [
+        {"phase": "Succeeded"},
+        {"message": "all is well"},
+        {"podIPs": [{"ip": "10.0.0.9"}]},
+        {"conditions": [said("Ready")]},
+        {"conditions": [said("example.com/approved")]},
+        {"containerStatuses": [{"name": "main", "ready": True, "restartCount": 0, "image": "x", "imageID": "y"}]},
+    ],
+    ids="-".join,
+)
+def test_brain_cannot_change_anything_else_of_a_status(
+    cluster: Devcluster, brain: Account, space: str, status: dict[str, Any]
+) -> None:
+    path = new_pod(cluster, space)
+    assert "rm-brain may" in brain.patch_refusal(f"{path}/status", {"status": status}, "strategic")
+
+
+def test_brain_cannot_label_a_pod_through_its_status(cluster: Devcluster, brain: Account, space: str) -> None:
+    path = new_pod(cluster, space)
+    body = {"metadata": {"labels": {"app": "bank"}}}
+    assert "metadata" in brain.patch_refusal(f"{path}/status", body, "merge")
+
+
+# -- the gate -----------------------------------------------------------------------------------
+
+
+def gates(cluster: Devcluster, space: str, name: str) -> list[str]:
+    spec = cluster.get("pod", name, "-n", space)["spec"]
+    return [gate["name"] for gate in spec.get("schedulingGates", ())]
+
+
+def test_a_pod_that_joins_gets_the_gate(cluster: Devcluster, space: str) -> None:
+    submit(cluster, pod_of("joins", space))
+    assert gates(cluster, space, "joins") == [names.GATE]
+
+
+def test_a_pod_keeps_its_other_gates(cluster: Devcluster, space: str) -> None:
+    submit(cluster, pod_of("two", space, schedulingGates=[{"name": "example.com/quota"}]))
+    assert sorted(gates(cluster, space, "two")) == ["example.com/quota", names.GATE]
+
+
+def test_a_pod_that_has_the_gate_gets_no_second(cluster: Devcluster, space: str) -> None:
+    submit(cluster, pod_of("has", space, schedulingGates=[{"name": names.GATE}]))
+    assert gates(cluster, space, "has") == [names.GATE]
+
+
+def test_a_pod_may_decline_the_gate(cluster: Devcluster, space: str) -> None:
+    pod = pod_of("declines", space)
+    pod["metadata"]["annotations"] = {f"{names.GROUP}/gate": "false"}
+    submit(cluster, pod)
+    assert gates(cluster, space, "declines") == []
+
+
+def test_a_pod_of_another_scheduler_gets_no_gate(cluster: Devcluster, space: str) -> None:
+    submit(cluster, pod_of("other", space, schedulerName="default-scheduler"))
+    assert gates(cluster, space, "other") == []
+
+
+def test_a_pod_without_a_queue_gets_no_gate(cluster: Devcluster, space: str) -> None:
+    pod = pod_of("free", space)
+    pod["metadata"]["labels"] = {"app": "x"}
+    submit(cluster, pod)
+    assert gates(cluster, space, "free") == []
+
+
+def test_a_pod_that_names_its_node_gets_no_gate(cluster: Devcluster, space: str) -> None:
+    submit(cluster, pod_of("placed", space, nodeName="n0"))
+    assert gates(cluster, space, "placed") == []
+
+
+def test_the_pods_of_a_batch_job_get_the_gate(cluster: Devcluster) -> None:
+    space = cluster.namespace()
+    cluster.kubectl("apply", "-n", space, "-f", str(MANIFESTS / "samples" / "batch-job.yaml"))
+    pods = wait(lambda: cluster.get("pods", "-n", space)["items"])
+    assert [gate["name"] for gate in pods[0]["spec"]["schedulingGates"]] == [names.GATE]
+
+
+# -- queues -------------------------------------------------------------------------------------
+
+
+def test_a_dagjob_of_no_known_queue_is_refused_with_the_names_of_those_there_are(
+    cluster: Devcluster, controllers: Account, space: str
+) -> None:
+    controllers.patch(QUEUES, {"data": {"research": "", "batch": ""}}, "merge")
+    job = dagjob("lost", space, [stage("only", 1, 1)], queue="reserch")
+
+    def refused() -> str:
+        """What is said; the API server hears of new queues a moment later."""
+        try:
+            submit(cluster, job)
+        except RuntimeError as error:
+            return str(error) if "research" in str(error) else ""
+        raise AssertionError("it is accepted")
+
+    message = wait(refused, 20)
+    assert "queue 'reserch' does not exist; there are: default, " in message
+    assert {"research", "batch"} <= set(message.partition("there are: ")[2].strip().split(", "))
+
+
+def test_a_dagjob_of_a_known_queue_is_accepted(cluster: Devcluster, controllers: Account, space: str) -> None:
+    controllers.patch(QUEUES, {"data": {"known": ""}}, "merge")
+
+    def accepted() -> bool:
+        try:
+            submit(cluster, dagjob("found", space, [stage("only", 1, 1)], queue="known"))
+        except RuntimeError as error:
+            if "does not exist" not in str(error):
+                raise
+            return False
+        return True
+
+    assert wait(accepted, 20)
+
+
+def test_a_dagjob_that_names_no_queue_is_accepted(cluster: Devcluster, space: str) -> None:
+    submit(cluster, dagjob("plain", space, [stage("only", 1, 1)]))
+    assert cluster.get("dagjob", "plain", "-n", space)["spec"]["queue"] == "default"
+
+
+# -- DagJobs, ConfigMaps, the controllers' pods ---------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def job(cluster: Devcluster, space: str) -> dict[str, Any]:
+    submit(cluster, dagjob("mine", space, [stage("only", 1, 1)]))
+    found: dict[str, Any] = cluster.get("dagjob", "mine", "-n", space)
+    return found
+
+
+def dagjob_path(job: dict[str, Any]) -> str:
+    return f"/apis/{names.API_VERSION}/namespaces/{job['metadata']['namespace']}/dagjobs/{job['metadata']['name']}"
+
+
+def test_brain_plans_a_gang_on_the_dagjob(brain: Account, job: dict[str, Any]) -> None:
+    body = {"metadata": {"uid": job["metadata"]["uid"], "annotations": {names.GANG_PLAN: '{"only":{"0":"n1"}}'}}}
+    brain.patch(dagjob_path(job), body, "merge")
+    body["metadata"]["annotations"][names.GANG_PLAN] = None
+    brain.patch(dagjob_path(job), body, "merge")
+
+
+def test_brain_says_on_the_dagjob_why_it_waits(brain: Account, job: dict[str, Any]) -> None:
+    fields = {"reason": "NoRoom", "message": "why", "position": 3, "estimateSeconds": 1.5}
+    brain.patch(f"{dagjob_path(job)}/status", {"status": fields}, "merge")
+    brain.patch(f"{dagjob_path(job)}/status", {"status": dict.fromkeys(fields)}, "merge")
+
+
+@pytest.mark.parametrize(
+    ("sub", "body"),
+    [
+        ("", {"metadata": {"annotations": {"a": "b"}}}),
+        ("", {"metadata": {"labels": {"a": "b"}}}),
+        ("", {"metadata": {"finalizers": ["example.com/keep"]}}),
+        ("/status", {"status": {"phase": "Succeeded"}}),
+        ("/status", {"status": {"tasks": 5}}),
+    ],
+)
+def test_brain_cannot_change_anything_else_of_a_dagjob(
+    brain: Account, job: dict[str, Any], sub: str, body: dict[str, Any]
+) -> None:
+    assert "rm-brain may change nothing" in brain.patch_refusal(dagjob_path(job) + sub, body, "merge")
+
+
+def test_brain_writes_no_configmap_but_the_snapshot(cluster: Devcluster, brain: Account) -> None:
+    path = "/api/v1/namespaces/rm-system/configmaps"
+
+    def body(name: str) -> dict[str, Any]:
+        return {"apiVersion": "v1", "kind": "ConfigMap", "metadata": {"name": name}}
+
+    chunk = "rm-brain-snapshot-1-abcd-0"
+    brain(lambda client: client.create(path, body(chunk)))
+    brain(lambda client: client.delete(f"{path}/{chunk}"))
+    assert "rm-brain may write" in brain.refusal(lambda client: client.create(path, body("rm-evil")))
+    assert "rm-brain may write" in brain.refusal(lambda client: client.delete(f"{path}/rm-queues"))
+
+
+def test_the_controllers_create_and_delete_pods_of_dagjobs(controllers: Account, job: dict[str, Any]) -> None:
+    space = job["metadata"]["namespace"]
+    body = pod_of("mine-only-0-0", space, schedulingGates=[{"name": names.GATE}])
+    owner = {"apiVersion": names.API_VERSION, "kind": "DagJob", "name": "mine", "uid": job["metadata"]["uid"]}
+    body["metadata"]["ownerReferences"] = [{**owner, "controller": True, "blockOwnerDeletion": True}]
+    path = f"/api/v1/namespaces/{space}/pods"
+    controllers(lambda client: client.create(path, body))
+    controllers(lambda client: client.delete(f"{path}/mine-only-0-0"))
+
+
+def test_the_controllers_create_no_other_pods(controllers: Account, space: str) -> None:
+    body = pod_of("evil", space, schedulingGates=[{"name": names.GATE}])
+    path = f"/api/v1/namespaces/{space}/pods"
+    assert "rm-controllers may create" in controllers.refusal(lambda client: client.create(path, body))
+
+
+def test_the_controllers_delete_no_other_pods(cluster: Devcluster, controllers: Account, space: str) -> None:
+    path = new_pod(cluster, space)
+    assert "rm-controllers may create and delete" in controllers.refusal(lambda client: client.delete(path))
