@@ -78,7 +78,7 @@ class Devcluster:
 
     # -- up and down ----------------------------------------------------------------------------
 
-    def up(self, *, nodes: int = 4, **size: str) -> None:
+    def up(self, *, nodes: int = 4, **size: Any) -> None:
         """Start what does not run, and add nodes up to `nodes`. Raises Broken."""
         self._make_credentials()
         for part in ("etcd", "apiserver", "controller-manager", "kwok"):
