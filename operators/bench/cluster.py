@@ -124,7 +124,7 @@ def _pods_per_second(cluster: Devcluster, count: int) -> Row:
                 "nodeCacheCapable": True,
                 "httpTimeout": "5s",
             }
-            rates = {which: 0.0 for which in ("alone", "ours")}
+            rates = dict.fromkeys(("alone", "ours"), 0.0)
             for turn in range(4):
                 which = "alone" if turn % 2 == 0 else "ours"
                 rate = _bound_per_second(cluster, count, extender if which == "ours" else None)
