@@ -46,8 +46,8 @@ def test_a_label_is_the_predictor_s_name_else_the_policy_s(write: Write) -> None
         (
             "profile: yarn",
             "profile: yran",
-            "s.yaml:8:14 spec.cluster.profile: 'yran' is not accepted (expected 'yarn', 'sls', 'events' or 'kubernetes'), "
-            "did you mean 'yarn'?",
+            "s.yaml:8:14 spec.cluster.profile: 'yran' is not accepted (expected 'yarn', 'sls', 'events' or "
+            "'kubernetes'), did you mean 'yarn'?",
         ),
         (
             "memory: 4Gi",
@@ -125,9 +125,15 @@ def test_all_mistakes_are_named_at_once_in_order_of_position(write: Write, mista
     assert [line.split()[0] for line in mistakes(path)] == ["s.yaml:5:3", "s.yaml:7:14", "s.yaml:18:12"]
 
 
-def test_a_second_document_of_another_kind_is_refused(write: Write, mistakes: Mistakes) -> None:
+def test_an_object_without_a_version_is_refused(write: Write, mistakes: Mistakes) -> None:
     path = write(("  baseline: fifo\n", "  baseline: fifo\n---\nkind: Queue\nmetadata: {name: q}\n"))
-    assert mistakes(path) == ["s.yaml:22:7 kind: a second document, of kind 'Queue': one Scenario a file is accepted"]
+    assert "s.yaml:22:1: apiVersion is missing (expected rm-emulator.io/v1alpha1)" in mistakes(path)
+
+
+def test_a_second_scenario_is_refused(write: Write, mistakes: Mistakes) -> None:
+    again = "---\napiVersion: rm-emulator.io/v1alpha1\nkind: Scenario\n"
+    path = write(("  baseline: fifo\n", f"  baseline: fifo\n{again}"))
+    assert "s.yaml:23:7 kind: a second Scenario: one a file is accepted" in mistakes(path)
 
 
 def test_a_list_is_not_a_scenario(write: Write, mistakes: Mistakes) -> None:
@@ -183,7 +189,7 @@ def test_set_makes_the_blocks_on_the_way(write: Write) -> None:
         ("spec.cluster.profile=[1", "--set spec.cluster.profile=[1: not YAML"),
         (
             "spec.cluster.profile=yran",
-            "--set spec.cluster.profile=yran: 'yran' is not accepted (expected 'yarn', 'sls', 'events' or 'kubernetes'), did you",
+            "--set spec.cluster.profile=yran: 'yran' is not accepted (expected 'yarn', 'sls', 'events' or 'k",
         ),
         ("spec.cluster.executors.warmpu=1s", "--set spec.cluster.executors.warmpu=1s: unknown key 'warmpu'"),
     ],

@@ -1,0 +1,337 @@
+"""What is installed, looked at without a cluster."""
+
+from __future__ import annotations
+
+import json
+import re
+import subprocess
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+import yaml
+from prometheus_client import Counter, Histogram
+
+from operators import metrics
+from operators.controllers.config import load_controllers
+from operators.extender.config import BrainConfig, load_brain
+from schedulers.objects import names
+
+ROOT = Path(__file__).parents[2]
+MANIFESTS = ROOT / "manifests"
+FILES = sorted(MANIFESTS.rglob("*.yaml"))
+CONFIGS = [MANIFESTS / "base" / "config.yaml", MANIFESTS / "overlays" / "production" / "config.yaml"]
+
+
+def read(file: Path) -> list[dict[str, Any]]:
+    return [found for found in yaml.safe_load_all(file.read_text()) if found]
+
+
+def objects(kind: str, folder: str = "") -> Iterator[dict[str, Any]]:
+    for file in sorted((MANIFESTS / folder).rglob("*.yaml")):
+        yield from (found for found in read(file) if found.get("kind") == kind)
+
+
+def by_name(kind: str, folder: str = "base") -> dict[str, dict[str, Any]]:
+    return {found["metadata"]["name"]: found for found in objects(kind, folder)}
+
+
+def config_of(file: Path, name: str) -> str:
+    found = {one["metadata"]["name"]: one for one in read(file)}
+    return str(found[name]["data"]["config.yaml"])
+
+
+def brain_of(file: Path, folder: Path) -> BrainConfig:
+    path = folder / "config.yaml"
+    path.write_text(config_of(file, "rm-brain"))
+    return load_brain(path)
+
+
+def containers() -> Iterator[tuple[str, dict[str, Any], dict[str, Any]]]:
+    for name, deployment in by_name("Deployment").items():
+        spec = deployment["spec"]["template"]["spec"]
+        for container in spec["containers"]:
+            yield f"{name}/{container['name']}", spec, container
+
+
+# -- files --------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", FILES, ids=lambda file: str(file.relative_to(MANIFESTS)))
+def test_a_file_is_yaml(file: Path) -> None:
+    assert read(file)
+
+
+@pytest.mark.parametrize("file", sorted(MANIFESTS.rglob("kustomization.yaml")), ids=lambda file: file.parent.name)
+def test_a_kustomization_names_every_file_beside_it(file: Path) -> None:
+    (found,) = read(file)
+    listed = {name for name in found.get("resources", ()) if name.endswith(".yaml")}
+    listed |= {patch["path"] for patch in found.get("patches", ())}
+    listed |= {name.rpartition("=")[2] for one in found.get("configMapGenerator", ()) for name in one["files"]}
+    there = {path.name for path in file.parent.iterdir() if path.suffix in (".yaml", ".json")}
+    assert listed == there - {"kustomization.yaml"}
+
+
+def test_no_manifest_holds_a_secret() -> None:
+    assert not list(objects("Secret"))
+
+
+# -- rights -------------------------------------------------------------------------------------
+
+
+def rules() -> Iterator[tuple[str, dict[str, Any]]]:
+    for kind in ("Role", "ClusterRole"):
+        for name, role in by_name(kind).items():
+            for rule in role["rules"]:
+                yield f"{kind} {name}", rule
+
+
+@pytest.mark.parametrize(("role", "rule"), list(rules()))
+def test_a_rule_has_no_wildcard(role: str, rule: dict[str, Any]) -> None:
+    assert "*" not in [*rule["verbs"], *rule["resources"], *rule["apiGroups"]]
+
+
+@pytest.mark.parametrize(("role", "rule"), list(rules()))
+def test_a_rule_lets_nobody_rise(role: str, rule: dict[str, Any]) -> None:
+    assert not {"escalate", "bind", "impersonate"} & set(rule["verbs"])
+    assert not {"secrets", "serviceaccounts/token", "pods/exec", "nodes/proxy"} & set(rule["resources"])
+
+
+def test_nobody_is_cluster_admin() -> None:
+    bound = {found["roleRef"]["name"] for kind in ("RoleBinding", "ClusterRoleBinding") for found in objects(kind)}
+    assert bound == {
+        "rm-brain",
+        "rm-controllers",
+        "system:kube-scheduler",
+        "system:volume-scheduler",
+        "extension-apiserver-authentication-reader",
+    }
+
+
+def test_only_our_two_accounts_are_bound() -> None:
+    for kind in ("RoleBinding", "ClusterRoleBinding"):
+        for found in objects(kind):
+            for subject in found["subjects"]:
+                assert (subject["kind"], subject["namespace"]) == ("ServiceAccount", names.NAMESPACE)
+                assert subject["name"] in ("rm-brain", "rm-controllers")
+
+
+# -- pods ---------------------------------------------------------------------------------------
+
+
+def test_the_namespace_enforces_restricted_pods() -> None:
+    labels = by_name("Namespace")[names.NAMESPACE]["metadata"]["labels"]
+    assert labels["pod-security.kubernetes.io/enforce"] == "restricted"
+
+
+@pytest.mark.parametrize(("name", "spec", "container"), list(containers()), ids=lambda value: str(value)[:30])
+def test_a_container_is_restricted(name: str, spec: dict[str, Any], container: dict[str, Any]) -> None:
+    pod, own = spec["securityContext"], container["securityContext"]
+    assert pod["runAsNonRoot"] is True
+    assert pod["runAsUser"] == 65532
+    assert pod["seccompProfile"] == {"type": "RuntimeDefault"}
+    assert own == {
+        "allowPrivilegeEscalation": False,
+        "readOnlyRootFilesystem": True,
+        "capabilities": {"drop": ["ALL"]},
+    }
+    assert not {"hostNetwork", "hostPID", "hostIPC"} & set(spec)
+
+
+@pytest.mark.parametrize(("name", "spec", "container"), list(containers()), ids=lambda value: str(value)[:30])
+def test_a_container_has_probes_and_limits(name: str, spec: dict[str, Any], container: dict[str, Any]) -> None:
+    assert {"cpu", "memory"} <= set(container["resources"]["requests"])
+    assert "memory" in container["resources"]["limits"]
+    named = {port["name"] for port in container["ports"]}
+    for probe in ("startupProbe", "livenessProbe"):
+        assert container[probe]["httpGet"]["port"] in named
+    assert not container["image"].endswith(":latest")
+
+
+def test_our_pods_are_not_scheduled_by_ourselves() -> None:
+    for deployment in by_name("Deployment").values():
+        spec = deployment["spec"]["template"]["spec"]
+        assert "schedulerName" not in spec
+        assert spec["priorityClassName"] == "system-cluster-critical"
+
+
+def test_images_run_as_the_user_of_the_manifests() -> None:
+    assert "USER 65532:65532" in (MANIFESTS / "Dockerfile").read_text()
+
+
+# -- configuration ------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.parent.name)
+def test_brain_accepts_its_configuration(file: Path, tmp_path: Path) -> None:
+    config = brain_of(file, tmp_path)
+    assert config.management.port == 8081
+    assert config.storage.log == "full"
+
+
+def test_the_controllers_accept_their_configuration(tmp_path: Path) -> None:
+    path = tmp_path / "config.yaml"
+    path.write_text(config_of(CONFIGS[0], "rm-controllers"))
+    assert load_controllers(path).management.port == 8082
+
+
+def test_without_tls_the_verbs_are_on_loopback(tmp_path: Path) -> None:
+    extender = brain_of(CONFIGS[0], tmp_path).extender
+    assert (extender.address, extender.tls) == ("127.0.0.1", None)
+
+
+def test_in_production_the_verbs_want_a_client_certificate(tmp_path: Path) -> None:
+    tls = brain_of(CONFIGS[1], tmp_path).extender.tls
+    assert tls is not None
+    assert tls.client_names == ("rm-scheduler",)
+    assert tls.client_ca_file == "/etc/rm/tls/ca.crt"
+
+
+@pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.parent.name)
+def test_kube_scheduler_calls_where_brain_listens(file: Path, tmp_path: Path) -> None:
+    brain, scheduler = brain_of(file, tmp_path), yaml.safe_load(config_of(file, "rm-scheduler"))
+    (extender,) = scheduler["extenders"]
+    scheme = "https" if brain.extender.tls is not None else "http"
+    assert re.fullmatch(rf"{scheme}://[a-z0-9.-]+:{brain.extender.port}/v1", extender["urlPrefix"])
+    assert extender["httpTimeout"] == f"{brain.extender.http_timeout // 1000}s"
+
+
+@pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.parent.name)
+def test_kube_scheduler_is_set_up_for_brain(file: Path) -> None:
+    scheduler = yaml.safe_load(config_of(file, "rm-scheduler"))
+    assert scheduler["profiles"] == [{"schedulerName": names.SCHEDULER}]
+    assert scheduler["percentageOfNodesToScore"] == 100
+    assert scheduler["clientConnection"] == {"qps": 1000, "burst": 2000}
+    (extender,) = scheduler["extenders"]
+    assert extender["nodeCacheCapable"] is True
+    assert extender["ignorable"] is False
+    assert extender["weight"] == 1
+    verbs = {verb: extender[f"{verb}Verb"] for verb in ("filter", "prioritize", "preempt")}
+    assert verbs == {"filter": "filter", "prioritize": "prioritize", "preempt": "preempt"}
+    assert "bindVerb" not in extender
+
+
+def test_with_tls_kube_scheduler_verifies_brain() -> None:
+    (extender,) = yaml.safe_load(config_of(CONFIGS[1], "rm-scheduler"))["extenders"]
+    assert extender["enableHTTPS"] is True
+    assert extender["tlsConfig"]["caFile"]
+    assert "insecure" not in extender["tlsConfig"]
+
+
+def test_the_names_of_queues_are_left_to_the_controllers() -> None:
+    assert "data" not in by_name("ConfigMap")["rm-queues"]
+
+
+def test_certificates_are_made_for_the_service_and_the_client(tmp_path: Path) -> None:
+    stub = tmp_path / "kubectl"
+    stub.write_text(f'#!/bin/sh\nmkdir -p "{tmp_path}/$4"\nfor f in *.crt; do cp $f "{tmp_path}/$4/"; done\n')
+    stub.chmod(0o755)
+    script = MANIFESTS / "overlays" / "production" / "certificates.sh"
+    subprocess.run([script, "--print"], env={"PATH": "/usr/bin:/bin", "KUBECTL": str(stub)}, check=True, timeout=60)
+    for secret, pair, purpose, name in (
+        ("rm-brain-tls", "brain", "sslserver", "DNS:rm-brain.rm-system.svc"),
+        ("rm-scheduler-tls", "scheduler", "sslclient", "DNS:rm-scheduler"),
+    ):
+        folder = tmp_path / secret
+        asked: list[str | Path] = [
+            "openssl",
+            "verify",
+            "-purpose",
+            purpose,
+            "-CAfile",
+            folder / "ca.crt",
+            folder / f"{pair}.crt",
+        ]
+        subprocess.run(asked, check=True, capture_output=True)
+        asked = ["openssl", "x509", "-noout", "-ext", "subjectAltName", "-in", folder / f"{pair}.crt"]
+        assert name in subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+
+
+# -- policies -----------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("kind", ["ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"])
+def test_every_policy_is_bound_and_fails_closed(kind: str) -> None:
+    policies = by_name(kind)
+    bound = {found["spec"]["policyName"] for found in objects(f"{kind}Binding", "base")}
+    assert bound == set(policies)
+    assert {found["spec"]["failurePolicy"] for found in policies.values()} == {"Fail"}
+
+
+def test_the_policies_use_our_names() -> None:
+    text = (MANIFESTS / "base" / "policies.yaml").read_text()
+    for name in (names.GATE, names.SCHEDULER, names.WAITING_CONDITION, names.GANG_PLAN, names.NAMESPACE):
+        assert name in text
+
+
+# -- monitoring ---------------------------------------------------------------------------------
+
+
+def shown() -> set[str]:
+    """Names of all time series that a process of ours shows."""
+    found = set()
+    for metric in vars(metrics).values():
+        if isinstance(metric, Counter):
+            found.add(f"{metric._name}_total")
+        elif isinstance(metric, Histogram):
+            found |= {f"{metric._name}_{part}" for part in ("bucket", "sum", "count")}
+        elif hasattr(metric, "_name"):
+            found.add(metric._name)
+    return found
+
+
+def test_alerts_ask_for_metrics_that_there_are() -> None:
+    (found,) = read(MANIFESTS / "monitoring" / "alerts.yaml")
+    asked = {name for rule in found["groups"][0]["rules"] for name in re.findall(r"\brm_\w+", rule["expr"])}
+    assert asked
+    assert asked <= shown()
+
+
+def test_an_alert_says_what_to_do() -> None:
+    (found,) = read(MANIFESTS / "monitoring" / "alerts.yaml")
+    for rule in found["groups"][0]["rules"]:
+        assert {"summary", "description"} == set(rule["annotations"])
+        assert rule["labels"]["severity"] in ("warning", "critical")
+
+
+def test_the_dashboard_shows_every_metric_of_ours() -> None:
+    board = json.loads((MANIFESTS / "monitoring" / "dashboard.json").read_text())
+    asked = {
+        name
+        for panel in board["panels"]
+        for target in panel.get("targets", ())
+        for name in re.findall(r"\brm_\w+", target["expr"])
+    }
+    assert asked <= shown()
+    families = {re.sub("_(bucket|sum|count)$", "", name) for name in shown() if name.startswith("rm_")}
+    assert families == {re.sub("_(bucket|sum|count)$", "", name) for name in asked}
+
+
+def test_no_two_panels_overlap() -> None:
+    board = json.loads((MANIFESTS / "monitoring" / "dashboard.json").read_text())
+    cells = [
+        (x, y)
+        for place in (panel["gridPos"] for panel in board["panels"])
+        for x in range(place["x"], place["x"] + place["w"])
+        for y in range(place["y"], place["y"] + place["h"])
+    ]
+    assert len(cells) == len(set(cells))
+
+
+# -- samples ------------------------------------------------------------------------------------
+
+
+def test_samples_fit_four_nodes_of_eight_cpu() -> None:
+    for job in objects("DagJob", "samples"):
+        for stage in job["spec"]["stages"]:
+            (container,) = stage["template"]["spec"]["containers"]
+            cpu = int(container["resources"]["requests"]["cpu"])
+            at_once = stage.get("tasks", 1) if stage.get("gang") else 1
+            assert cpu * at_once <= 4 * 8
+            assert cpu <= 8
+
+
+def test_samples_name_queues_that_are_among_them() -> None:
+    queues = {queue["metadata"]["name"] for queue in objects("Queue", "samples")}
+    assert {job["spec"]["queue"] for job in objects("DagJob", "samples")} <= queues

@@ -1,0 +1,148 @@
+"""All that we install, on the real API server: applied, there, and gone again."""
+
+from __future__ import annotations
+
+import subprocess
+from collections.abc import Iterator
+from typing import Any
+
+import pytest
+import yaml
+
+from operators.devcluster.cluster import Devcluster
+from schedulers.objects import names
+from tests.kubernetes.installed import MANIFESTS, wait
+
+pytestmark = pytest.mark.controlplane
+
+OVERLAYS = ("dev", "production")
+
+
+@pytest.fixture(scope="module", autouse=True)
+def _crds_stay(devcluster: Devcluster) -> Iterator[None]:
+    """Deleting an overlay takes the CRDs along; others want them."""
+    yield
+    devcluster.apply(MANIFESTS / "crds")
+    devcluster.kubectl("wait", "--for=condition=Established", "crd/dagjobs.rm-emulator.io", "crd/queues.rm-emulator.io")
+
+
+def rendered(cluster: Devcluster, folder: str) -> list[dict[str, Any]]:
+    text = cluster.kubectl("kustomize", str(MANIFESTS / folder))
+    return [found for found in yaml.safe_load_all(text) if found]
+
+
+def deployment(cluster: Devcluster, overlay: str, name: str) -> dict[str, Any]:
+    (found,) = (
+        one
+        for one in rendered(cluster, f"overlays/{overlay}")
+        if (one["kind"], one["metadata"]["name"]) == ("Deployment", name)
+    )
+    spec: dict[str, Any] = found["spec"]
+    return spec
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_an_overlay_is_applied_and_applied_again_without_a_change(devcluster: Devcluster, overlay: str) -> None:
+    devcluster.apply(MANIFESTS / "overlays" / overlay)
+    version = devcluster.get("deployment", "rm-brain", "-n", names.NAMESPACE)["metadata"]["resourceVersion"]
+    devcluster.apply(MANIFESTS / "overlays" / overlay)
+    again = devcluster.get("deployment", "rm-brain", "-n", names.NAMESPACE)["metadata"]["resourceVersion"]
+    assert again == version
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+def test_the_api_server_knows_every_field(devcluster: Devcluster, overlay: str) -> None:
+    devcluster.apply(MANIFESTS / "overlays" / overlay)
+    devcluster.kubectl(
+        "apply",
+        "--server-side",
+        "--force-conflicts",
+        "--dry-run=server",
+        "--validate=strict",
+        "-k",
+        str(MANIFESTS / "overlays" / overlay),
+    )
+
+
+@pytest.mark.parametrize("overlay", OVERLAYS)
+@pytest.mark.parametrize("name", ["rm-brain", "rm-controllers"])
+def test_our_pods_pass_the_restricted_standard(devcluster: Devcluster, overlay: str, name: str) -> None:
+    devcluster.apply(MANIFESTS / "overlays" / overlay)
+    template = deployment(devcluster, overlay, name)["template"]
+    pod = {"apiVersion": "v1", "kind": "Pod", **template}
+    pod["metadata"] = {**template["metadata"], "name": "as-pod", "namespace": names.NAMESPACE}
+    said = devcluster.kubectl("create", "--dry-run=server", "-f", "-", input=yaml.safe_dump(pod))
+    assert "created (server dry run)" in said
+
+
+def test_production_has_two_of_each(devcluster: Devcluster) -> None:
+    counts = [deployment(devcluster, "production", name)["replicas"] for name in ("rm-brain", "rm-controllers")]
+    assert counts == [2, 2]
+
+
+def test_production_keeps_the_state_on_a_claim(devcluster: Devcluster) -> None:
+    volumes = {v["name"]: v for v in deployment(devcluster, "production", "rm-brain")["template"]["spec"]["volumes"]}
+    assert "emptyDir" not in volumes["state"]
+    assert "volumeClaimTemplate" in volumes["state"]["ephemeral"]
+
+
+def test_the_certificates_become_the_two_secrets(devcluster: Devcluster) -> None:
+    devcluster.apply(MANIFESTS / "overlays" / "production")
+    kubectl = f"{devcluster.programs['kubectl']} --kubeconfig {devcluster.kubeconfig}"
+    script = MANIFESTS / "overlays" / "production" / "certificates.sh"
+    for _ in range(2):  # again: it renews them
+        subprocess.run([script], env={"PATH": "/usr/bin:/bin", "KUBECTL": kubectl}, check=True, timeout=60)
+    for name in ("rm-brain-tls", "rm-scheduler-tls"):
+        found = devcluster.get("secret", name, "-n", names.NAMESPACE)
+        assert set(found["data"]) == {"ca.crt", "tls.crt", "tls.key"}
+
+
+def test_samples_are_applied_and_deleted(devcluster: Devcluster) -> None:
+    devcluster.apply(MANIFESTS / "overlays" / "dev")
+    space = devcluster.namespace("samples")
+    samples = MANIFESTS / "samples"
+    devcluster.kubectl("apply", "-f", str(samples / "queues.yaml"))
+    # As the controllers do once they hear of the queues.
+    patch = '{"data": {"analytics": "", "training": ""}}'
+    devcluster.kubectl("patch", "configmap", "rm-queues", "-n", names.NAMESPACE, "--type=merge", "-p", patch)
+
+    def applied() -> bool:
+        try:
+            devcluster.kubectl("apply", "-n", space, "-k", str(samples))
+        except RuntimeError as error:
+            if "does not exist" not in str(error):
+                raise
+            return False
+        return True
+
+    assert wait(applied, 20)
+    jobs = [job["metadata"]["name"] for job in devcluster.get("dagjobs", "-n", space)["items"]]
+    assert sorted(jobs) == ["etl", "train"]
+    devcluster.kubectl("delete", "-n", space, "-k", str(samples), "--wait=false")
+
+
+def test_monitoring_is_applied_and_deleted(devcluster: Devcluster) -> None:
+    devcluster.apply(MANIFESTS / "overlays" / "dev")
+    devcluster.apply(MANIFESTS / "monitoring")
+    board = devcluster.get("configmap", "rm-dashboard", "-n", names.NAMESPACE)
+    assert board["metadata"]["labels"]["grafana_dashboard"] == "1"
+    devcluster.kubectl("delete", "-k", str(MANIFESTS / "monitoring"))
+
+
+def test_what_is_applied_is_deleted_without_a_trace(devcluster: Devcluster) -> None:
+    devcluster.apply(MANIFESTS / "overlays" / "production")
+    devcluster.kubectl("delete", "-k", str(MANIFESTS / "overlays" / "production"), "--timeout=120s")
+    left = [
+        found["metadata"]["name"]
+        for kind in (
+            "clusterroles",
+            "clusterrolebindings",
+            "validatingadmissionpolicies",
+            "mutatingadmissionpolicies",
+            "crds",
+            "namespaces",
+        )
+        for found in devcluster.get(kind)["items"]
+        if found["metadata"]["name"].startswith("rm-") or found["metadata"]["name"].endswith(names.GROUP)
+    ]
+    assert left == []

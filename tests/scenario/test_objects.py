@@ -1,0 +1,181 @@
+"""Files of Kubernetes objects: what they amount to, and what is wrong with them, with its place."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rm_emulator.scenario.issues import InvalidInput
+from rm_emulator.scenario.load import load
+from rm_emulator.scenario.objects import read_run_seconds
+from rm_emulator.scenario.workload import build
+
+NODE = """\
+apiVersion: v1
+kind: Node
+metadata: {name: n1, labels: {zone: a}}
+spec: {taints: [{key: gpu, effect: NoSchedule}]}
+status: {allocatable: {cpu: "8", memory: 32Gi, pods: "110"}}
+"""
+JOB = """\
+apiVersion: rm-emulator.io/v1alpha1
+kind: DagJob
+metadata: {name: etl, namespace: data, creationTimestamp: "2026-01-01T00:00:05Z"}
+spec:
+  queue: prod
+  stages:
+  - name: map
+    tasks: 4
+    template:
+      metadata: {annotations: {rm-emulator.io/run-seconds: "30"}}
+      spec:
+        nodeSelector: {zone: a}
+        tolerations: [{key: gpu, operator: Exists}]
+        containers: [{name: c, image: x, resources: {requests: {cpu: 500m, memory: 1Gi}}}]
+  - name: reduce
+    parents: [map]
+    gang: true
+    template:
+      metadata: {annotations: {rm-emulator.io/run-seconds: "lognormal(20, 0.5)"}}
+      spec:
+        tolerations: [{operator: Exists}]
+        containers: [{name: c, image: x, resources: {requests: {cpu: 1}}}]
+"""
+QUEUE = """\
+apiVersion: rm-emulator.io/v1alpha1
+kind: Queue
+metadata: {name: prod}
+spec: {weight: 3}
+"""
+
+
+def write(folder: Path, *documents: str) -> Path:
+    path = folder / "cluster.yaml"
+    path.write_text("---\n".join(documents))
+    return path
+
+
+def mistakes(path: Path) -> list[str]:
+    with pytest.raises(InvalidInput) as caught:
+        load(path)
+    return [line.replace(f"{path}", "c.yaml") for line in caught.value.lines]
+
+
+def test_objects_without_a_scenario_run_on_their_own_nodes(tmp_path: Path) -> None:
+    spec = load(write(tmp_path, NODE, QUEUE, JOB)).scenario.spec
+    assert spec.cluster.profile == "kubernetes"
+    assert [group.name for group in spec.cluster.nodes] == ["n1"]
+    assert [(queue.name, queue.weight) for queue in spec.queues] == [("prod", 3.0)]
+    assert [policy.label for policy in spec.policies] == ["gs"]
+
+
+def test_a_dagjob_keeps_its_stages_places_and_gangs(tmp_path: Path) -> None:
+    loaded = load(write(tmp_path, NODE, JOB))
+    (job,) = build(loaded.scenario, tmp_path, 1).workload.jobs
+    first, second = job.job.stages
+    assert (job.job.id, job.job.queue, first.tasks, first.demand) == ("data/etl", "prod", 4, (500, 1024, 1))
+    assert first.places.bars("n1", {"zone": "a"}, ()) is None
+    assert first.places.bars("n1", {"zone": "b"}, ()) == "node labels"
+    assert (second.gang, second.parents) == (True, (0,))
+
+
+def test_arrivals_follow_the_creation_times(tmp_path: Path) -> None:
+    later = JOB.replace("00:00:05Z", "00:01:05Z").replace("name: etl", "name: late")
+    jobs = build(load(write(tmp_path, NODE, later, JOB)).scenario, tmp_path, 1).workload.jobs
+    assert [(job.job.id, job.submit_ms) for job in jobs] == [("data/etl", 0), ("data/late", 60_000)]
+
+
+def test_what_is_done_already_is_not_done_again(tmp_path: Path) -> None:
+    done = JOB + "status: {stages: [{name: map, succeeded: 3}]}\n"
+    (job,) = build(load(write(tmp_path, NODE, done)).scenario, tmp_path, 1).workload.jobs
+    assert [stage.tasks for stage in job.job.stages] == [1, 1]
+
+
+def test_a_list_of_nodes_as_kubectl_prints_it(tmp_path: Path) -> None:
+    item = "\n".join("  " + line for line in NODE.splitlines())
+    listed = "apiVersion: v1\nkind: List\nitems:\n-" + item[1:] + "\n"
+    assert len(load(write(tmp_path, listed, JOB)).scenario.spec.cluster.nodes) == 1
+
+
+def test_pods_of_other_schedulers_take_from_their_nodes(tmp_path: Path) -> None:
+    other = (
+        "apiVersion: v1\nkind: Pod\nmetadata: {name: daemon, namespace: kube-system}\n"
+        "spec: {nodeName: n1, containers: [{name: c, resources: {requests: {cpu: 2}}}]}\n"
+    )
+    (node,) = load(write(tmp_path, NODE, other, JOB)).scenario.spec.cluster.nodes
+    assert node.capacity == {"cpu": "6", "memory": "32Gi", "pods": "109"}
+
+
+def test_a_scenario_in_front_says_how_and_the_objects_what(tmp_path: Path) -> None:
+    scenario = (
+        "apiVersion: rm-emulator.io/v1alpha1\nkind: Scenario\nmetadata: {name: mine}\n"
+        "spec: {cluster: {profile: events, nodes: [{count: 2, capacity: {cpu: 4, memory: 8Gi, pods: 10}}]},"
+        " policies: [{label: f, kind: fifo}]}\n"
+    )
+    loaded = load(write(tmp_path, scenario, JOB))
+    assert (loaded.scenario.metadata.name, loaded.scenario.spec.policies[0].label) == ("mine", "f")
+    assert len(build(loaded.scenario, tmp_path, 1).workload.jobs) == 1
+
+
+def test_other_kinds_are_left_out_with_a_note(tmp_path: Path) -> None:
+    config = "apiVersion: v1\nkind: ConfigMap\nmetadata: {name: x}\n"
+    (note,) = load(write(tmp_path, NODE, config, JOB)).notes
+    assert note.endswith("objects of kind ConfigMap say nothing about scheduling and are left out")
+
+
+def test_a_stage_without_a_run_time_is_named_with_its_line(tmp_path: Path) -> None:
+    bad = JOB.replace('metadata: {annotations: {rm-emulator.io/run-seconds: "30"}}', "metadata: {}")
+    (line,) = mistakes(write(tmp_path, NODE, bad))
+    assert line.startswith(
+        "c.yaml:16:17 spec.stages[0].template.metadata: annotation rm-emulator.io/run-seconds is missing"
+    )
+
+
+@pytest.mark.parametrize(
+    ("good", "bad", "says"),
+    [
+        ("parents: [map]", "parents: [mop]", "stage 'reduce' names parent 'mop' (map, reduce)"),
+        ("kind: DagJob", "kind: DagJop", "unknown kind 'DagJop' of rm-emulator.io/v1alpha1, did you mean 'DagJob'?"),
+        ("tasks: 4", "tasks: none", "spec.stages[0].tasks: expected `int`, got `str`"),
+        ("lognormal(20, 0.5)", "soon", "'soon' is not a run time: expected seconds above 0 such as 30"),
+    ],
+)
+def test_a_mistake_says_what_and_where(tmp_path: Path, good: str, bad: str, says: str) -> None:
+    (line,) = mistakes(write(tmp_path, NODE, JOB.replace(good, bad)))
+    assert says in line
+    assert line.startswith("c.yaml:")
+
+
+def test_without_nodes_there_is_nothing_to_run_on(tmp_path: Path) -> None:
+    (line,) = mistakes(write(tmp_path, JOB))
+    assert "no Node objects" in line
+
+
+def test_without_jobs_there_is_nothing_to_run(tmp_path: Path) -> None:
+    (line,) = mistakes(write(tmp_path, NODE))
+    assert "nothing to run" in line
+
+
+@pytest.mark.parametrize(
+    ("text", "means"),
+    [
+        ("30", "30000ms"),
+        ("0.5", "500ms"),
+        ("lognormal(30, 0.5)", {"kind": "lognormal", "mean": "30000ms", "cov": 0.5}),
+        ("normal(mean=30, cov=0.2)", {"kind": "normal", "mean": "30000ms", "cov": 0.2}),
+    ],
+)
+def test_run_seconds_are_a_number_or_a_distribution(text: str, means: object) -> None:
+    assert read_run_seconds(text) == means
+
+
+def test_a_uniform_run_time_is_given_by_its_ends() -> None:
+    found = read_run_seconds("uniform(20, 40)")
+    assert (found["mean"], round(found["cov"], 4)) == ("30000ms", 0.1925)
+
+
+@pytest.mark.parametrize("text", ["", "0", "-3", "ten", "uniform(40, 20)", "weibull(1, 2)", "normal(0, 1)"])
+def test_what_is_no_run_time_is_refused(text: str) -> None:
+    with pytest.raises(ValueError, match="is not a run time"):
+        read_run_seconds(text)
