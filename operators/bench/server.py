@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import gc
 import sys
 import time
 from collections.abc import Sequence
@@ -98,6 +99,8 @@ async def _serve(nodes: int) -> None:
     began = time.perf_counter()
     decider = Ready(brain_of(nodes))
     sys.stderr.write(f"{nodes} nodes taken in within {time.perf_counter() - began:.2f} s\n")
+    gc.collect()
+    gc.freeze()  # as the process does when it begins to lead
     app = Extender(decider, budget_s=config.extender.budget_s).app()
 
     def listening(verbs: int, _: int) -> None:

@@ -210,7 +210,7 @@ class Devcluster:
             "--bind-address=127.0.0.1",
             f"--secure-port={self._ports['controller-manager']}",
             "--leader-elect=false",
-            "--use-service-account-credentials=false",
+            "--use-service-account-credentials=true",
             "--kube-api-qps=200",
             "--kube-api-burst=400",
         ]

@@ -89,6 +89,7 @@ class Brain:
         self.resources = Resources(scheduler.config.resources)
         self.ledger, self.jobs = Ledger(), Jobs()
         self.dirty = False
+        self.begins = True  # until it has taken over; pods are then heard after all nodes
         self.decisions: dict[str, int] = {}
         self._clock, self._expire_ms = clock, expire_ms
         self._orphans: dict[str, dict[str, None]] = {}  # DagJob uid -> keys of pods heard of before it
@@ -135,7 +136,8 @@ class Brain:
         there = state.nodes.get(node.id)
         if there is None:
             self.tell(NodeAdded(self.now(), node))
-            self._hear_pods_of(node.id)
+            if not self.begins:
+                self._hear_pods_of(node.id)
         elif there.spec != node:
             self.tell(NodeChanged(self.now(), node))
 

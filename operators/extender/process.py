@@ -7,6 +7,7 @@ Lease is lost or the core refuses a fact; in the latter case a new term begins f
 from __future__ import annotations
 
 import asyncio
+import gc
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
@@ -132,6 +133,9 @@ class Process:
         brain = Brain(scheduler, self.cache, outbox, clock=wall_ms, expire_ms=int(1000 * self.config.releases.expire_s))
         past: Sequence[PastJob] = () if saved is not None else self.history.recent(self.config.storage.history)
         take_over(brain, identity=self.identity, pods=saved.pods if saved is not None else {}, history=past)
+        # What is there now stays: the collector need not look at it again with every call.
+        gc.collect()
+        gc.freeze()
         telling = Telling(brain, conditions)
         loops: list[Callable[[], Awaitable[None]]] = [
             releases.run,

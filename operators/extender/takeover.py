@@ -49,6 +49,7 @@ def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: 
         entry.done = entry.id not in brain.scheduler.state.jobs
     for dagjob in _in_order(brain):
         _finish_gangs(brain, dagjob)
+    brain.begins = False
 
 
 def _nodes(brain: Brain) -> None:

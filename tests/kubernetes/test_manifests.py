@@ -319,6 +319,34 @@ def test_no_two_panels_overlap() -> None:
     assert len(cells) == len(set(cells))
 
 
+# -- documentation ------------------------------------------------------------------------------
+
+GUIDE = (ROOT / "docs" / "kubernetes.md").read_text()
+
+
+def test_the_guide_lists_every_metric() -> None:
+    assert metrics.table().strip() in GUIDE
+
+
+def test_the_guide_names_every_policy_and_alert() -> None:
+    (found,) = read(MANIFESTS / "monitoring" / "alerts.yaml")
+    named = {rule["alert"] for rule in found["groups"][0]["rules"]}
+    named |= {*by_name("ValidatingAdmissionPolicy"), *by_name("MutatingAdmissionPolicy")}
+    assert {name for name in named if f"`{name}`" not in GUIDE} == set()
+
+
+def test_the_configuration_in_the_guide_is_accepted(tmp_path: Path) -> None:
+    shown = next(block for block in re.findall(r"```yaml\n(.*?)```", GUIDE, re.DOTALL) if block.startswith("policy:"))
+    path = tmp_path / "config.yaml"
+    path.write_text(shown)
+    load_brain(path)
+
+
+def test_the_files_that_the_guide_names_exist() -> None:
+    for name in set(re.findall(r"manifests/[\w./-]+\w", GUIDE)):
+        assert (ROOT / name).exists(), name
+
+
 # -- samples ------------------------------------------------------------------------------------
 
 
