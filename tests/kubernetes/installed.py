@@ -3,19 +3,41 @@
 from __future__ import annotations
 
 import json
+import os
 import time
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any
 
+import pytest
 import yaml
 
+from operators.devcluster import binaries
 from operators.devcluster.cluster import Devcluster
 from operators.devcluster.deployments import Running
 from schedulers.core.replay import Replay
 from schedulers.objects import names
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
+
+
+@contextmanager
+def a_devcluster(folder: Path) -> Iterator[Devcluster]:
+    """A control plane with 4 nodes and our CRDs, gone at the end. CI builds what is missing, others skip."""
+    ci = os.environ.get("CI") == "true"
+    if binaries.missing() and not ci:
+        pytest.skip(f"no control plane: `make controlplane` builds {', '.join(binaries.missing())} (needs Go 1.26)")
+    cluster = Devcluster(folder, build=ci)
+    try:
+        cluster.up(nodes=4)
+        cluster.apply(MANIFESTS / "crds")
+        cluster.kubectl(
+            "wait", "--for=condition=Established", "crd/dagjobs.rm-emulator.io", "crd/queues.rm-emulator.io"
+        )
+        yield cluster
+    finally:
+        cluster.remove()
 
 
 class Installed:

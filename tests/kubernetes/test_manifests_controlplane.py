@@ -11,19 +11,18 @@ import yaml
 
 from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
-from tests.kubernetes.installed import MANIFESTS, wait
+from tests.kubernetes.installed import MANIFESTS, a_devcluster, wait
 
 pytestmark = pytest.mark.controlplane
 
 OVERLAYS = ("dev", "production")
 
 
-@pytest.fixture(scope="module", autouse=True)
-def _crds_stay(devcluster: Devcluster) -> Iterator[None]:
-    """Deleting an overlay takes the CRDs along; others want them."""
-    yield
-    devcluster.apply(MANIFESTS / "crds")
-    devcluster.kubectl("wait", "--for=condition=Established", "crd/dagjobs.rm-emulator.io", "crd/queues.rm-emulator.io")
+@pytest.fixture(scope="module")
+def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devcluster]:
+    """One of its own: what is deleted here takes CRDs and admission policies along."""
+    with a_devcluster(tmp_path_factory.mktemp("manifests")) as cluster:
+        yield cluster
 
 
 def rendered(cluster: Devcluster, folder: str) -> list[dict[str, Any]]:
