@@ -4,13 +4,26 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check lint bench tables clean
+.PHONY: demo test check lint bench tables clean controlplane demo-kubernetes test-older
 
 demo: $(VENV)/.base            ## the main job on a packaged scenario: a table and out/demo/report.html
 	$(BIN)/rm-emulator run demo --out out/demo --overwrite
 
+demo-kubernetes: $(VENV)/.dev  ## brain and controllers on a real control plane, watched live; about a minute
+	$(BIN)/python -m operators.devcluster build
+	$(BIN)/python -m operators.devcluster demo
+
+controlplane: $(VENV)/.dev     ## find or build the programs of a Kubernetes control plane (Go 1.26; 10 minutes, once)
+	$(BIN)/python -m operators.devcluster build
+
+# In CI nothing may be skipped, so what is missing is built; elsewhere those tests skip and say what to do.
 test: $(VENV)/.dev             ## the whole test suite
+	$(if $(filter true,$(CI)),$(BIN)/python -m operators.devcluster build)
 	$(BIN)/python -m pytest -n auto --dist loadgroup -q
+
+test-older: $(VENV)/.dev       ## the whole loop on the oldest Kubernetes that is supported (built first)
+	$(BIN)/python -m operators.devcluster build --version 1.35.4
+	$(BIN)/python -m pytest -q -m older
 
 check: lint                    ## the fast lane: lint, types, contracts, fast tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup -q -m "not bench and not older and not slow and not browser and not controlplane and not chaos"

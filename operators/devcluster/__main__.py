@@ -9,6 +9,7 @@ from pathlib import Path
 
 from operators.devcluster import binaries
 from operators.devcluster.cluster import Broken, Devcluster
+from operators.devcluster.demo import demo
 
 _FOLDER = Path(tempfile.gettempdir()) / "rm-devcluster"
 
@@ -21,6 +22,12 @@ def main() -> int:
     parser.add_argument("--nodes", type=int, default=4, help="so many fake nodes (default: 4)")
     parser.add_argument("--cpu", default="8", help="of each node (default: 8)")
     parser.add_argument("--memory", default="32Gi", help="of each node (default: 32Gi)")
+    parser.add_argument(
+        "--version",
+        choices=(binaries.VERSION, binaries.OLDER),
+        default=binaries.VERSION,
+        help=f"of Kubernetes (default: {binaries.VERSION})",
+    )
     asked = parser.parse_args()
     try:
         return _do(asked)
@@ -31,14 +38,12 @@ def main() -> int:
 
 def _do(asked: argparse.Namespace) -> int:
     if asked.command == "build":
-        binaries.build_all()
-        sys.stdout.write(f"{binaries.cache()}\n")
+        binaries.build_all(asked.version)
+        sys.stdout.write(f"{binaries.cache(asked.version)}\n")
         return 0
     if asked.command == "demo":
-        from operators.devcluster.demo import demo
-
         return demo()
-    cluster = Devcluster(asked.dir)
+    cluster = Devcluster(asked.dir, version=asked.version)
     if asked.command == "up":
         cluster.up(nodes=asked.nodes, cpu=asked.cpu, memory=asked.memory)
         sys.stderr.write(f"{asked.nodes} nodes are ready. Use it with:\n")

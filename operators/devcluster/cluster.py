@@ -46,10 +46,10 @@ class Broken(Exception):
 class Devcluster:
     """One control plane in one folder."""
 
-    def __init__(self, folder: Path, *, build: bool = False) -> None:
+    def __init__(self, folder: Path, *, build: bool = False, version: str = binaries.VERSION) -> None:
         self.folder = folder.resolve()
         self.folder.mkdir(parents=True, exist_ok=True, mode=0o700)
-        self.programs = binaries.need(build=build)
+        self.programs = binaries.need(version, build=build)
         self._ports = self._chosen_ports()
         self.authority = Authority(self.folder / "pki")
         self.processes = {part: Process(self.folder, part) for part in PARTS}

@@ -16,37 +16,105 @@ import sys
 import threading
 import time
 import urllib.request
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 from typing import Any, Final
 
-from operators.devcluster.cluster import Devcluster, free_ports
+import msgspec
+
+from operators.devcluster.cluster import Broken, Devcluster, free_ports
 from operators.devcluster.processes import Process
 from schedulers.objects.names import NAMESPACE
 
 _REPOSITORY: Final = Path(__file__).parents[2]
 _TICK_S: Final = 0.2
 _LIFE: Final = "2h"  # of a token
-#: Back-off before a dead container is started again: a kubelet waits 10 s and more, tests have not the time.
+#: Before a dead container is started again, twice as long each time: a kubelet waits 10 s and more, up to 5 minutes;
+#: tests have not the time. A container that has run for _STEADY_S starts afresh.
 _RESTART_S: Final = 0.5
+_LONGEST_S: Final = 4.0
+_STEADY_S: Final = 10.0
+
+
+class Probe(msgspec.Struct):
+    """One probe of one container, as a kubelet does it."""
+
+    url: str
+    period_s: float = 10.0
+    timeout_s: float = 1.0
+    threshold: int = 3
+    due: float = 0.0
+    failures: int = 0
+
+    def ask(self) -> bool:
+        """Call it; counts failures in a row."""
+        self.due = time.monotonic() + self.period_s
+        good = _answers(self.url, self.timeout_s)
+        self.failures = 0 if good else self.failures + 1
+        return good
+
+    @property
+    def has_failed(self) -> bool:
+        """Whether it has failed so often that it counts."""
+        return self.failures >= self.threshold
 
 
 class Container:
     """One container of one replica."""
 
-    def __init__(self, name: str, process: Process, command: list[str], env: dict[str, str], cwd: Path) -> None:
+    def __init__(
+        self,
+        name: str,
+        process: Process,
+        command: list[str],
+        env: dict[str, str],
+        cwd: Path,
+        probes: dict[str, Probe],
+    ) -> None:
         self.name, self.process, self._command, self._env, self._cwd = name, process, command, env, cwd
-        self.probes: dict[str, tuple[str, float]] = {}  # liveness, readiness: (URL, period)
-        self.ready = False
+        self.probes = probes  # startup, liveness, readiness
+        self.ready = self.started = False
         self.restarts = -1
-        self.failures = 0
-        self.probed_at = 0.0
+        self._began = self._pause = 0.0
+        self._due: float | None = None
 
     def start(self) -> None:
         """Start it (again)."""
         self.process.start(self._command, env=self._env, cwd=self._cwd)
         self.restarts += 1
-        self.failures, self.ready = 0, "readiness" not in self.probes
+        self._began, self._due = time.monotonic(), None
+        self.started, self.ready = "startup" not in self.probes, not self.probes
+        for probe in self.probes.values():
+            probe.failures, probe.due = 0, 0.0
+
+    def restart_when_due(self) -> None:
+        """For one that has ended: start it after its back-off."""
+        now = time.monotonic()
+        self.ready = False
+        if self._due is None:
+            steady = now - self._began > _STEADY_S
+            self._pause = _RESTART_S if steady else min(_LONGEST_S, max(_RESTART_S, 2 * self._pause))
+            self._due = now + self._pause
+        elif now >= self._due:
+            self.start()
+
+    def probe(self) -> bool:
+        """Make the calls that are due; returns whether it has to be killed."""
+        now = time.monotonic()
+        startup = self.probes.get("startup")
+        if not self.started and startup is not None:
+            if now >= startup.due:
+                self.started = startup.ask()
+            if not self.started:
+                return startup.has_failed
+        readiness, liveness = self.probes.get("readiness"), self.probes.get("liveness")
+        if readiness is None:
+            self.ready = True
+        elif now >= readiness.due:
+            self.ready = readiness.ask() or (self.ready and not readiness.has_failed)
+        if liveness is not None and now >= liveness.due:
+            liveness.ask()
+        return liveness is not None and liveness.has_failed
 
 
 class Replica:
@@ -108,9 +176,9 @@ class Replica:
         if "secret" in volume:
             there = self._cluster.get("secret", volume["secret"]["secretName"], "-n", self.namespace)
             return {name: base64.b64decode(text) for name, text in (there.get("data") or {}).items()}
-        if "projected" in volume:
-            return {k: v for source in volume["projected"]["sources"] for k, v in self._content(source).items()}
-        return {}
+        if "emptyDir" in volume or "persistentVolumeClaim" in volume:
+            return {}
+        raise Broken(f"{self.name}: a devcluster has no volumes such as '{volume['name']}' ({', '.join(volume)})")
 
     def _localised(self, content: bytes, mounts: Mapping[str, Path]) -> bytes:
         try:
@@ -143,15 +211,22 @@ class Replica:
         elif command[0].rpartition("/")[2] in self._cluster.programs:
             command[0] = str(self._cluster.programs[command[0].rpartition("/")[2]])
         process = Process(self.folder, spec["name"])
-        container = Container(spec["name"], process, command, self._environment(spec, mounts), self.folder)
-        for kind in ("liveness", "readiness"):
+        environment = self._environment(spec, mounts)
+        return Container(spec["name"], process, command, environment, self.folder, dict(self._probes(spec)))
+
+    def _probes(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, Probe]]:
+        for kind in ("startup", "liveness", "readiness"):
             probe = spec.get(f"{kind}Probe")
-            if probe is not None and "httpGet" in probe:
-                container.probes[kind] = (
-                    self._probe_url(probe["httpGet"], spec),
-                    float(probe.get("periodSeconds", 10)),
+            if probe is not None:
+                yield (
+                    kind,
+                    Probe(
+                        url=self._probe_url(probe["httpGet"], spec),
+                        period_s=float(probe.get("periodSeconds", 10)),
+                        timeout_s=float(probe.get("timeoutSeconds", 1)),
+                        threshold=int(probe.get("failureThreshold", 3)),
+                    ),
                 )
-        return container
 
     def _environment(self, spec: Mapping[str, Any], mounts: Mapping[str, Path]) -> dict[str, str]:
         host, _, port = self._cluster.url.removeprefix("https://").partition(":")
@@ -192,7 +267,6 @@ class Running:
         count = deployment["spec"].get("replicas", 1)
         self.replicas = [Replica(cluster, deployment, index) for index in range(count)]
         self._lock, self._over = threading.RLock(), threading.Event()
-        self._due: dict[str, float] = {}
         self._thread = threading.Thread(target=self._watch, name=f"kubelet-{name}", daemon=True)
         for replica in self.replicas:
             for container in replica.containers.values():
@@ -244,36 +318,24 @@ class Running:
                     replica.renew_token()
             for replica in self.replicas:
                 for container in replica.containers.values():
-                    with self._lock:
-                        self._look_at(f"{replica.name}/{container.name}", container)
+                    self._look_at(container)
 
-    def _look_at(self, key: str, container: Container) -> None:
-        now = time.monotonic()
-        if container.process.pid() is None:
-            container.ready = False
-            if now >= self._due.setdefault(key, now + _RESTART_S):
-                del self._due[key]
-                container.start()
-            return
-        if now - container.probed_at < 1:
-            return
-        container.probed_at = now
-        for kind, (url, _) in container.probes.items():
-            good = _answers(url)
-            if kind == "readiness":
-                container.ready = good
-            else:
-                container.failures = 0 if good else container.failures + 1
-                if container.failures > 30:
-                    container.process.kill()
+    def _look_at(self, container: Container) -> None:
+        with self._lock:
+            if container.process.pid() is None:
+                container.restart_when_due()
+                return
+        if container.probe():  # without the lock: a probe may take seconds
+            with self._lock:
+                container.process.kill()
 
 
-def _answers(url: str) -> bool:
+def _answers(url: str, timeout_s: float) -> bool:
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # a kubelet does not verify either
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
     try:
-        with opener.open(url, timeout=2) as answer:
+        with opener.open(url, timeout=timeout_s) as answer:
             return bool(200 <= answer.status < 400)
     except OSError:
         return False

@@ -45,7 +45,9 @@ class Process:
                 start_new_session=True,
             )
         pid = self._child.pid
-        self._pid_file.write_text(f"{pid} {_started(pid)}\n")
+        beside = self._pid_file.with_suffix(".new")  # a reader must not find half of it
+        beside.write_text(f"{pid} {_started(pid)}\n")
+        beside.rename(self._pid_file)
 
     def pid(self) -> int | None:
         """Its pid while it runs. A pid that was given to another process since is not it."""

@@ -38,7 +38,7 @@ _PRECEDENCE: Final = {reason: rank for rank, reason in enumerate(Reason)}
 _SENTENCES: Final[dict[Reason, str]] = {
     Reason.TOO_LARGE: "stage {stage} asks for {demand}, more than any of the {nodes} nodes has in all",
     Reason.NO_NODES: "the cluster has no node that takes containers",
-    Reason.WAITS_FOR_ASK: "its application master has not asked for stage {stage} yet",
+    Reason.WAITS_FOR_ASK: "the tasks of stage {stage} have not been asked for yet",
     Reason.WAITS_FOR_STAGE: "waits for stage {parent} ({left} of {tasks} tasks left)",
     Reason.WAITS_FOR_PILOTS: "waits for its pilot tasks ({left} of {pilots} left)",
     Reason.OVER_LIMIT: "{what} {name} is over its limit on {resource} ({value} > {limit})",

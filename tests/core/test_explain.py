@@ -110,7 +110,7 @@ def test_nothing_of_a_cancelled_job_waits() -> None:
 def test_not_asked_for() -> None:
     made = scheduler("fifo", node("n"))
     made.handle(JobSubmitted(0, job("a", stage(name="map")), asks="asked"))
-    assert made.explain("a").reasons[0].sentence == "its application master has not asked for stage map yet"
+    assert made.explain("a").reasons[0].sentence == "the tasks of stage map have not been asked for yet"
 
 
 def test_pilots_are_waited_for_and_the_queue_is_told() -> None:

@@ -25,3 +25,10 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devcluster]
     """
     with a_devcluster(tmp_path_factory.mktemp("devcluster")) as cluster:
         yield cluster
+
+
+@pytest.fixture(scope="module")
+def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devcluster]:
+    """A control plane on which no other module has left anything: for what schedules everything that it finds."""
+    with a_devcluster(tmp_path_factory.mktemp("alone")) as cluster:
+        yield cluster

@@ -23,12 +23,13 @@ MANIFESTS = Path(__file__).parents[2] / "manifests"
 
 
 @contextmanager
-def a_devcluster(folder: Path) -> Iterator[Devcluster]:
+def a_devcluster(folder: Path, *, version: str = binaries.VERSION) -> Iterator[Devcluster]:
     """A control plane with 4 nodes and our CRDs, gone at the end. CI builds what is missing, others skip."""
     ci = os.environ.get("CI") == "true"
-    if binaries.missing() and not ci:
-        pytest.skip(f"no control plane: `make controlplane` builds {', '.join(binaries.missing())} (needs Go 1.26)")
-    cluster = Devcluster(folder, build=ci)
+    if binaries.missing(version) and not ci:
+        lacking = ", ".join(binaries.missing(version))
+        pytest.skip(f"no control plane: `make controlplane` builds {lacking} (needs Go 1.26)")
+    cluster = Devcluster(folder, build=ci, version=version)
     try:
         cluster.up(nodes=4)
         cluster.apply(MANIFESTS / "crds")

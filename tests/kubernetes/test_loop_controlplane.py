@@ -14,10 +14,10 @@ pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(params=[("fifo", None), ("fair", None), ("gs", "slearn")], ids=lambda p: p[0], scope="module")
-def installed(request: pytest.FixtureRequest, devcluster: Devcluster) -> Iterator[Installed]:
+def installed(request: pytest.FixtureRequest, alone: Devcluster) -> Iterator[Installed]:
     policy, predictor = request.param
     running = Installed(
-        devcluster,
+        alone,
         brain={"policy": {"kind": policy}, "predictor": {"kind": predictor} if predictor else None},
     )
     yield running
@@ -49,7 +49,7 @@ def test_a_dagjob_runs_to_its_end(installed: Installed) -> None:
 
 def test_a_plain_pod_and_one_without_gate_run(installed: Installed) -> None:
     cluster, space = installed.cluster, installed.cluster.namespace()
-    for name, gates in (("gated", [{"name": names.GATE}]), ("bare", [])):
+    for name, gate in (("gated", "true"), ("bare", "false")):
         pod = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -57,11 +57,10 @@ def test_a_plain_pod_and_one_without_gate_run(installed: Installed) -> None:
                 "name": name,
                 "namespace": space,
                 "labels": {names.QUEUE_LABEL: "default"},
-                "annotations": {names.RUN_SECONDS: "2"},
+                "annotations": {names.RUN_SECONDS: "2", "rm-emulator.io/gate": gate},
             },
             "spec": {
                 "schedulerName": names.SCHEDULER,
-                "schedulingGates": gates,
                 "restartPolicy": "Never",
                 "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "1"}}}],
             },

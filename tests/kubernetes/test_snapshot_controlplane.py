@@ -5,23 +5,15 @@ from __future__ import annotations
 import json
 import subprocess
 import sys
-from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
 from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
-from tests.kubernetes.installed import a_devcluster, dagjob, stage, submit
+from tests.kubernetes.installed import dagjob, stage, submit
 
 pytestmark = pytest.mark.controlplane
-
-
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devcluster]:
-    """A cluster on which no other test has left anything."""
-    with a_devcluster(tmp_path_factory.mktemp("alone")) as cluster:
-        yield cluster
 
 
 def emulator(*arguments: str) -> subprocess.CompletedProcess[str]:
