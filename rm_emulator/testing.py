@@ -48,7 +48,7 @@ from schedulers.core.explain import Explanation
 from schedulers.core.log import Header, Ignored, Log, SchedulerConfig, parse
 from schedulers.core.model import Job, Node, PastJob, Stage
 from schedulers.core.placer import placers
-from schedulers.core.policy import policies
+from schedulers.core.policy import Policy, policies
 from schedulers.core.predictor import predictors
 from schedulers.core.reasons import Reason
 from schedulers.core.registry import Registry
@@ -261,6 +261,11 @@ class Audit:
         self._done: dict[tuple[str, int], set[int]] = {}
         self.placed = 0
         self.ended = 0
+
+    @property
+    def policy(self) -> Policy:
+        """See Scheduler.policy."""
+        return self.scheduler.policy
 
     def explain(self, job: str) -> Explanation:
         """See Scheduler.explain."""

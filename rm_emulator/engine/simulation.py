@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Protocol
+from typing import Any, Final, Literal, Protocol
 
 import msgspec
 
@@ -35,8 +35,8 @@ from schedulers.core.events import (
     Tick,
 )
 from schedulers.core.explain import Explanation
-from schedulers.core.model import topological_order
-from schedulers.core.policy import Offer
+from schedulers.core.model import Job, Stage, topological_order
+from schedulers.core.policy import Offer, Policy
 from schedulers.core.resources import Vector
 from schedulers.core.state import ClusterState, JobState
 
@@ -55,6 +55,10 @@ class Control(Protocol):
     """Who decides. `Scheduler` is the default."""
 
     state: ClusterState
+
+    @property
+    def policy(self) -> Policy:
+        """Whose triggers say what it wants to hear of."""
 
     def handle(self, event: Event) -> list[Decision]:
         """Take in a fact, return decisions."""
@@ -139,12 +143,15 @@ class _Job:
         "failed",
         "first_start",
         "left",
+        "master",
         "name",
         "number",
+        "own_stage",
         "parents_left",
         "source",
         "state",
         "times",
+        "unregisters",
         "work",
     )
 
@@ -157,6 +164,9 @@ class _Job:
         self.first_start: int | None = None
         self.failed = 0
         self.work = 0
+        self.master: _Container | None = None  # its own container, once it runs
+        self.own_stage = len(source.job.stages)  # the stage of that container
+        self.unregisters = False
 
 
 class _Container:
@@ -196,6 +206,10 @@ class Simulation:
     ) -> None:
         if config.executors is not None and config.profile != "events":
             raise ValueError(f"executors need the profile 'events', this cluster has '{config.profile}'")
+        if not config.beats and any(job.am for job in workload.jobs):
+            raise ValueError(
+                f"application masters have containers in profiles 'yarn' and 'sls', not '{config.profile}'"
+            )
         self.config, self.workload, self.control = config, workload, control
         self.record: Recording = record if record is not None else Nothing()
         self._seed, self._oracle, self._progress = seed, oracle, progress
@@ -209,6 +223,10 @@ class Simulation:
         self._jobs: dict[str, _Job] = {}
         self._containers: dict[int, _Container] = {}
         self._ended: list[list[_Container]] = [[] for _ in config.nodes]
+        self._skip = config.skip and not control.policy.triggers.every_beat
+        self._asks: Literal["all", "roots", "asked"] = "asked"
+        if config.profile in ("events", "yarn"):
+            self._asks = "all" if config.profile == "events" else "roots"
         self._parked: dict[int, None] = {}
         self._parked_version = -1
         self._idle_beats = 0
@@ -253,8 +271,10 @@ class Simulation:
             self._say(NodeAdded(0, node))
         if self.workload.history:
             self._say(HistoryPrimed(0, self.workload.history))
-        if self._ring is not None and not self.config.skip:
+        if self._ring is not None and not self._skip:
             self._ring.add_all(range(len(self._node_ids)))
+        if (period := self.control.policy.triggers.period_ms) is not None:
+            self.calendar.at(period, TICK, 1, self._period, period)
         self._expect_arrival()
         if self._ring is not None:
             self._ring.arm()
@@ -272,18 +292,20 @@ class Simulation:
         source = self.workload.jobs[number]
         now, spec = self.calendar.now, source.job
         times = self._execution.stages(source)
+        if source.am:
+            spec = _with_master(spec, source.am)
         if self._oracle:
             self._say(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times)))
         profile = self.config.profile
-        decisions = self.control.handle(
-            JobSubmitted(now, spec, {"events": "all", "yarn": "roots"}.get(profile, "asked"))  # type: ignore[arg-type]
-        )
+        decisions = self.control.handle(JobSubmitted(now, spec, "asked" if source.am else self._asks))
         self.facts += 1
         job = self._jobs[spec.id] = _Job(source, number, times, self.control.state.jobs[spec.id])
         for index, stage in enumerate(spec.stages):
             self.record.demand(spec.id, index, stage.demand)
         self._obey(decisions)
-        if self._pods is not None:
+        if source.am:
+            self._say(JobChanged(now, spec.id, (len(spec.stages) - 1,)))
+        elif self._pods is not None:
             for index in (i for i, stage in enumerate(spec.stages) if not stage.parents):
                 self._create_pods(job, index)
         elif profile == "sls":
@@ -310,7 +332,7 @@ class Simulation:
                 gather = self._pods.settings.cycle_ms if self._pods is not None else 0
                 self.calendar.at(self.calendar.now + gather, TICK, 0, self._tick)
             return
-        if self.config.skip:
+        if self._skip:
             if state.woken:
                 for size in state.woken:
                     ring.add_all([node.index for node in state.fitting(size)])
@@ -331,6 +353,13 @@ class Simulation:
             self._ring.add_all(self._parked)
             self._parked.clear()
 
+    def _period(self, entry: Entry) -> None:
+        """A policy's own period; it ends with the last job."""
+        self._say(Tick(self.calendar.now))
+        if self._jobs or self._next_job < len(self.workload.jobs):
+            self.calendar.at(self.calendar.now + entry._value, TICK, 1, self._period, entry._value)
+        self._carry_on()
+
     def _tick(self, entry: Entry) -> None:
         self._tick_due = False
         started = time.perf_counter_ns()
@@ -349,7 +378,7 @@ class Simulation:
                 self.calendar.at(self.calendar.now + delay, END, node, self._beat_late, node)
         if 0 in delays:
             self._hear_beat(node)
-        elif self.config.skip and self._ring is not None:
+        elif self._skip and self._ring is not None:
             self._ring.discard(node)  # the late beat decides whether the node beats on
 
     def _beat_late(self, entry: Entry) -> None:
@@ -361,7 +390,7 @@ class Simulation:
         state = self.control.state
         version = state.version
         ended = self._ended[node]
-        if self.config.skip and not ended and not state.could_place(state.nodes[self._node_ids[node]]):
+        if self._skip and not ended and not state.could_place(state.nodes[self._node_ids[node]]):
             assert self._ring is not None
             self._ring.discard(node)
             return  # nobody waits for what is free here: the beat would change nothing
@@ -380,7 +409,7 @@ class Simulation:
         """After a beat: does the node beat on?"""
         ring, state = self._ring, self.control.state
         assert ring is not None
-        if self.config.skip:
+        if self._skip:
             if not state.could_place(state.nodes[self._node_ids[node]]):
                 ring.discard(node)
             elif changed:
@@ -440,7 +469,9 @@ class Simulation:
         """A container is granted: when will its task start?"""
         self._assign(container, decision)
         start = container.granted
-        if self._am_delay is not None:
+        if container.stage == container.job.own_stage:
+            pass  # launched by the resource manager, which need not wait for anybody's tick
+        elif self._am_delay is not None:
             start = self._am_tick(container.job, start) + self._am_delay
         if self._pods is not None:
             start = self._pods.released(start)
@@ -469,9 +500,12 @@ class Simulation:
     def _start(self, container: _Container, now: int) -> None:
         """The task's first instant: its end is now a fact of the future."""
         job = container.job
+        container.started = now
+        if container.stage == job.own_stage:
+            self._start_master(job, container)
+            return
         if job.first_start is None:
             job.first_start = now
-        container.started = now
         runtime = job.times[container.stage].ms(container.task, job.state.executors, container.wave, container.attempt)
         job.work += runtime
         speed = self._speeds[container.node]
@@ -479,6 +513,13 @@ class Simulation:
         if self._pods is not None:
             container.runtime = self._pods.runs(now, container.runtime)
         self.calendar.at(now + container.runtime, END, container.id, self._over, container)
+
+    def _start_master(self, job: _Job, container: _Container) -> None:
+        """An application master registers, and asks at its next tick."""
+        job.master = container
+        job.asks = [i for i, stage in enumerate(job.source.job.stages) if not stage.parents]
+        self._late += 1
+        self.calendar.at(self._am_tick(job, self.calendar.now), ASK, job.number, self._ask, job)
 
     # -- ends -----------------------------------------------------------------------------------
 
@@ -545,6 +586,9 @@ class Simulation:
 
     def _report_end(self, container: _Container) -> None:
         del self._containers[container.id]
+        if container is container.job.master:
+            self._say(ContainerEnded(self.calendar.now, container.id, 0, container.runtime))
+            return
         if self.config.profile == "sls":
             self._count(container.job, container.stage)  # only now does the application master hear of it
         number, runtime = container.id, container.runtime
@@ -644,12 +688,31 @@ class Simulation:
         self._carry_on()
 
     def _finish_if_over(self, job: _Job) -> None:
-        spec = job.source.job
-        if job.state.left or spec.id not in self._jobs:
-            return
-        del self._jobs[spec.id]
-        self.end_ms = self.calendar.now
-        self.record.job(self._result(job, self.calendar.now))
+        if job.master is not None:
+            if not any(job.left) and not job.unregisters:
+                job.unregisters = True
+                at = self._am_tick(job, self.calendar.now) + (self._am_delay or 0)
+                self._late += 1
+                self.calendar.at(at, ASK, job.number, self._unregister, job)
+        elif not job.state.left:
+            self._finish(job)
+
+    def _unregister(self, entry: Entry) -> None:
+        """An application master has counted its last task: the job is done; its container is reported by a beat."""
+        job = entry._value
+        self._late -= 1
+        self._finish(job)
+        container, now = job.master, self.calendar.now
+        container.runtime = now - container.started
+        self._record(container, now, 0)
+        self._ended[container.node].append(container)
+        self._call_in(container.node)
+        self._carry_on()
+
+    def _finish(self, job: _Job) -> None:
+        if self._jobs.pop(job.name, None) is not None:
+            self.end_ms = self.calendar.now
+            self.record.job(self._result(job, self.calendar.now))
 
     def _result(self, job: _Job, finish: int | None) -> JobResult:
         spec, state = job.source.job, job.state
@@ -736,6 +799,12 @@ class _Chaos:
         if self._draw.random() >= self._settings.late:
             return 0
         return int(self._draw.integers(1, self._settings.late_ms + 1))
+
+
+def _with_master(job: Job, demand: Vector) -> Job:
+    """A job whose last stage is its application master."""
+    master = Stage(name="application-master", tasks=1, demand=demand, master=True)
+    return msgspec.structs.replace(job, stages=(*job.stages, master))
 
 
 def _ideal_ms(job: _Job) -> int | None:

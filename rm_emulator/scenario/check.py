@@ -222,6 +222,7 @@ def _workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
         yield loaded.issue(at, "the workload is empty: expected at least one job")
         return
     yield from _unknown_queues(loaded, workload)
+    yield from _unknown_hosts(loaded, workload)
     if loaded.scenario.spec.cluster.executors is None and uses_waves(workload):
         message = "run times measured per executor need executors (write `executors: {}` here)"
         if isinstance(loaded.scenario.spec.workload, TpchWorkload):
@@ -240,6 +241,21 @@ def _workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     for demand, places in list(large.items())[:SHOWN]:
         others = f" and {len(places) - 1} more" if len(places) > 1 else ""
         yield loaded.issue(at, f"{places[0]}{others}: {_too_large(demand, machines, resources)}")
+
+
+def _unknown_hosts(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
+    """The first host of a task that is not a node."""
+    hosts = (
+        (e.job.id, stage, host) for e in workload.jobs for stage in e.job.stages for h in stage.hosts for host in h
+    )
+    there: set[str] | None = None
+    for job, stage, host in hosts:
+        if there is None:
+            there = {node.id for node in nodes(loaded.scenario.spec.cluster.nodes, Resources(workload.resources))}
+        if host not in there:
+            message = f"job '{job}' stage '{stage.name}' has input on '{host}', which is not a node"
+            yield loaded.issue(("spec", "workload"), message, did_you_mean(nearest(host, there)))
+            return
 
 
 def _unknown_queues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:

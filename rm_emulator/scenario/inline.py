@@ -115,8 +115,15 @@ def _stage(stage: InlineStage, names: Sequence[str], resources: Resources) -> St
         parents=tuple(names.index(parent) for parent in stage.parents),
         hint_ms=stage.hint,
         gang=stage.gang,
+        hosts=_hosts(stage),
         places=ANYWHERE if stage.places is None else msgspec.convert(stage.places.model_dump(), Places),
     )
+
+
+def _hosts(stage: InlineStage) -> tuple[tuple[str, ...], ...]:
+    if all(isinstance(host, str) for host in stage.hosts):
+        return (tuple(str(host) for host in stage.hosts),) * stage.tasks if stage.hosts else ()
+    return tuple(tuple(hosts) for hosts in stage.hosts)
 
 
 def _run_times(stage: InlineStage) -> Fixed | PerTask | Drawn:

@@ -228,9 +228,10 @@ StartUp = Annotated[
 
 
 class ApplicationMaster(Block):
-    """How often each job's application master asks and picks up."""
+    """How often each job's application master asks and picks up, and what its container holds (nothing: none)."""
 
     heartbeat: Interval = 1000
+    container: Quantities | None = None
 
 
 class Executors(Block):
@@ -461,6 +462,7 @@ class InlineStage(Block):
     """N equal tasks. parents: names of the stages that must be done before.
 
     gang: its tasks start all together or not at all. places: nodes that they may use (all, unless tainted).
+    hosts: nodes that hold the input of all tasks, or one list of them per task.
     """
 
     name: Annotated[str, Field(min_length=1)]
@@ -471,6 +473,7 @@ class InlineStage(Block):
     hint: Duration | None = None
     gang: bool = False
     places: Places | None = None
+    hosts: list[str] | list[list[str]] = []
 
 
 class InlineJob(Block):

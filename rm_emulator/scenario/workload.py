@@ -54,7 +54,7 @@ def build(scenario: Scenario, folder: Path, seed: int) -> Built:
     else:
         built = _trace(scenario, block, folder, seed)
     resources = resources_of(scenario, built.workload.resources)
-    workload = in_resources(built.workload, resources)
+    workload = _with_masters(scenario, in_resources(built.workload, resources), resources)
     if scenario.spec.cluster.sizes is not None:
         workload = in_sizes(workload, container_sizes(scenario.spec.cluster.sizes, resources))
     return msgspec.structs.replace(built, workload=workload)
@@ -79,6 +79,15 @@ def in_resources(workload: Workload, resources: Resources) -> Workload:
     )
     history = tuple(replace(past, demand=moved(past.demand)) for past in workload.history)
     return replace(workload, jobs=jobs, history=history, resources=resources.names)
+
+
+def _with_masters(scenario: Scenario, workload: Workload, resources: Resources) -> Workload:
+    """The workload with the scenario's application master for each job that does not bring its own."""
+    container = scenario.spec.cluster.application_master.container
+    if container is None:
+        return workload
+    am, replace = resources.demand(container), msgspec.structs.replace
+    return replace(workload, jobs=tuple(replace(job, am=job.am or am) for job in workload.jobs))
 
 
 def _synthetic(scenario: Scenario, block: SyntheticWorkload, seed: int) -> Built:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from schedulers.core.model import Job, PastJob
+from schedulers.core.resources import Vector
 
 
 class Fixed(msgspec.Struct, frozen=True, tag="fixed"):
@@ -50,11 +51,13 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True):
 
     submit_ms: arrival on the simulated clock, >= 0.
     runtimes: one entry per stage of `job`.
+    am: demand of its application master's container; () when it has none of its own.
     """
 
     job: Job
     submit_ms: int
     runtimes: tuple[RunTimes, ...]
+    am: Vector = ()
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):

@@ -18,6 +18,8 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parents: indexes of the parent stages inside the job.
     hint_ms: what the submitter says a task will take, or None; a claim, not a fact.
     places: nodes that its tasks may use. gang: its tasks start all together or not at all.
+    hosts: per task the nodes that hold its input, a wish and no demand; () for none of them has any.
+    master: its one task is the job's application master, which nobody samples and which ends with the job.
     """
 
     name: str
@@ -27,6 +29,8 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     hint_ms: int | None = None
     places: Places = ANYWHERE
     gang: bool = False
+    hosts: tuple[tuple[str, ...], ...] = ()
+    master: bool = False
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -134,5 +138,9 @@ def check_job(job: Job, resources: int) -> None:
             raise InvalidJob(
                 f"job '{job.id}' stage '{stage.name}' demands {stage.demand} "
                 f"({resources} components, none below 0, at least one above)"
+            )
+        if len(stage.hosts) not in (0, stage.tasks):
+            raise InvalidJob(
+                f"job '{job.id}' stage '{stage.name}' has {stage.tasks} tasks, but hosts for {len(stage.hosts)}"
             )
     topological_order(job.stages)

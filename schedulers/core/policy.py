@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Generator, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -57,9 +57,23 @@ Suggestions = Generator[Suggestion, Outcome, None]
 
 
 class Triggers(msgspec.Struct, frozen=True):
-    """What else than offers calls a policy: a tick every period_ms, or None."""
+    """What else than offers calls a policy.
+
+    period_ms: a Tick so often while there are jobs, or None.
+    every_beat: beats on which nothing can be placed count too (missed opportunities, reservations), so that none is
+        skipped, and all stand in the log.
+    """
 
     period_ms: int | None = None
+    every_beat: bool = False
+
+
+class Victim(NamedTuple):
+    """A container to be killed: the rule that chose it, and the job that it makes room for."""
+
+    container: int
+    rule: str
+    cause: str = ""
 
 
 class Offer:
@@ -186,7 +200,7 @@ class ClusterView:
         total = 0.0
         for stage in job.stages:
             left = stage.tasks - stage.finished
-            if left:
+            if left and not job.spec.stages[stage.index].master:
                 estimate = self.estimate(job.id, stage.index)
                 if estimate is None:
                     return None
@@ -220,6 +234,10 @@ class Policy(ABC):
 
     def observe(self, event: Event, view: ClusterView) -> None:
         """Hears every fact, after the state has changed."""
+
+    def victims(self, view: ClusterView) -> Sequence[Victim]:
+        """Containers to be killed now, asked after each fact; each is named once."""
+        return ()
 
     @abstractmethod
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:

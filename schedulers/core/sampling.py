@@ -116,8 +116,8 @@ def draw_pilots(seed: int, job: str, stage: int, tasks: int, count: int) -> list
 
 
 def roots(job: Job) -> list[int]:
-    """Indexes of the stages whose tasks can be sampled at once: no parents, and no gang (it starts whole)."""
-    return [index for index, stage in enumerate(job.stages) if not stage.parents and not stage.gang]
+    """Indexes of the stages whose tasks can be sampled at once: no parents, no gang (it starts whole), no master."""
+    return [i for i, stage in enumerate(job.stages) if not (stage.parents or stage.gang or stage.master)]
 
 
 class AdaptiveRatio:

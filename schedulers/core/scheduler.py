@@ -74,6 +74,7 @@ class Scheduler:
         self.placer: Placer = make_placer(placer_params, seed=config.seed)
         self.view = ClusterView(self.state, self.predictor, config.seed)
         self._observe = self.policy.observe if type(self.policy).observe is not Policy.observe else None
+        self._victims = self.policy.victims if type(self.policy).victims is not Policy.victims else None
         self.rounds: list[RoundRecord] = []
         self.decided = 0
         # Which facts put something on offer; None: all of them.
@@ -125,6 +126,9 @@ class Scheduler:
             return False
         if self._observe is not None:
             self._observe(event, self.view)
+        if self._victims is not None:
+            for victim in self._victims(self.view):
+                self._apply(Preempt(*victim), decisions)
         return True
 
     def _close(self, event: Event, decisions: list[Decision], version: int) -> None:
@@ -144,7 +148,9 @@ class Scheduler:
 
     def _matters(self, event: Event, version: int) -> bool:
         """Whether a fact without decisions must stand in the log: it changed the state, or what is known."""
-        kind = type(event)
+        kind, triggers = type(event), self.policy.triggers
+        if triggers.every_beat or (triggers.period_ms is not None and kind is Tick):
+            return True
         return (kind is not Heartbeat and kind is not Tick) or self.state.version != version
 
     def _hear(self, event: Event) -> bool:
@@ -232,7 +238,8 @@ class Scheduler:
     def _learn_of(self, task: FinishedTask, job: JobState, runtime_ms: int, speed: float) -> None:
         predictor = self.predictor
         assert predictor is not None
-        predictor.finished(task, runtime_ms, speed, self.state.now)
+        if not job.spec.stages[task.stage].master:
+            predictor.finished(task, runtime_ms, speed, self.state.now)
         if task.pilot and job.pilots_left == 0:
             self._estimate_size(job)
             self.state.stirred[job.spec.id] = None
@@ -269,6 +276,8 @@ class Scheduler:
         """Total work as estimated now: sum over stages of mean task time times tasks (SLearn, section 5)."""
         total, source = 0.0, ""
         for stage in job.stages:
+            if job.spec.stages[stage.index].master:
+                continue
             estimate = self.view.estimate(job.id, stage.index)
             if estimate is None:
                 return

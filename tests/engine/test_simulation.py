@@ -348,3 +348,43 @@ def test_two_policies_meet_the_same_run_times() -> None:
         return {(t.job, t.stage, t.task): t.ended_ms - t.started_ms for t in run.tasks}
 
     assert lengths("fifo") == lengths("fair")
+
+
+# -- application masters in containers ------------------------------------------------------------
+
+
+def with_master(ms: int, tasks: int = 1, *, at: int = 0, name: str = "a") -> WorkloadJob:
+    return WorkloadJob(job=job(name, stage(tasks)), submit_ms=at, runtimes=(Fixed(ms),), am=(1000, 1024))
+
+
+def run_sources(sources: tuple[WorkloadJob, ...], seed: int, **config: Any) -> Kept:
+    made = EngineConfig(nodes=(node(cores=8),), profile="sls", **config)
+    audit = Audit(Scheduler(SchedulerConfig(resources=("cpu", "memory"), policy={"kind": "fifo"}, offers="heartbeat")))
+    kept = Kept()
+    Simulation(made, Workload(name="test", jobs=sources), audit, kept, seed=seed).run()
+    audit.drained()
+    return kept
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_job_takes_seven_ticks_more_than_its_task(seed: int) -> None:
+    """Master granted, asks at 1, reply at 2, launch at 3; 5 s; its node's beat, taken at 9, counted at 10."""
+    kept = run_sources((with_master(5000),), seed)
+    (row,) = kept.jobs
+    (task,) = (t for t in kept.tasks if t.stage == 0)
+    assert (task.started_ms, task.ended_ms, row.finish_ms) == (3000, 8000, 10_000)
+
+
+@pytest.mark.parametrize("seed", SEEDS)
+def test_a_master_holds_its_container_from_its_grant_to_the_jobs_end(seed: int) -> None:
+    kept = run_sources((with_master(5000),), seed)
+    (master,) = (t for t in kept.tasks if t.stage == 1)
+    assert master.started_ms == master.granted_ms < 1000
+    assert master.ended_ms == 10_000
+
+
+def test_a_skipping_run_with_masters_is_the_naive_one() -> None:
+    sources = tuple(with_master(3000 + 700 * n, tasks=3, at=1000 * n, name=f"j{n}") for n in range(6))
+    skipping, naive = run_sources(sources, 3), run_sources(sources, 3, skip=False)
+    assert skipping.tasks == naive.tasks
+    assert skipping.jobs == naive.jobs
