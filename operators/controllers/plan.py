@@ -393,7 +393,10 @@ def _again_s(job: DagJob, pods: Sequence[Pod], around: Surroundings) -> float | 
     due = [
         around.released_ms[pod.metadata.uid] + around.recreate_after_ms
         for pod in pods
-        if pod.metadata.uid in around.released_ms and not pod.spec.nodeName
+        if pod.metadata.uid in around.released_ms
+        and pod.narrowed_to is not None
+        and not pod.spec.nodeName
+        and not _is_ending(pod)
     ]
     deadline = to_ms(job.spec.deadline)
     if deadline is not None and deadline > around.now_ms:

@@ -234,6 +234,16 @@ def test_a_pod_that_waits_for_the_gate_of_another_is_not_made_anew() -> None:
     assert plan(job(StageSpec("a", TEMPLATE)), [stuck], late).deletes == []
 
 
+@pytest.mark.parametrize("narrowed", [True, False])
+def test_a_pod_for_which_nothing_can_be_done_is_not_looked_at_all_the_time(narrowed: bool) -> None:
+    stuck = pod("a", 0, affinity=only("n1") if narrowed else None)
+    if narrowed:
+        stuck.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"
+    late = around(200_000, released={stuck.metadata.uid: 80_000})
+    todo = plan(job(StageSpec("a", TEMPLATE)), [stuck], late)
+    assert (todo.deletes, todo.again_s) == ([], None)
+
+
 # -- memory -------------------------------------------------------------------------------------
 
 
