@@ -26,6 +26,8 @@ REFUSED: Final = "PodsRefused"
 #: When pods that were refused are tried again, and those whose name another one has for a moment.
 _REFUSED_S: Final = 10.0
 _WAITS_S: Final = 1.0
+#: When a status is written that came too late for the version it was meant for.
+_CHANGED_S: Final = 0.2
 #: Events of one look at one job.
 _TELLS: Final = 20
 
@@ -154,17 +156,18 @@ class DagJobs:
         left = self._written.get(uid, -pause) + pause - now
         if left > 0 and "phase" not in patch:
             return left
-        if uid in self._planned:
-            self._written[uid] = now
         path = f"/apis/{GROUP}/{VERSION}/namespaces/{job.metadata.namespace}/dagjobs/{job.metadata.name}/status"
-        # The uid makes sure that it is not a namesake made meanwhile that is written to.
-        body = {"metadata": {"uid": uid}, "status": patch}
+        # The version makes sure that it is not a namesake made meanwhile that is written to (a uid would not).
+        body = {"metadata": {"resourceVersion": job.metadata.resourceVersion}, "status": patch}
         try:
             await self._client.patch(path, body, kind="merge", field_manager=COMPONENT)
         except NotFound:
             self.forget(uid)
         except Conflict:
-            return pause
+            return _CHANGED_S
+        else:
+            if uid in self._planned:
+                self._written[uid] = now
         return None
 
     async def _tell(self, job: DagJob, tell: Tell) -> None:

@@ -64,11 +64,12 @@ class CreatePod(msgspec.Struct, frozen=True):
 
 
 class DeletePod(msgspec.Struct, frozen=True):
-    """Delete a pod, if it is still this one."""
+    """Delete a pod, if it is still this one. at_once: nobody is left who could say that it has ended."""
 
     name: str
     uid: str
     why: str
+    at_once: bool = False
 
 
 class Plan(msgspec.Struct):
@@ -201,7 +202,8 @@ def _plan_stage(job: DagJob, stage: StageSpec, stages: Mapping[str, list[_Task]]
         if task.done:
             continue
         if task.lost is not None and pod is not None:
-            todo.deletes.append(_delete(pod, task.lost))
+            at_once = pod.spec.nodeName != ""  # bound, so its node is gone, and its kubelet with it
+            todo.deletes.append(_delete(pod, task.lost, at_once=at_once))
             todo.tells.append(Tell("Recreated", f"pod {pod.metadata.name}: {task.lost}; it is made anew", warning=True))
         elif (pod is None or pod.is_terminal) and task.failures <= job.spec.retries:
             todo.creates.append(_create(job, stage, task))
@@ -219,8 +221,8 @@ def _has_started(job: DagJob, stage: StageSpec, stages: Mapping[str, list[_Task]
     return _before(job, stage).started or there
 
 
-def _delete(pod: Pod, why: str) -> DeletePod:
-    return DeletePod(pod.metadata.name, pod.metadata.uid, why)
+def _delete(pod: Pod, why: str, *, at_once: bool = False) -> DeletePod:
+    return DeletePod(pod.metadata.name, pod.metadata.uid, why, at_once)
 
 
 def _is_ending(pod: Pod) -> bool:

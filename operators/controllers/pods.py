@@ -132,9 +132,12 @@ class Pods:
         await self._delete(job, DeletePod(one.name, there["metadata"]["uid"], "its labels were changed"))
 
     async def _delete(self, job: DagJob, delete: DeletePod) -> None:
+        # The uid makes sure that it is not a successor of the same name that goes.
+        body: dict[str, Any] = {"preconditions": {"uid": delete.uid}}
+        if delete.at_once:
+            body["gracePeriodSeconds"] = 0
         try:
-            # The uid makes sure that it is not a successor of the same name that goes.
-            await self._client.delete(_path(job, delete.name), {"preconditions": {"uid": delete.uid}})
+            await self._client.delete(_path(job, delete.name), body)
         except (NotFound, Conflict):
             return
         log.info("deleted a pod", pod=delete.name, dagjob=job.key, why=delete.why)

@@ -150,13 +150,14 @@ def test_a_narrowed_pod_that_its_node_does_not_take_is_made_anew() -> None:
     late = around(111_000, released={stuck.metadata.uid: 80_000})
     assert plan(one, [stuck], early).deletes == []
     assert plan(one, [stuck], early).again_s == pytest.approx(10, abs=0.1)
-    assert [d.why for d in plan(one, [stuck], late).deletes] == ["node n1 has not taken it for 31 s"]
+    deletes = plan(one, [stuck], late).deletes
+    assert [(d.why, d.at_once) for d in deletes] == [("node n1 has not taken it for 31 s", False)]
 
 
 def test_a_pod_on_a_node_that_is_gone_is_made_anew_without_counting_as_a_try() -> None:
     lost = pod("a", 0, phase="Running", nodeName="n9")
     todo = plan(job(StageSpec("a", TEMPLATE), retries=0), [lost], around())
-    assert [d.why for d in todo.deletes] == ["node n9 is gone"]
+    assert [(d.why, d.at_once) for d in todo.deletes] == [("node n9 is gone", True)]
     assert todo.status.phase != "Failed"
 
 
