@@ -4,35 +4,48 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterable
 from datetime import UTC, datetime
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 import structlog
 
-from operators import metrics
 from operators.cache.cache import Cache
-from operators.client import AlreadyExists, ApiError, Client, Conflict, Invalid, NotFound
+from operators.client import ApiError, Client, Conflict, NotFound
 from operators.controllers.config import ControllersConfig
 from operators.controllers.objects import DagJob, DagJobStatus
-from operators.controllers.plan import CreatePod, DeletePod, Plan, Surroundings, Tell, plan
+from operators.controllers.plan import Plan, Surroundings, Tell, plan
+from operators.controllers.pods import Made, Pods, Refusal
 from schedulers.objects.names import API_VERSION, DAGJOB_LABEL, GROUP, VERSION
 from schedulers.objects.pod import Condition, Pod
 
 log = structlog.get_logger()
 
-COMPONENT = "rm-controllers"
+COMPONENT: Final = "rm-controllers"
+REFUSED: Final = "PodsRefused"
+#: When pods that were refused are tried again, and those whose name another one has for a moment.
+_REFUSED_S: Final = 10.0
+_WAITS_S: Final = 1.0
+#: When a status is written that came too late for the version it was meant for.
+_CHANGED_S: Final = 0.2
+#: Events of one look at one job.
+_TELLS: Final = 20
 
 
 class DagJobs:
-    """The DagJob controller. `reconcile` is level-triggered: it looks at the objects, not at what has changed."""
+    """The DagJob controller. `reconcile` is level-triggered: it looks at the objects, not at what has changed.
+
+    What a DagJob's status remembers is kept here too, because the watch of DagJobs may come later than the watch of
+    pods: what was counted in a pod that is gone by now must not be forgotten in between.
+    """
 
     def __init__(self, client: Client, cache: Cache, config: ControllersConfig, *, identity: str) -> None:
         self._client, self._cache, self._config, self._identity = client, cache, config, identity
-        self._writes = asyncio.Semaphore(config.concurrency)
+        self._writer = Pods(client, config.concurrency)
         self._pods: dict[str, dict[str, None]] = {}  # DagJob uid -> keys of its pods
         self._released: dict[str, int] = {}  # pod uid -> when first seen without gate
+        self._planned: dict[str, DagJobStatus] = {}  # DagJob uid -> status as last planned
+        self._gone: dict[str, list[Pod]] = {}  # DagJob uid -> pods that have ended and gone since
         self._written: dict[str, float] = {}  # DagJob uid -> monotonic time of the last status
 
     # -- what is there --------------------------------------------------------------------------
@@ -41,22 +54,37 @@ class DagJobs:
         """A pod was added, changed or is gone; returns the key of the DagJob that it concerns."""
         pod = new if new is not None else old
         assert pod is not None
+        if new is None:
+            self._forget_pod(pod)
         name = pod.metadata.labels.get(DAGJOB_LABEL)
         if not name or not pod.owner_uid:
             return None
-        mine = self._pods.setdefault(pod.owner_uid, {})
-        if new is None:
-            mine.pop(pod.key, None)
-            self._released.pop(pod.metadata.uid, None)
-            if not mine:
-                del self._pods[pod.owner_uid]
-        else:
-            mine[pod.key] = None
-            if new.is_gated or new.spec.nodeName or new.is_terminal:
+        if new is not None:
+            self._pods.setdefault(pod.owner_uid, {})[pod.key] = None
+            if new.spec.schedulingGates or new.spec.nodeName or new.is_terminal:
                 self._released.pop(new.metadata.uid, None)
             else:
                 self._released.setdefault(new.metadata.uid, _now_ms())
         return f"{pod.metadata.namespace}/{name}"
+
+    def _forget_pod(self, pod: Pod) -> None:
+        self._released.pop(pod.metadata.uid, None)
+        mine = self._pods.get(pod.owner_uid, {})
+        mine.pop(pod.key, None)
+        if not mine:
+            self._pods.pop(pod.owner_uid, None)
+        if pod.is_terminal and pod.owner_uid in self._planned:
+            self._gone.setdefault(pod.owner_uid, []).append(pod)
+
+    def forget(self, job_uid: str) -> None:
+        """This DagJob is gone; its pods follow one by one."""
+        for known in (self._planned, self._gone, self._written):
+            known.pop(job_uid, None)
+
+    def begin(self) -> None:
+        """This replica leads from now on: what it knew of an earlier term may be out of date."""
+        for known in (self._planned, self._gone, self._written):
+            known.clear()
 
     def pods_of(self, job: DagJob) -> list[Pod]:
         """The job's pods, as far as heard."""
@@ -70,19 +98,34 @@ class DagJobs:
         job: Any = self._cache.dagjobs.get(key)
         if job is None or job.metadata.deletionTimestamp:
             return None  # its pods go with it, by their owner reference
-        todo = plan(job, self.pods_of(job), self._surroundings())
+        uid = job.metadata.uid
+        gone = self._gone.get(uid, ())
+        known = msgspec.structs.replace(job, status=self._planned.get(uid, job.status))
+        todo = plan(known, [*gone, *self.pods_of(job)], self._surroundings())
+        seen = len(gone)
         if todo.expired:
             await self._expire(job)
             return None
-        await asyncio.gather(*(self._delete(job, delete) for delete in todo.deletes))
-        refused = await self._create_all(job, todo.creates)
-        if refused is not None:
-            _mark_refused(todo.status, refused)
-            todo.again_s = min(todo.again_s or 10.0, 10.0)
+        await self._writer.delete(job, todo.deletes)
+        made = await self._writer.create(job, todo.creates)
+        show_refusal(todo, made.refusal, _stamp(_now_ms()))
+        self._remember(key, uid, todo.status, seen)
+        tells = [*todo.tells, *(one.tell for one in made.pods if one.tell is not None)]
+        await asyncio.gather(*(self._tell(job, tell) for tell in tells[:_TELLS]))
         wait = await self._write_status(job, todo)
-        await asyncio.gather(*(self._tell(job, tell) for tell in todo.tells[:20]))
-        due = [seconds for seconds in (todo.again_s, wait) if seconds is not None]
+        due = [seconds for seconds in (todo.again_s, _again_s(made), wait) if seconds is not None]
         return min(due) if due else None
+
+    def _remember(self, key: str, uid: str, status: DagJobStatus, seen: int) -> None:
+        """seen: so many of the pods that are gone are counted in the status now."""
+        there = self._cache.dagjobs.get(key)
+        if there is None or there.metadata.uid != uid:
+            return  # gone meanwhile
+        self._planned[uid] = status
+        if seen:
+            del self._gone[uid][:seen]
+            if not self._gone[uid]:
+                del self._gone[uid]
 
     def _surroundings(self) -> Surroundings:
         return Surroundings(
@@ -93,46 +136,6 @@ class DagJobs:
             recreate_after_ms=self._config.recreate_after,
             stamp=_stamp,
         )
-
-    async def _create_all(self, job: DagJob, creates: Iterable[CreatePod]) -> ApiError | None:
-        """Create pods, `concurrency` at once; returns why the API server refused one for good, if it did."""
-        refused: ApiError | None = None
-
-        async def create(one: CreatePod) -> None:
-            nonlocal refused
-            async with self._writes:
-                try:
-                    await self._client.create(f"/api/v1/namespaces/{job.metadata.namespace}/pods", one.body)
-                    metrics.PODS_CREATED.labels(cause="first" if one.attempt == 0 else "retry").inc()
-                except AlreadyExists as error:
-                    if not await self._is_mine(job, one.name):
-                        refused = error
-                except ApiError as error:
-                    if error.is_transient:
-                        raise
-                    refused = error
-
-        await asyncio.gather(*(create(one) for one in creates))
-        return refused
-
-    async def _is_mine(self, job: DagJob, name: str) -> bool:
-        """Whether the pod that has the name already is one that was created before the watch told of it."""
-        try:
-            there = await self._client.get(f"/api/v1/namespaces/{job.metadata.namespace}/pods/{name}")
-        except NotFound:
-            return True  # just gone: the next look creates it
-        owners = there["metadata"].get("ownerReferences") or ()
-        return any(owner["uid"] == job.metadata.uid for owner in owners)
-
-    async def _delete(self, job: DagJob, delete: DeletePod) -> None:
-        path = f"/api/v1/namespaces/{job.metadata.namespace}/pods/{delete.name}"
-        async with self._writes:
-            try:
-                # The uid makes sure that it is not a successor of the same name that goes.
-                await self._client.delete(path, {"preconditions": {"uid": delete.uid}})
-            except (NotFound, Conflict):
-                return
-        log.info("deleted a pod", pod=delete.name, dagjob=job.key, why=delete.why)
 
     async def _expire(self, job: DagJob) -> None:
         path = f"/apis/{GROUP}/{VERSION}/namespaces/{job.metadata.namespace}/dagjobs/{job.metadata.name}"
@@ -153,12 +156,18 @@ class DagJobs:
         left = self._written.get(uid, -pause) + pause - now
         if left > 0 and "phase" not in patch:
             return left
-        self._written[uid] = now
         path = f"/apis/{GROUP}/{VERSION}/namespaces/{job.metadata.namespace}/dagjobs/{job.metadata.name}/status"
+        # The version makes sure that it is not a namesake made meanwhile that is written to (a uid would not).
+        body = {"metadata": {"resourceVersion": job.metadata.resourceVersion}, "status": patch}
         try:
-            await self._client.patch(path, {"status": patch}, kind="merge", field_manager=COMPONENT)
+            await self._client.patch(path, body, kind="merge", field_manager=COMPONENT)
         except NotFound:
-            self._written.pop(uid, None)
+            self.forget(uid)
+        except Conflict:
+            return _CHANGED_S
+        else:
+            if uid in self._planned:
+                self._written[uid] = now
         return None
 
     async def _tell(self, job: DagJob, tell: Tell) -> None:
@@ -189,13 +198,27 @@ class DagJobs:
             log.warning("an event is lost", dagjob=job.key, reason=tell.reason, why=str(error))
 
 
-def _mark_refused(status: DagJobStatus, error: ApiError) -> None:
-    """The API server does not want a pod: the template is wrong, a quota is used up, or a name is taken."""
-    reason = "InvalidTemplate" if isinstance(error, Invalid) else error.reason or "Refused"
-    there = next((c for c in status.conditions if c.type == "PodsRefused"), None)
-    since = there.lastTransitionTime if there is not None else _stamp(_now_ms())
-    kept = [c for c in status.conditions if c.type != "PodsRefused"]
-    status.conditions = [*kept, Condition("PodsRefused", "True", reason, error.message[:1000], since)]
+def show_refusal(todo: Plan, refusal: Refusal | None, stamp: str) -> None:
+    """The condition PodsRefused as it is now, with an event when it becomes true or has another reason."""
+    status = todo.status
+    there = next((c for c in status.conditions if c.type == REFUSED), None)
+    if refusal is None and (there is None or there.status == "False"):
+        return
+    now, reason, message = "False", "Accepted", "the API server refuses no pod any more"
+    if refusal is not None:
+        now, reason, message = "True", refusal.reason, refusal.message[:1000]
+        if there is None or (there.status, there.reason) != (now, reason):
+            todo.tells.append(Tell(REFUSED, message, warning=True))
+    since = there.lastTransitionTime if there is not None and there.status == now else stamp
+    kept = [c for c in status.conditions if c.type != REFUSED]
+    # Made anew: of a job that is over, the plan's status is the one in the cache.
+    todo.status = msgspec.structs.replace(status, conditions=[*kept, Condition(REFUSED, now, reason, message, since)])
+
+
+def _again_s(made: Made) -> float | None:
+    if made.waits:
+        return _WAITS_S
+    return _REFUSED_S if made.refusal is not None else None
 
 
 def _now_ms() -> int:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 import msgspec
@@ -31,8 +32,22 @@ class DagJobSpec(msgspec.Struct):
     ttlSecondsAfterFinished: int | None = None
 
 
+class Tries(msgspec.Struct, frozen=True):
+    """What is remembered of tasks that are not done and have ended badly at least once.
+
+    failures: tries of theirs that count. attempt: the highest that has ended. indexes: of all such tasks, `0-5,7`.
+    """
+
+    failures: int = 0
+    attempt: int = 0
+    indexes: str = ""
+
+
 class StageStatus(msgspec.Struct, omit_defaults=False):
-    """Counts of a stage; completedIndexes such as `0-5,7` outlives the pods."""
+    """Counts of a stage. completedIndexes (such as `0-5,7`) and tries outlive the pods.
+
+    started: its pods have been asked for.
+    """
 
     name: str
     tasks: int = 0
@@ -43,6 +58,8 @@ class StageStatus(msgspec.Struct, omit_defaults=False):
     succeeded: int = 0
     failed: int = 0
     completedIndexes: str = ""
+    started: bool = False
+    tries: list[Tries] = []
 
 
 class DagJobStatus(msgspec.Struct):
@@ -97,3 +114,16 @@ def read_indexes(text: str) -> set[int]:
         if first.isdecimal() and (last or first).isdecimal():
             found.update(range(int(first), int(last or first) + 1))
     return found
+
+
+def write_tries(tries: Mapping[int, tuple[int, int]]) -> list[Tries]:
+    """Task index -> (failures, attempt), with equal ones together: 100,000 tasks that all failed once are one entry."""
+    same: dict[tuple[int, int], set[int]] = {}
+    for index, ended in tries.items():
+        same.setdefault(ended, set()).add(index)
+    return [Tries(failures, attempt, show_indexes(same[failures, attempt])) for failures, attempt in sorted(same)]
+
+
+def read_tries(tries: Iterable[Tries]) -> dict[int, tuple[int, int]]:
+    """The inverse of `write_tries`."""
+    return {index: (one.failures, one.attempt) for one in tries for index in read_indexes(one.indexes)}

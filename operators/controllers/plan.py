@@ -2,6 +2,7 @@
 
 A task is done once one of its pods has succeeded (and stays so when that pod is deleted: the status remembers).
 Otherwise its pod of the highest attempt is its current one; if that has failed, or is gone, another is made.
+Failures are counted, and remembered in the status too; a pod that was stopped from outside has not failed.
 """
 
 from __future__ import annotations
@@ -12,7 +13,16 @@ from typing import Any, Final
 
 import msgspec
 
-from operators.controllers.objects import DagJob, DagJobStatus, StageSpec, StageStatus, read_indexes, show_indexes
+from operators.controllers.objects import (
+    DagJob,
+    DagJobStatus,
+    StageSpec,
+    StageStatus,
+    read_indexes,
+    read_tries,
+    show_indexes,
+    write_tries,
+)
 from schedulers.objects.meta import to_ms
 from schedulers.objects.names import (
     API_VERSION,
@@ -29,22 +39,10 @@ from schedulers.objects.pod import Condition, Pod
 
 #: Names of pods are host names.
 _LONGEST: Final = 63
-
-
-class CreatePod(msgspec.Struct, frozen=True):
-    """Make the pod of a task's attempt."""
-
-    name: str
-    body: dict[str, Any]
-    attempt: int
-
-
-class DeletePod(msgspec.Struct, frozen=True):
-    """Delete a pod, if it is still this one."""
-
-    name: str
-    uid: str
-    why: str
+#: `status.reason` of pods that kubelets and Kubernetes' controllers have stopped, or not let in.
+_STOPPED: Final = frozenset(
+    {"Evicted", "NodeLost", "Preempted", "Preempting", "Shutdown", "NodeShutdown", "Terminated"}
+)
 
 
 class Tell(msgspec.Struct, frozen=True):
@@ -53,6 +51,25 @@ class Tell(msgspec.Struct, frozen=True):
     reason: str
     message: str
     warning: bool = False
+
+
+class CreatePod(msgspec.Struct, frozen=True):
+    """Make the pod of a task's attempt. cause: as `rm_pods_created_total` counts it. tell: once it is made."""
+
+    name: str
+    body: dict[str, Any]
+    attempt: int
+    cause: str = "first"
+    tell: Tell | None = None
+
+
+class DeletePod(msgspec.Struct, frozen=True):
+    """Delete a pod, if it is still this one. at_once: nobody is left who could say that it has ended."""
+
+    name: str
+    uid: str
+    why: str
+    at_once: bool = False
 
 
 class Plan(msgspec.Struct):
@@ -81,13 +98,18 @@ class Surroundings(msgspec.Struct, frozen=True):
 
 
 class _Task(msgspec.Struct):
-    """A task's pods. lost: why its current pod has to go, or None."""
+    """A task's pods. attempt: the highest used, -1 for none. ended: the highest that has ended badly, likewise.
+
+    news: failures that the status does not know of yet. lost: why its current pod has to go, or None.
+    """
 
     index: int
     done: bool
     current: Pod | None
     attempt: int
     failures: int
+    ended: int = -1
+    news: int = 0
     lost: str | None = None
 
 
@@ -107,24 +129,53 @@ def plan(job: DagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
     return todo
 
 
+def _before(job: DagJob, stage: StageSpec) -> StageStatus:
+    """What the status says of a stage."""
+    return next((there for there in job.status.stages if there.name == stage.name), StageStatus(stage.name))
+
+
 def _tasks(job: DagJob, stage: StageSpec, pods: Sequence[Pod], around: Surroundings) -> Iterator[_Task]:
-    before = next((read_indexes(s.completedIndexes) for s in job.status.stages if s.name == stage.name), set[int]())
+    before = _before(job, stage)
+    done, tries = read_indexes(before.completedIndexes), read_tries(before.tries)
     mine: dict[int, list[Pod]] = {}
     for pod in pods:
         number = pod.metadata.labels.get(INDEX_LABEL, "")
         if pod.metadata.labels.get(STAGE_LABEL) == stage.name and number.isdecimal():
             mine.setdefault(int(number), []).append(pod)
     for index in range(stage.tasks):
-        there = mine.get(index, [])
-        current = max(there, key=lambda pod: pod.attempt, default=None)
-        yield _Task(
-            index=index,
-            done=index in before or any(pod.exit_code == 0 for pod in there),
-            current=current,
-            attempt=current.attempt if current is not None else -1,
-            failures=sum(1 for pod in there if pod.exit_code not in (None, 0)),
-            lost=_lost(current, around) if current is not None else None,
-        )
+        yield _task(index, index in done, tries.get(index, (0, -1)), mine.get(index, ()), around)
+
+
+def _task(index: int, done: bool, known: tuple[int, int], pods: Sequence[Pod], around: Surroundings) -> _Task:
+    """known: failures, and up to which attempt they are counted already."""
+    failures, ended = known
+    current = max(pods, key=lambda pod: pod.attempt, default=None)
+    bad = [pod for pod in pods if pod.exit_code not in (None, 0)]
+    news = 0 if done else sum(1 for pod in bad if pod.attempt > ended and not is_disrupted(pod))
+    return _Task(
+        index=index,
+        done=done or any(pod.exit_code == 0 for pod in pods),
+        current=current,
+        attempt=max(ended, current.attempt if current is not None else -1),
+        failures=failures + news,
+        ended=max([ended, *(pod.attempt for pod in bad)]),
+        news=news,
+        lost=_lost(current, around) if current is not None else None,
+    )
+
+
+def is_disrupted(pod: Pod) -> bool:
+    """Whether a pod that failed did so because it was deleted, evicted or preempted, or its node was: no failed try.
+
+    What `podFailurePolicy` of a batch Job can ignore (DisruptionTarget), and the same told in older ways.
+    """
+    if pod.status.phase != "Failed":
+        return False
+    return (
+        pod.metadata.deletionTimestamp is not None
+        or pod.status.reason in _STOPPED
+        or any(c.type == "DisruptionTarget" and c.status == "True" for c in pod.status.conditions)
+    )
 
 
 def _lost(pod: Pod, around: Surroundings) -> str | None:
@@ -134,7 +185,7 @@ def _lost(pod: Pod, around: Surroundings) -> str | None:
     if pod.spec.nodeName:
         return None if pod.spec.nodeName in around.nodes else f"node {pod.spec.nodeName} is gone"
     since = around.released_ms.get(pod.metadata.uid)
-    if pod.narrowed_to is None or pod.is_gated or since is None:
+    if pod.narrowed_to is None or pod.spec.schedulingGates or since is None:
         return None
     if pod.narrowed_to not in around.nodes:
         return f"node {pod.narrowed_to} is gone"
@@ -144,27 +195,34 @@ def _lost(pod: Pod, around: Surroundings) -> str | None:
 
 
 def _plan_stage(job: DagJob, stage: StageSpec, stages: Mapping[str, list[_Task]], todo: Plan) -> None:
-    if not all(task.done for parent in stage.parents for task in stages[parent]):
+    if not _may_start(stage, stages):
         return
-    began = any(task.current is not None or task.done for task in stages[stage.name])
     for task in stages[stage.name]:
+        pod = task.current
         if task.done:
             continue
-        pod = task.current
         if task.lost is not None and pod is not None:
-            todo.deletes.append(_delete(pod, task.lost))
+            at_once = pod.spec.nodeName != ""  # bound, so its node is gone, and its kubelet with it
+            todo.deletes.append(_delete(pod, task.lost, at_once=at_once))
             todo.tells.append(Tell("Recreated", f"pod {pod.metadata.name}: {task.lost}; it is made anew", warning=True))
-        elif pod is None or (pod.is_terminal and task.failures <= job.spec.retries):
-            todo.creates.append(_create(job, stage, task.index, task.attempt + 1))
-            if pod is not None:
-                message = f"task {task.index} of stage {stage.name} ended with code {pod.exit_code}"
-                todo.tells.append(Tell("TaskRetried", message, warning=True))
-    if not began and todo.creates:
+        elif (pod is None or pod.is_terminal) and task.failures <= job.spec.retries:
+            todo.creates.append(_create(job, stage, task))
+    if not _has_started(job, stage, stages):
         todo.tells.append(Tell("StageStarted", f"stage {stage.name}: {stage.tasks} tasks"))
 
 
-def _delete(pod: Pod, why: str) -> DeletePod:
-    return DeletePod(pod.metadata.name, pod.metadata.uid, why)
+def _may_start(stage: StageSpec, stages: Mapping[str, list[_Task]]) -> bool:
+    return all(task.done for parent in stage.parents for task in stages[parent])
+
+
+def _has_started(job: DagJob, stage: StageSpec, stages: Mapping[str, list[_Task]]) -> bool:
+    """Whether it had before this look; that pods are refused since does not make it start again."""
+    there = any(task.current is not None or task.done for task in stages[stage.name])
+    return _before(job, stage).started or there
+
+
+def _delete(pod: Pod, why: str, *, at_once: bool = False) -> DeletePod:
+    return DeletePod(pod.metadata.name, pod.metadata.uid, why, at_once)
 
 
 def _is_ending(pod: Pod) -> bool:
@@ -183,8 +241,21 @@ def pod_name(job: str, stage: str, index: int, attempt: int) -> str:
     return f"{job[: _LONGEST - len(tail) - 9].rstrip('.-')}-{digest}{tail}"
 
 
-def _create(job: DagJob, stage: StageSpec, index: int, attempt: int) -> CreatePod:
-    name = pod_name(job.metadata.name, stage.name, index, attempt)
+def _create(job: DagJob, stage: StageSpec, task: _Task) -> CreatePod:
+    """The pod of a task's next attempt."""
+    attempt = task.attempt + 1
+    name = pod_name(job.metadata.name, stage.name, task.index, attempt)
+    cause, tell = "first" if attempt == 0 else "retry", None
+    if task.current is not None and is_disrupted(task.current):
+        cause = "recreated"
+        tell = Tell("Recreated", f"pod {task.current.metadata.name} was stopped from outside; it is made anew", True)
+    elif task.current is not None:
+        message = f"task {task.index} of stage {stage.name} ended with code {task.current.exit_code}"
+        tell = Tell("TaskRetried", message, warning=True)
+    return CreatePod(name, _body(job, stage, name, task.index, attempt), attempt, cause, tell)
+
+
+def _body(job: DagJob, stage: StageSpec, name: str, index: int, attempt: int) -> dict[str, Any]:
     template = stage.template
     given = template.get("metadata") or {}
     labels = {
@@ -217,8 +288,7 @@ def _create(job: DagJob, stage: StageSpec, index: int, attempt: int) -> CreatePo
         "annotations": given.get("annotations") or {},
         "ownerReferences": [owner],
     }
-    body = {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-    return CreatePod(name, body, attempt)
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
 
 
 # -- status -------------------------------------------------------------------------------------
@@ -228,7 +298,7 @@ def _write_status(
     job: DagJob, stages: Mapping[str, list[_Task]], pods: Sequence[Pod], todo: Plan, around: Surroundings
 ) -> None:
     status = todo.status
-    status.stages = [_stage_status(stage, stages[stage.name], pods) for stage in job.spec.stages]
+    status.stages = [_stage_status(job, stage, stages) for stage in job.spec.stages]
     status.tasks = sum(stage.tasks for stage in job.spec.stages)
     status.succeeded = sum(stage.succeeded for stage in status.stages)
     started = any(pod.spec.nodeName for pod in pods)
@@ -277,15 +347,17 @@ def _given_up(job: DagJob, stages: Mapping[str, list[_Task]]) -> str | None:
     for stage in job.spec.stages:
         for task in stages[stage.name]:
             pod = task.current
-            if not task.done and task.failures > job.spec.retries and pod is not None and pod.is_terminal:
-                return (
-                    f"task {task.index} of stage {stage.name} failed {task.failures} times, "
-                    f"the last time with code {pod.exit_code} on node {pod.spec.nodeName or '(none)'}"
-                )
+            if task.done or task.failures <= job.spec.retries or not (pod is None or pod.is_terminal):
+                continue
+            times = f"task {task.index} of stage {stage.name} failed {task.failures} times"
+            if pod is None or is_disrupted(pod):
+                return times
+            return f"{times}, the last time with code {pod.exit_code} on node {pod.spec.nodeName or '(none)'}"
     return None
 
 
-def _stage_status(stage: StageSpec, tasks: list[_Task], pods: Sequence[Pod]) -> StageStatus:
+def _stage_status(job: DagJob, stage: StageSpec, stages: Mapping[str, list[_Task]]) -> StageStatus:
+    tasks = stages[stage.name]
     done = {task.index for task in tasks if task.done}
     live = [task.current for task in tasks if not task.done and task.current is not None]
     live = [pod for pod in live if not pod.is_terminal]
@@ -299,8 +371,10 @@ def _stage_status(stage: StageSpec, tasks: list[_Task], pods: Sequence[Pod]) -> 
         released=len(live) - waiting - running,
         running=running,
         succeeded=len(done),
-        failed=sum(task.failures for task in tasks),
+        failed=_before(job, stage).failed + sum(task.news for task in tasks),
         completedIndexes=show_indexes(done),
+        started=_has_started(job, stage, stages) or _may_start(stage, stages),
+        tries=write_tries({t.index: (t.failures, t.ended) for t in tasks if t.ended >= 0 and not t.done}),
     )
 
 
@@ -321,7 +395,10 @@ def _again_s(job: DagJob, pods: Sequence[Pod], around: Surroundings) -> float | 
     due = [
         around.released_ms[pod.metadata.uid] + around.recreate_after_ms
         for pod in pods
-        if pod.metadata.uid in around.released_ms and not pod.spec.nodeName
+        if pod.metadata.uid in around.released_ms
+        and pod.narrowed_to is not None
+        and not pod.spec.nodeName
+        and not _is_ending(pod)
     ]
     deadline = to_ms(job.spec.deadline)
     if deadline is not None and deadline > around.now_ms:

@@ -48,7 +48,6 @@ class Process:
         self.dagjobs = DagJobs(client, self.cache, config, identity=identity)
         self.queues = Queues(client, self.cache, config.resources)
         self.work: Work | None = None
-        self._acting: asyncio.Task[None] | None = None
 
     def not_ready(self) -> str | None:
         """Why it must not be believed to work; a replica that stands by is ready to take over."""
@@ -63,15 +62,21 @@ class Process:
             key = self.dagjobs.heard(change.old, change.new)
         elif change.kind == "DagJob" and change.new is not None:
             key = change.new.key
+        elif change.kind == "DagJob":
+            self.dagjobs.forget(change.old.metadata.uid)
         elif change.kind == "Node" and change.new is None:
             self._look_at_all()
+        elif change.kind == "Queue" and (change.old is None or change.new is None):
+            self._look_at_all(queue=(change.old or change.new).metadata.name)
         if key is not None and self.work is not None:
             self.work.add(key)
 
-    def _look_at_all(self) -> None:
+    def _look_at_all(self, *, queue: str | None = None) -> None:
+        """At all DagJobs, or at those of a queue."""
         if self.work is not None:
-            for key in self.cache.dagjobs:
-                self.work.add(key)
+            for key, job in self.cache.dagjobs.items():
+                if queue in (None, job.spec.queue):
+                    self.work.add(key)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -97,33 +102,36 @@ class Process:
             await self.lost()
 
     async def gained(self) -> None:
-        """Act from now on."""
+        """Act from now on, until cancelled. Raises what must not happen: the process ends with it."""
         while not self.cache.synced:
             await asyncio.sleep(0.05)
+        self.dagjobs.begin()
         self.work = Work(self._reconcile)
         self._look_at_all()
-        self._acting = asyncio.ensure_future(self._act(self.work))
         metrics.LEADER.set(1)
         log.info("leads", dagjobs=len(self.cache.dagjobs))
+        await self._act(self.work)
 
     async def lost(self) -> None:
-        """Act no more."""
-        acting, self._acting, self.work = self._acting, None, None
+        """Act no more; `gained` has been cancelled by now."""
+        self.work = None
         metrics.LEADER.set(0)
-        if acting is not None:
-            acting.cancel()
-            await asyncio.gather(acting, return_exceptions=True)
 
     async def _act(self, work: Work) -> None:
-        async with asyncio.TaskGroup() as group:
-            group.create_task(work.run())
-            group.create_task(self._show_queues(work))
+        try:
+            async with asyncio.TaskGroup() as group:
+                group.create_task(work.run())
+                group.create_task(self._show_queues(work))
+        except Exception:
+            # Half a leader is worse than none: another replica, or this one anew, does better.
+            log.exception("a loop of the controllers broke; the process ends")
+            raise
 
     async def _show_queues(self, work: Work) -> None:
         while True:
             try:
                 await self.queues.go_round()
-            except ApiError as error:
+            except (ApiError, OSError) as error:  # OSError: time-outs, a token that cannot be read just now
                 log.warning("the queues' status is late", why=str(error))
             metrics.WORK_QUEUE.labels(kind="DagJob").set(work.length)
             metrics.STALENESS.set(self.cache.staleness_s())

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from typing import Any
@@ -10,10 +11,11 @@ import msgspec
 
 from operators.cache.cache import Cache
 from operators.client import Client, NotFound
-from schedulers.core.resources import Resources, dominant_share
+from schedulers.core.errors import InvalidJob, InvalidQuantity
+from schedulers.core.resources import Resources, Vector, dominant_share
 from schedulers.objects.names import GROUP, NAMESPACE, QUEUE_LABEL, VERSION
 from schedulers.objects.node import core_node
-from schedulers.objects.pod import Condition, demand
+from schedulers.objects.pod import Condition, Pod, demand
 from schedulers.objects.queue import Queue
 
 #: The ConfigMap whose keys are the names of all queues; admission looks a DagJob's queue up in it.
@@ -51,8 +53,7 @@ class Queues:
             count = counts.setdefault(queue, _Count(held=[0] * len(self._resources)))
             if pod.spec.nodeName:
                 count.running += 1
-                for r, amount in enumerate(demand(pod.spec, self._resources)):
-                    count.held[r] += amount
+                count.held = [a + b for a, b in zip(count.held, self._demand(pod), strict=True)]
             else:
                 count.pending += 1
         for job in self._cache.dagjobs.values():
@@ -60,9 +61,18 @@ class Queues:
                 counts.setdefault(job.spec.queue, _Count(held=[0] * len(self._resources))).jobs += 1
         return counts
 
+    def _demand(self, pod: Pod) -> Vector:
+        try:
+            return demand(pod.spec, self._resources)
+        except InvalidJob:  # a quantity that only the API server can read must not stop all queues' status
+            return (0,) * len(self._resources)
+
     def _capacity(self) -> list[int]:
-        vectors = [core_node(node, self._resources).capacity for node in self._cache.nodes.values()]
-        return [sum(column) for column in zip(*vectors, strict=True)] or [0] * len(self._resources)
+        total = [0] * len(self._resources)
+        for node in self._cache.nodes.values():
+            with contextlib.suppress(InvalidQuantity):  # as above
+                total = [a + b for a, b in zip(total, core_node(node, self._resources).capacity, strict=True)]
+        return total
 
     async def _write(self, queue: Queue, count: _Count, capacity: list[int]) -> None:
         wanted: dict[str, Any] = {

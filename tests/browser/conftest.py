@@ -13,7 +13,15 @@ import pytest
 from rm_emulator.results import report, summary
 
 
-@pytest.fixture(scope="session")
+def pytest_collection_modifyitems(items):
+    """One worker, so that one browser is started."""
+    for item in items:
+        if "browser" in getattr(item, "fixturenames", ()):
+            item.add_marker(pytest.mark.xdist_group("browser"))
+
+
+# Not longer than a module: while it is open an event loop runs, in which asyncio.run of other tests fails.
+@pytest.fixture(scope="module")
 def browser():
     """Chromium without a window. Where there is none the tests are skipped, on CI they fail."""
     found = shutil.which("chromium") or shutil.which("chromium-browser") or shutil.which("google-chrome")

@@ -77,13 +77,11 @@ def milli(pod: dict[str, Any]) -> int:
 def test_fifty_kills_lose_nothing(installed: Installed) -> None:
     cluster, draw = installed.cluster, random.Random(50)
     space = cluster.namespace("chaos")
-    jobs = [f"job{n}" for n in range(24)]
-    for n, name in enumerate(jobs):
-        stages = [stage("map", 4 + n % 5, 2 + n % 3), stage("gang", 3 + n % 4, 3, parents=["map"], gang=True, cpu="1")]
-        submit(cluster, dagjob(name, space, stages, retries=5))
+    jobs = [submit_one(cluster, space, n) for n in range(12)]
     watcher = Watcher(cluster, space)
     watcher.start()
-    for _ in range(KILLS):
+    for kill in range(KILLS):
+        jobs.append(submit_one(cluster, space, len(jobs)))  # there is load until the last kill
         part = draw.choice(["brain", "brain", "kube-scheduler", "controllers", "apiserver"])
         if part == "apiserver":
             cluster.kill("apiserver")
@@ -93,7 +91,8 @@ def test_fifty_kills_lose_nothing(installed: Installed) -> None:
             installed.controllers.kill("controllers")
         else:
             installed.brain.kill(part)
-        time.sleep(draw.uniform(0.5, 3))
+        if kill < KILLS - 1:
+            time.sleep(draw.uniform(0.5, 3))
     time.sleep(SETTLED_S)
     partial = [key for key, pods in gangs(cluster, space).items() if is_partial(pods)]
     unfinished = wait_for_all(installed, space, jobs, 240)
@@ -104,6 +103,13 @@ def test_fifty_kills_lose_nothing(installed: Installed) -> None:
     assert partial == []
     assert unfinished == []
     assert installed.replay(cut=True) > 0
+
+
+def submit_one(cluster: Devcluster, space: str, n: int) -> str:
+    """A job of a stage and a gang after it."""
+    stages = [stage("map", 4 + n % 5, 2 + n % 3), stage("gang", 3 + n % 4, 3, parents=["map"], gang=True, cpu="1")]
+    submit(cluster, dagjob(f"job{n}", space, stages, retries=5))
+    return f"job{n}"
 
 
 def wait_for_all(installed: Installed, space: str, jobs: list[str], seconds: float) -> list[str]:

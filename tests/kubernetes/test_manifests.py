@@ -67,7 +67,7 @@ def test_a_file_is_yaml(file: Path) -> None:
 def test_a_kustomization_names_every_file_beside_it(file: Path) -> None:
     (found,) = read(file)
     listed = {name for name in found.get("resources", ()) if name.endswith(".yaml")}
-    listed |= {patch["path"] for patch in found.get("patches", ())}
+    listed |= {patch["path"] for patch in found.get("patches", ()) if "path" in patch}
     listed |= {name.rpartition("=")[2] for one in found.get("configMapGenerator", ()) for name in one["files"]}
     there = {path.name for path in file.parent.iterdir() if path.suffix in (".yaml", ".json")}
     assert listed == there - {"kustomization.yaml"}

@@ -28,7 +28,7 @@ def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devcluster]:
 
 @pytest.fixture(scope="module")
 def installed(older: Devcluster) -> Iterator[Installed]:
-    running = Installed(older)
+    running = Installed(older, overlay="older")
     yield running
     running.stop()
     assert running.replay() > 0

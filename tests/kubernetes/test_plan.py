@@ -9,11 +9,22 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.controllers.objects import DagJob, DagJobSpec, DagJobStatus, StageSpec, read_indexes, show_indexes
+from operators.controllers.objects import (
+    DagJob,
+    DagJobSpec,
+    DagJobStatus,
+    StageSpec,
+    Tries,
+    read_indexes,
+    read_tries,
+    show_indexes,
+    write_tries,
+)
 from operators.controllers.plan import CreatePod, Plan, Surroundings, plan, pod_name
 from schedulers.objects import names
 from schedulers.objects.meta import Meta, OwnerReference
 from schedulers.objects.pod import (
+    Condition,
     ContainerPhase,
     ContainerStatus,
     Gate,
@@ -139,13 +150,14 @@ def test_a_narrowed_pod_that_its_node_does_not_take_is_made_anew() -> None:
     late = around(111_000, released={stuck.metadata.uid: 80_000})
     assert plan(one, [stuck], early).deletes == []
     assert plan(one, [stuck], early).again_s == pytest.approx(10, abs=0.1)
-    assert [d.why for d in plan(one, [stuck], late).deletes] == ["node n1 has not taken it for 31 s"]
+    deletes = plan(one, [stuck], late).deletes
+    assert [(d.why, d.at_once) for d in deletes] == [("node n1 has not taken it for 31 s", False)]
 
 
 def test_a_pod_on_a_node_that_is_gone_is_made_anew_without_counting_as_a_try() -> None:
     lost = pod("a", 0, phase="Running", nodeName="n9")
     todo = plan(job(StageSpec("a", TEMPLATE), retries=0), [lost], around())
-    assert [d.why for d in todo.deletes] == ["node n9 is gone"]
+    assert [(d.why, d.at_once) for d in todo.deletes] == [("node n9 is gone", True)]
     assert todo.status.phase != "Failed"
 
 
@@ -174,6 +186,128 @@ def test_an_unknown_queue_is_told_by_a_condition() -> None:
     assert (condition.status, condition.message) == ("False", "queue nowhere")
 
 
+# -- stopped from outside -----------------------------------------------------------------------
+
+
+def stopped(how: str) -> Pod:
+    """A failed pod that was stopped from outside."""
+    one = pod("a", 0, phase="Failed", code=137, nodeName="n1")
+    if how == "deleted":
+        one.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"
+    elif how == "condition":
+        one.status.conditions = [Condition("DisruptionTarget", "True", "PreemptionByScheduler")]
+    else:
+        one.status.reason = how
+    return one
+
+
+@pytest.mark.parametrize("how", ["deleted", "condition", "Evicted", "NodeLost", "Shutdown", "Preempting", "Terminated"])
+def test_a_pod_that_was_stopped_from_outside_uses_up_no_retry(how: str) -> None:
+    todo = plan(job(StageSpec("a", TEMPLATE), retries=0), [stopped(how)], around())
+    assert (made(todo), todo.status.phase, todo.status.stages[0].failed) == (["j-a-0-1"], "Running", 0)
+    assert [(c.cause, c.tell and c.tell.reason) for c in todo.creates] == [("recreated", "Recreated")]
+
+
+def test_a_disruption_that_did_not_come_about_is_none() -> None:
+    one = pod("a", 0, phase="Failed", code=3, nodeName="n1")
+    one.status.conditions = [Condition("DisruptionTarget", "False")]
+    one.status.reason = "DeadlineExceeded"
+    assert plan(job(StageSpec("a", TEMPLATE), retries=0), [one], around()).status.phase == "Failed"
+
+
+def test_a_failure_still_counts_when_its_pod_is_deleted_afterwards() -> None:
+    one = pod("a", 0, phase="Failed", code=3, nodeName="n1")
+    seen = plan(job(StageSpec("a", TEMPLATE)), [one], around())
+    one.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"
+    assert plan(job(StageSpec("a", TEMPLATE), status=seen.status), [one], around()).status.stages[0].failed == 1
+
+
+def test_a_bound_pod_on_a_node_that_is_gone_and_failed_by_the_pod_collector_is_no_failure() -> None:
+    lost = stopped("condition")
+    lost.spec.nodeName = "n9"
+    todo = plan(job(StageSpec("a", TEMPLATE), retries=0), [lost], around())
+    assert (made(todo), todo.deletes, todo.status.stages[0].failed) == (["j-a-0-1"], [], 0)
+
+
+def test_a_pod_that_waits_for_the_gate_of_another_is_not_made_anew() -> None:
+    stuck = pod("a", 0, affinity=only("n1"), schedulingGates=(Gate("theirs"),))
+    late = around(200_000, released={stuck.metadata.uid: 80_000})
+    assert plan(job(StageSpec("a", TEMPLATE)), [stuck], late).deletes == []
+
+
+@pytest.mark.parametrize("narrowed", [True, False])
+def test_a_pod_for_which_nothing_can_be_done_is_not_looked_at_all_the_time(narrowed: bool) -> None:
+    stuck = pod("a", 0, affinity=only("n1") if narrowed else None)
+    if narrowed:
+        stuck.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"
+    late = around(200_000, released={stuck.metadata.uid: 80_000})
+    todo = plan(job(StageSpec("a", TEMPLATE)), [stuck], late)
+    assert (todo.deletes, todo.again_s) == ([], None)
+
+
+# -- memory -------------------------------------------------------------------------------------
+
+
+def test_failures_outlive_their_pods() -> None:
+    one = job(StageSpec("a", TEMPLATE), retries=1)
+    one.status = plan(one, [pod("a", 0, 0, phase="Failed", code=3, nodeName="n1")], around()).status
+    again = plan(one, [], around())
+    assert (made(again), again.status.stages[0].failed) == (["j-a-0-1"], 1)
+    one.status = plan(one, [pod("a", 0, 1, phase="Failed", code=3, nodeName="n1")], around()).status
+    assert one.status.phase == "Failed"
+
+
+def test_a_job_fails_although_the_last_pod_is_gone() -> None:
+    one = job(StageSpec("a", TEMPLATE), retries=0)
+    one.status = plan(one, [], around()).status
+    one.status.stages[0].tries = [Tries(1, 0, "0")]
+    todo = plan(one, [], around())
+    assert (todo.status.phase, made(todo)) == ("Failed", [])
+    assert [c.message for c in todo.status.conditions if c.type == "Failed"] == ["task 0 of stage a failed 1 times"]
+
+
+def test_looking_twice_counts_once() -> None:
+    one, pods = job(), [pod("a", 0, phase="Failed", code=3, nodeName="n1"), pod("a", 1, **GATED)]
+    for _ in range(3):
+        one.status = plan(one, pods, around()).status
+    assert (one.status.stages[0].failed, one.status.stages[0].tries) == (1, [Tries(1, 0, "0")])
+
+
+def test_names_of_stopped_pods_are_not_used_again() -> None:
+    one = job(StageSpec("a", TEMPLATE))
+    one.status = plan(one, [stopped("Evicted")], around()).status
+    assert made(plan(one, [], around())) == ["j-a-0-1"]
+
+
+def test_what_is_done_is_forgotten_but_its_failures_are_still_shown() -> None:
+    one = job(StageSpec("a", TEMPLATE), StageSpec("b", TEMPLATE, parents=("a",)))
+    pods = [pod("a", 0, phase="Failed", code=3, nodeName="n1"), pod("a", 0, 1, phase="Succeeded")]
+    for look in (pods, pods, []):
+        one.status = plan(one, look, around()).status
+    assert (one.status.stages[0].failed, one.status.stages[0].tries) == (1, [])
+
+
+def test_the_memory_of_a_large_stage_is_small() -> None:
+    spread = {index: (1 + index % 3, index % 3) for index in range(0, 100_000, 100)}
+    assert len(msgspec.json.encode(write_tries(spread))) < 8_000
+    assert len(msgspec.json.encode(write_tries(dict.fromkeys(range(100_000), (1, 0))))) < 100
+
+
+@given(st.dictionaries(st.integers(0, 200), st.tuples(st.integers(0, 3), st.integers(0, 4))))
+def test_tries_survive_being_written(tries: dict[int, tuple[int, int]]) -> None:
+    assert read_tries(write_tries(tries)) == tries
+
+
+def test_that_a_stage_has_started_is_told_once_also_if_its_pods_are_refused() -> None:
+    one = job(StageSpec("a", TEMPLATE), StageSpec("b", TEMPLATE), StageSpec("c", TEMPLATE, parents=("a",)))
+    first = plan(one, [], around())
+    assert [tell.message for tell in first.tells] == ["stage a: 1 tasks", "stage b: 1 tasks"]
+    assert [stage.started for stage in first.status.stages] == [True, True, False]
+    one.status = first.status
+    again = plan(one, [], around())
+    assert (again.tells, made(again)) == ([], ["j-a-0-0", "j-b-0-0"])
+
+
 @pytest.mark.parametrize("name", ["j", "a" * 63, "x" * 40])
 def test_names_are_host_names_and_differ(name: str) -> None:
     found = {pod_name(name, stage, index, 0) for stage in ("map", "reduce") for index in range(20)}
@@ -192,6 +326,8 @@ class Cluster:
     def __init__(self, retries: int) -> None:
         self.job = job(StageSpec("a", TEMPLATE, 3), StageSpec("b", TEMPLATE, 2, ("a",)), retries=retries)
         self.pods: dict[str, Pod] = {}
+        self.ended: set[str] = set()
+        self.failures: dict[tuple[str, str], int] = {}
 
     def reconcile(self) -> Plan:
         todo = plan(self.job, list(self.pods.values()), around())
@@ -204,13 +340,17 @@ class Cluster:
 
     def create(self, create: CreatePod) -> None:
         assert create.name not in self.pods
+        assert create.name not in self.ended
         labels = create.body["metadata"]["labels"]
         one = pod(labels[names.STAGE_LABEL], int(labels[names.INDEX_LABEL]), create.attempt, **GATED)
         self.pods[one.metadata.name] = one
 
     def happen(self, what: str, pick: int) -> None:
+        if what == "collect":
+            self.reconcile()
+            self.pods = {name: p for name, p in self.pods.items() if not p.is_terminal}
         live = [p for p in self.pods.values() if not p.is_terminal]
-        if not live:
+        if not live or what == "collect":
             return
         one = live[pick % len(live)]
         name = one.metadata.name
@@ -218,12 +358,25 @@ class Cluster:
             del self.pods[name]
         else:
             stage, index = one.metadata.labels[names.STAGE_LABEL], int(one.metadata.labels[names.INDEX_LABEL])
-            phase, code = {"run": ("Running", 0), "succeed": ("Succeeded", 0), "fail": ("Failed", 2)}[what]
+            phase, code = {
+                "run": ("Running", 0),
+                "succeed": ("Succeeded", 0),
+                "fail": ("Failed", 2),
+                "evict": ("Failed", 137),
+            }[what]
             self.pods[name] = pod(stage, index, one.attempt, phase=phase, code=code, nodeName="n1")
+            if what == "evict":
+                self.pods[name].status.reason = "Evicted"
+            if what == "fail":
+                self.failures[stage, str(index)] = self.failures.get((stage, str(index)), 0) + 1
+            if code:
+                self.ended.add(name)
 
 
 @given(
-    steps=st.lists(st.tuples(st.sampled_from(["run", "succeed", "fail", "delete", "look"]), st.integers(0, 9))),
+    steps=st.lists(
+        st.tuples(st.sampled_from(["run", "succeed", "fail", "evict", "delete", "collect", "look"]), st.integers(0, 9))
+    ),
     retries=st.integers(0, 2),
 )
 def test_from_any_state_the_job_ends_and_no_task_has_two_pods(steps: list[tuple[str, int]], retries: int) -> None:
@@ -244,5 +397,6 @@ def test_from_any_state_the_job_ends_and_no_task_has_two_pods(steps: list[tuple[
         for _ in range(len(cluster.pods)):
             cluster.happen("succeed", 0)
     assert cluster.job.is_over
+    assert (cluster.job.status.phase == "Failed") == (max(cluster.failures.values(), default=0) > retries)
     if cluster.job.status.phase == "Succeeded":
         assert cluster.job.status.succeeded == 5

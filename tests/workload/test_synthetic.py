@@ -115,9 +115,9 @@ def test_3sigma_over_estimates_as_many_2sigma_jobs_as_in_table_10() -> None:
 
 
 GOLDEN = {
-    "2sigma-like": "583423397e894cbed4339533b92dbe93c88528785ae73ef182997836fd0ef03b",
-    "google11-like": "124956abafda352464e5f1db3f9894ba4d6e06f873cce5dda474e24199f3738e",
-    "google19-like": "a3cc8dcede76812930dcc91472bf0be6c849bf839e23c2c5853566b4aa569d24",
+    "2sigma-like": "99ce053f7d4fbc68aa309a93530df918e7305820b4a88f03f60f8ca912c97c09",
+    "google11-like": "592c5dd0769a41e3bd3e2df3e546c318735531e8629d38e09688cbfb771d4379",
+    "google19-like": "489fdc8125fbe5da67ea3f2da39b8d091fab74f6acd50621f0043d1718764f71",
 }
 
 

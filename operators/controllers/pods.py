@@ -1,0 +1,153 @@
+"""Makes and deletes the pods of DagJobs, many at once, and tells what stands in the way."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable
+from typing import Any, Final, TypeVar
+
+import msgspec
+import structlog
+
+from operators import metrics
+from operators.client import AlreadyExists, ApiError, Client, Conflict, Invalid, NotFound
+from operators.controllers.objects import DagJob
+from operators.controllers.plan import CreatePod, DeletePod
+from schedulers.objects.names import ATTEMPT_LABEL, DAGJOB_LABEL, INDEX_LABEL, QUEUE_LABEL, STAGE_LABEL
+
+log = structlog.get_logger()
+
+T = TypeVar("T")
+
+#: What the API server answers to a request that will not do better later: malformed, forbidden (admission, quota),
+#: no such namespace, too large, invalid.
+_FINAL: Final = (400, 403, 404, 413, 422)
+#: By these a pod is found and known again.
+_LABELS: Final = (QUEUE_LABEL, DAGJOB_LABEL, STAGE_LABEL, INDEX_LABEL, ATTEMPT_LABEL)
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why a pod cannot be made as things are."""
+
+    reason: str
+    message: str
+
+
+class Made(msgspec.Struct):
+    """What became of pods that were to be made.
+
+    refusal: why one was not; is_final: then the others were not tried any more. waits: one goes as soon as
+    another pod of its name is gone.
+    """
+
+    pods: list[CreatePod] = []
+    refusal: Refusal | None = None
+    is_final: bool = False
+    waits: bool = False
+
+
+class Pods:
+    """At most `concurrency` writes at once, over all DagJobs."""
+
+    def __init__(self, client: Client, concurrency: int) -> None:
+        self._client, self._concurrency = client, concurrency
+        self._writes = asyncio.Semaphore(concurrency)
+
+    async def create(self, job: DagJob, creates: Iterable[CreatePod]) -> Made:
+        """Make pods, until one is refused for good. Raises ApiError for what may go better later."""
+        made = Made()
+
+        async def create(one: CreatePod) -> None:
+            if not made.is_final:
+                await self._create(job, one, made)
+
+        await self._each(creates, create)
+        return made
+
+    async def delete(self, job: DagJob, deletes: Iterable[DeletePod]) -> None:
+        """Delete pods; those that are gone, or have a successor of the same name, are left. Raises ApiError."""
+
+        async def delete(one: DeletePod) -> None:
+            await self._delete(job, one)
+
+        await self._each(deletes, delete)
+
+    async def _each(self, todo: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
+        """`act` on all of them. One that raises ends its worker; all have ended when the first error is raised."""
+        items = list(todo)
+        waiting = iter(items)
+
+        async def work() -> None:
+            for item in waiting:
+                async with self._writes:
+                    await act(item)
+
+        workers = (work() for _ in range(min(self._concurrency, len(items))))
+        for error in await asyncio.gather(*workers, return_exceptions=True):
+            if error is not None:
+                raise error
+
+    async def _create(self, job: DagJob, one: CreatePod, made: Made) -> None:
+        try:
+            await self._client.create(f"/api/v1/namespaces/{job.metadata.namespace}/pods", one.body)
+        except AlreadyExists:
+            await self._look_at(job, one, made)
+        except ApiError as error:
+            if error.status not in _FINAL:
+                raise
+            reason = "InvalidTemplate" if isinstance(error, Invalid) else error.reason or "Refused"
+            made.refusal, made.is_final = Refusal(reason, error.message), True
+        else:
+            made.pods.append(one)
+            metrics.PODS_CREATED.labels(cause=one.cause).inc()
+
+    async def _look_at(self, job: DagJob, one: CreatePod, made: Made) -> None:
+        """What it is that has the pod's name already."""
+        try:
+            there = await self._client.get(_path(job, one.name))
+        except NotFound:
+            made.waits = True  # just gone
+            return
+        owner = _owner(there)
+        if there["metadata"].get("deletionTimestamp"):
+            made.waits = True
+        elif owner.get("uid") == job.metadata.uid:
+            await self._find_again(job, one, there, made)
+        elif (owner.get("kind"), owner.get("name")) == ("DagJob", job.metadata.name):
+            made.waits = True  # its namesake is gone, and the garbage collector comes soon
+        elif made.refusal is None:
+            whose = f"that of {owner['kind']} {owner['name']}" if owner else "nobody's"
+            message = f"pod {one.name} is there already and is {whose}; it has to go before this job's can be made"
+            made.refusal = Refusal("NameTaken", message)
+
+    async def _find_again(self, job: DagJob, one: CreatePod, there: dict[str, Any], made: Made) -> None:
+        """A pod of ours. Usually the watch has not told of it yet; but without its labels it never will.
+
+        Whoever may patch pods may do much, so we may not: it is deleted, and made anew.
+        """
+        labels, wanted = there["metadata"].get("labels") or {}, one.body["metadata"]["labels"]
+        if all(labels.get(name) == wanted[name] for name in _LABELS):
+            return
+        made.waits = True
+        await self._delete(job, DeletePod(one.name, there["metadata"]["uid"], "its labels were changed"))
+
+    async def _delete(self, job: DagJob, delete: DeletePod) -> None:
+        # The uid makes sure that it is not a successor of the same name that goes.
+        body: dict[str, Any] = {"preconditions": {"uid": delete.uid}}
+        if delete.at_once:
+            body["gracePeriodSeconds"] = 0
+        try:
+            await self._client.delete(_path(job, delete.name), body)
+        except (NotFound, Conflict):
+            return
+        log.info("deleted a pod", pod=delete.name, dagjob=job.key, why=delete.why)
+
+
+def _path(job: DagJob, name: str) -> str:
+    return f"/api/v1/namespaces/{job.metadata.namespace}/pods/{name}"
+
+
+def _owner(pod: dict[str, Any]) -> dict[str, Any]:
+    """Its controller, or nothing."""
+    owners = pod["metadata"].get("ownerReferences") or ()
+    return next((owner for owner in owners if owner.get("controller")), {})
