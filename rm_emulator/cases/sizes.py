@@ -1,9 +1,9 @@
-"""Container sizes: YARN's tables of ask -> size, through `rm_emulator.engine.sizes`."""
+"""Container sizes: YARN's tables of ask -> size."""
 
 from __future__ import annotations
 
 from rm_emulator.cases.kinds import Case, Check, Checks, kind
-from rm_emulator.engine.sizes import Sizes, normalised
+from schedulers.yarn.normalise import normalise, normalised
 
 
 @kind("normalise_mem", {"rows"})
@@ -17,6 +17,5 @@ def normalise_mem(case: Case) -> Checks:
 @kind("normalise_drc", {"rows", "min", "max"})
 def normalise_drc(case: Case) -> Checks:
     """Rows of [ask, size], each [memory, vcores]; both resources are normalised (DominantResourceCalculator)."""
-    minimum = tuple(case["min"])
-    sizes = Sizes(minimum=minimum, increment=minimum, maximum=tuple(case["max"]))
-    yield Check("", case["rows"], [[ask, list(sizes.normalised(tuple(ask)))] for ask, _ in case["rows"]])
+    low, high = tuple(case["min"]), tuple(case["max"])
+    yield Check("", case["rows"], [[ask, list(normalise(tuple(ask), low, low, high))] for ask, _ in case["rows"]])

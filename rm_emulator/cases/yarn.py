@@ -1,207 +1,198 @@
-"""Scripts of node heartbeats from YARN's own tests, fed to the scheduler as facts.
-
-Only what the core models is run: one queue, one priority, asks for any node, containers per heartbeat.
-Anything else in a script makes the case a SKIP that names it.
-"""
+"""Tables from YARN's own tests: shares, comparators, orders of service, levels of locality, preemption."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Any, Final
 
-import msgspec
+from rm_emulator.cases.kinds import Case, Check, Checks, Malformed, kind
+from schedulers.yarn.fair import FairConfig, FairScheduler
+from schedulers.yarn.fair_queues import ROOT, FairQueueConfig
+from schedulers.yarn.locality import Levels
+from schedulers.yarn.preemption import Candidate, Holder, Monitor, MonitorConfig, Stock, Verdict
+from schedulers.yarn.queues import Standing, fair_order, in_order
+from schedulers.yarn.records import Level
+from schedulers.yarn.shares import Claim, Contender, compare_drf, compute_fair_shares, ratios
+from schedulers.yarn.vectors import MEMORY
 
-from rm_emulator.cases.kinds import Case, Check, Checks, Malformed, Unsupported, kind, only
-from rm_emulator.engine.sizes import Sizes
-from schedulers.core.events import (
-    ContainerStarted,
-    Heartbeat,
-    JobChanged,
-    JobSubmitted,
-    NodeAdded,
-)
-from schedulers.core.log import SchedulerConfig
-from schedulers.core.model import Job, Node, Stage
-from schedulers.core.scheduler import Scheduler
-
-_MULTIPLE: Final = "per-node-heartbeat.multiple-assignments-enabled"
-_CONTAINERS: Final = "per-node-heartbeat.maximum-container-assignments"
-_OFF_SWITCH: Final = "per-node-heartbeat.maximum-offswitch-assignments"
-_PLENTY: Final = 1_000_000
+_GB: Final = 1024
+_LEVEL_NAMES: Final = {Level.NODE: "node", Level.RACK: "rack", Level.OFF_SWITCH: "offswitch"}
+_RESET: Final = "then_reset_to_node_at_6000"
+#: testPreemptCycle, which the timeline's test repeats.
+_CYCLE: Final = [["A", 40, 100, 0, 10], ["B", 40, 100, 60, 0], ["C", 20, 100, 40, 0]]
 
 
-@kind("cs_script", {"unit", "conf", "script"})
-def cs_script(case: Case) -> Checks:
-    """CapacityScheduler with its default calculator, which looks at memory only, and one FIFO queue.
-
-    Asks for '*' count as off-switch, of which a node gets one per heartbeat unless the setting says more.
-    """
-    gigabytes = case.get("unit") == "GB"
-    low = 1 if gigabytes else 1024
-    sizes = Sizes(minimum=(low,), increment=(low,), maximum=(_PLENTY,))
-    settings = {_MULTIPLE: True, _CONTAINERS: 100, _OFF_SWITCH: 1}
-    yield from _Script(case, ("memory",), sizes, settings, _per_heartbeat).run()
+@kind("compute_fair_shares", {"total", "rows", "expect"})
+def fair_shares(case: Case) -> Checks:
+    """Rows of [minimum, maximum, weight] of one resource."""
+    claims = [Claim(minimum, maximum, weight) for minimum, maximum, weight in case["rows"]]
+    yield Check("", case["expect"], compute_fair_shares(claims, case["total"]))
 
 
-@kind("fs_script", {"unit", "conf", "script"})
-def fs_script(case: Case) -> Checks:
-    """FairScheduler with a single application: no order to decide, one container per heartbeat, sizes by increment."""
-    apps = [step["submit"]["app"] for step in case["script"] if "submit" in step]
-    if len(apps) > 1:
-        raise Unsupported("several applications under FairScheduler are not supported")
-    sizes = Sizes(minimum=(0, 0), increment=(1024, 1), maximum=(10240, _PLENTY))
-    yield from _Script(case, ("memory", "cpu"), sizes, {"assignmultiple": False}, lambda _: 1).run()
+@kind("fs_share_tree", {"total", "tree", "active", "expect", "expect_percent"})
+def share_tree(case: Case) -> Checks:
+    """Fair shares of queues of which some have an application; in percent of the total where the case says so."""
+    (name, kids), *rest = case["tree"].items()
+    if name != ROOT or rest:
+        raise Malformed("a tree begins with root alone")
+    scheduler = FairScheduler(FairConfig(root=_share_tree(ROOT, kids)))
+    scheduler.add_node("node", (case["total"], 1))
+    for queue in case["active"]:
+        scheduler.add_app(queue, queue)
+    scheduler.update(0)
+    if "expect" in case:
+        yield Check("", case["expect"], {queue: scheduler.leaf(queue).share[0] for queue in case["expect"]})
+    percent = dict(case.get("expect_percent", {}))
+    tolerance = percent.pop("tol", 0.0)
+    got = {queue: 100 * scheduler.leaf(queue).share[0] / case["total"] for queue in percent}
+    if percent:
+        yield Check("percent" if "expect" in case else "", percent, got, tolerance)
 
 
-def _per_heartbeat(settings: Mapping[str, Any]) -> int | None:
-    if not settings[_MULTIPLE]:
-        return 1
-    limits = [settings[key] for key in (_CONTAINERS, _OFF_SWITCH) if settings[key] >= 0]
-    return min(limits) if limits else None
+def _share_tree(name: str, node: float | Mapping[str, Any]) -> FairQueueConfig:
+    if not isinstance(node, Mapping):
+        return FairQueueConfig(name=name, weight=node)
+    kids = tuple(_share_tree(kid, below) for kid, below in node.items() if kid != "w")
+    return FairQueueConfig(name=name, weight=node.get("w", 1), kids=kids)
 
 
-class _Script:
-    """One script on one scheduler. limit: containers per heartbeat by the settings in force."""
+@kind("drf_compare", {"cluster", "s1", "s2", "expect", "expect_n_resources"})
+def drf(case: Case) -> Checks:
+    """Who is served first of two, by the comparator of two resources and by that of any number."""
+    cluster = tuple(case["cluster"])
+    one, other = (_contender(name, case[name]) for name in ("s1", "s2"))
+    yield Check("", case["expect"], _sign(compare_drf(one, other, cluster)))
+    if "expect_n_resources" in case:
+        yield Check("n_resources", case["expect_n_resources"], _sign(compare_drf(one, other, cluster, bug=False)))
 
-    def __init__(
-        self,
-        case: Case,
-        resources: tuple[str, ...],
-        sizes: Sizes,
-        settings: dict[str, Any],
-        limit: Callable[[Mapping[str, Any]], int | None],
-    ) -> None:
-        self._steps: list[Mapping[str, Any]] = case["script"]
-        self._resources, self._sizes, self._settings, self._limit = resources, sizes, settings, limit
-        only(case.get("conf", {}), settings, "setting")
-        settings.update(case.get("conf", {}))
-        config = SchedulerConfig(resources=resources, policy={"kind": "fifo"}, containers_per_offer=limit(settings))
-        self._scheduler = Scheduler(config)
-        self._asks = self._all_asks()
-        self._asked = dict.fromkeys(self._asks, 0)
-        self._queue_of: dict[str, str] = {}
-        self._at = 0
 
-    def run(self) -> Checks:
-        """Every `expect` of the script in one check: what it says and what is so then."""
-        words: dict[str, Callable[[Any], None]] = {
-            "node": self._node,
-            "submit": self._submit,
-            "am_running": self._run_master,
-            "ask": self._ask,
-            "hb": self._heartbeats,
-            "set": self._set,
-            "update": lambda _: None,  # shares are never stale here
-        }
-        expected, got = [], []
-        for step in self._steps:
-            only(step, {*words, "expect"}, "step")
-            for word, value in step.items():
-                if word == "expect":
-                    expected.append(value)
-                    got.append(self._seen(value))
-                else:
-                    words[word](value)
-        yield Check("", expected, got)
+def _contender(name: str, row: Sequence[Any]) -> Contender:
+    memory, vcores, weight, least_memory, least_vcores = row
+    used = (memory, vcores)
+    return Contender(name, used, used, (least_memory, least_vcores), weight)
 
-    # -- steps ----------------------------------------------------------------------------------
 
-    def _node(self, node: Mapping[str, Any]) -> None:
-        only(node, {"id", "mem", "cpu", "rack"}, "key of a node")
-        capacity = (node["mem"], node.get("cpu", 0))[: len(self._resources)]
-        self._say(NodeAdded(self._tick(), Node(id=node["id"], capacity=capacity, rack=node.get("rack", ""))))
+def _sign(order: int) -> str:
+    return "<=>"[order + 1]
 
-    def _submit(self, submit: Mapping[str, Any]) -> None:
-        name = submit["app"]
-        self._queue_of[name] = submit["queue"]
-        stages = tuple(
-            Stage(name=f"ask{i}", tasks=ask["n"], demand=self._demand(ask)) for i, ask in enumerate(self._asks[name])
+
+@kind("drf_ratios", {"used", "cluster", "weight", "expect"})
+def drf_ratios(case: Case) -> Checks:
+    """Shares of the cluster and which resource is dominant."""
+    shares, dominant = ratios(tuple(case["used"]), case["weight"], tuple(case["cluster"]))
+    yield Check("", case["expect"], {"usage_ratio": shares, "dominant": dominant}, tolerance=1e-6)
+
+
+@kind("cs_queue_order", {"respect_priority", "queues", "expect"})
+def queue_order(case: Case) -> Checks:
+    """Sibling queues of [name, priority, used, capacity]."""
+    standings = [Standing(name, used, capacity, priority) for name, priority, used, capacity in case["queues"]]
+    order = in_order(standings, respect_priority=case["respect_priority"])
+    yield Check("", case["expect"], [queue.name for queue in order])
+
+
+@kind("cs_parent_order", {"unit", "cluster", "capacity", "rows"})
+def parent_order(case: Case) -> Checks:
+    """Rows of [use of each queue], queue that is offered the next node."""
+    capacity: Mapping[str, float] = case["capacity"]
+    got = []
+    for used, _ in case["rows"]:
+        standings = [
+            Standing(name, use / (share * case["cluster"]), share)
+            for (name, share), use in zip(capacity.items(), used, strict=True)
+        ]
+        got.append([used, in_order(standings, respect_priority=False)[0].name])
+    yield Check("", case["rows"], got)
+
+
+@kind("cs_leaf_order_fair", {"unit", "rows"})
+def leaf_order(case: Case) -> Checks:
+    """Pairs of applications of [used, pending] memory."""
+    scale = _GB if case.get("unit") == "GB" else 1
+    got = []
+    for row in case["rows"]:
+        a, b = (
+            fair_order(row[name][0] * scale, row[name][1] * scale, 0, size_based=row["size_based"]) for name in "ab"
         )
-        job = Job(id=name, stages=stages, queue=submit["queue"])
-        self._say(JobSubmitted(self._tick(), job, asks="asked"))
-        for _ in range(len(submit.get("ask", ())) + ("am" in submit)):
-            self._next_ask(name)
+        got.append({**row, "expect": _sign((a > b) - (a < b))})
+    yield Check("", case["rows"], got)
 
-    def _run_master(self, app: str) -> None:
-        """The nodes beat in turn until the application master has its container; then it runs."""
-        job = self._scheduler.state.jobs[app]
-        for node in list(self._scheduler.state.nodes):
-            if not job.running:
-                self._heartbeats([node])
-        if not job.running:
-            raise Malformed(f"the application master of {app} finds no room")
-        for container in [c.id for c in self._scheduler.state.containers.values() if c.job == app]:
-            self._say(ContainerStarted(self._tick(), container))
 
-    def _ask(self, ask: Mapping[str, Any]) -> None:
-        self._next_ask(ask["app"])
+@kind("fs_locality_level", {"nodes", "thresholds", "levels_after_misses"})
+def level_by_count(case: Case) -> Checks:
+    """The level allowed after so many opportunities, asked for after each."""
+    levels, expected = Levels(), case["levels_after_misses"]
+    seen = {}
+    for missed in range(max(map(int, expected)) + 1):
+        if missed:
+            levels.missed(1)
+        seen[str(missed)] = _LEVEL_NAMES[levels.by_count(1, case["nodes"], *case["thresholds"])]
+    yield Check("", expected, {missed: seen[missed] for missed in expected})
 
-    def _heartbeats(self, nodes: list[str]) -> None:
-        for node in nodes:
-            self._say(Heartbeat(self._tick(), node))
 
-    def _set(self, settings: Mapping[str, Any]) -> None:
-        only(settings, self._settings, "setting")
-        self._settings.update(settings)
-        scheduler = self._scheduler
-        scheduler.config = msgspec.structs.replace(scheduler.config, containers_per_offer=self._limit(self._settings))
+@kind("fs_locality_level_time", {"delays_ms", "level_at_ms", _RESET})
+def level_by_time(case: Case) -> Checks:
+    """The level allowed at these times; a container on its node between the two lists."""
+    levels = Levels()
+    node_ms, rack_ms = case["delays_ms"]
 
-    # -- what is so -----------------------------------------------------------------------------
+    def at(times: Mapping[str, str]) -> dict[str, str]:
+        return {time: _LEVEL_NAMES[levels.by_time(1, node_ms, rack_ms, int(time))] for time in times}
 
-    def _seen(self, expected: Mapping[str, Any]) -> dict[str, Any]:
-        state = self._scheduler.state
-        only(expected, {"live", "used", "node_used", "queue_used", "cluster_free"}, "expectation")
-        seen: dict[str, Any] = {}
-        for what, value in expected.items():
-            if what == "live":
-                seen[what] = {app: state.jobs[app].running for app in value}
-            elif what == "used":
-                seen[what] = {app: state.jobs[app].used[0] for app in value}
-            elif what == "node_used":
-                seen[what] = {n: state.nodes[n].spec.capacity[0] - state.nodes[n].free[0] for n in value}
-            elif what == "queue_used":
-                seen[what] = {queue: self._used_by(queue) for queue in value}
-            else:
-                seen[what] = [c - u for c, u in zip(state.capacity, state.used, strict=True)]
-        return seen
+    yield Check("", case["level_at_ms"], at(case["level_at_ms"]))
+    if _RESET in case:
+        levels.granted(1, Level.NODE)
+        yield Check("reset", case[_RESET], at(case[_RESET]))
 
-    def _used_by(self, queue: str) -> list[int]:
-        jobs = [job for job in self._scheduler.state.jobs.values() if self._queue_of[job.id] == queue]
-        return [sum(job.used[r] for job in jobs) for r in range(len(self._resources))]
 
-    # -- asks -----------------------------------------------------------------------------------
+@kind("cs_preempt", {"cluster", "rows", "expect", "disable", "natural_termination_factor", "tree"})
+def preempt(case: Case) -> Checks:
+    """What one round of the monitor takes of each queue, all containers being of size 1."""
+    config = MonitorConfig(budget=1.0, natural_end=case.get("natural_termination_factor", 1.0))
+    verdict, owner = _Cluster(case, case["cluster"], case["rows"]).round(Monitor(), config, 0)
+    taken = [owner[container] for container in verdict.marked]
+    yield Check("", case["expect"], {queue: taken.count(queue) for queue in case["expect"]})
 
-    def _all_asks(self) -> dict[str, list[Mapping[str, Any]]]:
-        """Per application what it asks for, in order: a stage of its job each, launchable once asked for."""
-        found: dict[str, list[Mapping[str, Any]]] = {}
-        for step in self._steps:
-            submit, ask = step.get("submit"), step.get("ask")
-            if submit is not None:
-                only(submit, {"app", "queue", "ask", "am", "user"}, "key of an application")
-                master = [{"mem": submit["am"][0], "cpu": 0, "n": 1}] if "am" in submit else []
-                found[submit["app"]] = [*master, *submit.get("ask", ())]
-            elif ask is not None:
-                found[ask["app"]].append(ask)
-        for app, asks in found.items():
-            own = [ask for ask in asks if "prio" in ask or "at" in ask or "app" in ask]
-            if any(ask.get("at", "*") != "*" for ask in asks):
-                raise Unsupported("asks for one node or rack are not supported")
-            if len({ask.get("prio", 0) for ask in own}) > 1 or sum("app" in ask for ask in asks) > 1:
-                raise Unsupported(f"asks of several priorities, or that replace another, are not supported ({app})")
-            for ask in asks:
-                only(ask, {"app", "mem", "cpu", "n", "prio", "at"}, "key of an ask")
-        return found
 
-    def _demand(self, ask: Mapping[str, Any]) -> tuple[int, ...]:
-        return self._sizes.normalised((ask["mem"], ask.get("cpu", 0))[: len(self._resources)])
+@kind("cs_preempt_timeline", {"cluster", "rows", "max_wait_before_kill_ms", "rounds"})
+def preempt_timeline(case: Case) -> Checks:
+    """Marks and kills of each round, nothing else changing in between."""
+    config = MonitorConfig(budget=1.0, natural_end=1.0, wait_before_kill=case["max_wait_before_kill_ms"])
+    cluster, monitor, got = _Cluster(case, case.get("cluster", 100), case.get("rows", _CYCLE)), Monitor(), []
+    for each in case["rounds"]:
+        verdict, _ = cluster.round(monitor, config, each["t_ms"])
+        got.append({**each, "new_events": len(verdict.marked) + len(verdict.killed)})
+    yield Check("", case["rounds"], got)
 
-    def _next_ask(self, app: str) -> None:
-        self._say(JobChanged(self._tick(), app, (self._asked[app],)))
-        self._asked[app] += 1
 
-    def _say(self, event: Any) -> None:
-        self._scheduler.handle(event)
+class _Cluster:
+    """Queues of rows [name, guaranteed, maximum, used, pending], one application in each leaf."""
 
-    def _tick(self) -> int:
-        self._at += 1
-        return self._at
+    def __init__(self, case: Case, total: int, rows: Sequence[Sequence[Any]]) -> None:
+        self._total, self._rows = (total,), {row[0]: row for row in rows}
+        self._tree: Mapping[str, Sequence[str]] = case.get("tree", {})
+        self._disabled = case.get("disable", ())
+        below = {kid for kids in self._tree.values() for kid in kids}
+        self._top = [name for name in self._rows if name not in below]
+        names = [name for name in self._rows if name not in self._tree for _ in range(self._rows[name][3])]
+        self._owner = dict(enumerate(names))
+
+    def round(self, monitor: Monitor, config: MonitorConfig, now: int) -> tuple[Verdict, Mapping[int, str]]:
+        """One round on a fresh copy of the queues."""
+        kids = [self._stock(name) for name in self._top]
+        root = Stock(name=ROOT, guaranteed=self._total, most=self._total, used=self._sum(3), kids=kids)
+        return monitor.round(root, self._total, MEMORY, config, now, self._holders), self._owner
+
+    def _sum(self, column: int) -> tuple[int]:
+        return (sum(self._rows[name][column] for name in self._top),)
+
+    def _stock(self, name: str) -> Stock:
+        _, guaranteed, maximum, used, pending = self._rows[name]
+        return Stock(
+            name=name, guaranteed=(guaranteed,), most=(maximum,), used=(used,), pending=(pending,),
+            pending_less_reserved=(pending,), am_share=(0,), disabled=name in self._disabled,
+            kids=[self._stock(kid) for kid in self._tree.get(name, ())],
+        )  # fmt: skip
+
+    def _holders(self, queue: str) -> Iterator[Holder]:
+        yield Holder(queue, [Candidate(c, 1, (1,)) for c, owner in self._owner.items() if owner == queue])

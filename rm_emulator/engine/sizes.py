@@ -12,6 +12,7 @@ import msgspec
 
 from rm_emulator.workload.model import Workload, WorkloadJob
 from schedulers.core.resources import Vector, show_steps
+from schedulers.yarn.normalise import normalise
 
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):
@@ -27,15 +28,7 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
 
     def normalised(self, ask: Vector) -> Vector:
         """The container that an ask gets; asks beyond the maximum get the maximum."""
-        return tuple(map(normalised, ask, self.minimum, self.increment, self.maximum))
-
-
-def normalised(ask: int, minimum: int, increment: int, maximum: int) -> int:
-    """One resource: at least the minimum, rounded up to the increment (0: not rounded), at most the maximum."""
-    wanted = max(ask, minimum)
-    if increment:
-        wanted = -(-wanted // increment) * increment
-    return min(wanted, maximum)
+        return normalise(ask, self.minimum, self.increment, self.maximum)
 
 
 def in_sizes(workload: Workload, sizes: Sizes) -> Workload:

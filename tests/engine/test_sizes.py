@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rm_emulator.engine.sizes import Sizes, in_sizes, normalised
+from rm_emulator.engine.sizes import Sizes, in_sizes
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.model import Job, Stage
+from schedulers.yarn.normalise import normalised
 
 
 @pytest.mark.parametrize(

@@ -1,0 +1,227 @@
+"""The books that both schedulers keep the same way.
+
+Follows ...resourcemanager.scheduler: AbstractYarnScheduler, SchedulerApplicationAttempt, SchedulerNode.
+"""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Mapping
+
+from schedulers.yarn.normalise import normalise
+from schedulers.yarn.records import (
+    ANY,
+    Action,
+    App,
+    Ask,
+    Container,
+    Grant,
+    Level,
+    Node,
+    Refusal,
+    Reservation,
+    Reserve,
+    Unreserve,
+    Why,
+)
+from schedulers.yarn.vectors import Vector, minus, plus, times
+
+_AM_PRIORITY = 0  # RMAppAttemptImpl.AM_CONTAINER_PRIORITY
+
+
+class Books:
+    """Nodes, applications and what they hold. A scheduler adds queues, through the hooks below."""
+
+    def __init__(self, resources: tuple[str, ...], minimum: Vector, step: Vector, maximum: Vector) -> None:
+        self.resources = resources
+        self.minimum, self.step, self.maximum = minimum, step, maximum
+        self.zero: Vector = (0,) * len(resources)
+        self.total = self.zero
+        self.nodes: dict[str, Node] = {}
+        self.racks: dict[str, int] = {}
+        self.apps: dict[str, App] = {}
+        self.containers: dict[int, Container] = {}
+        self._made = 0
+        self._numbers = 0
+        self._out: list[Action] = []
+
+    # -- hooks ----------------------------------------------------------------------------------
+
+    def _app_added(self, app: App, now: int) -> None:
+        """A scheduler puts the application into its queue."""
+
+    def _app_removed(self, app: App) -> None:
+        """A scheduler takes the application, which holds nothing any more, from its queue."""
+
+    def _asked(self, app: App, priority: int, *, new: bool) -> None:
+        """Asks changed. new: nothing was open at this priority before."""
+
+    def _held(self, app: App, amount: Vector) -> None:
+        """What an application's containers hold changed by an amount (negative: less)."""
+
+    def _kept(self, app: App, amount: Vector) -> None:
+        """What is reserved for an application changed by an amount (negative: less)."""
+
+    def _cluster_changed(self) -> None:
+        """Nodes came or went."""
+
+    # -- facts ----------------------------------------------------------------------------------
+
+    def add_node(self, node: str, capacity: Vector, rack: str = "/default-rack") -> None:
+        """ClusterNodeTracker.addNode."""
+        if node in self.nodes:
+            raise ValueError(f"node '{node}' is there already")
+        self.nodes[node] = Node(node, rack, capacity, capacity)
+        self.racks[rack] = self.racks.get(rack, 0) + 1
+        self.total = plus(self.total, capacity)
+        self._cluster_changed()
+
+    def remove_node(self, node: str) -> list[int]:
+        """AbstractYarnScheduler.removeNode: its containers end, its reservation goes. Returns the containers."""
+        gone = self.nodes[node]
+        ended = list(gone.containers)
+        for container in ended:
+            self.container_ended(container)
+        if gone.reservation is not None:
+            self._forget(gone.reservation)
+        del self.nodes[node]
+        self.racks[gone.rack] -= 1
+        if not self.racks[gone.rack]:
+            del self.racks[gone.rack]
+        self.total = minus(self.total, gone.capacity)
+        self._cluster_changed()
+        return ended
+
+    def add_app(
+        self, app: str, queue: str, user: str = "default", priority: int = 0, *, now: int = 0, am: Vector | None = None
+    ) -> None:
+        """A new application, numbered in the order of these calls (ApplicationId).
+
+        am: the size of its application master, which the scheduler itself asks for, of priority 0 and on any
+        node; without it the application runs none, and its first container is like any other.
+        """
+        if app in self.apps:
+            raise ValueError(f"application '{app}' is there already")
+        self._numbers += 1
+        size = None if am is None else self.normalised(am)
+        made = App(
+            id=app, queue=queue, user=user, priority=priority, started=now, number=self._numbers, zero=self.zero,
+            am_demand=size,
+        )  # fmt: skip
+        self._app_added(made, now)
+        self.apps[app] = made
+        if am is not None:
+            self.ask(app, _AM_PRIORITY, am, {ANY: 1})
+
+    def ask(self, app: str, priority: int, demand: Vector, counts: Mapping[str, int]) -> None:
+        """AppSchedulingInfo.updateResourceRequests: the counts *replace* those of the same priority and place.
+
+        counts: containers wanted by node, rack and ANY, which is the total; 0 takes a place back.
+        """
+        entry = self.apps[app]
+        known = entry.asks.get(priority)
+        places = {} if known is None else dict(known.places)
+        places.update(counts)
+        places = {place: count for place, count in places.items() if count > 0}
+        if not places.get(ANY, 0):
+            self._close(entry, priority)
+            return
+        entry.asks[priority] = Ask(priority, self.normalised(demand), places)
+        if known is None:
+            insort(entry.keys, priority)
+        self._asked(entry, priority, new=known is None)
+
+    def remove_app(self, app: str) -> list[int]:
+        """doneApplicationAttempt: its containers end, its reservations go. Returns the containers."""
+        entry = self.apps[app]
+        ended = list(entry.containers)
+        for container in ended:
+            self.container_ended(container)
+        for by_node in list(entry.reservations.values()):
+            for reservation in list(by_node.values()):
+                self._forget(reservation)
+        for priority in list(entry.keys):
+            self._close(entry, priority)
+        del self.apps[app]
+        self._app_removed(entry)
+        return ended
+
+    def container_ended(self, container: int) -> bool:
+        """completedContainer: its room is free. False for one that is gone already (killed, say)."""
+        ended = self.containers.pop(container, None)
+        if ended is None:
+            return False
+        app, node = self.apps[ended.app], self.nodes[ended.node]
+        node.free = plus(node.free, ended.demand)
+        del node.containers[container], app.containers[container]
+        change = times(ended.demand, -1)
+        app.used = plus(app.used, change)
+        self._held(app, change)
+        return True
+
+    def normalised(self, ask: Vector) -> Vector:
+        """The container that an ask gets."""
+        return normalise(ask, self.minimum, self.step, self.maximum)
+
+    # -- what a scheduler does ------------------------------------------------------------------
+
+    def _grant(self, app: App, ask: Ask, node: Node, level: Level, *, reserved: bool) -> Grant:
+        """A container starts to exist (FiCaSchedulerApp.apply, FSAppAttempt.allocate)."""
+        self._made += 1
+        am = app.waits_for_am
+        container = Container(self._made, app.id, node.id, ask.priority, ask.demand, level, am)
+        self.containers[container.id] = node.containers[container.id] = app.containers[container.id] = container
+        if am:
+            app.am = container.id
+        node.free = minus(node.free, ask.demand)
+        app.used = plus(app.used, ask.demand)
+        ask.take(node, level)
+        if not ask.open:
+            self._close(app, ask.priority)
+        self._held(app, ask.demand)
+        app.refusal = None
+        grant = Grant(container.id, app.id, node.id, ask.priority, ask.demand, level, am, reserved)
+        self._out.append(grant)
+        return grant
+
+    def _reserve(self, app: App, ask: Ask, node: Node, level: Level) -> Reserve:
+        """SchedulerApplicationAttempt.reserve: a new reservation also starts the count of looks in vain."""
+        kept = Reservation(app.id, node.id, node.rack, ask.priority, ask.demand, level)
+        node.reservation = kept
+        app.reservations.setdefault(ask.priority, {})[node.id] = kept
+        app.reserved = plus(app.reserved, ask.demand)
+        app.again.pop(ask.priority, None)
+        self._kept(app, ask.demand)
+        reserve = Reserve(app.id, node.id, ask.priority, ask.demand, level)
+        self._out.append(reserve)
+        return reserve
+
+    def _unreserve(self, kept: Reservation) -> None:
+        """A reservation is given up, as a decision."""
+        self._forget(kept)
+        self._out.append(Unreserve(kept.app, kept.node, kept.priority, kept.demand))
+
+    def _forget(self, kept: Reservation) -> None:
+        app = self.apps[kept.app]
+        self.nodes[kept.node].reservation = None
+        by_node = app.reservations[kept.priority]
+        del by_node[kept.node]
+        if not by_node:
+            del app.reservations[kept.priority]
+        change = times(kept.demand, -1)
+        app.reserved = plus(app.reserved, change)
+        self._kept(app, change)
+
+    def _close(self, app: App, priority: int) -> None:
+        """Nothing is open at a priority any more."""
+        if app.asks.pop(priority, None) is not None:
+            app.keys.remove(priority)
+            self._asked(app, priority, new=False)
+
+    def _refuse(self, app: App, why: Why, name: str, used: Vector, limit: Vector, which: int) -> None:
+        app.refusal = Refusal(why, app.queue, name, self.resources[which], used[which], limit[which])
+
+    def _taken(self) -> list[Action]:
+        """The decisions since the last call."""
+        out, self._out = self._out, []
+        return out

@@ -1,0 +1,235 @@
+"""The queue tree of the CapacityScheduler: settings, capacities in absolute terms, users, order of service.
+
+Follows ...scheduler.capacity: AbstractCSQueue, ParentQueue, LeafQueue, UsersManager.User, and the ordering policies
+PriorityUtilizationQueueOrderingPolicy, FifoOrderingPolicy, FairOrderingPolicy.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from schedulers.yarn.records import App
+from schedulers.yarn.vectors import Calculator, Vector, minus, plus, single, times, times_down
+
+ROOT: Final = "root"
+
+
+class QueueConfig(msgspec.Struct, frozen=True, kw_only=True):
+    """One queue of capacity-scheduler.xml. Capacities are fractions of the parent (capacity, maximum-capacity).
+
+    user_limit: minimum-user-limit-percent. am_share: maximum-am-resource-percent, None = the parent's.
+    ordering: fifo or fair, of the applications; size_based: fair by use divided by log2(1 + demand).
+    child_order: utilization or priority-utilization, of the child queues. preemption: False = disable_preemption.
+    """
+
+    name: str
+    capacity: float = 1.0
+    maximum: float = 1.0
+    user_limit: float = 100.0
+    user_limit_factor: float = 1.0
+    am_share: float | None = None
+    priority: int = 0
+    ordering: str = "fifo"
+    size_based: bool = False
+    child_order: str = "utilization"
+    preemption: bool = True
+    kids: tuple[QueueConfig, ...] = ()
+
+    def __post_init__(self) -> None:
+        if self.ordering not in ("fifo", "fair"):
+            raise ValueError(f"queue '{self.name}': ordering '{self.ordering}' (known: fifo, fair)")
+        if self.child_order not in ("utilization", "priority-utilization"):
+            raise ValueError(
+                f"queue '{self.name}': child_order '{self.child_order}' (known: utilization, priority-utilization)"
+            )
+        total = sum(kid.capacity for kid in self.kids)
+        if self.kids and total and abs(total - 1) > 0.001:
+            raise ValueError(f"queue '{self.name}': the capacities of its children make {total:g}, not 1")
+        if self.maximum < self.capacity:
+            raise ValueError(f"queue '{self.name}': maximum {self.maximum:g} below capacity {self.capacity:g}")
+
+
+class User(msgspec.Struct, eq=False):
+    """UsersManager.User: what one user of a leaf queue holds. asking: applications with open asks that count."""
+
+    used: Vector
+    am_used: Vector
+    active: int = 0
+    pending: int = 0
+    asking: set[str] = set()
+
+
+class Queue:
+    """A queue of the tree. used: containers and reservations below it; reserved: the reservations alone."""
+
+    def __init__(self, config: QueueConfig, parent: Queue | None, zero: Vector) -> None:
+        self.parent = parent
+        self.path: str = config.name if parent is None else f"{parent.path}.{config.name}"
+        self.used = self.reserved = zero
+        self.capacity = self.most = self.most_down = zero
+        self.share = self.most_share = 0.0
+        self.am_share = 0.0
+        self.config = config
+        self.kids = [(Parent if kid.kids else Leaf)(kid, self, zero) for kid in config.kids]
+
+    def chain(self) -> Iterator[Queue]:
+        """This queue and those above it."""
+        queue: Queue | None = self
+        while queue is not None:
+            yield queue
+            queue = queue.parent
+
+    def leaves(self) -> Iterator[Leaf]:
+        """The leaf queues below, in order of the configuration."""
+        for kid in self.kids:
+            yield from kid.leaves()
+
+    def configure(self, config: QueueConfig, am_share: float) -> None:
+        """Settings take effect (ParentQueue.reinitialize). Raises ValueError for another tree."""
+        if [kid.name for kid in config.kids] != [kid.config.name for kid in self.kids]:
+            raise ValueError(f"queue '{self.path}': queues cannot be added or removed while the scheduler runs")
+        self.config = config
+        self.am_share = single(am_share if config.am_share is None else config.am_share)
+        above = (1.0, 1.0) if self.parent is None else (self.parent.share, self.parent.most_share)
+        self.share = single(single(config.capacity) * above[0])
+        self.most_share = single(single(config.maximum) * above[1])
+        for kid, settings in zip(self.kids, config.kids, strict=True):
+            kid.configure(settings, self.am_share)
+
+    def resize(self, total: Vector, minimum: Vector) -> None:
+        """AbstractCSQueue.updateEffectiveResources: capacities of a cluster of this size, cut to whole units."""
+        self.capacity, self.most = times(total, self.share), times(total, self.most_share)
+        self.most_down = times_down(total, self.most_share, minimum)
+        for kid in self.kids:
+            kid.resize(total, minimum)
+
+
+class Parent(Queue):
+    """ParentQueue. order: its children as they were last sorted, None when use has changed since."""
+
+    order: list[Queue] | None = None
+
+
+class Leaf(Queue):
+    """LeafQueue.
+
+    active: applications that may get containers, in order of service; hungry: those of them with open asks;
+    pending: those that wait to be activated. version changes with all that the user limit depends on.
+    limit: the most it could use at its last turn; am_basis: the same as activation knows it.
+    """
+
+    def __init__(self, config: QueueConfig, parent: Queue | None, zero: Vector) -> None:
+        super().__init__(config, parent, zero)
+        self.active: list[App] = []
+        self.hungry: list[App] = []
+        self.pending: list[App] = []
+        self.users: dict[str, User] = {}
+        self.am_used = zero
+        self.limit = self.am_basis = zero
+        self.version = 0
+        self.user_limit: tuple[int, Vector] = (-1, zero)
+        self.only_pending = 0
+        self._sorted = 0
+
+    def leaves(self) -> Iterator[Leaf]:
+        """See Queue."""
+        yield self
+
+    def key(self, app: App) -> tuple[Any, ...]:
+        """How its applications are ordered, pending ones always by fifo."""
+        if self.config.ordering == "fair":
+            return fair_key(app, size_based=self.config.size_based)
+        return fifo_key(app)
+
+    def insert(self, apps: list[App], app: App) -> None:
+        """Into one of its lists, in order."""
+        key = fifo_key if apps is self.pending else self.key
+        apps.insert(bisect_left(apps, key(app), key=key), app)
+
+    def sort(self) -> None:
+        """Reorders the applications where their use decides (AbstractComparatorOrderingPolicy.reorderEntities)."""
+        if self.config.ordering == "fair" and self._sorted != self.version:
+            self._sorted = self.version
+            self.active.sort(key=self.key)
+            self.hungry.sort(key=self.key)
+
+
+def fifo_key(app: App) -> tuple[Any, ...]:
+    """FifoOrderingPolicy: the larger priority, then the earlier application."""
+    return (-app.priority, app.number)
+
+
+def fair_key(app: App, *, size_based: bool) -> tuple[Any, ...]:
+    """FairOrderingPolicy: the least use, the earlier start, those with demand, the earlier application."""
+    pending = app.open[0]
+    return (*fair_order(app.used[0], pending, app.started, size_based=size_based), app.number)
+
+
+def fair_order(used: int, pending: int, started: int, *, size_based: bool) -> tuple[float, int, bool]:
+    """FairOrderingPolicy.FairComparator as a key: magnitude of use, start, then who has demand."""
+    magnitude = float(used)
+    if size_based:
+        weight = math.log1p(used + pending) / math.log(2)
+        magnitude = used / weight if weight else 0.0
+    return (magnitude, started, not used + pending)
+
+
+class Standing(msgspec.Struct, frozen=True):
+    """What the order of sibling queues looks at. used: of its own capacity, or of the cluster where that is 0."""
+
+    name: str
+    used: float
+    capacity: float
+    priority: int = 0
+
+
+def queue_key(standing: Standing) -> tuple[Any, ...]:
+    """PriorityUtilizationQueueOrderingPolicy without priorities: queues of no capacity last, then least used."""
+    return (standing.capacity <= 0, standing.used, -standing.capacity)
+
+
+def priority_queue_key(standing: Standing) -> tuple[Any, ...]:
+    """The same with priorities: those below their capacity first; on either side the larger priority first."""
+    return (
+        standing.capacity <= 0,
+        standing.used >= 1,
+        -standing.priority,
+        standing.used,
+        -standing.capacity,
+    )
+
+
+def in_order(standings: Sequence[Standing], *, respect_priority: bool) -> list[Standing]:
+    """Sibling queues as they are offered a node; equal ones stay in the order of the configuration."""
+    key: Callable[[Standing], tuple[Any, ...]] = priority_queue_key if respect_priority else queue_key
+    return sorted(standings, key=key)
+
+
+def standing(queue: Queue, total: Vector, minimum: Vector, calculator: Calculator) -> Standing:
+    """CSQueueUtils.updateUsedCapacity: used of the capacity, which counts as one minimum allocation at least."""
+    if queue.share:
+        of = calculator.larger(total, queue.capacity, minimum)
+        used = calculator.divide(total, queue.used, of)
+    else:
+        used = calculator.divide(total, queue.used, total)
+    return Standing(queue.path, single(used), queue.share, queue.config.priority)
+
+
+def account(queue: Queue, amount: Vector) -> None:
+    """Use of a queue and those above it changes (AbstractCSQueue.allocateResource, releaseResource)."""
+    for each in queue.chain():
+        each.used = plus(each.used, amount)
+        if isinstance(each, Parent):
+            each.order = None
+
+
+def limit_below(parent: Queue, kid: Queue, limit: Vector, minimum: Vector, total: Vector, rc: Calculator) -> Vector:
+    """ParentQueue.getResourceLimitsOfChild: what the parent has left and the child uses, within the child's maximum."""
+    there = plus(minus(limit, parent.used), kid.used)
+    there = rc.smaller(total, there, kid.most_down)
+    return tuple(x // m * m if m else x for x, m in zip(there, minimum, strict=True))

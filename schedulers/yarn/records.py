@@ -1,0 +1,226 @@
+"""What both schedulers hold and what they decide: nodes, applications, asks, containers, reservations."""
+
+from __future__ import annotations
+
+import enum
+from typing import Final
+
+import msgspec
+
+from schedulers.yarn.vectors import Vector
+
+#: The place of an ask that any node satisfies (ResourceRequest.ANY). Nodes and racks have other names.
+ANY: Final = "*"
+
+
+class Level(enum.StrEnum):
+    """NodeType: how near to a place that it asked for a container is."""
+
+    NODE = "node"
+    RACK = "rack"
+    OFF_SWITCH = "off_switch"
+
+
+class Why(enum.StrEnum):
+    """Why an application did not get what a node had."""
+
+    CLUSTER_EMPTY = "cluster_empty"
+    QUEUE_AM_LIMIT = "queue_am_limit"
+    USER_AM_LIMIT = "user_am_limit"
+    QUEUE_LIMIT = "queue_limit"
+    USER_LIMIT = "user_limit"
+    HEADROOM = "headroom"
+    LOCALITY = "locality"
+    TOO_LARGE = "too_large"
+    NO_ROOM = "no_room"
+
+
+class Refusal(msgspec.Struct, frozen=True):
+    """Why an application was passed over, with the numbers of a sentence: what binds, in which queue, how far.
+
+    name: the queue, user or node whose limit it is. resource: the one that binds, '' where none does. For
+    LOCALITY used and limit are the opportunities missed and those needed.
+    """
+
+    why: Why
+    queue: str
+    name: str
+    resource: str
+    used: int
+    limit: int
+
+
+class Grant(msgspec.Struct, frozen=True):
+    """A container on a node. am: it is for the application master. reserved: the node was reserved for it."""
+
+    container: int
+    app: str
+    node: str
+    priority: int
+    demand: Vector
+    level: Level
+    am: bool = False
+    reserved: bool = False
+
+
+class Reserve(msgspec.Struct, frozen=True):
+    """A node is kept for an application until the demand fits there."""
+
+    app: str
+    node: str
+    priority: int
+    demand: Vector
+    level: Level
+
+
+class Unreserve(msgspec.Struct, frozen=True):
+    """A reservation is given up: no longer needed, or another node had room."""
+
+    app: str
+    node: str
+    priority: int
+    demand: Vector
+
+
+class Mark(msgspec.Struct, frozen=True):
+    """MARK_CONTAINER_FOR_PREEMPTION: the application is told, and has time to end the container itself."""
+
+    container: int
+    app: str
+    node: str
+
+
+class Kill(msgspec.Struct, frozen=True):
+    """MARK_CONTAINER_FOR_KILLABLE: a container that was marked long enough ago is killed; its room is free at once."""
+
+    container: int
+    app: str
+    node: str
+
+
+class DropReservation(msgspec.Struct, frozen=True):
+    """The preemption monitor takes a reservation away (KILL_RESERVED_CONTAINER)."""
+
+    app: str
+    node: str
+    priority: int
+    demand: Vector
+
+
+Action = Grant | Reserve | Unreserve
+Measure = Mark | Kill | DropReservation
+
+
+class Ask(msgspec.Struct, eq=False):
+    """The open requests of one priority (LocalityAppPlacementAllocator): how many by place, all of one size."""
+
+    priority: int
+    demand: Vector
+    places: dict[str, int]
+
+    @property
+    def open(self) -> int:
+        """How many containers are asked for in all."""
+        return self.places.get(ANY, 0)
+
+    def has(self, place: str) -> bool:
+        """Whether a place is still asked for."""
+        return place in self.places
+
+    def take(self, node: Node, level: Level) -> None:
+        """LocalityAppPlacementAllocator.allocate: one fewer at the place and those above it; none left: removed."""
+        places = [node.id, node.rack, ANY]
+        if level is not Level.NODE:
+            places = [node.rack, ANY] if level is Level.RACK else [ANY]
+        for place in places:
+            left = self.places.get(place, 0) - 1
+            if left > 0:
+                self.places[place] = left
+            else:
+                self.places.pop(place, None)
+
+
+class Container(msgspec.Struct, eq=False):
+    """RMContainer in state ALLOCATED or RUNNING."""
+
+    id: int
+    app: str
+    node: str
+    priority: int
+    demand: Vector
+    level: Level
+    am: bool
+
+
+class Reservation(msgspec.Struct, eq=False):
+    """RMContainer in state RESERVED."""
+
+    app: str
+    node: str
+    rack: str
+    priority: int
+    demand: Vector
+    level: Level
+
+
+class Node(msgspec.Struct, eq=False):
+    """SchedulerNode: what it has, what is free, who holds a reservation."""
+
+    id: str
+    rack: str
+    capacity: Vector
+    free: Vector
+    reservation: Reservation | None = None
+    containers: dict[int, Container] = {}
+
+
+class App(msgspec.Struct, eq=False, kw_only=True):
+    """SchedulerApplicationAttempt: what it asks for and holds, by priority where YARN counts by priority.
+
+    am_demand: the size of its application master; None when there is none (an unmanaged one). missed: scheduling
+    opportunities since the last local container. again: times that a reservation was looked at in vain. active: a
+    capacity queue has activated it; hungry: it is active and has open asks.
+    """
+
+    id: str
+    queue: str
+    user: str
+    priority: int
+    started: int
+    number: int
+    zero: Vector
+    am_demand: Vector | None = None
+    am: int | None = None
+    used: Vector = ()
+    reserved: Vector = ()
+    asks: dict[int, Ask] = {}
+    keys: list[int] = []
+    containers: dict[int, Container] = {}
+    reservations: dict[int, dict[str, Reservation]] = {}
+    missed: dict[int, int] = {}
+    again: dict[int, int] = {}
+    refusal: Refusal | None = None
+    active: bool = False
+    hungry: bool = False
+
+    def __post_init__(self) -> None:
+        self.used = self.reserved = self.zero
+
+    @property
+    def open(self) -> Vector:
+        """All that it asks for and does not have (ResourceUsage.getPending)."""
+        total = list(self.zero)
+        for ask in self.asks.values():
+            count = ask.open
+            for i, amount in enumerate(ask.demand):
+                total[i] += amount * count
+        return tuple(total)
+
+    @property
+    def waits_for_am(self) -> bool:
+        """SchedulerApplicationAttempt.isWaitingForAMContainer."""
+        return self.am_demand is not None and self.am is None
+
+    def held_back(self, priority: int) -> int:
+        """SchedulerApplicationAttempt.getNumReservedContainers."""
+        return len(self.reservations.get(priority, ()))

@@ -1,0 +1,185 @@
+"""Vectors and Hadoop's two resource calculators, with its rounding (floats of 32 bits where Java uses them).
+
+Follows org.apache.hadoop.yarn.util.resource: Resources, DefaultResourceCalculator, DominantResourceCalculator.
+"""
+
+from __future__ import annotations
+
+import math
+import struct
+from collections.abc import Sequence
+from operator import add, gt, neg, sub
+from typing import Final
+
+Vector = tuple[int, ...]
+
+_FLOAT: Final = struct.Struct("f")
+
+
+def single(value: float) -> float:
+    """The value as Java's `float` holds it."""
+    return float(_FLOAT.unpack(_FLOAT.pack(value))[0])
+
+
+def plus(a: Vector, b: Vector) -> Vector:
+    """Resources.add."""
+    return tuple(map(add, a, b))
+
+
+def minus(a: Vector, b: Vector) -> Vector:
+    """Resources.subtract."""
+    return tuple(map(sub, a, b))
+
+
+def times(a: Vector, factor: float) -> Vector:
+    """Resources.multiply and multiplyAndRoundDown: fractions are cut off."""
+    return tuple(int(x * factor) for x in a)
+
+
+def negative(a: Vector) -> Vector:
+    """Resources.negate."""
+    return tuple(map(neg, a))
+
+
+def least(a: Vector, b: Vector) -> Vector:
+    """Resources.componentwiseMin."""
+    return tuple(map(min, a, b))
+
+
+def most(a: Vector, b: Vector) -> Vector:
+    """Resources.componentwiseMax."""
+    return tuple(map(max, a, b))
+
+
+def all_fit(small: Vector, big: Vector) -> bool:
+    """Resources.fitsIn without a calculator: every component."""
+    return not any(map(gt, small, big))
+
+
+def rounded_up(value: int, step: int) -> int:
+    """ResourceCalculator.roundUp; a step of 0 leaves the value alone."""
+    return -(-value // step) * step if step else value
+
+
+def rounded_down(value: int, step: int) -> int:
+    """ResourceCalculator.roundDown; a step of 0 leaves the value alone."""
+    return value // step * step if step else value
+
+
+def times_up(a: Vector, factors: float | Sequence[float], step: Vector) -> Vector:
+    """Resources.multiplyAndNormalizeUp: the product as a float, its ceiling, then up to the step."""
+    by = [factors] * len(a) if isinstance(factors, float) else factors
+    return tuple(rounded_up(math.ceil(single(x * f)), s) for x, f, s in zip(a, by, step, strict=True))
+
+
+def times_down(a: Vector, factor: float, step: Vector) -> Vector:
+    """Resources.multiplyAndNormalizeDown."""
+    return tuple(rounded_down(int(x * factor), s) for x, s in zip(a, step, strict=True))
+
+
+def round_up(a: Vector, step: Vector) -> Vector:
+    """Resources.roundUp."""
+    return tuple(map(rounded_up, a, step))
+
+
+def round_down(a: Vector, step: Vector) -> Vector:
+    """Resources.roundDown."""
+    return tuple(map(rounded_down, a, step))
+
+
+def divide_ceil(a: Vector, by: float) -> Vector:
+    """Resources.divideAndCeil: 0 when divided by 0."""
+    return tuple(math.ceil(x / by) for x in a) if by else (0,) * len(a)
+
+
+class Calculator:
+    """ResourceCalculator: how two vectors compare. This one is DefaultResourceCalculator: memory alone counts."""
+
+    def compare(self, cluster: Vector, a: Vector, b: Vector, *, largest_only: bool = False) -> int:
+        """-1, 0 or 1. largest_only: look at the dominant resource alone (`singleType`)."""
+        return (a[0] > b[0]) - (a[0] < b[0])
+
+    def fits(self, small: Vector, big: Vector) -> bool:
+        """Resources.fitsIn with this calculator."""
+        return small[0] <= big[0]
+
+    def divide(self, cluster: Vector, a: Vector, b: Vector) -> float:
+        """ResourceCalculator.divide: how many times b is in a."""
+        return a[0] / b[0] if b[0] else 0.0
+
+    def ratio(self, a: Vector, b: Vector) -> float:
+        """ResourceCalculator.ratio, a float."""
+        return single(a[0] / b[0]) if b[0] else 0.0
+
+    def above_zero(self, a: Vector) -> bool:
+        """ResourceCalculator.isAnyMajorResourceAboveZero."""
+        return a[0] > 0
+
+    def larger(self, cluster: Vector, a: Vector, b: Vector) -> Vector:
+        """Resources.max: one of the two, whole."""
+        return a if self.compare(cluster, a, b) >= 0 else b
+
+    def smaller(self, cluster: Vector, a: Vector, b: Vector) -> Vector:
+        """Resources.min: one of the two, whole."""
+        return a if self.compare(cluster, a, b) <= 0 else b
+
+    def scarcest(self, used: Vector, limit: Vector) -> int:
+        """Which resource is closest to (or furthest beyond) a limit; for sentences, Hadoop has no such thing."""
+        return 0
+
+
+class DominantCalculator(Calculator):
+    """DominantResourceCalculator: the largest share of the cluster decides, ties go to the next largest."""
+
+    def compare(self, cluster: Vector, a: Vector, b: Vector, *, largest_only: bool = False) -> int:
+        """See Calculator."""
+        if a == b:
+            return 0
+        if not all(cluster):
+            return self._without_cluster(cluster, a, b)
+        mine = sorted(map(_share, a, cluster), reverse=True)
+        other = sorted(map(_share, b, cluster), reverse=True)
+        if largest_only:
+            del mine[1:], other[1:]
+        return (mine > other) - (mine < other)
+
+    def _without_cluster(self, cluster: Vector, a: Vector, b: Vector) -> int:
+        """Resources that the cluster lacks do not count; with none at all the components decide."""
+        there = [i for i, c in enumerate(cluster) if c]
+        if there:
+            pick = tuple(cluster[i] for i in there)
+            return self.compare(pick, tuple(a[i] for i in there), tuple(b[i] for i in there))
+        if all_fit(b, a):
+            return 1
+        return -1 if all_fit(a, b) else 0
+
+    def fits(self, small: Vector, big: Vector) -> bool:
+        """See Calculator."""
+        return not any(map(gt, small, big))
+
+    def divide(self, cluster: Vector, a: Vector, b: Vector) -> float:
+        """See Calculator."""
+        of = max((x / c for x, c in zip(b, cluster, strict=True) if c), default=0.0)
+        return max((x / c for x, c in zip(a, cluster, strict=True) if c), default=0.0) / of if of else 0.0
+
+    def ratio(self, a: Vector, b: Vector) -> float:
+        """See Calculator."""
+        return single(max((x / y for x, y in zip(a, b, strict=True) if y), default=0.0))
+
+    def above_zero(self, a: Vector) -> bool:
+        """See Calculator."""
+        return any(x > 0 for x in a)
+
+    def scarcest(self, used: Vector, limit: Vector) -> int:
+        """See Calculator."""
+        return max(range(len(used)), key=lambda i: used[i] / limit[i] if limit[i] else math.inf * used[i] or 0.0)
+
+
+def _share(x: int, total: int) -> float:
+    return x / total
+
+
+MEMORY: Final = Calculator()
+DOMINANT: Final = DominantCalculator()
+#: By the names of the configuration.
+CALCULATORS: Final[dict[str, Calculator]] = {"memory": MEMORY, "dominant": DOMINANT}
