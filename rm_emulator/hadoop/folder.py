@@ -12,7 +12,7 @@ from rm_emulator.hadoop.capacity import CapacityConfig, capacity_config
 from rm_emulator.hadoop.configuration import Configuration
 from rm_emulator.hadoop.fair import FairConfig, FairQueue, fair_config
 from rm_emulator.hadoop.mistakes import Mistakes
-from rm_emulator.hadoop.properties import near_modelled, not_modelled
+from rm_emulator.hadoop.properties import kind_of, near_modelled, not_modelled
 from rm_emulator.hadoop.settings import RmConfig, rm_config
 from rm_emulator.hadoop.sls import SlsJob, SlsNode, SlsRun, read_sls
 from rm_emulator.workload.formats import TraceError
@@ -21,8 +21,9 @@ from schedulers.core.errors import nearest
 
 JOBS: Final = "jobs.json"
 NODES: Final = "nodes.json"
-#: Later files win, as SLS loads the last one only.
-_FILES: Final = ("core-site.xml", "yarn-site.xml", "capacity-scheduler.xml", "sls-runner.xml")
+SLS: Final = "sls-runner.xml"
+SITE: Final = "yarn-site.xml"
+_CAPACITY: Final = "capacity-scheduler.xml"
 
 
 class Folder(msgspec.Struct, frozen=True, kw_only=True):
@@ -109,14 +110,28 @@ def read_folder(path: Path) -> Folder:
 
 
 def _configuration(folder: Path, mistakes: Mistakes) -> tuple[Configuration, bool]:
+    """The properties that count, and whether they are those of SLS, which reads its own file but not yarn-site.xml."""
     conf = Configuration(mistakes)
-    there = [folder / name for name in _FILES if (folder / name).is_file()]
-    names = {file.name for file in there}
-    if not names & {"yarn-site.xml", "sls-runner.xml"}:
-        mistakes.add(folder, None, "neither sls-runner.xml nor yarn-site.xml is in it")
-    for file in there:
-        conf.read(file)
-    return conf, "sls-runner.xml" in names
+    sls = (folder / SLS).is_file()
+    if not sls and not (folder / SITE).is_file():
+        mistakes.add(folder, None, f"neither {SLS} nor {SITE} is in it")
+    # The later file wins: the CapacityScheduler adds its own to what the ResourceManager was started with.
+    for name in (SLS if sls else SITE, _CAPACITY):
+        if (folder / name).is_file():
+            conf.read(folder / name)
+    if sls and (folder / SITE).is_file():
+        conf.notes += _unread(conf, folder / SITE, mistakes)
+    return conf, sls
+
+
+def _unread(conf: Configuration, file: Path, mistakes: Mistakes) -> Iterator[str]:
+    """What yarn-site.xml says of modelled properties and SLS does not hear."""
+    site = Configuration(mistakes)
+    site.read(file)
+    for found in site:
+        there = conf.get(found.name)
+        if kind_of(found.name, found.value or "") == "modelled" and (there is None or there.value != found.value):
+            yield f"{found.name} in {SITE}:{found.line} has no effect: SLS reads {SLS} alone"
 
 
 def _elements(fair: FairConfig | None) -> list[str]:

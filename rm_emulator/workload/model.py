@@ -8,6 +8,7 @@ from __future__ import annotations
 import msgspec
 
 from schedulers.core.model import Job, PastJob
+from schedulers.core.resources import Vector
 
 
 class Fixed(msgspec.Struct, frozen=True, tag="fixed"):
@@ -50,11 +51,16 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True):
 
     submit_ms: arrival on the simulated clock, >= 0.
     runtimes: one entry per stage of `job`.
+    am: demand of its application master's container; () when it has none of its own.
+    hosts: per stage the node that each task asks for ('' for any), a single entry standing for all of them;
+        () for stages, or for the whole job, that ask for none. A wish, not a demand.
     """
 
     job: Job
     submit_ms: int
     runtimes: tuple[RunTimes, ...]
+    am: Vector = ()
+    hosts: tuple[tuple[str, ...], ...] = ()
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
