@@ -281,17 +281,59 @@ def convert(
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a workload that is there.")] = False,
     plugin: Plugin = None,
 ) -> None:
-    """Convert a trace to a workload (Parquet and YAML)."""
+    """Convert a trace to a workload (Parquet and YAML); an SLS folder of Hadoop's to a scenario."""
     from rm_emulator.plugins import load_plugins
     from rm_emulator.workload import formats
 
     load_plugins(plugin or ())
+    if format_ == "hadoop" and source.is_dir():
+        _convert_folder(source, output, option or [], overwrite)
+        return
     trace = formats.convert(
         format_, source, output, formats.options_from_text(format_, option or ()), overwrite=overwrite
     )
     typer.echo(f"{output}: {len(trace.workload.jobs):,} jobs, {trace.workload.tasks:,} tasks")
     for note in trace.notes:
         _say(f"note: {note}")
+
+
+def _convert_folder(source: Path, output: Path, options: list[str], overwrite: bool) -> None:
+    from rm_emulator.hadoop.folder import read_folder
+    from rm_emulator.hadoop.scenario import SCENARIO, write_scenario
+    from schedulers.core.errors import InvalidParameters
+
+    if options:
+        raise InvalidParameters(f"'{options[0]}': a folder's own configuration says the sizes (options are for files)")
+    folder = read_folder(source)
+    workload = write_scenario(folder, output, overwrite=overwrite)
+    nodes, jobs = len(folder.run.nodes), len(workload.jobs)
+    typer.echo(f"{output / SCENARIO}: {nodes:,} nodes, {jobs:,} jobs, {workload.tasks:,} tasks")
+    if folder.not_modelled:
+        _say(f"not modelled: {', '.join(folder.not_modelled)}")
+    for note in folder.notes:
+        _say(f"note: {note}")
+
+
+@app.command()
+def fidelity(
+    folders: Annotated[list[Path], typer.Argument(metavar="DIR...", help="SLS folders with real runs in results/.")],
+    hadoop: Annotated[
+        int, typer.Option("--hadoop", metavar="N", min=0, help="Make N fresh real runs (Maven, Java; real time).")
+    ] = 0,
+    seeds: Annotated[int, typer.Option("--seeds", metavar="N", min=1, help="Emulated runs: seeds 1 to N.")] = 20,
+    tolerance: Annotated[
+        float, typer.Option("--tolerance", metavar="PCT", min=0, help="For the mean; a job may have twice that.")
+    ] = 5.0,
+    json: Json = False,
+    plugin: Plugin = None,
+) -> None:
+    """Compare the emulator with real runs of YARN."""
+    from rm_emulator.fidelity import command
+    from rm_emulator.plugins import load_plugins
+
+    load_plugins(plugin or ())
+    code = command.main(folders, hadoop=hadoop, seeds=seeds, tolerance_pct=tolerance, as_json=json)
+    raise typer.Exit(code)
 
 
 @app.command()

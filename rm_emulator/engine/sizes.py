@@ -32,7 +32,7 @@ class Sizes(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def in_sizes(workload: Workload, sizes: Sizes) -> Workload:
-    """The workload with every stage's demand as the scheduler would hand it out; run times stay as they are.
+    """The workload with all demands as the scheduler would hand them out, application masters included.
 
     Raises ValueError for a demand above the maximum: YARN refuses such a request at the allocate call.
     """
@@ -51,4 +51,5 @@ def _job_in_sizes(job: WorkloadJob, sizes: Sizes, names: tuple[str, ...]) -> Wor
                     f"the largest container has {show_steps(name, maximum)}"
                 )
         stages.append(msgspec.structs.replace(stage, demand=sizes.normalised(stage.demand)))
-    return msgspec.structs.replace(job, job=msgspec.structs.replace(job.job, stages=tuple(stages)))
+    sized = msgspec.structs.replace(job.job, stages=tuple(stages))
+    return msgspec.structs.replace(job, job=sized, am=sizes.normalised(job.am) if job.am else ())

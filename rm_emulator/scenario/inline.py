@@ -122,7 +122,7 @@ def _stage(stage: InlineStage, names: Sequence[str], resources: Resources) -> St
 
 def _hosts(stage: InlineStage) -> tuple[tuple[str, ...], ...]:
     if all(isinstance(host, str) for host in stage.hosts):
-        return (tuple(str(host) for host in stage.hosts),) * stage.tasks if stage.hosts else ()
+        return (tuple(str(host) for host in stage.hosts),) if stage.hosts else ()
     return tuple(tuple(hosts) for hosts in stage.hosts)
 
 

@@ -74,6 +74,7 @@ def in_resources(workload: Workload, resources: Resources) -> Workload:
         replace(
             entry,
             job=replace(entry.job, stages=tuple(replace(s, demand=moved(s.demand)) for s in entry.job.stages)),
+            am=moved(entry.am),
         )
         for entry in workload.jobs
     )

@@ -5,6 +5,7 @@
     stages.parquet    one row per stage, with its true run times
     history.parquet   one row per earlier run, oldest first
     profiles.json.gz  measured TPC-H durations, where run times refer to them
+    asks.parquet      one row per job: its application master and the nodes its tasks ask for, where any has them
 
 A folder is written under another name and renamed when it is whole, so a killed run leaves none behind
 that looks finished.
@@ -36,6 +37,7 @@ from schedulers.core.resources import Resources
 FORMAT: Final = "rm-emulator workload, version 1"
 _YAML: Final = "workload.yaml"
 _PROFILES: Final = "profiles.json.gz"
+_ASKS: Final = "asks.parquet"
 _MODE: Final = 0o755
 
 _INTS: Final = pl.List(pl.Int64)
@@ -75,6 +77,7 @@ _HISTORY: Final[dict[str, Any]] = {
     "app": pl.String,
     "demand": _INTS,
 }
+_ASK_COLUMNS: Final[dict[str, Any]] = {"am": _INTS, "hosts": pl.List(pl.List(pl.List(pl.String)))}
 _TABLES: Final = {"jobs.parquet": _JOBS, "stages.parquet": _STAGES, "history.parquet": _HISTORY}
 
 
@@ -121,6 +124,8 @@ def save(
     files = {name: _packed(rows(workload), _TABLES[name]) for name, rows in _ROWS.items()}
     if profiles is not None:
         files[_PROFILES] = profiles.to_bytes()
+    if any(entry.am or any(stage.hosts for stage in entry.job.stages) for entry in workload.jobs):
+        files[_ASKS] = _packed(_ask_rows(workload), _ASK_COLUMNS)
     header = _Header(
         format=FORMAT,
         name=workload.name,
@@ -162,7 +167,9 @@ def load(path: Path | str) -> Workload:
     """
     folder = Path(path)
     header = _header(folder)
-    tables = {name: _table(folder, name, header) for name in _TABLES}
+    tables = {name: _table(folder, name, header, columns) for name, columns in _TABLES.items()}
+    if _ASKS in header.sha256:
+        tables[_ASKS] = _table(folder, _ASKS, header, _ASK_COLUMNS)
     try:
         workload = _rebuilt(header, tables)
     except (SchedulerError, msgspec.MsgspecError, TypeError, ValueError, IndexError) as error:
@@ -259,6 +266,8 @@ def _check_entry(entry: WorkloadJob, resources: int) -> None:
             raise ValueError(
                 f"job '{entry.job.id}' stage '{stage.name}' has {stage.tasks} tasks, {len(times.ms)} run times"
             )
+    if entry.am and len(entry.am) != resources:
+        raise ValueError(f"job '{entry.job.id}' has an application master of {entry.am} ({resources} components)")
 
 
 def _job_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
@@ -289,6 +298,11 @@ def _history_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
     for past in workload.history:
         tasks, means = [n for n, _ in past.stages], [float(mean) for _, mean in past.stages]
         yield past.name, past.submitted, past.finished, tasks, means, past.user, past.app, list(past.demand)
+
+
+def _ask_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
+    for entry in workload.jobs:
+        yield list(entry.am), [[list(hosts) for hosts in stage.hosts] for stage in entry.job.stages]
 
 
 _ROWS: Final[dict[str, Callable[[Workload], Iterator[tuple[Any, ...]]]]] = {
@@ -337,9 +351,8 @@ def _checked(folder: Path, name: str, header: _Header) -> bytes:
     return data
 
 
-def _table(folder: Path, name: str, header: _Header) -> pl.DataFrame:
+def _table(folder: Path, name: str, header: _Header, wanted: dict[str, Any]) -> pl.DataFrame:
     frame = parquet_frame(folder / name, _checked(folder, name, header))
-    wanted = dict(_TABLES[name])
     if dict(frame.schema) != wanted:
         issues = Issues(str(folder / name))
         for column, kind in wanted.items():
@@ -363,14 +376,24 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
     for number, name, tasks, demand, parents, hint, *times in tables["stages.parquet"].iter_rows():
         stages[number].append(Stage(name=name, tasks=tasks, demand=tuple(demand), parents=tuple(parents), hint_ms=hint))
         runtimes[number].append(_times(*times))
+    asks = tables[_ASKS].rows() if _ASKS in tables else [((), ())] * len(jobs)
+    if len(asks) != len(jobs):
+        raise ValueError(f"{_ASKS} has {len(asks)} rows for {len(jobs)} jobs")
     entries = []
     for number, (job_id, submit_ms, name, user, app, queue, weight, count) in enumerate(jobs):
         if len(stages[number]) != count:
             raise ValueError(
                 f"job '{job_id}' has {len(stages[number])} stages in stages.parquet, {count} in jobs.parquet"
             )
-        job = Job(id=job_id, stages=tuple(stages[number]), name=name, user=user, app=app, queue=queue, weight=weight)
-        entry = WorkloadJob(job=job, submit_ms=submit_ms, runtimes=tuple(runtimes[number]))
+        am, hosts = asks[number]
+        placed = tuple(_hosted(stages[number], hosts))
+        job = Job(id=job_id, stages=placed, name=name, user=user, app=app, queue=queue, weight=weight)
+        entry = WorkloadJob(
+            job=job,
+            submit_ms=submit_ms,
+            runtimes=tuple(runtimes[number]),
+            am=tuple(am),
+        )
         _check_entry(entry, len(header.resources))
         entries.append(entry)
     return Workload(
@@ -380,6 +403,13 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
         resources=header.resources,
         source=header.source,
     )
+
+
+def _hosted(stages: list[Stage], hosts: Sequence[Sequence[Sequence[str]]]) -> Iterator[Stage]:
+    """Stages with the nodes that their tasks ask for, where anything is said of them."""
+    for number, stage in enumerate(stages):
+        asked = tuple(tuple(names) for names in hosts[number]) if hosts else ()
+        yield msgspec.structs.replace(stage, hosts=asked) if asked else stage
 
 
 def _times(

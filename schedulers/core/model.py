@@ -18,7 +18,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     parents: indexes of the parent stages inside the job.
     hint_ms: what the submitter says a task will take, or None; a claim, not a fact.
     places: nodes that its tasks may use. gang: its tasks start all together or not at all.
-    hosts: per task the nodes that hold its input, a wish and no demand; () for none of them has any.
+    hosts: per task the nodes that hold its input, a wish and no demand; one entry stands for all tasks, () for none.
     master: its one task is the job's application master, which nobody samples and which ends with the job.
     """
 
@@ -31,6 +31,12 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     gang: bool = False
     hosts: tuple[tuple[str, ...], ...] = ()
     master: bool = False
+
+    def hosts_of(self, task: int) -> tuple[str, ...]:
+        """Nodes that hold the input of one task."""
+        if not self.hosts:
+            return ()
+        return self.hosts[task] if len(self.hosts) > 1 else self.hosts[0]
 
 
 class Job(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,7 +145,7 @@ def check_job(job: Job, resources: int) -> None:
                 f"job '{job.id}' stage '{stage.name}' demands {stage.demand} "
                 f"({resources} components, none below 0, at least one above)"
             )
-        if len(stage.hosts) not in (0, stage.tasks):
+        if len(stage.hosts) not in (0, 1, stage.tasks):
             raise InvalidJob(
                 f"job '{job.id}' stage '{stage.name}' has {stage.tasks} tasks, but hosts for {len(stage.hosts)}"
             )

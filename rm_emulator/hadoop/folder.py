@@ -1,0 +1,219 @@
+"""An SLS folder as a whole: jobs.json, nodes.json, and Hadoop's configuration in conf/ (or beside them)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from rm_emulator.hadoop.capacity import CapacityConfig, capacity_config
+from rm_emulator.hadoop.configuration import Configuration
+from rm_emulator.hadoop.fair import FairConfig, FairQueue, fair_config
+from rm_emulator.hadoop.mistakes import Mistakes
+from rm_emulator.hadoop.properties import kind_of, near_modelled, not_modelled
+from rm_emulator.hadoop.settings import RmConfig, rm_config
+from rm_emulator.hadoop.sls import SlsJob, SlsNode, SlsRun, read_sls
+from rm_emulator.workload.formats import TraceError
+from rm_emulator.workload.tables import one
+from schedulers.core.errors import nearest
+
+JOBS: Final = "jobs.json"
+NODES: Final = "nodes.json"
+SLS: Final = "sls-runner.xml"
+SITE: Final = "yarn-site.xml"
+_CAPACITY: Final = "capacity-scheduler.xml"
+
+
+class Folder(msgspec.Struct, frozen=True, kw_only=True):
+    """What an SLS folder says. not_modelled: properties that the emulator passes over; notes: sentences.
+
+    queues: per job its queue as a path, in order of the jobs.
+    """
+
+    path: Path
+    run: SlsRun
+    rm: RmConfig
+    capacity: CapacityConfig | None = None
+    fair: FairConfig | None = None
+    queues: tuple[str, ...] = ()
+    not_modelled: tuple[str, ...] = ()
+    notes: tuple[str, ...] = ()
+
+    def node_size(self, node: SlsNode) -> tuple[int, int]:
+        """(MB, vcores) of a node."""
+        return _size(node.memory_mb, node.vcores, self.rm.node)
+
+    def am_size(self, job: SlsJob) -> tuple[int, int]:
+        """(MB, vcores) of a job's application master."""
+        return _size(job.am_memory_mb, job.am_vcores, self.rm.am)
+
+    @property
+    def total(self) -> tuple[int, int]:
+        """(MB, vcores) of the cluster."""
+        sizes = [self.node_size(node) for node in self.run.nodes]
+        return sum(mb for mb, _ in sizes), sum(vcores for _, vcores in sizes)
+
+
+def _size(mb: int | None, vcores: int | None, default: tuple[int, int]) -> tuple[int, int]:
+    return default[0] if mb is None else mb, default[1] if vcores is None else vcores
+
+
+def jobs_file(path: Path) -> Path:
+    """The file of jobs: the path itself, or the one in the folder."""
+    return path / JOBS if path.is_dir() else path
+
+
+def nodes_file(path: Path) -> Path | None:
+    """nodes.json beside the jobs, or None."""
+    file = jobs_file(path).with_name(NODES)
+    return file if file.is_file() else None
+
+
+def read_folder(path: Path) -> Folder:
+    """Everything that an SLS folder holds, checked. Raises TraceError with every mistake of all its files."""
+    if not path.is_dir():
+        raise one(path, f"not a folder (expected one with {JOBS}, {NODES} and conf/ in it)")
+    mistakes = Mistakes()
+    run: SlsRun | None = None
+    try:
+        run = read_sls(jobs_file(path), nodes_file(path))
+    except TraceError as error:
+        mistakes.include(error)
+    conf_folder = path / "conf" if (path / "conf").is_dir() else path
+    conf, sls = _configuration(conf_folder, mistakes)
+    rm = rm_config(conf, sls=sls)
+    capacity = capacity_config(conf) if rm.scheduler == "capacity" else None
+    fair = fair_config(conf, conf_folder) if rm.scheduler == "fair" else None
+    queues: list[str] = []
+    notes = list(conf.notes)
+    if run is not None:
+        if capacity is not None:
+            queues = list(_capacity_queues(path, run, capacity, mistakes))
+        elif fair is not None:
+            fair, queues = _fair_queues(path, run, fair, mistakes)
+        _check_sizes(path, run, rm, mistakes)
+        notes += run.notes
+    mistakes.check()
+    assert run is not None, "without a run there is a mistake"
+    return Folder(
+        path=path,
+        run=run,
+        rm=rm,
+        capacity=capacity,
+        fair=fair,
+        queues=tuple(queues),
+        not_modelled=(*not_modelled((p.name, conf.text(p.name, "")) for p in conf), *_elements(fair)),
+        notes=(*notes, *_near(conf)),
+    )
+
+
+def _configuration(folder: Path, mistakes: Mistakes) -> tuple[Configuration, bool]:
+    """The properties that count, and whether they are those of SLS, which reads its own file but not yarn-site.xml."""
+    conf = Configuration(mistakes)
+    sls = (folder / SLS).is_file()
+    if not sls and not (folder / SITE).is_file():
+        mistakes.add(folder, None, f"neither {SLS} nor {SITE} is in it")
+    # The later file wins: the CapacityScheduler adds its own to what the ResourceManager was started with.
+    for name in (SLS if sls else SITE, _CAPACITY):
+        if (folder / name).is_file():
+            conf.read(folder / name)
+    if sls and (folder / SITE).is_file():
+        conf.notes += _unread(conf, folder / SITE, mistakes)
+    return conf, sls
+
+
+def _unread(conf: Configuration, file: Path, mistakes: Mistakes) -> Iterator[str]:
+    """What yarn-site.xml says of modelled properties and SLS does not hear."""
+    site = Configuration(mistakes)
+    site.read(file)
+    for found in site:
+        there = conf.get(found.name)
+        if kind_of(found.name, found.value or "") == "modelled" and (there is None or there.value != found.value):
+            yield f"{found.name} in {SITE}:{found.line} has no effect: SLS reads {SLS} alone"
+
+
+def _elements(fair: FairConfig | None) -> list[str]:
+    return [] if fair is None else [f"<{element}>" for element in fair.not_modelled]
+
+
+def _near(conf: Configuration) -> Iterator[str]:
+    """Properties that are not modelled but look like one that is: probably typing mistakes."""
+    for name in not_modelled((p.name, p.value or "") for p in conf):
+        near = near_modelled(name)
+        if near is not None and near not in conf:
+            yield f"{name} is not modelled, did you mean '{near}'?"
+
+
+def _capacity_queues(path: Path, run: SlsRun, config: CapacityConfig, mistakes: Mistakes) -> Iterator[str]:
+    leaves = [queue.path for queue in config.queues if not queue.children]
+    parents = [queue.path for queue in config.queues if queue.children]
+    for job in run.jobs:
+        found = _leaf(job.queue, leaves)
+        if len(found) == 1:
+            yield found[0]
+            continue
+        what = "is not declared"
+        if _leaf(job.queue, parents):
+            what = "has queues below it, jobs run in leaves"
+        elif found:
+            what = f"could be {' or '.join(found)}"
+        short = {leaf.rpartition(".")[2]: leaf for leaf in leaves}
+        message = f"job.queue.name: '{job.queue}' {what} (accepted: {', '.join(leaves)})"
+        mistakes.add(jobs_file(path), run.lines.get(job.id), message, nearest(job.queue, [*short, *leaves]))
+        yield job.queue
+
+
+def _leaf(name: str, paths: Sequence[str]) -> list[str]:
+    """The queues that a name may mean: a whole path, or its last part."""
+    return [path for path in paths if path == name] or [path for path in paths if path.rpartition(".")[2] == name]
+
+
+def _fair_queues(path: Path, run: SlsRun, config: FairConfig, mistakes: Mistakes) -> tuple[FairConfig, list[str]]:
+    """The queue of each job; queues that no file declares are made where the configuration allows it."""
+    queues = {queue.path: queue for queue in config.queues}
+    found = []
+    for job in run.jobs:
+        name = job.queue if job.queue == "root" or job.queue.startswith("root.") else f"root.{job.queue}"
+        line = run.lines.get(job.id)
+        if name not in queues and config.undeclared_queues:
+            _declare(name, queues)
+        if name not in queues:
+            leaves = [q.path for q in queues.values() if not q.children]
+            message = f"job.queue.name: '{job.queue}' is not declared (accepted: {', '.join(leaves)})"
+            mistakes.add(jobs_file(path), line, message, nearest(name, leaves))
+        elif queues[name].children:
+            message = f"job.queue.name: '{job.queue}' has queues below it, jobs run in leaves"
+            mistakes.add(jobs_file(path), line, message)
+        found.append(name)
+    return msgspec.structs.replace(config, queues=tuple(queues.values())), found
+
+
+def _declare(path: str, queues: dict[str, FairQueue]) -> None:
+    """A queue of all defaults, and those above it."""
+    if path in queues:
+        return
+    parent = path.rpartition(".")[0]
+    _declare(parent, queues)
+    above = queues[parent]
+    queues[parent] = msgspec.structs.replace(above, children=(*above.children, path))
+    queues[path] = FairQueue(path=path)
+
+
+def _check_sizes(path: Path, run: SlsRun, rm: RmConfig, mistakes: Mistakes) -> None:
+    """YARN refuses an ask above the maximum, which ends the job; hosts have to be nodes of the run."""
+    names = {node.name for node in run.nodes}
+    for job in run.jobs:
+        file, line = jobs_file(path), run.lines.get(job.id)
+        sizes = {_size(task.memory_mb, task.vcores, rm.container) for task in job.tasks}
+        for size in sorted(sizes | {_size(job.am_memory_mb, job.am_vcores, rm.am)}):
+            if size[0] > rm.maximum[0] or size[1] > rm.maximum[1]:
+                message = (
+                    f"job '{job.id}' asks for {size[0]} MB, {size[1]} vcores; the largest container has "
+                    f"{rm.maximum[0]} MB, {rm.maximum[1]} vcores (yarn.scheduler.maximum-allocation-mb, -vcores)"
+                )
+                mistakes.add(file, line, message)
+        for host in sorted({task.host for task in job.tasks if task.host} - names):
+            near = nearest(host, names)
+            mistakes.add(file, line, f"job '{job.id}' asks for node '{host}', which {NODES} does not have", near)

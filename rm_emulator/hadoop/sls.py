@@ -1,0 +1,411 @@
+"""The files of Hadoop's scheduler load simulator (SLS, 3.3.5): jobs.json and nodes.json, runs of JSON objects.
+
+As org.apache.hadoop.yarn.sls.SLSRunner and utils.SLSUtils read them, except that a mistake is a message.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+from collections.abc import Iterator, Mapping, Sequence
+from itertools import groupby
+from pathlib import Path
+from typing import Any, Final, NoReturn
+
+import msgspec
+
+from rm_emulator.hadoop.mistakes import Mistakes
+from rm_emulator.workload.formats import TraceError
+from rm_emulator.workload.tables import decoded, one, read_bytes
+from schedulers.core.errors import nearest
+
+_SPACE: Final = re.compile(r"\s*")
+_NAME: Final = re.compile(r"[A-Za-z0-9][A-Za-z0-9._-]*")
+_INT: Final = 2**31 - 1
+#: Tasks of one file; `count` and `job.count` multiply what is written.
+MAX_TASKS: Final = 5_000_000
+
+_NODES_KEYS: Final = ("num.nodes", "num.racks")
+_JOB_KEYS: Final = (
+    "am.type",
+    "am.memory-mb",
+    "am.vcores",
+    "job.id",
+    "job.start.ms",
+    "job.end.ms",
+    "job.queue.name",
+    "job.user",
+    "job.count",
+    "job.tasks",
+    "yarn.sls.am.type",
+)
+_TASK_KEYS: Final = (
+    "container.host",
+    "container.start.ms",
+    "container.end.ms",
+    "container.duration.ms",
+    "duration.ms",
+    "container.priority",
+    "container.type",
+    "container.memory-mb",
+    "container.vcores",
+    "count",
+)
+#: Keys that SLS reads and the emulator passes over, with the values at which that makes no difference.
+_PASSED_OVER: Final[Mapping[str, tuple[object, ...]]] = {
+    "job.label.expression": ("",),
+    "container.execution.type": ("GUARANTEED",),
+    "container.allocation.id": (),
+    "container.request.delay": (0, "0"),
+    "job.end.ms": (),
+}
+
+
+class SlsNode(msgspec.Struct, frozen=True):
+    """A node; size in (MB, vcores), None: what the configuration gives to all nodes."""
+
+    rack: str
+    name: str
+    memory_mb: int | None = None
+    vcores: int | None = None
+
+
+class SlsTask(msgspec.Struct, frozen=True, kw_only=True):
+    """A task: how long it runs, once it runs. host: the node it asks for, '' for any; size: None as for nodes."""
+
+    duration_ms: int
+    host: str = ""
+    rack: str = ""
+    priority: int = 20
+    type: str = "map"
+    memory_mb: int | None = None
+    vcores: int | None = None
+
+
+class SlsJob(msgspec.Struct, frozen=True, kw_only=True):
+    """A job of maps, and of reduces that wait for all of them. start_ms: of its submission, on the run's clock."""
+
+    id: str
+    start_ms: int
+    queue: str
+    user: str
+    tasks: tuple[SlsTask, ...]
+    am_memory_mb: int | None = None
+    am_vcores: int | None = None
+
+    def of_type(self, type_: str) -> list[SlsTask]:
+        """Its tasks of one type, in order of the file."""
+        return [task for task in self.tasks if task.type == type_]
+
+
+class SlsRun(msgspec.Struct, frozen=True, kw_only=True):
+    """Nodes, and jobs in order of the file. lines: of each job in its file. notes: what is passed over."""
+
+    nodes: tuple[SlsNode, ...]
+    jobs: tuple[SlsJob, ...]
+    lines: Mapping[str, int] = {}
+    notes: tuple[str, ...] = ()
+
+
+def read_sls(jobs: Path, nodes: Path | None = None) -> SlsRun:
+    """A run from jobs.json and nodes.json; without the latter, the nodes are those that the jobs name.
+
+    Raises TraceError with every mistake, each with its file, the line of its JSON object, and its key.
+    """
+    mistakes = Mistakes()
+    reader = _Jobs(jobs, mistakes)
+    found_nodes: list[SlsNode] = []
+    try:
+        reader.read()
+    except TraceError as error:
+        mistakes.include(error)
+    if nodes is not None:
+        try:
+            found_nodes = read_nodes(nodes, mistakes)
+        except TraceError as error:
+            mistakes.include(error)
+    mistakes.check()
+    if not reader.jobs:
+        raise one(jobs, "there is no job in it")
+    return SlsRun(
+        nodes=tuple(found_nodes) if nodes is not None else tuple(reader.nodes()),
+        jobs=tuple(reader.jobs),
+        lines=reader.lines,
+        notes=tuple(reader.notes),
+    )
+
+
+def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
+    """Each JSON object of a file with the line it begins in. Raises TraceError that names the line."""
+    text = decoded(path, read_bytes(path))
+    decoder = json.JSONDecoder(parse_constant=_no_constant)
+    at, line, counted = 0, 1, 0
+    while True:
+        at = _end_of(text, at)
+        line += text.count("\n", counted, at)
+        counted = at
+        if at == len(text):
+            return
+        try:
+            found, end = decoder.raw_decode(text, at)
+        except json.JSONDecodeError as error:
+            raise one(path, f"not JSON: {error.msg} (column {error.colno})", line=error.lineno) from None
+        except (ValueError, RecursionError) as error:
+            what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
+            raise one(path, f"not JSON: {what}", line=line) from None
+        if not isinstance(found, dict):
+            message = f"{_show(found)} is not accepted (expected JSON objects, one after another, not in a list)"
+            raise one(path, message, line=line)
+        yield line, found
+        at = end
+
+
+def _end_of(text: str, at: int) -> int:
+    match = _SPACE.match(text, at)
+    assert match is not None
+    return match.end()
+
+
+def _no_constant(name: str) -> NoReturn:
+    raise ValueError(f"{name} is not a number")
+
+
+def read_nodes(path: Path, mistakes: Mistakes) -> list[SlsNode]:
+    """nodes.json: one object per rack. Mistakes are noted; raises TraceError when it is not JSON."""
+    found: dict[str, SlsNode] = {}
+    for line, rack in json_objects(path):
+        keys = _Keys(path, line, rack, mistakes)
+        if "num.nodes" in rack:
+            mistakes.add(path, line, "num.nodes belongs into the file of jobs (expected rack and nodes)")
+            continue
+        keys.only(("rack", "nodes"), ())
+        name = keys.name("rack")
+        nodes = rack.get("nodes")
+        if not isinstance(nodes, list) or not nodes:
+            mistakes.add(path, line, f'nodes: {_show(nodes)} is not accepted (expected [{{"node": "node1"}}, ...])')
+            continue
+        for index, entry in enumerate(nodes):
+            _add_node(_Keys(path, line, entry, mistakes, f"nodes[{index}]."), name, found)
+    if not found and not mistakes.count:
+        mistakes.add(path, None, "there is no node in it")
+    return list(found.values())
+
+
+def _add_node(keys: _Keys, rack: str, found: dict[str, SlsNode]) -> None:
+    if not keys.is_object():
+        return
+    keys.only(("node", "memory-mb", "vcores"), ())
+    name = keys.name("node")
+    node = SlsNode(rack, name, keys.size("memory-mb"), keys.size("vcores"))
+    if name in found:
+        keys.wrong("node", f"node '{name}' is there already (in rack '{found[name].rack}'); names have to differ")
+    elif name:
+        found[name] = node
+
+
+class _Keys:
+    """The keys of one JSON object, read with their mistakes."""
+
+    def __init__(self, path: Path, line: int, data: Any, mistakes: Mistakes, prefix: str = "") -> None:
+        self._path, self._line, self._mistakes, self._prefix = path, line, mistakes, prefix
+        self.data: dict[str, Any] = data if isinstance(data, dict) else {}
+        self._whole = data
+
+    def wrong(self, key: str, message: str, hint: str | None = None) -> None:
+        """Note a mistake at a key."""
+        self._mistakes.add(self._path, self._line, f"{self._prefix}{key}: {message}", hint)
+
+    def is_object(self) -> bool:
+        if not isinstance(self._whole, dict):
+            message = f"{self._prefix.rstrip('.')}: {_show(self._whole)} is not accepted (expected a JSON object)"
+            self._mistakes.add(self._path, self._line, message)
+        return isinstance(self._whole, dict)
+
+    def only(self, accepted: Sequence[str], passed_over: Sequence[str]) -> None:
+        """Note keys that are neither; SLS passes over them in silence, so a typing mistake would go unseen."""
+        for key in self.data:
+            if key not in accepted and key not in passed_over:
+                listed = ", ".join(accepted)
+                self.wrong(key, f"unknown key (accepted: {listed})", nearest(key, [*accepted, *passed_over]))
+
+    def whole(self, key: str, default: int | None, *, least: int = 0, most: int = _INT) -> int | None:
+        """A whole number, as a number or as text. None only where the default is."""
+        if key not in self.data:
+            return default
+        value = self.data[key]
+        text = str(value) if isinstance(value, int | str) and not isinstance(value, bool) else ""
+        if not re.fullmatch(r"-?\d{1,15}", text) or not least <= int(text) <= most:
+            self.wrong(key, f"{_show(value)} is not accepted (expected a whole number from {least} to {most})")
+            return least if default is None else default
+        return int(text)
+
+    def size(self, key: str) -> int | None:
+        """An amount of a resource, None when it is left to the configuration."""
+        return self.whole(key, None)
+
+    def text(self, key: str, default: str | None) -> str:
+        """Some text; default None: the key has to be there."""
+        value = self.data.get(key)
+        if value is None and default is not None:
+            return default
+        if not isinstance(value, str | int) or isinstance(value, bool) or not str(value).strip():
+            seen = _show(value) if key in self.data else "missing"
+            self.wrong(key, f"{seen} (expected some text)")
+            return default or ""
+        return str(value).strip()
+
+    def name(self, key: str) -> str:
+        """A name without spaces; '' when it is wrong."""
+        found = self.text(key, None).strip("/")
+        if found and not _NAME.fullmatch(found):
+            self.wrong(key, f"'{found}' is not accepted (expected letters, digits, '.', '_' and '-')")
+            return ""
+        return found
+
+
+class _Jobs:
+    """Reads jobs.json."""
+
+    def __init__(self, path: Path, mistakes: Mistakes) -> None:
+        self._path, self._mistakes = path, mistakes
+        self.jobs: list[SlsJob] = []
+        self.lines: dict[str, int] = {}
+        self.passed_over: dict[str, int] = {}
+        self._counted: list[tuple[int, int]] = []
+        self._tasks = 0
+
+    @property
+    def notes(self) -> list[str]:
+        """One sentence per key that is passed over."""
+        return [f"{key} is passed over ({count} times)" for key, count in sorted(self.passed_over.items())]
+
+    def nodes(self) -> Iterator[SlsNode]:
+        """The nodes of a file that has no nodes.json beside it, as SLSUtils.parseNodesFromSLSTrace finds them."""
+        found: dict[str, None] = {}
+        for count, racks in self._counted:
+            for index in range(count):
+                found[f"rack{index % max(1, min(racks, count))}/node{index}"] = None
+        for job in self.jobs:
+            for task in job.tasks:
+                if task.host:
+                    found[f"{task.rack}/{task.host}"] = None
+        for place in found:
+            rack, _, name = place.partition("/")
+            yield SlsNode(rack, name)
+
+    def read(self) -> None:
+        for line, data in json_objects(self._path):
+            keys = _Keys(self._path, line, data, self._mistakes)
+            if "num.nodes" in data:
+                keys.only(_NODES_KEYS, ())
+                count = keys.whole("num.nodes", 1, least=1, most=1_000_000)
+                self._counted.append((count or 1, keys.whole("num.racks", 1) or 1))
+            else:
+                self._job(keys, line)
+
+    def _job(self, keys: _Keys, line: int) -> None:
+        keys.only(_JOB_KEYS, tuple(_PASSED_OVER))
+        self._note_passed_over(keys.data)
+        if "job.start.ms" not in keys.data:
+            keys.wrong("job.start.ms", "missing (expected ms since the run began)")
+        kind = keys.text("yarn.sls.am.type", "") or keys.text("am.type", "mapreduce")
+        if kind != "mapreduce":
+            keys.wrong("am.type", f"'{kind}' is not accepted (expected mapreduce)", nearest(kind, ["mapreduce"]))
+        tasks = tuple(self._all_tasks(keys, line))
+        copies = max(1, keys.whole("job.count", 1) or 1)
+        self._count(len(tasks) * (copies - 1), line)
+        identity = keys.text("job.id", f"job_{len(self.jobs)}")
+        for copy in range(copies):
+            name = identity if copies == 1 else f"{identity}_{copy + 1}"
+            if name in self.lines:
+                keys.wrong("job.id", f"'{name}' is there already, in line {self.lines[name]}")
+                return
+            self.lines[name] = line
+            job = SlsJob(
+                id=name,
+                start_ms=keys.whole("job.start.ms", 0, most=10**15) or 0,
+                queue=keys.text("job.queue.name", None),
+                user=keys.text("job.user", "default"),
+                tasks=tasks,
+                am_memory_mb=keys.size("am.memory-mb"),
+                am_vcores=keys.size("am.vcores"),
+            )
+            self.jobs.append(job)
+
+    def _all_tasks(self, keys: _Keys, line: int) -> Iterator[SlsTask]:
+        entries = keys.data.get("job.tasks")
+        if not isinstance(entries, list) or not entries:
+            seen = _show(entries) if "job.tasks" in keys.data else "missing"
+            keys.wrong("job.tasks", f"{seen} (expected a list with at least one task)")
+            return
+        for index, entry in enumerate(entries):
+            task = _Keys(self._path, line, entry, self._mistakes, f"job.tasks[{index}].")
+            if task.is_object():
+                count = max(1, task.whole("count", 1) or 1)
+                self._count(count, line)
+                found = self._task(task)
+                yield from [found] * count
+
+    def _count(self, tasks: int, line: int) -> None:
+        self._tasks += tasks
+        if self._tasks > MAX_TASKS:
+            raise one(self._path, f"more than {MAX_TASKS:,} tasks in all", line=line)
+
+    def _task(self, keys: _Keys) -> SlsTask:
+        keys.only(_TASK_KEYS, tuple(_PASSED_OVER))
+        self._note_passed_over(keys.data)
+        type_ = keys.text("container.type", "map")
+        if type_ not in ("map", "reduce"):
+            near = nearest(type_, ["map", "reduce"])
+            keys.wrong("container.type", f"'{type_}' is not accepted (expected map or reduce)", near)
+        rack, host = self._place(keys)
+        return SlsTask(
+            duration_ms=_duration(keys),
+            host=host,
+            rack=rack,
+            priority=keys.whole("container.priority", 20) or 0,
+            type=type_,
+            memory_mb=keys.size("container.memory-mb"),
+            vcores=keys.size("container.vcores"),
+        )
+
+    def _place(self, keys: _Keys) -> tuple[str, str]:
+        if keys.data.get("container.host") is None:
+            return "", ""
+        text = keys.text("container.host", "")
+        rack, _, host = text.strip("/").rpartition("/")
+        if not rack or not all(_NAME.fullmatch(part) for part in (rack, host)):
+            keys.wrong("container.host", f"'{text}' is not accepted (expected /rack/node)")
+            return "", ""
+        return rack, host
+
+    def _note_passed_over(self, data: Mapping[str, Any]) -> None:
+        for key, harmless in _PASSED_OVER.items():
+            if key in data and harmless and data[key] not in harmless:
+                self.passed_over[key] = self.passed_over.get(key, 0) + 1
+
+
+def _duration(keys: _Keys) -> int:
+    """SLS's own order: the two keys for a duration, then end - start. Above 0, as SLS wants it."""
+    for key in ("container.duration.ms", "duration.ms"):
+        if key in keys.data:
+            return keys.whole(key, 1, least=1) or 1
+    if "container.start.ms" not in keys.data or "container.end.ms" not in keys.data:
+        keys.wrong("container.duration.ms", "missing (expected it, or container.start.ms and container.end.ms)")
+        return 1
+    start = keys.whole("container.start.ms", 0, most=10**15) or 0
+    end = keys.whole("container.end.ms", start + 1, most=10**15) or 0
+    if end <= start:
+        keys.wrong("container.end.ms", f"{end} is not after container.start.ms ({start}): a task takes at least 1 ms")
+    return max(1, end - start)
+
+
+def same_starts(jobs: Sequence[SlsJob]) -> list[list[SlsJob]]:
+    """The jobs by time of submission; those of one group race for their ids."""
+    ordered = sorted(jobs, key=lambda job: job.start_ms)
+    return [list(group) for _, group in groupby(ordered, key=lambda job: job.start_ms)]
+
+
+def _show(value: object) -> str:
+    text = json.dumps(value, ensure_ascii=False, default=str)
+    return text if len(text) <= 60 else f"{text[:57]}..."

@@ -1,0 +1,56 @@
+"""Hadoop SLS: jobs.json, the input of YARN's own scheduler load simulator."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+
+from rm_emulator.hadoop.sls import read_sls
+from rm_emulator.hadoop.workload import workload
+from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.tables import one
+
+
+@register("hadoop", source="apache/hadoop, hadoop-tools/hadoop-sls 3.3.5, trace type SLS")
+class Hadoop:
+    """Jobs of Hadoop's scheduler load simulator; with `convert`, a scenario with its queues and settings."""
+
+    columns = (
+        Column("job.start.ms", "submission, ms since the run began", required=True),
+        Column("job.queue.name", "queue: its path, or the last part of it", required=True),
+        Column("job.tasks", "the job's tasks, each with the keys below", required=True),
+        Column("job.id", "name of the job"),
+        Column("job.user", "user (default: default)"),
+        Column("job.count", "so many equal jobs"),
+        Column("am.memory-mb", "MB of the application master; am.vcores likewise"),
+        Column("container.duration.ms", "run time of a task, or container.start.ms and container.end.ms"),
+        Column("container.type", "map or reduce; reduces wait for all maps"),
+        Column("container.host", "the node that the task asks for, /rack/node"),
+        Column("container.memory-mb", "MB of the container; container.vcores likewise"),
+        Column("count", "so many equal tasks"),
+    )
+
+    class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        """Settings of the reader: sizes of what does not say its own, as SLS has them in sls-runner.xml."""
+
+        container_mb: int = 1024
+        container_vcores: int = 1
+        am_mb: int = 1024
+        am_vcores: int = 1
+
+    @staticmethod
+    def read(path: Path, options: Params) -> Trace:
+        """A file of jobs, or a folder with jobs.json in it."""
+        file = path / "jobs.json" if path.is_dir() else path
+        for name in ("container_mb", "container_vcores", "am_mb", "am_vcores"):
+            if getattr(options, name) < 1:
+                raise one(file, f"setting {name} is {getattr(options, name)} (expected at least 1)")
+        run = read_sls(file)
+        found, notes = workload(
+            run,
+            name=file.parent.resolve().name if path.is_dir() else file.stem,
+            container=(options.container_mb, options.container_vcores),
+            am=(options.am_mb, options.am_vcores),
+        )
+        return Trace(workload=found, notes=(*run.notes, *notes))
