@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from schedulers.core.model import Queue
     from schedulers.core.predictor import Estimate, Informed
     from schedulers.core.reasons import Reason
-    from schedulers.core.state import ClusterState, Fitting, JobState, NodeState, StageState
+    from schedulers.core.state import ClusterState, ContainerState, Fitting, JobState, NodeState, StageState
 
 Tie = Literal["submit", "id", "random"]
 TieSetting = Annotated[
@@ -161,6 +161,20 @@ class ClusterView:
     def queues(self) -> Mapping[str, Queue]:
         """Declared queues by name."""
         return self._state.queues
+
+    def queue_names(self) -> list[str]:
+        """Queues that live jobs are in, declared or not."""
+        return list(dict.fromkeys(job.spec.queue for job in self._state.jobs.values()))
+
+    @property
+    def resources(self) -> tuple[str, ...]:
+        """Names of the components of all vectors."""
+        return self._state.resources.names
+
+    @property
+    def containers(self) -> Mapping[int, ContainerState]:
+        """Containers by number."""
+        return self._state.containers
 
     @property
     def kept(self) -> bool:

@@ -24,6 +24,7 @@ class Reason(enum.StrEnum):
     RESERVED = "reserved"
     NO_ROOM = "no_room"
     NO_ROOM_FOR_GANG = "no_room_for_gang"
+    WAITS_FOR_LOCALITY = "waits_for_locality"
     BEHIND_OTHERS = "behind_others"
     WAITS_FOR_OFFER = "waits_for_offer"
 
@@ -45,6 +46,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
     Reason.RESERVED: "the room that it needs is reserved for job {other}",
     Reason.NO_ROOM: "no node has {demand} free ({excluded})",
     Reason.NO_ROOM_FOR_GANG: "the {tasks} tasks of {stage} start together, and there is room for {room}",
+    Reason.WAITS_FOR_LOCALITY: "waits for a node that holds its input ({missed} of {needed} opportunities passed up)",
     Reason.BEHIND_OTHERS: "jobs that are served before it: {ahead}; the first is {first}",
     Reason.WAITS_FOR_OFFER: "waits until a node with room for it is on offer (nodes with room: {nodes})",
 }

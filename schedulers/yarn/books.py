@@ -62,6 +62,9 @@ class Books:
     def _kept(self, app: App, amount: Vector) -> None:
         """What is reserved for an application changed by an amount (negative: less)."""
 
+    def _adopted(self, app: App, container: Container) -> None:
+        """A container that the scheduler has not granted itself: its application runs."""
+
     def _cluster_changed(self) -> None:
         """Nodes came or went."""
 
@@ -145,6 +148,22 @@ class Books:
         del self.apps[app]
         self._app_removed(entry)
         return ended
+
+    def adopt(self, app: str, node: str, priority: int, demand: Vector, *, am: bool = False) -> int:
+        """A container that runs already (AbstractYarnScheduler.recoverContainersOnNode). Returns its number."""
+        entry, target, size = self.apps[app], self.nodes[node], self.normalised(demand)
+        if am:
+            self._close(entry, _AM_PRIORITY)
+        self._made += 1
+        container = Container(self._made, app, node, priority, size, Level.OFF_SWITCH, am)
+        self.containers[container.id] = target.containers[container.id] = entry.containers[container.id] = container
+        if am:
+            entry.am = container.id
+        target.free = minus(target.free, size)
+        entry.used = plus(entry.used, size)
+        self._held(entry, size)
+        self._adopted(entry, container)
+        return container.id
 
     def container_ended(self, container: int) -> bool:
         """completedContainer: its room is free. False for one that is gone already (killed, say)."""

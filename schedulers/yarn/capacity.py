@@ -33,6 +33,7 @@ from schedulers.yarn.records import (
     Action,
     App,
     Ask,
+    Container,
     DropReservation,
     Grant,
     Kill,
@@ -205,6 +206,12 @@ class CapacityScheduler(Books):
             if not self._am_fits(app, used, user_limit, Why.USER_AM_LIMIT, app.user) and not alone:
                 continue
             self._start(leaf, user, app, size)
+
+    def _adopted(self, app: App, container: Container) -> None:
+        """FiCaSchedulerApp.recoverContainer: what runs has been activated, whatever the limits say now."""
+        if not app.active:
+            leaf = self._leaf_of[app.id]
+            self._start(leaf, leaf.users[app.user], app, app.am_demand or self.zero)
 
     def _am_fits(self, app: App, used: Vector, limit: Vector, why: Why, name: str) -> bool:
         if self.rc.fits(used, limit):

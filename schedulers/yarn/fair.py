@@ -22,7 +22,7 @@ from schedulers.yarn.fair_queues import (
     app_weight,
 )
 from schedulers.yarn.locality import Levels
-from schedulers.yarn.records import Action, App, Ask, Grant, Level, Measure, Node, Refusal, Reservation, Reserve, Why
+from schedulers.yarn.records import Action, App, Ask, Container, Grant, Level, Measure, Node, Refusal, Reservation, Reserve, Why
 from schedulers.yarn.vectors import Vector, all_fit, minus, plus, times
 
 
@@ -175,6 +175,12 @@ class FairScheduler(Books):
         for queue in each.leaf.chain():
             queue.used = plus(queue.used, amount)
         each.leaf.moved(each, self.total)
+
+    def _adopted(self, app: App, container: Container) -> None:
+        """FSAppAttempt.recoverContainer."""
+        if container.am:
+            leaf = self._fair[app.id].leaf
+            leaf.am_used = plus(leaf.am_used, app.am_demand or self.zero)
 
     def _cluster_changed(self) -> None:
         """FairScheduler.addNode and removeNode update at once."""

@@ -1,0 +1,139 @@
+"""YARN's CapacityScheduler: queues with guaranteed capacities, limits of users, reservations, preemption."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Literal
+
+import msgspec
+
+from schedulers.core.policy import ClusterView, Triggers, policies
+from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
+from schedulers.yarn.locality import Delay
+from schedulers.yarn.policy import YarnPolicy
+from schedulers.yarn.preemption import MonitorConfig
+from schedulers.yarn.queues import ROOT, QueueConfig
+from schedulers.yarn.tree import Branch, tree
+
+Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
+Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
+
+
+class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """One queue of capacity-scheduler.xml. capacity None: by the queue's weight among its siblings."""
+
+    capacity: Percent | None = None
+    maximum_capacity: Percent = 100
+    user_limit_factor: float = 1
+    minimum_user_limit_percent: Percent = 100
+    maximum_am_resource_percent: Fraction | None = None
+    ordering: Literal["fifo", "fair"] = "fifo"
+    child_ordering: Literal["utilization", "priority-utilization"] = "utilization"
+    priority: int = 0
+    preemptible: bool = True
+
+
+class Preemption(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """yarn.resourcemanager.monitor.capacity.preemption.*; times in ms, the rest as fractions."""
+
+    enabled: bool = False
+    period_ms: Annotated[int, msgspec.Meta(ge=1)] = 3000
+    max_wait_before_kill_ms: int = 15_000
+    total_per_round: Fraction = 0.1
+    max_ignored_over_capacity: float = 0.1
+    natural_termination_factor: Fraction = 0.2
+
+
+@policies.register("capacity", source="Hadoop 3.3 CapacityScheduler; checked against real runs (yarn-sls-measured)")
+class Capacity(YarnPolicy[CapacityScheduler]):
+    """Queues in order of used over guaranteed capacity, applications in order, within limits of queues and users.
+
+    A queue without settings of its own gets capacity by its weight among its siblings.
+    """
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings, with the defaults of Hadoop 3.3.5."""
+
+        queues: Annotated[
+            Mapping[str, QueueSettings], msgspec.Meta(description="settings by the queue's path, such as root.a")
+        ] = {}
+        node_locality_delay: Annotated[
+            int, msgspec.Meta(description="opportunities an application passes up for a node with its input")
+        ] = 40
+        rack_locality_additional_delay: Annotated[
+            int, msgspec.Meta(description="and how many more for their rack; -1: by its open asks")
+        ] = -1
+        maximum_offswitch_assignments: Annotated[
+            int, msgspec.Meta(description="containers far from their input per beat, -1: no limit")
+        ] = 1
+        multiple_assignments: Annotated[bool, msgspec.Meta(description="more than one container per beat")] = True
+        maximum_container_assignments: Annotated[int, msgspec.Meta(description="per beat, -1: no limit")] = 100
+        maximum_am_resource_percent: Annotated[
+            Fraction, msgspec.Meta(description="part of a queue that application masters may hold")
+        ] = 0.1
+        minimum_allocation: Annotated[
+            tuple[int, ...], msgspec.Meta(description="[MB, vcores] of the smallest container, and their step")
+        ] = (1024, 1)
+        maximum_allocation: Annotated[
+            tuple[int, ...] | None, msgspec.Meta(description="[MB, vcores] of the largest container")
+        ] = None
+        calculator: Annotated[
+            Literal["dominant", "default"], msgspec.Meta(description="default: memory alone counts")
+        ] = "dominant"
+        preemption: Annotated[Preemption, msgspec.Meta(description="the monitor that kills what is above capacity")] = (
+            Preemption()
+        )
+
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        if params.preemption.enabled:
+            self.triggers = Triggers(every_beat=True, period_ms=params.preemption.period_ms)
+
+    def _make(self, view: ClusterView, names: tuple[str, ...]) -> CapacityScheduler:
+        params, monitor = self.params, self.params.preemption
+        others = (0,) * (len(names) - 2)
+        return CapacityScheduler(
+            CapacityConfig(
+                root=_config(tree(view.queues, view.queue_names()), params.queues),
+                resources=names,
+                calculator="memory" if params.calculator == "default" else "dominant",
+                minimum=(*params.minimum_allocation, *others),
+                maximum=(*(params.maximum_allocation or (2**31, 2**31)), *((2**31,) * len(others))),
+                delay=Delay(node=params.node_locality_delay, rack_additional=params.rack_locality_additional_delay),
+                multiple=params.multiple_assignments,
+                most_containers=params.maximum_container_assignments,
+                most_off_switch=params.maximum_offswitch_assignments,
+                am_share=params.maximum_am_resource_percent,
+                monitor=MonitorConfig(
+                    period=monitor.period_ms,
+                    wait_before_kill=monitor.max_wait_before_kill_ms,
+                    budget=monitor.total_per_round,
+                    dead_zone=monitor.max_ignored_over_capacity,
+                    natural_end=monitor.natural_termination_factor,
+                )
+                if monitor.enabled
+                else None,
+            )
+        )
+
+
+def _config(branch: Branch, settings: Mapping[str, QueueSettings], share: float = 1.0) -> QueueConfig:
+    mine = settings.get(branch.path, QueueSettings())
+    total = sum(kid.weight for kid in branch.kids)
+    kids = tuple(_config(kid, settings, kid.weight / total) for kid in branch.kids)
+    capacity = share if mine.capacity is None or branch.path == ROOT else mine.capacity / 100
+    return QueueConfig(
+        name=branch.name,
+        capacity=capacity,
+        maximum=max(capacity, mine.maximum_capacity / 100),
+        user_limit=mine.minimum_user_limit_percent,
+        user_limit_factor=mine.user_limit_factor,
+        am_share=mine.maximum_am_resource_percent,
+        priority=mine.priority,
+        ordering=mine.ordering,
+        child_order=mine.child_ordering,
+        preemption=mine.preemptible,
+        kids=kids,
+    )

@@ -1,0 +1,328 @@
+"""A YARN scheduler as a policy: facts of the core go into its books, its decisions come out as suggestions.
+
+The books are those of `schedulers.yarn`, in YARN's units (MB, whole vcores); the core stays the judge of what fits.
+Where nodes beat, each beat is one of theirs, whether anything fits or not: missed opportunities and reservations are
+counted on it. Where nodes are offered in cycles (Kubernetes), each cycle is one beat of every node with room.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Iterator, Sequence
+from typing import Final, Generic, TypeVar
+
+import msgspec
+
+from schedulers.core.events import (
+    ContainerAdopted,
+    ContainerEnded,
+    ContainerExpired,
+    Event,
+    Heartbeat,
+    JobSubmitted,
+    NodeAdded,
+    NodeChanged,
+    NodeLost,
+    NodeRemoved,
+    QueueChanged,
+    Tick,
+)
+from schedulers.core.model import Job, Stage
+from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, Suggestions, Triggers, Victim
+from schedulers.core.reasons import Reason
+from schedulers.core.resources import Vector
+from schedulers.core.state import JobState, StageState
+from schedulers.yarn.books import Books
+from schedulers.yarn.records import ANY, App, Grant, Kill, Refusal, Why
+from schedulers.yarn.tree import path_of
+
+RACK: Final = "/default-rack"
+#: Priorities of a MapReduce job: 20 for maps, 10 for reduces; a smaller number is served first.
+_STEP: Final = 10
+_MASTER: Final = 0
+
+Y = TypeVar("Y", bound=Books)
+
+
+class Units:
+    """The core's vectors (milli-CPU, MiB, pieces) in YARN's order and units (MB, vcores, pieces)."""
+
+    def __init__(self, resources: Sequence[str]) -> None:
+        others = [name for name in resources if name not in ("memory", "cpu")]
+        self.names = ("memory", "vcores", *others)
+        self._where = [resources.index(name) for name in ("memory", "cpu", *others)]
+
+    def demand(self, vector: Vector) -> Vector:
+        """Whole vcores, rounded up."""
+        return self._converted(vector, 999)
+
+    def room(self, vector: Sequence[int]) -> Vector:
+        """Whole vcores, rounded down."""
+        return self._converted(vector, 0)
+
+    def _converted(self, vector: Sequence[int], more: int) -> Vector:
+        moved = [vector[index] for index in self._where]
+        moved[1] = (moved[1] + more) // 1000
+        return tuple(moved)
+
+
+class YarnPolicy(Policy, Generic[Y]):
+    """What `capacity` and `fair_yarn` have in common."""
+
+    triggers = Triggers(every_beat=True)
+
+    def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._yarn: Y | None = None
+        self._units = Units(("cpu", "memory"))
+        self._grants: list[Grant] = []
+        self._victims: list[Victim] = []
+        self._ours: dict[int, int] = {}  # container in the books -> the core's
+        self._theirs: dict[int, int] = {}  # the other way round
+        self._apps: dict[int, str] = {}  # container in the books -> its application, when the books have forgotten it
+
+    # -- what the two do differently ------------------------------------------------------------
+
+    @abstractmethod
+    def _make(self, view: ClusterView, names: tuple[str, ...]) -> Y:
+        """Empty books. names: of YARN's resources."""
+
+    def _catch_up(self, yarn: Y, now: int) -> None:
+        """What was due before now, by YARN's own clock."""
+
+    # -- facts ----------------------------------------------------------------------------------
+
+    def observe(self, event: Event, view: ClusterView) -> None:
+        """See Policy.observe."""
+        if isinstance(event, QueueChanged):
+            self._yarn = None  # YARN has no new queues at run time: the books are made anew from what there is
+            return
+        fresh = self._yarn is None
+        yarn = self._books(view)
+        self._catch_up(yarn, event.at)
+        if not fresh:
+            self._note(yarn, event, view)
+        if isinstance(event, Heartbeat):
+            self._beat(yarn, event.node, view)
+        elif isinstance(event, Tick):
+            self._monitor(yarn, event.at)
+
+    def _note(self, yarn: Y, event: Event, view: ClusterView) -> None:
+        """Take a fact over into the books."""
+        if isinstance(event, NodeAdded):
+            if event.node.id not in yarn.nodes:
+                self._add_node(yarn, event.node.id, view)
+            return
+        if isinstance(event, NodeLost | NodeRemoved | NodeChanged):
+            self._yarn = None  # with another cluster its tasks wait anew: the books are made from what is left
+            self._books(view)
+            return
+        name = getattr(event, "job", None)
+        if isinstance(event, JobSubmitted):
+            name = event.job.id
+            self._add_app(yarn, view.jobs[name], view)
+        elif isinstance(event, ContainerEnded | ContainerExpired):
+            name = self._ended(yarn, event.container)
+        elif isinstance(event, ContainerAdopted):
+            self._adopt(yarn, event.container, event.node, view.jobs[event.job], event.stage)
+        if name in view.jobs:
+            self._ask(yarn, view.jobs[name], view)
+        elif name in yarn.apps:
+            yarn.remove_app(name)
+
+    def _books(self, view: ClusterView) -> Y:
+        """The books; made from what there is when they are new."""
+        if self._yarn is None:
+            self._units = Units(view.resources)
+            yarn = self._yarn = self._make(view, self._units.names)
+            self._ours, self._theirs, self._apps = {}, {}, {}
+            for node in view.nodes:
+                self._add_node(yarn, node, view)
+            for job in view.jobs.values():
+                self._add_app(yarn, job, view)
+            for number, container in view.containers.items():
+                if container.job in yarn.apps:
+                    self._adopt(yarn, number, container.node, view.jobs[container.job], container.stage)
+            for job in view.jobs.values():
+                self._ask(yarn, job, view)
+        return self._yarn
+
+    def _add_node(self, yarn: Y, node: str, view: ClusterView) -> None:
+        state = view.nodes[node]
+        yarn.add_node(node, self._units.room(state.spec.capacity), state.spec.rack or RACK)
+
+    def _add_app(self, yarn: Y, job: JobState, view: ClusterView) -> None:
+        master = next((stage for stage in job.spec.stages if stage.master), None)
+        yarn.add_app(
+            job.id,
+            path_of(job.spec.queue, view.queues),
+            job.spec.user or "default",
+            now=view.now,
+            am=None if master is None else self._units.demand(master.demand),
+        )
+
+    def _adopt(self, yarn: Y, number: int, node: str, job: JobState, stage: int) -> None:
+        if node in yarn.nodes:
+            priority, spec = _priority(job.spec, stage), job.spec.stages[stage]
+            taken = yarn.adopt(job.id, node, priority, self._units.demand(spec.demand), am=spec.master)
+            self._note_container(taken, number, job.id)
+
+    def _note_container(self, taken: int, number: int, app: str) -> None:
+        self._ours[taken], self._theirs[number], self._apps[taken] = number, taken, app
+
+    def _ended(self, yarn: Y, number: int) -> str | None:
+        """Returns the application."""
+        taken = self._theirs.pop(number, None)
+        if taken is None:
+            return None
+        self._ours.pop(taken, None)
+        yarn.container_ended(taken)
+        return self._apps.pop(taken)
+
+    # -- asks -----------------------------------------------------------------------------------
+
+    def _ask(self, yarn: Y, job: JobState, view: ClusterView) -> None:
+        """Bring the asks of a job in line with its launchable tasks."""
+        app = yarn.apps.get(job.id)
+        if app is None:
+            return
+        for index, stage in enumerate(job.stages):
+            spec = job.spec.stages[index]
+            if spec.master:
+                continue  # asked for by the resource manager itself
+            wanted = stage.waiting if index in job.open else 0
+            ask = app.asks.get(_priority(job.spec, index))
+            open_ = ask.open if ask is not None else 0
+            if wanted != open_:
+                self._ask_stage(yarn, app, job, stage, spec, wanted, open_, view)
+
+    def _ask_stage(
+        self,
+        yarn: Y,
+        app: App,
+        job: JobState,
+        stage: StageState,
+        spec: Stage,
+        wanted: int,
+        open_: int,
+        view: ClusterView,
+    ) -> None:
+        priority = _priority(job.spec, stage.index)
+        ask = app.asks.get(priority)
+        counts = dict(ask.places) if ask is not None and wanted > open_ else {}
+        counts[ANY] = wanted
+        fresh = range(spec.tasks) if open_ == 0 and wanted == spec.tasks else stage.returned
+        for task in fresh if wanted > open_ else ():
+            for place in self._places(spec.hosts_of(task), view):
+                counts[place] = counts.get(place, 0) + 1
+        yarn.ask(app.id, priority, self._units.demand(spec.demand), counts)
+
+    @staticmethod
+    def _places(hosts: Sequence[str], view: ClusterView) -> Iterator[str]:
+        """Each host, and each of their racks once."""
+        yield from hosts
+        yield from {(view.nodes[host].spec.rack or RACK): None for host in hosts if host in view.nodes}
+
+    # -- decisions ------------------------------------------------------------------------------
+
+    def _beat(self, yarn: Y, node: str, view: ClusterView) -> None:
+        self._grants = self._granted(yarn, node, view)
+
+    def _granted(self, yarn: Y, node: str, view: ClusterView) -> list[Grant]:
+        target, state = yarn.nodes.get(node), view.nodes.get(node)
+        if target is None or state is None or state.draining:
+            return []
+        target.free = self._units.room(state.free)
+        return [action for action in yarn.beat(node, view.now) if isinstance(action, Grant)]
+
+    def _monitor(self, yarn: Y, now: int) -> None:
+        """A round of the preemption monitor."""
+        for measure in yarn.monitor(now):
+            number = self._ours.get(measure.container) if isinstance(measure, Kill) else None
+            if number is not None:
+                self._victims.append(Victim(number, "over its capacity", ""))
+
+    def victims(self, view: ClusterView) -> Sequence[Victim]:
+        """See Policy.victims."""
+        found, self._victims = self._victims, []
+        return found
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """See Policy.schedule."""
+        yarn = self._books(view)
+        if offer.job is not None:
+            yield from self._answer(yarn, view, offer)
+            return
+        grants, self._grants = self._grants, []
+        yield from self._carry_out(yarn, grants, view)
+        if grants or offer.nodes is not None:
+            return
+        for node in list(yarn.nodes):
+            yield from self._carry_out(yarn, self._granted(yarn, node, view), view)
+
+    def _carry_out(self, yarn: Y, grants: list[Grant], view: ClusterView) -> Suggestions:
+        for grant in grants:
+            job = view.jobs[grant.app]
+            stage = _stage(job.spec, grant)
+            outcome: Outcome = yield Suggestion(grant.app, stage, grant.node)
+            if outcome.placed:
+                (number,) = outcome.containers
+                self._note_container(grant.container, number, grant.app)
+            else:
+                yarn.container_ended(grant.container)
+                self._ask(yarn, job, view)
+
+    def _answer(self, yarn: Y, view: ClusterView, offer: Offer) -> Suggestions:
+        """An outside scheduler asks for one stage's place: the placer's, and the books hear of it."""
+        assert offer.job is not None and offer.stage is not None
+        outcome: Outcome = yield Suggestion(offer.job, offer.stage)
+        for number in outcome.containers:
+            job = view.jobs[offer.job]
+            self._adopt(yarn, number, view.containers[number].node, job, offer.stage)
+            self._ask(yarn, job, view)
+
+    # -- why ------------------------------------------------------------------------------------
+
+    def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
+        """See Policy.why: the application's last refusal."""
+        app = self._yarn.apps.get(job.id) if self._yarn is not None else None
+        refusal = app.refusal if app is not None else None
+        if refusal is None or refusal.why in _SAID_BY_THE_CORE:
+            return None
+        return _reason(refusal)
+
+
+def _priority(job: Job, stage: int) -> int:
+    """Later stages first, as reduces before maps; the master before all."""
+    if job.stages[stage].master:
+        return _MASTER
+    return _STEP * (sum(1 for s in job.stages if not s.master) - stage)
+
+
+def _stage(job: Job, grant: Grant) -> int:
+    if grant.am:
+        return next(index for index, stage in enumerate(job.stages) if stage.master)
+    return sum(1 for s in job.stages if not s.master) - grant.priority // _STEP
+
+
+_SAID_BY_THE_CORE: Final = frozenset({Why.NO_ROOM, Why.TOO_LARGE, Why.CLUSTER_EMPTY})
+_WHAT: Final = {
+    Why.QUEUE_AM_LIMIT: "the application masters' part of queue",
+    Why.USER_AM_LIMIT: "the application masters' part of user",
+    Why.QUEUE_LIMIT: "queue",
+    Why.USER_LIMIT: "user",
+    Why.HEADROOM: "queue",
+}
+
+
+def _reason(refusal: Refusal) -> tuple[Reason, dict[str, object]]:
+    if refusal.why is Why.LOCALITY:
+        return Reason.WAITS_FOR_LOCALITY, {"missed": refusal.used, "needed": refusal.limit}
+    return Reason.OVER_LIMIT, {
+        "what": _WHAT[refusal.why],
+        "name": refusal.name,
+        "resource": refusal.resource,
+        "value": refusal.used,
+        "limit": refusal.limit,
+        "queue": refusal.queue,
+    }
