@@ -5,6 +5,7 @@ Follows ...resourcemanager.scheduler: AbstractYarnScheduler, SchedulerApplicatio
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from bisect import insort
 from collections.abc import Mapping
 
@@ -17,6 +18,7 @@ from schedulers.yarn.records import (
     Container,
     Grant,
     Level,
+    Measure,
     Node,
     Refusal,
     Reservation,
@@ -29,7 +31,7 @@ from schedulers.yarn.vectors import Vector, minus, plus, times
 _AM_PRIORITY = 0  # RMAppAttemptImpl.AM_CONTAINER_PRIORITY
 
 
-class Books:
+class Books(ABC):
     """Nodes, applications and what they hold. A scheduler adds queues, through the hooks below."""
 
     def __init__(self, resources: tuple[str, ...], minimum: Vector, step: Vector, maximum: Vector) -> None:
@@ -67,6 +69,16 @@ class Books:
 
     def _cluster_changed(self) -> None:
         """Nodes came or went."""
+
+    # -- decisions ------------------------------------------------------------------------------
+
+    @abstractmethod
+    def beat(self, node: str, now: int = 0) -> list[Action]:
+        """A node's heartbeat: what is done with its room."""
+
+    @abstractmethod
+    def monitor(self, now: int) -> list[Measure]:
+        """A round of the preemption monitor; kills take effect here."""
 
     # -- facts ----------------------------------------------------------------------------------
 

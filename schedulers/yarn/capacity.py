@@ -8,6 +8,7 @@ one partition, no placement constraints, no lazy or intra-queue preemption.
 from __future__ import annotations
 
 import enum
+from bisect import insort
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -25,6 +26,7 @@ from schedulers.yarn.queues import (
     QueueConfig,
     User,
     account,
+    fifo_key,
     in_order,
     limit_below,
     standing,
@@ -118,6 +120,8 @@ class CapacityScheduler(Books):
         self.config = config
         self.rc = CALCULATORS[config.calculator]
         self.root.configure(config.root, config.am_share)
+        for leaf in self.root.leaves():
+            leaf.sort()
         self._cluster_changed()
 
     def leaf(self, queue: str) -> Leaf:
@@ -164,7 +168,7 @@ class CapacityScheduler(Books):
         app.queue = leaf.path
         self._leaf_of[app.id] = leaf
         leaf.users.setdefault(app.user, User(self.zero, self.zero)).pending += 1
-        leaf.insert(leaf.pending, app)
+        insort(leaf.pending, app, key=fifo_key)
         self._activate(leaf)
 
     def _app_removed(self, app: App) -> None:
@@ -175,7 +179,7 @@ class CapacityScheduler(Books):
             leaf.pending.remove(app)
             user.pending -= 1
         else:
-            leaf.active.remove(app)
+            leaf.remove(leaf.active, app)
             user.active -= 1
             size = app.am_demand or self.zero
             leaf.am_used, user.am_used = minus(leaf.am_used, size), minus(user.am_used, size)
@@ -241,12 +245,13 @@ class CapacityScheduler(Books):
         if not app.keys:
             user.asking.discard(app.id)
         leaf.version += 1
+        leaf.moved(app)
         if app.active and app.hungry != bool(app.keys):
             app.hungry = bool(app.keys)
             if app.hungry:
                 leaf.insert(leaf.hungry, app)
             else:
-                leaf.hungry.remove(app)
+                leaf.remove(leaf.hungry, app)
 
     # -- use ------------------------------------------------------------------------------------
 
@@ -256,6 +261,7 @@ class CapacityScheduler(Books):
         user = leaf.users[app.user]
         user.used = plus(user.used, amount)
         leaf.version += 1
+        leaf.moved(app)
 
     def _kept(self, app: App, amount: Vector) -> None:
         """Reservations count as use, of the queue and of the user."""
@@ -352,7 +358,6 @@ class CapacityScheduler(Books):
 
     def _candidates(self, leaf: Leaf, limits: _Limits) -> Iterator[App]:
         """The applications in order; those without open asks matter only to a queue at its limit."""
-        leaf.sort()
         current = self.rc.smaller(self.total, leaf.most, limits.limit)
         at_limit = self.rc.compare(self.total, leaf.used, current) >= 0
         return iter(list(leaf.active if at_limit else leaf.hungry))
@@ -544,7 +549,6 @@ class CapacityScheduler(Books):
     def _holders(self, queue: str) -> Iterator[Holder]:
         """LeafQueue's ordering policy backwards (getPreemptionIterator), each with what could be taken."""
         leaf = self._leaves[queue]
-        leaf.sort()
         for app in reversed(leaf.active):
             containers = [Candidate(c.id, c.priority, c.demand, c.am) for c in app.containers.values()]
             reserved = [(k.node, k.demand) for held in app.reservations.values() for k in held.values()]

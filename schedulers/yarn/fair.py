@@ -22,7 +22,20 @@ from schedulers.yarn.fair_queues import (
     app_weight,
 )
 from schedulers.yarn.locality import Levels
-from schedulers.yarn.records import Action, App, Ask, Container, Grant, Level, Measure, Node, Refusal, Reservation, Reserve, Why
+from schedulers.yarn.records import (
+    Action,
+    App,
+    Ask,
+    Container,
+    Grant,
+    Level,
+    Measure,
+    Node,
+    Refusal,
+    Reservation,
+    Reserve,
+    Why,
+)
 from schedulers.yarn.vectors import Vector, all_fit, minus, plus, times
 
 

@@ -117,7 +117,7 @@ class YarnPolicy(Policy, Generic[Y]):
             self._yarn = None  # with another cluster its tasks wait anew: the books are made from what is left
             self._books(view)
             return
-        name = getattr(event, "job", None)
+        name: str | None = getattr(event, "job", None)
         if isinstance(event, JobSubmitted):
             name = event.job.id
             self._add_app(yarn, view.jobs[name], view)
@@ -125,6 +125,8 @@ class YarnPolicy(Policy, Generic[Y]):
             name = self._ended(yarn, event.container)
         elif isinstance(event, ContainerAdopted):
             self._adopt(yarn, event.container, event.node, view.jobs[event.job], event.stage)
+        if name is None:
+            return
         if name in view.jobs:
             self._ask(yarn, view.jobs[name], view)
         elif name in yarn.apps:
@@ -274,7 +276,8 @@ class YarnPolicy(Policy, Generic[Y]):
 
     def _answer(self, yarn: Y, view: ClusterView, offer: Offer) -> Suggestions:
         """An outside scheduler asks for one stage's place: the placer's, and the books hear of it."""
-        assert offer.job is not None and offer.stage is not None
+        assert offer.job is not None
+        assert offer.stage is not None
         outcome: Outcome = yield Suggestion(offer.job, offer.stage)
         for number in outcome.containers:
             job = view.jobs[offer.job]

@@ -134,7 +134,6 @@ class Leaf(Queue):
         self.version = 0
         self.user_limit: tuple[int, Vector] = (-1, zero)
         self.only_pending = 0
-        self._sorted = 0
 
     def leaves(self) -> Iterator[Leaf]:
         """See Queue."""
@@ -147,16 +146,36 @@ class Leaf(Queue):
         return fifo_key(app)
 
     def insert(self, apps: list[App], app: App) -> None:
-        """Into one of its lists, in order."""
-        key = fifo_key if apps is self.pending else self.key
-        apps.insert(bisect_left(apps, key(app), key=key), app)
+        """Into `active` or `hungry`, in order."""
+        if not app.rank:
+            app.rank = self.key(app)
+        apps.insert(bisect_left(apps, app.rank, key=_rank), app)
+
+    def remove(self, apps: list[App], app: App) -> None:
+        """Out of `active` or `hungry`."""
+        del apps[bisect_left(apps, app.rank, key=_rank)]
+
+    def moved(self, app: App) -> None:
+        """Its use or demand changed: a new place, where these decide (AbstractComparatorOrderingPolicy)."""
+        if self.config.ordering == "fifo" or not app.active:
+            return
+        lists = (self.active, self.hungry) if app.hungry else (self.active,)
+        for apps in lists:
+            self.remove(apps, app)
+        app.rank = ()
+        for apps in lists:
+            self.insert(apps, app)
 
     def sort(self) -> None:
-        """Reorders the applications where their use decides (AbstractComparatorOrderingPolicy.reorderEntities)."""
-        if self.config.ordering == "fair" and self._sorted != self.version:
-            self._sorted = self.version
-            self.active.sort(key=self.key)
-            self.hungry.sort(key=self.key)
+        """All anew, when the settings have changed."""
+        for app in self.active:
+            app.rank = self.key(app)
+        self.active.sort(key=_rank)
+        self.hungry.sort(key=_rank)
+
+
+def _rank(app: App) -> tuple[Any, ...]:
+    return app.rank
 
 
 def fifo_key(app: App) -> tuple[Any, ...]:

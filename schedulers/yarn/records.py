@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import enum
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -179,7 +179,7 @@ class App(msgspec.Struct, eq=False, kw_only=True):
 
     am_demand: the size of its application master; None when there is none (an unmanaged one). missed: scheduling
     opportunities since the last local container. again: times that a reservation was looked at in vain. active: a
-    capacity queue has activated it; hungry: it is active and has open asks.
+    capacity queue has activated it; hungry: it is active and has open asks; rank: its place in the order of service.
     """
 
     id: str
@@ -202,6 +202,7 @@ class App(msgspec.Struct, eq=False, kw_only=True):
     refusal: Refusal | None = None
     active: bool = False
     hungry: bool = False
+    rank: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
         self.used = self.reserved = self.zero
