@@ -98,7 +98,10 @@ def test_preemption_switched_off_is_inherited(tmp_path: Path) -> None:
         ({"root.queues": "a,b,a"}, "queue 'a' is named 2 times"),
         ({"root.queues": "a,b,c d"}, "'c d' is not a queue's name"),
         ({"maximum-am-resource-percent": "30"}, "expected a number from 0 to 1"),
-        ({"resource-calculator": "org.apache.hadoop.yarn.util.DominantResourceCalculator"}, "did you mean 'org.apache.hadoop"),
+        (
+            {"resource-calculator": "org.apache.hadoop.yarn.util.DominantResourceCalculator"},
+            "did you mean 'org.apache.hadoop",
+        ),
     ],
 )
 def test_mistakes(tmp_path: Path, changes: dict[str, str], message: str) -> None:
