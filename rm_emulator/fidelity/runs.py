@@ -111,9 +111,8 @@ def _rows(file: Path) -> dict[str, tuple[int, float]]:
         numbers = [_whole(row[name]) for name in _COLUMNS[1:]]
         start, begun, ended = numbers
         if start is None or begun is None or ended is None:
-            issues.add(
-                f"{', '.join(row[name] for name in _COLUMNS)}: expected a name and whole numbers of ms", line=line
-            )
+            seen = ", ".join(row[name] for name in _COLUMNS)
+            issues.add(f"'{seen}' is not accepted (expected a name and whole numbers of ms)", line=line)
         elif ended < begun:
             issues.add(f"the job ends at {ended}, before it starts at {begun}", line=line)
         else:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
+from rich.box import SIMPLE_HEAD
 from rich.console import Console
 from rich.table import Table
 
@@ -12,22 +13,19 @@ from rm_emulator.fidelity.measures import Bars, FolderFidelity, JobFidelity
 
 def show(folders: Sequence[FolderFidelity], bars: Bars, console: Console) -> None:
     """One row a folder, then the jobs of folders outside the bars."""
-    table = Table(title="job completion: emulator against real YARN", title_justify="left")
-    table.add_column("folder")
-    for heading in ("jobs", "real runs", "seeds", "mean", "worst job", "Kolmogorov", "memory"):
-        table.add_column(heading, justify="right")
-    table.add_column("")
+    table = _table("job completion: emulator against real YARN", "folder")
+    for heading in ("jobs", "runs", "mean", "worst job", "KS", "memory", ""):
+        table.add_column(heading, justify="right", no_wrap=True)
     for folder in folders:
         table.add_row(
             folder.name,
             str(len(folder.jobs)),
-            str(folder.real_runs),
-            str(folder.seeds),
+            f"{folder.real_runs}:{folder.seeds}",
             f"{folder.mean_error_pct:+.1f} %",
             f"{folder.worst_job_error_pct:+.1f} %",
             f"{folder.ks:.3f}",
             "" if folder.memory_pct is None else f"{folder.memory_pct:.1f} %",
-            "ok" if folder.holds else "outside",
+            "ok" if folder.holds else "off",
             style=None if folder.holds else "red",
         )
     console.print(table)
@@ -35,16 +33,22 @@ def show(folders: Sequence[FolderFidelity], bars: Bars, console: Console) -> Non
         if not folder.holds:
             console.print(_jobs(folder))
     console.print(
-        f"bars: mean within {bars.mean_pct:g} %, each job within {bars.worst_pct:g} %, "
-        "or inside the real runs' range where they spread more",
+        f"runs: real and emulated; bars: mean within {bars.mean_pct:g} %, each job within {bars.worst_pct:g} %, "
+        "or inside the real runs' range where they spread more;\n"
+        "KS: largest distance of the distributions of completion times; memory: area between the curves of allocation",
         style="dim",
         highlight=False,
     )
 
 
+def _table(title: str, first: str) -> Table:
+    table = Table(title=title, title_justify="left", title_style="bold", box=SIMPLE_HEAD, padding=(0, 0, 0, 1))
+    table.add_column(first, no_wrap=True)
+    return table
+
+
 def _jobs(folder: FolderFidelity) -> Table:
-    table = Table(title=f"{folder.name}: {'; '.join(folder.faults)}", title_justify="left")
-    table.add_column("job")
+    table = _table(folder.name, "job")
     for heading in ("real s", "range", "emulated s", "range", "error"):
         table.add_column(heading, justify="right")
     for job in folder.jobs:

@@ -78,12 +78,15 @@ class Issue(msgspec.Struct, frozen=True):
 class TraceError(ValueError):
     """An input that cannot be used.
 
-    issues: the mistakes found, by file and line (at most 1000); count: how many there are in all.
+    issues: the mistakes found, file by file, in the order of their lines (at most 1000).
+    count: how many there are in all.
     The message shows the first 20, one per line.
     """
 
     def __init__(self, issues: Iterable[Issue], count: int | None = None) -> None:
-        self.issues = sorted(issues, key=lambda issue: (issue.file, issue.line or 0))
+        issues = list(issues)
+        files = {file: place for place, file in enumerate(dict.fromkeys(issue.file for issue in issues))}
+        self.issues = sorted(issues, key=lambda issue: (files[issue.file], issue.line or 0))
         self.count = len(self.issues) if count is None else count
         lines = [str(issue) for issue in self.issues[:SHOWN]]
         if self.count > SHOWN:

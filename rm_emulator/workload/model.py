@@ -46,7 +46,7 @@ class Waves(msgspec.Struct, frozen=True, tag="waves"):
 RunTimes = Fixed | PerTask | Drawn | Waves
 
 
-class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True):
+class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One job to come: what the scheduler will see, when, and what it cannot see.
 
     submit_ms: arrival on the simulated clock, >= 0.

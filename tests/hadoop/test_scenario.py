@@ -17,6 +17,7 @@ from rm_emulator.scenario.schema import Scenario
 from rm_emulator.workload import formats, storage
 from rm_emulator.workload.formats import TraceError
 from rm_emulator.workload.model import Fixed, PerTask
+from schedulers.core.errors import InvalidParameters
 
 from .conftest import MakeFolder, job, task
 
@@ -244,7 +245,7 @@ def test_the_reader_keeps_queue_names(folder: MakeFolder) -> None:
 
 @pytest.mark.parametrize("setting", ["container_mb", "am_vcores"])
 def test_sizes_of_the_reader_are_above_zero(folder: MakeFolder, setting: str) -> None:
-    with pytest.raises(TraceError, match=f"setting {setting} is 0"):
+    with pytest.raises(InvalidParameters, match=setting):
         formats.read("hadoop", folder(), {setting: 0})
 
 

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
 
 from rm_emulator.hadoop.sls import read_sls
 from rm_emulator.hadoop.workload import workload
 from rm_emulator.workload.formats import Column, Trace, register
-from rm_emulator.workload.tables import one
 
 
 @register("hadoop", source="apache/hadoop, hadoop-tools/hadoop-sls 3.3.5, trace type SLS")
@@ -34,18 +34,15 @@ class Hadoop:
     class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Settings of the reader: sizes of what does not say its own, as SLS has them in sls-runner.xml."""
 
-        container_mb: int = 1024
-        container_vcores: int = 1
-        am_mb: int = 1024
-        am_vcores: int = 1
+        container_mb: Annotated[int, msgspec.Meta(description="MB of a task's container", ge=1)] = 1024
+        container_vcores: Annotated[int, msgspec.Meta(description="vcores of a task's container", ge=1)] = 1
+        am_mb: Annotated[int, msgspec.Meta(description="MB of an application master", ge=1)] = 1024
+        am_vcores: Annotated[int, msgspec.Meta(description="vcores of an application master", ge=1)] = 1
 
     @staticmethod
     def read(path: Path, options: Params) -> Trace:
         """A file of jobs, or a folder with jobs.json in it."""
         file = path / "jobs.json" if path.is_dir() else path
-        for name in ("container_mb", "container_vcores", "am_mb", "am_vcores"):
-            if getattr(options, name) < 1:
-                raise one(file, f"setting {name} is {getattr(options, name)} (expected at least 1)")
         run = read_sls(file)
         found, notes = workload(
             run,
