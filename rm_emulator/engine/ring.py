@@ -15,10 +15,12 @@ from rm_emulator.engine.calendar import BEAT, Calendar
 
 
 class Ring:
-    """Who beats, and when next. beat(node) is called at each beat."""
+    """Who beats, and when next. beat(node) is called at each beat; begin: nobody beats before (whole intervals)."""
 
-    def __init__(self, calendar: Calendar, phases: list[int], interval: int, beat: Callable[[int], None]) -> None:
-        self._calendar, self._interval, self._beat = calendar, interval, beat
+    def __init__(
+        self, calendar: Calendar, phases: list[int], interval: int, beat: Callable[[int], None], *, begin: int = 0
+    ) -> None:
+        self._calendar, self._interval, self._beat, self._begin = calendar, interval, beat, begin
         self._phase = phases
         self._members: list[tuple[int, int]] = []
         self._inside = bytearray(len(phases))
@@ -100,6 +102,9 @@ class Ring:
         if not members:
             return None
         now, interval = self._calendar.now, self._interval
+        if now < self._begin:
+            phase, node = members[0]
+            return self._begin + phase, node
         last_time, last_node = self._last
         position = bisect_right(members, (now % interval, last_node if last_time == now else -1))
         if position < len(members):

@@ -241,7 +241,9 @@ class Simulation:
         self._next_job = 0
         self._tick_due = False
         phases = keyed.generator(seed, "phases").integers(0, config.heartbeat_ms, len(config.nodes)).tolist()
-        self._ring = Ring(self.calendar, phases, config.heartbeat_ms, self._beat) if config.beats else None
+        # SLS registers a node in its first turn and lets it beat from the second on (NMSimulator.firstStep).
+        begin = config.heartbeat_ms if config.profile == "sls" else 0
+        self._ring = Ring(self.calendar, phases, config.heartbeat_ms, self._beat, begin=begin) if config.beats else None
         self._obeys: dict[type[Decision], Callable[[Any], None]] = {
             Place: self._place,
             Run: self._run,
