@@ -72,8 +72,11 @@ class Capacity(YarnPolicy[CapacityScheduler]):
             Fraction, msgspec.Meta(description="part of a queue that application masters may hold")
         ] = 0.1
         minimum_allocation: Annotated[
-            tuple[int, ...], msgspec.Meta(description="[MB, vcores] of the smallest container, and their step")
-        ] = (1024, 1)
+            tuple[int, ...] | None,
+            msgspec.Meta(
+                description="[MB, vcores] of the smallest container, and their step; none: sizes as asked for"
+            ),
+        ] = None
         maximum_allocation: Annotated[
             tuple[int, ...] | None, msgspec.Meta(description="[MB, vcores] of the largest container")
         ] = None
@@ -91,6 +94,10 @@ class Capacity(YarnPolicy[CapacityScheduler]):
         if params.preemption.enabled:
             self.triggers = Triggers(every_beat=True, period_ms=params.preemption.period_ms)
 
+    @property
+    def _whole(self) -> bool:
+        return self.params.minimum_allocation is not None
+
     def _make(self, view: ClusterView, names: tuple[str, ...]) -> CapacityScheduler:
         params, monitor = self.params, self.params.preemption
         others = (0,) * (len(names) - 2)
@@ -99,7 +106,7 @@ class Capacity(YarnPolicy[CapacityScheduler]):
                 root=_config(tree(view.queues, view.queue_names()), params.queues),
                 resources=names,
                 calculator="memory" if params.calculator == "default" else "dominant",
-                minimum=(*params.minimum_allocation, *others),
+                minimum=(*(params.minimum_allocation or (0, 0)), *others),
                 maximum=(*(params.maximum_allocation or (2**31, 2**31)), *((2**31,) * len(others))),
                 delay=Delay(node=params.node_locality_delay, rack_additional=params.rack_locality_additional_delay),
                 multiple=params.multiple_assignments,

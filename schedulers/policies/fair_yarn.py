@@ -60,14 +60,12 @@ class FairYarn(YarnPolicy[FairScheduler]):
         max_am_share: Annotated[
             float, msgspec.Meta(description="part of a queue's share that application masters may hold, -1: all")
         ] = 0.5
-        minimum_allocation: Annotated[Size, msgspec.Meta(description="[MB, vcores] of the smallest container")] = (
-            1024,
-            1,
-        )
-        increment_allocation: Annotated[Size, msgspec.Meta(description="[MB, vcores] that sizes are multiples of")] = (
-            1024,
-            1,
-        )
+        minimum_allocation: Annotated[
+            Size | None, msgspec.Meta(description="[MB, vcores] of the smallest container; none: sizes as asked for")
+        ] = None
+        increment_allocation: Annotated[
+            Size | None, msgspec.Meta(description="[MB, vcores] that sizes are multiples of; the minimum by default")
+        ] = None
         maximum_allocation: Annotated[
             Size | None, msgspec.Meta(description="[MB, vcores] of the largest container")
         ] = None
@@ -78,6 +76,10 @@ class FairYarn(YarnPolicy[FairScheduler]):
     params: Params
     _next_update = 0
 
+    @property
+    def _whole(self) -> bool:
+        return self.params.minimum_allocation is not None
+
     def _make(self, view: ClusterView, names: tuple[str, ...]) -> FairScheduler:
         params = self.params
         others = (0,) * (len(names) - 2)
@@ -86,8 +88,8 @@ class FairYarn(YarnPolicy[FairScheduler]):
             FairConfig(
                 root=_config(tree(view.queues, view.queue_names()), params.queues, others),
                 resources=names,
-                minimum=(*params.minimum_allocation, *others),
-                increment=(*params.increment_allocation, *others),
+                minimum=(*(params.minimum_allocation or (0, 0)), *others),
+                increment=(*(params.increment_allocation or params.minimum_allocation or (0, 0)), *others),
                 maximum=(*(params.maximum_allocation or (2**31, 2**31)), *((2**31,) * len(others))),
                 policy=params.default_ordering,
                 am_share=params.max_am_share,

@@ -45,24 +45,28 @@ Y = TypeVar("Y", bound=Books)
 
 
 class Units:
-    """The core's vectors (milli-CPU, MiB, pieces) in YARN's order and units (MB, vcores, pieces)."""
+    """The core's vectors (milli-CPU, MiB, pieces) in YARN's order and units (MB, vcores, pieces).
 
-    def __init__(self, resources: Sequence[str]) -> None:
+    whole: CPU in whole vcores, as YARN counts it where containers have a smallest size; else in thousandths.
+    """
+
+    def __init__(self, resources: Sequence[str], *, whole: bool) -> None:
+        self._per_core = 1000 if whole else 1
         others = [name for name in resources if name not in ("memory", "cpu")]
         self.names = ("memory", "vcores", *others)
         self._where = [resources.index(name) for name in ("memory", "cpu", *others)]
 
     def demand(self, vector: Vector) -> Vector:
-        """Whole vcores, rounded up."""
-        return self._converted(vector, 999)
+        """CPU rounded up."""
+        return self._converted(vector, self._per_core - 1)
 
     def room(self, vector: Sequence[int]) -> Vector:
-        """Whole vcores, rounded down."""
+        """CPU rounded down."""
         return self._converted(vector, 0)
 
     def _converted(self, vector: Sequence[int], more: int) -> Vector:
         moved = [vector[index] for index in self._where]
-        moved[1] = (moved[1] + more) // 1000
+        moved[1] = (moved[1] + more) // self._per_core
         return tuple(moved)
 
 
@@ -74,7 +78,7 @@ class YarnPolicy(Policy, Generic[Y]):
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
         self._yarn: Y | None = None
-        self._units = Units(("cpu", "memory"))
+        self._units = Units(("cpu", "memory"), whole=self._whole)
         self._grants: list[Grant] = []
         self._victims: list[Victim] = []
         self._ours: dict[int, int] = {}  # container in the books -> the core's
@@ -82,6 +86,11 @@ class YarnPolicy(Policy, Generic[Y]):
         self._apps: dict[int, str] = {}  # container in the books -> its application, when the books have forgotten it
 
     # -- what the two do differently ------------------------------------------------------------
+
+    @property
+    @abstractmethod
+    def _whole(self) -> bool:
+        """Whether containers come in sizes of whole vcores."""
 
     @abstractmethod
     def _make(self, view: ClusterView, names: tuple[str, ...]) -> Y:
@@ -135,7 +144,7 @@ class YarnPolicy(Policy, Generic[Y]):
     def _books(self, view: ClusterView) -> Y:
         """The books; made from what there is when they are new."""
         if self._yarn is None:
-            self._units = Units(view.resources)
+            self._units = Units(view.resources, whole=self._whole)
             yarn = self._yarn = self._make(view, self._units.names)
             self._ours, self._theirs, self._apps = {}, {}, {}
             for node in view.nodes:
