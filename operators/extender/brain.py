@@ -321,6 +321,10 @@ class Brain:
             return
         there.ended = True
         container, code = self._container(there.container), pod.exit_code
+        if container is None and code == 0:  # granted before its pod was known, by us or in the snapshot
+            container = self._container(self.ledger.awaiting(task))
+            if container is not None:
+                self.ledger.assign(container.id, pod.metadata.uid)
         runtime = self._runtime(there.started, pod)
         if code == 0:
             entry.ran(task.stage, runtime)
@@ -406,6 +410,14 @@ class Brain:
         if pod is not None:
             self.ledger.assign(container, pod.metadata.uid)
             self._release(pod, node)
+            return
+        uid = self.ledger.current.get(task)
+        entry = self.ledger.pods.get(uid) if uid is not None else None
+        done = self.cache.pods.get(entry.key) if entry is not None else None
+        if done is not None and done.metadata.uid == uid and done.exit_code == 0:
+            log.error("a task that has succeeded was decided on again", pod=done.key)
+            self.tell(ContainerStarted(self.now(), container))
+            self.end(container, 0, self._runtime(-1, done))
 
     def know_foreign(self) -> None:
         """After a restore: what the core holds for others, so that what has ended meanwhile is noticed."""

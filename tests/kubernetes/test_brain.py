@@ -43,6 +43,29 @@ def test_what_does_not_fit_stays_gated_until_something_ends() -> None:
     assert world.gated(job) == []
 
 
+def test_a_task_whose_container_was_awaiting_its_pod_in_the_snapshot_is_done_when_the_pod_is() -> None:
+    world = World()
+    job = world.submit(stage("a", 1))
+    world.create_pods()
+    world.delete(world.pods_of(job)[0])
+    world.brain.cycle()  # granted, and nobody there to release
+    snapshot = world.snapshot()
+    run_through(world)
+    world.new_leader(snapshot)
+    assert not world.brain.scheduler.state.jobs
+
+
+def run_through(world: World) -> None:
+    """Pods that are there or to be made are released, bound and succeed; nobody closes the job."""
+    world.create_pods()
+    world.brain.cycle()
+    world.write()
+    world.bind()
+    for pod in list(world.bound()):
+        world.start(pod)
+        world.finish(pod)
+
+
 def test_a_pod_with_constraints_that_the_core_does_not_know_is_not_narrowed() -> None:
     world = World()
     one = stage("a", 1)

@@ -173,9 +173,15 @@ def test_that_pods_were_refused_is_taken_back_once_they_are_accepted() -> None:
 def test_what_may_go_better_later_is_no_refusal_and_ends_all_writes_first(error: ApiError) -> None:
     c = Controller(StageSpec("a", TEMPLATE, 50))
     c.api.refuse = lambda name: error if name == "j-a-0-0" else None
-    with pytest.raises(type(error)):
-        c.look()
-    assert (len(c.api.asked), c.api.status, c.api.events) == (50, {}, [])
+
+    async def look() -> int:
+        with pytest.raises(type(error)):
+            await c.dagjobs.reconcile("ns/j")
+        asked = len(c.api.asked)
+        await asyncio.sleep(0.01)  # were there still writes under way, they would go on now
+        return asked
+
+    assert (asyncio.run(look()), c.api.status, c.api.events) == (50, {}, [])
 
 
 # -- a name that is taken -----------------------------------------------------------------------
