@@ -179,6 +179,11 @@ class ClusterView:
         return self._state.fitting(stage.size)
 
     @property
+    def resources(self) -> Sequence[str]:
+        """The names of the resources, in the order of all vectors."""
+        return self._state.resources.names
+
+    @property
     def tree(self) -> QueueTree:
         """The queues as a tree, and what each holds."""
         return self._state.tree

@@ -87,6 +87,7 @@ class QueueTree:
     def __init__(self, resources: int) -> None:
         self.queues: dict[str, Queue] = {}
         self.removed: dict[str, int] = {}
+        self.version = 0  # counts changes of shape, weights and limits
         self._capacity: tuple[int, ...] = (0,) * resources
         self._accounts: dict[Group, Account] = {}
         self._paths: dict[Group, Path] = {}
@@ -98,6 +99,7 @@ class QueueTree:
         """Declare a queue, or change it; every account begins at zero again."""
         self.queues[queue.name] = queue
         self.removed.pop(queue.name, None)
+        self.version += 1
         self.clear()
 
     def remove(self, name: str, seq: int) -> None:
@@ -122,6 +124,16 @@ class QueueTree:
             parent = way[1] if len(way) > 1 and self.queues[way[-1]].parent not in way else ""
             found.setdefault(parent, []).append(name)
         return found
+
+    def collapsed_weight(self, name: str) -> float:
+        """A queue's part of the whole by weights alone: the product of its parts on the way up (H-DRF, section 3.2)."""
+        siblings = self.below()
+        part = 1.0
+        for at in self.up(name):
+            mine = self.queues[at].weight if at in self.queues else 1.0
+            beside = next((names for names in siblings.values() if at in names), siblings.get("", []))
+            part *= mine / (sum(self.queues[other].weight for other in beside) or 1.0)
+        return part
 
     # -- accounts -------------------------------------------------------------------------------
 

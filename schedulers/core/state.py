@@ -133,10 +133,7 @@ class JobState(msgspec.Struct, eq=False):
 
 
 class ContainerState(msgspec.Struct, eq=False):
-    """A hold on a node. status: GRANTED (decided, not heard running), RUNNING, or IDLE (an executor between tasks).
-
-    queue, user: whose accounts it is charged to.
-    """
+    """A hold on a node. status: GRANTED (decided, not heard running), RUNNING, or IDLE (an executor between tasks)."""
 
     id: int
     node: str
@@ -149,8 +146,6 @@ class ContainerState(msgspec.Struct, eq=False):
     granted: int
     started: int = -1
     status: int = GRANTED
-    queue: str = ""
-    user: str = ""
 
 
 class NodeState(msgspec.Struct, eq=False):
@@ -247,6 +242,7 @@ class ClusterState:
         self.next_node = 0
         self._finished: dict[str, None] = {}
         self._size_of: dict[tuple[Vector, Places, Group | None], int] = {}
+        self._charged: dict[int, tuple[str, str]] = {}  # queue and user that pay for a container, once there are queues
         self._barred: dict[int, None] = {}  # sizes that were found to be at a limit
         self._by_index: dict[int, NodeState] = {}
         self._rooms: dict[int, _Room] = {}
@@ -267,7 +263,9 @@ class ClusterState:
 
     def admits(self, size: int) -> bool:
         """Whether the limits of queues and users let one more container of this size start."""
-        for account in self.bounds.get(size, ()):
+        if size not in self.bounds:
+            return True
+        for account in self.bounds[size]:
             if not account.takes(self.sizes[size]):
                 self._barred[size] = None  # so that whoever sleeps is woken when this changes
                 return False
@@ -302,16 +300,13 @@ class ClusterState:
         """Nodes that fit this demand size now, in order of arrival; none when it is at a limit."""
         if size in self.bounds and not self.admits(size):
             return _NOTHING
-        return Fitting(self._room(size).fitting, self._by_index)
-
-    def _room(self, size: int) -> _Room:
         room = self._rooms.get(size)
         changes = len(self._journal)
         if room is None or changes - room.seen > len(self.nodes):
             room = self._look_around(size)
         elif room.seen < changes:
             self._catch_up(room, size)
-        return room
+        return Fitting(room.fitting, self._by_index)
 
     def _look_around(self, size: int) -> _Room:
         """Ask every node."""
@@ -559,14 +554,13 @@ class ClusterState:
             group = tree.path(job.spec.queue, job.spec.user).group
             for stage in job.stages:
                 stage.size = self._size(stage.demand, self.size_places[stage.size], group)
-        for container in self.containers.values():
-            if not container.queue and container.job in self.jobs:
+        for container in self.containers.values() if self.queues else ():
+            if container.id not in self._charged:
                 spec = self.jobs[container.job].spec
-                container.queue, container.user = spec.queue, spec.user
-            demand = self.sizes[container.size]
-            tree.charge(container.queue, container.user, demand, 1)
-            group = tree.path(container.queue, container.user).group
-            container.size = self._size(demand, self.size_places[container.size], group)
+                self._charged[container.id] = spec.queue, spec.user
+            payer, demand = self._charged[container.id], self.sizes[container.size]
+            tree.charge(*payer, demand, 1)
+            container.size = self._size(demand, self.size_places[container.size], tree.path(*payer).group)
         self._bind_sizes()
 
     def _bind_sizes(self) -> None:
@@ -743,12 +737,11 @@ class ClusterState:
         """The container is there now, and holds what it needs."""
         name, number, node = decision.job, decision.container, self.nodes[decision.node]
         pilot = self._launch(job, stage, decision.task)
-        self.containers[number] = container = ContainerState(
+        self.containers[number] = ContainerState(
             number, decision.node, name, stage.index, decision.task, decision.attempt, pilot, stage.size, self.now
         )
         if self.queues:
-            container.queue, container.user = job.spec.queue, job.spec.user
-            self.tree.charge(container.queue, container.user, stage.demand, 1)
+            self._charge(number, job, stage.demand)
         if number >= self.next_container:
             self.next_container = number + 1
         node.containers[number] = None
@@ -794,7 +787,8 @@ class ClusterState:
             giver.executors -= 1
             self.touched[giver.id] = None
         if self.queues:
-            self._recharge(container, job)
+            self._discharge(container.id, self.sizes[container.size])
+            self._charge(container.id, job, self.sizes[container.size])
         self._bind(container, decision)
         container.job = decision.job
         container.status = GRANTED
@@ -805,13 +799,13 @@ class ClusterState:
         stage.running += 1
         self.version += 1
 
-    def _recharge(self, container: ContainerState, job: JobState) -> None:
-        """An executor is another queue's now, or another user's."""
-        demand = self.sizes[container.size]
-        limited = self.tree.charge(container.queue, container.user, demand, -1)
-        container.queue, container.user = job.spec.queue, job.spec.user
-        self.tree.charge(container.queue, container.user, demand, 1)
-        if limited:
+    def _charge(self, container: int, job: JobState, demand: Vector) -> None:
+        """Whoever the container is now for pays for it."""
+        payer = self._charged[container] = job.spec.queue, job.spec.user
+        self.tree.charge(*payer, demand, 1)
+
+    def _discharge(self, container: int, demand: Vector) -> None:
+        if self.tree.charge(*self._charged.pop(container), demand, -1):
             self._unbar()
 
     def _bind(self, container: ContainerState, decision: Run | Move) -> None:
@@ -887,8 +881,8 @@ class ClusterState:
             used[r] -= amount
             held[r] -= amount
         self._node_changed_room(node)
-        if self.queues and self.tree.charge(container.queue, container.user, self.sizes[container.size], -1):
-            self._unbar()
+        if self.queues:
+            self._discharge(container.id, self.sizes[container.size])
         if job is not None:
             job.executors -= 1
             self.touched[container.job] = None
@@ -1126,7 +1120,8 @@ class ClusterState:
         assert set(self.idle) == {c.id for c in self.containers.values() if c.status == IDLE}
         for size in list(self._rooms):
             there = [n.index for n in self._by_index.values() if self._fits(n, size)]
-            assert self._room(size).fitting == there, f"nodes that fit {self.sizes[size]}"
+            there = there if self.admits(size) else []
+            assert [n.index for n in self.fitting(size)] == there, f"nodes that fit {self.sizes[size]}"
         foreign = [sum(v[r] for n in self.nodes.values() for v in n.foreign.values()) for r in range(len(used))]
         assert foreign == self.foreign, f"held by others {foreign}, not {self.foreign}"
         self._validate_queues()
@@ -1136,7 +1131,7 @@ class ClusterState:
         other.queues, other.removed = tree.queues, tree.removed
         other.resize(self.capacity)
         for container in self.containers.values() if self.queues else ():
-            other.charge(container.queue, container.user, self.sizes[container.size], 1)
+            other.charge(*self._charged[container.id], self.sizes[container.size], 1)
         pending = {}
         for job in self.jobs.values():
             if job.admitted:
@@ -1233,7 +1228,7 @@ class ClusterState:
         for queue in saved.queues:
             self.tree.put(queue)
         self.tree.removed = saved.removed
-        self.pending = {}
+        self.pending, self._charged = {}, {}
         for job in self.jobs.values():
             if not job.admitted:
                 self.pending.setdefault((job.spec.queue, job.spec.user), {})[job.id] = job

@@ -47,7 +47,7 @@ from schedulers.core.model import Job, Node, PastJob, PerUser, Queue, Stage
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import GRANTED, IDLE, RUNNING
 
-POLICIES = ("fifo", "sjf", "srpt", "fair", "las", "gs")
+POLICIES = ("fifo", "sjf", "srpt", "fair", "las", "gs", "drf", "hdrf")
 LIMITS = (None, None, 0.5, 0.2, (2000, -1), (-1, 1500), (1000, 1024), 0.0)
 QUEUES = ("default", "a", "a.b", "c", "undeclared")
 PREDICTORS = (None, {"kind": "slearn", "fixed_percent": 40}, {"kind": "three_sigma"}, {"kind": "posterior"})
