@@ -315,8 +315,8 @@ def _sum_mistakes(
 ) -> Iterator[Mistake]:
     """Together siblings may not be guaranteed more than the parent is, or than the cluster has."""
     given = [child for child in children if child.guaranteed is not None]
-    if above is None or not given:
-        return
+    if above is None or not given or (name and len(given) == 1):
+        return  # one alone was held against its parent already
     shares = [child.guaranteed for child in given if isinstance(child.guaranteed, float)]
     if isinstance(above, float) and len(shares) == len(given):
         if sum(shares) > above + _NOISE:
