@@ -54,6 +54,12 @@ class Account(msgspec.Struct, eq=False):
         return None
 
     @property
+    def within(self) -> bool:
+        """Whether what it holds and runs is within its limits; it is not when those were lowered since."""
+        held = self.most is None or all(used <= most for used, most in zip(self.used, self.most, strict=True))
+        return held and (self.most_jobs is None or self.jobs <= self.most_jobs)
+
+    @property
     def is_full_of_jobs(self) -> bool:
         """Whether it lets no further job in."""
         return self.most_jobs is not None and self.jobs >= self.most_jobs
