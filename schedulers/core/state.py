@@ -212,6 +212,46 @@ class ClusterState:
     kept: containers outlive tasks (executors) instead of ending with them.
     """
 
+    # Slots: an instance of more than 30 attributes loses CPython's fast look-up of them.
+    __slots__ = (
+        "_barred",
+        "_by_index",
+        "_charged",
+        "_ever",
+        "_finished",
+        "_journal",
+        "_rooms",
+        "_size_of",
+        "active_sizes",
+        "bounds",
+        "capacity",
+        "containers",
+        "ended",
+        "foreign",
+        "idle",
+        "jobs",
+        "kept",
+        "next_container",
+        "next_node",
+        "next_seq",
+        "nodes",
+        "now",
+        "pending",
+        "queues",
+        "resources",
+        "size_groups",
+        "size_places",
+        "size_waiting",
+        "sizes",
+        "stirred",
+        "touched",
+        "tree",
+        "used",
+        "version",
+        "waiting",
+        "woken",
+    )
+
     def __init__(self, resources: Resources, *, kept: bool = False) -> None:
         self.resources, self.kept = resources, kept
         self.now = 0
