@@ -46,7 +46,7 @@ from schedulers.core.events import (
 )
 from schedulers.core.explain import Explanation
 from schedulers.core.log import Header, Ignored, Log, SchedulerConfig, parse
-from schedulers.core.model import Job, Node, PastJob, Stage
+from schedulers.core.model import Job, Limit, Node, PastJob, PerUser, Queue, Stage
 from schedulers.core.placer import placers
 from schedulers.core.policy import Policy, policies
 from schedulers.core.predictor import predictors
@@ -130,9 +130,12 @@ def case(seed: int, *, disorder: bool = False, profile: str | None = None, execu
     demands = _demands(rng, len(resources), 1 if kept else int(rng.integers(1, 5)))
     # Short intervals and round run times make many things happen in the same millisecond.
     fine = rng.random() < 0.4
+    nodes = _nodes(rng, demands)
+    queues = _queues(keyed.generator(seed, "contract queues"), demands, nodes) if seed % 2 else ()
     config = EngineConfig(
-        nodes=_nodes(rng, demands),
+        nodes=nodes,
         resources=resources,
+        queues=queues,
         profile=profile,  # type: ignore[arg-type]  # a string from outside, checked by the engine's branches
         heartbeat_ms=int(rng.choice([10, 20, 50] if fine else [500, 1000, 1700])),
         am_heartbeat_ms=int(rng.choice([10, 20] if fine else [400, 1000])),
@@ -142,6 +145,8 @@ def case(seed: int, *, disorder: bool = False, profile: str | None = None, execu
         disorder=_DISORDER if disorder else None,
     )
     jobs = _jobs(rng, demands, int(rng.integers(3, 8)), 10 if fine else 1)
+    if queues:
+        jobs = _in_queues(keyed.generator(seed, "contract jobs' queues"), jobs, queues)
     workload = Workload(name=f"case {seed}", jobs=jobs, history=_history(rng), resources=resources)
     name = f"case({seed}, disorder={disorder}, profile={profile!r}, executors={kept})"
     return Case(name=name, config=config, workload=workload, seed=seed)
@@ -152,6 +157,38 @@ def _demands(rng: np.random.Generator, resources: int, sizes: int) -> list[Vecto
     memory = rng.choice([256, 512, 1024, 3000], sizes)
     gpu = rng.choice([0, 0, 500, 1000], sizes)
     return [(int(c), int(m), int(g))[:resources] for c, m, g in zip(cpu, memory, gpu, strict=True)]
+
+
+def _queues(rng: np.random.Generator, demands: list[Vector], nodes: tuple[Node, ...]) -> tuple[Queue, ...]:
+    """A tree of queues, some with limits; every task fits into every queue."""
+    largest = tuple(max(d[r] for d in demands) for r in range(len(demands[0])))
+
+    def limit() -> Limit:
+        kind = int(rng.integers(0, 4))
+        if kind > 1:
+            return None
+        factor = int(rng.integers(1, 4))
+        wide = tuple(factor * part if rng.random() < 0.7 else -1 for part in largest)
+        share = max(part / max(1, sum(n.capacity[r] for n in nodes)) for r, part in enumerate(largest))
+        return wide if kind else min(1.0, 1e-6 + share * float(rng.uniform(1, 3)))
+
+    def count() -> int | None:
+        return int(rng.integers(1, 4)) if rng.random() < 0.3 else None
+
+    def queue(name: str, parent: str = "") -> Queue:
+        per_user = PerUser(limit=limit(), max_running=count()) if rng.random() < 0.3 else None
+        weight = float(rng.choice([1.0, 2.0, 3.0]))
+        return Queue(name=name, parent=parent, weight=weight, max=limit(), per_user=per_user, max_running=count())
+
+    return (queue("a"), queue("a.x", "a"), queue("a.y", "a"), queue("b"))
+
+
+def _in_queues(
+    rng: np.random.Generator, jobs: tuple[WorkloadJob, ...], queues: tuple[Queue, ...]
+) -> tuple[WorkloadJob, ...]:
+    replace = msgspec.structs.replace
+    leaves = [queue.name for queue in queues[1:]]
+    return tuple(replace(entry, job=replace(entry.job, queue=str(rng.choice(leaves)))) for entry in jobs)
 
 
 def _nodes(rng: np.random.Generator, demands: list[Vector]) -> tuple[Node, ...]:
@@ -280,6 +317,8 @@ class Audit:
             self._book(decision)
         for job in self.state.waiting.values():
             assert job.hold is not None, f"after {event}: job {job.id} waits and nobody has said why"
+        for account in self.state.tree.accounts():
+            assert account.within, f"after {event}: {account} holds more than it may"
         return decisions
 
     def drained(self) -> None:

@@ -11,12 +11,12 @@ import msgspec
 
 from operators.cache.cache import Cache
 from operators.client import Client, NotFound
-from schedulers.core.errors import InvalidJob, InvalidQuantity
+from schedulers.core.errors import InvalidJob, InvalidQuantity, InvalidQueue
 from schedulers.core.resources import Resources, Vector, dominant_share
 from schedulers.objects.names import GROUP, NAMESPACE, QUEUE_LABEL, VERSION
 from schedulers.objects.node import core_node
 from schedulers.objects.pod import Condition, Pod, demand
-from schedulers.objects.queue import Queue
+from schedulers.objects.queue import Queue, core_queue
 
 #: The ConfigMap whose keys are the names of all queues; admission looks a DagJob's queue up in it.
 NAMES = "rm-queues"
@@ -80,7 +80,7 @@ class Queues:
             "pending": count.pending,
             "running": count.running,
             "share": f"{100 * dominant_share(count.held, capacity):.1f}%",
-            "conditions": msgspec.to_builtins([_condition(queue, self._cache.queues)]),
+            "conditions": msgspec.to_builtins([_condition(queue, self._cache.queues, self._resources)]),
         }
         there = msgspec.to_builtins(queue.status)
         patch = {name: value for name, value in wanted.items() if value != there.get(name)}
@@ -108,10 +108,14 @@ class Queues:
         return set(there.get("data") or ())
 
 
-def _condition(queue: Queue, queues: Mapping[str, Queue]) -> Condition:
-    """Whether the way up from a queue ends at a root."""
+def _condition(queue: Queue, queues: Mapping[str, Queue], resources: Resources) -> Condition:
+    """Whether its limits can be read, and the way up from it ends at a root."""
     seen, at = [queue.metadata.name], queue
     status, reason, message = "True", "InTree", ""
+    try:
+        core_queue(queue, resources)
+    except (InvalidQuantity, InvalidQueue) as error:
+        status, reason, message = "False", "LimitUnreadable", str(error)
     while at.spec.parent:
         parent = queues.get(at.spec.parent)
         if parent is None:

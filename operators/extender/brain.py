@@ -18,7 +18,7 @@ from operators.extender.app import FilterAnswer
 from operators.extender.jobs import JobEntry, Jobs, plain_entry, plain_id
 from operators.extender.ledger import Ledger, Task
 from schedulers.core.decisions import Decision, Hold, Place
-from schedulers.core.errors import InvalidJob
+from schedulers.core.errors import InvalidJob, InvalidQuantity, InvalidQueue
 from schedulers.core.events import (
     ContainerAdopted,
     ContainerEnded,
@@ -34,6 +34,7 @@ from schedulers.core.events import (
     NodeLost,
     OfferAsked,
     QueueChanged,
+    QueueRemoved,
     TaskFound,
     Tick,
 )
@@ -45,7 +46,7 @@ from schedulers.objects.dagjob import DagJob
 from schedulers.objects.names import DAGJOB_LABEL, SCHEDULER
 from schedulers.objects.node import Node, core_node
 from schedulers.objects.pod import Pod, demand, unmodelled
-from schedulers.objects.queue import Queue, core_queue
+from schedulers.objects.queue import Queue, core_queue, unlimited
 
 log = structlog.get_logger()
 
@@ -118,12 +119,27 @@ class Brain:
             case "DagJob":
                 self.hear_dagjob(change.old, change.new)
             case "Queue":
-                self.hear_queue(change.new)
+                self.hear_queue(change.old, change.new)
 
-    def hear_queue(self, queue: Queue | None) -> None:
-        """A queue was made or changed. One that is gone keeps its weight until its jobs are done."""
-        if queue is not None and self.scheduler.state.queues.get(queue.metadata.name) != core_queue(queue):
-            self.tell(QueueChanged(self.now(), core_queue(queue)))
+    def hear_queue(self, old: Queue | None, new: Queue | None) -> None:
+        """A queue was made, changed, or is gone; limits that cannot be read leave it as it was."""
+        tree = self.scheduler.state.tree
+        if new is None:
+            if old is not None and old.metadata.name in tree.queues:
+                self.lose_queue(old.metadata.name)
+            return
+        known = tree.queues.get(new.metadata.name)
+        try:
+            queue = core_queue(new, self.resources)
+        except (InvalidQuantity, InvalidQueue):  # its condition says so
+            queue = known or unlimited(new)
+        if queue != known or queue.name in tree.removed:
+            self.tell(QueueChanged(self.now(), queue))
+
+    def lose_queue(self, name: str) -> None:
+        """A queue is gone: jobs that came before go on."""
+        if name not in self.scheduler.state.tree.removed:
+            self.tell(QueueRemoved(self.now(), name))
 
     def hear_node(self, old: Node | None, new: Node | None) -> None:
         """A node joined, changed, or is gone with all that ran on it."""

@@ -33,7 +33,9 @@ def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: 
     brain.tell(LeaderStarted(brain.now(), identity))
     _nodes(brain)
     for queue in sorted(brain.cache.queues.values(), key=lambda queue: queue.metadata.name):
-        brain.hear_queue(queue)
+        brain.hear_queue(None, queue)
+    for name in [name for name in brain.scheduler.state.queues if name not in brain.cache.queues]:
+        brain.lose_queue(name)
     if history:
         brain.tell(HistoryPrimed(brain.now(), tuple(history)))
     brain.know_foreign()

@@ -8,16 +8,17 @@ from typing import Final
 
 from rm_emulator.results import expect
 from rm_emulator.scenario import inline
-from rm_emulator.scenario.cluster import nodes, resources_of
+from rm_emulator.scenario.cluster import core_queue, nodes, resources_of
 from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.scenario.load import Loaded
 from rm_emulator.scenario.schema import JobsWorkload, Queue, TpchWorkload, TraceWorkload
 from rm_emulator.scenario.workload import Built, build, uses_waves
 from rm_emulator.workload.formats import TraceError
 from rm_emulator.workload.model import Workload
-from schedulers.core.errors import SchedulerError, nearest
+from schedulers.core.errors import InvalidQuantity, SchedulerError, nearest
 from schedulers.core.model import Node
-from schedulers.core.resources import Resources, fits, to_steps
+from schedulers.core.queues import QueueTree, amount, mistakes
+from schedulers.core.resources import Resources, fits, show_steps, to_steps
 
 #: So many mistakes of one kind inside a workload are shown; a wrong column would repeat one thousands of times.
 SHOWN: Final = 5
@@ -97,6 +98,39 @@ def _queue_issues(loaded: Loaded) -> Iterator[Issue]:
             yield loaded.issue((*at, "parent"), message, did_you_mean(nearest(queue.parent, names)))
         elif _is_own_ancestor(queue, queues):
             yield loaded.issue((*at, "parent"), f"queue '{queue.name}' is its own ancestor")
+        else:
+            yield from _limit_issues(loaded, queue, at)
+    if len(set(names)) == len(names):
+        yield from _sharing_issues(loaded)
+
+
+def _limit_issues(loaded: Loaded, queue: Queue, at: tuple[str | int, ...]) -> Iterator[Issue]:
+    """Limits on resources that the cluster does not have."""
+    resources = resources_of(loaded.scenario)
+    each = queue.per_user.limit if queue.per_user is not None else None
+    for path, limit in ((("guaranteed",), queue.guaranteed), (("max",), queue.max), (("per_user", "limit"), each)):
+        for name in limit if isinstance(limit, dict) else ():
+            if name not in resources.names:
+                message = f"unknown resource '{name}' (this cluster has {', '.join(resources.names)})"
+                yield loaded.issue((*at, *path, name), message, did_you_mean(nearest(name, resources.names)), key=True)
+
+
+def _sharing_issues(loaded: Loaded) -> Iterator[Issue]:
+    """Weights, guarantees and maxima that contradict each other on this cluster."""
+    resources, queues = resources_of(loaded.scenario), loaded.scenario.spec.queues
+    index = {queue.name: number for number, queue in enumerate(queues)}
+    try:
+        core = [core_queue(queue, resources) for queue in queues]
+    except InvalidQuantity:
+        return  # said where it is written
+    for mistake in mistakes(core, resources, _capacity(loaded, resources)):
+        at = ("spec", "queues", index[mistake.queue], mistake.field)
+        yield loaded.issue(at, mistake.message)
+
+
+def _capacity(loaded: Loaded, resources: Resources) -> list[int]:
+    groups = [(group.count, resources.capacity(group.capacity)) for group in loaded.scenario.spec.cluster.nodes]
+    return [sum(count * capacity[r] for count, capacity in groups) for r in range(len(resources))]
 
 
 def _is_own_ancestor(queue: Queue, queues: Sequence[Queue]) -> bool:
@@ -223,6 +257,7 @@ def _workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
         return
     yield from _unknown_queues(loaded, workload)
     yield from _unknown_hosts(loaded, workload)
+    yield from _never_in_queue(loaded, workload)
     if loaded.scenario.spec.cluster.executors is None and uses_waves(workload):
         message = "run times measured per executor need executors (write `executors: {}` here)"
         if isinstance(loaded.scenario.spec.workload, TpchWorkload):
@@ -256,6 +291,33 @@ def _unknown_hosts(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
             message = f"job '{job}' stage '{stage.name}' has input on '{host}', which is not a node"
             yield loaded.issue(("spec", "workload"), message, did_you_mean(nearest(host, there)))
             return
+
+
+def _never_in_queue(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
+    """Tasks larger than their queue, or one user in it, may ever be."""
+    resources = Resources(workload.resources)
+    tree = QueueTree(len(resources))
+    for queue in loaded.scenario.spec.queues:
+        tree.put(core_queue(queue, resources))
+    tree.resize(_capacity(loaded, resources))
+    seen: dict[tuple[str, tuple[int, ...]], None] = {}
+    for entry in workload.jobs:
+        for stage in entry.job.stages:
+            if (entry.job.queue, stage.demand) in seen:
+                continue
+            seen[entry.job.queue, stage.demand] = None
+            for account in tree.path(entry.job.queue, entry.job.user).bounds:
+                r = account.scarce(stage.demand)
+                if r is not None:
+                    most = amount(account.limit, _capacity(loaded, resources))[r]
+                    who = "a user" if account.user is not None else "it"
+                    name = resources.names[r]
+                    message = (
+                        f"job '{entry.job.id}' stage '{stage.name}': a task of {_show(stage.demand, resources)} never "
+                        f"starts in queue '{account.queue}', where {who} may hold {show_steps(name, most)} of {name}"
+                    )
+                    yield loaded.issue(("spec", "workload"), message)
+                    break
 
 
 def _unknown_queues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:

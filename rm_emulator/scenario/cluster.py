@@ -10,8 +10,9 @@ from rm_emulator.engine.sizes import Sizes
 from rm_emulator.scenario import schema
 from rm_emulator.scenario.schema import Scenario, Spread
 from rm_emulator.workload.model import Drawn, Fixed
-from schedulers.core.model import Node, Queue
+from schedulers.core.model import Node, PerUser, Queue
 from schedulers.core.places import Taint
+from schedulers.core.queues import UNLIMITED, parse_limit
 from schedulers.core.resources import Resources, Vector
 
 
@@ -21,7 +22,7 @@ def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
     return EngineConfig(
         nodes=tuple(nodes(cluster.nodes, resources)),
         resources=resources.names,
-        queues=tuple(Queue(name=q.name, weight=q.weight, parent=q.parent) for q in scenario.spec.queues),
+        queues=tuple(core_queue(queue, resources) for queue in scenario.spec.queues),
         profile=cluster.profile,
         heartbeat_ms=cluster.heartbeat,
         am_heartbeat_ms=cluster.application_master.heartbeat,
@@ -31,6 +32,24 @@ def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
         executors=_executors(cluster.executors),
         disorder=_disorder(cluster.disorder),
         kubernetes=_kubernetes(cluster.kubernetes),
+    )
+
+
+def core_queue(queue: schema.Queue, resources: Resources) -> Queue:
+    """A queue as the core knows it. Raises InvalidQuantity for resources that the cluster does not have."""
+    each = queue.per_user
+    per_user = None
+    if each is not None:
+        per_user = PerUser(limit=parse_limit(each.limit, resources, UNLIMITED), max_running=each.max_running)
+    return Queue(
+        name=queue.name,
+        weight=queue.weight,
+        parent=queue.parent,
+        guaranteed=parse_limit(queue.guaranteed, resources, 0),
+        max=parse_limit(queue.max, resources, UNLIMITED),
+        per_user=per_user,
+        max_running=queue.max_running,
+        preemptible=queue.preemptible,
     )
 
 

@@ -334,8 +334,15 @@ class _Reader:
 
 
 def _queue(queue: Queue) -> dict[str, Any]:
-    entry: dict[str, Any] = {"name": queue.metadata.name, "weight": float(queue.spec.weight)}
-    return entry | ({"parent": queue.spec.parent} if queue.spec.parent else {})
+    spec, each = queue.spec, queue.spec.perUser
+    limits: dict[str, Any] = {"parent": spec.parent or None, "guaranteed": spec.guaranteed, "max": spec.max}
+    limits["max_running"] = spec.maxRunning
+    if each is not None:
+        per_user = {"limit": each.limit, "max_running": each.maxRunning}
+        limits["per_user"] = {key: value for key, value in per_user.items() if value is not None}
+    entry: dict[str, Any] = {"name": queue.metadata.name, "weight": float(spec.weight)}
+    entry |= {key: value for key, value in limits.items() if value is not None}
+    return entry if spec.preemptible else entry | {"preemptible": False}
 
 
 def _joins(pod: Pod) -> bool:

@@ -20,6 +20,7 @@ from pydantic import (
     Field,
     GetJsonSchemaHandler,
     PlainSerializer,
+    TypeAdapter,
     ValidationError,
     WithJsonSchema,
     model_validator,
@@ -34,6 +35,7 @@ from schedulers.core.errors import InvalidParameters, InvalidQuantity, UnknownNa
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
+from schedulers.core.queues import parse_share
 from schedulers.core.registry import Registry
 from schedulers.core.resources import parse_quantity
 
@@ -297,12 +299,53 @@ class Cluster(Block):
     kubernetes: Kubernetes | None = None
 
 
+def _limit(value: Any) -> Any:
+    """Resources, or a share of the cluster."""
+    if isinstance(value, Mapping):
+        return _QUANTITIES.validate_python(dict(value))
+    _read(parse_share)(value)
+    return value
+
+
+_QUANTITIES: Final = TypeAdapter[dict[str, Any]](Quantities)
+Limit = Annotated[
+    dict[str, Any] | str | float,
+    BeforeValidator(_limit),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "string", "pattern": r"^\s*(\d+\.?\d*|\.\d+)%?\s*$"},
+                {"type": "number", "minimum": 0, "maximum": 1},
+                {"type": "object", "additionalProperties": {"type": ["string", "number"]}, "minProperties": 1},
+            ],
+            "description": "a share of the cluster (25% or 0.25), or resources ({cpu: 4, memory: 8Gi})",
+        }
+    ),
+]
+
+
+class PerUser(Block):
+    """Limits of each user inside a queue: what their tasks hold at most, how many of their jobs run at once."""
+
+    limit: Limit | None = None
+    max_running: Count | None = None
+
+
 class Queue(Block):
-    """A queue of the weighted tree; jobs sit in leaves."""
+    """A queue of the weighted tree; jobs sit in leaves.
+
+    guaranteed: what it can count on. max: what its tasks hold at most; a resource that is not named is not limited.
+    max_running: so many of its jobs run at once, the others wait in order of submission.
+    """
 
     name: Annotated[str, Field(min_length=1)]
     weight: Positive = 1.0
     parent: str = ""
+    guaranteed: Limit | None = None
+    max: Limit | None = None
+    per_user: PerUser | None = None
+    max_running: Count | None = None
+    preemptible: bool = True
 
 
 # --- workload ------------------------------------------------------------------------------------

@@ -22,6 +22,10 @@ class InvalidJob(SchedulerError, ValueError):
     """A job whose stages do not form a DAG, or with impossible counts."""
 
 
+class InvalidQueue(SchedulerError, ValueError):
+    """A queue with impossible weights or limits."""
+
+
 class InvalidParameters(SchedulerError, ValueError):
     """Parameters that a policy, placer or predictor does not accept."""
 

@@ -80,6 +80,12 @@ class QueueChanged(Event, frozen=True, tag="QueueChanged"):
     queue: Queue
 
 
+class QueueRemoved(Event, frozen=True, tag="QueueRemoved"):
+    """A queue was taken away: jobs submitted before go on under its limits, later ones are not let in."""
+
+    queue: str
+
+
 class ContainerStarted(Event, frozen=True, tag="ContainerStarted"):
     """The task of a container runs (an executor: it has arrived)."""
 
@@ -182,6 +188,7 @@ AnyEvent = (
     | JobChanged
     | JobCancelled
     | QueueChanged
+    | QueueRemoved
     | ContainerStarted
     | TaskEnded
     | ContainerEnded

@@ -7,10 +7,12 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from schedulers.core.reasons import Reason, sentence, suggestion
+from schedulers.core.resources import show_steps
 
 if TYPE_CHECKING:
     from schedulers.core.places import Places
     from schedulers.core.policy import ClusterView, Policy
+    from schedulers.core.queues import Account
     from schedulers.core.state import ClusterState, JobState, NodeState, StageState
 
 
@@ -58,7 +60,9 @@ def explain_job(job: JobState, state: ClusterState, policy: Policy, view: Cluste
     """See `Scheduler.explain`."""
     now: Found = {}
     later: Found = {}
-    for stage in job.stages if not job.cancelled else ():
+    if not job.admitted:
+        now = dict((why_not_let_in(job, state),))
+    for stage in job.stages if job.admitted and not job.cancelled else ():
         found = now if stage.index in job.open else later
         for reason, data in _stage_reasons(job, stage, state, offers).items():
             found.setdefault(reason, data)
@@ -105,7 +109,48 @@ def _stage_reasons(job: JobState, stage: StageState, state: ClusterState, offers
     return _room_reasons(job, stage, state, offers) if state.nodes else {Reason.NO_NODES: {}}
 
 
+def why_not_let_in(job: JobState, state: ClusterState) -> tuple[Reason, dict[str, Any]]:
+    """Why a job waits outside its queue, with the numbers."""
+    spec, tree = job.spec, state.tree
+    gone = tree.closed(spec.queue, job.seq)
+    if gone is not None:
+        return Reason.QUEUE_GONE, {"queue": gone}
+    account = tree.full(spec.queue, spec.user)
+    ahead = sum(1 for other in state.pending.get((spec.queue, spec.user), {}).values() if other.seq < job.seq)
+    data: dict[str, Any] = {"ahead": ahead, "queue": spec.queue, "user": spec.user}
+    if account is None:
+        return Reason.QUEUE_FULL_OF_JOBS, data
+    data |= {"queue": account.queue, "running": account.jobs, "limit": account.most_jobs}
+    return (Reason.QUEUE_FULL_OF_JOBS if account.user is None else Reason.USER_FULL_OF_JOBS), data
+
+
+def limit_reason(account: Account) -> Reason:
+    """What is at its limit: a queue, or a user inside it."""
+    return Reason.QUEUE_AT_LIMIT if account.user is None else Reason.USER_AT_LIMIT
+
+
+def _limit_data(account: Account, job: JobState, stage: StageState, state: ClusterState) -> dict[str, Any]:
+    count = stage.waiting if state.waits_whole(job, stage) else 1
+    r = account.scarce(stage.demand, count)
+    assert r is not None
+    assert account.most is not None
+    name, capacity = state.resources.names[r], state.capacity[r]
+    return {
+        "queue": account.queue,
+        "user": account.user,
+        "resource": name,
+        "held": show_steps(name, account.used[r]),
+        "share": f"{account.used[r] / capacity:.1%}" if capacity else "nothing",
+        "limit": show_steps(name, account.most[r]),
+        "asked": show_steps(name, count * stage.demand[r]),
+        "stage": job.spec.stages[stage.index].name,
+    }
+
+
 def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers: str) -> Found:
+    account = state.at_limit(job, stage)
+    if account is not None and state.fits_ever(stage.size):
+        return {limit_reason(account): _limit_data(account, job, stage, state)}
     excluded = _excluded(stage, state)
     room = excluded.pop("has room", 0)
     if room and state.waits_whole(job, stage) and not state.has_room_for_all(stage):

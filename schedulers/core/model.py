@@ -80,12 +80,33 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     taints: tuple[Taint, ...] = ()
 
 
-class Queue(msgspec.Struct, frozen=True, kw_only=True):
-    """A node of the weighted queue tree; jobs sit in leaves."""
+#: A resource vector (-1: no limit on that resource), a share of the cluster from 0 to 1, or None: no limit.
+Limit = Vector | float | None
+
+
+class PerUser(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Limits of each user inside a queue: what they hold, and how many jobs of theirs are let in at once."""
+
+    limit: Limit = None
+    max_running: int | None = None
+
+
+class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A node of the weighted queue tree; jobs sit in leaves.
+
+    guaranteed: what it can count on; a fact for policies that preempt. max: what its containers may hold at most.
+    max_running: how many of its jobs are let in at once; the others wait in order of submission.
+    preemptible: whether its containers may be stopped so that others get what is theirs.
+    """
 
     name: str
     weight: float = 1.0
     parent: str = ""
+    guaranteed: Limit = None
+    max: Limit = None
+    per_user: PerUser | None = None
+    max_running: int | None = None
+    preemptible: bool = True
 
 
 class PastJob(msgspec.Struct, frozen=True, kw_only=True):

@@ -20,7 +20,9 @@ if TYPE_CHECKING:
     from schedulers.core.events import Event
     from schedulers.core.model import Queue
     from schedulers.core.predictor import Estimate, Informed
+    from schedulers.core.queues import QueueTree
     from schedulers.core.reasons import Reason
+    from schedulers.core.resources import Vector
     from schedulers.core.state import ClusterState, ContainerState, Fitting, JobState, NodeState, StageState
 
 Tie = Literal["submit", "id", "random"]
@@ -116,8 +118,11 @@ class Offer:
         """Whether a task of this stage fits what is on offer: on a node, or in an idle executor."""
         if self.job is not None and not self.serves(job.id, stage.index):
             return False
+        state = self._state
         if self.nodes is None:
-            return bool(self._state.idle) or bool(self._state.fitting(stage.size))
+            return bool(state.idle) or bool(state.fitting(stage.size))
+        if stage.size in state.bounds and not state.idle and not state.admits(stage.size):
+            return False
         for node in self.nodes:  # noqa: SIM110 (any() costs twice as much)
             if node.fits(stage):
                 return True
@@ -167,11 +172,6 @@ class ClusterView:
         return list(dict.fromkeys(job.spec.queue for job in self._state.jobs.values()))
 
     @property
-    def resources(self) -> tuple[str, ...]:
-        """Names of the components of all vectors."""
-        return self._state.resources.names
-
-    @property
     def containers(self) -> Mapping[int, ContainerState]:
         """Containers by number."""
         return self._state.containers
@@ -195,11 +195,39 @@ class ClusterView:
 
     def fits(self, stage: StageState, node: NodeState) -> bool:
         """Whether a task of the stage could start on the node now."""
-        return node.fits(stage)
+        return node.fits(stage) and self._state.admits(stage.size)
 
     def nodes_fitting(self, stage: StageState) -> Fitting:
         """Nodes on which a task of the stage could start now."""
         return self._state.fitting(stage.size)
+
+    @property
+    def resources(self) -> Sequence[str]:
+        """The names of the resources, in the order of all vectors."""
+        return self._state.resources.names
+
+    @property
+    def tree(self) -> QueueTree:
+        """The queues as a tree, and what each holds."""
+        return self._state.tree
+
+    @property
+    def active_sizes(self) -> Iterable[int]:
+        """Numbers of the sizes of which tasks are launchable."""
+        return self._state.active_sizes
+
+    def demand(self, size: int) -> Vector:
+        """What a task of this size asks for."""
+        return self._state.sizes[size]
+
+    def fits_somewhere(self, size: int) -> bool:
+        """Whether a task of this size could start on some node now, or in an idle executor."""
+        state = self._state
+        return bool(state.fitting(size)) or any(c.size == size for c in state.idle.values())
+
+    def spare(self) -> list[int]:
+        """What nobody holds, over all nodes."""
+        return self._state.spare()
 
     def share(self, job: JobState) -> float:
         """Dominant share of a job."""

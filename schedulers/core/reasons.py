@@ -17,14 +17,20 @@ class Reason(enum.StrEnum):
 
     TOO_LARGE = "too_large"
     NO_NODES = "no_nodes"
+    QUEUE_GONE = "queue_gone"
+    QUEUE_FULL_OF_JOBS = "queue_full_of_jobs"
+    USER_FULL_OF_JOBS = "user_full_of_jobs"
     WAITS_FOR_ASK = "waits_for_ask"
     WAITS_FOR_STAGE = "waits_for_stage"
     WAITS_FOR_PILOTS = "waits_for_pilots"
+    QUEUE_AT_LIMIT = "queue_at_limit"
+    USER_AT_LIMIT = "user_at_limit"
     OVER_LIMIT = "over_limit"
     RESERVED = "reserved"
     NO_ROOM = "no_room"
     NO_ROOM_FOR_GANG = "no_room_for_gang"
     WAITS_FOR_LOCALITY = "waits_for_locality"
+    OVER_SHARE = "over_share"
     BEHIND_OTHERS = "behind_others"
     WAITS_FOR_OFFER = "waits_for_offer"
 
@@ -39,14 +45,34 @@ _PRECEDENCE: Final = {reason: rank for rank, reason in enumerate(Reason)}
 _SENTENCES: Final[dict[Reason, str]] = {
     Reason.TOO_LARGE: "stage {stage} asks for {demand}, more than any of the {nodes} nodes has in all",
     Reason.NO_NODES: "the cluster has no node that takes containers",
+    Reason.QUEUE_GONE: "queue {queue} was removed before the job came, and lets no job in",
+    Reason.QUEUE_FULL_OF_JOBS: (
+        "queue {queue} runs {running} jobs and may run {limit} at once; before this job wait {ahead} others"
+    ),
+    Reason.USER_FULL_OF_JOBS: (
+        "user {user} runs {running} jobs in queue {queue}, where each may run {limit} at once; "
+        "before this job wait {ahead} others"
+    ),
     Reason.WAITS_FOR_ASK: "the tasks of stage {stage} have not been asked for yet",
     Reason.WAITS_FOR_STAGE: "waits for stage {parent} ({left} of {tasks} tasks left)",
     Reason.WAITS_FOR_PILOTS: "waits for its pilot tasks ({left} of {pilots} left)",
-    Reason.OVER_LIMIT: "{what} {name} is over its limit on {resource} ({value} > {limit})",
+    Reason.QUEUE_AT_LIMIT: (
+        "queue {queue} holds {held} of {resource} ({share} of the cluster) and may hold {limit}: "
+        "{asked} more for {stage} would be over its limit"
+    ),
+    Reason.USER_AT_LIMIT: (
+        "user {user} holds {held} of {resource} in queue {queue} ({share} of the cluster), "
+        "where each may hold {limit}: {asked} more for {stage} would be over the limit"
+    ),
+    Reason.OVER_LIMIT: "{what} {name} is at its limit on {resource} ({value} of {limit}; queue {queue})",
     Reason.RESERVED: "the room that it needs is reserved for job {other}",
     Reason.NO_ROOM: "no node has {demand} free ({excluded})",
     Reason.NO_ROOM_FOR_GANG: "the {tasks} tasks of {stage} start together, and there is room for {room}",
     Reason.WAITS_FOR_LOCALITY: "waits for a node that holds its input ({missed} of {needed} opportunities passed up)",
+    Reason.OVER_SHARE: (
+        "{what} {name} holds {share} of {resource} per unit of weight, "
+        "and {other} with {other_share} of {other_resource} is served first"
+    ),
     Reason.BEHIND_OTHERS: "jobs that are served before it: {ahead}; the first is {first}",
     Reason.WAITS_FOR_OFFER: "waits until a node with room for it is on offer (nodes with room: {nodes})",
 }
@@ -56,7 +82,12 @@ _SUGGESTIONS: Final[dict[Reason, str]] = {
     Reason.NO_NODES: "add a node",
     Reason.NO_ROOM: "room for {demand} appears when running tasks end; asking for less {scarce} would help soonest",
     Reason.NO_ROOM_FOR_GANG: "add nodes, or split {stage} into smaller gangs",
-    Reason.OVER_LIMIT: "raise the limit of {name}, or wait until its own tasks end",
+    Reason.QUEUE_GONE: "submit it to another queue, or declare {queue} again",
+    Reason.QUEUE_FULL_OF_JOBS: "raise max_running of {queue}, or wait until one of its jobs ends",
+    Reason.USER_FULL_OF_JOBS: "raise per_user.max_running of {queue}, or wait until one of the user's jobs ends",
+    Reason.QUEUE_AT_LIMIT: "raise max of {queue}, or wait until tasks of its own end",
+    Reason.USER_AT_LIMIT: "raise per_user.limit of {queue}, or wait until tasks of the same user end",
+    Reason.OVER_SHARE: "raise the weight of {name}, or wait until its share is the lowest",
 }
 
 

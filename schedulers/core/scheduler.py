@@ -26,7 +26,7 @@ from schedulers.core.events import (
     TaskFound,
     Tick,
 )
-from schedulers.core.explain import Explanation, explain_job, why_not
+from schedulers.core.explain import Explanation, explain_job, limit_reason, why_not, why_not_let_in
 from schedulers.core.log import FORMAT, Log, SchedulerConfig
 from schedulers.core.placer import Placer, placers
 from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, policies
@@ -329,6 +329,8 @@ class Scheduler:
         """The first reason why the job's next task waits; None when nothing of it waits. A function of state only."""
         if job.cancelled or job.left == job.running:
             return None
+        if not job.admitted:
+            return why_not_let_in(job, self.state)[0]
         if not job.waiting:
             ready = any(s.waiting and not s.parents_left for s in job.stages)
             return Reason.WAITS_FOR_ASK if ready else Reason.WAITS_FOR_STAGE
@@ -346,6 +348,10 @@ class Scheduler:
             return Reason.NO_NODES
         if not all(state.fits_ever(stage.size) for stage in stages):
             return Reason.TOO_LARGE
+        if state.bounds:
+            limits = [account for stage in stages if (account := state.at_limit(job, stage)) is not None]
+            if limits:
+                return min((limit_reason(account) for account in limits), key=lambda reason: reason.precedence)
         if not all(state.fitting(stage.size) for stage in stages):
             return Reason.NO_ROOM
         if not all(state.has_room_for_all(stage) for stage in stages if state.waits_whole(job, stage)):
@@ -442,8 +448,9 @@ class Round:
             ready = len(stage.pilots) if suggestion.pilots else stage.others
         wanted = min(suggestion.count, ready)
         if wanted and state.waits_whole(job, stage):
-            if not self._takes_all(stage, offer):
-                return Outcome(0, Reason.NO_ROOM_FOR_GANG)
+            why = self._keeps_apart(job, stage, offer)
+            if why is not None:
+                return Outcome(0, why)
             suggestion, wanted = Suggestion(job.id, stage.index), stage.waiting
         node = self._only_node(suggestion, offer)
         if node is not None:
@@ -455,15 +462,25 @@ class Round:
                 break
             containers.append(container)
         if not containers:
-            return Outcome(0, Reason.NO_ROOM if ready else Reason.WAITS_FOR_PILOTS)
+            return Outcome(0, self._why_none(job, stage, ready))
         if job.hold is not Reason.NO_ROOM:  # stays said while the job is served piecemeal: no oscillation
             state.stirred[suggestion.job] = None
         return Outcome(len(containers), None, tuple(containers))
 
-    def _takes_all(self, stage: StageState, offer: Offer) -> bool:
-        """Whether what is on offer takes the whole gang; a gang is never put on idle executors."""
+    def _why_none(self, job: JobState, stage: StageState, ready: int) -> Reason:
+        account = self._scheduler.state.at_limit(job, stage)
+        if account is not None:
+            return limit_reason(account)
+        return Reason.NO_ROOM if ready else Reason.WAITS_FOR_PILOTS
+
+    def _keeps_apart(self, job: JobState, stage: StageState, offer: Offer) -> Reason | None:
+        """Why what is on offer does not take the whole gang, or None; a gang is never put on idle executors."""
+        state = self._scheduler.state
+        account = state.at_limit(job, stage)
+        if account is not None:
+            return limit_reason(account)
         enough = offer.limit is None or offer.limit >= stage.waiting
-        return enough and self._scheduler.state.has_room_for_all(stage, offer.nodes)
+        return None if enough and state.has_room_for_all(stage, offer.nodes) else Reason.NO_ROOM_FOR_GANG
 
     def _only_node(self, suggestion: Suggestion, offer: Offer) -> NodeState | None:
         """The node that must take the tasks when there is no choice: a heartbeat without executors."""
@@ -484,7 +501,7 @@ class Round:
         decision: Place | Run | Move | None = None
         if state.kept:
             decision = self._with_executor(job, stage, task, attempt, own=True)
-        if decision is None:
+        if decision is None and (stage.size not in state.bounds or state.admits(stage.size)):
             node = node or self._node_for(stage, suggestion, offer)
             if node is not None:
                 decision = Place(state.next_container, node.spec.id, suggestion.job, stage.index, task, attempt)

@@ -31,12 +31,14 @@ from schedulers.core.events import (
     NodeLost,
     NodeRemoved,
     QueueChanged,
+    QueueRemoved,
     TaskEnded,
     TaskFound,
 )
 from schedulers.core.model import Job, Node, Queue, check_job
 from schedulers.core.places import ANYWHERE, Places
 from schedulers.core.predictor import SamplePlan
+from schedulers.core.queues import Account, Group, QueueTree, check_queue
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Resources, Vector, dominant_share, fits
 
@@ -90,6 +92,7 @@ class JobState(msgspec.Struct, eq=False):
     used: resources held now. running: tasks granted or running. left: tasks not yet finished.
     done_ms: run time of its finished tasks. started_sum: sum of start times of its running tasks
     (with `started` of them), so that attained service at any instant is O(1).
+    admitted: False while its queue is full of jobs, or was removed: none of its stages is open.
     size_ms: estimated total work, None while there is no estimate; size_source: where from.
     """
 
@@ -113,6 +116,7 @@ class JobState(msgspec.Struct, eq=False):
     size_source: str = ""
     hold: Reason | None = None
     cancelled: bool = False
+    admitted: bool = True
 
     @property
     def id(self) -> str:
@@ -192,6 +196,9 @@ class Fitting(Sequence[NodeState]):
         return self._nodes[self._indexes[position]]
 
 
+_NOTHING: Final = Fitting([], {})
+
+
 class _Room(msgspec.Struct, eq=False):
     """Which nodes fit one demand size: sorted node indexes, true up to `seen` entries of the change journal."""
 
@@ -205,6 +212,46 @@ class ClusterState:
     kept: containers outlive tasks (executors) instead of ending with them.
     """
 
+    # Slots: an instance of more than 30 attributes loses CPython's fast look-up of them.
+    __slots__ = (
+        "_barred",
+        "_by_index",
+        "_charged",
+        "_ever",
+        "_finished",
+        "_journal",
+        "_rooms",
+        "_size_of",
+        "active_sizes",
+        "bounds",
+        "capacity",
+        "containers",
+        "ended",
+        "foreign",
+        "idle",
+        "jobs",
+        "kept",
+        "next_container",
+        "next_node",
+        "next_seq",
+        "nodes",
+        "now",
+        "pending",
+        "queues",
+        "resources",
+        "size_groups",
+        "size_places",
+        "size_waiting",
+        "sizes",
+        "stirred",
+        "touched",
+        "tree",
+        "used",
+        "version",
+        "waiting",
+        "woken",
+    )
+
     def __init__(self, resources: Resources, *, kept: bool = False) -> None:
         self.resources, self.kept = resources, kept
         self.now = 0
@@ -213,11 +260,16 @@ class ClusterState:
         self.waiting: dict[str, JobState] = {}
         self.containers: dict[int, ContainerState] = {}
         self.idle: dict[int, ContainerState] = {}
-        self.queues: dict[str, Queue] = {}
+        self.tree = QueueTree(len(resources))
+        self.queues: dict[str, Queue] = self.tree.queues
         self.capacity: list[int] = [0] * len(resources)
         self.used: list[int] = [0] * len(resources)
-        self.sizes: list[Vector] = []  # demand by size number; a size is a distinct (demand, places)
+        self.foreign: list[int] = [0] * len(resources)  # held on the nodes by others
+        self.sizes: list[Vector] = []  # demand by size number; a size is a distinct (demand, places, limits on it)
         self.size_places: list[Places] = []  # places by size number
+        self.size_groups: list[Group | None] = []  # who shares its limits, by size number
+        self.bounds: dict[int, tuple[Account, ...]] = {}  # the limits on each size that has any
+        self.pending: dict[tuple[str, str], dict[str, JobState]] = {}  # by queue and user: jobs that were not let in
         self.size_waiting: list[int] = []  # launchable tasks of each size
         self.active_sizes: dict[int, None] = {}  # sizes with launchable tasks
         self.touched: dict[str, None] = {}  # jobs whose place in an order may have changed
@@ -229,7 +281,9 @@ class ClusterState:
         self.next_seq = 0
         self.next_node = 0
         self._finished: dict[str, None] = {}
-        self._size_of: dict[tuple[Vector, Places], int] = {}
+        self._size_of: dict[tuple[Vector, Places, Group | None], int] = {}
+        self._charged: dict[int, tuple[str, str]] = {}  # queue and user that pay for a container, once there are queues
+        self._barred: dict[int, None] = {}  # sizes that were found to be at a limit
         self._by_index: dict[int, NodeState] = {}
         self._rooms: dict[int, _Room] = {}
         self._journal: list[int] = []
@@ -241,11 +295,33 @@ class ClusterState:
         """Whether any launchable task fits this node now."""
         if node.draining:
             return False
-        free, sizes, barred = node.free, self.sizes, node.barred
-        for size in self.active_sizes:  # noqa: SIM110 (any() costs twice as much)
-            if fits(sizes[size], free) and size not in barred:
+        free, sizes, barred, bounds = node.free, self.sizes, node.barred, self.bounds
+        for size in self.active_sizes:
+            if fits(sizes[size], free) and size not in barred and (size not in bounds or self.admits(size)):
                 return True
         return False
+
+    def admits(self, size: int) -> bool:
+        """Whether the limits of queues and users let one more container of this size start."""
+        if size not in self.bounds:
+            return True
+        for account in self.bounds[size]:
+            if not account.takes(self.sizes[size]):
+                self._barred[size] = None  # so that whoever sleeps is woken when this changes
+                return False
+        return True
+
+    def at_limit(self, job: JobState, stage: StageState) -> Account | None:
+        """The account whose limit the stage's next task (all tasks of a gang) would exceed, or None."""
+        bounds = self.bounds.get(stage.size)
+        if bounds is None:
+            return None
+        count = stage.waiting if self.waits_whole(job, stage) else 1
+        return next((account for account in bounds if not account.takes(stage.demand, count)), None)
+
+    def spare(self) -> list[int]:
+        """What nobody holds, over all nodes."""
+        return [c - u - o for c, u, o in zip(self.capacity, self.used, self.foreign, strict=True)]
 
     def has_room(self) -> bool:
         """Whether any launchable task fits any node now."""
@@ -261,7 +337,9 @@ class ClusterState:
         return there
 
     def fitting(self, size: int) -> Fitting:
-        """Nodes that fit this demand size now, in order of arrival."""
+        """Nodes that fit this demand size now, in order of arrival; none when it is at a limit."""
+        if size in self.bounds and not self.admits(size):
+            return _NOTHING
         room = self._rooms.get(size)
         changes = len(self._journal)
         if room is None or changes - room.seen > len(self.nodes):
@@ -390,6 +468,7 @@ class ClusterState:
             return "duplicate"
         check_job(spec, len(self.resources))
         children: list[list[int]] = [[] for _ in spec.stages]
+        group = self.tree.path(spec.queue, spec.user).group
         stages = []
         for index, stage in enumerate(spec.stages):
             for parent in stage.parents:
@@ -398,7 +477,7 @@ class ClusterState:
                 StageState(
                     index=index,
                     demand=stage.demand,
-                    size=self._size(stage.demand, stage.places),
+                    size=self._size(stage.demand, stage.places, group),
                     tasks=stage.tasks,
                     waiting=stage.tasks,
                     parents_left=len(stage.parents),
@@ -410,9 +489,11 @@ class ClusterState:
         self.jobs[spec.id] = job
         self.touched[spec.id] = None
         self.stirred[spec.id] = None
-        for stage_state in stages:
-            if stage_state.is_open:
-                self._open(job, stage_state)
+        if self.queues and not self._may_enter(job):
+            job.admitted = False
+            self.pending.setdefault((spec.queue, spec.user), {})[spec.id] = job
+        else:
+            self._admit(job)
         self.version += 1
         return None
 
@@ -450,9 +531,98 @@ class ClusterState:
         return None
 
     def _queue_changed(self, event: QueueChanged) -> str | None:
-        self.queues[event.queue.name] = event.queue
+        check_queue(event.queue, len(self.resources))
+        self.tree.put(event.queue)
+        self._recount()
+        self._admit_pending()
         self.version += 1
         return None
+
+    def _queue_removed(self, event: QueueRemoved) -> str | None:
+        if event.queue not in self.queues:
+            return "unknown"
+        if event.queue in self.tree.removed:
+            return "duplicate"
+        self.tree.remove(event.queue, self.next_seq)
+        self.version += 1
+        return None
+
+    # -- queues ---------------------------------------------------------------------------------
+
+    def _may_enter(self, job: JobState) -> bool:
+        spec = job.spec
+        return self.tree.full(spec.queue, spec.user) is None and self.tree.closed(spec.queue, job.seq) is None
+
+    def _admit(self, job: JobState) -> None:
+        """Let a job in: from now on it counts as one that its queue runs, and its stages open."""
+        job.admitted = True
+        self.tree.count(job.spec.queue, job.spec.user, 1)
+        for stage in job.stages:
+            if stage.is_open and stage.waiting:
+                self._open(job, stage)
+
+    def _admit_pending(self) -> None:
+        """Let in who may enter now, first come first served (YARN's maximum of running applications)."""
+        while self.pending:
+            first = [next(iter(jobs.values())) for jobs in self.pending.values()]
+            able = [job for job in first if self._may_enter(job)]
+            if not able:
+                return
+            job = min(able, key=lambda job: job.seq)
+            self._leave_pending(job)
+            self._admit(job)
+
+    def _leave_pending(self, job: JobState) -> None:
+        where = (job.spec.queue, job.spec.user)
+        jobs = self.pending.get(where)
+        if jobs is not None and jobs.pop(job.id, None) is not None and not jobs:
+            del self.pending[where]
+
+    def _enter(self, job: JobState) -> None:
+        """Something of the job runs already by another's decision: it is in, whatever the limits say."""
+        if not job.admitted:
+            self._leave_pending(job)
+            self._admit(job)
+
+    def _recount(self) -> None:
+        """The tree is another: charge every container and count every job anew, and sort sizes by their limits."""
+        tree = self.tree
+        tree.resize(self.capacity)
+        for job in self.jobs.values():
+            if job.admitted:
+                tree.count(job.spec.queue, job.spec.user, 1)
+            group = tree.path(job.spec.queue, job.spec.user).group
+            for stage in job.stages:
+                stage.size = self._size(stage.demand, self.size_places[stage.size], group)
+        for container in self.containers.values() if self.queues else ():
+            if container.id not in self._charged:
+                spec = self.jobs[container.job].spec
+                self._charged[container.id] = spec.queue, spec.user
+            payer, demand = self._charged[container.id], self.sizes[container.size]
+            tree.charge(*payer, demand, 1)
+            container.size = self._size(demand, self.size_places[container.size], tree.path(*payer).group)
+        self._bind_sizes()
+
+    def _bind_sizes(self) -> None:
+        """Which limits hold for which size, and who waits for it."""
+        found = ((size, self.tree.bounds(group)) for size, group in enumerate(self.size_groups) if group is not None)
+        self.bounds = {size: bounds for size, bounds in found if bounds}
+        self.size_waiting = [0] * len(self.sizes)
+        for job in self.waiting.values():
+            for stage in job.open_stages():
+                self.size_waiting[stage.size] += stage.waiting
+        there = self.active_sizes
+        self.active_sizes = {size: None for size in there if self.size_waiting[size]}
+        self.active_sizes |= {size: None for size, count in enumerate(self.size_waiting) if count}
+        self.woken |= self.active_sizes
+
+    def _unbar(self) -> None:
+        """Sizes that were at a limit and are no more: whoever sleeps must hear of it."""
+        for size in list(self._barred):
+            if self.admits(size):
+                del self._barred[size]
+                if size in self.active_sizes:
+                    self.woken[size] = None
 
     def _container_started(self, event: ContainerStarted) -> str | None:
         container = self.containers.get(event.container)
@@ -511,6 +681,8 @@ class ClusterState:
         if not 0 <= event.stage < len(job.stages):
             raise InvalidTransition(f"job {job.id} has stages 0 to {len(job.stages) - 1}, not {event.stage}")
         stage = job.stages[event.stage]
+        if not job.cancelled:
+            self._enter(job)
         if job.cancelled or stage.index not in job.open or not self.is_waiting(stage, event.task):
             return "late"
         attempt = stage.attempts.get(event.task, 0)
@@ -523,6 +695,8 @@ class ClusterState:
         if job is None or not 0 <= event.stage < len(job.stages):
             return "unknown"
         stage = job.stages[event.stage]
+        if not job.cancelled:
+            self._enter(job)
         if job.cancelled or stage.index not in job.open or not self.is_waiting(stage, event.task):
             return "late"
         pilot = self._launch(job, stage, event.task)
@@ -542,6 +716,7 @@ class ClusterState:
         for sign, vector in ((1, old), (-1, event.demand)):
             for r, amount in enumerate(vector or ()):
                 node.free[r] += sign * amount
+                self.foreign[r] -= sign * amount
         if event.demand is None:
             del node.foreign[event.name]
         else:
@@ -594,6 +769,8 @@ class ClusterState:
             raise InvalidTransition(
                 f"node {node.id} has {node.free} free, container {decision.container} needs {stage.demand}"
             )
+        if stage.size in self.bounds and not self.admits(stage.size):
+            raise InvalidTransition(f"container {decision.container} of job {job.id} would exceed a limit of its queue")
         self._hold(decision, job, stage)
 
     def _hold(self, decision: Place, job: JobState, stage: StageState) -> None:
@@ -603,6 +780,8 @@ class ClusterState:
         self.containers[number] = ContainerState(
             number, decision.node, name, stage.index, decision.task, decision.attempt, pilot, stage.size, self.now
         )
+        if self.queues:
+            self._charge(number, job, stage.demand)
         if number >= self.next_container:
             self.next_container = number + 1
         node.containers[number] = None
@@ -647,6 +826,9 @@ class ClusterState:
         if giver is not None:
             giver.executors -= 1
             self.touched[giver.id] = None
+        if self.queues:
+            self._discharge(container.id, self.sizes[container.size])
+            self._charge(container.id, job, self.sizes[container.size])
         self._bind(container, decision)
         container.job = decision.job
         container.status = GRANTED
@@ -656,6 +838,15 @@ class ClusterState:
         job.executors += 1
         stage.running += 1
         self.version += 1
+
+    def _charge(self, container: int, job: JobState, demand: Vector) -> None:
+        """Whoever the container is now for pays for it."""
+        payer = self._charged[container] = job.spec.queue, job.spec.user
+        self.tree.charge(*payer, demand, 1)
+
+    def _discharge(self, container: int, demand: Vector) -> None:
+        if self.tree.charge(*self._charged.pop(container), demand, -1):
+            self._unbar()
 
     def _bind(self, container: ContainerState, decision: Run | Move) -> None:
         container.stage, container.task, container.attempt = decision.stage, decision.task, decision.attempt
@@ -730,6 +921,8 @@ class ClusterState:
             used[r] -= amount
             held[r] -= amount
         self._node_changed_room(node)
+        if self.queues:
+            self._discharge(container.id, self.sizes[container.size])
         if job is not None:
             job.executors -= 1
             self.touched[container.job] = None
@@ -800,6 +993,8 @@ class ClusterState:
         self._count_waiting(stage.size, 1)
 
     def _open(self, job: JobState, stage: StageState) -> None:
+        if not job.admitted:
+            return
         insort(job.open, stage.index)
         job.waiting += stage.waiting
         self.waiting[job.id] = job
@@ -818,22 +1013,38 @@ class ClusterState:
         if job.left and not (job.cancelled and not job.running):
             return
         del self.jobs[job.id]
+        if self.queues:
+            self._let_go(job)
         self._finished[job.id] = None
         if len(self._finished) > REMEMBERED:
             del self._finished[next(iter(self._finished))]
 
+    def _let_go(self, job: JobState) -> None:
+        """A job is over: its queue may run another."""
+        if job.admitted:
+            self.tree.count(job.spec.queue, job.spec.user, -1)
+            self._admit_pending()
+        else:
+            self._leave_pending(job)
+
     def _forget_node(self, node: NodeState) -> None:
         del self.nodes[node.id], self._by_index[node.index]
         self._add_capacity(node.spec.capacity, -1)
+        for vector in node.foreign.values():
+            for r, amount in enumerate(vector):
+                self.foreign[r] -= amount
         self._journal.append(node.index)
         self.version += 1
 
-    def _size(self, demand: Vector, places: Places) -> int:
-        size = self._size_of.get((demand, places))
+    def _size(self, demand: Vector, places: Places, group: Group | None) -> int:
+        size = self._size_of.get((demand, places, group))
         if size is None:
-            size = self._size_of[demand, places] = len(self.sizes)
+            size = self._size_of[demand, places, group] = len(self.sizes)
             self.sizes.append(demand)
             self.size_places.append(places)
+            self.size_groups.append(group)
+            if group is not None:
+                self.bounds[size] = self.tree.bounds(group)
             self.size_waiting.append(0)
             for node in self.nodes.values():
                 spec = node.spec
@@ -854,6 +1065,9 @@ class ClusterState:
         self._ever.clear()
         for r, amount in enumerate(vector):
             self.capacity[r] += sign * amount
+        if self.queues:
+            self.tree.resize(self.capacity)
+            self._unbar()
 
     def _node_changed_room(self, node: NodeState) -> None:
         node.version += 1
@@ -946,7 +1160,34 @@ class ClusterState:
         assert set(self.idle) == {c.id for c in self.containers.values() if c.status == IDLE}
         for size in list(self._rooms):
             there = [n.index for n in self._by_index.values() if self._fits(n, size)]
+            there = there if self.admits(size) else []
             assert [n.index for n in self.fitting(size)] == there, f"nodes that fit {self.sizes[size]}"
+        foreign = [sum(v[r] for n in self.nodes.values() for v in n.foreign.values()) for r in range(len(used))]
+        assert foreign == self.foreign, f"held by others {foreign}, not {self.foreign}"
+        self._validate_queues()
+
+    def _validate_queues(self) -> None:
+        tree, other = self.tree, QueueTree(len(self.resources))
+        other.queues, other.removed = tree.queues, tree.removed
+        other.resize(self.capacity)
+        for container in self.containers.values() if self.queues else ():
+            other.charge(*self._charged[container.id], self.sizes[container.size], 1)
+        pending = {}
+        for job in self.jobs.values():
+            if job.admitted:
+                other.count(job.spec.queue, job.spec.user, 1)
+            else:
+                pending[job.id] = job
+                assert not job.open, f"{job.id} was not let in and has open stages"
+                assert not self._may_enter(job) or job.cancelled, f"{job.id} could be let in"
+            group = tree.path(job.spec.queue, job.spec.user).group
+            assert all(self.size_groups[stage.size] == group for stage in job.stages), f"{job.id}: limits"
+        assert {name for jobs in self.pending.values() for name in jobs} == set(pending), "jobs that were not let in"
+        for account in tree.accounts():
+            assert tuple(account.used) == other.used(account.queue, account.user), f"use of {account}"
+        mine = {(a.queue, a.user): (a.jobs, a.most) for a in tree.accounts()}
+        for account in other.accounts():
+            assert mine[account.queue, account.user] == (account.jobs, account.most), f"jobs of {account}"
 
     def _validate_job(self, job: JobState, waiting: list[int]) -> None:
         mine = [c for c in self.containers.values() if c.job == job.id]
@@ -965,7 +1206,7 @@ class ClusterState:
             undone = [job.spec.stages[p].tasks - job.stages[p].finished for p in job.spec.stages[stage.index].parents]
             assert stage.parents_left == sum(1 for n in undone if n), f"{job.id}/{stage.index}: barrier"
             assert stage.parents_left == 0 or stage.running == 0, f"{job.id}/{stage.index} runs before its parents"
-            is_open = stage.is_open and stage.waiting > 0 and not job.cancelled
+            is_open = stage.is_open and stage.waiting > 0 and not job.cancelled and job.admitted
             assert (stage.index in job.open) == is_open
             if is_open:
                 waiting[stage.size] += stage.waiting
@@ -982,7 +1223,9 @@ class ClusterState:
             "containers": list(self.containers.values()),
             "idle": list(self.idle),
             "queues": list(self.queues.values()),
+            "removed": self.tree.removed,
             "sizes": list(zip(self.sizes, self.size_places, strict=True)),
+            "groups": self.size_groups if self.bounds else [],
             "active_sizes": list(self.active_sizes),
             "touched": list(self.touched),
             "next": [self.next_container, self.next_seq, self.next_node, self.version],
@@ -999,15 +1242,12 @@ class ClusterState:
         self.waiting = {j: self.jobs[j] for j in saved.waiting}
         self.containers = {c.id: c for c in saved.containers}
         self.idle = {c: self.containers[c] for c in saved.idle}
-        self.queues = {q.name: q for q in saved.queues}
         self.sizes = [demand for demand, _ in saved.sizes]
         self.size_places = [places for _, places in saved.sizes]
-        self._size_of = {size: number for number, size in enumerate(saved.sizes)}
-        self.size_waiting = [0] * len(saved.sizes)
+        self.size_groups = list(saved.groups) or [None] * len(saved.sizes)
+        sizes = zip(self.sizes, self.size_places, self.size_groups, strict=True)
+        self._size_of = {size: number for number, size in enumerate(sizes)}
         self.active_sizes = dict.fromkeys(saved.active_sizes)
-        for job in self.waiting.values():
-            for stage in job.open_stages():
-                self.size_waiting[stage.size] += stage.waiting
         self.touched = dict.fromkeys(saved.touched)
         self._finished = dict.fromkeys(saved.finished)
         self.next_container, self.next_seq, self.next_node, self.version = saved.next
@@ -1016,9 +1256,26 @@ class ClusterState:
         for container in saved.containers:
             for r, amount in enumerate(self.sizes[container.size]):
                 self.used[r] += amount
+        self.foreign = [sum(v[r] for n in saved.nodes for v in n.foreign.values()) for r in range(len(self.used))]
+        self._load_queues(saved)
         self._rooms.clear()
         self._journal.clear()
         self._ever.clear()
+
+    def _load_queues(self, saved: _Saved) -> None:
+        self.tree = QueueTree(len(self.resources))
+        self.queues = self.tree.queues
+        for queue in saved.queues:
+            self.tree.put(queue)
+        self.tree.removed = saved.removed
+        self.pending, self._charged = {}, {}
+        for job in self.jobs.values():
+            if not job.admitted:
+                self.pending.setdefault((job.spec.queue, job.spec.user), {})[job.id] = job
+        self._recount()
+        for size in self.bounds:
+            self.admits(size)  # notes those that are at a limit
+        self.woken = {}
 
 
 class _Saved(msgspec.Struct):
@@ -1034,6 +1291,8 @@ class _Saved(msgspec.Struct):
     touched: list[str]
     next: tuple[int, int, int, int]
     finished: list[str]
+    removed: dict[str, int] = {}
+    groups: list[Group | None] = []
 
 
 _HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {
@@ -1045,6 +1304,7 @@ _HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {
     JobChanged: ClusterState._job_changed,
     JobCancelled: ClusterState._job_cancelled,
     QueueChanged: ClusterState._queue_changed,
+    QueueRemoved: ClusterState._queue_removed,
     ContainerStarted: ClusterState._container_started,
     TaskEnded: ClusterState._task_ended,
     ContainerEnded: ClusterState._container_ended,

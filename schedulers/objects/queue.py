@@ -5,6 +5,8 @@ from __future__ import annotations
 import msgspec
 
 from schedulers.core import model
+from schedulers.core.queues import UNLIMITED, parse_limit
+from schedulers.core.resources import Resources
 from schedulers.objects.meta import Stored
 from schedulers.objects.pod import Condition, Quantities
 
@@ -12,7 +14,7 @@ from schedulers.objects.pod import Condition, Quantities
 class PerUser(msgspec.Struct):
     """Limits of each user inside a queue."""
 
-    limit: Quantities | str | None = None
+    limit: Quantities | str | float | None = None
     maxRunning: int | None = None
 
 
@@ -21,8 +23,8 @@ class QueueSpec(msgspec.Struct):
 
     parent: str = ""
     weight: float = 1.0
-    guaranteed: Quantities | str | None = None
-    max: Quantities | str | None = None
+    guaranteed: Quantities | str | float | None = None
+    max: Quantities | str | float | None = None
     perUser: PerUser | None = None
     maxRunning: int | None = None
     preemptible: bool = True
@@ -45,6 +47,25 @@ class Queue(Stored):
     status: QueueStatus = msgspec.field(default_factory=QueueStatus)
 
 
-def core_queue(queue: Queue) -> model.Queue:
-    """What the core knows of a queue; limits are enforced once it knows queue trees."""
+def core_queue(queue: Queue, resources: Resources) -> model.Queue:
+    """What the core knows of a queue. Raises InvalidQuantity and InvalidQueue for limits that cannot be read."""
+    spec, each = queue.spec, queue.spec.perUser
+    per_user = None
+    if each is not None:
+        limit = parse_limit(each.limit, resources, UNLIMITED)
+        per_user = model.PerUser(limit=limit, max_running=each.maxRunning)
+    return model.Queue(
+        name=queue.metadata.name,
+        weight=float(spec.weight),
+        parent=spec.parent,
+        guaranteed=parse_limit(spec.guaranteed, resources, 0),
+        max=parse_limit(spec.max, resources, UNLIMITED),
+        per_user=per_user,
+        max_running=spec.maxRunning,
+        preemptible=spec.preemptible,
+    )
+
+
+def unlimited(queue: Queue) -> model.Queue:
+    """A queue without the limits that cannot be read."""
     return model.Queue(name=queue.metadata.name, weight=float(queue.spec.weight), parent=queue.spec.parent)

@@ -34,6 +34,10 @@ VARIANTS = [
     Subject(policy={"kind": "gs", "unsized": "last"}, predictor={"kind": "posterior", "rest": "held"}),
     Subject(policy={"kind": "las", "queues": 4, "first_threshold_ms": 2000.0, "growth": 2.0}),
     Subject(policy={"kind": "fair", "measure": "slots", "tie": "id"}),
+    Subject(policy={"kind": "drf", "level": "job", "inside": "fifo"}),
+    Subject(policy={"kind": "drf", "level": "user", "tie": "random"}),
+    Subject(policy={"kind": "hdrf", "variant": "naive", "inside": "fifo"}),
+    Subject(policy={"kind": "hdrf", "variant": "rescale_only"}),
     Subject(policy={"kind": "fifo", "tie": "random"}, placement={"kind": "best_fit", "tie": "random"}),
 ]
 SUBJECTS = subjects() + VARIANTS

@@ -32,9 +32,13 @@ def test_a_sentence_as_in_the_design() -> None:
     assert said == "waits for stage map (12 of 40 tasks left)"
 
 
-def test_a_limit_names_resource_and_numbers() -> None:
-    data = {"what": "queue", "name": "prod.etl", "resource": "memory", "value": 0.41, "limit": 0.25}
-    assert sentence(Reason.OVER_LIMIT, data) == "queue prod.etl is over its limit on memory (0.41 > 0.25)"
+def test_a_limit_names_queue_resource_share_and_limit() -> None:
+    data = {"queue": "prod.etl", "resource": "memory", "held": "41Gi", "share": "41%", "limit": "42Gi"}
+    said = sentence(Reason.QUEUE_AT_LIMIT, data | {"asked": "4Gi", "stage": "map"})
+    assert said == (
+        "queue prod.etl holds 41Gi of memory (41% of the cluster) and may hold 42Gi: "
+        "4Gi more for map would be over its limit"
+    )
 
 
 def test_a_task_that_is_too_large_comes_with_what_would_help() -> None:

@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from operators.extender.why import why
+from schedulers.core.reasons import Reason
 from schedulers.core.replay import Replay
 from schedulers.objects import names
 from tests.kubernetes.world import World, stage
@@ -264,6 +265,45 @@ def test_a_waiting_job_is_told_its_place_and_share() -> None:
     assert found is not None
     assert "no node has 1 cpu" in found.message
     assert "number 1 of 1 waiting in queue default; holds 0.0 % of the cluster" in found.message
+
+
+def test_limits_of_queues_hold() -> None:
+    world = World()
+    world.put_queue("default", max={"cpu": 2})
+    world.submit(stage("a", 3))
+    world.create_pods()
+    world.brain.cycle()
+    assert len(released(world)) == 2
+    (waiting,) = world.brain.scheduler.state.waiting.values()
+    assert world.brain.scheduler.reason(waiting) is Reason.QUEUE_AT_LIMIT
+
+
+def test_limits_that_cannot_be_read_change_nothing() -> None:
+    world = World()
+    world.put_queue("default", max={"cpu": 2}, weight=2.0)
+    world.put_queue("default", max="a lot", weight=3.0)
+    assert world.brain.scheduler.state.queues["default"].max == (2000, -1, -1)
+    world.put_queue("other", max={"bananas": 2}, weight=3.0)
+    assert world.brain.scheduler.state.queues["other"].max is None
+
+
+def test_a_queue_that_is_gone_lets_no_job_in_even_when_nobody_led() -> None:
+    world = World()
+    world.put_queue("default")
+    world.submit(stage("a", 1))
+    snapshot = world.snapshot()
+    del world.lists.queues["default"]
+    world.new_leader(snapshot)
+    assert list(world.brain.scheduler.state.tree.removed) == ["default"]
+    world.submit(stage("b", 1))
+    world.create_pods()
+    world.brain.cycle()
+    assert len(released(world)) == 1
+    world.put_queue("default")
+    world.brain.cycle()
+    assert len(released(world)) == 2
+    world.remove_queue("default")
+    assert list(world.brain.scheduler.state.tree.removed) == ["default"]
 
 
 def test_the_true_run_time_is_out_of_reach() -> None:

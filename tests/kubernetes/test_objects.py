@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedulers.core import model
 from schedulers.core.errors import InvalidJob
 from schedulers.core.resources import Resources
 from schedulers.objects.dagjob import DagJob, core_job
@@ -16,7 +17,7 @@ from schedulers.objects.meta import to_ms
 from schedulers.objects.names import GANG_PLAN, GATE, RUN_SECONDS
 from schedulers.objects.node import Node, core_node
 from schedulers.objects.pod import Container, ContainerResources, Pod, PodSpec, demand, places, unmodelled
-from schedulers.objects.queue import Queue
+from schedulers.objects.queue import Queue, core_queue
 
 RESOURCES = Resources(("cpu", "memory", "pods"))
 STAMP = "2026-01-02T03:04:05Z"
@@ -46,6 +47,28 @@ def dagjob(*stages: dict[str, Any], **rest: Any) -> DagJob:
 def stage(name: str = "a", cpu: Any = "1", **rest: Any) -> dict[str, Any]:
     template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]}}
     return {"name": name, "template": template} | rest
+
+
+def test_a_queue_is_what_its_object_says() -> None:
+    spec = {
+        "parent": "up",
+        "weight": 2,
+        "guaranteed": {"cpu": "500m"},
+        "max": "25%",
+        "perUser": {"limit": {"memory": "1Gi"}, "maxRunning": 2},
+        "maxRunning": 3,
+        "preemptible": False,
+    }
+    assert core_queue(read(Queue, {"spec": spec}), RESOURCES) == model.Queue(
+        name="a",
+        parent="up",
+        weight=2.0,
+        guaranteed=(500, 0, 0),
+        max=0.25,
+        per_user=model.PerUser(limit=(-1, 1024, -1), max_running=2),
+        max_running=3,
+        preemptible=False,
+    )
 
 
 # -- reading ------------------------------------------------------------------------------------

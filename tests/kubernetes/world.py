@@ -39,6 +39,7 @@ from schedulers.objects.pod import (
     Terminated,
     demand,
 )
+from schedulers.objects.queue import Queue, QueueSpec
 
 
 class Lists:
@@ -177,6 +178,12 @@ class World:
         pod = Pod(meta, PodSpec(schedulerName=scheduler, schedulingGates=gates, containers=[asks(cpu)]))
         self._put("Pod", self.lists.pods, pod)
         return pod
+
+    def put_queue(self, name: str, **spec: Any) -> None:
+        self._put("Queue", self.lists.queues, Queue(Meta(name=name), QueueSpec(**spec)))
+
+    def remove_queue(self, name: str) -> None:
+        self.brain.hear(Change("Queue", self.lists.queues.pop(name), None))
 
     def add_node(self, name: str, cpus: int) -> None:
         self._put("Node", self.lists.nodes, node(name, cpus))

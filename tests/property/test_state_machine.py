@@ -38,15 +38,18 @@ from schedulers.core.events import (
     NodeRemoved,
     OfferAsked,
     QueueChanged,
+    QueueRemoved,
     TaskEnded,
     Tick,
 )
 from schedulers.core.log import SchedulerConfig
-from schedulers.core.model import Job, Node, PastJob, Queue, Stage
+from schedulers.core.model import Job, Node, PastJob, PerUser, Queue, Stage
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import GRANTED, IDLE, RUNNING
 
-POLICIES = ("fifo", "sjf", "srpt", "fair", "las", "gs")
+POLICIES = ("fifo", "sjf", "srpt", "fair", "las", "gs", "drf", "hdrf")
+LIMITS = (None, None, 0.5, 0.2, (2000, -1), (-1, 1500), (1000, 1024), 0.0)
+QUEUES = ("default", "a", "a.b", "c", "undeclared")
 PREDICTORS = (None, {"kind": "slearn", "fixed_percent": 40}, {"kind": "three_sigma"}, {"kind": "posterior"})
 SIZES = ((500, 256), (1000, 1024), (1000, 0), (2000, 512))
 CAPACITIES = ((1000, 1024), (2000, 2048), (4000, 1024), (700, 4096))
@@ -99,6 +102,8 @@ class Core(RuleBasedStateMachine):
     def tell(self, event: Event) -> None:
         self.told.facts.append(event)
         nodes = {name: node.draining for name, node in self.state.nodes.items()}
+        held = {(a.queue, a.user): list(a.used) for a in self.state.tree.accounts()}
+        let_in = {(a.queue, a.user): a.jobs for a in self.state.tree.accounts()}
         decisions = self.scheduler.handle(event)
         self.now = event.at
         self.decided += decisions
@@ -111,6 +116,14 @@ class Core(RuleBasedStateMachine):
                 assert not job.cancelled, f"{decision} for a cancelled job"
             if isinstance(decision, Hold):
                 assert decision.reason
+
+        for account in self.state.tree.accounts() if not isinstance(event, QueueChanged) else ():
+            key = (account.queue, account.user)
+            for r, used in enumerate(account.used) if account.most is not None else ():
+                grew = used > held.get(key, [0, 0])[r]
+                assert not grew or used <= account.most[r], f"{key} holds {account.used}, and may {account.most}"
+            if account.most_jobs is not None and account.jobs > let_in.get(key, 0):
+                assert account.jobs <= account.most_jobs, f"{key} runs {account.jobs} of {account.most_jobs} jobs"
 
     def _fits(self, decision: Place) -> None:
         node = self.state.nodes[decision.node]
@@ -169,14 +182,16 @@ class Core(RuleBasedStateMachine):
         shape=st.lists(st.tuples(st.integers(1, 5), st.sampled_from(SIZES), st.integers(0, 7)), min_size=1, max_size=4),
         asks=st.sampled_from(("all", "all", "roots", "asked")),
         name=st.integers(0, 2),
+        queue=st.sampled_from(QUEUES),
     )
-    def job_submitted(self, later: int, shape: list[Any], asks: Any, name: int) -> None:
+    def job_submitted(self, later: int, shape: list[Any], asks: Any, name: int, queue: str) -> None:
         stages = tuple(
             Stage(name=f"s{i}", tasks=tasks, demand=demand, parents=tuple(p for p in range(i) if bits >> p & 1))
             for i, (tasks, demand, bits) in enumerate(shape)
         )
         self.submitted += 1
-        spec = Job(id=f"j{self.submitted}", stages=stages, name=f"name{name}", weight=1.0 + name)
+        spec = Job(id=f"j{self.submitted}", stages=stages, name=f"name{name}", weight=1.0 + name, queue=queue)
+        spec = msgspec.structs.replace(spec, user=f"u{name}")
         self.tell(JobSubmitted(self.soon(later), spec, asks))
 
     @precondition(lambda self: self.submitted)
@@ -205,6 +220,26 @@ class Core(RuleBasedStateMachine):
         assert len(placed) <= 1
         assert all((d.job, d.stage) == (job.id, stage) for d in placed)
         assert all(d.node in ("n0", "n2") for d in placed if isinstance(d, Place))
+
+    @rule(
+        later=PICK,
+        pick=PICK,
+        most=st.sampled_from(LIMITS),
+        each=st.sampled_from(LIMITS),
+        jobs=st.sampled_from((None, None, 1, 2)),
+        mine=st.sampled_from((None, None, 1)),
+    )
+    def queue_changed(self, later: int, pick: int, most: Any, each: Any, jobs: int | None, mine: int | None) -> None:
+        name = QUEUES[pick % 4]
+        parent = ("", "a", "c", "nowhere")[pick // 4 % 4]
+        per_user = PerUser(limit=each, max_running=mine) if each is not None or mine is not None else None
+        queue = Queue(name=name, parent=parent, max=most, per_user=per_user, max_running=jobs, weight=1.0 + pick % 3)
+        self.tell(QueueChanged(self.soon(later), queue))
+
+    @rule(later=PICK, pick=PICK)
+    def queue_removed(self, later: int, pick: int) -> None:
+        if pick % 3 == 0:
+            self.tell(QueueRemoved(self.soon(later), QUEUES[pick % 5]))
 
     @rule(later=PICK, pick=PICK)
     def news(self, later: int, pick: int) -> None:

@@ -1,0 +1,137 @@
+"""Who shares a cluster: jobs grouped into parties (queues, users, single jobs), kept up as jobs change.
+
+For policies that choose between parties first and then among the jobs of one. What a party holds and waits for
+follows from its jobs, so nothing of it has to be remembered over a restart.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from schedulers.core.ordered import Key, Order
+from schedulers.core.policy import ClusterView, Offer, Suggestion, Tie
+from schedulers.core.resources import Vector
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from schedulers.core.policy import Outcome
+    from schedulers.core.state import JobState
+
+Inside = Annotated[
+    Literal["fair", "fifo"],
+    msgspec.Meta(
+        description="which of its jobs a queue or user serves first: the one with the lowest share, or first come"
+    ),
+]
+#: Digits of a share that count: equal shares must be equal however they were added up.
+DIGITS = 12
+
+
+class Party(msgspec.Struct, eq=False):
+    """One of those who share. used: held by all its live jobs. order: its waiting jobs, next first.
+
+    sizes: how many of its jobs wait for tasks of a size.
+    """
+
+    name: str
+    used: list[int]
+    order: Order
+    sizes: dict[int, int] = {}
+
+
+class _Seen(msgspec.Struct, gc=False):
+    """What was counted of a job."""
+
+    party: str
+    used: Vector
+    sizes: tuple[int, ...]
+
+
+class Parties:
+    """All parties by name. of: the party of a job; key: its place in the party's order."""
+
+    def __init__(
+        self, of: Callable[[JobState], str], key: Callable[[JobState, ClusterView], Key], resources: int
+    ) -> None:
+        self._of, self._key, self._resources = of, key, resources
+        self.by_name: dict[str, Party] = {}
+        self._seen: dict[str, _Seen] = {}
+
+    def count_all(self, view: ClusterView) -> None:
+        """Count every live job; the list of changes is empty afterwards."""
+        view.changed()
+        for job in view.jobs.values():
+            self._count(job.spec.id, job, view)
+
+    def refresh(self, view: ClusterView) -> list[Party]:
+        """Count what has changed since; returns the parties concerned."""
+        changed: dict[str, None] = {}
+        for name in view.changed():
+            job = view.jobs.get(name)
+            if job is not None:
+                changed[self._count(name, job, view)] = None
+            elif (seen := self._seen.pop(name, None)) is not None:
+                changed[seen.party] = None
+                self._adjust(self.by_name[seen.party], seen, _Seen(seen.party, (0,) * self._resources, ()))
+                self.by_name[seen.party].order.drop(name)
+        return [self.by_name[name] for name in changed]
+
+    def _count(self, name: str, job: JobState, view: ClusterView) -> str:
+        seen = self._seen.get(name)
+        if seen is None:
+            seen = _Seen(self._of(job), (0,) * self._resources, ())
+        party = self.by_name.get(seen.party)
+        if party is None:
+            party = self.by_name[seen.party] = Party(seen.party, [0] * self._resources, Order())
+        now = _Seen(seen.party, tuple(job.used), tuple(dict.fromkeys(stage.size for stage in job.open_stages())))
+        self._adjust(party, seen, now)
+        self._seen[name] = now
+        if job.waiting:
+            party.order.put(name, self._key(job, view))
+        else:
+            party.order.drop(name)
+        return seen.party
+
+    @staticmethod
+    def _adjust(party: Party, old: _Seen, new: _Seen) -> None:
+        if old.used != new.used:
+            for r, (before, after) in enumerate(zip(old.used, new.used, strict=True)):
+                party.used[r] += after - before
+        if old.sizes == new.sizes:
+            return
+        for size in new.sizes:
+            party.sizes[size] = party.sizes.get(size, 0) + 1
+        for size in old.sizes:
+            party.sizes[size] -= 1
+            if not party.sizes[size]:
+                del party.sizes[size]
+
+
+def place_in_party(inside: str, tie: Tie) -> Callable[[JobState, ClusterView], Key]:
+    """The key of a job among those of its party."""
+    if inside == "fifo":
+        return lambda job, view: (job.seq,)
+    return lambda job, view: (round(view.share(job) / job.spec.weight, DIGITS), view.tie(job, tie))
+
+
+def serve(party: Party, view: ClusterView, offer: Offer) -> Generator[Suggestion, Outcome, bool]:
+    """Suggest one task of the party's first job that has one that fits; returns whether it was placed."""
+    for name in party.order:
+        job = view.jobs[name]
+        for stage in job.open_stages():
+            if offer.fits(job, stage):
+                outcome = yield Suggestion(name, stage.index)
+                if outcome.placed:
+                    return True
+    return False
+
+
+def serve_asked(offer: Offer) -> Generator[Suggestion, Outcome, None]:
+    """An outside scheduler asks about one stage: there is nothing to choose."""
+    assert offer.job is not None
+    assert offer.stage is not None
+    yield Suggestion(offer.job, offer.stage)

@@ -1,0 +1,370 @@
+"""The tree of queues: who is below whom, what each holds, and what it may hold.
+
+An account counts what a queue, or one user inside a queue, holds and how many of its jobs were let in. A
+container is charged to its leaf's account and to all above; those with a limit say whether it may start at all.
+Nothing here decides an order: that is the policies' part.
+"""
+
+from __future__ import annotations
+
+import math
+import sys
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from schedulers.core.errors import InvalidQueue
+from schedulers.core.model import Limit, Queue
+from schedulers.core.resources import Resources, Vector, show_steps
+
+#: A component of a limit that limits nothing.
+UNLIMITED: Final = -1
+#: Floating-point noise of a share times a capacity: 0.29 of 100 is 29.
+_NOISE: Final = 1e-9
+
+Group = tuple[str, str | None]
+
+
+class Account(msgspec.Struct, eq=False):
+    """What one queue (user None) or one user inside it holds.
+
+    used: resources of its containers. most: what it may hold at most (None: no limit), in this cluster.
+    jobs: live jobs that were let in; most_jobs: how many of them there may be.
+    """
+
+    queue: str
+    user: str | None
+    used: list[int]
+    limit: Limit = None
+    most: tuple[int, ...] | None = None
+    jobs: int = 0
+    most_jobs: int | None = None
+
+    def takes(self, demand: Vector, count: int = 1) -> bool:
+        """Whether so many more containers of this demand stay within the limit."""
+        return self.scarce(demand, count) is None
+
+    def scarce(self, demand: Vector, count: int = 1) -> int | None:
+        """The first resource of which so many containers would hold too much, or None."""
+        if self.most is not None:
+            for r, wanted in enumerate(demand):
+                if wanted and self.used[r] + count * wanted > self.most[r]:
+                    return r
+        return None
+
+    @property
+    def within(self) -> bool:
+        """Whether what it holds and runs is within its limits; it is not when those were lowered since."""
+        held = self.most is None or all(used <= most for used, most in zip(self.used, self.most, strict=True))
+        return held and (self.most_jobs is None or self.jobs <= self.most_jobs)
+
+    @property
+    def is_full_of_jobs(self) -> bool:
+        """Whether it lets no further job in."""
+        return self.most_jobs is not None and self.jobs >= self.most_jobs
+
+    def resize(self, capacity: Sequence[int]) -> None:
+        """Work out the limit anew: a share is one of the cluster as it is now."""
+        self.most = None if self.limit is None else amount(self.limit, capacity)
+
+
+class Path(msgspec.Struct, eq=False):
+    """The accounts of one user in one leaf, from the leaf up. bounds: those of them that limit resources.
+
+    group: whose containers are limited alike; None without a limit.
+    """
+
+    accounts: tuple[Account, ...] = ()
+    bounds: tuple[Account, ...] = ()
+    group: Group | None = None
+
+
+_NOWHERE: Final = Path()
+
+
+class QueueTree:
+    """The queues by name, in order of declaration, and their accounts.
+
+    removed: queues that were taken away, with the number of the first job that comes too late for each. They keep
+    weight and limits, so that jobs submitted before go on as they were.
+    """
+
+    def __init__(self, resources: int) -> None:
+        self.queues: dict[str, Queue] = {}
+        self.removed: dict[str, int] = {}
+        self.version = 0  # counts changes of shape, weights and limits
+        self._capacity: tuple[int, ...] = (0,) * resources
+        self._accounts: dict[Group, Account] = {}
+        self._paths: dict[Group, Path] = {}
+        self._shares: list[Account] = []  # accounts whose limit follows the cluster's capacity
+
+    # -- shape ----------------------------------------------------------------------------------
+
+    def put(self, queue: Queue) -> None:
+        """Declare a queue, or change it; every account begins at zero again."""
+        self.queues[queue.name] = queue
+        self.removed.pop(queue.name, None)
+        self.version += 1
+        self.clear()
+
+    def remove(self, name: str, seq: int) -> None:
+        """Take a queue away: jobs from number `seq` on are not let in."""
+        self.removed[name] = seq
+
+    def up(self, name: str) -> list[str]:
+        """The queue and those above it, a missing parent and a cycle ending the way."""
+        way: list[str] = []
+        while name and name not in way:
+            way.append(name)
+            queue = self.queues.get(name)
+            name = queue.parent if queue is not None and queue.parent in self.queues else ""
+        return way
+
+    def below(self) -> dict[str, list[str]]:
+        """The queues right below each one, in order of declaration; '' is the root. Leaves have no entry."""
+        found: dict[str, list[str]] = {}
+        for name in self.queues:
+            way = self.up(name)
+            # A queue of a cycle hangs off the root: whoever walks down must come past it.
+            parent = way[1] if len(way) > 1 and self.queues[way[-1]].parent not in way else ""
+            found.setdefault(parent, []).append(name)
+        return found
+
+    def collapsed_weight(self, name: str) -> float:
+        """A queue's part of the whole by weights alone: the product of its parts on the way up (H-DRF, section 3.2)."""
+        siblings = self.below()
+        part = 1.0
+        for at in self.up(name):
+            mine = self.queues[at].weight if at in self.queues else 1.0
+            beside = next((names for names in siblings.values() if at in names), siblings.get("", []))
+            part *= mine / (sum(self.queues[other].weight for other in beside) or 1.0)
+        return part
+
+    # -- accounts -------------------------------------------------------------------------------
+
+    def clear(self) -> None:
+        """Forget what everybody holds, to be charged anew."""
+        self._accounts.clear()
+        self._paths.clear()
+        self._shares.clear()
+
+    def resize(self, capacity: Iterable[int]) -> None:
+        """The cluster has another capacity now."""
+        self._capacity = tuple(capacity)
+        for account in self._shares:
+            account.resize(self._capacity)
+
+    def path(self, queue: str, user: str) -> Path:
+        """The accounts of a user's containers in a queue; none at all while no queue is declared."""
+        if not self.queues:
+            return _NOWHERE
+        path = self._paths.get((queue, user))
+        if path is None:
+            path = self._paths[queue, user] = self._make_path(queue, user)
+        return path
+
+    def _make_path(self, queue: str, user: str) -> Path:
+        accounts: list[Account] = []
+        for name in self.up(queue):
+            spec = self.queues.get(name)
+            each = spec.per_user if spec is not None else None
+            if each is not None:
+                accounts.append(self._account(name, user, each.limit, each.max_running))
+            most, jobs = (spec.max, spec.max_running) if spec is not None else (None, None)
+            accounts.append(self._account(name, None, most, jobs))
+        bounds = tuple(account for account in accounts if account.limit is not None)
+        mine = any(account.user is not None for account in bounds)
+        return Path(tuple(accounts), bounds, (queue, user if mine else None) if bounds else None)
+
+    def _account(self, queue: str, user: str | None, limit: Limit, most_jobs: int | None) -> Account:
+        account = self._accounts.get((queue, user))
+        if account is None:
+            account = Account(queue, user, [0] * len(self._capacity), limit, most_jobs=most_jobs)
+            account.resize(self._capacity)
+            self._accounts[queue, user] = account
+            if isinstance(limit, float):
+                self._shares.append(account)
+        return account
+
+    def bounds(self, group: Group | None) -> tuple[Account, ...]:
+        """What limits the containers of a group."""
+        if group is None:
+            return ()
+        queue, user = group
+        return self.path(queue, user or "").bounds
+
+    def charge(self, queue: str, user: str, demand: Vector, sign: int) -> bool:
+        """A container came (1) or went (-1). Returns whether any of its accounts has a limit."""
+        path = self.path(queue, user)
+        for account in path.accounts:
+            used = account.used
+            for r, wanted in enumerate(demand):
+                used[r] += sign * wanted
+        return path.group is not None
+
+    def count(self, queue: str, user: str, sign: int) -> None:
+        """A job was let in (1) or is gone (-1)."""
+        for account in self.path(queue, user).accounts:
+            account.jobs += sign
+
+    def used(self, queue: str, user: str | None = None) -> Vector:
+        """What a queue holds, or one user inside it where users have limits of their own."""
+        account = self._accounts.get((queue, user))
+        return (0,) * len(self._capacity) if account is None else tuple(account.used)
+
+    def accounts(self) -> Iterator[Account]:
+        """All accounts that were ever charged."""
+        return iter(self._accounts.values())
+
+    # -- letting jobs in ------------------------------------------------------------------------
+
+    def full(self, queue: str, user: str) -> Account | None:
+        """The first account that lets no further job of this user in, or None."""
+        return next((account for account in self.path(queue, user).accounts if account.is_full_of_jobs), None)
+
+    def closed(self, queue: str, seq: int) -> str | None:
+        """The queue on the way up that was removed before job number `seq` came, or None."""
+        if self.removed:
+            for name in self.up(queue):
+                if seq >= self.removed.get(name, sys.maxsize):
+                    return name
+        return None
+
+
+def amount(limit: Limit, capacity: Sequence[int]) -> tuple[int, ...]:
+    """A limit in this cluster: a share rounded down, a component without limit as large as can be."""
+    if limit is None:
+        return (sys.maxsize,) * len(capacity)
+    if isinstance(limit, float):
+        return tuple(math.floor(limit * there + _NOISE) for there in capacity)
+    return tuple(sys.maxsize if part == UNLIMITED else part for part in limit)
+
+
+def parse_limit(value: str | float | Mapping[str, Any] | None, resources: Resources, unnamed: int) -> Limit:
+    """A limit as people write it: `{cpu: 4, memory: 8Gi}`, `25%`, or 0.25. unnamed: for resources left out.
+
+    Raises InvalidQuantity, or InvalidQueue that says what would be accepted.
+    """
+    if value is None:
+        return None
+    if isinstance(value, Mapping):
+        steps = resources.capacity(value)  # refuses names that the cluster does not have
+        return tuple(s if n in value else unnamed for n, s in zip(resources.names, steps, strict=True))
+    return parse_share(value)
+
+
+def parse_share(value: str | float) -> float:
+    """A share of the cluster from `25%` or 0.25. Raises InvalidQueue."""
+    text = str(value).strip()
+    try:
+        share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
+    except ValueError:
+        share = -1.0
+    if isinstance(value, bool) or not 0 <= share <= 1:
+        raise InvalidQueue(
+            f"{value!r} is not a share of the cluster (expected '25%', 0.25, or resources such as {{cpu: 4}})"
+        )
+    return share
+
+
+class Mistake(msgspec.Struct, frozen=True):
+    """What is wrong with one queue: the field it is in, and a message with the value seen and what is accepted."""
+
+    queue: str
+    field: str
+    message: str
+
+
+def mistakes(queues: Sequence[Queue], resources: Resources, capacity: Sequence[int]) -> Iterator[Mistake]:
+    """What makes no sense in a tree of queues on a cluster of this capacity, in order of declaration."""
+    tree = QueueTree(len(resources))
+    for queue in queues:
+        tree.put(queue)
+    for queue in queues:
+        yield from _own_mistakes(queue, resources, capacity)
+        parent = tree.queues.get(queue.parent)
+        if parent is not None and parent.guaranteed is not None:
+            yield from _beyond(queue, parent, resources, capacity)
+    for name, below in tree.below().items():
+        above = tree.queues[name].guaranteed if name else 1.0
+        yield from _sum_mistakes([tree.queues[child] for child in below], name, above, resources, capacity)
+
+
+def _own_mistakes(queue: Queue, resources: Resources, capacity: Sequence[int]) -> Iterator[Mistake]:
+    if not (queue.weight > 0 and math.isfinite(queue.weight)):
+        yield Mistake(queue.name, "weight", f"weight is {queue.weight:g} (expected a number above 0)")
+    each = queue.per_user.max_running if queue.per_user is not None else None
+    for field, count in (("max_running", queue.max_running), ("per_user", each)):
+        if count is not None and count < 1:
+            yield Mistake(queue.name, field, f"at most {count} running jobs would run none (expected at least 1)")
+    if queue.guaranteed is not None and queue.max is not None:
+        r = _more(amount(queue.guaranteed, capacity), amount(queue.max, capacity))
+        if r is not None:
+            shown = _show(queue.guaranteed, queue.max, r, resources, capacity)
+            message = f"max is below what is guaranteed: {shown[1]} of {resources.names[r]} for {shown[0]} guaranteed"
+            yield Mistake(queue.name, "max", message)
+
+
+def _beyond(queue: Queue, parent: Queue, resources: Resources, capacity: Sequence[int]) -> Iterator[Mistake]:
+    if queue.guaranteed is None:
+        return
+    r = _more(amount(queue.guaranteed, capacity), amount(parent.guaranteed, capacity))
+    if r is not None:
+        mine, above = _show(queue.guaranteed, parent.guaranteed, r, resources, capacity)
+        message = f"guaranteed is {mine} of {resources.names[r]}, more than the {above} of its parent '{parent.name}'"
+        yield Mistake(queue.name, "guaranteed", message)
+
+
+def _sum_mistakes(
+    children: Sequence[Queue], name: str, above: Limit, resources: Resources, capacity: Sequence[int]
+) -> Iterator[Mistake]:
+    """Together siblings may not be guaranteed more than the parent is, or than the cluster has."""
+    given = [child for child in children if child.guaranteed is not None]
+    if above is None or not given or (name and len(given) == 1):
+        return  # one alone was held against its parent already
+    shares = [child.guaranteed for child in given if isinstance(child.guaranteed, float)]
+    if isinstance(above, float) and len(shares) == len(given):
+        if sum(shares) > above + _NOISE:
+            message = _sum_message(given, _percent(sum(shares)), _percent(above), name)
+            yield Mistake(given[-1].name, "guaranteed", message)
+        return
+    total = [sum(parts) for parts in zip(*(amount(child.guaranteed, capacity) for child in given), strict=True)]
+    most = amount(above, capacity)
+    r = _more(total, most)
+    if r is not None:
+        said = [f"{show_steps(resources.names[r], part)} of {resources.names[r]}" for part in (total[r], most[r])]
+        yield Mistake(given[-1].name, "guaranteed", _sum_message(given, said[0], said[1], name))
+
+
+def _percent(share: float) -> str:
+    return f"{100 * share:.6g}%"
+
+
+def _sum_message(given: Sequence[Queue], together: str, most: str, name: str) -> str:
+    names = ", ".join(f"'{queue.name}'" for queue in given)
+    whole = f"queue '{name}' is guaranteed" if name else "the cluster has"
+    return f"{names} are guaranteed {together} together, and {whole} {most}"
+
+
+def _more(left: Sequence[int], right: Sequence[int]) -> int | None:
+    return next((r for r, (a, b) in enumerate(zip(left, right, strict=True)) if a > b), None)
+
+
+def _show(left: Limit, right: Limit, r: int, resources: Resources, capacity: Sequence[int]) -> tuple[str, str]:
+    shown = []
+    for limit in (left, right):
+        exact = f"{_percent(limit)} = " if isinstance(limit, float) else ""
+        shown.append(exact + show_steps(resources.names[r], amount(limit, capacity)[r]))
+    return shown[0], shown[1]
+
+
+def check_queue(queue: Queue, resources: int) -> None:
+    """Raise InvalidQueue unless its numbers make sense by themselves: the core's own guard."""
+    if not (queue.weight > 0 and math.isfinite(queue.weight)):
+        raise InvalidQueue(f"queue '{queue.name}' has weight {queue.weight} (a finite number above 0)")
+    for limit in (queue.guaranteed, queue.max, queue.per_user and queue.per_user.limit):
+        if isinstance(limit, float) and not 0 <= limit <= 1:
+            raise InvalidQueue(f"queue '{queue.name}' has a limit of {limit} (a share from 0 to 1, or a vector)")
+        if isinstance(limit, tuple) and len(limit) != resources:
+            raise InvalidQueue(f"queue '{queue.name}' has a limit of {len(limit)} resources, not {resources}")

@@ -1,0 +1,360 @@
+"""Hierarchical DRF: shares along a tree of queues (Bhattacharya et al., SoCC'13).
+
+Every queue of the tree has a vector of shares. A leaf's is what it holds. An inner queue's is the sum of its
+children's, after each child that is not blocked was scaled down to the lowest share per unit of weight among them
+(section 3.4, "rescaling to the minimum node"), and blocked ones were left as they are; resources that are used up
+count for nobody ("ignoring blocked nodes"). The next task goes down from the root, at each queue to the child with the
+lowest share per unit of weight. A leaf is blocked when none of its tasks that wait fits anywhere.
+
+Vectors are sums over children in segment trees, so one task costs O(depth x log children). The values differ by which
+resources are used up; each such case has values of its own, brought up to date when it is met.
+"""
+
+from __future__ import annotations
+
+import math
+from bisect import bisect_left, insort
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from schedulers.core.parties import DIGITS, Inside, Parties, Party, place_in_party, serve, serve_asked
+from schedulers.core.policy import ClusterView, Offer, Policy, Suggestions, TieSetting, policies
+from schedulers.core.reasons import Reason
+from schedulers.core.state import JobState
+
+Variant = Literal["full", "naive", "rescale_only", "ignore_only"]
+Shares = tuple[float, ...]
+#: Cases of used-up resources whose values are kept.
+_KEPT: Final = 8
+_ROOT: Final = 0
+
+
+class Member(msgspec.Struct, eq=False):
+    """A queue in the tree. slot: its number among its siblings. leaf: jobs are in it."""
+
+    name: str
+    weight: float
+    parent: int
+    slot: int
+    leaf: bool
+    children: list[int] = []
+    shares: Shares = ()
+    blocked: bool = True
+
+
+class Cell(msgspec.Struct, frozen=True, gc=False):
+    """What some siblings add to their parent.
+
+    low: lowest share per unit of weight of those that are scaled. fixed: sum of the others' vectors.
+    scaled: sum of vectors, each divided by its share per unit of weight.
+    """
+
+    low: float
+    fixed: Shares
+    scaled: Shares
+
+    def joined(self) -> Shares:
+        """The parent's vector: everybody that is scaled counts as much as the lowest (section 3.4)."""
+        if self.low in (0.0, math.inf):
+            return self.fixed
+        return tuple(f + self.low * s for f, s in zip(self.fixed, self.scaled, strict=True))
+
+
+def cell(shares: Shares, share: float, weight: float, *, blocked: bool, variant: Variant) -> Cell:
+    """What one child adds. share: its dominant share over the resources that count."""
+    nothing = (0.0,) * len(shares)
+    idle = blocked and not any(shares)
+    if variant in ("naive", "ignore_only") or idle or (blocked and variant == "full"):
+        return Cell(math.inf, shares, nothing)
+    low = share / weight
+    return Cell(low, nothing, tuple(part / low for part in shares) if low else nothing)
+
+
+def plus(left: Cell, right: Cell) -> Cell:
+    """Two groups of siblings together."""
+    return Cell(
+        min(left.low, right.low),
+        tuple(map(float.__add__, left.fixed, right.fixed)),
+        tuple(map(float.__add__, left.scaled, right.scaled)),
+    )
+
+
+def dominant(shares: Shares, counting: Iterable[int]) -> float:
+    """The largest share of a resource that counts."""
+    return max((shares[r] for r in counting), default=0.0)
+
+
+class _Values:
+    """Shares and orders of all members while the same resources count."""
+
+    def __init__(self, members: Sequence[Member], counting: tuple[int, ...], variant: Variant, resources: int) -> None:
+        self._members, self._variant = members, variant
+        self._counting = counting if variant in ("full", "ignore_only") else tuple(range(resources))
+        self._none = Cell(math.inf, (0.0,) * resources, (0.0,) * resources)
+        self.keys: list[tuple[float, int] | None] = [None] * len(members)  # None: blocked
+        self.orders: list[list[tuple[float, int]]] = [[] for _ in members]  # keys of children not blocked
+        self._cells = [[self._none] * (2 * _power(len(m.children))) if m.children else [] for m in members]
+        self.dirty: dict[int, None] = {number: None for number, member in enumerate(members) if member.leaf}
+
+    def bring_up_to_date(self) -> None:
+        """Carry what has changed in leaves up to the root."""
+        for number in self.dirty:
+            self._lift(number)
+        self.dirty.clear()
+
+    def _lift(self, number: int) -> None:
+        member = self._members[number]
+        shares, blocked = member.shares, member.blocked
+        while number != _ROOT:
+            share = dominant(shares, self._counting)
+            added = cell(shares, share, member.weight, blocked=blocked, variant=self._variant)
+            moved = self._put(member.parent, number, None if blocked else round(share / member.weight, DIGITS))
+            total = self._add(member.parent, member.slot, added)
+            if total is None and not moved:
+                return
+            total = total or self._cells[member.parent][1]
+            number = member.parent
+            member, shares = self._members[number], total.joined()
+            blocked = not self.orders[number]
+
+    def _put(self, parent: int, number: int, share: float | None) -> bool:
+        """Keep the child's place in its parent's order; returns whether it is another now."""
+        old = self.keys[number]
+        new = None if share is None else (share, self._members[number].slot)
+        if old == new:
+            return False
+        order = self.orders[parent]
+        if old is not None:
+            del order[bisect_left(order, old)]
+        if new is not None:
+            insort(order, new)
+        self.keys[number] = new
+        return True
+
+    def _add(self, parent: int, slot: int, added: Cell) -> Cell | None:
+        """Set a child's cell; the sum over all children, or None when it stays what it was."""
+        cells = self._cells[parent]
+        at = len(cells) // 2 + slot
+        if cells[at] == added:
+            return None
+        cells[at] = added
+        while at > 1:
+            at //= 2
+            cells[at] = plus(cells[2 * at], cells[2 * at + 1])
+        return cells[1]
+
+    def leaves(self, number: int = _ROOT) -> Iterator[int]:
+        """Leaves that are not blocked, in the order in which they are served."""
+        member = self._members[number]
+        if member.leaf:
+            yield number
+            return
+        for _, slot in self.orders[number]:
+            yield from self.leaves(member.children[slot])
+
+
+def _power(count: int) -> int:
+    return 1 << max(0, count - 1).bit_length()
+
+
+@policies.register("hdrf", source="H-DRF (SoCC'13), sections 3.4 and 4: the dynamic algorithm, with weights")
+class HierarchicalDrf(Policy):
+    """Shares along the tree of queues: each queue gets its part of what its parent has, whatever its siblings want.
+
+    The variants leave a half of the algorithm out, for contrast: `naive` adds vectors up (it starves leaves with
+    complementary demands, section 3.3), `rescale_only` and `ignore_only` have one of its two ideas each (section 3.4).
+    """
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        variant: Annotated[
+            Variant,
+            msgspec.Meta(description="the whole algorithm, plain sums, or only one of its two ideas"),
+        ] = "full"
+        inside: Inside = "fair"
+        tie: TieSetting = "submit"
+
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._standing: tuple[Any, ...] = ()
+        self._parties: Parties | None = None
+        self._members: list[Member] = []
+        self._leaf_of: dict[str, int] = {}
+        self._values: dict[tuple[int, ...], _Values] = {}
+        self._fits: dict[int, bool] = {}
+        self._wanting: dict[int, dict[str, None]] = {}  # size -> parties that wait for it
+
+    # -- the loop -------------------------------------------------------------------------------
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """Go down to the leaf with the lowest shares on its way that has a task that fits, until none has."""
+        if offer.job is not None:
+            yield from serve_asked(offer)
+            return
+        placed = True
+        while placed and offer.has_room():
+            parties, values = self._refresh(view)
+            placed = False
+            for number in values.leaves():
+                placed = yield from serve(parties.by_name[self._members[number].name], view, offer)
+                if placed:
+                    break
+
+    # -- standing -------------------------------------------------------------------------------
+
+    def _refresh(self, view: ClusterView) -> tuple[Parties, _Values]:
+        """Everything as it is now: what leaves hold, which are blocked, which resources count."""
+        parties = self._parties
+        standing = (*view.capacity, view.tree.version)
+        if parties is None or standing != self._standing:
+            self._standing = standing
+            parties = self._begin(view)
+        else:
+            for party in parties.refresh(view):
+                if party.name not in self._leaf_of:
+                    parties = self._begin(view)
+                    break
+                self._stand(party, view)
+        self._look_for_room(parties, view)
+        return parties, self._valued(self._counting(view), len(view.capacity))
+
+    def _begin(self, view: ClusterView) -> Parties:
+        key = place_in_party(self.params.inside, self.params.tie)
+        parties = self._parties = Parties(lambda job: job.spec.queue, key, len(view.capacity))
+        parties.count_all(view)
+        self._grow(view, parties)
+        self._values, self._fits, self._wanting = {}, {}, {}
+        for party in parties.by_name.values():
+            self._stand(party, view)
+        return parties
+
+    def _grow(self, view: ClusterView, parties: Parties) -> None:
+        """The tree with its leaves: queues without children, and, below those that have some, their own jobs."""
+        below = view.tree.below()
+        self._members, self._leaf_of = [Member("", 1.0, _ROOT, 0, leaf=False)], {}
+        self._grow_below("", _ROOT, below, view)
+        for name in parties.by_name:
+            if name not in self._leaf_of:
+                number = next((n for n, m in enumerate(self._members) if m.name == name and not m.leaf), _ROOT)
+                self._add_member(name, 1.0, number, leaf=True)
+        for member in self._members:
+            member.shares = (0.0,) * len(view.capacity)
+
+    def _grow_below(self, name: str, number: int, below: dict[str, list[str]], view: ClusterView) -> None:
+        for child in below.get(name, ()):
+            leaf = child not in below
+            there = self._add_member(child, view.queues[child].weight, number, leaf=leaf)
+            if not leaf:
+                self._grow_below(child, there, below, view)
+
+    def _add_member(self, name: str, weight: float, parent: int, *, leaf: bool) -> int:
+        number, siblings = len(self._members), self._members[parent].children
+        self._members.append(Member(name, weight, parent, len(siblings), leaf))
+        siblings.append(number)
+        if leaf:
+            self._leaf_of[name] = number
+        return number
+
+    def _stand(self, party: Party, view: ClusterView) -> None:
+        """What a leaf holds has changed, or what it waits for."""
+        number = self._leaf_of[party.name]
+        self._members[number].shares = tuple(
+            used / there if there else 0.0 for used, there in zip(party.used, view.capacity, strict=True)
+        )
+        for size in party.sizes:
+            self._wanting.setdefault(size, {})[party.name] = None
+            if size not in self._fits:
+                self._fits[size] = view.fits_somewhere(size)
+        self._block(party)
+        self._mark(number)
+
+    def _block(self, party: Party) -> bool:
+        """Note whether a leaf is blocked; returns whether that is new."""
+        member = self._members[self._leaf_of[party.name]]
+        blocked = not any(self._fits[size] for size in party.sizes)
+        member.blocked, was = blocked, member.blocked
+        return blocked != was
+
+    def _mark(self, number: int) -> None:
+        for values in self._values.values():
+            values.dirty[number] = None
+
+    def _look_for_room(self, parties: Parties, view: ClusterView) -> None:
+        """Sizes that fit somewhere now and did not, or the other way round, and whom that blocks."""
+        for size in view.active_sizes:
+            fits = view.fits_somewhere(size)
+            if fits == self._fits.get(size):
+                continue
+            self._fits[size] = fits
+            for name in list(self._wanting.get(size, ())):
+                party = parties.by_name[name]
+                if size not in party.sizes:
+                    del self._wanting[size][name]
+                elif self._block(party):
+                    self._mark(self._leaf_of[name])
+
+    def _counting(self, view: ClusterView) -> tuple[int, ...]:
+        """Resources that are not used up: there is as much left as the smallest task that waits asks for."""
+        spare = view.spare()
+        least: list[int] = [0] * len(spare)
+        for size in view.active_sizes:
+            for r, wanted in enumerate(view.demand(size)):
+                if wanted and (not least[r] or wanted < least[r]):
+                    least[r] = wanted
+        return tuple(r for r, left in enumerate(spare) if left >= max(1, least[r]))
+
+    def _valued(self, counting: tuple[int, ...], resources: int) -> _Values:
+        values = self._values.get(counting)
+        if values is None:
+            if len(self._values) >= _KEPT:
+                del self._values[next(iter(self._values))]
+            values = self._values[counting] = _Values(self._members, counting, self.params.variant, resources)
+        values.bring_up_to_date()
+        return values
+
+    # -- telling --------------------------------------------------------------------------------
+
+    def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
+        """On the way from the root to the job's queue, the first queue before which a sibling is served."""
+        _, values = self._refresh(view)
+        for number in reversed(self._way(self._leaf_of[job.spec.queue])):
+            member = self._members[number]
+            order, key = values.orders[member.parent], values.keys[number]
+            if key is None:
+                return None  # blocked: that it finds no room is said by the core
+            if order[0] != key:
+                first = self._members[self._members[member.parent].children[order[0][1]]]
+                names = self._counted_names(view)
+                data: dict[str, object] = {
+                    "what": "queue",
+                    "name": member.name,
+                    "share": f"{key[0]:.4g}",
+                    "resource": names,
+                }
+                return Reason.OVER_SHARE, data | {
+                    "other": first.name,
+                    "other_share": f"{order[0][0]:.4g}",
+                    "other_resource": names,
+                }
+        return None
+
+    def _way(self, number: int) -> list[int]:
+        way = []
+        while number != _ROOT:
+            way.append(number)
+            number = self._members[number].parent
+        return way
+
+    def _counted_names(self, view: ClusterView) -> str:
+        counting = self._counting(view) if self.params.variant in ("full", "ignore_only") else range(len(view.capacity))
+        return " or ".join(view.resources[r] for r in counting) or "anything"
+
+    def load(self, data: Any, view: ClusterView) -> None:
+        """Everything follows from the state."""
+        self._standing = (*view.capacity, view.tree.version)
+        self._begin(view)

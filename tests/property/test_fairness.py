@@ -1,0 +1,327 @@
+"""What DRF and H-DRF promise, on random users and trees; the incremental policies against slow and obvious ones."""
+
+from __future__ import annotations
+
+import dataclasses
+from typing import Any
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schedulers.core.decisions import Place
+from schedulers.core.events import ContainerEnded, JobSubmitted, NodeAdded, QueueChanged, Tick
+from schedulers.core.log import SchedulerConfig
+from schedulers.core.model import Job, Node, Queue, Stage
+from schedulers.core.scheduler import Scheduler
+from schedulers.planning.shares import User, drf
+
+NAMES = ("cpu", "memory")
+MANY = 100_000
+FULL = {"kind": "hdrf"}
+
+
+@dataclasses.dataclass
+class Leaf:
+    """A queue with one endless job."""
+
+    demand: tuple[int, ...]
+    tasks: int = MANY
+
+
+@dataclasses.dataclass
+class Inner:
+    """A queue with queues below it, each with its weight."""
+
+    children: list[tuple[int, Any]]
+
+
+Tree = Leaf | Inner
+DEMANDS = st.tuples(st.integers(0, 3), st.integers(0, 3)).filter(any)
+WEIGHTS = st.sampled_from((1, 1, 2, 3))
+LEAVES = st.builds(Leaf, DEMANDS)
+TREES = st.recursive(
+    LEAVES,
+    lambda below: st.builds(Inner, st.lists(st.tuples(WEIGHTS, below), min_size=1, max_size=3)),
+    max_leaves=7,
+).filter(lambda tree: isinstance(tree, Inner))
+
+
+def leaves(tree: Tree, name: str = "") -> dict[str, Leaf]:
+    if isinstance(tree, Leaf):
+        return {name: tree}
+    found: dict[str, Leaf] = {}
+    for number, (_, child) in enumerate(tree.children):
+        found |= leaves(child, f"{name}.{number}" if name else f"q{number}")
+    return found
+
+
+def queues(tree: Inner, name: str = "") -> list[Queue]:
+    found = []
+    for number, (weight, child) in enumerate(tree.children):
+        mine = f"{name}.{number}" if name else f"q{number}"
+        found.append(Queue(name=mine, weight=float(weight), parent=name))
+        if isinstance(child, Inner):
+            found += queues(child, mine)
+    return found
+
+
+class World:
+    """One machine, the tree's queues, one job for each leaf."""
+
+    def __init__(self, tree: Inner, capacity: tuple[int, ...], policy: dict[str, Any] = FULL) -> None:
+        self.tree, self.capacity, self.at = tree, capacity, 1
+        self.scheduler = Scheduler(SchedulerConfig(resources=NAMES, policy=policy, offers="cycle"))
+        self.scheduler.handle(NodeAdded(0, Node(id="n", capacity=capacity)))
+        for queue in queues(tree):
+            self.scheduler.handle(QueueChanged(0, queue))
+        for name, leaf in leaves(tree).items():
+            stage = Stage(name="s", tasks=leaf.tasks, demand=leaf.demand)
+            self.scheduler.handle(JobSubmitted(0, Job(id=name, stages=(stage,), queue=name)))
+
+    def fill(self) -> list[str]:
+        self.at += 1
+        return [d.job for d in self.scheduler.handle(Tick(self.at)) if isinstance(d, Place)]
+
+    def finish(self, pick: int) -> None:
+        there = list(self.scheduler.state.containers)
+        self.at += 1
+        self.scheduler.handle(ContainerEnded(self.at, there[pick % len(there)], 0, 1))
+
+    def tasks(self) -> dict[str, int]:
+        jobs = self.scheduler.state.jobs
+        return {name: jobs[name].running if name in jobs else 0 for name in leaves(self.tree)}
+
+
+class Oracle:
+    """H-DRF as the paper writes it: everything worked out anew, for every task (SoCC'13, section 3.4)."""
+
+    def __init__(self, world: World, variant: str) -> None:
+        self.world, self.variant = world, variant
+        self.held = {name: [0, 0] for name in leaves(world.tree)}
+        self.started = dict.fromkeys(self.held, 0)
+        self.free = list(world.capacity)
+
+    def pick(self) -> str | None:
+        able = {
+            name
+            for name, leaf in leaves(self.world.tree).items()
+            if self.started[name] < leaf.tasks and all(d <= f for d, f in zip(leaf.demand, self.free, strict=True))
+        }
+        if not able:
+            return None
+        waiting = [leaf.demand for name, leaf in leaves(self.world.tree).items() if self.started[name] < leaf.tasks]
+        counting = []
+        for r, free in enumerate(self.free):
+            least = min((d[r] for d in waiting if d[r]), default=1)
+            if free >= least or self.variant in ("naive", "rescale_only"):
+                counting.append(r)
+        return self._descend(self.world.tree, "", able, counting)
+
+    def give(self, name: str, sign: int = 1) -> None:
+        for r, amount in enumerate(leaves(self.world.tree)[name].demand):
+            self.held[name][r] += sign * amount
+            self.free[r] -= sign * amount
+        self.started[name] += max(sign, 0)
+
+    def _descend(self, tree: Tree, name: str, able: set[str], counting: list[int]) -> str:
+        if isinstance(tree, Leaf):
+            return name
+        best = None
+        for number, (weight, child) in enumerate(tree.children):
+            mine = f"{name}.{number}" if name else f"q{number}"
+            if set(leaves(child, mine)) & able:
+                share = self._share(self._vector(child, mine, able, counting), counting)
+                key = (round(share / weight, 12), number)
+                best = min(best, (key, mine, child)) if best else (key, mine, child)
+        assert best is not None
+        return self._descend(best[2], best[1], able, counting)
+
+    @staticmethod
+    def _share(vector: list[float], counting: list[int]) -> float:
+        return max((vector[r] for r in counting), default=0.0)
+
+    def _vector(self, tree: Tree, name: str, able: set[str], counting: list[int]) -> list[float]:
+        if isinstance(tree, Leaf):
+            return [h / c for h, c in zip(self.held[name], self.world.capacity, strict=True)]
+        below = []
+        for number, (weight, child) in enumerate(tree.children):
+            mine = f"{name}.{number}" if name else f"q{number}"
+            vector = self._vector(child, mine, able, counting)
+            blocked = not set(leaves(child, mine)) & able
+            below.append((weight, vector, self._share(vector, counting), blocked))
+        scaled = [
+            (w, v, s)
+            for w, v, s, blocked in below
+            if self.variant in ("full", "rescale_only") and not (blocked and (self.variant == "full" or not any(v)))
+        ]
+        total = [0.0, 0.0]
+        lowest = min((s / w for w, _, s in scaled), default=0.0)
+        for w, v, s in scaled:
+            total = [t + (p * lowest * w / s if s else 0.0) for t, p in zip(total, v, strict=True)]
+        for entry in below:
+            if entry[:3] not in scaled:
+                total = [t + p for t, p in zip(total, entry[1], strict=True)]
+        return total
+
+
+@pytest.mark.parametrize("variant", ["full", "naive", "rescale_only", "ignore_only"])
+@given(
+    tree=TREES,
+    capacity=st.tuples(st.integers(4, 25), st.integers(4, 25)),
+    churn=st.lists(st.integers(0, 99), max_size=12),
+)
+@settings(max_examples=40, deadline=None)
+def test_the_incremental_algorithm_picks_as_the_obvious_one(
+    variant: str, tree: Inner, capacity: tuple[int, int], churn: list[int]
+) -> None:
+    world = World(tree, capacity, {"kind": "hdrf", "variant": variant})
+    oracle = Oracle(world, variant)
+    for pick in [None, *churn]:
+        there = list(world.scheduler.state.containers.values())
+        if pick is not None and there:
+            oracle.give(there[pick % len(there)].job, -1)
+            world.finish(pick)
+        expected = []
+        while (name := oracle.pick()) is not None:
+            oracle.give(name)
+            expected.append(name)
+        assert world.fill() == expected
+
+
+@given(tree=TREES, size=st.integers(30, 60))
+@settings(max_examples=40, deadline=None)
+def test_every_queue_gets_at_least_its_share_of_its_parents(tree: Inner, size: int) -> None:
+    """The hierarchical share guarantee (SoCC'13, section 2.2) under unlimited demand, but for the last tasks."""
+    world = World(tree, (size * 10, size * 10))
+    world.fill()
+    tasks, room = world.tasks(), 10 * size
+    held = {name: tasks[name] * max(leaf.demand) / room for name, leaf in leaves(tree).items()}
+
+    def guaranteed(below: Tree, name: str, part: float) -> None:
+        if isinstance(below, Leaf):
+            assert held[name] >= part - 3 * len(held) / room, f"{name} holds {held[name]}, is owed {part}: {tasks}"
+            return
+        total = sum(weight for weight, _ in below.children)
+        for number, (weight, child) in enumerate(below.children):
+            guaranteed(child, f"{name}.{number}" if name else f"q{number}", part * weight / total)
+
+    guaranteed(tree, "", 1.0)
+
+
+@given(tree=TREES, churn=st.lists(st.integers(0, 10_000), min_size=20, max_size=60))
+@settings(max_examples=25, deadline=None)
+def test_after_any_churn_shares_are_what_they_were(tree: Inner, churn: list[int]) -> None:
+    """Dynamic = static (SoCC'13, Theorem 1), but for whole tasks."""
+    world = World(tree, (240, 240))
+    world.fill()
+    before = world.tasks()
+    for pick in churn:
+        world.finish(pick)
+        world.fill()
+    after = world.tasks()
+    for name, leaf in leaves(tree).items():
+        moved = abs(after[name] - before[name]) * max(leaf.demand) / 240
+        assert moved <= 12 / 240, f"{name}: {before} became {after}"
+
+
+USERS = st.lists(DEMANDS, min_size=1, max_size=5)
+
+
+def flat(demands: list[tuple[int, int]], weights: list[int]) -> Inner:
+    return Inner([(w, Leaf(d)) for d, w in zip(demands, weights, strict=True)])
+
+
+@given(USERS, st.lists(WEIGHTS, min_size=5, max_size=5), st.tuples(st.integers(4, 60), st.integers(4, 60)))
+@settings(max_examples=60, deadline=None)
+def test_a_flat_tree_is_drf(demands: list[tuple[int, int]], weights: list[int], capacity: tuple[int, int]) -> None:
+    tree = flat(demands, weights[: len(demands)])
+    assert World(tree, capacity).fill() == World(tree, capacity, {"kind": "drf"}).fill()
+
+
+@given(tree=TREES, factor=st.sampled_from((2, 4)))
+@settings(max_examples=40, deadline=None)
+def test_doubling_weights_below_a_queue_changes_nobodys_share(tree: Inner, factor: int) -> None:
+    def doubled(below: Tree) -> Tree:
+        if isinstance(below, Leaf):
+            return below
+        return Inner([(weight * factor, doubled(child)) for weight, child in below.children])
+
+    changed = Inner([(weight, doubled(child)) for weight, child in tree.children])
+    assert World(tree, (90, 90)).fill() == World(changed, (90, 90)).fill()
+
+
+@given(tree=TREES, demand=DEMANDS)
+@settings(max_examples=30, deadline=None)
+def test_scaling_everything_changes_nothing(tree: Inner, demand: tuple[int, int]) -> None:
+    def scaled(below: Tree) -> Tree:
+        if isinstance(below, Leaf):
+            return Leaf((below.demand[0] * 7, below.demand[1] * 7))
+        return Inner([(weight, scaled(child)) for weight, child in below.children])
+
+    assert World(tree, (40, 60)).fill() == World(scaled(tree), (280, 420)).fill()  # type: ignore[arg-type]
+
+
+# -- DRF (NSDI'11) --------------------------------------------------------------------------------
+
+
+def fractions(demands: list[tuple[float, ...]], weights: list[int] | None = None) -> list[float]:
+    weights = weights or [1] * len(demands)
+    return drf((90, 120), [User(demand=d, weight=float(w)) for d, w in zip(demands, weights, strict=True)])
+
+
+@given(USERS, st.lists(WEIGHTS, min_size=5, max_size=5))
+@settings(max_examples=60, deadline=None)
+def test_whole_tasks_come_close_to_fractions(demands: list[tuple[int, int]], weights: list[int]) -> None:
+    weights = weights[: len(demands)]
+    world = World(flat(demands, weights), (9000, 12000), {"kind": "drf"})
+    world.fill()
+    exact = fractions([tuple(map(float, d)) for d in demands], weights)
+    for got, wanted in zip(world.tasks().values(), exact, strict=True):
+        assert got / 100 == pytest.approx(wanted, abs=0.2)
+
+
+@given(USERS)
+def test_nobody_does_better_with_an_equal_part(demands: list[tuple[int, int]]) -> None:
+    """Sharing incentive (section 3): every user has at least 1/n of its dominant resource."""
+    for tasks, demand in zip(fractions(demands), demands, strict=True):  # type: ignore[arg-type]
+        assert max(tasks * demand[0] / 90, tasks * demand[1] / 120) >= 1 / len(demands) - 1e-9
+
+
+@given(USERS)
+def test_every_user_has_a_saturated_resource(demands: list[tuple[int, int]]) -> None:
+    """Lemma 8, and with it Pareto efficiency."""
+    tasks = fractions(demands)  # type: ignore[arg-type]
+    used = [sum(t * d[r] for t, d in zip(tasks, demands, strict=True)) for r in range(2)]
+    full = [u >= c * (1 - 1e-9) for u, c in zip(used, (90, 120), strict=True)]
+    assert all(any(d and f for d, f in zip(demand, full, strict=True)) for demand in demands)
+
+
+@given(USERS, st.integers(0, 4), st.tuples(st.integers(0, 3), st.integers(0, 3)))
+def test_asking_for_more_than_one_needs_never_helps(
+    demands: list[tuple[int, int]], who: int, more: tuple[int, int]
+) -> None:
+    """Strategy-proofness (section 4): tasks that can really run, with what a lie brings."""
+    who %= len(demands)
+    true = demands[who]
+    lie = (true[0] + more[0], true[1] + more[1])
+    told = [*demands[:who], lie, *demands[who + 1 :]]
+    brought = fractions(told)[who]  # type: ignore[arg-type]
+    usable = min(brought * a / t for a, t in zip(lie, true, strict=True) if t)
+    assert usable <= fractions(demands)[who] + 1e-6  # type: ignore[arg-type]
+
+
+@given(USERS)
+def test_nobody_envies_another(demands: list[tuple[int, int]]) -> None:
+    tasks = fractions(demands)  # type: ignore[arg-type]
+    for mine, demand in zip(tasks, demands, strict=True):
+        for theirs, other in zip(tasks, demands, strict=True):
+            with_theirs = min(theirs * o / d for o, d in zip(other, demand, strict=True) if d)
+            assert with_theirs <= mine + 1e-6
+
+
+@given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=5))
+def test_when_one_leaves_nobody_loses(demands: list[tuple[int, int]]) -> None:
+    """Population monotonicity (section 6.1.2), which needs everybody to ask for some of everything."""
+    before, after = fractions(demands), fractions(demands[1:])  # type: ignore[arg-type]
+    assert all(late >= early - 1e-6 for early, late in zip(before[1:], after, strict=True))
