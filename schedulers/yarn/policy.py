@@ -25,13 +25,14 @@ from schedulers.core.events import (
     NodeLost,
     NodeRemoved,
     QueueChanged,
+    QueueRemoved,
     Tick,
 )
 from schedulers.core.model import Job, Stage
 from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, Suggestions, Triggers, Victim
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
-from schedulers.core.state import JobState, StageState
+from schedulers.core.state import JobState, NodeState, StageState
 from schedulers.yarn import memory
 from schedulers.yarn.books import Books
 from schedulers.yarn.records import ANY, App, Grant, Kill, Refusal, Why
@@ -53,9 +54,15 @@ class Units:
 
     def __init__(self, resources: Sequence[str], *, whole: bool) -> None:
         self._per_core = 1000 if whole else 1
-        others = [name for name in resources if name not in ("memory", "cpu")]
-        self.names = ("memory", "vcores", *others)
-        self._where = [resources.index(name) for name in ("memory", "cpu", *others)]
+        first = [name for name in ("memory", "cpu") if name in resources]
+        order = [*first, *(name for name in resources if name not in first)]
+        self.names = tuple("vcores" if name == "cpu" else name for name in order)
+        self._where = [resources.index(name) for name in order]
+
+    def size(self, pair: Sequence[int] | None, rest: int) -> Vector:
+        """[MB, vcores] of a setting; what it does not name, or nothing at all, is `rest`."""
+        named = {} if pair is None else {"memory": pair[0], "vcores": pair[1] * 1000 // self._per_core}
+        return tuple(named.get(name, rest) for name in self.names)
 
     def demand(self, vector: Vector) -> Vector:
         """CPU rounded up."""
@@ -67,8 +74,19 @@ class Units:
 
     def _converted(self, vector: Sequence[int], more: int) -> Vector:
         moved = [vector[index] for index in self._where]
-        moved[1] = (moved[1] + more) // self._per_core
+        if "vcores" in self.names:
+            cpu = self.names.index("vcores")
+            moved[cpu] = (moved[cpu] + more) // self._per_core
         return tuple(moved)
+
+
+#: With another cluster or other queues tasks may wait anew, and shares are other amounts.
+_UPHEAVALS: Final = (QueueChanged, QueueRemoved, NodeLost, NodeRemoved, NodeChanged)
+
+
+def _by_amount(view: ClusterView) -> bool:
+    """Whether the share of a queue depends on how large the cluster is."""
+    return any(isinstance(limit, tuple) for q in view.queues.values() for limit in (q.guaranteed, q.max))
 
 
 class YarnPolicy(Policy, Generic[Y]):
@@ -83,6 +101,7 @@ class YarnPolicy(Policy, Generic[Y]):
         self._units = Units(("cpu", "memory"), whole=self._whole)
         self._grants: list[Grant] = []
         self._victims: list[Victim] = []
+        self._by_beat = False  # the last fact was a beat
         self._restored = False  # what changed before is not known
         self._ours: dict[int, int] = {}  # container in the books -> the core's
         self._theirs: dict[int, int] = {}  # the other way round
@@ -96,17 +115,21 @@ class YarnPolicy(Policy, Generic[Y]):
         """Whether containers come in sizes of whole vcores."""
 
     @abstractmethod
-    def _make(self, view: ClusterView, names: tuple[str, ...]) -> Y:
-        """Empty books. names: of YARN's resources."""
+    def _make(self, view: ClusterView, units: Units) -> Y:
+        """Empty books in these units."""
 
     def _catch_up(self, yarn: Y, now: int) -> None:
         """What was due before now, by YARN's own clock."""
+
+    def _refresh(self, yarn: Y, now: int) -> None:
+        """What YARN's own clock would bring sooner or later."""
 
     # -- facts ----------------------------------------------------------------------------------
 
     def observe(self, event: Event, view: ClusterView) -> None:
         """See Policy.observe."""
-        if isinstance(event, QueueChanged):
+        self._by_beat = isinstance(event, Heartbeat)
+        if isinstance(event, _UPHEAVALS) or (isinstance(event, NodeAdded) and _by_amount(view)):
             self._yarn = None  # YARN has no new queues at run time: the books are made anew from what there is
             return
         fresh = self._yarn is None
@@ -119,7 +142,6 @@ class YarnPolicy(Policy, Generic[Y]):
             if name in view.jobs:
                 self._ask(yarn, view.jobs[name], view)
         self._restored = False
-        yarn = self._books(view)
         if isinstance(event, Heartbeat):
             self._beat(yarn, event.node, view)
         elif isinstance(event, Tick):
@@ -130,9 +152,6 @@ class YarnPolicy(Policy, Generic[Y]):
         if isinstance(event, NodeAdded):
             if event.node.id not in yarn.nodes:
                 self._add_node(yarn, event.node.id, view)
-            return
-        if isinstance(event, NodeLost | NodeRemoved | NodeChanged):
-            self._yarn = None  # with another cluster its tasks wait anew: the books are made from what is left
             return
         name: str | None = getattr(event, "job", None)
         if isinstance(event, JobSubmitted):
@@ -149,7 +168,7 @@ class YarnPolicy(Policy, Generic[Y]):
         """The books; made from what there is when they are new."""
         if self._yarn is None:
             self._units = Units(view.resources, whole=self._whole)
-            yarn = self._yarn = self._make(view, self._units.names)
+            yarn = self._yarn = self._make(view, self._units)
             self._ours, self._theirs, self._apps = {}, {}, {}
             for node in view.nodes:
                 self._add_node(yarn, node, view)
@@ -258,9 +277,8 @@ class YarnPolicy(Policy, Generic[Y]):
     def _monitor(self, yarn: Y, now: int) -> None:
         """A round of the preemption monitor."""
         for measure in yarn.monitor(now):
-            number = self._ours.get(measure.container) if isinstance(measure, Kill) else None
-            if number is not None:
-                self._victims.append(Victim(number, "over its capacity", ""))
+            if isinstance(measure, Kill) and (number := self._ours.get(measure.container)) is not None:
+                self._victims.append(Victim(number, measure.rule, measure.cause))
 
     def victims(self, view: ClusterView) -> Sequence[Victim]:
         """See Policy.victims."""
@@ -273,23 +291,40 @@ class YarnPolicy(Policy, Generic[Y]):
         if offer.job is not None:
             yield from self._answer(yarn, view, offer)
             return
-        grants, self._grants = self._grants, []
-        yield from self._carry_out(yarn, grants, view)
-        if grants or offer.nodes is not None:
-            return
-        for node in list(yarn.nodes):
-            yield from self._carry_out(yarn, self._granted(yarn, node, view), view)
+        if self._by_beat:
+            grants, self._grants = self._grants, []
+            yield from self._carry_out(yarn, grants, view)
+        else:
+            yield from self._rounds(yarn, view, list(view.nodes.values()) if offer.nodes is None else offer.nodes)
+
+    def _rounds(self, yarn: Y, view: ClusterView, nodes: Sequence[NodeState]) -> Suggestions:
+        """Without beats of its own a cycle stands for as many as it takes: until nobody gets or is closer to more."""
+        self._refresh(yarn, view.now)
+        waited: dict[str, int] | None = None
+        while True:
+            before = len(self._ours)
+            for node in nodes:
+                if view.could_place(node):
+                    yield from self._carry_out(yarn, self._granted(yarn, node.id, view), view)
+            if len(self._ours) == before:
+                missed = {
+                    a.id: a.refusal.used for a in yarn.apps.values() if a.refusal and a.refusal.why is Why.LOCALITY
+                }
+                if not missed or missed == waited:
+                    return
+                waited = missed
 
     def _carry_out(self, yarn: Y, grants: list[Grant], view: ClusterView) -> Suggestions:
         for grant in grants:
             job = view.jobs[grant.app]
             stage = _stage(job.spec, grant)
             outcome: Outcome = yield Suggestion(grant.app, stage, grant.node)
-            if outcome.placed:
+            if len(outcome.containers) == 1:
                 (number,) = outcome.containers
                 self._note_container(grant.container, number, grant.app)
             else:
                 self._take_back(yarn, grant, view)
+                self._take_over(yarn, outcome, job, stage, view)  # a gang came as a whole, which YARN does not know
 
     def _take_back(self, yarn: Y, grant: Grant, view: ClusterView) -> None:
         """The core does not follow: the task waits on."""
@@ -301,9 +336,13 @@ class YarnPolicy(Policy, Generic[Y]):
         assert offer.job is not None
         assert offer.stage is not None
         outcome: Outcome = yield Suggestion(offer.job, offer.stage)
+        self._take_over(yarn, outcome, view.jobs[offer.job], offer.stage, view)
+
+    def _take_over(self, yarn: Y, outcome: Outcome, job: JobState, stage: int, view: ClusterView) -> None:
+        """Containers that the core placed without a grant."""
         for number in outcome.containers:
-            job = view.jobs[offer.job]
-            self._adopt(yarn, number, view.containers[number].node, job, offer.stage)
+            self._adopt(yarn, number, view.containers[number].node, job, stage)
+        if outcome.containers:
             self._ask(yarn, job, view)
 
     # -- memory ---------------------------------------------------------------------------------
