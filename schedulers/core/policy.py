@@ -193,6 +193,10 @@ class ClusterView:
         """Whether anything that waits could start on the node now, so that it will be offered."""
         return bool(self._state.waiting) and self._state.could_place(node)
 
+    def with_room(self) -> list[NodeState]:
+        """The nodes on which anything that waits could start now, in order of arrival."""
+        return self._state.with_room()
+
     def free(self, node: NodeState) -> Sequence[int]:
         """Free room of a node."""
         return node.free

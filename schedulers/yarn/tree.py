@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
 from schedulers.core.model import Queue
 
 ROOT = "root"
+DEFAULT = "default"
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -23,38 +25,53 @@ class Branch(msgspec.Struct, frozen=True):
 def tree(queues: Mapping[str, Queue], used: Iterable[str]) -> Branch:
     """The tree of the declared queues and of those that are only `used` by jobs, each below the root.
 
-    A queue may be declared by its whole path (as Hadoop's files have it) or by a name of its own.
+    A queue may be declared by its whole path (as Hadoop's files have it) or by a name of its own. YARN's jobs are in
+    leaves only: those of a queue that has others below it are in its leaf `default`.
     """
+    wanted = list(dict.fromkeys(used))
     below: dict[str, list[Queue]] = {}
-    for queue in queues.values():
+    for queue in (*queues.values(), *(Queue(name=name) for name in wanted if name not in queues)):
         if queue.name != ROOT:
-            below.setdefault(queue.parent or ROOT, []).append(queue)
-    known = set(queues)
-    for name in used:
-        if name not in known and name != ROOT:
-            known.add(name)
-            below.setdefault(ROOT, []).append(Queue(name=name))
+            below.setdefault(_parent(queue.name, queues) or ROOT, []).append(queue)
     if not below:
-        below[ROOT] = [Queue(name="default")]
-    return _branch(Queue(name=ROOT), "", below)
+        below[ROOT] = [Queue(name=DEFAULT)]
+    return _branch(Queue(name=ROOT), "", below, set(wanted))
 
 
 def path_of(queue: str, queues: Mapping[str, Queue]) -> str:
-    """Where a queue's name stands in the tree."""
-    parts, at = [_last(queue)], queues.get(queue)
-    while at is not None and at.parent and at.parent != ROOT:
-        parts.append(_last(at.parent))
-        at = queues.get(at.parent)
+    """Where the jobs of a queue are in the tree."""
+    parts, at = [] if queue == ROOT else [_last(queue)], queue
+    if queue == ROOT or any(q.parent == queue and _parent(q.name, queues) == queue for q in queues.values()):
+        parts.insert(0, DEFAULT)
+    while at := _parent(at, queues):
+        parts.append(_last(at))
     return ".".join([ROOT, *reversed(parts)])
 
 
-def _branch(queue: Queue, above: str, below: Mapping[str, list[Queue]]) -> Branch:
+def _parent(name: str, queues: Mapping[str, Queue]) -> str:
+    """The queue above, or '' for the root; a missing parent and a cycle end the way up, as in the core's tree."""
+    way, at = [name], name
+    while True:
+        queue = queues.get(at)
+        at = queue.parent if queue is not None else ""
+        if at == ROOT or at not in queues:
+            return way[1] if way[1:] else ""
+        if at in way:
+            return ""
+        way.append(at)
+
+
+def _branch(queue: Queue, above: str, below: Mapping[str, list[Queue]], used: AbstractSet[str]) -> Branch:
     name = _last(queue.name)
     path = f"{above}.{name}" if above else name
-    kids = tuple(_branch(kid, path, below) for kid in below.get(queue.name, ()))
+    kids = tuple(_branch(kid, path, below, used) for kid in below.get(queue.name, ()))
+    if kids and queue.name in used and all(kid.name != DEFAULT for kid in kids):
+        kids += (Branch(DEFAULT, f"{path}.{DEFAULT}"),)
     return Branch(name, path, queue.weight, kids)
 
 
 def _last(name: str) -> str:
-    """`etl` of `root.prod.etl`."""
-    return name.rpartition(".")[2] if name.startswith(f"{ROOT}.") else name
+    """`etl` of `root.prod.etl`. Any other dot would look like a path, and is written as Hadoop writes it."""
+    if name.startswith(f"{ROOT}."):
+        return name.rpartition(".")[2]
+    return name.replace(".", "_dot_")

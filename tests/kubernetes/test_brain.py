@@ -363,11 +363,15 @@ STEP: dict[str, Callable[[World, int], object]] = {
     "close": lambda w, n: w.close_jobs(),
     "expire": expire,
     "node": lambda w, n: w.add_node(f"x{n}", 2),
+    "queue": lambda w, n: w.put_queue("abc"[n % 3], parent=("", "a", "b", "c", "d")[n % 5], weight=1.0 + n),
+    "full queue": lambda w, n: w.put_queue("abc"[n % 3], maxRunning=1),
+    "submit to a queue": lambda w, n: w.submit(stage("a", 1 + n), queue="abcd"[n % 4]),
+    "plain in a queue": lambda w, n: w.plain(gated=n % 2 == 0, queue="abcd"[n % 4]),
 }
 STEPS = st.lists(st.tuples(st.sampled_from(list(STEP)), st.integers(0, 7)), max_size=40)
 
 
-@given(steps=STEPS, policy=st.sampled_from(["fifo", "fair", "gs"]))
+@given(steps=STEPS, policy=st.sampled_from(["fifo", "fair", "gs", "drf", "hdrf", "capacity", "fair_yarn"]))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_happens_nothing_is_overcommitted_and_every_job_ends(
     steps: list[tuple[str, int]], policy: str
