@@ -280,6 +280,8 @@ class Policy(ABC):
     runs_executors = True
     #: Whether its order is made of estimates, so that it makes no sense without a predictor.
     needs_estimates = False
+    #: Whether, set as it is, it names victims.
+    preempts = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed

@@ -10,7 +10,8 @@ import msgspec
 from schedulers.core.model import Queue
 
 ROOT = "root"
-DEFAULT = "default"
+#: The leaf of a queue with others below it that its own jobs are in; no queue can be called so.
+OWN = "(own)"
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -26,7 +27,7 @@ def tree(queues: Mapping[str, Queue], used: Iterable[str]) -> Branch:
     """The tree of the declared queues and of those that are only `used` by jobs, each below the root.
 
     A queue may be declared by its whole path (as Hadoop's files have it) or by a name of its own. YARN's jobs are in
-    leaves only: those of a queue that has others below it are in its leaf `default`.
+    leaves only: those of a queue that has others below it are in its leaf `(own)`.
     """
     wanted = list(dict.fromkeys(used))
     below: dict[str, list[Queue]] = {}
@@ -34,15 +35,15 @@ def tree(queues: Mapping[str, Queue], used: Iterable[str]) -> Branch:
         if queue.name != ROOT:
             below.setdefault(_parent(queue.name, queues) or ROOT, []).append(queue)
     if not below:
-        below[ROOT] = [Queue(name=DEFAULT)]
+        below[ROOT] = [Queue(name="default")]
     return _branch(Queue(name=ROOT), "", below, set(wanted))
 
 
 def path_of(queue: str, queues: Mapping[str, Queue]) -> str:
     """Where the jobs of a queue are in the tree."""
     parts, at = [] if queue == ROOT else [_last(queue)], queue
-    if queue == ROOT or any(q.parent == queue and _parent(q.name, queues) == queue for q in queues.values()):
-        parts.insert(0, DEFAULT)
+    if queue == ROOT or any(q.parent == queue and _parent(name, queues) == queue for name, q in queues.items()):
+        parts.insert(0, OWN)
     while at := _parent(at, queues):
         parts.append(_last(at))
     return ".".join([ROOT, *reversed(parts)])
@@ -51,22 +52,23 @@ def path_of(queue: str, queues: Mapping[str, Queue]) -> str:
 def _parent(name: str, queues: Mapping[str, Queue]) -> str:
     """The queue above, or '' for the root; a missing parent and a cycle end the way up, as in the core's tree."""
     way, at = [name], name
-    while True:
+    while name != ROOT:
         queue = queues.get(at)
         at = queue.parent if queue is not None else ""
         if at == ROOT or at not in queues:
             return way[1] if way[1:] else ""
         if at in way:
-            return ""
+            break
         way.append(at)
+    return ""
 
 
 def _branch(queue: Queue, above: str, below: Mapping[str, list[Queue]], used: AbstractSet[str]) -> Branch:
     name = _last(queue.name)
     path = f"{above}.{name}" if above else name
     kids = tuple(_branch(kid, path, below, used) for kid in below.get(queue.name, ()))
-    if kids and queue.name in used and all(kid.name != DEFAULT for kid in kids):
-        kids += (Branch(DEFAULT, f"{path}.{DEFAULT}"),)
+    if kids and queue.name in used:
+        kids += (Branch(OWN, f"{path}.{OWN}"),)
     return Branch(name, path, queue.weight, kids)
 
 
