@@ -245,9 +245,9 @@ class CapacityScheduler(Books):
         leaf = self._leaf_of[app.id]
         user = leaf.users[app.user]
         if new and user.active and app.id not in user.asking:
-            user.asking.add(app.id)
+            user.asking[app.id] = None
         if not app.keys:
-            user.asking.discard(app.id)
+            user.asking.pop(app.id, None)
         leaf.version += 1
         leaf.moved(app)
         if app.active and app.hungry != bool(app.keys):
