@@ -193,6 +193,10 @@ class ClusterView:
         """Whether anything that waits could start on the node now, so that it will be offered."""
         return bool(self._state.waiting) and self._state.could_place(node)
 
+    def with_room(self) -> list[NodeState]:
+        """The nodes on which anything that waits could start now, in order of arrival."""
+        return self._state.with_room()
+
     def free(self, node: NodeState) -> Sequence[int]:
         """Free room of a node."""
         return node.free
@@ -276,6 +280,8 @@ class Policy(ABC):
     runs_executors = True
     #: Whether its order is made of estimates, so that it makes no sense without a predictor.
     needs_estimates = False
+    #: Whether, set as it is, it names victims.
+    preempts = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed

@@ -93,7 +93,8 @@ class Capacity(YarnPolicy[CapacityScheduler]):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        if params.preemption.enabled:
+        self.preempts = params.preemption.enabled
+        if self.preempts:
             self.triggers = Triggers(every_beat=True, period_ms=params.preemption.period_ms)
 
     @property

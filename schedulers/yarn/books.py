@@ -46,8 +46,14 @@ class Books(ABC):
         self._made = 0
         self._numbers = 0
         self._out: list[Action] = []
+        #: Whether the last beat came as far as its node; if not, a beat of any other would have brought the same.
+        self.looked = False
 
     # -- hooks ----------------------------------------------------------------------------------
+
+    def takes(self, queue: str) -> bool:
+        """Whether applications may come into the queue of this path."""
+        return True
 
     def _app_added(self, app: App, now: int) -> None:
         """A scheduler puts the application into its queue."""

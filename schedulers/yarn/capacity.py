@@ -124,6 +124,10 @@ class CapacityScheduler(Books):
             leaf.sort()
         self._cluster_changed()
 
+    def takes(self, queue: str) -> bool:
+        """See Books.takes."""
+        return queue in self._leaves
+
     def leaf(self, queue: str) -> Leaf:
         """CapacityScheduler.getQueue, by path (with or without root) or, if it is the first such, by name."""
         found = self._leaves.get(queue)
@@ -297,9 +301,11 @@ class CapacityScheduler(Books):
 
     def _pass(self, node: Node) -> _Got:
         if node.reservation is not None:
+            self.looked = True
             self._fulfil(node, node.reservation)
             return _Skip.NONE
         if not self.rc.fits(self.minimum, node.free):
+            self.looked = True
             return _Skip.NONE
         return self._assign(self.root, node, _Limits(self.total, self.zero))
 
@@ -402,6 +408,7 @@ class CapacityScheduler(Books):
                 self._refuse(app, Why.HEADROOM, leaf.path, leaf.used, *self._bound(leaf.used, limits.limit))
                 return _Skip.QUEUE_LIMIT
             app.missed[priority] = app.missed.get(priority, 0) + 1
+            self.looked = True
             return self._on_node(leaf, app, ask, node, limits, kept=None)
         return _Skip.OTHER
 

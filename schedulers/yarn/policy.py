@@ -8,7 +8,7 @@ counted on it. Where nodes are offered in cycles (Kubernetes), each cycle is one
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -32,7 +32,7 @@ from schedulers.core.model import Job, Stage
 from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, Suggestions, Triggers, Victim
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
-from schedulers.core.state import JobState, NodeState, StageState
+from schedulers.core.state import JobState, StageState
 from schedulers.yarn import memory
 from schedulers.yarn.books import Books
 from schedulers.yarn.records import ANY, App, Grant, Kill, Refusal, Why
@@ -44,6 +44,9 @@ _STEP: Final = 10
 _MASTER: Final = 0
 
 Y = TypeVar("Y", bound=Books)
+#: Asks that the core does not follow now, by application and priority: size, and how many by place.
+Aside = dict[tuple[str, int], tuple[Vector, dict[str, int]]]
+Served = Generator[Suggestion, Outcome, int]
 
 
 class Units:
@@ -156,6 +159,9 @@ class YarnPolicy(Policy, Generic[Y]):
         name: str | None = getattr(event, "job", None)
         if isinstance(event, JobSubmitted):
             name = event.job.id
+            if not yarn.takes(path_of(event.job.queue, view.queues)):
+                self._yarn = None  # the first job of a queue that nobody declared
+                return
             self._add_app(yarn, view.jobs[name], view)
         elif isinstance(event, ContainerEnded | ContainerExpired):
             name = self._ended(yarn, event.container)
@@ -263,7 +269,8 @@ class YarnPolicy(Policy, Generic[Y]):
         grants = self._granted(yarn, node, view)
         if grants and not view.could_place(view.nodes[node]):
             for grant in grants:
-                self._take_back(yarn, grant, view)
+                yarn.container_ended(grant.container)
+                self._ask(yarn, view.jobs[grant.app], view)
             grants = []  # nobody will ask for them: the core has its reasons (pilots first, limits)
         self._grants = grants
 
@@ -272,6 +279,7 @@ class YarnPolicy(Policy, Generic[Y]):
         if target is None or state is None or state.draining:
             return []
         target.free = self._units.room(state.free)
+        yarn.looked = False
         return [action for action in yarn.beat(node, view.now) if isinstance(action, Grant)]
 
     def _monitor(self, yarn: Y, now: int) -> None:
@@ -291,45 +299,69 @@ class YarnPolicy(Policy, Generic[Y]):
         if offer.job is not None:
             yield from self._answer(yarn, view, offer)
             return
-        if self._by_beat:
+        if not self._by_beat:
+            yield from self._go_round(yarn, view, offer)
+        elif self._grants:
             grants, self._grants = self._grants, []
-            yield from self._carry_out(yarn, grants, view)
-        else:
-            yield from self._rounds(yarn, view, list(view.nodes.values()) if offer.nodes is None else offer.nodes)
+            aside: Aside = {}
+            yield from self._serve(yarn, grants, view, aside)
+            self._ask_again(yarn, aside, view)
 
-    def _rounds(self, yarn: Y, view: ClusterView, nodes: Sequence[NodeState]) -> Suggestions:
-        """Without beats of its own a cycle stands for as many as it takes: until nobody gets or is closer to more."""
+    def _go_round(self, yarn: Y, view: ClusterView, offer: Offer) -> Suggestions:
+        """Without beats: those of all nodes where something could start, until nobody gets or is closer to more."""
         self._refresh(yarn, view.now)
-        waited: dict[str, int] | None = None
+        aside: Aside = {}
+        waited: dict[str, int] = {}
         while True:
-            before = len(self._ours)
-            for node in nodes:
-                if view.could_place(node):
-                    yield from self._carry_out(yarn, self._granted(yarn, node.id, view), view)
-            if len(self._ours) == before:
-                missed = {
-                    a.id: a.refusal.used for a in yarn.apps.values() if a.refusal and a.refusal.why is Why.LOCALITY
-                }
-                if not missed or missed == waited:
-                    return
-                waited = missed
+            placed, hopeless = 0, False
+            for node in view.with_room() if offer.nodes is None else offer.nodes:
+                if (hopeless and yarn.nodes[node.spec.id].reservation is None) or not view.could_place(node):
+                    continue
+                grants = self._granted(yarn, node.spec.id, view)
+                hopeless = not grants and not yarn.looked
+                placed += yield from self._serve(yarn, grants, view, aside)
+            missed = _missed(yarn)
+            if not placed and missed == waited:
+                break
+            waited = missed
+        self._ask_again(yarn, aside, view)
 
-    def _carry_out(self, yarn: Y, grants: list[Grant], view: ClusterView) -> Suggestions:
-        for grant in grants:
-            job = view.jobs[grant.app]
-            stage = _stage(job.spec, grant)
-            outcome: Outcome = yield Suggestion(grant.app, stage, grant.node)
-            if len(outcome.containers) == 1:
-                (number,) = outcome.containers
-                self._note_container(grant.container, number, grant.app)
-            else:
-                self._take_back(yarn, grant, view)
-                self._take_over(yarn, outcome, job, stage, view)  # a gang came as a whole, which YARN does not know
+    def _serve(self, yarn: Y, grants: list[Grant], view: ClusterView, aside: Aside) -> Served:
+        """Carry out what a beat brought; what the core refuses steps aside and the node beats again.
 
-    def _take_back(self, yarn: Y, grant: Grant, view: ClusterView) -> None:
-        """The core does not follow: the task waits on."""
-        yarn.container_ended(grant.container)
-        self._ask(yarn, view.jobs[grant.app], view)
+        YARN would grant the same again on every beat, and nobody behind it would be served. Returns how many grants
+        were carried out.
+        """
+        here: Aside = {}  # what this node does not take; the next one may
+        placed = 0
+        while grants:
+            refused = False
+            for grant in grants:
+                outcome: Outcome = yield Suggestion(grant.app, _stage(view.jobs[grant.app].spec, grant), grant.node)
+                if outcome.placed:
+                    placed += 1
+                    self._note_placed(yarn, grant, outcome, view)
+                else:
+                    refused = True
+                    _step_aside(yarn, grant, here if outcome.reason is Reason.NO_ROOM else aside)
+            grants = self._granted(yarn, grants[0].node, view) if refused else []
+        self._ask_again(yarn, here, view)
+        return placed
+
+    def _note_placed(self, yarn: Y, grant: Grant, outcome: Outcome, view: ClusterView) -> None:
+        if outcome.containers[1:]:  # a gang: placed as a whole by the core, wherever there is room
+            _take_back(yarn, grant, 0)
+            for number in outcome.containers:
+                job = view.jobs[grant.app]
+                self._adopt(yarn, number, view.containers[number].node, job, _stage(job.spec, grant))
+        else:
+            self._note_container(grant.container, outcome.containers[0], grant.app)
+
+    def _ask_again(self, yarn: Y, aside: Aside, view: ClusterView) -> None:
+        """Those who stepped aside ask again."""
+        for (name, priority), (demand, places) in aside.items():
+            yarn.ask(name, priority, demand, places)
+            self._ask(yarn, view.jobs[name], view)
 
     def _answer(self, yarn: Y, view: ClusterView, offer: Offer) -> Suggestions:
         """An outside scheduler asks for one stage's place: the placer's, and the books hear of it."""
@@ -373,6 +405,32 @@ class YarnPolicy(Policy, Generic[Y]):
         if refusal is None or refusal.why in _SAID_BY_THE_CORE:
             return None
         return _reason(refusal)
+
+
+def _missed(yarn: Books) -> dict[str, int]:
+    """Opportunities that applications have passed up which wait for a better place."""
+    refusals = ((app.id, app.refusal) for app in yarn.apps.values())
+    return {name: refusal.used for name, refusal in refusals if refusal and refusal.why is Why.LOCALITY}
+
+
+def _step_aside(yarn: Books, grant: Grant, aside: Aside) -> None:
+    """The core refuses the grant: its application asks for no more of the kind for now."""
+    demand, places = _take_back(yarn, grant, 1)
+    there = aside.get((grant.app, grant.priority))
+    if there is None:
+        aside[grant.app, grant.priority] = demand, places
+    else:
+        there[1][ANY] += 1
+
+
+def _take_back(yarn: Books, grant: Grant, count: int) -> tuple[Vector, dict[str, int]]:
+    """Undo a grant and close its ask; returns what was asked for, with so many containers more."""
+    yarn.container_ended(grant.container)
+    ask = yarn.apps[grant.app].asks.get(grant.priority)
+    places = dict(ask.places) if ask is not None else {}
+    places[ANY] = places.get(ANY, 0) + count
+    yarn.ask(grant.app, grant.priority, grant.demand, {ANY: 0})
+    return grant.demand, places
 
 
 def _priority(job: Job, stage: int) -> int:
