@@ -22,6 +22,7 @@ from schedulers.yarn.shares import (
     compare_fair,
     compare_fifo,
     compute_fair_shares,
+    fair_key,
 )
 from schedulers.yarn.vectors import (
     DOMINANT,
@@ -174,6 +175,8 @@ class FairParent(FairQueue):
         kids = list(self.kids.values())
         if len(kids) < 2:
             return kids
+        if self.policy == "fair":
+            return sorted(kids, key=lambda kid: fair_key(kid.contender()))
         compare = comparator(self.policy, cluster, bug=bug)
         seen = {id(kid): kid.contender() for kid in kids}
         return sorted(kids, key=functools.cmp_to_key(lambda a, b: compare(seen[id(a)], seen[id(b)])))
