@@ -32,7 +32,10 @@ _ROOT: Final = 0
 
 
 class Member(msgspec.Struct, eq=False):
-    """A queue in the tree. slot: its number among its siblings. leaf: jobs are in it. wants: sizes that these wait for."""
+    """A queue in the tree.
+
+    slot: its number among its siblings. leaf: jobs are in it. wants: sizes of the tasks that these wait for.
+    """
 
     name: str
     weight: float

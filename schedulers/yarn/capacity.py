@@ -449,12 +449,18 @@ class CapacityScheduler(Books):
                     return None
             return self._take(leaf, app, ask, node, level, kept, spare)
         self._refuse(app, Why.NO_ROOM, node.id, ask.demand, *self._bound(ask.demand, node.free))
+        if looking and over:
+            return None
+        return self._keep(leaf, app, ask, node, level, kept)
+
+    def _keep(
+        self, leaf: Leaf, app: App, ask: Ask, node: Node, level: Level, kept: Reservation | None
+    ) -> Reserve | None:
+        """Reserve the node, or go on keeping it."""
         if kept is not None:
             app.again[ask.priority] = app.again.get(ask.priority, 0) + 1
             return Reserve(app.id, node.id, ask.priority, kept.demand, kept.level)
-        if (looking and over) or not self._wants_more(app, ask):
-            return None
-        if not self._accepted(leaf, app, ask.demand, self.zero):
+        if not self._wants_more(app, ask) or not self._accepted(leaf, app, ask.demand, self.zero):
             return None
         self._local(app, ask, level)
         return self._reserve(app, ask, node, level)
