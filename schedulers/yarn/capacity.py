@@ -403,7 +403,9 @@ class CapacityScheduler(Books):
             ask = app.asks[priority]
             if not self.config.continue_looking and not self._wants_more(app, ask):
                 continue
-            room = plus(limits.headroom, app.reserved) if self.config.continue_looking else limits.headroom
+            room = limits.headroom
+            if self.config.continue_looking and app.reservations:
+                room = plus(room, app.reserved)
             if self.rc.compare(self.total, room, ask.demand) < 0:
                 self._refuse(app, Why.HEADROOM, leaf.path, leaf.used, *self._bound(leaf.used, limits.limit))
                 return _Skip.QUEUE_LIMIT
@@ -414,6 +416,8 @@ class CapacityScheduler(Books):
 
     def _on_node(self, leaf: Leaf, app: App, ask: Ask, node: Node, limits: _Limits, kept: Reservation | None) -> _Got:
         """RegularContainerAllocator.assignContainersOnNode: the node, its rack, then anywhere."""
+        if len(ask.places) == 1:  # it names no place, and so never waits for one
+            return self._try(leaf, app, ask, node, Level.OFF_SWITCH, limits, kept) or _Skip.OTHER
         for level in _LEVELS:
             if not is_asked(level, ask, node) or not self._waited(leaf, app, ask, level, kept):
                 continue
@@ -440,22 +444,31 @@ class CapacityScheduler(Books):
         if not self.rc.fits(ask.demand, node.capacity):
             self._refuse(app, Why.TOO_LARGE, node.id, ask.demand, *self._bound(ask.demand, node.capacity))
             return None
-        wants_more = self._wants_more(app, ask)
-        excess = self.rc.larger(self.total, minus(ask.demand, limits.headroom), limits.unreserve)
+        excess = minus(ask.demand, limits.headroom)
+        if limits.unreserve is not self.zero:
+            excess = self.rc.larger(self.total, excess, limits.unreserve)
         over = self.rc.compare(self.total, excess, self.zero) > 0
         looking = self.config.continue_looking and kept is None
         if self.rc.fits(ask.demand, node.free):
             spare = None
-            if looking and (over or not wants_more):
+            if looking and (over or not self._wants_more(app, ask)):
                 spare = self._spare(app, ask, excess if over else ask.demand)
                 if spare is None:
                     return None
             return self._take(leaf, app, ask, node, level, kept, spare)
         self._refuse(app, Why.NO_ROOM, node.id, ask.demand, *self._bound(ask.demand, node.free))
+        if looking and over:
+            return None
+        return self._keep(leaf, app, ask, node, level, kept)
+
+    def _keep(
+        self, leaf: Leaf, app: App, ask: Ask, node: Node, level: Level, kept: Reservation | None
+    ) -> Reserve | None:
+        """Reserve the node, or go on keeping it."""
         if kept is not None:
             app.again[ask.priority] = app.again.get(ask.priority, 0) + 1
             return Reserve(app.id, node.id, ask.priority, kept.demand, kept.level)
-        if not wants_more or (looking and over) or not self._accepted(leaf, app, ask.demand, self.zero):
+        if not self._wants_more(app, ask) or not self._accepted(leaf, app, ask.demand, self.zero):
             return None
         self._local(app, ask, level)
         return self._reserve(app, ask, node, level)
@@ -463,11 +476,11 @@ class CapacityScheduler(Books):
     def _wants_more(self, app: App, ask: Ask) -> bool:
         """RegularContainerAllocator.shouldAllocOrReserveNewContainer: asks beyond reservations, or long in vain."""
         reserved = app.held_back(ask.priority)
-        starvation = 0
-        if reserved:
-            largest = self.maximum
-            bias = min(self.rc.ratio(ask.demand, largest), self.rc.ratio(minus(largest, self.minimum), largest))
-            starvation = int(app.again.get(ask.priority, 0) / reserved * (1 - bias))
+        if not reserved:
+            return ask.open > 0
+        largest = self.maximum
+        bias = min(self.rc.ratio(ask.demand, largest), self.rc.ratio(minus(largest, self.minimum), largest))
+        starvation = int(app.again.get(ask.priority, 0) / reserved * (1 - bias))
         return starvation + ask.open - reserved > 0
 
     def _spare(self, app: App, ask: Ask, size: Vector) -> Reservation | None:

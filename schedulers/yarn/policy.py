@@ -154,7 +154,7 @@ class YarnPolicy(Policy, Generic[Y]):
         """Take a fact over into the books."""
         if isinstance(event, NodeAdded):
             if event.node.id not in yarn.nodes:
-                self._add_node(yarn, event.node.id, view)
+                yarn.add_node(*self._sized(event.node.id, view))
             return
         name: str | None = getattr(event, "job", None)
         if isinstance(event, JobSubmitted):
@@ -176,8 +176,7 @@ class YarnPolicy(Policy, Generic[Y]):
             self._units = Units(view.resources, whole=self._whole)
             yarn = self._yarn = self._make(view, self._units)
             self._ours, self._theirs, self._apps = {}, {}, {}
-            for node in view.nodes:
-                self._add_node(yarn, node, view)
+            yarn.add_nodes([self._sized(node, view) for node in view.nodes])
             for job in view.jobs.values():
                 self._add_app(yarn, job, view)
             for number, container in view.containers.items():
@@ -187,9 +186,10 @@ class YarnPolicy(Policy, Generic[Y]):
                 self._ask(yarn, job, view)
         return self._yarn
 
-    def _add_node(self, yarn: Y, node: str, view: ClusterView) -> None:
-        state = view.nodes[node]
-        yarn.add_node(node, self._units.room(state.spec.capacity), state.spec.rack or RACK)
+    def _sized(self, node: str, view: ClusterView) -> tuple[str, Vector, str]:
+        """Its name, what it has, and its rack."""
+        spec = view.nodes[node].spec
+        return node, self._units.room(spec.capacity), spec.rack or RACK
 
     def _add_app(self, yarn: Y, job: JobState, view: ClusterView) -> None:
         master = next((stage for stage in job.spec.stages if stage.master), None)
