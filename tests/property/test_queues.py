@@ -69,7 +69,9 @@ class Waiting:
 class World:
     """A scheduler with its nodes, and books of its own about who may have what."""
 
-    def __init__(self, config: SchedulerConfig, nodes: list[Vector], queues: tuple[Queue, ...], size: Vector | None = None) -> None:
+    def __init__(
+        self, config: SchedulerConfig, nodes: list[Vector], queues: tuple[Queue, ...], size: Vector | None = None
+    ) -> None:
         self.size = size  # of all tasks, or None: as drawn
         self.scheduler = Scheduler(config)
         self.nodes = {f"n{number}": capacity for number, capacity in enumerate(nodes)}
@@ -205,7 +207,12 @@ POLICIES: tuple[dict[str, Any], ...] = (
 )
 @settings(max_examples=60)
 def test_nobody_waits_while_something_that_fits_its_limits_is_free(
-    policy: dict[str, Any], nodes: list[Vector], queues: tuple[Queue, ...], steps: list[Any], offers: Any, one_a_beat: bool
+    policy: dict[str, Any],
+    nodes: list[Vector],
+    queues: tuple[Queue, ...],
+    steps: list[Any],
+    offers: Any,
+    one_a_beat: bool,
 ) -> None:
     world = World(
         SchedulerConfig(
@@ -228,9 +235,13 @@ UNLIMITED = QUEUES.map(lambda queues: tuple(msgspec.structs.replace(q, max=None,
 WIDE = {"user_limit_factor": 100.0}
 
 
-def settled(policy: dict[str, Any], nodes: list[Vector], queues: tuple[Queue, ...], steps: list[Any], **more: Any) -> World:
+def settled(
+    policy: dict[str, Any], nodes: list[Vector], queues: tuple[Queue, ...], steps: list[Any], **more: Any
+) -> World:
     """A cluster whose nodes have beaten long enough for every delay and every update."""
-    world = World(SchedulerConfig(resources=("cpu", "memory"), policy=policy, offers="heartbeat"), nodes, queues, **more)
+    world = World(
+        SchedulerConfig(resources=("cpu", "memory"), policy=policy, offers="heartbeat"), nodes, queues, **more
+    )
     for step in steps:
         world.step(*step)
     world.settle(6, 200)
@@ -329,7 +340,9 @@ class Contest:
             quiet = 0 if sum(self.preempted.values()) > before else quiet + 1
 
     def held(self) -> dict[str, int]:
-        return {name: self.scheduler.state.jobs[name].running for name in self.names if name in self.scheduler.state.jobs}
+        return {
+            name: self.scheduler.state.jobs[name].running for name in self.names if name in self.scheduler.state.jobs
+        }
 
 
 @given(
