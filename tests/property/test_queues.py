@@ -369,5 +369,7 @@ def test_who_was_preempted_never_preempts_in_turn(
     held = contest.held()
     for name in late:
         assert not contest.preempted[name], f"{name} was served by preemption, and preempted: {contest.preempted}"
-    # Nothing was stopped in vain either: what came back has not taken the room that was made.
-    assert sum(contest.preempted.values()) == sum(held[name] for name in late)
+    # What came back took none of the room that was made; of several holders each gives a whole container.
+    assert sum(contest.preempted.values()) >= sum(held[name] for name in late)
+    if len(holders) == 1:
+        assert sum(contest.preempted.values()) == sum(held[name] for name in late)
