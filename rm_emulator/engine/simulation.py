@@ -231,7 +231,7 @@ class Simulation:
             self._asks = "all" if config.profile == "events" else "roots"
         self._parked: dict[int, None] = {}
         self._parked_version = -1
-        self._idle_beats = 0
+        self._idle_beats = self._idle_periods = 0
         # How long after the application master's tick a granted container is launched; None: at once.
         self._am_delay = {"yarn": 0, "sls": config.am_heartbeat_ms}.get(config.profile)
         self._pods = Pods(config.kubernetes, seed) if config.profile == "kubernetes" else None
@@ -358,9 +358,13 @@ class Simulation:
             self._parked.clear()
 
     def _period(self, entry: Entry) -> None:
-        """A policy's own period; it ends with the last job."""
+        """A policy's own period; it ends with the last job, or when nothing has come of it for long."""
+        version = self.control.state.version
         self._say(Tick(self.calendar.now))
-        if self._jobs or self._next_job < len(self.workload.jobs):
+        arrivals = self._next_job < len(self.workload.jobs)
+        busy = self.control.state.version != version or self._containers or self._late or arrivals
+        self._idle_periods = 0 if busy else self._idle_periods + 1
+        if arrivals or (self._jobs and self._idle_periods <= _PATIENCE):
             self.calendar.at(self.calendar.now + entry._value, TICK, 1, self._period, entry._value)
         self._carry_on()
 

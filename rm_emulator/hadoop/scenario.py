@@ -170,7 +170,14 @@ def _queues(folder: Folder) -> Iterator[dict[str, Any]]:
         if parent:
             found |= {"parent": parent}
             found |= {"weight": _plain(weight)} if weight > 0 else {}
-        yield found
+        running = folder.fair and _max_running(folder.fair, path)
+        yield found | ({"max_running": running} if running else {})
+
+
+def _max_running(config: FairConfig, path: str) -> int | None:
+    """How many applications of a queue run at once: kept by the core, under whatever policy."""
+    own = next(queue.max_running_apps for queue in config.queues if queue.path == path)
+    return config.default_max_running_apps if own is None else own
 
 
 def _plain(value: float) -> float | int:
@@ -249,7 +256,7 @@ def _fair_queue(queue: FairQueue, config: FairConfig, total: tuple[int, int]) ->
     if queue.max_am_share is not None or not queue.children:
         found["max_am_share"] = config.default_max_am_share if queue.max_am_share is None else queue.max_am_share
     found["ordering"] = queue.ordering or config.default_ordering
-    apps = config.default_max_running_apps if queue.max_running_apps is None else queue.max_running_apps
+    apps = _max_running(config, queue.path)
     if apps is not None:
         found["max_running_apps"] = apps
     return found

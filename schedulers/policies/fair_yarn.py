@@ -7,7 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from schedulers.core.policy import ClusterView, policies
+from schedulers.core.policy import ClusterView, Offer, Suggestions, policies
 from schedulers.yarn.fair import FairConfig, FairScheduler
 from schedulers.yarn.fair_queues import FairQueueConfig
 from schedulers.yarn.policy import Units, YarnPolicy
@@ -111,6 +111,12 @@ class FairYarn(YarnPolicy[FairScheduler]):
         """See Policy.load."""
         super().load(data, view)
         self._next_update = data["next_update"] if data else 0
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """Where nodes are offered in cycles, each begins with an update: nothing else would come to call for one."""
+        if offer.nodes is None and offer.job is None:
+            self._books(view).update(view.now)
+        yield from super().schedule(view, offer)
 
     def _catch_up(self, yarn: FairScheduler, now: int) -> None:
         """The update thread. Between facts nothing changes, so that of several updates only the last one counts."""

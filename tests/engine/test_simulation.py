@@ -12,7 +12,7 @@ from rm_emulator.engine.simulation import Simulation, Stalled
 from rm_emulator.engine.waves import StageWaves
 from rm_emulator.testing import Attempt, Audit, Kept, job, node, stage
 from rm_emulator.workload.model import Fixed, PerTask, RunTimes, Waves, Workload, WorkloadJob
-from schedulers.core.events import ContainerEnded, Estimated, Event, Heartbeat, JobChanged, JobSubmitted
+from schedulers.core.events import ContainerEnded, Estimated, Event, Heartbeat, JobChanged, JobSubmitted, Tick
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node
 from schedulers.core.scheduler import Scheduler
@@ -25,7 +25,7 @@ class Run:
         self,
         jobs: list[tuple[int, Job, tuple[RunTimes, ...]]],
         *nodes: Node,
-        policy: str = "fifo",
+        policy: str | dict[str, Any] = "fifo",
         predictor: dict[str, Any] | None = None,
         seed: int = 1,
         waves_of: Any = None,
@@ -36,7 +36,7 @@ class Run:
         self.config = EngineConfig(nodes=nodes, **config)
         settings = SchedulerConfig(
             resources=("cpu", "memory"),
-            policy={"kind": policy},
+            policy={"kind": policy} if isinstance(policy, str) else policy,
             predictor=predictor,
             offers="cycle" if self.config.profile == "events" else "heartbeat",
             executors=self.config.executors is not None,
@@ -286,6 +286,27 @@ def test_a_stalled_run_ends_in_naive_mode_too(skip: bool) -> None:
     run = Run([(0, job("big", stage(demand=(64_000, 1))), (Fixed(1),))], skip=skip, run=False)
     with pytest.raises(Stalled):
         run.simulation.run()
+
+
+@pytest.mark.parametrize("profile", ["yarn", "events"])
+def test_a_stalled_run_ends_under_a_policy_with_a_period_too(profile: str) -> None:
+    policy = {"kind": "capacity", "preemption": {"enabled": True}}
+    run = Run([(0, job("big", stage(demand=(64_000, 1))), (Fixed(1),))], policy=policy, profile=profile, run=False)
+    with pytest.raises(Stalled):
+        run.simulation.run()
+
+
+def test_a_policy_s_period_lasts_over_a_long_pause() -> None:
+    policy = {"kind": "capacity", "preemption": {"enabled": True}}
+    run = Run([*single(10), (5_000_000, job("b"), (Fixed(10),))], policy=policy, profile="events")
+    ticks = [event.at for event in run.facts(Tick)]
+    assert all(later - earlier <= 3000 for earlier, later in zip(ticks, ticks[1:], strict=False))
+
+
+def test_a_scheduler_that_looks_from_time_to_time_looks_in_each_cycle() -> None:
+    """The FairScheduler sees a new application at its next update, and in cycles nothing else would call for one."""
+    run = Run(single(10), policy="fair_yarn", profile="events")
+    assert [task.started_ms for task in run.tasks] == [0]
 
 
 def test_naive_mode_lasts_over_a_long_pause() -> None:

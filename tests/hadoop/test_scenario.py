@@ -76,6 +76,15 @@ def test_the_queue_tree(folder: MakeFolder) -> None:
     ]
 
 
+def test_the_number_of_running_applications_is_the_core_s_to_keep(folder: MakeFolder) -> None:
+    allocations = (
+        "<allocations><queueMaxAppsDefault>7</queueMaxAppsDefault>"
+        '<queue name="a"><maxRunningApps>3</maxRunningApps></queue><queue name="b"/></allocations>'
+    )
+    found = {queue["name"]: queue.get("max_running") for queue in spec(folder(fair=allocations))["queues"]}
+    assert found == {"root": 7, "root.a": 3, "root.b": 7}
+
+
 def test_the_capacity_policy(folder: MakeFolder) -> None:
     found = spec(folder(capacity={"yarn.scheduler.capacity.root.a.user-limit-factor": "1.5"}))["policies"]
     queue = {

@@ -14,7 +14,7 @@ from schedulers.core.events import ContainerEnded, JobSubmitted, NodeAdded, Queu
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.scheduler import Scheduler
-from schedulers.planning.shares import User, drf
+from schedulers.planning.shares import User, drf, max_min
 
 NAMES = ("cpu", "memory")
 MANY = 100_000
@@ -39,12 +39,20 @@ class Inner:
 Tree = Leaf | Inner
 DEMANDS = st.tuples(st.integers(0, 3), st.integers(0, 3)).filter(any)
 WEIGHTS = st.sampled_from((1, 1, 2, 3))
-LEAVES = st.builds(Leaf, DEMANDS)
-TREES = st.recursive(
-    LEAVES,
-    lambda below: st.builds(Inner, st.lists(st.tuples(WEIGHTS, below), min_size=1, max_size=3)),
-    max_leaves=7,
-).filter(lambda tree: isinstance(tree, Inner))
+
+
+def trees(leaf: st.SearchStrategy[Leaf]) -> st.SearchStrategy[Any]:
+    """Queues below queues, the root among them."""
+    return st.recursive(
+        leaf,
+        lambda below: st.builds(Inner, st.lists(st.tuples(WEIGHTS, below), min_size=1, max_size=3)),
+        max_leaves=7,
+    ).filter(lambda tree: isinstance(tree, Inner))
+
+
+TREES = trees(st.builds(Leaf, DEMANDS))
+EVERYTHING = trees(st.builds(Leaf, st.tuples(st.integers(1, 3), st.integers(1, 3))))
+ONE_RESOURCE = trees(st.builds(Leaf, st.just((1, 0)), st.sampled_from((5, 20, 60, MANY))))
 
 
 def leaves(tree: Tree, name: str = "") -> dict[str, Leaf]:
@@ -189,14 +197,10 @@ def test_the_incremental_algorithm_picks_as_the_obvious_one(
         assert world.fill() == expected
 
 
-@given(tree=TREES, size=st.integers(30, 60))
-@settings(max_examples=40, deadline=None)
-def test_every_queue_gets_at_least_its_share_of_its_parents(tree: Inner, size: int) -> None:
+def check_parts(world: World) -> None:
     """The hierarchical share guarantee (SoCC'13, section 2.2) under unlimited demand, but for the last tasks."""
-    world = World(tree, (size * 10, size * 10))
-    world.fill()
-    tasks, room = world.tasks(), 10 * size
-    held = {name: tasks[name] * max(leaf.demand) / room for name, leaf in leaves(tree).items()}
+    tasks, room = world.tasks(), world.capacity[0]
+    held = {name: tasks[name] * max(leaf.demand) / room for name, leaf in leaves(world.tree).items()}
 
     def guaranteed(below: Tree, name: str, part: float) -> None:
         if isinstance(below, Leaf):
@@ -206,13 +210,35 @@ def test_every_queue_gets_at_least_its_share_of_its_parents(tree: Inner, size: i
         for number, (weight, child) in enumerate(below.children):
             guaranteed(child, f"{name}.{number}" if name else f"q{number}", part * weight / total)
 
-    guaranteed(tree, "", 1.0)
+    guaranteed(world.tree, "", 1.0)
 
 
-@given(tree=TREES, churn=st.lists(st.integers(0, 10_000), min_size=20, max_size=60))
-@settings(max_examples=25, deadline=None)
+@given(tree=TREES, size=st.integers(30, 60))
+@settings(max_examples=40, deadline=None)
+def test_every_queue_gets_at_least_its_share_of_its_parents(tree: Inner, size: int) -> None:
+    world = World(tree, (size * 10, size * 10))
+    world.fill()
+    check_parts(world)
+
+
+CHURN = st.lists(st.integers(0, 10_000), min_size=20, max_size=60)
+
+
+@given(tree=TREES, churn=CHURN)
+@settings(max_examples=40, deadline=None)
+def test_no_churn_takes_what_a_queue_is_owed(tree: Inner, churn: list[int]) -> None:
+    world = World(tree, (240, 240))
+    world.fill()
+    for pick in churn:
+        world.finish(pick)
+        world.fill()
+    check_parts(world)
+
+
+@given(tree=EVERYTHING, churn=CHURN)
+@settings(max_examples=40, deadline=None)
 def test_after_any_churn_shares_are_what_they_were(tree: Inner, churn: list[int]) -> None:
-    """Dynamic = static (SoCC'13, Theorem 1), but for whole tasks."""
+    """Dynamic = static (SoCC'13, Theorem 1), but for whole tasks, where everybody asks for some of everything."""
     world = World(tree, (240, 240))
     world.fill()
     before = world.tasks()
@@ -223,6 +249,18 @@ def test_after_any_churn_shares_are_what_they_were(tree: Inner, churn: list[int]
     for name, leaf in leaves(tree).items():
         moved = abs(after[name] - before[name]) * max(leaf.demand) / 240
         assert moved <= 12 / 240, f"{name}: {before} became {after}"
+
+
+def test_churn_moves_shares_where_a_used_up_resource_no_longer_counts() -> None:
+    """As the paper's rules have it: filled from nothing, q1 counts by its memory; full of memory, by its CPU alone."""
+    tree = Inner([(1, Leaf((1, 0))), (1, Inner([(1, Leaf((1, 0))), (1, Leaf((0, 1))), (1, Leaf((0, 1)))]))])
+    world = World(tree, (240, 240))
+    world.fill()
+    assert world.tasks() == {"q0": 160, "q1.0": 80, "q1.1": 120, "q1.2": 120}
+    for _ in range(300):
+        world.finish(0)
+        world.fill()
+    assert world.tasks() == {"q0": 120, "q1.0": 120, "q1.1": 120, "q1.2": 120}
 
 
 USERS = st.lists(DEMANDS, min_size=1, max_size=5)
@@ -262,6 +300,87 @@ def test_scaling_everything_changes_nothing(tree: Inner, demand: tuple[int, int]
     assert World(tree, (40, 60)).fill() == World(scaled(tree), (280, 420)).fill()  # type: ignore[arg-type]
 
 
+def most_of(tree: Tree) -> int:
+    """Tasks in all below a queue."""
+    return tree.tasks if isinstance(tree, Leaf) else sum(most_of(child) for _, child in tree.children)
+
+
+def water(tree: Tree, name: str, room: float) -> dict[str, float]:
+    """Weighted max-min down the tree: each queue's part of its parent's, no more than is wanted below it."""
+    if isinstance(tree, Leaf):
+        return {name: room}
+    weights = [float(weight) for weight, _ in tree.children]
+    wanted = [float(most_of(child)) for _, child in tree.children]
+    parts = max_min(room, weights, [0.0] * len(weights), wanted)
+    found: dict[str, float] = {}
+    for number, ((_, child), part) in enumerate(zip(tree.children, parts, strict=True)):
+        found |= water(child, f"{name}.{number}" if name else f"q{number}", part)
+    return found
+
+
+@given(tree=ONE_RESOURCE, size=st.integers(50, 300))
+@settings(max_examples=60)
+def test_of_one_resource_queues_get_weighted_max_min_parts(tree: Inner, size: int) -> None:
+    world = World(tree, (size, size))
+    world.fill()
+    exact = water(tree, "", size)
+    for name, got in world.tasks().items():
+        assert got == pytest.approx(exact[name], abs=len(exact)), f"{world.tasks()} instead of {exact}"
+
+
+def told(tree: Tree, lies: dict[str, tuple[int, int]], name: str = "") -> Tree:
+    """The tree with other demands of some leaves."""
+    if isinstance(tree, Leaf):
+        return Leaf(lies.get(name, tree.demand))
+    children = enumerate(tree.children)
+    return Inner([(w, told(child, lies, f"{name}.{n}" if name else f"q{n}")) for n, (w, child) in children])
+
+
+@given(
+    tree=TREES,
+    liars=st.lists(st.integers(0, 6), min_size=1, max_size=2),
+    more=st.lists(DEMANDS, min_size=2, max_size=2),
+)
+@settings(max_examples=60)
+def test_in_a_tree_no_group_gains_by_asking_for_more_than_it_needs(
+    tree: Inner, liars: list[int], more: list[tuple[int, int]]
+) -> None:
+    """Group strategy-proofness (SoCC'13, section 2.2), but for whole tasks: not all of those who lie gain."""
+    true = {name: leaf.demand for name, leaf in leaves(tree).items()}
+    names = sorted({sorted(true)[pick % len(true)] for pick in liars})
+    lies = {n: (true[n][0] + m[0], true[n][1] + m[1]) for n, m in zip(names, more, strict=False)}
+    honest, lying = World(tree, (480, 480)), World(told(tree, lies), (480, 480))  # type: ignore[arg-type]
+    honest.fill()
+    lying.fill()
+    gains = []
+    for name in names:
+        usable = lying.tasks()[name] * min(a / t for a, t in zip(lies[name], true[name], strict=True) if t)
+        gains.append((usable - honest.tasks()[name]) * max(true[name]) / 480)
+    assert min(gains) <= 12 / 480, f"{lies} instead of {true} brings {gains}"
+
+
+@given(tree=TREES, demand=DEMANDS, weights=st.lists(WEIGHTS, min_size=7, max_size=7))
+@settings(max_examples=40)
+def test_how_a_queue_shares_inside_changes_nothing_outside(
+    tree: Inner, demand: tuple[int, int], weights: list[int]
+) -> None:
+    """Recursive scheduling (SoCC'13, section 2.2): weights below the first queue, whose leaves are alike, for others."""
+
+    def alike(below: Tree, found: list[int] | None) -> Tree:
+        if isinstance(below, Leaf):
+            return Leaf(demand)
+        return Inner([(found.pop() if found else weight, alike(child, found)) for weight, child in below.children])
+
+    (first, below), rest = tree.children[0], tree.children[1:]
+    worlds = [World(Inner([(first, alike(below, found)), *rest]), (480, 480)) for found in (None, [*weights])]
+    for world in worlds:
+        world.fill()
+    before, after = (world.tasks() for world in worlds)
+    for name, leaf in leaves(Inner([(first, Leaf(demand)), *rest])).items():
+        if name != "q0":
+            assert abs(after[name] - before[name]) * max(leaf.demand) <= 12, f"{name}: {before} became {after}"
+
+
 # -- DRF (NSDI'11) --------------------------------------------------------------------------------
 
 
@@ -271,14 +390,32 @@ def fractions(demands: list[tuple[float, ...]], weights: list[int] | None = None
 
 
 @given(USERS, st.lists(WEIGHTS, min_size=5, max_size=5))
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=40, deadline=None)
 def test_whole_tasks_come_close_to_fractions(demands: list[tuple[int, int]], weights: list[int]) -> None:
     weights = weights[: len(demands)]
-    world = World(flat(demands, weights), (9000, 12000), {"kind": "drf"})
+    world = World(flat(demands, weights), (1800, 2400), {"kind": "drf"})
     world.fill()
     exact = fractions([tuple(map(float, d)) for d in demands], weights)
     for got, wanted in zip(world.tasks().values(), exact, strict=True):
-        assert got / 100 == pytest.approx(wanted, abs=0.2)
+        assert got / 20 == pytest.approx(wanted, abs=0.2)
+
+
+@given(USERS, st.tuples(st.integers(20, 60), st.integers(20, 60)))
+def test_while_all_find_room_no_two_are_further_apart_than_a_task(
+    demands: list[tuple[int, int]], capacity: tuple[int, int]
+) -> None:
+    """Section 4.2 in whole tasks: the gap between two users' dominant shares is one task's at most."""
+    picks = World(flat(demands, [1] * len(demands)), capacity, {"kind": "drf"}).fill()
+    one = [max(d / c for d, c in zip(demand, capacity, strict=True)) for demand in demands]
+    free, held = list(capacity), [0] * len(demands)
+    for pick in picks:
+        shares = [count * each for count, each in zip(held, one, strict=True)]
+        if any(wanted > left for demand in demands for wanted, left in zip(demand, free, strict=True)):
+            return
+        assert max(shares) - min(shares) <= max(one) + 1e-9
+        who = int(pick.removeprefix("q"))
+        held[who] += 1
+        free = [left - wanted for left, wanted in zip(free, demands[who], strict=True)]
 
 
 @given(USERS)
@@ -286,6 +423,27 @@ def test_nobody_does_better_with_an_equal_part(demands: list[tuple[int, int]]) -
     """Sharing incentive (section 3): every user has at least 1/n of its dominant resource."""
     for tasks, demand in zip(fractions(demands), demands, strict=True):  # type: ignore[arg-type]
         assert max(tasks * demand[0] / 90, tasks * demand[1] / 120) >= 1 / len(demands) - 1e-9
+
+
+@given(USERS, st.lists(WEIGHTS, min_size=5, max_size=5), st.integers(0, 4), st.sampled_from((0.5, 2.0, 3.0)))
+def test_larger_tasks_of_one_user_are_fewer_and_change_no_share(
+    demands: list[tuple[int, int]], weights: list[int], who: int, factor: float
+) -> None:
+    who, weights = who % len(demands), weights[: len(demands)]
+    scaled = [tuple(factor * part if user == who else part for part in d) for user, d in enumerate(demands)]
+    before, after = fractions(demands, weights), fractions(scaled, weights)  # type: ignore[arg-type]
+    after[who] *= factor
+    assert after == pytest.approx(before)
+
+
+@given(st.lists(st.tuples(st.integers(1, 4), WEIGHTS), min_size=1, max_size=5), st.booleans())
+def test_of_one_bottleneck_everybody_has_a_part_by_weight(users: list[tuple[int, int]], alone: bool) -> None:
+    """Single-resource and bottleneck fairness (section 3): max-min on the resource that all have most of."""
+    demands = [(float(size), 0.0 if alone else size / 2) for size, _ in users]
+    tasks = fractions(demands, [weight for _, weight in users])  # type: ignore[arg-type]
+    total = sum(weight for _, weight in users)
+    for count, (size, weight) in zip(tasks, users, strict=True):
+        assert count * size == pytest.approx(90 * weight / total)
 
 
 @given(USERS)
