@@ -266,6 +266,10 @@ class ClusterView:
         state.touched = {}
         return changed
 
+    def stir(self, job: str) -> None:
+        """Let the core look again why a job waits: the policy's own reason for it may be another now."""
+        self._state.stirred[job] = None
+
 
 class Policy(ABC):
     """Base of all policies. `seed` is the scenario's, for keyed randomness."""
