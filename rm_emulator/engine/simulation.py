@@ -15,7 +15,7 @@ import msgspec
 
 from rm_emulator.engine.calendar import ARRIVE, ASK, END, START, TICK, Calendar
 from rm_emulator.engine.config import Disorder, EngineConfig, Kubernetes
-from rm_emulator.engine.execution import Execution, StageTimes, WavesOf
+from rm_emulator.engine.execution import Distances, Execution, StageTimes, WavesOf
 from rm_emulator.engine.ring import Ring
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core import keyed
@@ -174,12 +174,26 @@ class _Job:
 class _Container:
     """A container as its node sees it."""
 
-    __slots__ = ("attempt", "granted", "id", "job", "node", "pilot", "runtime", "stage", "started", "task", "wave")
+    __slots__ = (
+        "attempt",
+        "distance",
+        "granted",
+        "id",
+        "job",
+        "node",
+        "pilot",
+        "runtime",
+        "stage",
+        "started",
+        "task",
+        "wave",
+    )
 
     def __init__(self, number: int, node: int) -> None:
         self.id, self.node = number, node
         self.started: int | None = None
         self.runtime = 0
+        self.distance: int | None = None  # from its task's input
         self.wave: Any = "fresh"
         self.job: _Job
         self.stage = self.task = self.attempt = self.granted = 0
@@ -191,7 +205,7 @@ class Simulation:
 
     waves_of: looks up measured wave profiles. oracle: send the true means as `Estimated` before each job.
     progress: called now and then with the number of finished tasks.
-    After `run`: end_ms, finished_tasks, decision_ns (a sample of wall times of rounds), facts (handled).
+    After `run`: end_ms, finished_tasks, decision_ns (a sample of wall times of rounds), facts (handled), locality.
     """
 
     def __init__(
@@ -219,6 +233,7 @@ class Simulation:
         shuffle = keyed.generator(seed, "disorder", "order") if self._disorder and self._disorder.permute else None
         self.calendar = Calendar(shuffle)
         self._execution = Execution(config, seed, waves_of)
+        self._distances = Distances(config.nodes, workload.remote)
         self._node_ids = [node.id for node in config.nodes]
         self._index = {node.id: i for i, node in enumerate(config.nodes)}
         self._speeds = [node.speed for node in config.nodes]
@@ -257,6 +272,13 @@ class Simulation:
         self.finished_tasks = 0
         self.facts = 0
         self.decision_ns: list[int] = []
+
+    @property
+    def locality(self) -> dict[str, float] | None:
+        """Shares of the tasks with input that ran on a node with it, in a rack with it, elsewhere; None: no such."""
+        counts = self._distances.counts
+        total = sum(counts)
+        return {name: n / total for name, n in zip(("node", "rack", "off"), counts, strict=True)} if total else None
 
     # -- the run --------------------------------------------------------------------------------
 
@@ -467,7 +489,7 @@ class Simulation:
         container.job = self._jobs[decision.job]
         container.stage, container.task, container.attempt = decision.stage, decision.task, decision.attempt
         container.granted = self.calendar.now
-        container.started = None
+        container.started = container.distance = None
         container.pilot = self.control.state.containers[decision.container].pilot
 
     def _grant(self, container: _Container, decision: Place | Move) -> None:
@@ -515,6 +537,10 @@ class Simulation:
         job.work += runtime
         speed = self._speeds[container.node]
         container.runtime = runtime if speed == 1.0 else max(1, round(runtime / speed))
+        stage = job.source.job.stages[container.stage]
+        if stage.hosts:
+            container.distance = self._distances.of(stage, container.task, container.node)
+            container.runtime = self._distances.stretched(runtime / speed, container.distance)
         if self._pods is not None:
             container.runtime = self._pods.runs(now, container.runtime)
         self.calendar.at(now + container.runtime, END, container.id, self._over, container)
@@ -535,6 +561,8 @@ class Simulation:
             return
         now = self.calendar.now
         self._record(container, now, 0)
+        if container.distance is not None:
+            self._distances.counts[container.distance] += 1
         if self.config.profile != "sls":
             self._count(container.job, container.stage)
         if self._kept:
