@@ -44,7 +44,7 @@ from schedulers.core.state import ClusterState, JobState
 PREEMPTED: Final = -102
 _SAMPLE: Final = 15  # every 16th decision is timed
 _REPORT_TASKS: Final = 512
-#: So many beats of every node may pass without any change where beats themselves count (missed opportunities).
+#: So many beats of every node (or cycles) may pass without any change where these themselves count.
 _PATIENCE: Final = 200
 Entry = Any  # a SimPy event on the calendar; `_value` is what was entered with it
 
@@ -241,6 +241,7 @@ class Simulation:
         self._containers: dict[int, _Container] = {}
         self._ended: list[list[_Container]] = [[] for _ in config.nodes]
         self._skip = config.skip and not control.policy.triggers.every_beat
+        self._again = control.policy.triggers.every_offer  # refused offers are made again
         self._asks: Literal["all", "roots", "asked"] = "asked"
         if config.profile in ("events", "yarn"):
             self._asks = "all" if config.profile == "events" else "roots"
@@ -256,7 +257,7 @@ class Simulation:
         self._draws_startup = config.startup != Fixed(0)
         self._late = 0  # asks and late completions on the calendar
         self._next_job = 0
-        self._tick_due = False
+        self._tick_due = self._cycle_due = False
         phases = keyed.generator(seed, "phases").integers(0, config.heartbeat_ms, len(config.nodes)).tolist()
         # SLS registers a node in its first turn and lets it beat from the second on (NMSimulator.firstStep).
         begin = config.heartbeat_ms if config.profile == "sls" else 0
@@ -388,10 +389,20 @@ class Simulation:
 
     def _tick(self, entry: Entry) -> None:
         self._tick_due = False
+        version = self.control.state.version
         started = time.perf_counter_ns()
         decisions = self.control.handle(Tick(self.calendar.now))
         self._clock(started)
         self._obey(decisions)
+        if self._again and not self._cycle_due and Offer(self.control.state, None).has_room():
+            if self._is_patient(changed=self.control.state.version != version):
+                self._cycle_due = True
+                self.calendar.at(self.calendar.now + self.config.heartbeat_ms, TICK, 2, self._tick_again)
+
+    def _tick_again(self, entry: Entry) -> None:
+        """What was refused in the last cycle is offered once more."""
+        self._cycle_due = False
+        self._tick(entry)
 
     def _beat(self, node: int) -> None:
         """A node's turn to beat; with disorder it may be heard late, or twice."""
@@ -438,7 +449,7 @@ class Simulation:
         if self._skip:
             if not state.could_place(state.nodes[self._node_ids[node]]):
                 ring.discard(node)
-            elif changed:
+            elif changed or (self._again and self._is_patient(changed=False)):
                 ring.add(node)
             else:
                 ring.discard(node)
@@ -447,11 +458,16 @@ class Simulation:
             if changed:
                 self._wake()
             return
+        if not self._is_patient(changed=changed):
+            ring.clear()
+
+    def _is_patient(self, *, changed: bool) -> bool:
+        """Whether something may still come of going on as now, after a beat or a cycle."""
         busy = changed or self._containers or self._late or self._next_job < len(self.workload.jobs)
         self._idle_beats = 0 if busy else self._idle_beats + 1
-        rounds = _PATIENCE if self.control.policy.triggers.every_beat and self._jobs else 1
-        if self._idle_beats > rounds * len(self._node_ids):
-            ring.clear()
+        triggers = self.control.policy.triggers
+        counts = (triggers.every_beat or triggers.every_offer) and self._jobs
+        return self._idle_beats <= (_PATIENCE if counts else 1) * len(self._node_ids)
 
     def _clock(self, started: int) -> None:
         self.facts += 1

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -14,9 +14,6 @@ from schedulers.core.reasons import Reason
 from schedulers.core.state import JobState, NodeState, StageState
 from schedulers.planning.inputs import Inputs, Near
 from schedulers.planning.locality import skips_for
-
-#: Where nodes are offered in cycles, time alone must bring the next one: so often (ms).
-_CYCLE_MS: Final = 1000
 
 Skips = Annotated[int, msgspec.Meta(ge=0)]
 Seconds = Annotated[float, msgspec.Meta(ge=0)]
@@ -85,8 +82,7 @@ class Delay(ByShare):
         tie: TieSetting = "submit"
 
     params: Params
-    # Beats count even when nothing starts, and a wait may end without any fact.
-    triggers = Triggers(every_beat=True, period_ms=_CYCLE_MS)
+    triggers = Triggers(every_offer=True)
     # The next task of an executor is the stage's next one, wherever its input is.
     runs_executors = False
 
@@ -250,9 +246,9 @@ class Delay(ByShare):
 
     def load(self, data: Any, view: ClusterView) -> None:
         """See Policy.load."""
+        super().load(data, view)
         self._waits = msgspec.convert(data["waits"], dict[str, _Wait])
         self._offered = data["offered"]
-        super().load(data, view)
 
 
 def _needed(wait: _Wait, data: _Data) -> int:
