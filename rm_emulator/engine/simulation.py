@@ -394,13 +394,16 @@ class Simulation:
         decisions = self.control.handle(Tick(self.calendar.now))
         self._clock(started)
         self._obey(decisions)
-        if self._again and not self._cycle_due and Offer(self.control.state, None).has_room():
-            if self._is_patient(changed=self.control.state.version != version):
-                self._cycle_due = True
-                self.calendar.at(self.calendar.now + self.config.heartbeat_ms, TICK, 2, self._tick_again)
+        if self._again and not self._cycle_due:
+            self._offer_again(changed=self.control.state.version != version)
+
+    def _offer_again(self, *, changed: bool) -> None:
+        """What was refused in a cycle is offered once more, an interval later."""
+        if Offer(self.control.state, None).has_room() and self._is_patient(changed=changed):
+            self._cycle_due = True
+            self.calendar.at(self.calendar.now + self.config.heartbeat_ms, TICK, 2, self._tick_again)
 
     def _tick_again(self, entry: Entry) -> None:
-        """What was refused in the last cycle is offered once more."""
         self._cycle_due = False
         self._tick(entry)
 

@@ -32,19 +32,15 @@ def place(workload: Workload, nodes: Sequence[Node], replicas: int, seed: int) -
 
 def _placed(entry: WorkloadJob, spread: _Spread, replicas: int, seed: int) -> WorkloadJob:
     replace, job = msgspec.structs.replace, entry.job
-    stages = []
-    for index, stage in enumerate(job.stages):
-        if not stage.parents and not stage.hosts and not stage.master:
-            stage = replace(stage, hosts=_hosts(job.id, index, stage, spread, replicas, seed))
-        stages.append(stage)
-    return replace(entry, job=replace(job, stages=tuple(stages)))
 
+    def reading(index: int, stage: Stage) -> Stage:
+        if stage.parents or stage.hosts or stage.master:
+            return stage
+        draws = keyed.generator(seed, "data", job.id, index).random((stage.tasks, replicas))
+        return replace(stage, hosts=tuple(spread.hosts(row) for row in draws.tolist()))
 
-def _hosts(
-    job: str, index: int, stage: Stage, spread: _Spread, replicas: int, seed: int
-) -> tuple[tuple[str, ...], ...]:
-    draws = keyed.generator(seed, "data", job, index).random((stage.tasks, replicas))
-    return tuple(spread.hosts(row) for row in draws.tolist())
+    stages = tuple(reading(index, stage) for index, stage in enumerate(job.stages))
+    return replace(entry, job=replace(job, stages=stages))
 
 
 class _Spread:

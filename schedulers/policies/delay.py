@@ -78,6 +78,13 @@ class Delay(ByShare):
         rack_wait_s: Annotated[
             Seconds, msgspec.Meta(description="time: so much longer for its rack, where racks are known")
         ] = 3.0
+        reset: Annotated[
+            Literal["always", "unrefused"],
+            msgspec.Meta(
+                description="which starts at the input begin the wait anew: all (the paper), "
+                "or those before which nothing was passed up (Spark 3.1)"
+            ),
+        ] = "always"
         measure: Measure = "dominant"
         tie: TieSetting = "submit"
 
@@ -165,8 +172,10 @@ class Delay(ByShare):
 
     def _started(self, name: str, near: Near) -> None:
         """A launch begins the wait anew, at the level of the launch."""
+        wait = self._waits.get(name)
         if near is Near.NODE:
-            self._waits.pop(name, None)
+            if wait is not None and (self.params.reset == "always" or not (wait.used or wait.skipped)):
+                del self._waits[name]
         elif near is not Near.FREE:
             self._waits[name] = _Wait(1 if near is Near.RACK else 2)
 
@@ -213,7 +222,7 @@ class Delay(ByShare):
         return found
 
     def _limits(self, inputs: Inputs, racks: Mapping[str, str]) -> tuple[int, int]:
-        """How long a job waits for a node with its input, then for a rack. racks: of each node that takes containers."""
+        """How long a job waits for a node with its input, then for a rack. racks: of each node."""
         params = self.params
         known = len(set(racks.values()) - {""})
         if not inputs.tasks:

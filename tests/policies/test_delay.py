@@ -75,6 +75,15 @@ def test_a_local_start_makes_the_job_wait_anew() -> None:
     assert beats(made, ["n1", "n1", "n2", "n1", "n1", "n1"]) == [0, 0, 1, 0, 0, 1]
 
 
+def test_with_reset_unrefused_only_a_start_without_refusals_before_it_does() -> None:
+    made = delay("n1", "n2", cores=3, node_skips=2, reset="unrefused")
+    made.handle(JobSubmitted(0, job("a", reads(*[("n2",)] * 9))))
+    assert beats(made, ["n1", "n2", "n1", "n1"]) == [0, 3, 0, 3]  # two opportunities in all, the start between them
+    made.handle(ContainerEnded(1, 1, 0, 1))
+    made.handle(ContainerEnded(1, 4, 0, 1))
+    assert beats(made, ["n2", "n1", "n1", "n1"], 1) == [1, 0, 0, 1]
+
+
 def test_a_start_elsewhere_does_not_make_it_wait() -> None:
     made = delay("n1", "n2", "n3", cores=1, node_skips=2)
     made.handle(JobSubmitted(0, job("a", reads(*[("n2",)] * 3))))
@@ -322,6 +331,23 @@ def test_nearly_all_tasks_run_where_their_input_is(settings: dict[str, Any], see
 
 def test_who_waits_for_ever_runs_nothing_elsewhere() -> None:
     assert busy({"kind": "delay", "node_skips": 10**9}, 1)[0] == 1.0
+
+
+def hot_spot(**settings: Any) -> float:
+    """Makespan in s of 60 tasks of 5 s whose input is on one of ten nodes (the trap of SPARK-18886)."""
+    nodes = tuple(node(f"n{i}") for i in range(10))
+    spec = Job(id="j", stages=(reads(*[("n0",)] * 60),))
+    entry = WorkloadJob(job=spec, submit_ms=0, runtimes=(Drawn(5000.0),))
+    policy = {"kind": "delay", "form": "time", "node_wait_s": 6, **settings}
+    config = SchedulerConfig(resources=("cpu", "memory"), policy=policy, offers="heartbeat")
+    made = Simulation(EngineConfig(nodes=nodes), Workload(name="hot", jobs=(entry,)), Scheduler(config))
+    made.run()
+    return made.end_ms / 1000
+
+
+def test_a_node_that_everybody_wants_can_starve_the_others() -> None:
+    assert hot_spot() > 250  # one task after the other: each start begins a wait longer than a task
+    assert hot_spot(reset="unrefused") < 120
 
 
 @pytest.mark.parametrize("locality", [0.5, 0.8, 0.95])
