@@ -96,6 +96,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         "version": rm_emulator.__version__,
         **_names(cell.scenario["spec"]["policies"][0]),
         "load": offered(scenario, built),
+        "locality": simulation.locality,
         "decisions": scheduler.decided,
         "decision_us": _quantiles_us(simulation.decision_ns),
         "wall_s": round(wall_s, 3),

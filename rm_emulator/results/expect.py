@@ -312,7 +312,8 @@ def _skeleton(labels: list[str], baseline: str) -> dict[str, Any]:
     times = metrics.spread(pl.Series([], dtype=pl.Float64))
     queue = {"jobs": None, "jct_s": times, "wait_s": times, "share": None}
     below = dict(zip(_OPEN, (_Anything(queue), _Anything(None)), strict=True))
-    counters = {**dict.fromkeys(summary.COUNTERS), "decision_us": {"p50": None, "p99": None}}
+    several = {"locality": ("node", "rack", "off"), "decision_us": ("p50", "p99")}
+    counters = {**dict.fromkeys(summary.COUNTERS), **{name: dict.fromkeys(parts) for name, parts in several.items()}}
     others = [label for label in labels if label != baseline]
     return {
         "runs": [{"label": label, "seed": None, **empty, **counters, **below} for label in labels],

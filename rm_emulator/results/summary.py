@@ -1,8 +1,9 @@
 """summary.json: the figures of every cell of a run, the comparisons between labels, the expectations.
 
 Reads `runs/LABEL/SEED/{jobs,tasks,nodes}.parquet` and `cell.json`, the engine's counters of that cell:
-`policy, predictor, placement, tie, version, decisions, decision_us {p50, p99}, wall_s, sim_s, tasks_per_s,
-peak_rss_mb, log_sha256` and, when known, `load` and `workload {name, source, notes}`.
+`policy, predictor, placement, tie, version, locality {node, rack, off}, decisions, decision_us {p50, p99}, wall_s,
+sim_s, tasks_per_s, peak_rss_mb, log_sha256` and, when known, `load` and `workload {name, source, notes}`.
+`locality`: shares of the tasks with input that ran on a node with it, in a rack with it, elsewhere.
 Every field that does not apply is null.
 """
 
@@ -20,6 +21,7 @@ from rm_emulator.results.record import write_file
 
 #: What cell.json contributes to an entry of `runs`, in this order.
 COUNTERS: Final = (
+    "locality",
     "decisions",
     "decision_us",
     "wall_s",

@@ -402,6 +402,28 @@ def _knobs(value: Any) -> Any:
     return value
 
 
+Factor = Annotated[float, Field(ge=1)]
+
+
+class Remote(Block):
+    """Factors on a task's run time by where its input is: on its node, only in its rack, or in neither."""
+
+    node: Factor = 1.0
+    rack: Factor = 1.0
+    off: Factor = 1.0
+
+
+class Data(Block):
+    """Input of the tasks of stages without parents, and what a task pays that runs away from it.
+
+    replicas: each task's input is on so many random nodes, spread over racks as HDFS does; a stage that has hosts
+    keeps them. remote: what distance costs; only true run times know of it.
+    """
+
+    replicas: Count | None = None
+    remote: Remote = Remote()
+
+
 class SyntheticWorkload(Block):
     """Jobs drawn from a preset's distributions; `load` is total work over slots times arrival span.
 
@@ -416,6 +438,7 @@ class SyntheticWorkload(Block):
     slots: Count | None = None
     history: bool = True
     knobs: Annotated[dict[str, Any], BeforeValidator(_knobs)] = {}
+    data: Data | None = None
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -441,6 +464,7 @@ class TpchWorkload(_Settings):
     interarrival: Interval | None = None
     slots: Count | None = None
     profiles: str | None = None
+    data: Data | None = None
 
     @classmethod
     def struct(cls) -> type[msgspec.Struct]:
@@ -474,6 +498,7 @@ class TraceWorkload(Block):
     extract: Extract | None = None
     load: Positive | None = None
     slots: Count | None = None
+    data: Data | None = None
 
 
 class Requirement(Block):
@@ -556,6 +581,7 @@ class JobsWorkload(Block):
     kind: Literal["jobs"]
     jobs: list[InlineJob]
     history: list[InlinePastJob] = []
+    data: Data | None = None
 
 
 Workload = Annotated[

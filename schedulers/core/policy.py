@@ -64,10 +64,13 @@ class Triggers(msgspec.Struct, frozen=True):
     period_ms: a Tick so often while there are jobs, or None.
     every_beat: beats on which nothing can be placed count too (missed opportunities, reservations), so that none is
         skipped, and all stand in the log.
+    every_offer: offers that are refused count too (a wait for the right node), so that they are made again while there
+        is room and somebody waits, and stand in the log.
     """
 
     period_ms: int | None = None
     every_beat: bool = False
+    every_offer: bool = False
 
 
 class Victim(NamedTuple):
@@ -269,6 +272,10 @@ class ClusterView:
         changed = state.touched
         state.touched = {}
         return changed
+
+    def stir(self, job: str) -> None:
+        """Let the core look again why a job waits: the policy's own reason for it may be another now."""
+        self._state.stirred[job] = None
 
 
 class Policy(ABC):

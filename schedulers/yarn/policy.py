@@ -458,7 +458,7 @@ _WHAT: Final = {
 
 def _reason(refusal: Refusal) -> tuple[Reason, dict[str, object]]:
     if refusal.why is Why.LOCALITY:
-        return Reason.WAITS_FOR_LOCALITY, {"missed": refusal.used, "needed": refusal.limit}
+        return Reason.WAITS_FOR_LOCALITY, {"missed": refusal.used, "needed": refusal.limit, "unit": "opportunities"}
     return Reason.OVER_LIMIT, {
         "what": _WHAT[refusal.why],
         "name": refusal.name,

@@ -138,6 +138,7 @@ def test_arithmetic_is_that_of_python(a, b, c):
         "comparisons.slearn.bins.wide_large.speedup.p50_of_ratios > 1",
         "slearn.decision_us.p99 < 1000",
         "slearn.queue_placement.over < 0.1",
+        "slearn.locality.rack < 0.1",
     ],
 )
 def test_fields_are_checked_before_there_is_a_run(text):
