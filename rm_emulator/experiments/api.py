@@ -131,7 +131,7 @@ def _flat(run: Mapping[str, Any], skip: Sequence[str], prefix: str = "") -> dict
     found: dict[str, Any] = {}
     for key, value in run.items():
         if isinstance(value, Mapping) and key not in skip:
-            found.update(_flat(value, (), f"{prefix}{key}."))
+            found.update(_flat(value, skip, f"{prefix}{key}."))
         elif key not in skip:
             found[prefix + key] = value
     return found

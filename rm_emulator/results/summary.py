@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from rm_emulator.results import expect, metrics, statistics
+from rm_emulator.results import expect, fairness, metrics, statistics
 from rm_emulator.results.record import write_file
 
 #: What cell.json contributes to an entry of `runs`, in this order.
@@ -28,6 +28,8 @@ COUNTERS: Final = (
     "peak_rss_mb",
     "log_sha256",
 )
+#: What the figures need of tasks.parquet, beside the demands.
+TASK_COLUMNS: Final = ("job", "stage", "task", "attempt", "granted_ms", "started_ms", "ended_ms", "code")
 #: The only figures that may differ between machines, `--jobs` and PYTHONHASHSEED.
 MACHINE_FIGURES: Final = ("wall_s", "decision_us", "tasks_per_s", "peak_rss_mb")
 
@@ -45,7 +47,6 @@ def build(out_dir: Path, scenario: Mapping[str, Any]) -> dict[str, Any]:
     """
     spec = scenario.get("spec", scenario)
     labels, seeds = labels_of(spec, out_dir), seeds_of(spec, out_dir)
-    weights = queue_weights(spec)
     baseline = str(spec.get("baseline") or labels[0])
     if baseline not in labels:
         raise MissingCell(f"baseline '{baseline}' is not a label of this run (it has: {', '.join(labels)})")
@@ -62,7 +63,7 @@ def build(out_dir: Path, scenario: Mapping[str, Any]) -> dict[str, Any]:
             named = {"policy": counters.get("policy"), "predictor": counters.get("predictor"), "label": label}
             ties = {"placement": counters.get("placement"), "tie": counters.get("tie")}
             workload = workload or counters.get("workload")
-            figures = _figures(cell, jobs[label, seed], counters, weights, queue_bounds(spec, label))
+            figures = _figures(cell, jobs[label, seed], counters, spec, label)
             runs.append({**named, "seed": seed, **ties, **figures})
     summary: dict[str, Any] = {
         "scenario": _name(scenario, out_dir),
@@ -137,8 +138,12 @@ def seeds_of(spec: Mapping[str, Any], out_dir: Path) -> list[int]:
 
 def queue_weights(spec: Mapping[str, Any]) -> dict[str, float]:
     """Weights of the scenario's queues by name, wherever it lists them; a queue that is not listed weighs 1."""
-    listed = spec.get("queues") or (spec.get("cluster") or {}).get("queues") or ()
-    return {str(queue["name"]): float(queue.get("weight", 1.0)) for queue in listed if "name" in queue}
+    return {str(queue["name"]): float(queue.get("weight", 1.0)) for queue in listed_queues(spec) if "name" in queue}
+
+
+def listed_queues(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The scenario's queues as plain data, wherever it lists them."""
+    return spec.get("queues") or (spec.get("cluster") or {}).get("queues") or ()
 
 
 def queue_bounds(spec: Mapping[str, Any], label: str) -> Sequence[float]:
@@ -159,13 +164,16 @@ def _figures(
     cell: Path,
     jobs: pl.DataFrame,
     counters: Mapping[str, Any],
-    weights: Mapping[str, float],
-    bounds_ms: Sequence[float],
+    spec: Mapping[str, Any],
+    label: str,
 ) -> dict[str, Any]:
     nodes = read_table(cell, "nodes")
     demands = [f"demand_{name}" for name in nodes["resource"].unique().sort()]
-    tasks = read_table(cell, "tasks", ["job", "granted_ms", "started_ms", "ended_ms", "code", *demands])
+    tasks = read_table(cell, "tasks", [*TASK_COLUMNS, *demands])
+    weights, bounds_ms = queue_weights(spec), queue_bounds(spec, label)
     found = metrics.figures(jobs, tasks, nodes, queue_weights=weights, bounds_ms=bounds_ms)
+    course = fairness.course(jobs, tasks, nodes, listed_queues(spec))
+    found.update(fairness.figures(course, sorted(found["queues"])))
     if counters.get("load") is not None:
         found["load"] = counters["load"]
     return {**found, **{key: counters.get(key) for key in COUNTERS}}

@@ -13,6 +13,8 @@ from rich.table import Table
 from rich.text import Text
 
 NOTHING = "-"
+#: So many labels are named one by one in a line of text.
+_NAMED = 4
 
 
 class LabelFigures(msgspec.Struct, frozen=True):
@@ -234,5 +236,27 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
         how = summary["comparisons"][0]["interval"]
         note = f"seconds; speedup = mean JCT of {summary['baseline']} / mean JCT of the label; interval: {how}"
         console.print(note, style="dim", highlight=False)
+    line = new_queue(summary)
+    if line:
+        console.print(line, style="dim", highlight=False)
     if summary["expect"]:
         console.print(expectations(summary))
+
+
+def new_queue(summary: Mapping[str, Any]) -> str:
+    """What one more queue would get, in one line; nothing when the run has a single queue."""
+    if all(len(run["queues"]) < 2 for run in summary["runs"]):
+        return ""
+    shares = {label: mean_over_seeds(summary, label, "new_queue", "share") for label in labels(summary)}
+    known = {label: share for label, share in shares.items() if share is not None}
+    if not known:
+        return ""
+    weight = next(run["new_queue"]["weight"] for run in summary["runs"])
+    low, high = (f"{100 * share:.1f}" for share in (min(known.values()), max(known.values())))
+    if low == high:
+        got = f"{low} %"
+    elif len(known) <= _NAMED:
+        got = ", ".join(f"{100 * share:.1f} % ({label})" for label, share in known.items())
+    else:
+        got = f"{low} to {high} %, by label"
+    return f"a new queue of weight {weight:g} would get at the time of highest load: {got} of the cluster"
