@@ -492,10 +492,11 @@ def run_case(subject: Subject, made: Case) -> Ran:
     return Ran(simulation, audit, kept, log, b"".join(chunks).splitlines())
 
 
-def _cases(seeds: tuple[int, ...]) -> Iterator[Case]:
+def _cases(subject: Subject, seeds: tuple[int, ...]) -> Iterator[Case]:
+    kept = None if policies.entry(subject.policy["kind"]).cls.runs_executors else False
     for seed in seeds:
-        yield case(seed)
-        yield case(seed, disorder=True)
+        yield case(seed, executors=kept)
+        yield case(seed, disorder=True, executors=kept)
 
 
 def _known(subject: Subject, made: Case) -> Ran:
@@ -517,7 +518,7 @@ _REMEMBERED: Final = 32
 
 def check_safe(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """No over-commit, no task before its parents, each task succeeds once, every hold has a reason, it drains."""
-    for made in _cases(seeds):
+    for made in _cases(subject, seeds):
         ran = _known(subject, made)
         ran.audit.state.validate()
         try:
@@ -536,7 +537,7 @@ def _recorded_once(ran: Ran, made: Case) -> None:
 
 def check_repeatable(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """The same seed gives the same log, byte for byte."""
-    for made in _cases(seeds):
+    for made in _cases(subject, seeds):
         first, second = _known(subject, made), run_case(subject, made)
         assert first.lines == second.lines, f"{subject}, {made.name}: two runs differ{_parting(first, second)}"
 
@@ -555,7 +556,7 @@ def check_no_peeking(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """True run times of tasks that have not started change no decision before the first of them ends."""
     if subject.told_truth:
         return
-    for made in _cases(seeds):
+    for made in _cases(subject, seeds):
         first = _known(subject, made)
         starts = sorted(t.started_ms for t in first.kept.tasks if t.started_ms is not None)
         cut = starts[len(starts) // 3]
@@ -584,7 +585,7 @@ def _with_other_run_times(made: Case, tasks: set[tuple[str, int, int]]) -> Case:
 
 def check_snapshot(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """A scheduler restored from a snapshot decides as the one that it was taken from."""
-    for made in _cases(seeds):
+    for made in _cases(subject, seeds):
         facts = [event for event, _ in _known(subject, made).audit.history]
         config = scheduler_config(subject, made.config, made.seed)
         for part in (0.2, 0.5, 0.8):
@@ -602,7 +603,7 @@ def check_snapshot(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
 
 def check_replay(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """Replaying a log writes the same log."""
-    for made in _cases(seeds):
+    for made in _cases(subject, seeds):
         lines = _known(subject, made).lines
         replayed = replay(lines)
         where = next((n for n, (a, b) in enumerate(zip(lines, replayed, strict=False), 1) if a != b), None)
@@ -627,7 +628,7 @@ def replay(lines: list[bytes]) -> list[bytes]:
 
 def check_memory(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """What policy and predictor dump is plain data, and loading it gives the same dump again."""
-    for made in _cases(seeds):
+    for made in _cases(subject, seeds):
         facts = [event for event, _ in _known(subject, made).audit.history]
         scheduler = Scheduler(scheduler_config(subject, made.config, made.seed))
         for event in facts[: len(facts) // 2]:
@@ -642,7 +643,7 @@ def check_memory(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
 
 def check_forgets(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """When all jobs are over, the predictor keeps no estimate of any of them."""
-    for made in _cases(seeds):
+    for made in _cases(subject, seeds):
         ran = _known(subject, made)
         scheduler = ran.audit.scheduler
         last = max(event.at for event, _ in ran.audit.history)

@@ -44,6 +44,8 @@ from schedulers.core.state import ClusterState, JobState
 PREEMPTED: Final = -102
 _SAMPLE: Final = 15  # every 16th decision is timed
 _REPORT_TASKS: Final = 512
+#: So many beats of every node may pass without any change where beats themselves count (missed opportunities).
+_PATIENCE: Final = 200
 Entry = Any  # a SimPy event on the calendar; `_value` is what was entered with it
 
 
@@ -425,7 +427,8 @@ class Simulation:
             return
         busy = changed or self._containers or self._late or self._next_job < len(self.workload.jobs)
         self._idle_beats = 0 if busy else self._idle_beats + 1
-        if self._idle_beats > len(self._node_ids):
+        rounds = _PATIENCE if self.control.policy.triggers.every_beat and self._jobs else 1
+        if self._idle_beats > rounds * len(self._node_ids):
             ring.clear()
 
     def _clock(self, started: int) -> None:

@@ -17,6 +17,7 @@ from rm_emulator.workload.formats import TraceError
 from rm_emulator.workload.model import Workload
 from schedulers.core.errors import InvalidQuantity, SchedulerError, nearest
 from schedulers.core.model import Node
+from schedulers.core.policy import policies
 from schedulers.core.queues import QueueTree, amount, mistakes
 from schedulers.core.resources import Resources, fits, show_steps, to_steps
 
@@ -70,6 +71,9 @@ def _policy_issues(loaded: Loaded) -> Iterator[Issue]:
             message = f"label '{policy.label}' is taken by policies[{first}]: give one of them another"
             yield loaded.issue(("spec", "policies", index, "label"), message)
         labels.append(policy.label)
+        if spec.cluster.executors is not None and not policies.entry(policy.kind).cls.runs_executors:
+            message = f"policy '{policy.kind}' does not serve executors: take `executors` out of the cluster"
+            yield loaded.issue(("spec", "policies", index, "kind"), message)
     if spec.baseline is not None and spec.baseline not in labels:
         message = f"no policy has the label '{spec.baseline}' (labels: {', '.join(labels)})"
         yield loaded.issue(("spec", "baseline"), message, did_you_mean(nearest(spec.baseline, labels)))

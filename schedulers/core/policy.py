@@ -189,6 +189,10 @@ class ClusterView:
         """Whether the container is still there."""
         return container in self._state.containers
 
+    def could_place(self, node: NodeState) -> bool:
+        """Whether anything that waits could start on the node now, so that it will be offered."""
+        return bool(self._state.waiting) and self._state.could_place(node)
+
     def free(self, node: NodeState) -> Sequence[int]:
         """Free room of a node."""
         return node.free
@@ -268,6 +272,8 @@ class Policy(ABC):
 
     Params: type[msgspec.Struct] = NoParams
     triggers = Triggers()
+    #: Whether it serves clusters whose containers outlive tasks.
+    runs_executors = True
     #: Whether its order is made of estimates, so that it makes no sense without a predictor.
     needs_estimates = False
 

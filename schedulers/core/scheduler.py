@@ -12,7 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from schedulers.core.decisions import Decision, Hold, Move, Place, Preempt, Release, Run
-from schedulers.core.errors import InvalidTransition
+from schedulers.core.errors import InvalidParameters, InvalidTransition
 from schedulers.core.events import (
     ContainerEnded,
     Estimated,
@@ -70,6 +70,8 @@ class Scheduler:
             self.predictor = make_predictor(predictor_params, seed=config.seed)
         make_policy, policy_params = policies.parse(config.policy)
         self.policy: Policy = make_policy(policy_params, seed=config.seed)
+        if config.executors and not self.policy.runs_executors:
+            raise InvalidParameters(f"policy '{config.policy['kind']}' does not serve executors that outlive tasks")
         make_placer, placer_params = placers.parse(config.placement)
         self.placer: Placer = make_placer(placer_params, seed=config.seed)
         self.view = ClusterView(self.state, self.predictor, config.seed)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -102,6 +102,16 @@ class FairYarn(YarnPolicy[FairScheduler]):
                 rack_share=params.locality_threshold_rack,
             )
         )
+
+    def dump(self) -> Any:
+        """See Policy.dump."""
+        known = super().dump()
+        return known and known | {"next_update": self._next_update}
+
+    def load(self, data: Any, view: ClusterView) -> None:
+        """See Policy.load."""
+        super().load(data, view)
+        self._next_update = data["next_update"] if data else 0
 
     def _catch_up(self, yarn: FairScheduler, now: int) -> None:
         """The update thread. Between facts nothing changes, so that of several updates only the last one counts."""

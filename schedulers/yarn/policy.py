@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from collections.abc import Iterator, Sequence
-from typing import Final, Generic, TypeVar
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
@@ -32,6 +32,7 @@ from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggesti
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
 from schedulers.core.state import JobState, StageState
+from schedulers.yarn import memory
 from schedulers.yarn.books import Books
 from schedulers.yarn.records import ANY, App, Grant, Kill, Refusal, Why
 from schedulers.yarn.tree import path_of
@@ -74,6 +75,7 @@ class YarnPolicy(Policy, Generic[Y]):
     """What `capacity` and `fair_yarn` have in common."""
 
     triggers = Triggers(every_beat=True)
+    runs_executors = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
@@ -81,6 +83,7 @@ class YarnPolicy(Policy, Generic[Y]):
         self._units = Units(("cpu", "memory"), whole=self._whole)
         self._grants: list[Grant] = []
         self._victims: list[Victim] = []
+        self._restored = False  # what changed before is not known
         self._ours: dict[int, int] = {}  # container in the books -> the core's
         self._theirs: dict[int, int] = {}  # the other way round
         self._apps: dict[int, str] = {}  # container in the books -> its application, when the books have forgotten it
@@ -111,6 +114,12 @@ class YarnPolicy(Policy, Generic[Y]):
         self._catch_up(yarn, event.at)
         if not fresh:
             self._note(yarn, event, view)
+        changed = [*view.changed()]  # a queue may have let in a job that the fact does not name
+        for name in list(view.jobs) if self._restored else changed:
+            if name in view.jobs:
+                self._ask(yarn, view.jobs[name], view)
+        self._restored = False
+        yarn = self._books(view)
         if isinstance(event, Heartbeat):
             self._beat(yarn, event.node, view)
         elif isinstance(event, Tick):
@@ -124,7 +133,6 @@ class YarnPolicy(Policy, Generic[Y]):
             return
         if isinstance(event, NodeLost | NodeRemoved | NodeChanged):
             self._yarn = None  # with another cluster its tasks wait anew: the books are made from what is left
-            self._books(view)
             return
         name: str | None = getattr(event, "job", None)
         if isinstance(event, JobSubmitted):
@@ -134,11 +142,7 @@ class YarnPolicy(Policy, Generic[Y]):
             name = self._ended(yarn, event.container)
         elif isinstance(event, ContainerAdopted):
             self._adopt(yarn, event.container, event.node, view.jobs[event.job], event.stage)
-        if name is None:
-            return
-        if name in view.jobs:
-            self._ask(yarn, view.jobs[name], view)
-        elif name in yarn.apps:
+        if name is not None and name in yarn.apps and name not in view.jobs:
             yarn.remove_app(name)
 
     def _books(self, view: ClusterView) -> Y:
@@ -237,7 +241,12 @@ class YarnPolicy(Policy, Generic[Y]):
     # -- decisions ------------------------------------------------------------------------------
 
     def _beat(self, yarn: Y, node: str, view: ClusterView) -> None:
-        self._grants = self._granted(yarn, node, view)
+        grants = self._granted(yarn, node, view)
+        if grants and not view.could_place(view.nodes[node]):
+            for grant in grants:
+                self._take_back(yarn, grant, view)
+            grants = []  # nobody will ask for them: the core has its reasons (pilots first, limits)
+        self._grants = grants
 
     def _granted(self, yarn: Y, node: str, view: ClusterView) -> list[Grant]:
         target, state = yarn.nodes.get(node), view.nodes.get(node)
@@ -280,8 +289,12 @@ class YarnPolicy(Policy, Generic[Y]):
                 (number,) = outcome.containers
                 self._note_container(grant.container, number, grant.app)
             else:
-                yarn.container_ended(grant.container)
-                self._ask(yarn, job, view)
+                self._take_back(yarn, grant, view)
+
+    def _take_back(self, yarn: Y, grant: Grant, view: ClusterView) -> None:
+        """The core does not follow: the task waits on."""
+        yarn.container_ended(grant.container)
+        self._ask(yarn, view.jobs[grant.app], view)
 
     def _answer(self, yarn: Y, view: ClusterView, offer: Offer) -> Suggestions:
         """An outside scheduler asks for one stage's place: the placer's, and the books hear of it."""
@@ -292,6 +305,25 @@ class YarnPolicy(Policy, Generic[Y]):
             job = view.jobs[offer.job]
             self._adopt(yarn, number, view.containers[number].node, job, offer.stage)
             self._ask(yarn, job, view)
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def dump(self) -> Any:
+        """See Policy.dump."""
+        if self._yarn is None:
+            return None
+        held = [[taken, number, self._apps[taken]] for taken, number in self._ours.items()]
+        return {"books": memory.dump(self._yarn), "held": held}
+
+    def load(self, data: Any, view: ClusterView) -> None:
+        """See Policy.load."""
+        self._ours, self._theirs, self._apps = {}, {}, {}
+        self._yarn, self._restored = None, True
+        if data is not None:
+            self._units = Units(view.resources, whole=self._whole)
+            self._yarn = memory.load(data["books"])
+            for taken, number, app in data["held"]:
+                self._note_container(taken, number, app)
 
     # -- why ------------------------------------------------------------------------------------
 

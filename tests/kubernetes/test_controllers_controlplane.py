@@ -17,9 +17,9 @@ pytestmark = pytest.mark.controlplane
 
 
 @pytest.fixture(scope="module")
-def installed(devcluster: Devcluster) -> Iterator[Installed]:
+def installed(alone: Devcluster) -> Iterator[Installed]:
     lease = {"name": "rm-controllers", "leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
-    running = Installed(devcluster, controllers={"leaderElection": lease, "recreateAfter": "5s"})
+    running = Installed(alone, controllers={"leaderElection": lease, "recreateAfter": "5s"})
     yield running
     running.stop()
     assert running.replay() > 0

@@ -1,0 +1,57 @@
+"""Books as bytes and back, whole: queues, marks, missed opportunities, in the order in which they came.
+
+A pickle, because books are a graph and a scheduler restored from a snapshot must decide as the other would have to
+the last tie; read by a reader that makes nothing but books, whatever the bytes say.
+"""
+
+from __future__ import annotations
+
+import pickle
+from typing import Any, Final
+
+from schedulers.core.errors import InvalidTransition
+
+_OURS: Final = "schedulers.yarn."
+_REBUILD: Final = ("msgspec._utils", "rebuild")
+
+
+def dump(books: Any) -> bytes:
+    """Raises nothing: books hold plain data and each other. The queues first, since applications refer to them."""
+    return pickle.dumps((type(books), books.root, books.__dict__), protocol=5)
+
+
+def load(data: bytes) -> Any:
+    """What `dump` wrote. Raises InvalidTransition for bytes that are no books of this version."""
+    try:
+        kind, _, state = _Reader(_Bytes(data)).load()
+        books = kind.__new__(kind)
+        books.__dict__.update(state)
+    except (pickle.UnpicklingError, AttributeError, TypeError, ValueError, IndexError, EOFError) as error:
+        raise InvalidTransition(f"the books of a YARN scheduler cannot be read: {error}") from None
+    return books
+
+
+class _Reader(pickle.Unpickler):
+    def find_class(self, module: str, name: str) -> Any:
+        """Nothing but our own classes."""
+        if module.startswith(_OURS) or (module, name) == _REBUILD:
+            return super().find_class(module, name)
+        raise pickle.UnpicklingError(f"{module}.{name} is no part of them")
+
+
+class _Bytes:
+    """The least that an Unpickler reads from."""
+
+    def __init__(self, data: bytes) -> None:
+        self._data, self._at = data, 0
+
+    def read(self, size: int = -1) -> bytes:
+        """The next bytes."""
+        end = len(self._data) if size < 0 else self._at + size
+        found, self._at = self._data[self._at : end], min(end, len(self._data))
+        return found
+
+    def readline(self) -> bytes:
+        """Up to the end of a line."""
+        end = self._data.find(b"\n", self._at)
+        return self.read(-1 if end < 0 else end + 1 - self._at)
