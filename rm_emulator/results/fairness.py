@@ -88,7 +88,8 @@ def course(
     width = _width(max(1, end - begin), len(names) * len(resources))
     buckets = max(1, -(-(end - begin) // width))
     rows = intervals(jobs, tasks, names)
-    since, granted, ended = (rows[c].to_numpy().astype(np.int64) - begin for c in ("since_ms", "granted_ms", "ended_ms"))
+    times = ("since_ms", "granted_ms", "ended_ms")
+    since, granted, ended = (rows[column].to_numpy().astype(np.int64) - begin for column in times)
     owner = rows["queue_index"].to_numpy().astype(np.int64)
     held, asked = np.zeros((2, buckets, len(names), len(resources)))
     for r, name in enumerate(resources):
