@@ -185,8 +185,8 @@ def _integrals(owner: Ints, units: Floats, start: Ints, end: Ints, width: int, b
     first, last = start // width, (end - 1) // width
 
     def summed(at: Ints, weights: Floats, rows: int = buckets) -> Floats:
-        found: Floats = np.bincount(at * owners + owner, weights, rows * owners).reshape(rows, owners)
-        return found
+        found: Floats = np.bincount(at * owners + owner, weights, rows * owners).astype(np.float64)
+        return found.reshape(rows, owners)
 
     head = np.minimum(end, (first + 1) * width) - start
     tail = np.where(last > first, end - last * width, 0)

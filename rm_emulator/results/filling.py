@@ -99,9 +99,9 @@ class Tree:
         return np.concatenate(shares) if shares else np.zeros(demand.shape[:2])
 
     def _fill(self, demand: Floats) -> Floats:
-        wanted = demand.max(axis=2)
+        wanted: Floats = demand.max(axis=2)
         profile = np.divide(demand, wanted[:, :, None], out=np.zeros_like(demand), where=wanted[:, :, None] > 0)
-        shares = wanted.copy()
+        shares: Floats = wanted.copy()
         left = np.flatnonzero((self._use(wanted, profile) > self._bound * (1 + _CLOSE)).any(axis=(1, 2)))
         shares[left] = 0.0
         # Every round fills a leaf or exhausts a limit, or lets one of the growing catch up with a sibling.
@@ -123,7 +123,8 @@ class Tree:
     def _use(self, shares: Floats, profile: Floats) -> Floats:
         """What leaves hold together under each bound: instants x bounds x resources."""
         held = shares[:, :, None] * profile
-        return np.stack([held[:, mask].sum(axis=1) for mask in self._bounded], axis=1)
+        used: Floats = np.stack([held[:, mask].sum(axis=1) for mask in self._bounded], axis=1)
+        return used
 
     def _growing(self, shares: Floats, wanted: Floats, profile: Floats) -> Bools:
         """Leaves that want more of what is still there."""
@@ -152,7 +153,7 @@ class Tree:
         """Of siblings: each one's part of what their parent is given, and how much they take until that changes."""
         least, weight = self._least[children], self._weight[children]
         needy = wants & (held < least * (1 - _CLOSE))
-        first = needy.any(axis=1, keepdims=True)
+        first: Bools = np.any(needy, axis=1, keepdims=True)
         measure = np.where(first, least, weight)
         among = np.where(first, needy, wants)
         level = np.divide(held, measure, out=np.full_like(held, np.inf), where=among & (measure > 0))
