@@ -95,6 +95,13 @@ def read_table(cell: Path, table: str, columns: Sequence[str] | None = None) -> 
         raise MissingCell(f"{path}: not a readable Parquet file ({error})") from None
 
 
+def read_for_figures(cell: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Of a cell's tasks what figures need, and its nodes. Raises MissingCell."""
+    nodes = read_table(cell, "nodes")
+    demands = [f"demand_{name}" for name in nodes["resource"].unique().sort()]
+    return read_table(cell, "tasks", [*TASK_COLUMNS, *demands]), nodes
+
+
 def read_counters(cell: Path) -> dict[str, Any]:
     """The contents of cell.json. Raises MissingCell when it is absent or is not a JSON object."""
     path = cell / "cell.json"
@@ -167,9 +174,7 @@ def _figures(
     spec: Mapping[str, Any],
     label: str,
 ) -> dict[str, Any]:
-    nodes = read_table(cell, "nodes")
-    demands = [f"demand_{name}" for name in nodes["resource"].unique().sort()]
-    tasks = read_table(cell, "tasks", [*TASK_COLUMNS, *demands])
+    tasks, nodes = read_for_figures(cell)
     weights, bounds_ms = queue_weights(spec), queue_bounds(spec, label)
     found = metrics.figures(jobs, tasks, nodes, queue_weights=weights, bounds_ms=bounds_ms)
     course = fairness.course(jobs, tasks, nodes, listed_queues(spec))
