@@ -41,7 +41,7 @@ class Results:
     @cached_property
     def runs(self) -> pl.DataFrame:
         """One row per cell, nested figures as columns such as `jct_s.mean`."""
-        flat = [_flat(run, skip=("queues", "bins")) for run in self.summary["runs"]]
+        flat = [_flat(run, skip=("queues", "bins", "costs")) for run in self.summary["runs"]]
         return pl.DataFrame(flat, infer_schema_length=None)
 
     @cached_property

@@ -304,7 +304,7 @@ def _skeleton(labels: list[str], baseline: str) -> dict[str, Any]:
     """A summary with every field and no figures."""
     import polars as pl
 
-    from rm_emulator.results import fairness, metrics, statistics, summary
+    from rm_emulator.results import costs, fairness, metrics, statistics, summary
     from rm_emulator.results.record import JOB_SCHEMA, NODE_SCHEMA, TASK_SCHEMA
 
     frames = (pl.DataFrame(schema=schema) for schema in (JOB_SCHEMA, TASK_SCHEMA, NODE_SCHEMA))
@@ -314,6 +314,7 @@ def _skeleton(labels: list[str], baseline: str) -> dict[str, Any]:
     below = dict(zip(_OPEN, (_Anything(queue), _Anything(None)), strict=True))
     sharing = fairness.figures(None, ["any"])
     sharing["fairness"]["queues"] = _Anything(sharing["fairness"]["queues"]["any"])
+    sharing["costs"] = _Anything(dict.fromkeys(costs.COSTS.values()))
     counters = {**dict.fromkeys(summary.COUNTERS), "decision_us": {"p50": None, "p99": None}}
     others = [label for label in labels if label != baseline]
     return {

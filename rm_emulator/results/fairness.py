@@ -31,7 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rm_emulator.results.filling import Shared, Tree, shared_queues
+from rm_emulator.results.filling import Tree, scenario_tree
 from rm_emulator.results.metrics import figure, whole_cluster
 
 Floats = npt.NDArray[np.float64]
@@ -80,11 +80,11 @@ def course(
     if tasks.is_empty() or jobs.is_empty():
         return None
     every = _capacities(nodes)
-    capacity = {name: there for name, there in every.items() if there}
     names = tuple(sorted(jobs["queue"].unique().to_list()))
     begin = int(jobs["submit_ms"].to_numpy().min())
     end = int(tasks["ended_ms"].to_numpy().max())
-    resources = tuple(capacity)
+    tree, resources = scenario_tree(queues, every, names)
+    capacity = {name: every[name] for name in resources}
     width = _width(max(1, end - begin), len(names) * len(resources))
     buckets = max(1, -(-(end - begin) // width))
     rows = intervals(jobs, tasks, names)
@@ -97,8 +97,6 @@ def course(
         full = width * capacity[name]
         held[:, :, r] = _integrals(owner, units, granted, ended, width, buckets, len(names)) / full
         asked[:, :, r] = held[:, :, r] + _integrals(owner, units, since, granted, width, buckets, len(names)) / full
-    shared = [_only(queue, every, resources) for queue in shared_queues(queues, list(every), list(every.values()))]
-    tree = Tree(shared, names, len(resources))
     return _course(names, begin, width, tree, asked, held, _mean_task(rows, capacity, len(names)))
 
 
@@ -125,16 +123,6 @@ def _course(
 def _capacities(nodes: pl.DataFrame) -> dict[str, int]:
     rows = whole_cluster(nodes).unique("resource", keep="first", maintain_order=True)
     return dict(rows.select("resource", "capacity").iter_rows())
-
-
-def _only(queue: Shared, every: Iterable[str], resources: Sequence[str]) -> Shared:
-    """The queue with its limits on these resources alone: the cluster has nothing of the others."""
-    at = [index for index, name in enumerate(every) if name in resources]
-
-    def kept(limit: tuple[float, ...] | None) -> tuple[float, ...] | None:
-        return None if limit is None else tuple(limit[r] for r in at)
-
-    return msgspec.structs.replace(queue, guaranteed=kept(queue.guaranteed), most=kept(queue.most))
 
 
 def _width(span_ms: int, tracks: int) -> int:

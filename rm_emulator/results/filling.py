@@ -192,6 +192,26 @@ class Tree:
         return float(bigger.fill(asked[None])[0, -1])
 
 
+def scenario_tree(
+    queues: Iterable[Mapping[str, Any]], capacity: Mapping[str, int], leaves: Sequence[str]
+) -> tuple[Tree, tuple[str, ...]]:
+    """The tree of a scenario's queues, and the resources it is about: those that the cluster has anything of.
+
+    queues: plain data; capacity: of the whole cluster; leaves: queues that have jobs.
+    """
+    kept = tuple(name for name, there in capacity.items() if there)
+    at = [index for index, name in enumerate(capacity) if name in kept]
+
+    def only(limit: tuple[float, ...] | None) -> tuple[float, ...] | None:
+        return None if limit is None else tuple(limit[r] for r in at)
+
+    shared = [
+        msgspec.structs.replace(queue, guaranteed=only(queue.guaranteed), most=only(queue.most))
+        for queue in shared_queues(queues, list(capacity), list(capacity.values()))
+    ]
+    return Tree(shared, leaves, len(kept)), kept
+
+
 def shared_queues(
     queues: Iterable[Mapping[str, Any]], resources: Sequence[str], capacity: Sequence[int]
 ) -> list[Shared]:

@@ -1,6 +1,7 @@
 """summary.json: the figures of every cell of a run, the comparisons between labels, the expectations.
 
-Reads `runs/LABEL/SEED/{jobs,tasks,nodes}.parquet` and `cell.json`, the engine's counters of that cell:
+Reads `runs/LABEL/SEED/{jobs,tasks,nodes}.parquet`, `jobs.parquet` of the baselines that the scenario asks for
+(`baselines/NAME/LABEL/SEED`) and `cell.json`, the engine's counters of that cell:
 `policy, predictor, placement, tie, version, decisions, decision_us {p50, p99}, wall_s, sim_s, tasks_per_s,
 peak_rss_mb, log_sha256` and, when known, `load` and `workload {name, source, notes}`.
 Every field that does not apply is null.
@@ -15,7 +16,7 @@ from typing import Any, Final
 
 import polars as pl
 
-from rm_emulator.results import expect, fairness, metrics, statistics
+from rm_emulator.results import costs, expect, fairness, metrics, statistics
 from rm_emulator.results.record import write_file
 
 #: What cell.json contributes to an entry of `runs`, in this order.
@@ -64,7 +65,8 @@ def build(out_dir: Path, scenario: Mapping[str, Any]) -> dict[str, Any]:
             ties = {"placement": counters.get("placement"), "tie": counters.get("tie")}
             workload = workload or counters.get("workload")
             figures = _figures(cell, jobs[label, seed], counters, spec, label)
-            runs.append({**named, "seed": seed, **ties, **figures})
+            compared = costs.costs(jobs[label, seed], _references(spec, out_dir, label, seed))
+            runs.append({**named, "seed": seed, **ties, **figures, "costs": compared})
     summary: dict[str, Any] = {
         "scenario": _name(scenario, out_dir),
         "version": next(filter(None, versions), None),
@@ -82,6 +84,16 @@ def build(out_dir: Path, scenario: Mapping[str, Any]) -> dict[str, Any]:
 def cell_dir(out_dir: Path, label: str, seed: int) -> Path:
     """Where the files of one cell are."""
     return out_dir / "runs" / label / str(seed)
+
+
+def _references(spec: Mapping[str, Any], out_dir: Path, label: str, seed: int) -> dict[str, pl.DataFrame]:
+    """The jobs of each baseline that the scenario asks for. Raises MissingCell."""
+    return {name: read_table(baseline_dir(out_dir, name, label, seed), "jobs") for name in spec.get("baselines") or ()}
+
+
+def baseline_dir(out_dir: Path, baseline: str, label: str, seed: int) -> Path:
+    """Where the files of a baseline's cell are; the ideal one belongs to all labels."""
+    return out_dir / "baselines" / baseline / ("" if baseline == "ideal" else label) / str(seed)
 
 
 def read_table(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
