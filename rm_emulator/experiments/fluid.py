@@ -24,7 +24,7 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 #: So many times at most are completions looked at: beyond it several in a row change the rates together.
-STEPS: Final = 10_000
+STEPS: Final = 5_000
 _CLOSE: Final = 1e-9
 #: Two completions of a job so close (ms of service) are one: less than the resolution of any clock here.
 _SAME_MS: Final = 1e-6

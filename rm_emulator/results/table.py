@@ -266,16 +266,16 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
         console.print(line, style="dim", highlight=False)
     rows_of_costs = cost_rows(summary)
     if rows_of_costs:
+        console.print(Text("what sharing costs: mean JCT / mean JCT under the baseline", style="bold"))
         console.print(_cost_table(rows_of_costs))
     if summary["expect"]:
         console.print(expectations(summary))
 
 
 def _cost_table(found: Sequence[CostFigures]) -> Table:
-    title, left = "what sharing costs: mean JCT / mean JCT under the baseline", len(found) - _COST_ROWS
-    caption = f"and {left} more in report.html" if left > 0 else None
-    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
-    table.caption, table.caption_justify = caption, "left"
+    left = len(found) - _COST_ROWS
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption_justify="left")
+    table.caption = f"and {left} more in report.html" if left > 0 else None
     known = [cost for cost in _COSTS if any(getattr(row, cost) is not None for row in found)]
     table.add_column("queue", overflow="ellipsis", no_wrap=True)
     table.add_column("label", overflow="ellipsis", no_wrap=True)
