@@ -184,6 +184,16 @@ def test_a_wrong_name_is_one_mistake_with_its_place(tmp_path: Path, written: str
     assert says in str(refused.value)
 
 
+def test_the_example_of_the_docs_holds_what_it_expects(tmp_path: Path) -> None:
+    text = (Path(__file__).parents[2] / "docs" / "queues.md").read_text(encoding="utf-8")
+    path = tmp_path / "two-teams.yaml"
+    path.write_text(text.partition("```yaml\n")[2].partition("```")[0])
+    loaded = load(path)
+    check(loaded)
+    summary = grid.run(loaded, tmp_path / "out", jobs=1).summary
+    assert [outcome["holds"] for outcome in summary["expect"]] == [True]
+
+
 def test_the_one_node_is_the_sum_of_all() -> None:
     nodes = (Node(id="x", capacity=(4, 10)), Node(id="y", capacity=(12, 10), speed=2.0))
     found = baselines.one_node(EngineConfig(nodes=nodes, heartbeat_ms=1000))
