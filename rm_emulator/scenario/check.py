@@ -30,6 +30,7 @@ def check(loaded: Loaded) -> Built:
     issues = [
         *_policy_issues(loaded),
         *_expect_issues(loaded),
+        *_baselines_issues(loaded),
         *_queue_issues(loaded),
         *_cluster_issues(loaded),
         *_workload_block_issues(loaded),
@@ -88,6 +89,13 @@ def _expect_issues(loaded: Loaded) -> Iterator[Issue]:
             expect.check(expect.parse(text), labels, baseline)
         except ValueError as error:
             yield loaded.issue(("spec", "expect", index), str(error))
+
+
+def _baselines_issues(loaded: Loaded) -> Iterator[Issue]:
+    names = loaded.scenario.spec.baselines
+    for index, name in enumerate(names):
+        if names.index(name) < index:
+            yield loaded.issue(("spec", "baselines", index), f"baseline '{name}' is named twice")
 
 
 def _queue_issues(loaded: Loaded) -> Iterator[Issue]:

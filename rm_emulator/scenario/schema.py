@@ -743,6 +743,7 @@ class Spec(Block):
     log: what events.jsonl keeps (full, decisions, hash); by size when left out.
     record: first keeps one reason per waiting job and change, full every round's (for debugging).
     expect: assertions over summary.json, checked when all runs are done.
+    baselines: runs to compare with: each queue alone, one giant node, ideal water-filling (docs/queues.md).
     """
 
     seeds: Seeds = [1]
@@ -752,6 +753,7 @@ class Spec(Block):
     policies: Annotated[list[PolicySpec], Field(min_length=1)]
     baseline: str | None = None
     expect: list[str] = []
+    baselines: list[Literal["alone", "one_node", "ideal"]] = []
     log: Literal["full", "decisions", "hash"] | None = None
     record: Literal["first", "full"] = "first"
 
