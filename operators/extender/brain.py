@@ -402,16 +402,6 @@ class Brain:
             self.tell(Tick(self.now()))
             self.dirty = False
 
-    def beat(self) -> None:
-        """To be called once a second: whoever counts beats gets one, while something waits for which there is room.
-
-        Missed opportunities and shares that are worked out every so often change what is placed though nothing else
-        has changed.
-        """
-        state = self.scheduler.state
-        if self.scheduler.policy.triggers.every_beat and state.waiting and state.has_room():
-            self.dirty = True
-
     def carry_out(self, decisions: Iterable[Decision]) -> None:
         """Turn decisions into releases; gangs go out as a whole, after their plan."""
         gangs: dict[tuple[str, int], list[Place]] = {}

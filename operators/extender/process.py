@@ -200,7 +200,7 @@ class Process:
                 return
 
     async def _minutes(self) -> None:
-        """Once a second: time-outs, beats, the log, figures."""
+        """Once a second: time-outs, the log, figures."""
         while True:
             await asyncio.sleep(1)
             term = self.term
@@ -208,7 +208,6 @@ class Process:
                 return
             try:
                 term.brain.expire()
-                term.brain.beat()
             except Exception as error:
                 self._begin_anew(error)
                 return

@@ -161,8 +161,9 @@ class CapacityScheduler(Books):
         settings = self.config.monitor
         if settings is None:
             return []
-        verdict = self._monitor.round(self._stock(self.root), self.total, self.rc, settings, now, self._holders)
-        return self._carry_out(verdict)
+        stock = self._stock(self.root)
+        verdict = self._monitor.round(stock, self.total, self.rc, settings, now, self._holders)
+        return self._carry_out(verdict, self._in_need(stock))
 
     # -- activation -----------------------------------------------------------------------------
 
@@ -561,7 +562,23 @@ class CapacityScheduler(Books):
             reserved = [(k.node, k.demand) for held in app.reservations.values() for k in held.values()]
             yield Holder(app.id, containers, reserved)
 
-    def _carry_out(self, verdict: Verdict) -> list[Measure]:
+    def _in_need(self, stock: Stock) -> str:
+        """The application whose turn it is in the leaf queue that has the least of its own and wants more."""
+        needy = [
+            leaf
+            for leaf in stock.leaves()
+            if any(leaf.pending) and self.rc.compare(self.total, leaf.used, leaf.guaranteed) < 0
+        ]
+        if not needy:
+            return ""
+        poorest = min(needy, key=lambda leaf: self.rc.divide(self.total, leaf.used, leaf.guaranteed))
+        return self.leaf(poorest.name).hungry[0].id
+
+    def _over(self, leaf: Leaf) -> str:
+        held, own = (100 * self.rc.divide(self.total, part, self.total) for part in (leaf.used, leaf.capacity))
+        return f"queue {leaf.path} holds {held:.1f}% of the cluster and is guaranteed {own:.1f}%"
+
+    def _carry_out(self, verdict: Verdict, served: str) -> list[Measure]:
         measures: list[Measure] = []
         for app, node in verdict.reservations:
             kept = self.nodes[node].reservation
@@ -573,7 +590,7 @@ class CapacityScheduler(Books):
             measures.append(Mark(container, held.app, held.node))
         for container in verdict.killed:
             held = self.containers[container]
-            measures.append(Kill(container, held.app, held.node))
+            measures.append(Kill(container, held.app, held.node, self._over(self._leaf_of[held.app]), served))
             self.container_ended(container)
         return measures
 

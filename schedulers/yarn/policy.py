@@ -25,13 +25,14 @@ from schedulers.core.events import (
     NodeLost,
     NodeRemoved,
     QueueChanged,
+    QueueRemoved,
     Tick,
 )
 from schedulers.core.model import Job, Stage
 from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, Suggestions, Triggers, Victim
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
-from schedulers.core.state import JobState, StageState
+from schedulers.core.state import JobState, NodeState, StageState
 from schedulers.yarn import memory
 from schedulers.yarn.books import Books
 from schedulers.yarn.records import ANY, App, Grant, Kill, Refusal, Why
@@ -56,9 +57,15 @@ class Units:
 
     def __init__(self, resources: Sequence[str], *, whole: bool) -> None:
         self._per_core = 1000 if whole else 1
-        others = [name for name in resources if name not in ("memory", "cpu")]
-        self.names = ("memory", "vcores", *others)
-        self._where = [resources.index(name) for name in ("memory", "cpu", *others)]
+        first = [name for name in ("memory", "cpu") if name in resources]
+        order = [*first, *(name for name in resources if name not in first)]
+        self.names = tuple("vcores" if name == "cpu" else name for name in order)
+        self._where = [resources.index(name) for name in order]
+
+    def size(self, pair: Sequence[int] | None, rest: int) -> Vector:
+        """[MB, vcores] of a setting; what it does not name, or nothing at all, is `rest`."""
+        named = {} if pair is None else {"memory": pair[0], "vcores": pair[1] * 1000 // self._per_core}
+        return tuple(named.get(name, rest) for name in self.names)
 
     def demand(self, vector: Vector) -> Vector:
         """CPU rounded up."""
@@ -70,8 +77,19 @@ class Units:
 
     def _converted(self, vector: Sequence[int], more: int) -> Vector:
         moved = [vector[index] for index in self._where]
-        moved[1] = (moved[1] + more) // self._per_core
+        if "vcores" in self.names:
+            cpu = self.names.index("vcores")
+            moved[cpu] = (moved[cpu] + more) // self._per_core
         return tuple(moved)
+
+
+#: With another cluster or other queues tasks may wait anew, and shares are other amounts.
+_UPHEAVALS: Final = (QueueChanged, QueueRemoved, NodeLost, NodeRemoved, NodeChanged)
+
+
+def _by_amount(view: ClusterView) -> bool:
+    """Whether the share of a queue depends on how large the cluster is."""
+    return any(isinstance(limit, tuple) for q in view.queues.values() for limit in (q.guaranteed, q.max))
 
 
 class YarnPolicy(Policy, Generic[Y]):
@@ -86,6 +104,7 @@ class YarnPolicy(Policy, Generic[Y]):
         self._units = Units(("cpu", "memory"), whole=self._whole)
         self._grants: list[Grant] = []
         self._victims: list[Victim] = []
+        self._by_beat = False  # the last fact was a beat
         self._restored = False  # what changed before is not known
         self._ours: dict[int, int] = {}  # container in the books -> the core's
         self._theirs: dict[int, int] = {}  # the other way round
@@ -99,17 +118,21 @@ class YarnPolicy(Policy, Generic[Y]):
         """Whether containers come in sizes of whole vcores."""
 
     @abstractmethod
-    def _make(self, view: ClusterView, names: tuple[str, ...]) -> Y:
-        """Empty books. names: of YARN's resources."""
+    def _make(self, view: ClusterView, units: Units) -> Y:
+        """Empty books in these units."""
 
     def _catch_up(self, yarn: Y, now: int) -> None:
         """What was due before now, by YARN's own clock."""
+
+    def _refresh(self, yarn: Y, now: int) -> None:
+        """What YARN's own clock would bring sooner or later."""
 
     # -- facts ----------------------------------------------------------------------------------
 
     def observe(self, event: Event, view: ClusterView) -> None:
         """See Policy.observe."""
-        if isinstance(event, QueueChanged):
+        self._by_beat = isinstance(event, Heartbeat)
+        if isinstance(event, _UPHEAVALS) or (isinstance(event, NodeAdded) and _by_amount(view)):
             self._yarn = None  # YARN has no new queues at run time: the books are made anew from what there is
             return
         fresh = self._yarn is None
@@ -122,7 +145,6 @@ class YarnPolicy(Policy, Generic[Y]):
             if name in view.jobs:
                 self._ask(yarn, view.jobs[name], view)
         self._restored = False
-        yarn = self._books(view)
         if isinstance(event, Heartbeat):
             self._beat(yarn, event.node, view)
         elif isinstance(event, Tick):
@@ -133,9 +155,6 @@ class YarnPolicy(Policy, Generic[Y]):
         if isinstance(event, NodeAdded):
             if event.node.id not in yarn.nodes:
                 self._add_node(yarn, event.node.id, view)
-            return
-        if isinstance(event, NodeLost | NodeRemoved | NodeChanged):
-            self._yarn = None  # with another cluster its tasks wait anew: the books are made from what is left
             return
         name: str | None = getattr(event, "job", None)
         if isinstance(event, JobSubmitted):
@@ -155,7 +174,7 @@ class YarnPolicy(Policy, Generic[Y]):
         """The books; made from what there is when they are new."""
         if self._yarn is None:
             self._units = Units(view.resources, whole=self._whole)
-            yarn = self._yarn = self._make(view, self._units.names)
+            yarn = self._yarn = self._make(view, self._units)
             self._ours, self._theirs, self._apps = {}, {}, {}
             for node in view.nodes:
                 self._add_node(yarn, node, view)
@@ -266,9 +285,8 @@ class YarnPolicy(Policy, Generic[Y]):
     def _monitor(self, yarn: Y, now: int) -> None:
         """A round of the preemption monitor."""
         for measure in yarn.monitor(now):
-            number = self._ours.get(measure.container) if isinstance(measure, Kill) else None
-            if number is not None:
-                self._victims.append(Victim(number, "over its capacity", ""))
+            if isinstance(measure, Kill) and (number := self._ours.get(measure.container)) is not None:
+                self._victims.append(Victim(number, measure.rule, measure.cause))
 
     def victims(self, view: ClusterView) -> Sequence[Victim]:
         """See Policy.victims."""
@@ -281,26 +299,36 @@ class YarnPolicy(Policy, Generic[Y]):
         if offer.job is not None:
             yield from self._answer(yarn, view, offer)
             return
-        grants, self._grants = self._grants, []
-        if grants:
+        if self._by_beat:
+            grants, self._grants = self._grants, []
             aside: Aside = {}
             yield from self._serve(yarn, grants, view, aside)
             self._ask_again(yarn, aside, view)
-        elif offer.nodes is None:
-            yield from self._go_round(yarn, view)
+        else:
+            yield from self._rounds(yarn, view, offer.nodes)
 
-    def _go_round(self, yarn: Y, view: ClusterView) -> Suggestions:
-        """A cycle: beats of the nodes on which something that waits could start, until they bring nothing more."""
+    def _rounds(self, yarn: Y, view: ClusterView, nodes: Sequence[NodeState] | None) -> Suggestions:
+        """Without beats of its own a cycle stands for as many as it takes: until nobody gets or is closer to more.
+
+        nodes: those on offer, or None: all. Those without room do not beat, and none does once it is known that a
+        beat of any brings nothing.
+        """
+        self._refresh(yarn, view.now)
         aside: Aside = {}
-        placed = 1
-        while placed:
+        waited: dict[str, int] | None = None
+        while True:
             placed, hopeless = 0, False
-            for node in view.with_room():
-                if (hopeless and yarn.nodes[node.spec.id].reservation is None) or not view.could_place(node):
+            for node in view.with_room() if nodes is None else nodes:
+                if (hopeless and yarn.nodes[node.id].reservation is None) or not view.could_place(node):
                     continue
-                grants = self._granted(yarn, node.spec.id, view)
+                grants = self._granted(yarn, node.id, view)
                 hopeless = not grants and not yarn.looked
                 placed += yield from self._serve(yarn, grants, view, aside)
+            if not placed:
+                missed = _missed(yarn)
+                if not missed or missed == waited:
+                    break
+                waited = missed
         self._ask_again(yarn, aside, view)
 
     def _serve(self, yarn: Y, grants: list[Grant], view: ClusterView, aside: Aside) -> Served:
@@ -345,9 +373,13 @@ class YarnPolicy(Policy, Generic[Y]):
         assert offer.job is not None
         assert offer.stage is not None
         outcome: Outcome = yield Suggestion(offer.job, offer.stage)
+        self._take_over(yarn, outcome, view.jobs[offer.job], offer.stage, view)
+
+    def _take_over(self, yarn: Y, outcome: Outcome, job: JobState, stage: int, view: ClusterView) -> None:
+        """Containers that the core placed without a grant."""
         for number in outcome.containers:
-            job = view.jobs[offer.job]
-            self._adopt(yarn, number, view.containers[number].node, job, offer.stage)
+            self._adopt(yarn, number, view.containers[number].node, job, stage)
+        if outcome.containers:
             self._ask(yarn, job, view)
 
     # -- memory ---------------------------------------------------------------------------------
@@ -378,6 +410,12 @@ class YarnPolicy(Policy, Generic[Y]):
         if refusal is None or refusal.why in _SAID_BY_THE_CORE:
             return None
         return _reason(refusal)
+
+
+def _missed(yarn: Books) -> dict[str, int]:
+    """Opportunities passed up by those who wait for a node with their input."""
+    apps = ((app.id, app.refusal) for app in yarn.apps.values())
+    return {name: last.used for name, last in apps if last is not None and last.why is Why.LOCALITY}
 
 
 def _step_aside(yarn: Books, grant: Grant, aside: Aside) -> None:

@@ -91,11 +91,16 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Kill(msgspec.Struct, frozen=True):
-    """MARK_CONTAINER_FOR_KILLABLE: a container that was marked long enough ago is killed; its room is free at once."""
+    """MARK_CONTAINER_FOR_KILLABLE: a container that was marked long enough ago is killed; its room is free at once.
+
+    rule: why this one, with its numbers. cause: the application that it makes room for, '' when none is left.
+    """
 
     container: int
     app: str
     node: str
+    rule: str = ""
+    cause: str = ""
 
 
 class DropReservation(msgspec.Struct, frozen=True):

@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from schedulers.core.model import Queue
+from schedulers.core.model import Limit, Queue
+from schedulers.core.queues import UNLIMITED
+from schedulers.core.resources import Vector
 
 ROOT = "root"
 #: The leaf of a queue with others below it that its own jobs are in; no queue can be called so.
@@ -15,12 +17,16 @@ OWN = "(own)"
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """A queue and those below it. path: with the names above it, as `root.prod.etl`; name: the last part."""
+    """A queue and those below it. path: with the names above it, as `root.prod.etl`; queue: as it was declared."""
 
-    name: str
     path: str
-    weight: float = 1.0
+    queue: Queue
     kids: tuple[Branch, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return _last(self.queue.name)
 
 
 def tree(queues: Mapping[str, Queue], used: Iterable[str]) -> Branch:
@@ -64,12 +70,11 @@ def _parent(name: str, queues: Mapping[str, Queue]) -> str:
 
 
 def _branch(queue: Queue, above: str, below: Mapping[str, list[Queue]], used: AbstractSet[str]) -> Branch:
-    name = _last(queue.name)
-    path = f"{above}.{name}" if above else name
+    path = f"{above}.{_last(queue.name)}" if above else _last(queue.name)
     kids = tuple(_branch(kid, path, below, used) for kid in below.get(queue.name, ()))
     if kids and queue.name in used:
-        kids += (Branch(OWN, f"{path}.{OWN}"),)
-    return Branch(name, path, queue.weight, kids)
+        kids += (Branch(f"{path}.{OWN}", Queue(name=OWN)),)
+    return Branch(path, queue, kids)
 
 
 def _last(name: str) -> str:
@@ -77,3 +82,31 @@ def _last(name: str) -> str:
     if name.startswith(f"{ROOT}."):
         return name.rpartition(".")[2]
     return name.replace(".", "_dot_")
+
+
+def parts(kids: Sequence[Branch], whole: float, cluster: Vector) -> list[float]:
+    """What each sibling may count on, of what their parent may, as YARN's capacities: together 1.
+
+    whole: the parent's own part of the cluster. A guarantee comes first; what is guaranteed to nobody goes to those
+    without one by their weights, or to all in proportion where everybody has one.
+    """
+    own = [fraction(kid.queue.guaranteed, cluster) for kid in kids]
+    given = [None if part is None else part / whole for part in own]
+    left = max(0.0, 1.0 - sum(part for part in given if part is not None))
+    weight = sum(kid.queue.weight for kid, part in zip(kids, given, strict=True) if part is None)
+    found = [left * kid.queue.weight / weight if part is None else part for kid, part in zip(kids, given, strict=True)]
+    total = sum(found)
+    return [part / total if total else 1 / len(kids) for part in found]
+
+
+def fraction(limit: Limit, cluster: Vector) -> float | None:
+    """A limit as YARN has them, one number for all resources: the largest, so that it is never stricter than declared.
+
+    None: no limit.
+    """
+    if limit is None or isinstance(limit, float):
+        return limit
+    if UNLIMITED in limit:
+        return None
+    shares = [part / there for part, there in zip(limit, cluster, strict=True) if part > 0 and there > 0]
+    return max(shares, default=None)

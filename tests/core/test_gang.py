@@ -25,19 +25,19 @@ from schedulers.core.scheduler import Scheduler
 
 def cluster(*capacities: int, policy: str = "fifo", predictor: str | None = None) -> Scheduler:
     config = SchedulerConfig(
-        resources=("cpu", "memory"),
+        resources=("cpu",),
         policy={"kind": policy},
         predictor={"kind": predictor} if predictor else None,
         offers="cycle",
     )
     scheduler = Scheduler(config)
     for index, capacity in enumerate(capacities):
-        scheduler.handle(NodeAdded(0, Node(id=f"n{index}", capacity=(capacity, 100))))
+        scheduler.handle(NodeAdded(0, Node(id=f"n{index}", capacity=(capacity,))))
     return scheduler
 
 
 def submit(scheduler: Scheduler, job: str, tasks: int, *, gang: bool, demand: int = 1) -> None:
-    stage = Stage(name="all", tasks=tasks, demand=(demand, 1), gang=gang)
+    stage = Stage(name="all", tasks=tasks, demand=(demand,), gang=gang)
     scheduler.handle(JobSubmitted(scheduler.state.now, Job(id=job, stages=(stage,))))
 
 

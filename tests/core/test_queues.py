@@ -42,8 +42,8 @@ def submit(there: Scheduler, name: str, tasks: int = 20, **fields: Any) -> None:
     there.handle(JobSubmitted(there.state.now, job(name, stage(tasks), **fields)))
 
 
-def fill(there: Scheduler, after: int = 1) -> list[str]:
-    return [d.job for d in there.handle(Tick(there.state.now + after)) if isinstance(d, Place)]
+def fill(there: Scheduler) -> list[str]:
+    return [d.job for d in there.handle(Tick(there.state.now + 1)) if isinstance(d, Place)]
 
 
 def said(there: Scheduler, name: str) -> tuple[Reason, str]:
@@ -129,7 +129,7 @@ def test_no_policy_exceeds_a_limit(policy: str, offers: str) -> None:
     there = made(*queues, policy=policy, predictor={"kind": "oracle"})
     for name in "ab":
         submit(there, name, queue=name)
-    fill(there, 1000)  # fair_yarn sees new jobs every 500 ms
+    fill(there)
     assert there.state.tree.used("up") == (5000, 5120)
     assert there.state.tree.used("a")[0] <= 3000
     there.state.validate()

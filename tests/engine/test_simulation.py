@@ -369,18 +369,25 @@ def run_sources(sources: tuple[WorkloadJob, ...], seed: int, **config: Any) -> K
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_job_takes_seven_ticks_more_than_its_task(seed: int) -> None:
     """Master granted, asks at 1, reply at 2, launch at 3; 5 s; its node's beat, taken at 9, counted at 10."""
-    kept = run_sources((with_master(5000),), seed)
+    kept = run_sources((with_master(5000, at=4000),), seed)
     (row,) = kept.jobs
     (task,) = (t for t in kept.tasks if t.stage == 0)
-    assert (task.started_ms, task.ended_ms, row.finish_ms) == (3000, 8000, 10_000)
+    assert (task.started_ms, task.ended_ms, row.finish_ms) == (7000, 12_000, 14_000)
+
+
+def test_nodes_beat_from_their_second_turn() -> None:
+    """SLS's NodeManagers register in their first, so that a job of second 0 starts a second later than others."""
+    (task,) = (t for t in run_sources((with_master(5000),), 1).tasks if t.stage == 0)
+    assert task.started_ms == 4000
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_master_holds_its_container_from_its_grant_to_the_jobs_end(seed: int) -> None:
-    kept = run_sources((with_master(5000),), seed)
+    kept = run_sources((with_master(5000, at=4000),), seed)
     (master,) = (t for t in kept.tasks if t.stage == 1)
-    assert master.started_ms == master.granted_ms < 1000
-    assert master.ended_ms == 10_000
+    assert master.started_ms == master.granted_ms
+    assert 4000 <= master.granted_ms < 5000
+    assert master.ended_ms == 14_000
 
 
 def test_a_skipping_run_with_masters_is_the_naive_one() -> None:

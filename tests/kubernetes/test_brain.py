@@ -303,11 +303,10 @@ def running(world: World) -> dict[str, int]:
 
 
 def turn(world: World, times: int = 1) -> None:
-    """So many seconds pass, with a beat and a cycle in each."""
+    """The pods that are wanted are made, and so many cycles follow."""
     world.create_pods()
     for _ in range(times):
-        world.clock += 1000
-        world.brain.beat()
+        world.brain.dirty = True
         world.brain.cycle()
 
 
@@ -379,20 +378,12 @@ def test_cycles_that_bring_nothing_are_cheap() -> None:
     assert len(beats) == 5
 
 
-def test_whoever_counts_beats_gets_one_while_something_waits_that_would_find_room() -> None:
-    world = World((1,), policy="fair_yarn")
-    world.submit(stage("a", 2))
-    world.create_pods()
-    world.brain.cycle()
-    assert released(world) == []  # shares are worked out every 500 ms
-    world.clock += 500
-    world.brain.cycle()
-    assert released(world) == []
-    world.brain.beat()
-    world.brain.cycle()
-    assert len(released(world)) == 1
-    world.brain.beat()
-    assert world.brain.dirty is False  # no room is left
+@pytest.mark.parametrize("policy", FOLLOWS)
+def test_a_cycle_leaves_no_room_that_the_next_one_would_give_away(policy: str) -> None:
+    world = World((4, 4), policy=policy)
+    world.submit(stage("a", 20))
+    turn(world)
+    assert len(released(world)) == 8
 
 
 def test_a_queue_that_is_gone_lets_no_job_in_even_when_nobody_led() -> None:

@@ -73,9 +73,7 @@ def held(cluster: Devcluster, space: str) -> Counter[str]:
     """Pods on nodes, by queue."""
     there = [p for p in cluster.get("pods", "-n", space)["items"] if p["spec"].get("nodeName")]
     return Counter(
-        p["metadata"]["labels"][names.QUEUE_LABEL]
-        for p in there
-        if p["status"]["phase"] not in ("Succeeded", "Failed")
+        p["metadata"]["labels"][names.QUEUE_LABEL] for p in there if p["status"]["phase"] not in ("Succeeded", "Failed")
     )
 
 

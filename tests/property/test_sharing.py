@@ -126,7 +126,13 @@ class Conserving(Audit):
         return decisions
 
 
-@pytest.mark.parametrize("number", range(len(subjects())))
+def conserving() -> list[int]:
+    """All but YARN's own, which reserve nodes and limit users (tests/property/test_queues.py has what they promise)."""
+    every = subjects()
+    return [n for n in range(len(every)) if not policies.entry(every[n].policy["kind"]).cls.triggers.every_beat]
+
+
+@pytest.mark.parametrize("number", conserving())
 def test_every_policy_conserves_work(number: int, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rm_emulator.testing.Audit", Conserving)
     made = case(300 + number, profile="events", executors=False)
