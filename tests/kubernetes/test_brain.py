@@ -324,6 +324,16 @@ def test_queues_hold_what_their_weights_say_along_the_tree(policy: str) -> None:
     assert running(world) == {"prod": 12, "dev": 4, "rest": 8}
 
 
+def test_capacities_are_what_is_guaranteed() -> None:
+    world = World((4, 4), policy="capacity")
+    world.put_queue("a", guaranteed="75%")
+    world.put_queue("b", weight=9.0)
+    for queue in "ab":
+        world.submit(stage("a", 20), queue=queue)
+    turn(world)
+    assert running(world) == {"a": 6, "b": 2}
+
+
 @pytest.mark.parametrize("policy", ["fifo", "fair", *FOLLOWS])
 def test_a_queue_at_its_limit_holds_up_nobody_else(policy: str) -> None:
     world = World((4, 4), policy=policy)
