@@ -467,7 +467,8 @@ class Round:
             containers.append(container)
         if not containers:
             return Outcome(0, self._why_none(job, stage, ready))
-        if job.hold is not Reason.NO_ROOM:  # stays said while the job is served piecemeal: no oscillation
+        # No room stays said while the job is served piecemeal (no oscillation), unless a limit is what stops it now.
+        if job.hold is not Reason.NO_ROOM or (stage.size in state.bounds and state.at_limit(job, stage) is not None):
             state.stirred[suggestion.job] = None
         return Outcome(len(containers), None, tuple(containers))
 

@@ -32,7 +32,7 @@ from schedulers.core.model import Job, Stage
 from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, Suggestions, Triggers, Victim
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
-from schedulers.core.state import JobState, StageState
+from schedulers.core.state import JobState, NodeState, StageState
 from schedulers.yarn import memory
 from schedulers.yarn.books import Books
 from schedulers.yarn.records import ANY, App, Grant, Kill, Refusal, Why
@@ -154,7 +154,7 @@ class YarnPolicy(Policy, Generic[Y]):
         """Take a fact over into the books."""
         if isinstance(event, NodeAdded):
             if event.node.id not in yarn.nodes:
-                yarn.add_node(*self._sized(event.node.id, view))
+                self._add_node(yarn, event.node.id, view)
             return
         name: str | None = getattr(event, "job", None)
         if isinstance(event, JobSubmitted):
@@ -176,7 +176,8 @@ class YarnPolicy(Policy, Generic[Y]):
             self._units = Units(view.resources, whole=self._whole)
             yarn = self._yarn = self._make(view, self._units)
             self._ours, self._theirs, self._apps = {}, {}, {}
-            yarn.add_nodes([self._sized(node, view) for node in view.nodes])
+            for node in view.nodes:
+                self._add_node(yarn, node, view)
             for job in view.jobs.values():
                 self._add_app(yarn, job, view)
             for number, container in view.containers.items():
@@ -186,10 +187,9 @@ class YarnPolicy(Policy, Generic[Y]):
                 self._ask(yarn, job, view)
         return self._yarn
 
-    def _sized(self, node: str, view: ClusterView) -> tuple[str, Vector, str]:
-        """Its name, what it has, and its rack."""
-        spec = view.nodes[node].spec
-        return node, self._units.room(spec.capacity), spec.rack or RACK
+    def _add_node(self, yarn: Y, node: str, view: ClusterView) -> None:
+        state = view.nodes[node]
+        yarn.add_node(node, self._units.room(state.spec.capacity), state.spec.rack or RACK)
 
     def _add_app(self, yarn: Y, job: JobState, view: ClusterView) -> None:
         master = next((stage for stage in job.spec.stages if stage.master), None)
@@ -299,31 +299,36 @@ class YarnPolicy(Policy, Generic[Y]):
         if offer.job is not None:
             yield from self._answer(yarn, view, offer)
             return
-        if not self._by_beat:
-            yield from self._go_round(yarn, view, offer)
-        elif self._grants:
+        if self._by_beat:
             grants, self._grants = self._grants, []
             aside: Aside = {}
             yield from self._serve(yarn, grants, view, aside)
             self._ask_again(yarn, aside, view)
+        else:
+            yield from self._rounds(yarn, view, offer.nodes)
 
-    def _go_round(self, yarn: Y, view: ClusterView, offer: Offer) -> Suggestions:
-        """Without beats: those of all nodes where something could start, until nobody gets or is closer to more."""
+    def _rounds(self, yarn: Y, view: ClusterView, nodes: Sequence[NodeState] | None) -> Suggestions:
+        """Without beats of its own a cycle stands for as many as it takes: until nobody gets or is closer to more.
+
+        nodes: those on offer, or None: all. Those without room do not beat, and none does once it is known that a
+        beat of any brings nothing.
+        """
         self._refresh(yarn, view.now)
         aside: Aside = {}
-        waited: dict[str, int] = {}
+        waited: dict[str, int] | None = None
         while True:
             placed, hopeless = 0, False
-            for node in view.with_room() if offer.nodes is None else offer.nodes:
-                if (hopeless and yarn.nodes[node.spec.id].reservation is None) or not view.could_place(node):
+            for node in view.with_room() if nodes is None else nodes:
+                if (hopeless and yarn.nodes[node.id].reservation is None) or not view.could_place(node):
                     continue
-                grants = self._granted(yarn, node.spec.id, view)
+                grants = self._granted(yarn, node.id, view)
                 hopeless = not grants and not yarn.looked
                 placed += yield from self._serve(yarn, grants, view, aside)
-            missed = _missed(yarn)
-            if not placed and missed == waited:
-                break
-            waited = missed
+            if not placed:
+                missed = _missed(yarn)
+                if not missed or missed == waited:
+                    break
+                waited = missed
         self._ask_again(yarn, aside, view)
 
     def _serve(self, yarn: Y, grants: list[Grant], view: ClusterView, aside: Aside) -> Served:
@@ -408,9 +413,9 @@ class YarnPolicy(Policy, Generic[Y]):
 
 
 def _missed(yarn: Books) -> dict[str, int]:
-    """Opportunities that applications have passed up which wait for a better place."""
-    refusals = ((app.id, app.refusal) for app in yarn.apps.values())
-    return {name: refusal.used for name, refusal in refusals if refusal and refusal.why is Why.LOCALITY}
+    """Opportunities passed up by those who wait for a node with their input."""
+    apps = ((app.id, app.refusal) for app in yarn.apps.values())
+    return {name: last.used for name, last in apps if last is not None and last.why is Why.LOCALITY}
 
 
 def _step_aside(yarn: Books, grant: Grant, aside: Aside) -> None:
@@ -458,7 +463,7 @@ _WHAT: Final = {
 
 def _reason(refusal: Refusal) -> tuple[Reason, dict[str, object]]:
     if refusal.why is Why.LOCALITY:
-        return Reason.WAITS_FOR_LOCALITY, {"missed": refusal.used, "needed": refusal.limit, "unit": "opportunities"}
+        return Reason.WAITS_FOR_LOCALITY, {"missed": refusal.used, "needed": refusal.limit}
     return Reason.OVER_LIMIT, {
         "what": _WHAT[refusal.why],
         "name": refusal.name,

@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from rm_emulator.testing import job, node, scheduler, stage
-from schedulers.core.decisions import Place
+from schedulers.core.decisions import Hold, Place
 from schedulers.core.errors import InvalidQuantity, InvalidQueue
 from schedulers.core.events import (
     ContainerAdopted,
     ContainerEnded,
+    ContainerObserved,
     JobCancelled,
     JobSubmitted,
     NodeAdded,
@@ -41,8 +42,8 @@ def submit(there: Scheduler, name: str, tasks: int = 20, **fields: Any) -> None:
     there.handle(JobSubmitted(there.state.now, job(name, stage(tasks), **fields)))
 
 
-def fill(there: Scheduler, after: int = 1) -> list[str]:
-    return [d.job for d in there.handle(Tick(there.state.now + after)) if isinstance(d, Place)]
+def fill(there: Scheduler) -> list[str]:
+    return [d.job for d in there.handle(Tick(there.state.now + 1)) if isinstance(d, Place)]
 
 
 def said(there: Scheduler, name: str) -> tuple[Reason, str]:
@@ -128,7 +129,7 @@ def test_no_policy_exceeds_a_limit(policy: str, offers: str) -> None:
     there = made(*queues, policy=policy, predictor={"kind": "oracle"})
     for name in "ab":
         submit(there, name, queue=name)
-    fill(there, 1000)  # fair_yarn sees new jobs every 500 ms
+    fill(there)
     assert there.state.tree.used("up") == (5000, 5120)
     assert there.state.tree.used("a")[0] <= 3000
     there.state.validate()
@@ -172,6 +173,15 @@ def test_what_ends_makes_room_under_a_limit() -> None:
     there.handle(ContainerEnded(there.state.now, 1, 0, 1))
     assert there.state.woken
     assert fill(there) == ["j"]
+
+
+def test_a_job_that_found_no_room_hears_of_the_limit_that_stops_it_now() -> None:
+    there = made(Queue(name="a", max=(2000, -1)), cores=1)
+    there.handle(ContainerObserved(0, "n", "other", (1000, 1024)))
+    submit(there, "j", queue="a")
+    assert there.state.jobs["j"].hold is Reason.NO_ROOM
+    there.handle(NodeAdded(1, node("m", 9)))
+    assert Hold("j", Reason.QUEUE_AT_LIMIT) in there.handle(Tick(2))
 
 
 def test_a_lower_limit_stops_nothing_that_runs() -> None:

@@ -290,7 +290,6 @@ class World:
         for _ in range(rounds):
             before = self._numbers, {key: (id(pod.spec), id(pod.status)) for key, pod in self.lists.pods.items()}
             self.create_pods()
-            self.clock += 1000
             self.brain.cycle()
             self.write()
             self.bind()
