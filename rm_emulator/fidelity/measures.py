@@ -10,7 +10,7 @@ import numpy as np
 
 from rm_emulator.fidelity.runs import Run
 
-#: The runs' beginnings are known to within a start-up of some seconds, so curves are laid over each other by that much.
+#: A real run's seconds count from somewhere in its start-up, so curves begin with their first container, give or take.
 _SHIFTS: Final = range(-8, 9)
 
 
@@ -145,11 +145,12 @@ def curve_distance(real: Sequence[Sequence[float]], emulated: Sequence[Sequence[
 
 
 def _mean_curve(curves: Sequence[Sequence[float]], length: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The mean of curves that are zero before their first second and after their last, with room to shift."""
+    """The mean of curves, each from its first container on, with room to shift."""
     found = np.zeros(length)
+    begin = max(_SHIFTS)
     for curve in curves:
-        begin = max(_SHIFTS)
-        found[begin : begin + len(curve)] += np.asarray(curve)[: length - begin]
+        there = np.trim_zeros(np.asarray(curve), "f")
+        found[begin : begin + len(there)] += there
     return found / len(curves)
 
 

@@ -73,6 +73,7 @@ def test_equal_curves_are_no_distance_apart() -> None:
 
 def test_a_shifted_start_is_forgiven() -> None:
     assert curve_distance([[0, 0, 0, 1024, 2048]], [[1024, 2048]]) == 0
+    assert curve_distance([[0.0] * 40 + [1024, 2048]], [[1024, 2048]]) == 0
 
 
 def test_missing_memory_is_a_share_of_the_real_area() -> None:
