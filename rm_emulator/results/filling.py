@@ -42,6 +42,24 @@ class Shared(msgspec.Struct, frozen=True, kw_only=True):
     most: tuple[float, ...] | None = None
 
 
+class _Groups:
+    """Sums over sets of leaves, in one go. members: sets x leaves; no set is empty."""
+
+    def __init__(self, members: Bools) -> None:
+        self._leaves = np.nonzero(members)[1]
+        self._starts = np.concatenate([[0], np.cumsum(members.sum(axis=1))[:-1]])
+
+    def sums(self, values: Floats) -> Floats:
+        """Of instants x leaves (x resources): instants x sets (x resources)."""
+        found: Floats = np.add.reduceat(values[:, self._leaves], self._starts, axis=1)
+        return found
+
+    def any(self, flags: Bools) -> Bools:
+        """Whether some leaf of each set has its flag: instants x sets."""
+        found: Bools = np.logical_or.reduceat(flags[:, self._leaves], self._starts, axis=1)
+        return found
+
+
 class Tree:
     """Queues and the leaves among them whose demands are told, in the order of `leaves`.
 
@@ -63,10 +81,17 @@ class Tree:
             for name in self._way(leaf):
                 self._above[self._index[name], column] = True
         self._families = self._make_families()
+        self._populated = np.flatnonzero(self._above.any(axis=1))
+        self._below = _Groups(self._above[self._populated])
         self._leaf = np.array([self._index[name] for name in leaves], dtype=np.int64)
         bounds = [(0, (1.0,) * resources)]
-        bounds += [(self._index[name], most) for name in names if (most := known[name].most) is not None]
+        bounds += [
+            (self._index[name], most)
+            for name in names
+            if (most := known[name].most) is not None and self._above[self._index[name]].any()
+        ]
         self._bounded = self._above[[row for row, _ in bounds]]
+        self._bounds = _Groups(self._bounded)
         self._bound = np.array([limit for _, limit in bounds], dtype=np.float64)
 
     def _way(self, name: str) -> list[str]:
@@ -123,8 +148,7 @@ class Tree:
     def _use(self, shares: Floats, profile: Floats) -> Floats:
         """What leaves hold together under each bound: instants x bounds x resources."""
         held = shares[:, :, None] * profile
-        used: Floats = np.stack([held[:, mask].sum(axis=1) for mask in self._bounded], axis=1)
-        return used
+        return self._bounds.sums(held)
 
     def _growing(self, shares: Floats, wanted: Floats, profile: Floats) -> Bools:
         """Leaves that want more of what is still there."""
@@ -140,8 +164,10 @@ class Tree:
         pace = np.zeros((len(shares), len(self._weight)))
         pace[:, 0] = 1.0
         step = np.full(len(shares), np.inf)
-        held = np.stack([shares[:, mask].sum(axis=1) for mask in self._above], axis=1)
-        wants = np.stack([grows[:, mask].any(axis=1) for mask in self._above], axis=1)
+        held = np.zeros(pace.shape)
+        held[:, self._populated] = self._below.sums(shares)
+        wants = np.zeros(pace.shape, dtype=bool)
+        wants[:, self._populated] = self._below.any(grows)
         for parent, children in self._families:
             own, limit = self._within(held[:, children], wants[:, children], children)
             speed = pace[:, parent]

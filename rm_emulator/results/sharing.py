@@ -73,14 +73,23 @@ def jain(courses: Courses, summary: Mapping[str, Any], seed: int) -> Chart | Non
     if not _several(courses):
         return None
     variants, rows = [], []
+    begin = min(found.start_ms for found in courses.values())
+    end = max(_end_ms(found) for found in courses.values())
+    divisor, unit = time_unit(end)
+    layout = {
+        "xaxis": {"title": {"text": f"time ({unit})"}, "range": [begin / divisor, end / divisor]},
+        "yaxis": {"range": [0, 1.03], "tickformat": ".1f"},
+        "hovermode": "x unified",
+        "showlegend": True,
+    }
     for window_ms in fairness.WINDOWS_MS:
         lines = [
-            _jain_line(found, window_ms, label, index)
+            _jain_line(found, window_ms, label, index, divisor)
             for index, (label, found) in enumerate(courses.items())
             if fairness.jain_over_time(found, window_ms) is not None
         ]
         if lines:
-            variants.append((f"{window_ms // 1000} s", {"data": lines, "layout": _jain_layout(courses)}))
+            variants.append((f"{window_ms // 1000} s", {"data": lines, "layout": layout}))
     for label in courses:
         for window_ms in fairness.WINDOWS_MS:
             key = f"jain_{window_ms // 1000}s"
@@ -195,34 +204,38 @@ def _area(name: str, index: int, *, grouped: bool) -> Figure:
     }
 
 
-def _jain_line(found: Course, window_ms: int, label: str, index: int) -> Figure:
+def _jain_line(found: Course, window_ms: int, label: str, index: int, divisor: float) -> Figure:
     values = fairness.jain_over_time(found, window_ms)
     assert values is not None
     step = -(-len(values) // CURVE_POINTS)
-    divisor, _ = _axis(found)
-    kept = _means(values[:, None], step)[:, 0]
-    drawn = [None if np.isnan(value) else round(float(value), 4) for value in [*kept, kept[-1]]]
+    x, y = _steps(_means(values[:, None], step)[:, 0], found.start_ms / divisor, step * window_ms / divisor)
     return {
         "type": "scatter",
         "mode": "lines",
         "name": label,
-        "x0": round(found.start_ms / divisor, 5),
-        "dx": round(step * window_ms / divisor, 5),
-        "y": drawn,
+        "x": x,
+        "y": y,
         "connectgaps": False,
         "line": {"color": colour(index), "width": 1.8, "dash": DASHES[index % SERIES], "shape": "hv"},
         "hovertemplate": "%{y:.2f}<extra>" + label + "</extra>",
     }
 
 
-def _jain_layout(courses: Courses) -> Figure:
-    _, unit = _axis(next(iter(courses.values())))
-    return {
-        "xaxis": {"title": {"text": f"time ({unit})"}},
-        "yaxis": {"range": [0, 1.03], "tickformat": ".1f"},
-        "hovermode": "x unified",
-        "showlegend": True,
-    }
+def _steps(values: Floats, start: float, width: float) -> tuple[list[float], list[float | None]]:
+    """Points of a line of steps; before a gap and at the end the last value is drawn to where it ends."""
+    x, y = [], list[float | None]()
+    for index, value in enumerate(values.tolist()):
+        there = not np.isnan(value)
+        if there or (y and y[-1] is not None):
+            x.append(round(start + index * width, 5))
+            y.append(round(value, 4) if there else y[-1])
+        if not there and y and y[-1] is not None:
+            x.append(x[-1])
+            y.append(None)
+    if y and y[-1] is not None:
+        x.append(round(start + len(values) * width, 5))
+        y.append(y[-1])
+    return x, y
 
 
 def _in_want(courses: Courses) -> list[str]:
@@ -292,7 +305,11 @@ def _strips(found: Course, names: Sequence[str]) -> Figure:
 
 
 def _axis(found: Course) -> tuple[float, str]:
-    return time_unit(found.start_ms + len(found.held) * found.width_ms)
+    return time_unit(_end_ms(found))
+
+
+def _end_ms(found: Course) -> int:
+    return found.start_ms + len(found.held) * found.width_ms
 
 
 def _means(values: Floats, step: int) -> Floats:

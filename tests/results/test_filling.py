@@ -49,6 +49,11 @@ def test_a_maximum_stops_a_queue():
     assert filled([Shared(name="a", most=(0.2,))], a=5.0, b=5.0) == {"a": 0.2, "b": 0.8}
 
 
+def test_limits_of_queues_without_jobs_stop_nobody():
+    tree = [Shared(name="p", most=(0.1,)), Shared(name="idle", parent="p", most=(0.1,)), Shared(name="a")]
+    assert filled(tree, a=5.0, b=0.2) == {"a": 0.8, "b": 0.2}
+
+
 def test_a_parents_maximum_stops_all_below_it():
     tree = [Shared(name="p", most=(0.3,)), Shared(name="a", parent="p"), Shared(name="b", parent="p")]
     assert filled(tree, a=5.0, b=5.0, x=5.0) == {"a": 0.15, "b": 0.15, "x": 0.7}

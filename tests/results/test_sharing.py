@@ -78,8 +78,17 @@ def test_jain_has_a_variant_per_window():
 
 
 def test_a_window_with_one_queue_is_a_gap():
-    alone = course([[1.0, 0.0]] * 20, [[0.5, 0.5]] * 10 + [[1.0, 0.0]] * 10)
-    assert drawn(sharing.jain, fifo=alone).variants[0][1]["data"][0]["y"] == [0.5, None, None]
+    alone = course([[1.0, 0.0]] * 30, [[0.5, 0.5]] * 10 + [[1.0, 0.0]] * 10 + [[0.5, 0.5]] * 10)
+    line = drawn(sharing.jain, fifo=alone).variants[0][1]["data"][0]
+    assert line["x"] == [0.0, 10.0, 10.0, 20.0, 30.0]
+    assert line["y"] == [0.5, 0.5, None, 0.5, 0.5]
+
+
+def test_all_labels_have_the_time_axis_of_the_longest_run():
+    short, long = course([[1.0, 0.0]] * 60, [[0.5, 0.5]] * 60), course([[1.0, 0.0]] * 1200, [[0.5, 0.5]] * 1200)
+    figure = drawn(sharing.jain, fifo=short, fair=long).variants[0][1]
+    assert figure["layout"]["xaxis"] == {"title": {"text": "time (min)"}, "range": [0.0, 20.0]}
+    assert figure["data"][0]["x"][-1] == 1.0
 
 
 def test_states_are_bars_from_change_to_change():
