@@ -10,6 +10,7 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from operators.extender.why import why
+from schedulers.core.policy import policies
 from schedulers.core.reasons import Reason
 from schedulers.core.replay import Replay
 from schedulers.objects import names
@@ -477,15 +478,16 @@ STEP: dict[str, Callable[[World, int], object]] = {
     "submit to a queue": lambda w, n: w.submit(stage("a", 1 + n), queue="abcd"[n % 4]),
     "plain in a queue": lambda w, n: w.plain(gated=n % 2 == 0, queue="abcd"[n % 4]),
 }
+HERE = [entry.name for entry in policies if "kubernetes" in entry.worlds]
 STEPS = st.lists(st.tuples(st.sampled_from(list(STEP)), st.integers(0, 7)), max_size=40)
 
 
-@given(steps=STEPS, policy=st.sampled_from(["fifo", "fair", "gs", "drf", "hdrf", "capacity", "fair_yarn"]))
+@given(steps=STEPS, policy=st.sampled_from(HERE))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_happens_nothing_is_overcommitted_and_every_job_ends(
     steps: list[tuple[str, int]], policy: str
 ) -> None:
-    world = World((3, 2, 4), policy=policy, predictor="slearn" if policy == "gs" else None)
+    world = World((3, 2, 4), policy=policy, predictor="slearn" if policies.entry(policy).cls.needs_estimates else None)
     for step, pick in steps:
         STEP[step](world, pick)
         world.brain.scheduler.state.validate()
