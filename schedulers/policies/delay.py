@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from collections.abc import Iterator, Mapping
+from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
@@ -39,12 +39,18 @@ class _Data(msgspec.Struct, frozen=True):
     for_rack: int
 
 
-class _Found(msgspec.Struct, frozen=True):
-    """The nearest task that a job could start, and how many nodes on offer had room for it."""
+class _Found(NamedTuple):
+    """A task that a job could start on a node (None: any of the stage). nodes: how many on offer have room for it."""
 
     near: Near
-    suggestion: Suggestion
+    task: int | None
+    stage: int
+    node: str
     nodes: int
+
+    def suggestion(self, job: str) -> Suggestion:
+        """Where the input does not matter, the placer chooses the node."""
+        return Suggestion(job, self.stage, self.node if self.near in (Near.NODE, Near.RACK) else None, self.task)
 
 
 @policies.register("delay", source="Delay Scheduling (EuroSys'10), section 3")
@@ -129,7 +135,7 @@ class Delay(ByShare):
             job = view.jobs[name]
             found = self._find(job, view, offer)
             if found is not None and self._may_start(job, found.near, view):
-                outcome = yield found.suggestion
+                outcome = yield found.suggestion(name)
                 if outcome.placed:
                     self._started(name, found.near)
                     return True
@@ -139,25 +145,25 @@ class Delay(ByShare):
         return False
 
     def _find(self, job: JobState, view: ClusterView, offer: Offer) -> _Found | None:
-        """The nearest task to its input over all stages and nodes on offer; None when nothing fits."""
-        inputs = self._data_of(job, view).inputs
-        best: tuple[Near, Suggestion] | None = None
+        """The task nearest to its input over all stages and nodes on offer; None when nothing fits."""
+        best: _Found | None = None
         most = 0
-        for stage in job.open_stages():
-            if not offer.fits(job, stage):
-                continue
-            nodes = _nodes(view, offer, stage)
-            most = max(most, len(nodes))
-            for node in nodes:
-                near, task = inputs.nearest(stage, node.spec)
-                if best is None or near < best[0]:
-                    where = node.id if near in (Near.NODE, Near.RACK) else None
-                    best = near, Suggestion(job.id, stage.index, where, task)
-                if near <= Near.FREE:
-                    break
-            if best is not None and best[0] <= Near.FREE:
+        for found in self._each(job, view, offer):
+            most = max(most, found.nodes)
+            if best is None or found.near < best.near:
+                best = found
+            if found.near <= Near.FREE:
                 break
-        return None if best is None else _Found(*best, most)
+        return best and best._replace(nodes=most)
+
+    def _each(self, job: JobState, view: ClusterView, offer: Offer) -> Iterator[_Found]:
+        """For each stage and node on offer with room for it, the nearest task."""
+        inputs = self._data_of(job, view).inputs
+        for stage in job.open_stages():
+            if offer.fits(job, stage):
+                nodes = _nodes(view, offer, stage)
+                for node in nodes:
+                    yield _Found(*inputs.nearest(stage, node.spec), stage.index, node.id, len(nodes))
 
     # -- who waits --------------------------------------------------------------------------------
 

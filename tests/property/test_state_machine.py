@@ -44,10 +44,11 @@ from schedulers.core.events import (
 )
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, PastJob, PerUser, Queue, Stage
+from schedulers.core.policy import policies
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import GRANTED, IDLE, RUNNING
 
-POLICIES = ("fifo", "sjf", "srpt", "fair", "las", "gs", "drf", "hdrf")
+POLICIES = ("fifo", "sjf", "srpt", "fair", "delay", "las", "gs", "drf", "hdrf")
 LIMITS = (None, None, 0.5, 0.2, (2000, -1), (-1, 1500), (1000, 1024), 0.0)
 QUEUES = ("default", "a", "a.b", "c", "undeclared")
 PREDICTORS = (None, {"kind": "slearn", "fixed_percent": 40}, {"kind": "three_sigma"}, {"kind": "posterior"})
@@ -90,7 +91,7 @@ class Core(RuleBasedStateMachine):
                 predictor=predictor,
                 placement={"kind": placement},
                 offers=offers,
-                executors=kept,
+                executors=kept and policies.entry(policy).cls.runs_executors,
                 containers_per_offer=limit,
             )
         )
@@ -186,7 +187,13 @@ class Core(RuleBasedStateMachine):
     )
     def job_submitted(self, later: int, shape: list[Any], asks: Any, name: int, queue: str) -> None:
         stages = tuple(
-            Stage(name=f"s{i}", tasks=tasks, demand=demand, parents=tuple(p for p in range(i) if bits >> p & 1))
+            Stage(
+                name=f"s{i}",
+                tasks=tasks,
+                demand=demand,
+                parents=tuple(p for p in range(i) if bits >> p & 1),
+                hosts=((f"n{bits % 5}",),) if bits > 3 else (),
+            )
             for i, (tasks, demand, bits) in enumerate(shape)
         )
         self.submitted += 1
