@@ -205,7 +205,8 @@ class App(msgspec.Struct, eq=False, kw_only=True):
     rank: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        self.used = self.reserved = self.zero
+        # Books that are read back come with what they hold.
+        self.used, self.reserved = self.used or self.zero, self.reserved or self.zero
 
     @property
     def open(self) -> Vector:
