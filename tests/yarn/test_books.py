@@ -9,6 +9,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from schedulers.yarn import memory
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
 from schedulers.yarn.fair import FairConfig, FairScheduler
 from schedulers.yarn.fair_queues import FairLeaf, FairParent, FairQueue, FairQueueConfig
@@ -240,3 +241,17 @@ def shares_below(queue: FairQueue, *, forget: bool = False) -> list[Vector]:
         return [queue.share, *(each.share for each in queue.apps.values())]
     assert isinstance(queue, FairParent)
     return [queue.share, *(share for kid in queue.kids.values() for share in shares_below(kid, forget=forget))]
+
+
+@given(steps)
+@settings(max_examples=30, deadline=None)
+@pytest.mark.parametrize("make", [capacity, fair])
+def test_books_read_back_decide_as_the_others(make: Callable[[], Any_], script: list[tuple[object, ...]]) -> None:
+    drive = Drive(make())
+    for step in script:
+        drive.step(*step)  # type: ignore[arg-type]
+    books = drive.scheduler
+    read = memory.load(memory.dump(books))
+    check(read)
+    for node in [*books.nodes] * 3:
+        assert read.beat(node, drive.now) == books.beat(node, drive.now)
