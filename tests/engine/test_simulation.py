@@ -300,7 +300,7 @@ def test_a_policy_s_period_lasts_over_a_long_pause() -> None:
     policy = {"kind": "capacity", "preemption": {"enabled": True}}
     run = Run([*single(10), (5_000_000, job("b"), (Fixed(10),))], policy=policy, profile="events")
     ticks = [event.at for event in run.facts(Tick)]
-    assert all(later - earlier <= 3000 for earlier, later in zip(ticks, ticks[1:], strict=False))
+    assert all(later - earlier <= 3000 for earlier, later in itertools.pairwise(ticks))
 
 
 def test_a_scheduler_that_looks_from_time_to_time_looks_in_each_cycle() -> None:

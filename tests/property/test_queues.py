@@ -254,7 +254,7 @@ def test_nobody_waits_for_nothing_under_capacity(
     nodes: list[Vector], queues: tuple[Queue, ...], steps: list[Any], size: Vector
 ) -> None:
     """Of equal tasks: YARN lets a large ask at the head of a queue hold up the small ones behind it."""
-    policy = {"kind": "capacity", "queues": {path: WIDE for path in LEAVES.values()}}
+    policy = {"kind": "capacity", "queues": dict.fromkeys(LEAVES.values(), WIDE)}
     world = settled(policy, nodes, queues, steps, size=size)
     assert not list(world.could_start())
     assert not list(world.could_enter())
