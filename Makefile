@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check lint bench tables clean controlplane demo-kubernetes test-older
+.PHONY: demo test check lint bench tables clean controlplane demo-kubernetes test-older fidelity
 
 demo: $(VENV)/.base            ## the main job on a packaged scenario: a table and out/demo/report.html
 	$(BIN)/rm-emulator run demo --out out/demo --overwrite
@@ -39,6 +39,13 @@ bench: $(VENV)/.dev            ## all benchmarks, each as a ratio with its refer
 
 tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m rm_emulator.experiments.tables
+
+# SLS folders to run, copied first because runs are stored in them; and how often each.
+FOLDERS ?= ../shared/data/yarn-sls
+RUNS    ?= 3
+fidelity: $(VENV)/.base        ## the emulator beside fresh runs of the real ResourceManager (Maven, Java 17; an hour)
+	mkdir -p out/fidelity && cp -R $(FOLDERS)/. out/fidelity && chmod -R u+w out/fidelity
+	$(BIN)/rm-emulator fidelity out/fidelity/*/ --hadoop $(RUNS)
 
 clean:
 	rm -rf $(VENV) out build *.egg-info

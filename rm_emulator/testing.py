@@ -492,11 +492,16 @@ def run_case(subject: Subject, made: Case) -> Ran:
     return Ran(simulation, audit, kept, log, b"".join(chunks).splitlines())
 
 
-def _cases(subject: Subject, seeds: tuple[int, ...]) -> Iterator[Case]:
+def case_for(subject: Subject, seed: int, *, disorder: bool = False) -> Case:
+    """As `case`, without executors where the policy serves none."""
     kept = None if policies.entry(subject.policy["kind"]).cls.runs_executors else False
+    return case(seed, disorder=disorder, executors=kept)
+
+
+def _cases(subject: Subject, seeds: tuple[int, ...]) -> Iterator[Case]:
     for seed in seeds:
-        yield case(seed, executors=kept)
-        yield case(seed, disorder=True, executors=kept)
+        yield case_for(subject, seed)
+        yield case_for(subject, seed, disorder=True)
 
 
 def _known(subject: Subject, made: Case) -> Ran:

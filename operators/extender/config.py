@@ -204,7 +204,7 @@ def _not_usable(registry: Registry[Any], part: Mapping[str, Any]) -> tuple[str, 
     if "kind" not in part:
         return "kind", f"is missing (known: {', '.join(entry.name for entry in registry)})"
     try:
-        registry.parse(part)
+        cls, params = registry.parse(part)
         entry = registry.entry(str(part["kind"]))
     except UnknownName as error:
         return "kind", str(error)
@@ -213,6 +213,12 @@ def _not_usable(registry: Registry[Any], part: Mapping[str, Any]) -> tuple[str, 
     if "kubernetes" not in entry.worlds:
         here = [e.name for e in registry if "kubernetes" in e.worlds]
         return "kind", f"{registry.kind} '{entry.name}' {NOT_HERE}; in a cluster there are: {', '.join(here)}"
+    if getattr(cls(params), "preempts", False):
+        key = "preemption" if "preemption" in part else "kind"
+        return (
+            key,
+            f"{registry.kind} '{entry.name}' would have pods stopped, and brain evicts none: leave preemption off",
+        )
     return None
 
 

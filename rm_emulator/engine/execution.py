@@ -13,8 +13,9 @@ import numpy as np
 
 from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.waves import StageWaves, TaskDraws, TaskDurations, Wave
-from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Waves, WorkloadJob
+from rm_emulator.workload.model import Drawn, Fixed, PerTask, Remote, RunTimes, Waves, WorkloadJob
 from schedulers.core import keyed
+from schedulers.core.model import Node, Stage
 
 WavesOf = Callable[[Waves, Executors], StageWaves]
 
@@ -92,6 +93,33 @@ class Execution:
         if isinstance(startup, Fixed):
             return startup.ms
         return draw(startup, keyed.generator(self._seed, "startup", job, stage, task, attempt), 1)[0]
+
+
+class Distances:
+    """How far each task runs from its input, what that costs, and how many did.
+
+    counts: tasks with input that succeeded on a node with it, in a rack with it, elsewhere.
+    """
+
+    __slots__ = ("_factors", "_nodes", "_racks", "counts")
+
+    def __init__(self, nodes: Sequence[Node], remote: Remote) -> None:
+        self._nodes, self._racks = nodes, {node.id: node.rack for node in nodes}
+        self._factors = (remote.node, remote.rack, remote.off)
+        self.counts = [0, 0, 0]
+
+    def of(self, stage: Stage, task: int, node: int) -> int | None:
+        """0 on a node with the input, 1 in a rack with it, 2 elsewhere; None for a task without input."""
+        hosts, there = stage.hosts_of(task), self._nodes[node]
+        if not hosts:
+            return None
+        if there.id in hosts:
+            return 0
+        return 1 if there.rack and any(self._racks.get(host) == there.rack for host in hosts) else 2
+
+    def stretched(self, runtime: float, distance: int | None) -> int:
+        """A run time at this distance, in whole ms, at least 1."""
+        return max(1, round(runtime if distance is None else runtime * self._factors[distance]))
 
 
 def draw(runtimes: Drawn, generator: np.random.Generator, tasks: int) -> list[int]:

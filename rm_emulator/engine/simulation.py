@@ -15,7 +15,7 @@ import msgspec
 
 from rm_emulator.engine.calendar import ARRIVE, ASK, END, START, TICK, Calendar
 from rm_emulator.engine.config import Disorder, EngineConfig, Kubernetes
-from rm_emulator.engine.execution import Execution, StageTimes, WavesOf
+from rm_emulator.engine.execution import Distances, Execution, StageTimes, WavesOf
 from rm_emulator.engine.ring import Ring
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core import keyed
@@ -44,7 +44,7 @@ from schedulers.core.state import ClusterState, JobState
 PREEMPTED: Final = -102
 _SAMPLE: Final = 15  # every 16th decision is timed
 _REPORT_TASKS: Final = 512
-#: So many beats of every node may pass without any change where beats themselves count (missed opportunities).
+#: So many beats of every node (or cycles) may pass without any change where these themselves count.
 _PATIENCE: Final = 200
 Entry = Any  # a SimPy event on the calendar; `_value` is what was entered with it
 
@@ -174,12 +174,26 @@ class _Job:
 class _Container:
     """A container as its node sees it."""
 
-    __slots__ = ("attempt", "granted", "id", "job", "node", "pilot", "runtime", "stage", "started", "task", "wave")
+    __slots__ = (
+        "attempt",
+        "distance",
+        "granted",
+        "id",
+        "job",
+        "node",
+        "pilot",
+        "runtime",
+        "stage",
+        "started",
+        "task",
+        "wave",
+    )
 
     def __init__(self, number: int, node: int) -> None:
         self.id, self.node = number, node
         self.started: int | None = None
         self.runtime = 0
+        self.distance: int | None = None  # from its task's input
         self.wave: Any = "fresh"
         self.job: _Job
         self.stage = self.task = self.attempt = self.granted = 0
@@ -191,7 +205,7 @@ class Simulation:
 
     waves_of: looks up measured wave profiles. oracle: send the true means as `Estimated` before each job.
     progress: called now and then with the number of finished tasks.
-    After `run`: end_ms, finished_tasks, decision_ns (a sample of wall times of rounds), facts (handled).
+    After `run`: end_ms, finished_tasks, decision_ns (a sample of wall times of rounds), facts (handled), locality.
     """
 
     def __init__(
@@ -219,6 +233,7 @@ class Simulation:
         shuffle = keyed.generator(seed, "disorder", "order") if self._disorder and self._disorder.permute else None
         self.calendar = Calendar(shuffle)
         self._execution = Execution(config, seed, waves_of)
+        self._distances = Distances(config.nodes, workload.remote)
         self._node_ids = [node.id for node in config.nodes]
         self._index = {node.id: i for i, node in enumerate(config.nodes)}
         self._speeds = [node.speed for node in config.nodes]
@@ -226,6 +241,7 @@ class Simulation:
         self._containers: dict[int, _Container] = {}
         self._ended: list[list[_Container]] = [[] for _ in config.nodes]
         self._skip = config.skip and not control.policy.triggers.every_beat
+        self._again = control.policy.triggers.every_offer  # refused offers are made again
         self._asks: Literal["all", "roots", "asked"] = "asked"
         if config.profile in ("events", "yarn"):
             self._asks = "all" if config.profile == "events" else "roots"
@@ -241,7 +257,7 @@ class Simulation:
         self._draws_startup = config.startup != Fixed(0)
         self._late = 0  # asks and late completions on the calendar
         self._next_job = 0
-        self._tick_due = False
+        self._tick_due = self._cycle_due = False
         phases = keyed.generator(seed, "phases").integers(0, config.heartbeat_ms, len(config.nodes)).tolist()
         # SLS registers a node in its first turn and lets it beat from the second on (NMSimulator.firstStep).
         begin = config.heartbeat_ms if config.profile == "sls" else 0
@@ -257,6 +273,13 @@ class Simulation:
         self.finished_tasks = 0
         self.facts = 0
         self.decision_ns: list[int] = []
+
+    @property
+    def locality(self) -> dict[str, float] | None:
+        """Shares of the tasks with input that ran on a node with it, in a rack with it, elsewhere; None: no such."""
+        counts = self._distances.counts
+        total = sum(counts)
+        return {name: n / total for name, n in zip(("node", "rack", "off"), counts, strict=True)} if total else None
 
     # -- the run --------------------------------------------------------------------------------
 
@@ -370,10 +393,23 @@ class Simulation:
 
     def _tick(self, entry: Entry) -> None:
         self._tick_due = False
+        version = self.control.state.version
         started = time.perf_counter_ns()
         decisions = self.control.handle(Tick(self.calendar.now))
         self._clock(started)
         self._obey(decisions)
+        if self._again and not self._cycle_due:
+            self._offer_again(changed=self.control.state.version != version)
+
+    def _offer_again(self, *, changed: bool) -> None:
+        """What was refused in a cycle is offered once more, an interval later."""
+        if Offer(self.control.state, None).has_room() and self._is_patient(changed=changed):
+            self._cycle_due = True
+            self.calendar.at(self.calendar.now + self.config.heartbeat_ms, TICK, 2, self._tick_again)
+
+    def _tick_again(self, entry: Entry) -> None:
+        self._cycle_due = False
+        self._tick(entry)
 
     def _beat(self, node: int) -> None:
         """A node's turn to beat; with disorder it may be heard late, or twice."""
@@ -420,7 +456,7 @@ class Simulation:
         if self._skip:
             if not state.could_place(state.nodes[self._node_ids[node]]):
                 ring.discard(node)
-            elif changed:
+            elif changed or (self._again and self._is_patient(changed=False)):
                 ring.add(node)
             else:
                 ring.discard(node)
@@ -429,11 +465,16 @@ class Simulation:
             if changed:
                 self._wake()
             return
+        if not self._is_patient(changed=changed):
+            ring.clear()
+
+    def _is_patient(self, *, changed: bool) -> bool:
+        """Whether something may still come of going on as now, after a beat or a cycle."""
         busy = changed or self._containers or self._late or self._next_job < len(self.workload.jobs)
         self._idle_beats = 0 if busy else self._idle_beats + 1
-        rounds = _PATIENCE if self.control.policy.triggers.every_beat and self._jobs else 1
-        if self._idle_beats > rounds * len(self._node_ids):
-            ring.clear()
+        triggers = self.control.policy.triggers
+        counts = (triggers.every_beat or triggers.every_offer) and self._jobs
+        return self._idle_beats <= (_PATIENCE if counts else 1) * len(self._node_ids)
 
     def _clock(self, started: int) -> None:
         self.facts += 1
@@ -471,7 +512,7 @@ class Simulation:
         container.job = self._jobs[decision.job]
         container.stage, container.task, container.attempt = decision.stage, decision.task, decision.attempt
         container.granted = self.calendar.now
-        container.started = None
+        container.started = container.distance = None
         container.pilot = self.control.state.containers[decision.container].pilot
 
     def _grant(self, container: _Container, decision: Place | Move) -> None:
@@ -519,6 +560,10 @@ class Simulation:
         job.work += runtime
         speed = self._speeds[container.node]
         container.runtime = runtime if speed == 1.0 else max(1, round(runtime / speed))
+        stage = job.source.job.stages[container.stage]
+        if stage.hosts:
+            container.distance = self._distances.of(stage, container.task, container.node)
+            container.runtime = self._distances.stretched(runtime / speed, container.distance)
         if self._pods is not None:
             container.runtime = self._pods.runs(now, container.runtime)
         self.calendar.at(now + container.runtime, END, container.id, self._over, container)
@@ -539,6 +584,8 @@ class Simulation:
             return
         now = self.calendar.now
         self._record(container, now, 0)
+        if container.distance is not None:
+            self._distances.counts[container.distance] += 1
         if self.config.profile != "sls":
             self._count(container.job, container.stage)
         if self._kept:

@@ -41,7 +41,7 @@ class Results:
     @cached_property
     def runs(self) -> pl.DataFrame:
         """One row per cell, nested figures as columns such as `jct_s.mean`."""
-        flat = [_flat(run, skip=("queues", "bins")) for run in self.summary["runs"]]
+        flat = [_flat(run, skip=("queues", "bins", "costs")) for run in self.summary["runs"]]
         return pl.DataFrame(flat, infer_schema_length=None)
 
     @cached_property
@@ -131,7 +131,7 @@ def _flat(run: Mapping[str, Any], skip: Sequence[str], prefix: str = "") -> dict
     found: dict[str, Any] = {}
     for key, value in run.items():
         if isinstance(value, Mapping) and key not in skip:
-            found.update(_flat(value, (), f"{prefix}{key}."))
+            found.update(_flat(value, skip, f"{prefix}{key}."))
         elif key not in skip:
             found[prefix + key] = value
     return found

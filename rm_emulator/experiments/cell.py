@@ -19,7 +19,7 @@ import numpy as np
 import rm_emulator
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.execution import WavesOf
-from rm_emulator.engine.simulation import Simulation
+from rm_emulator.engine.simulation import Recording, Simulation
 from rm_emulator.plugins import load_plugins
 from rm_emulator.results.record import Recorder, write_file
 from rm_emulator.scenario.cluster import engine_config
@@ -44,6 +44,7 @@ class Cell:
 
     scenario: as resolved, with the one policy and the one seed. plugins: files to import first.
     key: hash of all that the result depends on; settings: the part of it that is not the program itself.
+    baseline: which of the scenario's baselines it is, "" for the run itself; the ideal one has no label.
     """
 
     scenario: Mapping[str, Any]
@@ -52,17 +53,29 @@ class Cell:
     key: str
     settings: str
     plugins: tuple[str, ...] = ()
+    baseline: str = ""
+
+    @property
+    def title(self) -> str:
+        """What it is called beside its seed: `fair`, `fair alone`, `ideal`."""
+        return " ".join(part for part in (self.label, self.baseline) if part)
+
+    @property
+    def place(self) -> Path:
+        """Where in a run directory its results belong."""
+        above = Path("baselines", self.baseline) if self.baseline else Path("runs")
+        return above / self.label / str(self.seed)
 
 
 def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
-    """Emulate one cell and write its files into `directory`; returns what cell.json holds.
+    """Emulate one cell that is no baseline and write its files into `directory`; returns what cell.json holds.
 
     progress: hears (finished tasks, all tasks) now and then. Whatever is in the directory when this raises
     is not to be used; cell.json is written last.
     """
     load_plugins(cell.plugins)
     scenario = Scenario.model_validate(cell.scenario)
-    built = _workload(scenario, cell.seed)
+    built = workload_of(scenario, cell.seed)
     tasks = built.workload.tasks
     config = engine_config(scenario, Resources(built.workload.resources))
     with ExitStack() as stack:
@@ -70,16 +83,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         scheduler = Scheduler(scheduler_config(cell, scenario, config), log=log)
         recorder = Recorder(config.nodes, config.resources, scratch=directory)
         stack.callback(recorder.close)
-        simulation = Simulation(
-            config,
-            built.workload,
-            scheduler,
-            recorder,
-            seed=cell.seed,
-            waves_of=_waves_of(built),
-            oracle=_is_told_the_truth(cell.scenario["spec"]["policies"][0].get("predictor")),
-            progress=lambda done: progress(done, tasks),
-        )
+        simulation = prepared(cell, config, built, scheduler, recorder, lambda done: progress(done, tasks))
         progress(0, tasks)
         begun = time.perf_counter()
         simulation.run()
@@ -96,6 +100,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         "version": rm_emulator.__version__,
         **_names(cell.scenario["spec"]["policies"][0]),
         "load": offered(scenario, built),
+        "locality": simulation.locality,
         "decisions": scheduler.decided,
         "decision_us": _quantiles_us(simulation.decision_ns),
         "wall_s": round(wall_s, 3),
@@ -126,7 +131,28 @@ def scheduler_config(cell: Cell, scenario: Scenario, config: EngineConfig) -> Sc
     )
 
 
-def _workload(scenario: Scenario, seed: int) -> Built:
+def prepared(
+    cell: Cell,
+    config: EngineConfig,
+    built: Built,
+    scheduler: Scheduler,
+    recording: Recording,
+    progress: Callable[[int], None],
+) -> Simulation:
+    """The cell's simulation, ready to run. progress: hears the number of finished tasks."""
+    return Simulation(
+        config,
+        built.workload,
+        scheduler,
+        recording,
+        seed=cell.seed,
+        waves_of=waves_of(built),
+        oracle=_is_told_the_truth(cell.scenario["spec"]["policies"][0].get("predictor")),
+        progress=progress,
+    )
+
+
+def workload_of(scenario: Scenario, seed: int) -> Built:
     """The workload of a seed, kept for the next cell: policies are compared on the very same one."""
     spec = scenario.spec
     basis = {"cluster": spec.cluster.model_dump(mode="json"), "workload": spec.workload.model_dump(mode="json")}
@@ -145,7 +171,8 @@ def _log(scenario: Scenario, tasks: int, directory: Path, stack: ExitStack) -> L
     return Log(file.write, only_decisions=keep == "decisions")
 
 
-def _waves_of(built: Built) -> WavesOf | None:
+def waves_of(built: Built) -> WavesOf | None:
+    """Looks up the measured profiles of a workload, None where it has none."""
     profiles = built.profiles
     if profiles is None:
         return None

@@ -2,6 +2,7 @@
 
 scenario.yaml               as resolved; written first, so that it marks the directory as ours
 runs/LABEL/SEED/            moved here when complete, with its key in cell.json
+baselines/NAME/LABEL/SEED/  likewise, what a run is compared with; baselines/ideal/SEED/ belongs to all labels
 failed/LABEL-SEED.txt       tracebacks of cells that failed in the last run
 .partial/                   where cells are being computed; locked by the process that runs them
 summary.json, report.html   written when all cells are there
@@ -25,7 +26,7 @@ from rm_emulator.experiments.cell import Cell
 from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean
 from schedulers.core.errors import nearest
 
-_OURS: Final = ("runs", "failed", "workload.json", "summary.json", "report.html")
+_OURS: Final = ("runs", "baselines", "failed", "workload.json", "summary.json", "report.html")
 _SCENARIO: Final = "scenario.yaml"
 _PARTIAL: Final = ".partial"
 
@@ -78,11 +79,11 @@ class RunDirectory:
 
     def cell(self, cell: Cell) -> Path:
         """Where the results of a cell belong."""
-        return self.path / "runs" / cell.label / str(cell.seed)
+        return self.path / cell.place
 
     def workplace(self, cell: Cell) -> Path:
         """A fresh directory to compute a cell in."""
-        prefix = f"{cell.label}-{cell.seed}-"
+        prefix = f"{_joined(cell)}-"
         return Path(tempfile.mkdtemp(dir=self.path / _PARTIAL, prefix=prefix))
 
     def accept(self, cell: Cell, workplace: Path) -> None:
@@ -96,7 +97,7 @@ class RunDirectory:
         """Keep the traceback of a failed cell, and nothing else of it."""
         shutil.rmtree(workplace, ignore_errors=True)
         (self.path / "failed").mkdir(exist_ok=True)
-        name = f"failed/{cell.label}-{cell.seed}.txt"
+        name = f"failed/{_joined(cell)}.txt"
         self.write_text(name, text)
         return self.path / name
 
@@ -110,16 +111,18 @@ class RunDirectory:
 
     def _refuse_others(self) -> None:
         """Raise InvalidInput when cells are there that this grid would not compute, or would compute otherwise."""
-        wanted = {(cell.label, str(cell.seed)): cell for cell in self._cells}
+        wanted = {cell.place for cell in self._cells}
         for found in sorted((self.path / "runs").glob("*/*")):
-            cell = wanted.get((found.parent.name, found.name))
-            name = f"{found.parent.name} seed {found.name}"
-            if cell is None:
+            if found.relative_to(self.path) not in wanted:
+                name = f"{found.parent.name} seed {found.name}"
                 raise self._other(f"{name} is there, which this scenario does not have")
-            if stored_key(found) != cell.key:
+        # A baseline that the scenario no longer asks for does no harm, and is there when it asks again.
+        for cell in self._cells:
+            found = self.cell(cell)
+            if found.exists() and stored_key(found) != cell.key:
                 same = _stored(found).get("settings") == cell.settings
                 cause = "by another version of rm-emulator" if same else "from other settings or another workload"
-                raise self._other(f"{name} was computed {cause}")
+                raise self._other(f"{cell.title} seed {cell.seed} was computed {cause}")
 
     def _other(self, why: str) -> InvalidInput:
         message = f"holds the results of another scenario ({why}): choose another --out, or --overwrite it"
@@ -142,6 +145,11 @@ class RunDirectory:
             os.close(handle)
             raise InvalidInput([Issue(str(self.path), "another run is writing there: choose another --out")]) from None
         self._lock = handle
+
+
+def _joined(cell: Cell) -> str:
+    """The cell's name as part of a file's name."""
+    return f"{cell.title.replace(' ', '-')}-{cell.seed}"
 
 
 def stored_key(cell: Path) -> str | None:

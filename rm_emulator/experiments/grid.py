@@ -30,12 +30,14 @@ from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 
+#: Baselines that are the same for every policy.
+WITHOUT_POLICY: Final = ("ideal",)
 #: A second of work: starting another interpreter takes as long.
 SMALL_TASKS: Final = 10_000
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A cell that could not be computed, and the file that says how."""
+    """A cell that could not be computed, and the file that says how. label: with the baseline's name, if any."""
 
     label: str
     seed: int
@@ -79,27 +81,42 @@ def _settings(registry: Registry[Any], spec: Mapping[str, Any]) -> dict[str, Any
 
 
 def cells(loaded: Loaded, plugins: Sequence[str] = ()) -> list[Cell]:
-    """The cells of a scenario, seed by seed so that a worker's next cell often has the workload of its last."""
+    """The cells of a scenario, seed by seed so that a worker's next cell often has the workload of its last.
+
+    Its baselines come last: who interrupts a run has the figures themselves first.
+    """
     data = resolved(loaded)
     outside = [*_digests(Path(file) for file in plugins), *_digests(_inputs(loaded))]
-    return [
-        _cell(data, policy, seed, plugins, outside)
-        for seed in loaded.scenario.spec.seeds
-        for policy in data["spec"]["policies"]
+    spec = loaded.scenario.spec
+    runs = [_cell(data, policy, seed, plugins, outside) for seed in spec.seeds for policy in data["spec"]["policies"]]
+    others = [
+        _cell(data, policy, seed, plugins, outside, name)
+        for seed in spec.seeds
+        for name in spec.baselines
+        for policy in (data["spec"]["policies"][:1] if name in WITHOUT_POLICY else data["spec"]["policies"])
     ]
+    return [*runs, *others]
 
 
 def _cell(
-    data: Mapping[str, Any], policy: Mapping[str, Any], seed: int, plugins: Sequence[str], outside: Sequence[str]
+    data: Mapping[str, Any],
+    policy: Mapping[str, Any],
+    seed: int,
+    plugins: Sequence[str],
+    outside: Sequence[str],
+    baseline: str = "",
 ) -> Cell:
-    spec = {k: v for k, v in data["spec"].items() if k not in ("baseline", "expect")}
+    spec = {k: v for k, v in data["spec"].items() if k not in ("baseline", "baselines", "expect")}
     scenario = {**data, "spec": {**spec, "policies": [policy], "seeds": [seed]}}
     # Neither its name nor where its trace lies changes what a scenario computes: the trace's content is in `outside`.
     workload = {k: v for k, v in spec["workload"].items() if k not in ("path", "profiles")}
     essence = {**scenario["spec"], "workload": workload}
-    settings = _hash([essence, *outside])
+    label = policy["label"]
+    if baseline in WITHOUT_POLICY:
+        essence, label = {k: v for k, v in essence.items() if k != "policies"}, ""
+    settings = _hash([essence, *outside, *([baseline] if baseline else [])])
     key = _hash([settings, rm_emulator.__version__, code_digest()])
-    return Cell(scenario, policy["label"], seed, key, settings, tuple(plugins))
+    return Cell(scenario, label, seed, key, settings, tuple(plugins), baseline)
 
 
 def _hash(data: Any) -> str:
@@ -205,5 +222,5 @@ class _Work:
     def failed(self, index: int, why: str) -> None:
         cell, workplace = self.places[index]
         path = self._directory.failure(cell, workplace, why)
-        self.failures.append(Failure(cell.label, cell.seed, path))
+        self.failures.append(Failure(cell.title, cell.seed, path))
         self.display.failed(cell, path)

@@ -18,7 +18,8 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 import rm_emulator
-from rm_emulator.experiments.cell import Cell, run_cell
+from rm_emulator.experiments.baselines import compute
+from rm_emulator.experiments.cell import Cell
 from rm_emulator.experiments.worker import failure_text
 
 _GRACE_S: Final = 2.0
@@ -65,7 +66,7 @@ def run_cells(cells: Sequence[tuple[Cell, Path]], jobs: int, work: Work) -> None
 
 def _run_here(index: int, cell: Cell, directory: Path, work: Work) -> None:
     try:
-        run_cell(cell, directory, lambda done, total: work.progress(index, done, total))
+        compute(cell, directory, lambda done, total: work.progress(index, done, total))
     except Exception:
         work.failed(index, failure_text())
     else:

@@ -149,7 +149,7 @@ class Bars:
 
 
 def _name(cell: Cell) -> str:
-    return f"{cell.label} seed {cell.seed}"
+    return f"{cell.title} seed {cell.seed}"
 
 
 def display() -> Display:

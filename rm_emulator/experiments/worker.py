@@ -18,7 +18,7 @@ def failure_text() -> str:
 
 def main(descriptor: int) -> None:
     """Work until the pipe is closed, by the parent's wish or its end."""
-    from rm_emulator.experiments.cell import run_cell
+    from rm_emulator.experiments.baselines import compute
 
     pipe: Connection[Any, Any] = Connection(descriptor)
     while True:
@@ -27,7 +27,7 @@ def main(descriptor: int) -> None:
         except EOFError:
             return
         try:
-            run_cell(cell, directory, _Throttled(pipe))
+            compute(cell, directory, _Throttled(pipe))
         except BrokenPipeError:
             return  # the parent is gone: nobody wants the result
         except Exception:

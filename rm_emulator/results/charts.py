@@ -289,7 +289,7 @@ def bins(summary: Mapping[str, Any], labels: Sequence[str]) -> Chart | None:
         return None
     first = next(run for run in summary["runs"] if run["label"] == labels[0])
     heads = {
-        name: f"{BIN_NAMES[name].replace(', ', ',<br>')}<br>{_percent(part['jobs_fraction'])}"
+        name: f"{BIN_NAMES[name].replace(', ', ',<br>')}<br>{percent(part['jobs_fraction'])}"
         for name, part in first["bins"].items()
     }
     data, rows = [], []
@@ -308,10 +308,10 @@ def bins(summary: Mapping[str, Any], labels: Sequence[str]) -> Chart | None:
         )
         for name in BINS:
             part, found = first["bins"][name], compared["bins"][name]
-            shares = [_percent(part["jobs_fraction"]), _percent(part["work_fraction"])]
+            shares = [percent(part["jobs_fraction"]), percent(part["work_fraction"])]
             averages = [times(found["speedup"][key]["value"]) for key in SPEEDUP_NAMES]
             ci95 = interval(found["speedup"]["ratio_of_means"])
-            rows.append((BIN_NAMES[name], *shares, compared["label"], *averages, ci95, _percent(found["jobs_faster"])))
+            rows.append((BIN_NAMES[name], *shares, compared["label"], *averages, ci95, percent(found["jobs_faster"])))
     layout = {
         "barmode": "group",
         "yaxis": {"title": {"text": f"speedup over {summary['baseline']}"}, "ticksuffix": "x", "rangemode": "tozero"},
@@ -379,7 +379,7 @@ def variation(cells: Cells) -> Chart | None:
                 str(r["runs"]),
                 number(r["time"]),
                 number(r["space"]),
-                _percent(r["work"] / found["work"].sum()),
+                percent(r["work"] / found["work"].sum()),
             )
             for r in shown.iter_rows(named=True)
         ),
@@ -438,7 +438,7 @@ def utilisation(cells: Cells, summary: Mapping[str, Any]) -> Chart | None:
         for row in tables[cells.labels[0]].filter(pl.col("capacity") > 0).unique("resource", maintain_order=True)
         .select("resource").iter_rows()
     ]  # fmt: skip
-    divisor, unit = _time_unit(max(table["end_ms"].to_numpy().max() for table in tables.values()))
+    divisor, unit = time_unit(max(table["end_ms"].to_numpy().max() for table in tables.values()))
     for resource in resources:
         for index, label in enumerate(cells.labels):
             table = tables[label].filter(pl.col("resource") == resource)
@@ -473,7 +473,7 @@ def utilisation(cells: Cells, summary: Mapping[str, Any]) -> Chart | None:
         variants=variants,
         head=("label", *(f"{resource}, whole run" for resource in series)),
         rows=tuple(
-            (label, *(_percent(mean_over_seeds(summary, label, "utilisation", resource)) for resource in series))
+            (label, *(percent(mean_over_seeds(summary, label, "utilisation", resource)) for resource in series))
             for label in cells.labels
         ),
         choose="resource",
@@ -534,7 +534,7 @@ class _Bar(msgspec.Struct):
 
 
 def _bars(tasks: pl.DataFrame, nodes: Sequence[str]) -> tuple[Figure, bool]:
-    divisor, unit = _time_unit(int(tasks["ended_ms"].to_numpy().max()))
+    divisor, unit = time_unit(int(tasks["ended_ms"].to_numpy().max()))
     bars: list[_Bar] = []
     ticks, names, offset = [], [], 0
     for node in nodes:
@@ -663,11 +663,13 @@ def _line(**where: Any) -> Figure:
     return {"type": "line", "line": {"color": "$ink", "width": 1, "dash": "dot"}, "layer": "below", **where}
 
 
-def _percent(value: float | None) -> str:
+def percent(value: float | None) -> str:
+    """A fraction to read, `12.3 %`."""
     return number(None) if value is None else f"{100 * value:.1f} %"
 
 
-def _time_unit(end_ms: float) -> tuple[float, str]:
+def time_unit(end_ms: float) -> tuple[float, str]:
+    """What a time axis that ends here is in: ms of the unit, and its name."""
     if end_ms > 3 * 3_600_000:
         return 3_600_000.0, "h"
     return (60_000.0, "min") if end_ms > 600_000 else (1000.0, "s")

@@ -304,7 +304,7 @@ def _skeleton(labels: list[str], baseline: str) -> dict[str, Any]:
     """A summary with every field and no figures."""
     import polars as pl
 
-    from rm_emulator.results import metrics, statistics, summary
+    from rm_emulator.results import costs, fairness, metrics, statistics, summary
     from rm_emulator.results.record import JOB_SCHEMA, NODE_SCHEMA, TASK_SCHEMA
 
     frames = (pl.DataFrame(schema=schema) for schema in (JOB_SCHEMA, TASK_SCHEMA, NODE_SCHEMA))
@@ -312,9 +312,13 @@ def _skeleton(labels: list[str], baseline: str) -> dict[str, Any]:
     times = metrics.spread(pl.Series([], dtype=pl.Float64))
     queue = {"jobs": None, "jct_s": times, "wait_s": times, "share": None}
     below = dict(zip(_OPEN, (_Anything(queue), _Anything(None)), strict=True))
-    counters = {**dict.fromkeys(summary.COUNTERS), "decision_us": {"p50": None, "p99": None}}
+    sharing = fairness.figures(None, ["any"])
+    sharing["fairness"]["queues"] = _Anything(sharing["fairness"]["queues"]["any"])
+    sharing["costs"] = _Anything(dict.fromkeys(costs.COSTS.values()))
+    several = {"locality": ("node", "rack", "off"), "decision_us": ("p50", "p99")}
+    counters = {**dict.fromkeys(summary.COUNTERS), **{name: dict.fromkeys(parts) for name, parts in several.items()}}
     others = [label for label in labels if label != baseline]
     return {
-        "runs": [{"label": label, "seed": None, **empty, **counters, **below} for label in labels],
+        "runs": [{"label": label, "seed": None, **empty, **sharing, **counters, **below} for label in labels],
         "comparisons": [statistics.compare(label, baseline, {}) for label in others],
     }

@@ -17,10 +17,17 @@ from typing import Any, Final
 import jinja2
 import numpy as np
 import polars as pl
+import yaml
 
-from rm_emulator.results import charts, metrics, statistics, table
+from rm_emulator.results import charts, fairness, metrics, sharing, statistics, table
 from rm_emulator.results.record import write_file
-from rm_emulator.results.summary import cell_dir, read_summary, read_table
+from rm_emulator.results.summary import (
+    cell_dir,
+    listed_queues,
+    read_for_figures,
+    read_summary,
+    read_table,
+)
 
 TASK_COLUMNS: Final = ("job", "stage", "node", "granted_ms", "started_ms", "ended_ms", "pilot", "code")
 
@@ -40,7 +47,7 @@ def render(out_dir: Path) -> str:
     """The page as text. Raises summary.MissingCell when the summary or a cell is missing."""
     summary = read_summary(out_dir)
     cells = _cells(out_dir, summary)
-    shown = _charts(summary, cells)
+    shown = [*_charts(summary, cells), *_queue_charts(out_dir, summary, cells)]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("rm_emulator.results"),
         autoescape=True,
@@ -58,6 +65,8 @@ def render(out_dir: Path) -> str:
         charts={chart.id: chart for chart in shown},
         figures=_embedded({chart.id: [figure for _, figure in chart.variants] for chart in shown}),
         queues=_queues(summary, cells.labels),
+        new_queue=table.new_queue(summary),
+        costs=table.cost_rows(summary),
         workload=_workload(out_dir),
         scenario=_text(out_dir / "scenario.yaml"),
         machine=[_machine(run) for run in summary["runs"]],
@@ -138,6 +147,28 @@ def _charts(summary: Mapping[str, Any], cells: charts.Cells) -> list[charts.Char
     return [chart for chart in found if chart is not None]
 
 
+def _queue_charts(out_dir: Path, summary: Mapping[str, Any], cells: charts.Cells) -> list[charts.Chart]:
+    """Charts of the queues, none for a run with a single one."""
+    if all(len(run["queues"]) < 2 for run in summary["runs"]):
+        return []
+    queues, seed = listed_queues(_spec(out_dir)), cells.seeds[0]
+    courses = {}
+    for label in cells.labels:
+        cell = cell_dir(out_dir, label, seed)
+        found = fairness.course(cells.jobs[label, seed], *read_for_figures(cell), queues)
+        if found is not None:
+            courses[label] = found
+    made = [make(courses, summary, seed) for make in (sharing.shares, sharing.states, sharing.jain)]
+    return [chart for chart in made if chart is not None]
+
+
+def _spec(out_dir: Path) -> Mapping[str, Any]:
+    """The scenario's spec as resolved, {} when the file is absent."""
+    text = _text(out_dir / "scenario.yaml")
+    found = yaml.load(text, Loader=yaml.CSafeLoader) if text else None
+    return found.get("spec", {}) if isinstance(found, dict) else {}
+
+
 def _facts(summary: Mapping[str, Any], cells: charts.Cells) -> list[tuple[str, str]]:
     first = summary["runs"][0]
     nodes = cells.nodes(cells.labels[0])["node"].n_unique() - 1
@@ -157,11 +188,13 @@ def _queues(summary: Mapping[str, Any], labels: list[str]) -> list[dict[str, Any
     if len(names) < 2:
         return []
     paths = {"jct": ("jct_s", "mean"), "jct90": ("jct_s", "p90"), "wait": ("wait_s", "mean"), "share": ("share",)}
+    of_fairness = ("fair_share_mean", "starved_s", "hungry_s")
     return [
         {
             "queue": name,
             "label": label,
             **{k: table.mean_over_seeds(summary, label, "queues", name, *path) for k, path in paths.items()},
+            **{k: table.mean_over_seeds(summary, label, "fairness", "queues", name, k) for k in of_fairness},
         }
         for name in names
         for label in labels

@@ -1,8 +1,10 @@
 """summary.json: the figures of every cell of a run, the comparisons between labels, the expectations.
 
-Reads `runs/LABEL/SEED/{jobs,tasks,nodes}.parquet` and `cell.json`, the engine's counters of that cell:
-`policy, predictor, placement, tie, version, decisions, decision_us {p50, p99}, wall_s, sim_s, tasks_per_s,
-peak_rss_mb, log_sha256` and, when known, `load` and `workload {name, source, notes}`.
+Reads `runs/LABEL/SEED/{jobs,tasks,nodes}.parquet`, `jobs.parquet` of the baselines that the scenario asks for
+(`baselines/NAME/LABEL/SEED`) and `cell.json`, the engine's counters of that cell:
+`policy, predictor, placement, tie, version, locality {node, rack, off}, decisions, decision_us {p50, p99}, wall_s,
+sim_s, tasks_per_s, peak_rss_mb, log_sha256` and, when known, `load` and `workload {name, source, notes}`.
+`locality`: shares of the tasks with input that ran on a node with it, in a rack with it, elsewhere.
 Every field that does not apply is null.
 """
 
@@ -15,11 +17,12 @@ from typing import Any, Final
 
 import polars as pl
 
-from rm_emulator.results import expect, metrics, statistics
+from rm_emulator.results import costs, expect, fairness, metrics, statistics
 from rm_emulator.results.record import write_file
 
 #: What cell.json contributes to an entry of `runs`, in this order.
 COUNTERS: Final = (
+    "locality",
     "decisions",
     "decision_us",
     "wall_s",
@@ -28,6 +31,8 @@ COUNTERS: Final = (
     "peak_rss_mb",
     "log_sha256",
 )
+#: What the figures need of tasks.parquet, beside the demands.
+TASK_COLUMNS: Final = ("job", "stage", "task", "attempt", "granted_ms", "started_ms", "ended_ms", "code")
 #: The only figures that may differ between machines, `--jobs` and PYTHONHASHSEED.
 MACHINE_FIGURES: Final = ("wall_s", "decision_us", "tasks_per_s", "peak_rss_mb")
 
@@ -45,7 +50,6 @@ def build(out_dir: Path, scenario: Mapping[str, Any]) -> dict[str, Any]:
     """
     spec = scenario.get("spec", scenario)
     labels, seeds = labels_of(spec, out_dir), seeds_of(spec, out_dir)
-    weights = queue_weights(spec)
     baseline = str(spec.get("baseline") or labels[0])
     if baseline not in labels:
         raise MissingCell(f"baseline '{baseline}' is not a label of this run (it has: {', '.join(labels)})")
@@ -62,8 +66,9 @@ def build(out_dir: Path, scenario: Mapping[str, Any]) -> dict[str, Any]:
             named = {"policy": counters.get("policy"), "predictor": counters.get("predictor"), "label": label}
             ties = {"placement": counters.get("placement"), "tie": counters.get("tie")}
             workload = workload or counters.get("workload")
-            figures = _figures(cell, jobs[label, seed], counters, weights, queue_bounds(spec, label))
-            runs.append({**named, "seed": seed, **ties, **figures})
+            figures = _figures(cell, jobs[label, seed], counters, spec, label)
+            compared = costs.costs(jobs[label, seed], _references(spec, out_dir, label, seed))
+            runs.append({**named, "seed": seed, **ties, **figures, "costs": compared})
     summary: dict[str, Any] = {
         "scenario": _name(scenario, out_dir),
         "version": next(filter(None, versions), None),
@@ -83,6 +88,16 @@ def cell_dir(out_dir: Path, label: str, seed: int) -> Path:
     return out_dir / "runs" / label / str(seed)
 
 
+def _references(spec: Mapping[str, Any], out_dir: Path, label: str, seed: int) -> dict[str, pl.DataFrame]:
+    """The jobs of each baseline that the scenario asks for. Raises MissingCell."""
+    return {name: read_table(baseline_dir(out_dir, name, label, seed), "jobs") for name in spec.get("baselines") or ()}
+
+
+def baseline_dir(out_dir: Path, baseline: str, label: str, seed: int) -> Path:
+    """Where the files of a baseline's cell are; the ideal one belongs to all labels."""
+    return out_dir / "baselines" / baseline / ("" if baseline == "ideal" else label) / str(seed)
+
+
 def read_table(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """One of `jobs`, `tasks`, `nodes` of a cell. Raises MissingCell when the file is absent or cannot be read."""
     path = cell / f"{table}.parquet"
@@ -92,6 +107,13 @@ def read_table(cell: Path, table: str, columns: Sequence[str] | None = None) -> 
         return pl.read_parquet(path, columns=list(columns) if columns else None)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise MissingCell(f"{path}: not a readable Parquet file ({error})") from None
+
+
+def read_for_figures(cell: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """Of a cell's tasks what figures need, and its nodes. Raises MissingCell."""
+    nodes = read_table(cell, "nodes")
+    demands = [f"demand_{name}" for name in nodes["resource"].unique().sort()]
+    return read_table(cell, "tasks", [*TASK_COLUMNS, *demands]), nodes
 
 
 def read_counters(cell: Path) -> dict[str, Any]:
@@ -137,8 +159,12 @@ def seeds_of(spec: Mapping[str, Any], out_dir: Path) -> list[int]:
 
 def queue_weights(spec: Mapping[str, Any]) -> dict[str, float]:
     """Weights of the scenario's queues by name, wherever it lists them; a queue that is not listed weighs 1."""
-    listed = spec.get("queues") or (spec.get("cluster") or {}).get("queues") or ()
-    return {str(queue["name"]): float(queue.get("weight", 1.0)) for queue in listed if "name" in queue}
+    return {str(queue["name"]): float(queue.get("weight", 1.0)) for queue in listed_queues(spec) if "name" in queue}
+
+
+def listed_queues(spec: Mapping[str, Any]) -> Sequence[Mapping[str, Any]]:
+    """The scenario's queues as plain data, wherever it lists them."""
+    return spec.get("queues") or (spec.get("cluster") or {}).get("queues") or ()
 
 
 def queue_bounds(spec: Mapping[str, Any], label: str) -> Sequence[float]:
@@ -159,13 +185,14 @@ def _figures(
     cell: Path,
     jobs: pl.DataFrame,
     counters: Mapping[str, Any],
-    weights: Mapping[str, float],
-    bounds_ms: Sequence[float],
+    spec: Mapping[str, Any],
+    label: str,
 ) -> dict[str, Any]:
-    nodes = read_table(cell, "nodes")
-    demands = [f"demand_{name}" for name in nodes["resource"].unique().sort()]
-    tasks = read_table(cell, "tasks", ["job", "granted_ms", "started_ms", "ended_ms", "code", *demands])
+    tasks, nodes = read_for_figures(cell)
+    weights, bounds_ms = queue_weights(spec), queue_bounds(spec, label)
     found = metrics.figures(jobs, tasks, nodes, queue_weights=weights, bounds_ms=bounds_ms)
+    course = fairness.course(jobs, tasks, nodes, listed_queues(spec))
+    found.update(fairness.figures(course, sorted(found["queues"])))
     if counters.get("load") is not None:
         found["load"] = counters["load"]
     return {**found, **{key: counters.get(key) for key in COUNTERS}}

@@ -13,6 +13,13 @@ from rich.table import Table
 from rich.text import Text
 
 NOTHING = "-"
+#: So many labels are named one by one in a line of text.
+_NAMED = 4
+#: So many rows of the table of costs are printed.
+_COST_ROWS = 24
+
+
+_COSTS = ("sharing", "fragmentation", "unfairness")
 
 
 class LabelFigures(msgspec.Struct, frozen=True):
@@ -38,6 +45,16 @@ class LabelFigures(msgspec.Struct, frozen=True):
     speedups: Mapping[str, Any] | None
 
 
+class CostFigures(msgspec.Struct, frozen=True):
+    """What sharing costs one queue under one label (`results.costs`), means over seeds; None: no such baseline."""
+
+    queue: str
+    label: str
+    sharing: float | None
+    fragmentation: float | None
+    unfairness: float | None
+
+
 def mean_over_seeds(summary: Mapping[str, Any], label: str, *path: str) -> float | None:
     """The mean of one figure over the runs of a label; None when it does not apply to one of them."""
     values = []
@@ -61,6 +78,16 @@ def rows(summary: Mapping[str, Any]) -> list[LabelFigures]:
     """One row per label, in the order of the scenario."""
     compared = {c["label"]: c["speedup"] for c in summary["comparisons"]}
     return [_row(summary, label, compared.get(label)) for label in labels(summary)]
+
+
+def cost_rows(summary: Mapping[str, Any]) -> list[CostFigures]:
+    """One row per queue and label with a cost that is known; none for a run without baselines."""
+    found = [
+        CostFigures(queue, label, *(mean_over_seeds(summary, label, "costs", queue, cost) for cost in _COSTS))
+        for queue in sorted({queue for run in summary["runs"] for queue in run.get("costs") or ()})
+        for label in labels(summary)
+    ]
+    return [row for row in found if any(getattr(row, cost) is not None for cost in _COSTS)]
 
 
 def _row(summary: Mapping[str, Any], label: str, speedups: Mapping[str, Any] | None) -> LabelFigures:
@@ -234,5 +261,45 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
         how = summary["comparisons"][0]["interval"]
         note = f"seconds; speedup = mean JCT of {summary['baseline']} / mean JCT of the label; interval: {how}"
         console.print(note, style="dim", highlight=False)
+    line = new_queue(summary)
+    if line:
+        console.print(line, style="dim", highlight=False)
+    rows_of_costs = cost_rows(summary)
+    if rows_of_costs:
+        console.print(Text("what sharing costs: mean JCT / mean JCT under the baseline", style="bold"))
+        console.print(_cost_table(rows_of_costs))
     if summary["expect"]:
         console.print(expectations(summary))
+
+
+def _cost_table(found: Sequence[CostFigures]) -> Table:
+    left = len(found) - _COST_ROWS
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption_justify="left")
+    table.caption = f"and {left} more in report.html" if left > 0 else None
+    known = [cost for cost in _COSTS if any(getattr(row, cost) is not None for row in found)]
+    table.add_column("queue", overflow="ellipsis", no_wrap=True)
+    table.add_column("label", overflow="ellipsis", no_wrap=True)
+    for cost in known:
+        table.add_column(cost, justify="right", no_wrap=True)
+    for row in found[:_COST_ROWS]:
+        table.add_row(row.queue, row.label, *(times(getattr(row, cost)) for cost in known))
+    return table
+
+
+def new_queue(summary: Mapping[str, Any]) -> str:
+    """What one more queue would get, in one line; nothing when the run has a single queue."""
+    if all(len(run["queues"]) < 2 for run in summary["runs"]):
+        return ""
+    shares = {label: mean_over_seeds(summary, label, "new_queue", "share") for label in labels(summary)}
+    known = {label: share for label, share in shares.items() if share is not None}
+    if not known:
+        return ""
+    weight = next(run["new_queue"]["weight"] for run in summary["runs"])
+    low, high = (f"{100 * share:.1f}" for share in (min(known.values()), max(known.values())))
+    if low == high:
+        got = f"{low} %"
+    elif len(known) <= _NAMED:
+        got = ", ".join(f"{100 * share:.1f} % ({label})" for label, share in known.items())
+    else:
+        got = f"{low} to {high} %, by label"
+    return f"a new queue of weight {weight:g} would get at the time of highest load: {got} of the cluster"

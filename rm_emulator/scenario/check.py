@@ -11,7 +11,7 @@ from rm_emulator.scenario import inline
 from rm_emulator.scenario.cluster import core_queue, nodes, resources_of
 from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.scenario.load import Loaded
-from rm_emulator.scenario.schema import JobsWorkload, Queue, TpchWorkload, TraceWorkload
+from rm_emulator.scenario.schema import Data, JobsWorkload, Queue, TpchWorkload, TraceWorkload
 from rm_emulator.scenario.workload import Built, build, uses_waves
 from rm_emulator.workload.formats import TraceError
 from rm_emulator.workload.model import Workload
@@ -30,6 +30,7 @@ def check(loaded: Loaded) -> Built:
     issues = [
         *_policy_issues(loaded),
         *_expect_issues(loaded),
+        *_baselines_issues(loaded),
         *_queue_issues(loaded),
         *_cluster_issues(loaded),
         *_workload_block_issues(loaded),
@@ -88,6 +89,13 @@ def _expect_issues(loaded: Loaded) -> Iterator[Issue]:
             expect.check(expect.parse(text), labels, baseline)
         except ValueError as error:
             yield loaded.issue(("spec", "expect", index), str(error))
+
+
+def _baselines_issues(loaded: Loaded) -> Iterator[Issue]:
+    names = loaded.scenario.spec.baselines
+    for index, name in enumerate(names):
+        if names.index(name) < index:
+            yield loaded.issue(("spec", "baselines", index), f"baseline '{name}' is named twice")
 
 
 def _queue_issues(loaded: Loaded) -> Iterator[Issue]:
@@ -178,6 +186,15 @@ def _workload_block_issues(loaded: Loaded) -> Iterator[Issue]:
         yield from _unknown_format(loaded, block)
     elif isinstance(block, TpchWorkload) and block.profiles is not None:
         yield from _missing_file(loaded, (*at, "profiles"), block.profiles)
+    yield from _data_issues(loaded, block.data)
+
+
+def _data_issues(loaded: Loaded, data: Data | None) -> Iterator[Issue]:
+    """More replicas than there are nodes to hold them."""
+    count = sum(group.count for group in loaded.scenario.spec.cluster.nodes)
+    if data is not None and data.replicas is not None and data.replicas > count:
+        message = f"{data.replicas} replicas on {count} nodes (expected at most one a node)"
+        yield loaded.issue(("spec", "workload", "data", "replicas"), message)
 
 
 def _missing_file(loaded: Loaded, at: tuple[str, ...], name: str) -> Iterator[Issue]:

@@ -402,6 +402,28 @@ def _knobs(value: Any) -> Any:
     return value
 
 
+Factor = Annotated[float, Field(ge=1)]
+
+
+class Remote(Block):
+    """Factors on a task's run time by where its input is: on its node, only in its rack, or in neither."""
+
+    node: Factor = 1.0
+    rack: Factor = 1.0
+    off: Factor = 1.0
+
+
+class Data(Block):
+    """Input of the tasks of stages without parents, and what a task pays that runs away from it.
+
+    replicas: each task's input is on so many random nodes, spread over racks as HDFS does; a stage that has hosts
+    keeps them. remote: what distance costs; only true run times know of it.
+    """
+
+    replicas: Count | None = None
+    remote: Remote = Remote()
+
+
 class SyntheticWorkload(Block):
     """Jobs drawn from a preset's distributions; `load` is total work over slots times arrival span.
 
@@ -416,6 +438,7 @@ class SyntheticWorkload(Block):
     slots: Count | None = None
     history: bool = True
     knobs: Annotated[dict[str, Any], BeforeValidator(_knobs)] = {}
+    data: Data | None = None
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -441,6 +464,7 @@ class TpchWorkload(_Settings):
     interarrival: Interval | None = None
     slots: Count | None = None
     profiles: str | None = None
+    data: Data | None = None
 
     @classmethod
     def struct(cls) -> type[msgspec.Struct]:
@@ -474,6 +498,7 @@ class TraceWorkload(Block):
     extract: Extract | None = None
     load: Positive | None = None
     slots: Count | None = None
+    data: Data | None = None
 
 
 class Requirement(Block):
@@ -556,6 +581,7 @@ class JobsWorkload(Block):
     kind: Literal["jobs"]
     jobs: list[InlineJob]
     history: list[InlinePastJob] = []
+    data: Data | None = None
 
 
 Workload = Annotated[
@@ -717,6 +743,7 @@ class Spec(Block):
     log: what events.jsonl keeps (full, decisions, hash); by size when left out.
     record: first keeps one reason per waiting job and change, full every round's (for debugging).
     expect: assertions over summary.json, checked when all runs are done.
+    baselines: runs to compare with: each queue alone, one giant node, ideal water-filling (docs/queues.md).
     """
 
     seeds: Seeds = [1]
@@ -726,6 +753,7 @@ class Spec(Block):
     policies: Annotated[list[PolicySpec], Field(min_length=1)]
     baseline: str | None = None
     expect: list[str] = []
+    baselines: list[Literal["alone", "one_node", "ideal"]] = []
     log: Literal["full", "decisions", "hash"] | None = None
     record: Literal["first", "full"] = "first"
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -9,16 +10,19 @@ import msgspec
 
 from rm_emulator.engine.sizes import in_sizes
 from rm_emulator.scenario import inline
-from rm_emulator.scenario.cluster import container_sizes, resources_of, slots
+from rm_emulator.scenario.cluster import container_sizes, nodes, resources_of, slots
 from rm_emulator.scenario.schema import (
+    Data,
     JobsWorkload,
     Scenario,
     SyntheticWorkload,
     TpchWorkload,
     TraceWorkload,
 )
-from rm_emulator.workload.model import Waves, Workload
+from rm_emulator.workload import data
+from rm_emulator.workload.model import Remote, Waves, Workload
 from schedulers.core.errors import InvalidParameters
+from schedulers.core.model import Node
 from schedulers.core.resources import Resources, Vector
 
 if TYPE_CHECKING:
@@ -55,6 +59,8 @@ def build(scenario: Scenario, folder: Path, seed: int) -> Built:
         built = _trace(scenario, block, folder, seed)
     resources = resources_of(scenario, built.workload.resources)
     workload = _with_masters(scenario, in_resources(built.workload, resources), resources)
+    if block.data is not None:
+        workload = _with_data(block.data, workload, nodes(scenario.spec.cluster.nodes, resources), seed)
     if scenario.spec.cluster.sizes is not None:
         workload = in_sizes(workload, container_sizes(scenario.spec.cluster.sizes, resources))
     return msgspec.structs.replace(built, workload=workload)
@@ -89,6 +95,14 @@ def _with_masters(scenario: Scenario, workload: Workload, resources: Resources) 
         return workload
     am, replace = resources.demand(container), msgspec.structs.replace
     return replace(workload, jobs=tuple(replace(job, am=job.am or am) for job in workload.jobs))
+
+
+def _with_data(block: Data, workload: Workload, machines: Sequence[Node], seed: int) -> Workload:
+    """The workload with input on nodes, and with what it costs to be away from it."""
+    if block.replicas is not None:
+        workload = data.place(workload, machines, block.replicas, seed)
+    remote = Remote(node=block.remote.node, rack=block.remote.rack, off=block.remote.off)
+    return msgspec.structs.replace(workload, remote=remote)
 
 
 def _synthetic(scenario: Scenario, block: SyntheticWorkload, seed: int) -> Built:

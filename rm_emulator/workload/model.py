@@ -60,10 +60,18 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     am: Vector = ()
 
 
+class Remote(msgspec.Struct, frozen=True, kw_only=True):
+    """Factors on the run time of a task whose input is on its node, in its rack only, or in neither."""
+
+    node: float = 1.0
+    rack: float = 1.0
+    off: float = 1.0
+
+
 class Workload(msgspec.Struct, frozen=True, kw_only=True):
     """Jobs in order of arrival (ties: job id), history oldest first, and where it all comes from.
 
-    resources: names of the demand vectors' components.
+    resources: names of the demand vectors' components. remote: what distance to its input costs a task.
     """
 
     name: str
@@ -71,6 +79,7 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     history: tuple[PastJob, ...] = ()
     resources: tuple[str, ...] = ("cpu", "memory")
     source: str = ""
+    remote: Remote = Remote()
 
     @property
     def tasks(self) -> int:

@@ -8,16 +8,20 @@ from __future__ import annotations
 from abc import abstractmethod
 from bisect import bisect_left, insort
 from collections.abc import Iterator
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
-from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions
+import msgspec
+
+from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Tie
 
 if TYPE_CHECKING:
-    import msgspec
-
     from schedulers.core.state import JobState
 
 Key = tuple[Any, ...]
+Measure = Annotated[
+    Literal["dominant", "slots"],
+    msgspec.Meta(description="what a job holds: its dominant share of the cluster, or its containers"),
+]
 
 
 class Order:
@@ -103,12 +107,43 @@ class Ordered(Policy):
         for name in view.changed():
             job = waiting.get(name)
             if job is None:
-                self._order.drop(name)
+                self._leave(name, view)
             else:
                 self._order.put(name, self.key(job, view))
 
-    def load(self, data: Any, view: ClusterView) -> None:
-        """The order follows from the state."""
+    def _leave(self, name: str, view: ClusterView) -> None:
+        """A job has nothing waiting, or is gone."""
+        self._order.drop(name)
+
+    def _sort(self, view: ClusterView) -> None:
+        """Put all waiting jobs in order anew."""
         self._order = Order()
         for name, job in view.waiting.items():
             self._order.put(name, self.key(job, view))
+
+    def load(self, data: Any, view: ClusterView) -> None:
+        """The order follows from the state."""
+        self._sort(view)
+
+
+class ByShare(Ordered):
+    """An order of jobs by what they hold of the cluster: who holds least, per unit of weight, goes first."""
+
+    def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._capacity: list[int] = []
+
+    def _refresh(self, view: ClusterView) -> None:
+        # A node that comes or goes changes every job's share, not only the shares of the jobs it touches.
+        if self._capacity == view.capacity:
+            super()._refresh(view)
+            return
+        self._capacity = list(view.capacity)
+        view.changed()
+        self._sort(view)
+
+
+def place_by_share(job: JobState, view: ClusterView, measure: Measure, tie: Tie) -> Key:
+    """The key of a job: its containers or its dominant share, per unit of weight."""
+    held = job.executors if measure == "slots" else view.share(job)
+    return (held / job.spec.weight, view.tie(job, tie))

@@ -64,10 +64,13 @@ class Triggers(msgspec.Struct, frozen=True):
     period_ms: a Tick so often while there are jobs, or None.
     every_beat: beats on which nothing can be placed count too (missed opportunities, reservations), so that none is
         skipped, and all stand in the log.
+    every_offer: offers that are refused count too (a wait for the right node), so that they are made again while there
+        is room and somebody waits, and stand in the log.
     """
 
     period_ms: int | None = None
     every_beat: bool = False
+    every_offer: bool = False
 
 
 class Victim(NamedTuple):
@@ -193,6 +196,10 @@ class ClusterView:
         """Whether anything that waits could start on the node now, so that it will be offered."""
         return bool(self._state.waiting) and self._state.could_place(node)
 
+    def with_room(self) -> list[NodeState]:
+        """The nodes on which anything that waits could start now, in order of arrival."""
+        return self._state.with_room()
+
     def free(self, node: NodeState) -> Sequence[int]:
         """Free room of a node."""
         return node.free
@@ -266,6 +273,10 @@ class ClusterView:
         state.touched = {}
         return changed
 
+    def stir(self, job: str) -> None:
+        """Let the core look again why a job waits: the policy's own reason for it may be another now."""
+        self._state.stirred[job] = None
+
 
 class Policy(ABC):
     """Base of all policies. `seed` is the scenario's, for keyed randomness."""
@@ -276,6 +287,8 @@ class Policy(ABC):
     runs_executors = True
     #: Whether its order is made of estimates, so that it makes no sense without a predictor.
     needs_estimates = False
+    #: Whether, set as it is, it names victims.
+    preempts = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed

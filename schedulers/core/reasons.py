@@ -68,7 +68,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
     Reason.RESERVED: "the room that it needs is reserved for job {other}",
     Reason.NO_ROOM: "no node has {demand} free ({excluded})",
     Reason.NO_ROOM_FOR_GANG: "the {tasks} tasks of {stage} start together, and there is room for {room}",
-    Reason.WAITS_FOR_LOCALITY: "waits for a node that holds its input ({missed} of {needed} opportunities passed up)",
+    Reason.WAITS_FOR_LOCALITY: "waits for a node that holds its input ({missed} of {needed} {unit} gone by)",
     Reason.OVER_SHARE: (
         "{what} {name} holds {share} of {resource} per unit of weight, "
         "and {other} with {other_share} of {other_resource} is served first"

@@ -94,11 +94,13 @@ class Scheduler:
         decisions: list[Decision] = []
         if not self._take_in(event, decisions):
             return decisions
+        asked = False
         if self._offering is None or type(event) in self._offering:
             offer = self._offer(event, decisions)
             if offer is not None and offer.has_room():
+                asked = True
                 self._ask(Round(self, event, decisions, offer, version))
-        self._close(event, decisions, version)
+        self._close(event, decisions, version, asked=asked)
         return decisions
 
     def _ask(self, round_: Round) -> None:
@@ -133,14 +135,14 @@ class Scheduler:
                 self._apply(Preempt(*victim), decisions)
         return True
 
-    def _close(self, event: Event, decisions: list[Decision], version: int) -> None:
-        """Say who waits, and write the log."""
+    def _close(self, event: Event, decisions: list[Decision], version: int, *, asked: bool) -> None:
+        """Say who waits, and write the log. asked: whether the policy was offered anything."""
         if self.state.stirred:
             self._say_holds(decisions)
         if len(self.state.touched) > _TOUCHED:
             self._drop_gone()
         log = self._log
-        if log is not None and (decisions or self._matters(event, version)):
+        if log is not None and (decisions or self._matters(event, version, asked=asked)):
             log.add(event, decisions)
 
     def _drop_gone(self) -> None:
@@ -148,10 +150,10 @@ class Scheduler:
         state = self.state
         state.touched = {name: None for name in state.touched if name in state.jobs}
 
-    def _matters(self, event: Event, version: int) -> bool:
+    def _matters(self, event: Event, version: int, *, asked: bool) -> bool:
         """Whether a fact without decisions must stand in the log: it changed the state, or what is known."""
         kind, triggers = type(event), self.policy.triggers
-        if triggers.every_beat or (triggers.period_ms is not None and kind is Tick):
+        if triggers.every_beat or (triggers.every_offer and asked) or (triggers.period_ms is not None and kind is Tick):
             return True
         return (kind is not Heartbeat and kind is not Tick) or self.state.version != version
 
@@ -465,7 +467,8 @@ class Round:
             containers.append(container)
         if not containers:
             return Outcome(0, self._why_none(job, stage, ready))
-        if job.hold is not Reason.NO_ROOM:  # stays said while the job is served piecemeal: no oscillation
+        # No room stays said while the job is served piecemeal (no oscillation), unless a limit is what stops it now.
+        if job.hold is not Reason.NO_ROOM or (stage.size in state.bounds and state.at_limit(job, stage) is not None):
             state.stirred[suggestion.job] = None
         return Outcome(len(containers), None, tuple(containers))
 
@@ -546,7 +549,7 @@ class Round:
         """Say who waits, write the log, return the decisions."""
         if self._version is not None:
             self.remember()
-            self._scheduler._close(self._event, self._decisions, self._version)
+            self._scheduler._close(self._event, self._decisions, self._version, asked=self.offer is not None)
         return self._decisions
 
     def remember(self) -> None:

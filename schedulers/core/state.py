@@ -190,6 +190,11 @@ class Fitting(Sequence[NodeState]):
     def __len__(self) -> int:
         return len(self._indexes)
 
+    @property
+    def indexes(self) -> Sequence[int]:
+        """The nodes' numbers, ascending."""
+        return self._indexes
+
     def __getitem__(self, position: Any) -> Any:
         if isinstance(position, slice):
             return [self._nodes[i] for i in self._indexes[position]]
@@ -326,6 +331,15 @@ class ClusterState:
     def has_room(self) -> bool:
         """Whether any launchable task fits any node now."""
         return any(self.fitting(size) for size in self.active_sizes)
+
+    def with_room(self) -> list[NodeState]:
+        """The nodes that any launchable task fits now, in order of arrival."""
+        found: set[int] = set()
+        for size in self.active_sizes:
+            found.update(self.fitting(size).indexes)
+            if len(found) == len(self._by_index):
+                break
+        return [self._by_index[index] for index in sorted(found)]
 
     def fits_ever(self, size: int) -> bool:
         """Whether a task of this size would fit some node if the node were empty."""

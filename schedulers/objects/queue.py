@@ -67,5 +67,13 @@ def core_queue(queue: Queue, resources: Resources) -> model.Queue:
 
 
 def unlimited(queue: Queue) -> model.Queue:
-    """A queue without the limits that cannot be read."""
-    return model.Queue(name=queue.metadata.name, weight=float(queue.spec.weight), parent=queue.spec.parent)
+    """A queue whose limits cannot be read, with all that can."""
+    spec, each = queue.spec, queue.spec.perUser
+    return model.Queue(
+        name=queue.metadata.name,
+        weight=float(spec.weight),
+        parent=spec.parent,
+        per_user=model.PerUser(max_running=each.maxRunning) if each is not None else None,
+        max_running=spec.maxRunning,
+        preemptible=spec.preemptible,
+    )

@@ -8,29 +8,30 @@ from typing import Annotated, Literal
 import msgspec
 
 from schedulers.core.policy import ClusterView, Triggers, policies
+from schedulers.core.resources import Vector
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
 from schedulers.yarn.locality import Delay
-from schedulers.yarn.policy import YarnPolicy
+from schedulers.yarn.policy import Units, YarnPolicy
 from schedulers.yarn.preemption import MonitorConfig
 from schedulers.yarn.queues import ROOT, QueueConfig
-from schedulers.yarn.tree import Branch, tree
+from schedulers.yarn.tree import Branch, fraction, parts, tree
 
 Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
 Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
 
 
 class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """One queue of capacity-scheduler.xml. capacity None: by the queue's weight among its siblings."""
+    """One queue of capacity-scheduler.xml, of its parent's part. None: what the queue itself says, see `Capacity`."""
 
     capacity: Percent | None = None
-    maximum_capacity: Percent = 100
+    maximum_capacity: Percent | None = None
     user_limit_factor: float = 1
     minimum_user_limit_percent: Percent = 100
     maximum_am_resource_percent: Fraction | None = None
     ordering: Literal["fifo", "fair"] = "fifo"
     child_ordering: Literal["utilization", "priority-utilization"] = "utilization"
     priority: int = 0
-    preemptible: bool = True
+    preemptible: bool | None = None
 
 
 class Preemption(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -48,7 +49,8 @@ class Preemption(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 class Capacity(YarnPolicy[CapacityScheduler]):
     """Queues in order of used over guaranteed capacity, applications in order, within limits of queues and users.
 
-    A queue without settings of its own gets capacity by its weight among its siblings.
+    A queue without settings of its own has the capacity that it is guaranteed, or gets one by its weight among its
+    siblings from what is guaranteed to nobody; its maximum is its `max`, in its largest share.
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -91,23 +93,23 @@ class Capacity(YarnPolicy[CapacityScheduler]):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        if params.preemption.enabled:
+        self.preempts = params.preemption.enabled
+        if self.preempts:
             self.triggers = Triggers(every_beat=True, period_ms=params.preemption.period_ms)
 
     @property
     def _whole(self) -> bool:
         return self.params.minimum_allocation is not None
 
-    def _make(self, view: ClusterView, names: tuple[str, ...]) -> CapacityScheduler:
+    def _make(self, view: ClusterView, units: Units) -> CapacityScheduler:
         params, monitor = self.params, self.params.preemption
-        others = (0,) * (len(names) - 2)
         return CapacityScheduler(
             CapacityConfig(
-                root=_config(tree(view.queues, view.queue_names()), params.queues),
-                resources=names,
+                root=_config(tree(view.queues, view.queue_names()), params.queues, tuple(view.capacity)),
+                resources=units.names,
                 calculator="memory" if params.calculator == "default" else "dominant",
-                minimum=(*(params.minimum_allocation or (0, 0)), *others),
-                maximum=(*(params.maximum_allocation or (2**31, 2**31)), *((2**31,) * len(others))),
+                minimum=units.size(params.minimum_allocation, 0),
+                maximum=units.size(params.maximum_allocation, 2**31),
                 delay=Delay(node=params.node_locality_delay, rack_additional=params.rack_locality_additional_delay),
                 multiple=params.multiple_assignments,
                 most_containers=params.maximum_container_assignments,
@@ -126,21 +128,41 @@ class Capacity(YarnPolicy[CapacityScheduler]):
         )
 
 
-def _config(branch: Branch, settings: Mapping[str, QueueSettings], share: float = 1.0) -> QueueConfig:
+def _config(
+    branch: Branch,
+    settings: Mapping[str, QueueSettings],
+    cluster: Vector,
+    capacity: float = 1.0,
+    above: tuple[float, float] = (1.0, 1.0),
+) -> QueueConfig:
+    """capacity: of its parent's part. above: the parent's own part of the cluster, and the most that it may hold."""
     mine = settings.get(branch.path, QueueSettings())
-    total = sum(kid.weight for kid in branch.kids)
-    kids = tuple(_config(kid, settings, kid.weight / total) for kid in branch.kids)
-    capacity = share if mine.capacity is None or branch.path == ROOT else mine.capacity / 100
+    if branch.path != ROOT and mine.capacity is not None:
+        capacity = mine.capacity / 100
+    maximum = _maximum(branch, mine, cluster, capacity, above)
+    here = (above[0] * capacity, above[1] * maximum)
+    shares = parts(branch.kids, here[0] or 1.0, cluster)
     return QueueConfig(
         name=branch.name,
         capacity=capacity,
-        maximum=max(capacity, mine.maximum_capacity / 100),
+        maximum=maximum,
         user_limit=mine.minimum_user_limit_percent,
         user_limit_factor=mine.user_limit_factor,
         am_share=mine.maximum_am_resource_percent,
         priority=mine.priority,
         ordering=mine.ordering,
         child_order=mine.child_ordering,
-        preemption=mine.preemptible,
-        kids=kids,
+        preemption=branch.queue.preemptible if mine.preemptible is None else mine.preemptible,
+        kids=tuple(
+            _config(kid, settings, cluster, share, here) for kid, share in zip(branch.kids, shares, strict=True)
+        ),
     )
+
+
+def _maximum(
+    branch: Branch, mine: QueueSettings, cluster: Vector, capacity: float, above: tuple[float, float]
+) -> float:
+    if mine.maximum_capacity is not None:
+        return max(capacity, mine.maximum_capacity / 100)
+    limit = fraction(branch.queue.max, cluster)
+    return 1.0 if limit is None else min(1.0, max(capacity, limit / above[1]))

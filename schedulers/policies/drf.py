@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -119,11 +120,12 @@ class Drf(Policy):
     def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
         """Whose share is lower than that of the job's party, of those that something fits for."""
         parties, name = self._refresh(view), self._party_of(job)
+        has_room = functools.cache(view.fits_somewhere)  # many parties wait for tasks of a few sizes
         for first in self._order:
             if first == name:
                 return None
             ahead = parties.by_name[first]
-            if any(view.fits_somewhere(size) for size in ahead.sizes):
+            if any(map(has_room, ahead.sizes)):
                 (share, r), (other, q) = self._share(parties.by_name[name], view), self._share(ahead, view)
                 names = view.resources
                 data: dict[str, object] = {

@@ -4,17 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Generator
 from math import ceil
-from typing import Annotated, Literal
 
 import msgspec
 
-from schedulers.core.ordered import Key, Ordered
+from schedulers.core.ordered import ByShare, Key, Measure, place_by_share
 from schedulers.core.policy import ClusterView, Offer, Outcome, Suggestion, Suggestions, TieSetting, policies
 from schedulers.core.state import JobState
 
 
 @policies.register("fair", source="DRF (NSDI'11), section 4; with executors Decima's baseline (decima-sim issue 14)")
-class Fair(Ordered):
+class Fair(ByShare):
     """Serves the job that holds the least, by slots or by dominant share, per unit of weight.
 
     With executors, one that becomes idle stays with its job while the job holds no more than
@@ -24,37 +23,20 @@ class Fair(Ordered):
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""
 
-        measure: Annotated[
-            Literal["dominant", "slots"],
-            msgspec.Meta(description="what a job holds: its dominant share of the cluster, or its containers"),
-        ] = "dominant"
+        measure: Measure = "dominant"
         tie: TieSetting = "submit"
 
     params: Params
 
-    def __init__(self, params: Params, *, seed: int = 0) -> None:
-        super().__init__(params, seed=seed)
-        self._capacity: list[int] = []
-
     def key(self, job: JobState, view: ClusterView) -> Key:
         """See Ordered.key."""
-        held = job.executors if self.params.measure == "slots" else view.share(job)
-        return (held / job.spec.weight, view.tie(job, self.params.tie))
+        return place_by_share(job, view, self.params.measure, self.params.tie)
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Keep idle executors where they are within the job's part, then serve the poorest job."""
         if view.kept:
             yield from self._keep(view, offer)
         yield from super().schedule(view, offer)
-
-    def _refresh(self, view: ClusterView) -> None:
-        # A node that comes or goes changes every job's share, not only the shares of the jobs it touches.
-        if self._capacity == view.capacity:
-            super()._refresh(view)
-            return
-        self._capacity = list(view.capacity)
-        view.changed()
-        self.load(None, view)
 
     @staticmethod
     def _keep(view: ClusterView, offer: Offer) -> Generator[Suggestion, Outcome, None]:

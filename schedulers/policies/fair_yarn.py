@@ -10,7 +10,7 @@ import msgspec
 from schedulers.core.policy import ClusterView, Offer, Suggestions, policies
 from schedulers.yarn.fair import FairConfig, FairScheduler
 from schedulers.yarn.fair_queues import FairQueueConfig
-from schedulers.yarn.policy import YarnPolicy
+from schedulers.yarn.policy import Units, YarnPolicy
 from schedulers.yarn.tree import Branch, tree
 
 Ordering = Literal["drf", "fair", "fifo"]
@@ -80,17 +80,16 @@ class FairYarn(YarnPolicy[FairScheduler]):
     def _whole(self) -> bool:
         return self.params.minimum_allocation is not None
 
-    def _make(self, view: ClusterView, names: tuple[str, ...]) -> FairScheduler:
+    def _make(self, view: ClusterView, units: Units) -> FairScheduler:
         params = self.params
-        others = (0,) * (len(names) - 2)
         self._next_update = 0
         return FairScheduler(
             FairConfig(
-                root=_config(tree(view.queues, view.queue_names()), params.queues, others),
-                resources=names,
-                minimum=(*(params.minimum_allocation or (0, 0)), *others),
-                increment=(*(params.increment_allocation or params.minimum_allocation or (0, 0)), *others),
-                maximum=(*(params.maximum_allocation or (2**31, 2**31)), *((2**31,) * len(others))),
+                root=_config(tree(view.queues, view.queue_names()), params.queues, units),
+                resources=units.names,
+                minimum=units.size(params.minimum_allocation, 0),
+                increment=units.size(params.increment_allocation or params.minimum_allocation, 0),
+                maximum=units.size(params.maximum_allocation, 2**31),
                 policy=params.default_ordering,
                 am_share=params.max_am_share,
                 multiple=params.assign_multiple,
@@ -127,15 +126,19 @@ class FairYarn(YarnPolicy[FairScheduler]):
             yarn.update(last)
             self._next_update = last + period
 
+    def _refresh(self, yarn: FairScheduler, now: int) -> None:
+        """See YarnPolicy._refresh."""
+        yarn.update(now)
 
-def _config(branch: Branch, settings: Mapping[str, QueueSettings], others: Size) -> FairQueueConfig:
+
+def _config(branch: Branch, settings: Mapping[str, QueueSettings], units: Units) -> FairQueueConfig:
     mine = settings.get(branch.path, QueueSettings())
     return FairQueueConfig(
         name=branch.name,
         policy=mine.ordering,
-        weight=branch.weight if mine.weight is None else mine.weight,
-        minimum=None if mine.min is None else (*mine.min, *others),
-        most=None if mine.max is None else (*mine.max, *((2**31,) * len(others))),
+        weight=branch.queue.weight if mine.weight is None else mine.weight,
+        minimum=None if mine.min is None else units.size(mine.min, 0),
+        most=None if mine.max is None else units.size(mine.max, 2**31),
         am_share=mine.max_am_share,
-        kids=tuple(_config(kid, settings, others) for kid in branch.kids),
+        kids=tuple(_config(kid, settings, units) for kid in branch.kids),
     )

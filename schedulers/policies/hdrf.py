@@ -32,7 +32,10 @@ _ROOT: Final = 0
 
 
 class Member(msgspec.Struct, eq=False):
-    """A queue in the tree. slot: its number among its siblings. leaf: jobs are in it."""
+    """A queue in the tree.
+
+    slot: its number among its siblings. leaf: jobs are in it. wants: sizes of the tasks that these wait for.
+    """
 
     name: str
     weight: float
@@ -42,6 +45,7 @@ class Member(msgspec.Struct, eq=False):
     children: list[int] = []
     shares: Shares = ()
     blocked: bool = True
+    wants: frozenset[int] = frozenset()
 
 
 class Cell(msgspec.Struct, frozen=True, gc=False):
@@ -95,13 +99,18 @@ class _Values:
         self._none = Cell(math.inf, (0.0,) * resources, (0.0,) * resources)
         self.keys: list[tuple[float, int] | None] = [None] * len(members)  # None: blocked
         self.orders: list[list[tuple[float, int]]] = [[] for _ in members]  # keys of children not blocked
+        self._lifted: dict[int, tuple[Shares, bool]] = {}  # what of a leaf has been carried up
         self._cells = [[self._none] * (2 * _power(len(m.children))) if m.children else [] for m in members]
         self.dirty: dict[int, None] = {number: None for number, member in enumerate(members) if member.leaf}
 
     def bring_up_to_date(self) -> None:
-        """Carry what has changed in leaves up to the root."""
+        """Carry what has changed in leaves up to the root; many are blocked and free again before anybody looks."""
         for number in self.dirty:
-            self._lift(number)
+            member = self._members[number]
+            now = (member.shares, member.blocked)
+            if self._lifted.get(number) != now:
+                self._lifted[number] = now
+                self._lift(number)
         self.dirty.clear()
 
     def _lift(self, number: int) -> None:
@@ -187,7 +196,7 @@ class HierarchicalDrf(Policy):
         self._leaf_of: dict[str, int] = {}
         self._values: dict[tuple[int, ...], _Values] = {}
         self._fits: dict[int, bool] = {}
-        self._wanting: dict[int, dict[str, None]] = {}  # size -> parties that wait for it
+        self._alike: dict[frozenset[int], dict[int, None]] = {}  # sizes -> leaves that wait for just these
 
     # -- the loop -------------------------------------------------------------------------------
 
@@ -220,7 +229,7 @@ class HierarchicalDrf(Policy):
                     parties = self._begin(view)
                     break
                 self._stand(party, view)
-        self._look_for_room(parties, view)
+        self._look_for_room(view)
         return parties, self._valued(self._counting(view), len(view.capacity))
 
     def _begin(self, view: ClusterView) -> Parties:
@@ -228,7 +237,7 @@ class HierarchicalDrf(Policy):
         parties = self._parties = Parties(lambda job: job.spec.queue, key, len(view.capacity))
         parties.count_all(view)
         self._grow(view, parties)
-        self._values, self._fits, self._wanting = {}, {}, {}
+        self._values, self._fits, self._alike = {}, {}, {}
         for party in parties.by_name.values():
             self._stand(party, view)
         return parties
@@ -267,36 +276,41 @@ class HierarchicalDrf(Policy):
             used / there if there else 0.0 for used, there in zip(party.used, view.capacity, strict=True)
         )
         for size in party.sizes:
-            self._wanting.setdefault(size, {})[party.name] = None
             if size not in self._fits:
                 self._fits[size] = view.fits_somewhere(size)
-        self._block(party)
-        self._mark(number)
+        self._join(number, frozenset(party.sizes))
+        self._mark((number,))
 
-    def _block(self, party: Party) -> bool:
-        """Note whether a leaf is blocked; returns whether that is new."""
-        member = self._members[self._leaf_of[party.name]]
-        blocked = not any(self._fits[size] for size in party.sizes)
-        member.blocked, was = blocked, member.blocked
-        return blocked != was
+    def _join(self, number: int, wants: frozenset[int]) -> None:
+        """Put a leaf with those that wait for the same sizes."""
+        member = self._members[number]
+        if wants != member.wants and (alike := self._alike.get(member.wants)) is not None:
+            alike.pop(number, None)
+            if not alike:
+                del self._alike[member.wants]
+        member.wants, member.blocked = wants, self._blocked(wants)
+        self._alike.setdefault(wants, {})[number] = None
 
-    def _mark(self, number: int) -> None:
+    def _blocked(self, wants: frozenset[int]) -> bool:
+        return not any(self._fits[size] for size in wants)
+
+    def _mark(self, leaves: Iterable[int]) -> None:
         for values in self._values.values():
-            values.dirty[number] = None
+            values.dirty.update(dict.fromkeys(leaves))
 
-    def _look_for_room(self, parties: Parties, view: ClusterView) -> None:
+    def _look_for_room(self, view: ClusterView) -> None:
         """Sizes that fit somewhere now and did not, or the other way round, and whom that blocks."""
-        for size in view.active_sizes:
-            fits = view.fits_somewhere(size)
-            if fits == self._fits.get(size):
-                continue
-            self._fits[size] = fits
-            for name in list(self._wanting.get(size, ())):
-                party = parties.by_name[name]
-                if size not in party.sizes:
-                    del self._wanting[size][name]
-                elif self._block(party):
-                    self._mark(self._leaf_of[name])
+        now = {size: view.fits_somewhere(size) for size in view.active_sizes}
+        turned = [size for size, fits in now.items() if fits != self._fits.get(size)]
+        if not turned:
+            return
+        self._fits |= now
+        for wants, leaves in self._alike.items():
+            if not wants.isdisjoint(turned):
+                blocked = self._blocked(wants)
+                for number in leaves:
+                    self._members[number].blocked = blocked
+                self._mark(leaves)
 
     def _counting(self, view: ClusterView) -> tuple[int, ...]:
         """Resources that are not used up: there is as much left as the smallest task that waits asks for."""

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import insort
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from schedulers.yarn.normalise import normalise
 from schedulers.yarn.records import (
@@ -46,8 +46,14 @@ class Books(ABC):
         self._made = 0
         self._numbers = 0
         self._out: list[Action] = []
+        #: Whether the last beat came as far as its node; if not, a beat of any other would have brought the same.
+        self.looked = False
 
     # -- hooks ----------------------------------------------------------------------------------
+
+    def takes(self, queue: str) -> bool:
+        """Whether applications may come into the queue of this path."""
+        return True
 
     def _app_added(self, app: App, now: int) -> None:
         """A scheduler puts the application into its queue."""
@@ -84,11 +90,16 @@ class Books(ABC):
 
     def add_node(self, node: str, capacity: Vector, rack: str = "/default-rack") -> None:
         """ClusterNodeTracker.addNode."""
-        if node in self.nodes:
-            raise ValueError(f"node '{node}' is there already")
-        self.nodes[node] = Node(node, rack, capacity, capacity)
-        self.racks[rack] = self.racks.get(rack, 0) + 1
-        self.total = plus(self.total, capacity)
+        self.add_nodes([(node, capacity, rack)])
+
+    def add_nodes(self, nodes: Iterable[tuple[str, Vector, str]]) -> None:
+        """Many at once: name, capacity, rack. Limits and shares are computed when all of them are there."""
+        for node, capacity, rack in nodes:
+            if node in self.nodes:
+                raise ValueError(f"node '{node}' is there already")
+            self.nodes[node] = Node(node, rack, capacity, capacity)
+            self.racks[rack] = self.racks.get(rack, 0) + 1
+            self.total = plus(self.total, capacity)
         self._cluster_changed()
 
     def remove_node(self, node: str) -> list[int]:

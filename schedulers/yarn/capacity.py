@@ -124,6 +124,10 @@ class CapacityScheduler(Books):
             leaf.sort()
         self._cluster_changed()
 
+    def takes(self, queue: str) -> bool:
+        """See Books.takes."""
+        return queue in self._leaves
+
     def leaf(self, queue: str) -> Leaf:
         """CapacityScheduler.getQueue, by path (with or without root) or, if it is the first such, by name."""
         found = self._leaves.get(queue)
@@ -157,8 +161,9 @@ class CapacityScheduler(Books):
         settings = self.config.monitor
         if settings is None:
             return []
-        verdict = self._monitor.round(self._stock(self.root), self.total, self.rc, settings, now, self._holders)
-        return self._carry_out(verdict)
+        stock = self._stock(self.root)
+        verdict = self._monitor.round(stock, self.total, self.rc, settings, now, self._holders)
+        return self._carry_out(verdict, self._in_need(stock))
 
     # -- activation -----------------------------------------------------------------------------
 
@@ -241,9 +246,9 @@ class CapacityScheduler(Books):
         leaf = self._leaf_of[app.id]
         user = leaf.users[app.user]
         if new and user.active and app.id not in user.asking:
-            user.asking.add(app.id)
+            user.asking[app.id] = None
         if not app.keys:
-            user.asking.discard(app.id)
+            user.asking.pop(app.id, None)
         leaf.version += 1
         leaf.moved(app)
         if app.active and app.hungry != bool(app.keys):
@@ -296,9 +301,11 @@ class CapacityScheduler(Books):
 
     def _pass(self, node: Node) -> _Got:
         if node.reservation is not None:
+            self.looked = True
             self._fulfil(node, node.reservation)
             return _Skip.NONE
         if not self.rc.fits(self.minimum, node.free):
+            self.looked = True
             return _Skip.NONE
         return self._assign(self.root, node, _Limits(self.total, self.zero))
 
@@ -396,16 +403,21 @@ class CapacityScheduler(Books):
             ask = app.asks[priority]
             if not self.config.continue_looking and not self._wants_more(app, ask):
                 continue
-            room = plus(limits.headroom, app.reserved) if self.config.continue_looking else limits.headroom
+            room = limits.headroom
+            if self.config.continue_looking and app.reservations:
+                room = plus(room, app.reserved)
             if self.rc.compare(self.total, room, ask.demand) < 0:
                 self._refuse(app, Why.HEADROOM, leaf.path, leaf.used, *self._bound(leaf.used, limits.limit))
                 return _Skip.QUEUE_LIMIT
             app.missed[priority] = app.missed.get(priority, 0) + 1
+            self.looked = True
             return self._on_node(leaf, app, ask, node, limits, kept=None)
         return _Skip.OTHER
 
     def _on_node(self, leaf: Leaf, app: App, ask: Ask, node: Node, limits: _Limits, kept: Reservation | None) -> _Got:
         """RegularContainerAllocator.assignContainersOnNode: the node, its rack, then anywhere."""
+        if len(ask.places) == 1:  # it names no place, and so never waits for one
+            return self._try(leaf, app, ask, node, Level.OFF_SWITCH, limits, kept) or _Skip.OTHER
         for level in _LEVELS:
             if not is_asked(level, ask, node) or not self._waited(leaf, app, ask, level, kept):
                 continue
@@ -432,22 +444,31 @@ class CapacityScheduler(Books):
         if not self.rc.fits(ask.demand, node.capacity):
             self._refuse(app, Why.TOO_LARGE, node.id, ask.demand, *self._bound(ask.demand, node.capacity))
             return None
-        wants_more = self._wants_more(app, ask)
-        excess = self.rc.larger(self.total, minus(ask.demand, limits.headroom), limits.unreserve)
+        excess = minus(ask.demand, limits.headroom)
+        if limits.unreserve is not self.zero:
+            excess = self.rc.larger(self.total, excess, limits.unreserve)
         over = self.rc.compare(self.total, excess, self.zero) > 0
         looking = self.config.continue_looking and kept is None
         if self.rc.fits(ask.demand, node.free):
             spare = None
-            if looking and (over or not wants_more):
+            if looking and (over or not self._wants_more(app, ask)):
                 spare = self._spare(app, ask, excess if over else ask.demand)
                 if spare is None:
                     return None
             return self._take(leaf, app, ask, node, level, kept, spare)
         self._refuse(app, Why.NO_ROOM, node.id, ask.demand, *self._bound(ask.demand, node.free))
+        if looking and over:
+            return None
+        return self._keep(leaf, app, ask, node, level, kept)
+
+    def _keep(
+        self, leaf: Leaf, app: App, ask: Ask, node: Node, level: Level, kept: Reservation | None
+    ) -> Reserve | None:
+        """Reserve the node, or go on keeping it."""
         if kept is not None:
             app.again[ask.priority] = app.again.get(ask.priority, 0) + 1
             return Reserve(app.id, node.id, ask.priority, kept.demand, kept.level)
-        if not wants_more or (looking and over) or not self._accepted(leaf, app, ask.demand, self.zero):
+        if not self._wants_more(app, ask) or not self._accepted(leaf, app, ask.demand, self.zero):
             return None
         self._local(app, ask, level)
         return self._reserve(app, ask, node, level)
@@ -455,11 +476,11 @@ class CapacityScheduler(Books):
     def _wants_more(self, app: App, ask: Ask) -> bool:
         """RegularContainerAllocator.shouldAllocOrReserveNewContainer: asks beyond reservations, or long in vain."""
         reserved = app.held_back(ask.priority)
-        starvation = 0
-        if reserved:
-            largest = self.maximum
-            bias = min(self.rc.ratio(ask.demand, largest), self.rc.ratio(minus(largest, self.minimum), largest))
-            starvation = int(app.again.get(ask.priority, 0) / reserved * (1 - bias))
+        if not reserved:
+            return ask.open > 0
+        largest = self.maximum
+        bias = min(self.rc.ratio(ask.demand, largest), self.rc.ratio(minus(largest, self.minimum), largest))
+        starvation = int(app.again.get(ask.priority, 0) / reserved * (1 - bias))
         return starvation + ask.open - reserved > 0
 
     def _spare(self, app: App, ask: Ask, size: Vector) -> Reservation | None:
@@ -554,7 +575,23 @@ class CapacityScheduler(Books):
             reserved = [(k.node, k.demand) for held in app.reservations.values() for k in held.values()]
             yield Holder(app.id, containers, reserved)
 
-    def _carry_out(self, verdict: Verdict) -> list[Measure]:
+    def _in_need(self, stock: Stock) -> str:
+        """The application whose turn it is in the leaf queue that has the least of its own and wants more."""
+        needy = [
+            leaf
+            for leaf in stock.leaves()
+            if any(leaf.pending) and self.rc.compare(self.total, leaf.used, leaf.guaranteed) < 0
+        ]
+        if not needy:
+            return ""
+        poorest = min(needy, key=lambda leaf: self.rc.divide(self.total, leaf.used, leaf.guaranteed))
+        return self.leaf(poorest.name).hungry[0].id
+
+    def _over(self, leaf: Leaf) -> str:
+        held, own = (100 * self.rc.divide(self.total, part, self.total) for part in (leaf.used, leaf.capacity))
+        return f"queue {leaf.path} holds {held:.1f}% of the cluster and is guaranteed {own:.1f}%"
+
+    def _carry_out(self, verdict: Verdict, served: str) -> list[Measure]:
         measures: list[Measure] = []
         for app, node in verdict.reservations:
             kept = self.nodes[node].reservation
@@ -566,7 +603,7 @@ class CapacityScheduler(Books):
             measures.append(Mark(container, held.app, held.node))
         for container in verdict.killed:
             held = self.containers[container]
-            measures.append(Kill(container, held.app, held.node))
+            measures.append(Kill(container, held.app, held.node, self._over(self._leaf_of[held.app]), served))
             self.container_ended(container)
         return measures
 

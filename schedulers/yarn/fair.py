@@ -135,6 +135,7 @@ class FairScheduler(Books):
         """FairScheduler.attemptScheduling: the reservation first, else the queue furthest below its share."""
         self._now = now
         target = self.nodes[node]
+        self.looked |= target.reservation is not None
         if target.reservation is not None and self._fulfil(target, target.reservation):
             return self._taken()
         bound = times(target.free, 0.5)
@@ -250,6 +251,7 @@ class FairScheduler(Books):
     def _has_container_for(self, each: FairApp, ask: Ask, node: Node) -> bool:
         """FSAppAttempt.hasContainerForNode: an empty node would fit it, and no queue's maximum is broken."""
         rc = each.leaf.rc
+        self.looked = True
         if not all_fit(ask.demand, node.capacity):
             self._refuse(
                 each.app, Why.TOO_LARGE, node.id, ask.demand, node.capacity, rc.scarcest(ask.demand, node.capacity)

@@ -22,6 +22,7 @@ from schedulers.yarn.shares import (
     compare_fair,
     compare_fifo,
     compute_fair_shares,
+    fair_key,
 )
 from schedulers.yarn.vectors import (
     DOMINANT,
@@ -80,6 +81,7 @@ class FairQueue:
         self.used = self.demand = self.share = zero
         self.running = 0
         self.zero = zero
+        self._last: dict[int, tuple[list[Claim], int, list[int]]] = {}  # by resource: claims, of what, shares
         self.configure(config, defaults)
 
     def configure(self, config: FairQueueConfig, defaults: Defaults) -> None:
@@ -130,8 +132,15 @@ class FairQueue:
         columns = [[0] * len(weights) for _ in cluster]
         for r in counted:
             claims = [Claim(w.minimum[r], None if w.most is None else w.most[r], w.weight, w.active) for w in weights]
-            columns[r] = compute_fair_shares(claims, self.share[r])
+            columns[r] = self._divided(r, claims)
         return [tuple(column[i] for column in columns) for i in range(len(weights))]
+
+    def _divided(self, r: int, claims: list[Claim]) -> list[int]:
+        """Shares of one resource; those of the last update where nothing has changed, as in most queues."""
+        known = self._last.get(r)
+        if known is None or known[:2] != (claims, self.share[r]):
+            known = self._last[r] = (claims, self.share[r], compute_fair_shares(claims, self.share[r]))
+        return known[2]
 
 
 class Weighed(msgspec.Struct, frozen=True):
@@ -174,6 +183,8 @@ class FairParent(FairQueue):
         kids = list(self.kids.values())
         if len(kids) < 2:
             return kids
+        if self.policy == "fair":
+            return sorted(kids, key=lambda kid: fair_key(kid.contender()))
         compare = comparator(self.policy, cluster, bug=bug)
         seen = {id(kid): kid.contender() for kid in kids}
         return sorted(kids, key=functools.cmp_to_key(lambda a, b: compare(seen[id(a)], seen[id(b)])))

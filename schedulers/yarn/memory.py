@@ -16,7 +16,15 @@ _REBUILD: Final = ("msgspec._utils", "rebuild")
 
 
 def dump(books: Any) -> bytes:
-    """Raises nothing: books hold plain data and each other. The queues first, since applications refer to them."""
+    """Raises nothing: books hold plain data and each other. The queues first, since applications refer to them.
+
+    Equal books give equal bytes: written, read and written again, since a pickle tells equal values from one and
+    the same value, which depends on how the books came about.
+    """
+    return _write(load(_write(books)))
+
+
+def _write(books: Any) -> bytes:
     return pickle.dumps((type(books), books.root, books.__dict__), protocol=5)
 
 

@@ -8,7 +8,7 @@ counted on it. Where nodes are offered in cycles (Kubernetes), each cycle is one
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -25,13 +25,14 @@ from schedulers.core.events import (
     NodeLost,
     NodeRemoved,
     QueueChanged,
+    QueueRemoved,
     Tick,
 )
 from schedulers.core.model import Job, Stage
 from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, Suggestions, Triggers, Victim
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
-from schedulers.core.state import JobState, StageState
+from schedulers.core.state import JobState, NodeState, StageState
 from schedulers.yarn import memory
 from schedulers.yarn.books import Books
 from schedulers.yarn.records import ANY, App, Grant, Kill, Refusal, Why
@@ -43,6 +44,9 @@ _STEP: Final = 10
 _MASTER: Final = 0
 
 Y = TypeVar("Y", bound=Books)
+#: Asks that the core does not follow now, by application and priority: size, and how many by place.
+Aside = dict[tuple[str, int], tuple[Vector, dict[str, int]]]
+Served = Generator[Suggestion, Outcome, int]
 
 
 class Units:
@@ -53,9 +57,15 @@ class Units:
 
     def __init__(self, resources: Sequence[str], *, whole: bool) -> None:
         self._per_core = 1000 if whole else 1
-        others = [name for name in resources if name not in ("memory", "cpu")]
-        self.names = ("memory", "vcores", *others)
-        self._where = [resources.index(name) for name in ("memory", "cpu", *others)]
+        first = [name for name in ("memory", "cpu") if name in resources]
+        order = [*first, *(name for name in resources if name not in first)]
+        self.names = tuple("vcores" if name == "cpu" else name for name in order)
+        self._where = [resources.index(name) for name in order]
+
+    def size(self, pair: Sequence[int] | None, rest: int) -> Vector:
+        """[MB, vcores] of a setting; what it does not name, or nothing at all, is `rest`."""
+        named = {} if pair is None else {"memory": pair[0], "vcores": pair[1] * 1000 // self._per_core}
+        return tuple(named.get(name, rest) for name in self.names)
 
     def demand(self, vector: Vector) -> Vector:
         """CPU rounded up."""
@@ -67,8 +77,19 @@ class Units:
 
     def _converted(self, vector: Sequence[int], more: int) -> Vector:
         moved = [vector[index] for index in self._where]
-        moved[1] = (moved[1] + more) // self._per_core
+        if "vcores" in self.names:
+            cpu = self.names.index("vcores")
+            moved[cpu] = (moved[cpu] + more) // self._per_core
         return tuple(moved)
+
+
+#: With another cluster or other queues tasks may wait anew, and shares are other amounts.
+_UPHEAVALS: Final = (QueueChanged, QueueRemoved, NodeLost, NodeRemoved, NodeChanged)
+
+
+def _by_amount(view: ClusterView) -> bool:
+    """Whether the share of a queue depends on how large the cluster is."""
+    return any(isinstance(limit, tuple) for q in view.queues.values() for limit in (q.guaranteed, q.max))
 
 
 class YarnPolicy(Policy, Generic[Y]):
@@ -83,6 +104,7 @@ class YarnPolicy(Policy, Generic[Y]):
         self._units = Units(("cpu", "memory"), whole=self._whole)
         self._grants: list[Grant] = []
         self._victims: list[Victim] = []
+        self._by_beat = False  # the last fact was a beat
         self._restored = False  # what changed before is not known
         self._ours: dict[int, int] = {}  # container in the books -> the core's
         self._theirs: dict[int, int] = {}  # the other way round
@@ -96,17 +118,21 @@ class YarnPolicy(Policy, Generic[Y]):
         """Whether containers come in sizes of whole vcores."""
 
     @abstractmethod
-    def _make(self, view: ClusterView, names: tuple[str, ...]) -> Y:
-        """Empty books. names: of YARN's resources."""
+    def _make(self, view: ClusterView, units: Units) -> Y:
+        """Empty books in these units."""
 
     def _catch_up(self, yarn: Y, now: int) -> None:
         """What was due before now, by YARN's own clock."""
+
+    def _refresh(self, yarn: Y, now: int) -> None:
+        """What YARN's own clock would bring sooner or later."""
 
     # -- facts ----------------------------------------------------------------------------------
 
     def observe(self, event: Event, view: ClusterView) -> None:
         """See Policy.observe."""
-        if isinstance(event, QueueChanged):
+        self._by_beat = isinstance(event, Heartbeat)
+        if isinstance(event, _UPHEAVALS) or (isinstance(event, NodeAdded) and _by_amount(view)):
             self._yarn = None  # YARN has no new queues at run time: the books are made anew from what there is
             return
         fresh = self._yarn is None
@@ -119,7 +145,6 @@ class YarnPolicy(Policy, Generic[Y]):
             if name in view.jobs:
                 self._ask(yarn, view.jobs[name], view)
         self._restored = False
-        yarn = self._books(view)
         if isinstance(event, Heartbeat):
             self._beat(yarn, event.node, view)
         elif isinstance(event, Tick):
@@ -131,12 +156,12 @@ class YarnPolicy(Policy, Generic[Y]):
             if event.node.id not in yarn.nodes:
                 self._add_node(yarn, event.node.id, view)
             return
-        if isinstance(event, NodeLost | NodeRemoved | NodeChanged):
-            self._yarn = None  # with another cluster its tasks wait anew: the books are made from what is left
-            return
         name: str | None = getattr(event, "job", None)
         if isinstance(event, JobSubmitted):
             name = event.job.id
+            if not yarn.takes(path_of(event.job.queue, view.queues)):
+                self._yarn = None  # the first job of a queue that nobody declared
+                return
             self._add_app(yarn, view.jobs[name], view)
         elif isinstance(event, ContainerEnded | ContainerExpired):
             name = self._ended(yarn, event.container)
@@ -149,7 +174,7 @@ class YarnPolicy(Policy, Generic[Y]):
         """The books; made from what there is when they are new."""
         if self._yarn is None:
             self._units = Units(view.resources, whole=self._whole)
-            yarn = self._yarn = self._make(view, self._units.names)
+            yarn = self._yarn = self._make(view, self._units)
             self._ours, self._theirs, self._apps = {}, {}, {}
             for node in view.nodes:
                 self._add_node(yarn, node, view)
@@ -244,7 +269,8 @@ class YarnPolicy(Policy, Generic[Y]):
         grants = self._granted(yarn, node, view)
         if grants and not view.could_place(view.nodes[node]):
             for grant in grants:
-                self._take_back(yarn, grant, view)
+                yarn.container_ended(grant.container)
+                self._ask(yarn, view.jobs[grant.app], view)
             grants = []  # nobody will ask for them: the core has its reasons (pilots first, limits)
         self._grants = grants
 
@@ -253,14 +279,14 @@ class YarnPolicy(Policy, Generic[Y]):
         if target is None or state is None or state.draining:
             return []
         target.free = self._units.room(state.free)
+        yarn.looked = False
         return [action for action in yarn.beat(node, view.now) if isinstance(action, Grant)]
 
     def _monitor(self, yarn: Y, now: int) -> None:
         """A round of the preemption monitor."""
         for measure in yarn.monitor(now):
-            number = self._ours.get(measure.container) if isinstance(measure, Kill) else None
-            if number is not None:
-                self._victims.append(Victim(number, "over its capacity", ""))
+            if isinstance(measure, Kill) and (number := self._ours.get(measure.container)) is not None:
+                self._victims.append(Victim(number, measure.rule, measure.cause))
 
     def victims(self, view: ClusterView) -> Sequence[Victim]:
         """See Policy.victims."""
@@ -273,37 +299,87 @@ class YarnPolicy(Policy, Generic[Y]):
         if offer.job is not None:
             yield from self._answer(yarn, view, offer)
             return
-        grants, self._grants = self._grants, []
-        yield from self._carry_out(yarn, grants, view)
-        if grants or offer.nodes is not None:
-            return
-        for node in list(yarn.nodes):
-            yield from self._carry_out(yarn, self._granted(yarn, node, view), view)
+        if self._by_beat:
+            grants, self._grants = self._grants, []
+            aside: Aside = {}
+            yield from self._serve(yarn, grants, view, aside)
+            self._ask_again(yarn, aside, view)
+        else:
+            yield from self._rounds(yarn, view, offer.nodes)
 
-    def _carry_out(self, yarn: Y, grants: list[Grant], view: ClusterView) -> Suggestions:
-        for grant in grants:
-            job = view.jobs[grant.app]
-            stage = _stage(job.spec, grant)
-            outcome: Outcome = yield Suggestion(grant.app, stage, grant.node)
-            if outcome.placed:
-                (number,) = outcome.containers
-                self._note_container(grant.container, number, grant.app)
-            else:
-                self._take_back(yarn, grant, view)
+    def _rounds(self, yarn: Y, view: ClusterView, nodes: Sequence[NodeState] | None) -> Suggestions:
+        """Without beats of its own a cycle stands for as many as it takes: until nobody gets or is closer to more.
 
-    def _take_back(self, yarn: Y, grant: Grant, view: ClusterView) -> None:
-        """The core does not follow: the task waits on."""
-        yarn.container_ended(grant.container)
-        self._ask(yarn, view.jobs[grant.app], view)
+        nodes: those on offer, or None: all. Those without room do not beat, and none does once it is known that a
+        beat of any brings nothing.
+        """
+        self._refresh(yarn, view.now)
+        aside: Aside = {}
+        waited: dict[str, int] | None = None
+        while True:
+            placed, hopeless = 0, False
+            for node in view.with_room() if nodes is None else nodes:
+                if (hopeless and yarn.nodes[node.id].reservation is None) or not view.could_place(node):
+                    continue
+                grants = self._granted(yarn, node.id, view)
+                hopeless = not grants and not yarn.looked
+                placed += yield from self._serve(yarn, grants, view, aside)
+            if not placed:
+                missed = _missed(yarn)
+                if not missed or missed == waited:
+                    break
+                waited = missed
+        self._ask_again(yarn, aside, view)
+
+    def _serve(self, yarn: Y, grants: list[Grant], view: ClusterView, aside: Aside) -> Served:
+        """Carry out what a beat brought; what the core refuses steps aside and the node beats again.
+
+        YARN would grant the same again on every beat, and nobody behind it would be served. Returns how many grants
+        were carried out.
+        """
+        here: Aside = {}  # what this node does not take; the next one may
+        placed = 0
+        while grants:
+            refused = False
+            for grant in grants:
+                outcome: Outcome = yield Suggestion(grant.app, _stage(view.jobs[grant.app].spec, grant), grant.node)
+                if outcome.placed:
+                    placed += 1
+                    self._note_placed(yarn, grant, outcome, view)
+                else:
+                    refused = True
+                    _step_aside(yarn, grant, here if outcome.reason is Reason.NO_ROOM else aside)
+            grants = self._granted(yarn, grants[0].node, view) if refused else []
+        self._ask_again(yarn, here, view)
+        return placed
+
+    def _note_placed(self, yarn: Y, grant: Grant, outcome: Outcome, view: ClusterView) -> None:
+        if outcome.containers[1:]:  # a gang: placed as a whole by the core, wherever there is room
+            _take_back(yarn, grant, 0)
+            for number in outcome.containers:
+                job = view.jobs[grant.app]
+                self._adopt(yarn, number, view.containers[number].node, job, _stage(job.spec, grant))
+        else:
+            self._note_container(grant.container, outcome.containers[0], grant.app)
+
+    def _ask_again(self, yarn: Y, aside: Aside, view: ClusterView) -> None:
+        """Those who stepped aside ask again."""
+        for (name, priority), (demand, places) in aside.items():
+            yarn.ask(name, priority, demand, places)
+            self._ask(yarn, view.jobs[name], view)
 
     def _answer(self, yarn: Y, view: ClusterView, offer: Offer) -> Suggestions:
         """An outside scheduler asks for one stage's place: the placer's, and the books hear of it."""
         assert offer.job is not None
         assert offer.stage is not None
         outcome: Outcome = yield Suggestion(offer.job, offer.stage)
+        self._take_over(yarn, outcome, view.jobs[offer.job], offer.stage, view)
+
+    def _take_over(self, yarn: Y, outcome: Outcome, job: JobState, stage: int, view: ClusterView) -> None:
+        """Containers that the core placed without a grant."""
         for number in outcome.containers:
-            job = view.jobs[offer.job]
-            self._adopt(yarn, number, view.containers[number].node, job, offer.stage)
+            self._adopt(yarn, number, view.containers[number].node, job, stage)
+        if outcome.containers:
             self._ask(yarn, job, view)
 
     # -- memory ---------------------------------------------------------------------------------
@@ -334,6 +410,32 @@ class YarnPolicy(Policy, Generic[Y]):
         if refusal is None or refusal.why in _SAID_BY_THE_CORE:
             return None
         return _reason(refusal)
+
+
+def _missed(yarn: Books) -> dict[str, int]:
+    """Opportunities passed up by those who wait for a node with their input."""
+    apps = ((app.id, app.refusal) for app in yarn.apps.values())
+    return {name: last.used for name, last in apps if last is not None and last.why is Why.LOCALITY}
+
+
+def _step_aside(yarn: Books, grant: Grant, aside: Aside) -> None:
+    """The core refuses the grant: its application asks for no more of the kind for now."""
+    demand, places = _take_back(yarn, grant, 1)
+    there = aside.get((grant.app, grant.priority))
+    if there is None:
+        aside[grant.app, grant.priority] = demand, places
+    else:
+        there[1][ANY] += 1
+
+
+def _take_back(yarn: Books, grant: Grant, count: int) -> tuple[Vector, dict[str, int]]:
+    """Undo a grant and close its ask; returns what was asked for, with so many containers more."""
+    yarn.container_ended(grant.container)
+    ask = yarn.apps[grant.app].asks.get(grant.priority)
+    places = dict(ask.places) if ask is not None else {}
+    places[ANY] = places.get(ANY, 0) + count
+    yarn.ask(grant.app, grant.priority, grant.demand, {ANY: 0})
+    return grant.demand, places
 
 
 def _priority(job: Job, stage: int) -> int:

@@ -61,7 +61,7 @@ class User(msgspec.Struct, eq=False):
     am_used: Vector
     active: int = 0
     pending: int = 0
-    asking: set[str] = set()
+    asking: dict[str, None] = {}  # in order, so that its bytes are the same in every process
 
 
 class Queue:

@@ -91,11 +91,16 @@ class Mark(msgspec.Struct, frozen=True):
 
 
 class Kill(msgspec.Struct, frozen=True):
-    """MARK_CONTAINER_FOR_KILLABLE: a container that was marked long enough ago is killed; its room is free at once."""
+    """MARK_CONTAINER_FOR_KILLABLE: a container that was marked long enough ago is killed; its room is free at once.
+
+    rule: why this one, with its numbers. cause: the application that it makes room for, '' when none is left.
+    """
 
     container: int
     app: str
     node: str
+    rule: str = ""
+    cause: str = ""
 
 
 class DropReservation(msgspec.Struct, frozen=True):
@@ -205,7 +210,8 @@ class App(msgspec.Struct, eq=False, kw_only=True):
     rank: tuple[Any, ...] = ()
 
     def __post_init__(self) -> None:
-        self.used = self.reserved = self.zero
+        # Books that are read back come with what they hold.
+        self.used, self.reserved = self.used or self.zero, self.reserved or self.zero
 
     @property
     def open(self) -> Vector:

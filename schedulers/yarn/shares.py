@@ -5,7 +5,8 @@ Follows ...scheduler.fair.policies: ComputeFairShares, FairSharePolicy, Dominant
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections import Counter
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -40,14 +41,14 @@ def compute_fair_shares(claims: Sequence[Claim], total: int) -> list[int]:
     """ComputeFairShares.computeShares: weighted max-min with the right bound of 25 bisections."""
     fixed = [claim.fixed() for claim in claims]
     taken = min(sum(share for share in fixed if share is not None), _LONG)
-    free = [claim for claim, share in zip(claims, fixed, strict=True) if share is None]
-    ratio = _ratio(free, total, taken)
+    alike = Counter(claim for claim, share in zip(claims, fixed, strict=True) if share is None)
+    ratio = _ratio(alike, total, taken)
     return [claim.at(ratio) if share is None else share for claim, share in zip(claims, fixed, strict=True)]
 
 
-def _ratio(claims: Sequence[Claim], total: int, taken: int) -> float:
-    """The weight-to-resource ratio at which the claims use what is there."""
-    limit = min(sum(_LONG if claim.maximum is None else claim.maximum for claim in claims), _LONG)
+def _ratio(claims: Mapping[Claim, int], total: int, taken: int) -> float:
+    """The weight-to-resource ratio at which the claims use what is there. claims: with how many there are of each."""
+    limit = min(sum((_LONG if c.maximum is None else c.maximum) * count for c, count in claims.items()), _LONG)
     there = min(max(total - taken, 0), limit)
     right = 1.0
     while _used(claims, right) < there:
@@ -62,8 +63,8 @@ def _ratio(claims: Sequence[Claim], total: int, taken: int) -> float:
     return right
 
 
-def _used(claims: Sequence[Claim], ratio: float) -> int:
-    return min(sum(claim.at(ratio) for claim in claims), _LONG)
+def _used(claims: Mapping[Claim, int], ratio: float) -> int:
+    return min(sum([claim.at(ratio) * count for claim, count in claims.items()]), _LONG)
 
 
 class Contender(msgspec.Struct):
@@ -97,6 +98,19 @@ def _by_weight(a: Contender, b: Contender) -> tuple[float, float]:
     if a.weight == b.weight:
         return a.used[0], b.used[0]
     return -a.weight, -b.weight
+
+
+def fair_key(a: Contender) -> tuple[Any, ...]:
+    """The order of compare_fair as a key."""
+    least = min(a.minimum[0], a.demand[0])
+    needy = a.used[0] < least
+    if needy:
+        place = (False, a.used[0] / max(least, 1), 0)
+    elif a.weight > 0:
+        place = (False, a.used[0] / a.weight, 0)
+    else:
+        place = (True, -a.weight, a.used[0])
+    return (not any(a.demand), not needy, *place, a.started, a.name)
 
 
 def ratios(used: Vector, weight: float, cluster: Vector) -> tuple[list[float], int]:

@@ -2,59 +2,111 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Set as AbstractSet
 
 import msgspec
 
-from schedulers.core.model import Queue
+from schedulers.core.model import Limit, Queue
+from schedulers.core.queues import UNLIMITED
+from schedulers.core.resources import Vector
 
 ROOT = "root"
+#: The leaf of a queue with others below it that its own jobs are in; no queue can be called so.
+OWN = "(own)"
 
 
 class Branch(msgspec.Struct, frozen=True):
-    """A queue and those below it. path: with the names above it, as `root.prod.etl`; name: the last part."""
+    """A queue and those below it. path: with the names above it, as `root.prod.etl`; queue: as it was declared."""
 
-    name: str
     path: str
-    weight: float = 1.0
+    queue: Queue
     kids: tuple[Branch, ...] = ()
+
+    @property
+    def name(self) -> str:
+        """The last part of the path."""
+        return _last(self.queue.name)
 
 
 def tree(queues: Mapping[str, Queue], used: Iterable[str]) -> Branch:
     """The tree of the declared queues and of those that are only `used` by jobs, each below the root.
 
-    A queue may be declared by its whole path (as Hadoop's files have it) or by a name of its own.
+    A queue may be declared by its whole path (as Hadoop's files have it) or by a name of its own. YARN's jobs are in
+    leaves only: those of a queue that has others below it are in its leaf `(own)`.
     """
+    wanted = list(dict.fromkeys(used))
     below: dict[str, list[Queue]] = {}
-    for queue in queues.values():
+    for queue in (*queues.values(), *(Queue(name=name) for name in wanted if name not in queues)):
         if queue.name != ROOT:
-            below.setdefault(queue.parent or ROOT, []).append(queue)
-    known = set(queues)
-    for name in used:
-        if name not in known and name != ROOT:
-            known.add(name)
-            below.setdefault(ROOT, []).append(Queue(name=name))
+            below.setdefault(_parent(queue.name, queues) or ROOT, []).append(queue)
     if not below:
         below[ROOT] = [Queue(name="default")]
-    return _branch(Queue(name=ROOT), "", below)
+    return _branch(Queue(name=ROOT), "", below, set(wanted))
 
 
 def path_of(queue: str, queues: Mapping[str, Queue]) -> str:
-    """Where a queue's name stands in the tree."""
-    parts, at = [_last(queue)], queues.get(queue)
-    while at is not None and at.parent and at.parent != ROOT:
-        parts.append(_last(at.parent))
-        at = queues.get(at.parent)
+    """Where the jobs of a queue are in the tree."""
+    parts, at = [] if queue == ROOT else [_last(queue)], queue
+    if queue == ROOT or any(q.parent == queue and _parent(name, queues) == queue for name, q in queues.items()):
+        parts.insert(0, OWN)
+    while at := _parent(at, queues):
+        parts.append(_last(at))
     return ".".join([ROOT, *reversed(parts)])
 
 
-def _branch(queue: Queue, above: str, below: Mapping[str, list[Queue]]) -> Branch:
-    name = _last(queue.name)
-    path = f"{above}.{name}" if above else name
-    kids = tuple(_branch(kid, path, below) for kid in below.get(queue.name, ()))
-    return Branch(name, path, queue.weight, kids)
+def _parent(name: str, queues: Mapping[str, Queue]) -> str:
+    """The queue above, or '' for the root; a missing parent and a cycle end the way up, as in the core's tree."""
+    way, at = [name], name
+    while name != ROOT:
+        queue = queues.get(at)
+        at = queue.parent if queue is not None else ""
+        if at == ROOT or at not in queues:
+            return way[1] if way[1:] else ""
+        if at in way:
+            break
+        way.append(at)
+    return ""
+
+
+def _branch(queue: Queue, above: str, below: Mapping[str, list[Queue]], used: AbstractSet[str]) -> Branch:
+    path = f"{above}.{_last(queue.name)}" if above else _last(queue.name)
+    kids = tuple(_branch(kid, path, below, used) for kid in below.get(queue.name, ()))
+    if kids and queue.name in used:
+        kids += (Branch(f"{path}.{OWN}", Queue(name=OWN)),)
+    return Branch(path, queue, kids)
 
 
 def _last(name: str) -> str:
-    """`etl` of `root.prod.etl`."""
-    return name.rpartition(".")[2] if name.startswith(f"{ROOT}.") else name
+    """`etl` of `root.prod.etl`. Any other dot would look like a path, and is written as Hadoop writes it."""
+    if name.startswith(f"{ROOT}."):
+        return name.rpartition(".")[2]
+    return name.replace(".", "_dot_")
+
+
+def parts(kids: Sequence[Branch], whole: float, cluster: Vector) -> list[float]:
+    """What each sibling may count on, of what their parent may, as YARN's capacities: together 1.
+
+    whole: the parent's own part of the cluster. A guarantee comes first; what is guaranteed to nobody goes to those
+    without one by their weights, or to all in proportion where everybody has one.
+    """
+    own = [fraction(kid.queue.guaranteed, cluster) for kid in kids]
+    given = [None if part is None else part / whole for part in own]
+    left = max(0.0, 1.0 - sum(part for part in given if part is not None))
+    weight = sum(kid.queue.weight for kid, part in zip(kids, given, strict=True) if part is None)
+    found = [left * kid.queue.weight / weight if part is None else part for kid, part in zip(kids, given, strict=True)]
+    total = sum(found)
+    return [part / total if total else 1 / len(kids) for part in found]
+
+
+def fraction(limit: Limit, cluster: Vector) -> float | None:
+    """A limit as YARN has them, one number for all resources: the largest, so that it is never stricter than declared.
+
+    None: no limit.
+    """
+    if limit is None or isinstance(limit, float):
+        return limit
+    if UNLIMITED in limit:
+        return None
+    shares = [part / there for part, there in zip(limit, cluster, strict=True) if part > 0 and there > 0]
+    return max(shares, default=None)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from operator import add, gt, neg, sub
+from operator import add, gt, neg, sub, truediv
 from typing import Final
 
 Vector = tuple[int, ...]
@@ -137,11 +137,18 @@ class DominantCalculator(Calculator):
             return 0
         if not all(cluster):
             return self._without_cluster(cluster, a, b)
-        mine = sorted(map(_share, a, cluster), reverse=True)
-        other = sorted(map(_share, b, cluster), reverse=True)
-        if largest_only:
-            del mine[1:], other[1:]
-        return (mine > other) - (mine < other)
+        if len(cluster) != 2:
+            return by_shares(cluster, a, b, largest_only=largest_only)
+        # The same for two resources, unrolled: nothing else is asked as often.
+        mine, less = a[0] / cluster[0], a[1] / cluster[1]
+        if mine < less:
+            mine, less = less, mine
+        other, least = b[0] / cluster[0], b[1] / cluster[1]
+        if other < least:
+            other, least = least, other
+        if mine != other:
+            return 1 if mine > other else -1
+        return 0 if largest_only else (less > least) - (less < least)
 
     def _without_cluster(self, cluster: Vector, a: Vector, b: Vector) -> int:
         """Resources that the cluster lacks do not count; with none at all the components decide."""
@@ -172,11 +179,17 @@ class DominantCalculator(Calculator):
 
     def scarcest(self, used: Vector, limit: Vector) -> int:
         """See Calculator."""
-        return max(range(len(used)), key=lambda i: used[i] / limit[i] if limit[i] else math.inf * used[i] or 0.0)
+        parts = [u / there if there else math.inf * u or 0.0 for u, there in zip(used, limit, strict=True)]
+        return parts.index(max(parts))
 
 
-def _share(x: int, total: int) -> float:
-    return x / total
+def by_shares(cluster: Vector, a: Vector, b: Vector, *, largest_only: bool) -> int:
+    """DominantResourceCalculator.compare of shares of a cluster that has all resources: the largest first."""
+    mine = sorted(map(truediv, a, cluster), reverse=True)
+    other = sorted(map(truediv, b, cluster), reverse=True)
+    if largest_only:
+        del mine[1:], other[1:]
+    return (mine > other) - (mine < other)
 
 
 MEMORY: Final = Calculator()

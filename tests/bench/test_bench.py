@@ -29,6 +29,8 @@ def test_all_promised_rows_are_there(rows: list[dict[str, object]]) -> None:
     names = {row["name"] for row in rows}
     assert names >= {"tpch_executor_replay", "heartbeat_150_nodes", "memory_per_million_tasks"}
     assert names >= {f"decision_p99/{entry.name}" for entry in policies}
+    assert names >= {f"queues_{what}/{entry.name}" for entry in policies for what in ("p50", "p99", "idle")}
+    assert names >= {f"queue_limits_{what}/fifo" for what in ("p50", "p99", "idle")}
 
 
 @pytest.mark.bench
@@ -62,6 +64,6 @@ def test_an_unknown_benchmark_is_bad_input() -> None:
         bench.run(["engines"])
 
 
-@pytest.mark.parametrize("name", ["tpch_executor_replay", "yarn_heartbeats_22k", "decision_p99/fifo"])
+@pytest.mark.parametrize("name", ["tpch_executor_replay", "yarn_heartbeats_22k", "decision_p99/fifo", "queues_p99/drf"])
 def test_a_benchmark_is_found_by_the_name_of_a_row(name: str) -> None:
     assert len(bench._chosen([name])) == 1

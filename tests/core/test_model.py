@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from rm_emulator.testing import job, stage
 from schedulers.core.errors import InvalidJob
-from schedulers.core.model import check_job, topological_order
+from schedulers.core.model import Stage, check_job, topological_order
 
 
 def test_order_puts_parents_first() -> None:
@@ -51,6 +51,7 @@ def test_a_parent_that_is_not_there(parent: int) -> None:
         (stage(demand=(1000,)), "2 components"),
         (stage(demand=(-1, 5)), "none below 0"),
         (stage(demand=(0, 0)), "at least one above"),
+        (Stage(name="s", tasks=3, demand=(1, 1), hosts=(("a",), ("b",))), "has 3 tasks, but hosts for 2"),
     ],
 )
 def test_a_stage_that_cannot_be(bad: object, words: str) -> None:

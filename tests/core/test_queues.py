@@ -7,11 +7,12 @@ from typing import Any
 import pytest
 
 from rm_emulator.testing import job, node, scheduler, stage
-from schedulers.core.decisions import Place
+from schedulers.core.decisions import Hold, Place
 from schedulers.core.errors import InvalidQuantity, InvalidQueue
 from schedulers.core.events import (
     ContainerAdopted,
     ContainerEnded,
+    ContainerObserved,
     JobCancelled,
     JobSubmitted,
     NodeAdded,
@@ -172,6 +173,15 @@ def test_what_ends_makes_room_under_a_limit() -> None:
     there.handle(ContainerEnded(there.state.now, 1, 0, 1))
     assert there.state.woken
     assert fill(there) == ["j"]
+
+
+def test_a_job_that_found_no_room_hears_of_the_limit_that_stops_it_now() -> None:
+    there = made(Queue(name="a", max=(2000, -1)), cores=1)
+    there.handle(ContainerObserved(0, "n", "other", (1000, 1024)))
+    submit(there, "j", queue="a")
+    assert there.state.jobs["j"].hold is Reason.NO_ROOM
+    there.handle(NodeAdded(1, node("m", 9)))
+    assert Hold("j", Reason.QUEUE_AT_LIMIT) in there.handle(Tick(2))
 
 
 def test_a_lower_limit_stops_nothing_that_runs() -> None:

@@ -38,7 +38,9 @@ def registry(monkeypatch: pytest.MonkeyPatch) -> Registry[Thing]:
 
 
 def test_a_misspelt_name_gets_the_nearest_one() -> None:
-    with pytest.raises(UnknownName, match=r"unknown policy 'fiffo', did you mean 'fifo'\? \(known: .*fair, fifo"):
+    with pytest.raises(
+        UnknownName, match=r"unknown policy 'fiffo', did you mean 'fifo'\? \(known: .*fair, fair_yarn, fifo"
+    ):
         policies.entry("fiffo")
 
 

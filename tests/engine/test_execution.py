@@ -6,10 +6,11 @@ import numpy as np
 import pytest
 
 from rm_emulator.engine.config import EngineConfig, Executors
-from rm_emulator.engine.execution import Execution, NoProfiles, draw
+from rm_emulator.engine.execution import Distances, Execution, NoProfiles, draw
 from rm_emulator.engine.waves import StageWaves
 from rm_emulator.testing import job, node, stage
-from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Waves, WorkloadJob
+from rm_emulator.workload.model import Drawn, Fixed, PerTask, Remote, RunTimes, Waves, WorkloadJob
+from schedulers.core.model import Stage
 
 CONFIG = EngineConfig(nodes=(node(),))
 
@@ -97,3 +98,20 @@ def test_measured_waves_are_looked_up_with_the_executors_settings() -> None:
     made = times(Waves("q", 2), execution=Execution(config, 1, waves_of))
     assert asked == [(Waves("q", 2), Executors(warmup_ms=7))]
     assert [made.ms(0, 5, wave) for wave in ("fresh", "first", "rest")] == [300, 200, 100]
+
+
+# -- distance from the input ------------------------------------------------------------------------
+
+READS = Stage(name="s", tasks=4, demand=(1, 1), hosts=(("n1",), ("n1", "n3"), (), ("elsewhere",)))
+PLACES = [node("n1", rack="a"), node("n2", rack="a"), node("n3"), node("n4")]
+
+
+@pytest.mark.parametrize(("task", "found"), [(0, [0, 1, 2, 2]), (1, [0, 1, 0, 2]), (2, [None] * 4), (3, [2] * 4)])
+def test_the_distance_of_a_task_from_its_input(task: int, found: list[int | None]) -> None:
+    distances = Distances(PLACES, Remote())
+    assert [distances.of(READS, task, number) for number in range(4)] == found  # nodes without rack share none
+
+
+def test_distance_stretches_run_times() -> None:
+    distances = Distances(PLACES, Remote(rack=1.2, off=1.5))
+    assert [distances.stretched(1001, distance) for distance in (None, 0, 1, 2)] == [1001, 1001, 1201, 1502]

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+from itertools import pairwise
 from typing import Any
 
 import pytest
@@ -11,11 +12,13 @@ from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.simulation import Simulation, Stalled
 from rm_emulator.engine.waves import StageWaves
 from rm_emulator.testing import Attempt, Audit, Kept, job, node, stage
-from rm_emulator.workload.model import Fixed, PerTask, RunTimes, Waves, Workload, WorkloadJob
+from rm_emulator.workload.model import Fixed, PerTask, Remote, RunTimes, Waves, Workload, WorkloadJob
 from schedulers.core.events import ContainerEnded, Estimated, Event, Heartbeat, JobChanged, JobSubmitted, Tick
 from schedulers.core.log import SchedulerConfig
-from schedulers.core.model import Job, Node
+from schedulers.core.model import Job, Node, Stage
 from schedulers.core.scheduler import Scheduler
+
+FREE = Remote()
 
 
 class Run:
@@ -26,6 +29,7 @@ class Run:
         jobs: list[tuple[int, Job, tuple[RunTimes, ...]]],
         *nodes: Node,
         policy: str | dict[str, Any] = "fifo",
+        remote: Remote = FREE,
         predictor: dict[str, Any] | None = None,
         seed: int = 1,
         waves_of: Any = None,
@@ -38,7 +42,7 @@ class Run:
             resources=("cpu", "memory"),
             policy={"kind": policy} if isinstance(policy, str) else policy,
             predictor=predictor,
-            offers="cycle" if self.config.profile == "events" else "heartbeat",
+            offers="heartbeat" if self.config.beats else "cycle",
             executors=self.config.executors is not None,
             containers_per_offer=self.config.containers_per_heartbeat,
         )
@@ -47,7 +51,7 @@ class Run:
         sources = tuple(WorkloadJob(job=spec, submit_ms=at, runtimes=times) for at, spec, times in jobs)
         self.simulation = Simulation(
             self.config,
-            Workload(name="test", jobs=sources),
+            Workload(name="test", jobs=sources, remote=remote),
             self.audit,
             self.kept,
             seed=seed,
@@ -300,7 +304,7 @@ def test_a_policy_s_period_lasts_over_a_long_pause() -> None:
     policy = {"kind": "capacity", "preemption": {"enabled": True}}
     run = Run([*single(10), (5_000_000, job("b"), (Fixed(10),))], policy=policy, profile="events")
     ticks = [event.at for event in run.facts(Tick)]
-    assert all(later - earlier <= 3000 for earlier, later in itertools.pairwise(ticks))
+    assert all(later - earlier <= 3000 for earlier, later in pairwise(ticks))
 
 
 def test_a_scheduler_that_looks_from_time_to_time_looks_in_each_cycle() -> None:
@@ -390,18 +394,25 @@ def run_sources(sources: tuple[WorkloadJob, ...], seed: int, **config: Any) -> K
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_job_takes_seven_ticks_more_than_its_task(seed: int) -> None:
     """Master granted, asks at 1, reply at 2, launch at 3; 5 s; its node's beat, taken at 9, counted at 10."""
-    kept = run_sources((with_master(5000),), seed)
+    kept = run_sources((with_master(5000, at=4000),), seed)
     (row,) = kept.jobs
     (task,) = (t for t in kept.tasks if t.stage == 0)
-    assert (task.started_ms, task.ended_ms, row.finish_ms) == (3000, 8000, 10_000)
+    assert (task.started_ms, task.ended_ms, row.finish_ms) == (7000, 12_000, 14_000)
+
+
+def test_nodes_beat_from_their_second_turn() -> None:
+    """SLS's NodeManagers register in their first, so that a job of second 0 starts a second later than others."""
+    (task,) = (t for t in run_sources((with_master(5000),), 1).tasks if t.stage == 0)
+    assert task.started_ms == 4000
 
 
 @pytest.mark.parametrize("seed", SEEDS)
 def test_a_master_holds_its_container_from_its_grant_to_the_jobs_end(seed: int) -> None:
-    kept = run_sources((with_master(5000),), seed)
+    kept = run_sources((with_master(5000, at=4000),), seed)
     (master,) = (t for t in kept.tasks if t.stage == 1)
-    assert master.started_ms == master.granted_ms < 1000
-    assert master.ended_ms == 10_000
+    assert master.started_ms == master.granted_ms
+    assert 4000 <= master.granted_ms < 5000
+    assert master.ended_ms == 14_000
 
 
 def test_a_skipping_run_with_masters_is_the_naive_one() -> None:
@@ -409,3 +420,51 @@ def test_a_skipping_run_with_masters_is_the_naive_one() -> None:
     skipping, naive = run_sources(sources, 3), run_sources(sources, 3, skip=False)
     assert skipping.tasks == naive.tasks
     assert skipping.jobs == naive.jobs
+
+
+# -- input ----------------------------------------------------------------------------------------
+
+
+def reads(*hosts: tuple[str, ...]) -> list[tuple[int, Job, tuple[RunTimes, ...]]]:
+    return [(0, job("a", Stage(name="s", tasks=len(hosts), demand=(1000, 1024), hosts=hosts)), (Fixed(1000),))]
+
+
+def test_a_task_away_from_its_input_takes_longer() -> None:
+    nodes = [node("n1", rack="a"), node("n2", rack="a"), node("n3", rack="b", speed=2.0)]
+    made = Run(reads(("n1",), ("n1",), ("n1",), ()), *nodes, remote=Remote(rack=1.2, off=1.5), profile="events")
+    took = {t.node: t.ended_ms - (t.started_ms or 0) for t in made.tasks if t.task < 3}
+    assert took == {"n1": 1000, "n2": 1200, "n3": 750}
+    assert made.simulation.locality == {"node": 1 / 3, "rack": 1 / 3, "off": 1 / 3}
+    assert made.kept.jobs[0].work_ms == 4000  # distance is no work
+
+
+def test_without_input_there_is_no_locality() -> None:
+    assert Run(single(1000)).simulation.locality is None
+
+
+def test_a_move_to_a_task_without_input_forgets_the_distance() -> None:
+    both = (
+        Stage(name="s", tasks=1, demand=(1000, 1024), hosts=(("n2",),)),
+        stage(3, parents=(0,)),
+    )
+    jobs: list[Any] = [(0, job("a", *both), (Fixed(1000), Fixed(1000)))]
+    made = Run(jobs, node("n1"), profile="events", executors=Executors(moving_ms=0), remote=Remote(off=1.5))
+    assert [t.ended_ms - (t.started_ms or 0) for t in made.tasks] == [1500, 1000, 1000, 1000]
+    assert made.simulation.locality == {"node": 0.0, "rack": 0.0, "off": 1.0}
+
+
+@pytest.mark.parametrize("profile", ["yarn", "sls", "events", "kubernetes"])
+def test_a_wait_that_never_ends_is_a_stall(profile: str) -> None:
+    small = Node(id="n1", capacity=(500, 512))
+    policy = {"kind": "delay", "node_skips": 10**9}
+    with pytest.raises(Stalled, match="waits for a node that holds its input"):
+        Run(reads(("n1",)), small, node("n2"), policy=policy, profile=profile)
+
+
+@pytest.mark.parametrize("profile", ["yarn", "sls", "events", "kubernetes"])
+@pytest.mark.parametrize("settings", [{"node_skips": 7}, {"form": "time"}], ids=str)
+def test_a_wait_on_an_idle_cluster_ends(profile: str, settings: dict[str, Any]) -> None:
+    small = Node(id="n1", capacity=(500, 512))
+    (task,) = Run(reads(("n1",)), small, node("n2"), policy={"kind": "delay", **settings}, profile=profile).tasks
+    assert task.node == "n2"
+    assert 2000 < task.granted_ms < 10_000

@@ -150,6 +150,9 @@ def test_the_fair_policy(folder: MakeFolder) -> None:
             "increment_multiple": 2.0,
             "locality_threshold_node": -1,
             "locality_threshold_rack": -1,
+            "minimum_allocation": [1024, 1],
+            "increment_allocation": [1024, 1],
+            "maximum_allocation": [8192, 4],
             "preemption": False,
         }
     ]
@@ -173,13 +176,14 @@ def test_the_workload_is_stored_beside_it(folder: MakeFolder, tmp_path: Path) ->
         ("reduce", 1, (2000, 1024), (0,)),
     ]
     assert early.runtimes == (PerTask((5000, 6000)), Fixed(1000))
-    assert (early.am, early.hosts) == ((1000, 1024), (("node1",), ("node1",)))
+    assert early.am == (1000, 1024)
+    assert [s.hosts for s in early.job.stages] == [(("node1",),), (("node1",),)]
 
 
 def test_hosts_of_each_task(folder: MakeFolder, tmp_path: Path) -> None:
     tasks = [task(), task(container__host="/r/node2"), {"duration.ms": 5000}]
     write_scenario(read_folder(folder([job(tasks=tasks)])), tmp_path / "out")
-    assert storage.load(tmp_path / "out" / "workload").jobs[0].hosts == (("node1", "node2", ""),)
+    assert storage.load(tmp_path / "out" / "workload").jobs[0].job.stages[0].hosts == (("node1",), ("node2",), ())
 
 
 def test_maps_of_several_sizes_take_the_first_and_say_so(folder: MakeFolder, tmp_path: Path) -> None:

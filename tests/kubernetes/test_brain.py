@@ -13,6 +13,7 @@ from operators.extender.why import why
 from schedulers.core.reasons import Reason
 from schedulers.core.replay import Replay
 from schedulers.objects import names
+from schedulers.objects.queue import PerUser
 from tests.kubernetes.world import World, stage
 
 
@@ -283,8 +284,116 @@ def test_limits_that_cannot_be_read_change_nothing() -> None:
     world.put_queue("default", max={"cpu": 2}, weight=2.0)
     world.put_queue("default", max="a lot", weight=3.0)
     assert world.brain.scheduler.state.queues["default"].max == (2000, -1, -1)
-    world.put_queue("other", max={"bananas": 2}, weight=3.0)
-    assert world.brain.scheduler.state.queues["other"].max is None
+    world.put_queue("other", max={"bananas": 2}, weight=3.0, maxRunning=4, preemptible=False)
+    other = world.brain.scheduler.state.queues["other"]
+    assert (other.max, other.weight, other.max_running, other.preemptible) == (None, 3.0, 4, False)
+
+
+FOLLOWS = ["drf", "hdrf", "capacity", "fair_yarn"]
+
+
+def running(world: World) -> dict[str, int]:
+    """Containers by queue."""
+    state = world.brain.scheduler.state
+    found: dict[str, int] = {}
+    for container in state.containers.values():
+        queue = state.jobs[container.job].spec.queue
+        found[queue] = found.get(queue, 0) + 1
+    return found
+
+
+def turn(world: World, times: int = 1) -> None:
+    """The pods that are wanted are made, and so many cycles follow."""
+    world.create_pods()
+    for _ in range(times):
+        world.brain.dirty = True
+        world.brain.cycle()
+
+
+@pytest.mark.parametrize("policy", FOLLOWS)
+def test_queues_hold_what_their_weights_say_along_the_tree(policy: str) -> None:
+    by_cpu = {"default_ordering": "drf"} if policy == "fair_yarn" else {}
+    world = World((8, 8, 8), policy=policy, **by_cpu)
+    world.put_queue("dev", parent="all", weight=1.0)  # a child may be heard of before its parent
+    world.put_queue("all", weight=2.0)
+    world.put_queue("prod", parent="all", weight=3.0)
+    world.put_queue("rest", weight=1.0)
+    for queue in ("dev", "prod", "rest"):
+        world.submit(stage("a", 40), queue=queue)
+    turn(world, 10)
+    assert running(world) == {"prod": 12, "dev": 4, "rest": 8}
+
+
+def test_capacities_are_what_is_guaranteed() -> None:
+    world = World((4, 4), policy="capacity")
+    world.put_queue("a", guaranteed="75%")
+    world.put_queue("b", weight=9.0)
+    for queue in "ab":
+        world.submit(stage("a", 20), queue=queue)
+    turn(world)
+    assert running(world) == {"a": 6, "b": 2}
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fair", *FOLLOWS])
+def test_a_queue_at_its_limit_holds_up_nobody_else(policy: str) -> None:
+    world = World((4, 4), policy=policy)
+    world.put_queue("a", max={"cpu": 2}, weight=9.0)
+    world.put_queue("b")
+    world.submit(stage("a", 20), queue="a", user="ann")
+    world.submit(stage("a", 20), queue="b", user="bob")
+    turn(world, 10)
+    least = 1 if policy == "capacity" else 6  # a user may hold what his queue is guaranteed, and one container more
+    assert running(world)["a"] == 2
+    assert least <= running(world)["b"] <= 6
+
+
+@pytest.mark.parametrize("policy", FOLLOWS)
+def test_users_and_jobs_of_a_queue_are_limited(policy: str) -> None:
+    world = World((4, 4), policy=policy)
+    world.put_queue("a", perUser=PerUser({"cpu": 2}, maxRunning=1), maxRunning=2)
+    for user in ("ann", "ann", "bob", "cid"):
+        world.submit(stage("a", 3), queue="a", user=user)
+    turn(world, 5)
+    state = world.brain.scheduler.state
+    held = sorted(state.jobs[container.job].spec.user for container in state.containers.values())
+    assert held == ["ann", "ann", "bob", "bob"]
+
+
+@pytest.mark.parametrize("policy", ["fifo", "fair", *FOLLOWS])
+def test_a_gang_that_finds_no_room_holds_up_nobody_else(policy: str) -> None:
+    world = World((4, 4), policy=policy)
+    world.submit(stage("a", 9, gang=True))
+    world.submit(stage("a", 2, gang=True))
+    turn(world, 3)
+    assert len(released(world)) == 2
+
+
+def test_cycles_that_bring_nothing_are_cheap() -> None:
+    world = World((2,) * 50, policy="capacity")
+    world.put_queue("a")
+    world.put_queue("b", weight=9.0)
+    world.submit(stage("a", 200), queue="a")
+    turn(world)
+    held = len(world.brain.scheduler.state.containers)
+    assert 10 <= held <= 12  # what a user may hold: there is room on, and nobody to use it
+    yarn: Any = world.brain.scheduler.policy
+    beats, beat = [], yarn._yarn.beat
+
+    def counted(node: str, now: int) -> Any:
+        beats.append(node)
+        return beat(node, now)
+
+    yarn._yarn.beat = counted
+    turn(world, 5)
+    assert len(beats) == 5
+
+
+@pytest.mark.parametrize("policy", FOLLOWS)
+def test_a_cycle_leaves_no_room_that_the_next_one_would_give_away(policy: str) -> None:
+    world = World((4, 4), policy=policy)
+    world.submit(stage("a", 20))
+    turn(world)
+    assert len(released(world)) == 8
 
 
 def test_a_queue_that_is_gone_lets_no_job_in_even_when_nobody_led() -> None:
@@ -363,11 +472,15 @@ STEP: dict[str, Callable[[World, int], object]] = {
     "close": lambda w, n: w.close_jobs(),
     "expire": expire,
     "node": lambda w, n: w.add_node(f"x{n}", 2),
+    "queue": lambda w, n: w.put_queue("abc"[n % 3], parent=("", "a", "b", "c", "d")[n % 5], weight=1.0 + n),
+    "full queue": lambda w, n: w.put_queue("abc"[n % 3], maxRunning=1),
+    "submit to a queue": lambda w, n: w.submit(stage("a", 1 + n), queue="abcd"[n % 4]),
+    "plain in a queue": lambda w, n: w.plain(gated=n % 2 == 0, queue="abcd"[n % 4]),
 }
 STEPS = st.lists(st.tuples(st.sampled_from(list(STEP)), st.integers(0, 7)), max_size=40)
 
 
-@given(steps=STEPS, policy=st.sampled_from(["fifo", "fair", "gs"]))
+@given(steps=STEPS, policy=st.sampled_from(["fifo", "fair", "gs", "drf", "hdrf", "capacity", "fair_yarn"]))
 @settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_happens_nothing_is_overcommitted_and_every_job_ends(
     steps: list[tuple[str, int]], policy: str

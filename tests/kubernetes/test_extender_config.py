@@ -95,6 +95,10 @@ def test_leader_election_can_be_switched_off(tmp_path: Path) -> None:
             "2: predictor.pilot: predictor 'slearn' has no setting 'pilot'",
         ),
         (("{kind: slearn}", "null"), "1: policy: policy 'gs' orders jobs by estimated run time: give it a predictor"),
+        (
+            ("{kind: gs}", "{kind: capacity, preemption: {enabled: true}}"),
+            "1: policy.preemption: policy 'capacity' would have pods stopped, and brain evicts none",
+        ),
         (("{kind: gs}", "{}"), "1: policy.kind: is missing (known: "),
         (("pods, ", ""), "4: resources: 'pods' is missing: nodes could be filled beyond what they take"),
         (("pods, ", "pods, cpu, "), "4: resources[3]: 'cpu' is named twice"),
@@ -110,6 +114,11 @@ def test_a_mistake_is_said_with_its_place(tmp_path: Path, change: tuple[str, str
     found = mistakes(tmp_path, FULL.replace(*change))
     assert len(found) == 1
     assert says in found[0]
+
+
+@pytest.mark.parametrize("kind", ["fifo", "fair", "drf", "hdrf", "las", "capacity", "fair_yarn"])
+def test_policies_for_a_cluster(tmp_path: Path, kind: str) -> None:
+    assert read(tmp_path, SMALL.replace("fifo", kind)).policy == {"kind": kind}
 
 
 def test_all_mistakes_are_said_at_once(tmp_path: Path) -> None:

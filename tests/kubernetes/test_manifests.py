@@ -16,6 +16,7 @@ from prometheus_client import Counter, Histogram
 from operators import metrics
 from operators.controllers.config import load_controllers
 from operators.extender.config import BrainConfig, load_brain
+from schedulers.core.policy import policies
 from schedulers.objects import names
 
 ROOT = Path(__file__).parents[2]
@@ -340,6 +341,22 @@ def test_the_configuration_in_the_guide_is_accepted(tmp_path: Path) -> None:
     path = tmp_path / "config.yaml"
     path.write_text(shown)
     load_brain(path)
+
+
+def test_the_tree_in_the_guide_is_the_sample() -> None:
+    assert (MANIFESTS / "samples" / "queues.yaml").read_text() in GUIDE
+
+
+def test_policies_in_the_guide_are_accepted(tmp_path: Path) -> None:
+    shown = re.findall(r"`(policy: \{kind: .*?\})`", GUIDE)
+    assert len(shown) == 2
+    for policy in shown:
+        (tmp_path / "brain.yaml").write_text(f"{policy}\nextender: {{tls: null}}\n")
+        load_brain(tmp_path / "brain.yaml")
+    listed = re.search(r"^policy: .*# (.*)$", GUIDE, re.MULTILINE)
+    assert listed is not None
+    here = {entry.name for entry in policies if "kubernetes" in entry.worlds}
+    assert set(listed.group(1).split(", ")) == here
 
 
 def test_the_files_that_the_guide_names_exist() -> None:

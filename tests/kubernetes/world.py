@@ -82,10 +82,12 @@ class Writes:
 class World:
     """One cluster. Every change is told to the leading brain at once."""
 
-    def __init__(self, nodes: Sequence[int] = (4, 4), *, policy: str = "fifo", predictor: str | None = None) -> None:
+    def __init__(
+        self, nodes: Sequence[int] = (4, 4), *, policy: str = "fifo", predictor: str | None = None, **settings: Any
+    ) -> None:
         self.config = SchedulerConfig(
             resources=("cpu", "memory", "pods"),
-            policy={"kind": policy},
+            policy={"kind": policy, **settings},
             predictor={"kind": predictor} if predictor else None,
             offers="cycle",
         )
@@ -125,8 +127,9 @@ class World:
 
     # -- objects --------------------------------------------------------------------------------
 
-    def submit(self, *stages: StageSpec, retries: int = 3) -> DagJob:
-        job = DagJob(metadata=self._meta("job"), spec=DagJobSpec(stages=stages, retries=retries), status=DagJobStatus())
+    def submit(self, *stages: StageSpec, retries: int = 3, queue: str = "default", user: str = "") -> DagJob:
+        spec = DagJobSpec(stages=stages, retries=retries, queue=queue, user=user)
+        job = DagJob(metadata=self._meta("job"), spec=spec, status=DagJobStatus())
         self._put("DagJob", self.lists.dagjobs, job)
         return job
 
@@ -171,9 +174,11 @@ class World:
     def set_phase(self, job: DagJob, phase: str) -> None:
         self._put("DagJob", self.lists.dagjobs, DagJob(job.metadata, job.spec, DagJobStatus(phase=phase)))
 
-    def plain(self, *, gated: bool = True, cpu: int = 1, scheduler: str = names.SCHEDULER) -> Pod:
+    def plain(
+        self, *, gated: bool = True, cpu: int = 1, scheduler: str = names.SCHEDULER, queue: str = "default"
+    ) -> Pod:
         meta = self._meta("pod")
-        meta.labels[names.QUEUE_LABEL] = "default"
+        meta.labels[names.QUEUE_LABEL] = queue
         gates = (Gate(names.GATE),) if gated else ()
         pod = Pod(meta, PodSpec(schedulerName=scheduler, schedulingGates=gates, containers=[asks(cpu)]))
         self._put("Pod", self.lists.pods, pod)

@@ -364,7 +364,7 @@ def test_in_a_tree_no_group_gains_by_asking_for_more_than_it_needs(
 def test_how_a_queue_shares_inside_changes_nothing_outside(
     tree: Inner, demand: tuple[int, int], weights: list[int]
 ) -> None:
-    """Recursive scheduling (SoCC'13, section 2.2): weights below one queue, whose leaves are alike, for others."""
+    """Recursive scheduling (SoCC'13, 2.2): weights below the first queue, whose leaves are alike, for others."""
 
     def alike(below: Tree, found: list[int] | None) -> Tree:
         if isinstance(below, Leaf):

@@ -134,10 +134,15 @@ def test_arithmetic_is_that_of_python(a, b, c):
     [
         "slearn.jct_s.mean < fifo.jct_s.mean",
         'slearn.queues["any"].wait_s.p90 < 60',
+        'slearn.fairness.queues["any"].starved_s < 60',
+        "slearn.fairness.jain_60s.mean > 0.9",
+        "slearn.new_queue.share > 0.1",
+        'slearn.costs["any"].sharing < 2',
         "slearn.utilisation.gpu > 0.5",
         "comparisons.slearn.bins.wide_large.speedup.p50_of_ratios > 1",
         "slearn.decision_us.p99 < 1000",
         "slearn.queue_placement.over < 0.1",
+        "slearn.locality.rack < 0.1",
     ],
 )
 def test_fields_are_checked_before_there_is_a_run(text):

@@ -14,7 +14,21 @@ import pytest
 
 from rm_emulator.results import charts, report, summary
 
-CHARTS = ["speedups", "jct", "ratios", "wait", "error", "placement", "variation", "bins", "utilisation", "gantt"]
+CHARTS = [
+    "speedups",
+    "jct",
+    "ratios",
+    "wait",
+    "error",
+    "placement",
+    "variation",
+    "bins",
+    "utilisation",
+    "gantt",
+    "shares",
+    "states",
+    "jain",
+]
 
 
 @pytest.fixture(scope="module")

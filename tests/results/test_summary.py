@@ -13,7 +13,8 @@ from rm_emulator.results.expect import ExpectError
 RUN_FIELDS = {
     *("policy", "predictor", "label", "seed", "jobs", "tasks", "failed_tasks", "jct_s", "wait_s", "makespan_s"),
     *("load", "utilisation", "jain", "queue_placement_correct", "prediction_error_pct", "queues", "decisions"),
-    *("decision_us", "wall_s", "sim_s", "tasks_per_s", "peak_rss_mb", "log_sha256"),
+    *("locality", "decision_us", "wall_s", "sim_s", "tasks_per_s", "peak_rss_mb", "log_sha256"),
+    *("fairness", "new_queue"),
 }
 
 
@@ -31,6 +32,13 @@ def test_the_file_holds_what_was_returned(run):
 
 def test_every_run_has_every_field(run):
     assert all(set(entry) >= RUN_FIELDS for entry in run[2]["runs"])
+
+
+def test_every_queue_has_its_times_of_want_and_shares(run):
+    fields = {"starved_s", "hungry_s", "satisfied_s", "share_mean", "fair_share_mean"}
+    for entry in run[2]["runs"]:
+        assert set(entry["fairness"]["queues"]) == {"adhoc", "prod.etl"}
+        assert all(set(queue) == fields for queue in entry["fairness"]["queues"].values())
 
 
 def test_runs_are_in_the_order_of_the_scenario(run):

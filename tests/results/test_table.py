@@ -39,6 +39,27 @@ def test_expectations_are_printed_with_their_figures(run):
     assert "against 1.000" in text
 
 
+def test_what_a_new_queue_would_get_is_one_line(run):
+    lines = [line for line in printed(run[2], 160).splitlines() if "new queue" in line]
+    assert len(lines) == 1
+    assert lines[0].startswith("a new queue of weight 1 would get at the time of highest load: ")
+    assert lines[0].rstrip().endswith(" % of the cluster")
+
+
+def test_labels_that_differ_are_named(run):
+    other = copy.deepcopy(run[2])
+    for entry in other["runs"]:
+        entry["new_queue"]["share"] = 0.25 if entry["label"] == "slearn" else 0.5
+    assert "25.0 % (slearn), 50.0 % (three_sigma) of the cluster" in table.new_queue(other)
+
+
+def test_a_single_queue_is_not_compared_with_a_new_one(run):
+    other = copy.deepcopy(run[2])
+    for entry in other["runs"]:
+        entry["queues"] = {"default": entry["queues"]["adhoc"]}
+    assert table.new_queue(other) == ""
+
+
 def test_a_column_without_any_figure_is_left_out(run):
     bare = copy.deepcopy(run[2])
     for entry in bare["runs"]:

@@ -106,6 +106,26 @@ def test_a_good_scenario_gives_its_workload(write: Write) -> None:
             "capacity: {cpu: 0}",
             "s.yaml:7:34 spec.cluster.nodes[0].capacity: a node without any resource",
         ),
+        (
+            "kind: jobs\n",
+            "kind: jobs\n    data: {replicas: 3}\n",
+            "s.yaml:12:22 spec.workload.data.replicas: 3 replicas on 2 nodes (expected at most one a node)",
+        ),
+        (
+            "kind: jobs\n",
+            "kind: jobs\n    data: {replicas: 0}\n",
+            "s.yaml:12:22 spec.workload.data.replicas: 0 is not accepted (expected at least 1)",
+        ),
+        (
+            "kind: jobs\n",
+            "kind: jobs\n    data: {remote: {rack: 0.9}}\n",
+            "s.yaml:12:27 spec.workload.data.remote.rack: 0.9 is not accepted (expected at least 1.0)",
+        ),
+        (
+            "kind: jobs\n",
+            "kind: jobs\n    data: {remote: {off-rack: 2}}\n",
+            "s.yaml:12:21 spec.workload.data.remote.off-rack: unknown key 'off-rack' (accepted: node, rack, off)",
+        ),
         ("count: 2", "count: 2, racks: 3", "s.yaml:7:31 spec.cluster.nodes[0].racks: 3 racks for 2 nodes"),
         (
             JOBS,

@@ -12,7 +12,7 @@ from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema import Nodes
 from rm_emulator.scenario.workload import build, description, in_resources
 from rm_emulator.workload.describe import offered_load
-from rm_emulator.workload.model import Drawn, Fixed, PerTask
+from rm_emulator.workload.model import Drawn, Fixed, PerTask, Remote
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Job, Node
 from schedulers.core.resources import Resources
@@ -107,6 +107,37 @@ def test_a_workload_in_another_order_of_resources(write: Write) -> None:
     workload = build(load(write()).scenario, Path(), 1).workload
     moved = in_resources(workload, Resources(("memory", "disk", "cpu")))
     assert moved.jobs[0].job.stages[0].demand == (0, 0, 1000)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        JOBS,
+        "    kind: synthetic\n    preset: google11-like\n    jobs: 20\n",
+        "    kind: tpch\n    jobs: 5\n    sizes: [2]\n    durations: per_task\n",
+    ],
+    ids=["jobs", "synthetic", "tpch"],
+)
+def test_input_is_on_nodes_of_the_cluster(write: Write, text: str) -> None:
+    block = f"{text}    data: {{replicas: 2, remote: {{off: 1.5}}}}\n"
+    scenario = load(write((JOBS, block))).scenario
+    first, again, other = (build(scenario, Path(), seed).workload for seed in (1, 1, 2))
+    stages = [stage for entry in first.jobs for stage in entry.job.stages]
+    assert all(len(stage.hosts) == (0 if stage.parents else stage.tasks) for stage in stages)
+    assert {host for stage in stages for hosts in stage.hosts for host in hosts} == {"n1", "n2"}
+    assert first.remote == Remote(off=1.5)
+    assert first == again
+    assert first != other
+
+
+def test_distance_may_cost_time_where_stages_name_their_hosts(write: Write) -> None:
+    path = write(
+        ("tasks: 2, demand: {cpu: 1}", "tasks: 2, hosts: [n2], demand: {cpu: 1}"),
+        ("kind: jobs\n", "kind: jobs\n    data: {remote: {rack: 1.2, off: 2}}\n"),
+    )
+    workload = build(load(path).scenario, Path(), 1).workload
+    assert workload.jobs[0].job.stages[0].hosts == (("n2",),)
+    assert workload.remote == Remote(rack=1.2, off=2.0)
 
 
 def test_a_synthetic_workload_has_the_load_asked_for_on_the_cluster_s_slots(write: Write) -> None:

@@ -261,22 +261,15 @@ def test_a_table_of_other_columns_is_named(stored: Path) -> None:
 
 
 def test_application_masters_and_hosts_are_kept(tmp_path: Path) -> None:
-    stages = (Stage(name="s", tasks=2, demand=(1000, 1)), Stage(name="t", tasks=1, demand=(1000, 1), parents=(0,)))
-    entry = WorkloadJob(
-        job=Job(id="j", stages=stages),
-        submit_ms=0,
-        runtimes=(Fixed(1), Fixed(1)),
-        am=(1000, 1024),
-        hosts=(("n1", ""), ()),
+    hosts = (("n1", "n2"), ())
+    stages = (
+        Stage(name="s", tasks=2, demand=(1000, 1), hosts=hosts),
+        Stage(name="t", tasks=1, demand=(1000, 1), parents=(0,)),
     )
-    plain = WorkloadJob(job=Job(id="k", stages=stages), submit_ms=0, runtimes=(Fixed(1), Fixed(1)))
+    entry = WorkloadJob(job=Job(id="j", stages=stages), submit_ms=0, runtimes=(Fixed(1), Fixed(1)), am=(1000, 1024))
+    plain = WorkloadJob(
+        job=Job(id="k", stages=(Stage(name="t", tasks=1, demand=(1, 1)),)), submit_ms=0, runtimes=(Fixed(1),)
+    )
     workload = Workload(name="w", jobs=(entry, plain))
     storage.save(workload, tmp_path / "w")
     assert storage.load(tmp_path / "w") == workload
-
-
-def test_hosts_of_another_number_of_tasks_are_refused(tmp_path: Path) -> None:
-    stages = (Stage(name="s", tasks=3, demand=(1000, 1)),)
-    entry = WorkloadJob(job=Job(id="j", stages=stages), submit_ms=0, runtimes=(Fixed(1),), hosts=(("a", "b"),))
-    with pytest.raises(ValueError, match="has 3 tasks, hosts for 2"):
-        storage.save(Workload(name="w", jobs=(entry,)), tmp_path / "w")

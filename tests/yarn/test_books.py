@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
 from schedulers.yarn.fair import FairConfig, FairScheduler
-from schedulers.yarn.fair_queues import FairQueueConfig
+from schedulers.yarn.fair_queues import FairLeaf, FairParent, FairQueue, FairQueueConfig
 from schedulers.yarn.limits import user_limit
 from schedulers.yarn.preemption import MonitorConfig
 from schedulers.yarn.queues import Queue, QueueConfig
@@ -217,3 +217,26 @@ def test_fair_maximums_hold_after_every_step(script: list[tuple[object, ...]]) -
         drive.step(*step)  # type: ignore[arg-type]
         for leaf in scheduler.root.leaves():
             assert all(queue.most is None or all_fit(queue.used, queue.most) for queue in leaf.chain())
+
+
+@given(steps)
+@settings(max_examples=50, deadline=None)
+def test_remembered_shares_are_those_computed_anew(script: list[tuple[object, ...]]) -> None:
+    scheduler = fair()
+    drive = Drive(scheduler)
+    for step in script:
+        drive.step(*step)  # type: ignore[arg-type]
+        if step[0] == "update":
+            shares = shares_below(scheduler.root, forget=True)
+            scheduler.update(drive.now)
+            assert shares_below(scheduler.root) == shares
+
+
+def shares_below(queue: FairQueue, *, forget: bool = False) -> list[Vector]:
+    """Of the queues and applications from here down. forget: the next update computes all of them."""
+    if forget:
+        queue._last.clear()
+    if isinstance(queue, FairLeaf):
+        return [queue.share, *(each.share for each in queue.apps.values())]
+    assert isinstance(queue, FairParent)
+    return [queue.share, *(share for kid in queue.kids.values() for share in shares_below(kid, forget=forget))]

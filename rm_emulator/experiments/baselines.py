@@ -1,0 +1,199 @@
+"""What a run is compared with: each queue alone, one giant node, ideal water-filling; one cell each.
+
+alone
+    for every queue a run of its jobs only: same cluster, same policy, same queues with their limits, same history.
+one_node
+    all nodes as one, of their capacity together, their mean speed, and as many heartbeats as they have together;
+    stages may use it whatever `places` and `hosts` they ask for. Same policy, same workload.
+ideal
+    the fluid of `experiments.fluid`, without policy, nodes and heartbeats.
+
+Run times are the same in all of them. A cell keeps when each job was submitted and done, and no event log.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import json
+import math
+import time
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any
+
+import msgspec
+import polars as pl
+
+import rm_emulator
+from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.execution import Execution, Listed, StageTimes
+from rm_emulator.engine.simulation import Nothing
+from rm_emulator.experiments.cell import Cell, Progress, prepared, run_cell, scheduler_config, waves_of, workload_of
+from rm_emulator.experiments.fluid import FluidJob, FluidStage, finish_times
+from rm_emulator.plugins import load_plugins
+from rm_emulator.results.filling import scenario_tree
+from rm_emulator.results.record import replacing, write_file
+from rm_emulator.scenario.cluster import engine_config
+from rm_emulator.scenario.schema import Scenario
+from rm_emulator.scenario.workload import Built
+from rm_emulator.workload.model import WorkloadJob
+from schedulers.core.log import Log
+from schedulers.core.model import Node, Stage
+from schedulers.core.places import ANYWHERE
+from schedulers.core.resources import Resources
+from schedulers.core.scheduler import Scheduler
+
+#: The columns of a baseline's jobs.parquet.
+SCHEMA: Mapping[str, pl.DataType] = {
+    "id": pl.String(),
+    "queue": pl.String(),
+    "submit_ms": pl.Int64(),
+    "finish_ms": pl.Int64(),
+}
+
+
+class Times(Nothing):
+    """A recording that keeps when jobs were submitted and done."""
+
+    def __init__(self) -> None:
+        self.rows: list[tuple[str, str, int, int | None]] = []
+
+    def job(self, row: Any) -> None:
+        """See Recording."""
+        self.rows.append((row.id, row.queue, row.submit_ms, row.finish_ms))
+
+
+def compute(cell: Cell, directory: Path, progress: Progress) -> None:
+    """Compute any cell into `directory`; see `run_cell`."""
+    if cell.baseline:
+        run_baseline(cell, directory, progress)
+    else:
+        run_cell(cell, directory, progress)
+
+
+def run_baseline(cell: Cell, directory: Path, progress: Progress) -> None:
+    """Compute a baseline and write its jobs.parquet and cell.json into `directory`, cell.json last."""
+    load_plugins(cell.plugins)
+    scenario = Scenario.model_validate(cell.scenario)
+    built = workload_of(scenario, cell.seed)
+    config = engine_config(scenario, Resources(built.workload.resources))
+    begun = time.perf_counter()
+    progress(0, built.workload.tasks)
+    if cell.baseline == "ideal":
+        rows, sha256 = _ideal(cell, config, built, progress), None
+    elif cell.baseline == "one_node":
+        rows, sha256 = _emulated(cell, scenario, one_node(config), {"": anywhere(built)}, progress)
+    else:
+        rows, sha256 = _emulated(cell, scenario, config, dict(by_queue(built)), progress)
+    progress(built.workload.tasks, built.workload.tasks)
+    with replacing(directory / "jobs.parquet") as path:
+        pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("submit_ms", "id").write_parquet(path)
+    counters = {
+        "key": cell.key,
+        "settings": cell.settings,
+        "label": cell.label,
+        "seed": cell.seed,
+        "baseline": cell.baseline,
+        "version": rm_emulator.__version__,
+        "wall_s": round(time.perf_counter() - begun, 3),
+        "log_sha256": sha256,
+    }
+    write_file(directory / "cell.json", json.dumps(counters, indent=1) + "\n")
+
+
+Row = tuple[str, str, int, int | None]
+
+
+def _emulated(
+    cell: Cell, scenario: Scenario, config: EngineConfig, parts: Mapping[str, Built], progress: Progress
+) -> tuple[list[Row], str]:
+    """The jobs of each part in a run of its own, and the hash of all their logs."""
+    total, before = sum(part.workload.tasks for part in parts.values()), 0
+    times, logs = Times(), hashlib.sha256()
+    for part in parts.values():
+        log = Log()
+        scheduler = Scheduler(scheduler_config(cell, scenario, config), log=log)
+
+        def told(done: int, before: int = before) -> None:
+            progress(before + done, total)
+
+        prepared(cell, config, part, scheduler, times, told).run()
+        logs.update(log.sha256.encode())
+        before += part.workload.tasks
+    return times.rows, logs.hexdigest()
+
+
+def by_queue(built: Built) -> Iterator[tuple[str, Built]]:
+    """The workload of each queue alone, in the order of their names; history is everybody's."""
+    for name in sorted({entry.job.queue for entry in built.workload.jobs}):
+        jobs = tuple(entry for entry in built.workload.jobs if entry.job.queue == name)
+        yield name, _with_jobs(built, jobs)
+
+
+def one_node(config: EngineConfig) -> EngineConfig:
+    """The cluster as one node; without heartbeats of its own rhythm, since all nodes together beat more often."""
+    node = Node(id="one", capacity=capacity_of(config), speed=mean_speed(config))
+    beat = max(1, round(config.heartbeat_ms / len(config.nodes)))
+    return msgspec.structs.replace(config, nodes=(node,), heartbeat_ms=beat)
+
+
+def anywhere(built: Built) -> Built:
+    """The workload without wishes for nodes, none of which is there any more."""
+    return _with_jobs(built, tuple(_moved(entry) for entry in built.workload.jobs))
+
+
+def _moved(entry: WorkloadJob) -> WorkloadJob:
+    stages: tuple[Stage, ...] = tuple(
+        msgspec.structs.replace(stage, places=ANYWHERE, hosts=()) for stage in entry.job.stages
+    )
+    return msgspec.structs.replace(entry, job=msgspec.structs.replace(entry.job, stages=stages))
+
+
+def _with_jobs(built: Built, jobs: tuple[WorkloadJob, ...]) -> Built:
+    return msgspec.structs.replace(built, workload=msgspec.structs.replace(built.workload, jobs=jobs))
+
+
+def capacity_of(config: EngineConfig) -> tuple[int, ...]:
+    """Of all nodes together."""
+    return tuple(sum(node.capacity[r] for node in config.nodes) for r in range(len(config.resources)))
+
+
+def mean_speed(config: EngineConfig) -> float:
+    """Of the nodes, weighted by their capacity in the first resource that the cluster has."""
+    at = next((r for r, there in enumerate(capacity_of(config)) if there), None)
+    weights = [1 if at is None else node.capacity[at] for node in config.nodes]
+    return math.fsum(w * node.speed for w, node in zip(weights, config.nodes, strict=True)) / sum(weights)
+
+
+def _ideal(cell: Cell, config: EngineConfig, built: Built, progress: Progress) -> list[Row]:
+    execution = Execution(config, cell.seed, waves_of(built))
+    entries, total = built.workload.jobs, built.workload.tasks
+    capacity = dict(zip(config.resources, capacity_of(config), strict=True))
+    leaves = sorted({entry.job.queue for entry in entries})
+    tree, kept = scenario_tree(cell.scenario["spec"].get("queues") or (), capacity, leaves)
+    where = [config.resources.index(name) for name in kept]
+    done = finish_times(
+        [_fluid(entry, execution.stages(entry), where) for entry in entries],
+        tree,
+        [capacity[name] for name in kept],
+        speed=mean_speed(config),
+        progress=lambda tasks: progress(tasks, total),
+    )
+    return [
+        (entry.job.id, entry.job.queue, entry.submit_ms, None if at is None else round(at))
+        for entry, at in zip(entries, done, strict=True)
+    ]
+
+
+def _fluid(entry: WorkloadJob, times: list[StageTimes], where: list[int]) -> FluidJob:
+    stages = tuple(
+        FluidStage(tuple(stage.demand[r] for r in where), _times(each, stage.tasks), stage.parents)
+        for stage, each in zip(entry.job.stages, times, strict=True)
+    )
+    job = entry.job
+    return FluidJob(queue=job.queue, submit_ms=entry.submit_ms, stages=stages, weight=job.weight)
+
+
+def _times(times: StageTimes, tasks: int) -> tuple[float, ...]:
+    """True run times; of measured waves, which depend on the executors of the moment, their mean."""
+    return tuple(map(float, times.first)) if isinstance(times, Listed) else (float(times.mean_ms),) * tasks

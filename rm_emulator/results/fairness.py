@@ -1,0 +1,261 @@
+"""Who holds how much of the cluster over time, against what would be its fair share; from a cell's tables.
+
+Time runs from the first submission to the last end, in equal buckets; every figure is of bucket means.
+
+demand
+    what a queue holds and what waits in it. A task waits from the moment its stage could start, or from the end
+    of its attempt before, until it is granted a container. Records do not tell when a stage could start: it is taken
+    for the latest completion of another stage of the job before the stage's first grant, else for the submission.
+    That is exact for chains; where branches run side by side a stage may have waited longer than is told. Tasks that
+    were never granted anything are not in the records, and neither is their wait.
+share
+    dominant share (DRF, section 4.1): the largest held / capacity over the resources.
+fair share
+    what the queue would hold under ideal water-filling over the tree, given the demands (`results.filling`).
+Jain's index
+    (sum x)^2 / (n sum x^2) of x = share / fair share, both as means over a window, over the queues that have a fair
+    share in it; windows with fewer than two such queues are left out. 1: everybody has the same part of what is fair.
+states
+    of a queue with demand, at every instant one of: starved (work waits, one more of its tasks would still be within
+    its fair share, and another queue holds more than its own), hungry (work waits otherwise), satisfied (none
+    waits). Work waits when at least half of one of its mean tasks does, on average over the bucket.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import polars as pl
+
+from rm_emulator.results.filling import Tree, scenario_tree
+from rm_emulator.results.metrics import figure, whole_cluster
+
+Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
+Codes = npt.NDArray[np.int8]
+
+#: Windows of Jain's index, and widths of a bucket: each divides the windows that are not shorter than it.
+WINDOWS_MS: Final = (10_000, 60_000, 240_000)
+WIDTHS_MS: Final = (1000, 2000, 5000, 10_000, 20_000, 60_000, 240_000)
+#: Buckets x queues x resources: beyond it buckets are wider.
+CELLS: Final = 4_000_000
+IDLE, SATISFIED, HUNGRY, STARVED = range(4)
+STATES: Final = {STARVED: "starved", HUNGRY: "hungry", SATISFIED: "satisfied"}
+#: The weight of the queue that is asked about in `new_queue`.
+NEW_WEIGHT: Final = 1.0
+_CLOSE: Final = 1e-9
+
+
+class Course(msgspec.Struct, frozen=True, kw_only=True):
+    """Queues over time: arrays of buckets x queues, all in fractions of the cluster.
+
+    start_ms: the first bucket's start; asked: demand resource by resource. task: the mean task's dominant share.
+    held, demand, fair, waiting: dominant shares; state: IDLE, SATISFIED, HUNGRY or STARVED.
+    """
+
+    queues: tuple[str, ...]
+    start_ms: int
+    width_ms: int
+    tree: Tree
+    asked: Floats
+    held: Floats
+    demand: Floats
+    fair: Floats
+    waiting: Floats
+    task: Floats
+    state: Codes
+
+
+def course(
+    jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, queues: Iterable[Mapping[str, Any]] = ()
+) -> Course | None:
+    """The course of a cell; None when nothing was ever granted. queues: of the scenario, as plain data.
+
+    tasks: columns job, stage, task, attempt, granted_ms, ended_ms, code and the demands.
+    """
+    if tasks.is_empty() or jobs.is_empty():
+        return None
+    every = _capacities(nodes)
+    names = tuple(sorted(jobs["queue"].unique().to_list()))
+    begin = int(jobs["submit_ms"].to_numpy().min())
+    end = int(tasks["ended_ms"].to_numpy().max())
+    tree, resources = scenario_tree(queues, every, names)
+    capacity = {name: every[name] for name in resources}
+    width = _width(max(1, end - begin), len(names) * len(resources))
+    buckets = max(1, -(-(end - begin) // width))
+    rows = intervals(jobs, tasks, names)
+    times = ("since_ms", "granted_ms", "ended_ms")
+    since, granted, ended = (rows[column].to_numpy().astype(np.int64) - begin for column in times)
+    owner = rows["queue_index"].to_numpy().astype(np.int64)
+    held, asked = np.zeros((2, buckets, len(names), len(resources)))
+    for r, name in enumerate(resources):
+        units = rows[f"demand_{name}"].to_numpy().astype(np.float64)
+        full = width * capacity[name]
+        held[:, :, r] = _integrals(owner, units, granted, ended, width, buckets, len(names)) / full
+        asked[:, :, r] = held[:, :, r] + _integrals(owner, units, since, granted, width, buckets, len(names)) / full
+    return _course(names, begin, width, tree, asked, held, _mean_task(rows, capacity, len(names)))
+
+
+def _course(
+    names: tuple[str, ...], begin: int, width: int, tree: Tree, asked: Floats, held: Floats, task: Floats
+) -> Course:
+    fair = tree.fill(asked)
+    share, waiting = held.max(axis=2), (asked - held).max(axis=2)
+    return Course(
+        queues=names,
+        start_ms=begin,
+        width_ms=width,
+        tree=tree,
+        asked=asked,
+        held=share,
+        demand=asked.max(axis=2),
+        fair=fair,
+        waiting=waiting,
+        task=task,
+        state=states(share, fair, waiting, asked.max(axis=2), task),
+    )
+
+
+def _capacities(nodes: pl.DataFrame) -> dict[str, int]:
+    rows = whole_cluster(nodes).unique("resource", keep="first", maintain_order=True)
+    return dict(rows.select("resource", "capacity").iter_rows())
+
+
+def _width(span_ms: int, tracks: int) -> int:
+    """The narrowest bucket with which the course stays within CELLS."""
+    for width in WIDTHS_MS:
+        if span_ms // width * tracks <= CELLS:
+            return width
+    return WIDTHS_MS[-1] * -(-span_ms * tracks // (WIDTHS_MS[-1] * CELLS))
+
+
+def intervals(jobs: pl.DataFrame, tasks: pl.DataFrame, queues: Sequence[str]) -> pl.DataFrame:
+    """Each attempt with `queue_index` and `since_ms`, from when on its task waited for the grant."""
+    order = {name: number for number, name in enumerate(queues)}
+    owners = jobs.lazy().select(
+        pl.col("id").alias("job"), "submit_ms", queue_index=pl.col("queue").replace_strict(order, return_dtype=pl.Int64)
+    )
+    stages = (
+        tasks.lazy()
+        .group_by("job", "stage")
+        .agg(first=pl.col("granted_ms").min(), done=pl.col("ended_ms").filter(pl.col("code") == 0).max())
+    )
+    # Of the latest completions before a stage's first grant its own can be one only when its tasks take no time.
+    done = stages.select("job", ready="done").drop_nulls().sort("ready")
+    ready = (
+        stages.sort("first")
+        .join_asof(done, left_on="first", right_on="ready", by="job", strategy="backward", check_sortedness=False)
+        .select("job", "stage", "ready")
+    )
+    attempt = ["job", "stage", "task", "attempt"]
+    previous = tasks.lazy().select("job", "stage", "task", pl.col("attempt") + 1, previous="ended_ms")
+    again = tasks.lazy().filter(pl.col("attempt") > 0).select(attempt).join(previous, on=attempt).unique(attempt)
+    return (
+        tasks.lazy()
+        .join(owners, on="job", maintain_order="left")
+        .join(ready, on=["job", "stage"], how="left", maintain_order="left")
+        .join(again, on=attempt, how="left", maintain_order="left")
+        .with_columns(since=pl.coalesce("previous", pl.max_horizontal("ready", "submit_ms")))
+        .with_columns(since_ms=pl.min_horizontal("since", "granted_ms"))
+        .select("queue_index", "since_ms", "granted_ms", "ended_ms", pl.selectors.starts_with("demand_"))
+        .collect()
+    )
+
+
+def _integrals(owner: Ints, units: Floats, start: Ints, end: Ints, width: int, buckets: int, owners: int) -> Floats:
+    """Units x ms of intervals [start, end) in each bucket, by owner: buckets x owners."""
+    there = end > start
+    owner, units, start, end = owner[there], units[there], start[there], end[there]
+    first, last = start // width, (end - 1) // width
+
+    def summed(at: Ints, weights: Floats, rows: int = buckets) -> Floats:
+        found: Floats = np.bincount(at * owners + owner, weights, rows * owners).astype(np.float64)
+        return found.reshape(rows, owners)
+
+    head = np.minimum(end, (first + 1) * width) - start
+    tail = np.where(last > first, end - last * width, 0)
+    # Whole buckets between as steps up and down, summed once. Products of whole numbers below 2^53 are exact.
+    full = units * width
+    steps = summed(first + 1, full, buckets + 1) - summed(np.maximum(last, first + 1), full, buckets + 1)
+    return summed(first, units * head) + summed(last, units * tail) + np.cumsum(steps, axis=0)[:buckets]
+
+
+def _mean_task(rows: pl.DataFrame, capacity: Mapping[str, int], queues: int) -> Floats:
+    """Dominant share of the mean task of each queue."""
+    owner = rows["queue_index"].to_numpy()
+    sums = [np.bincount(owner, rows[f"demand_{name}"].to_numpy(), queues) / there for name, there in capacity.items()]
+    count = np.bincount(owner, minlength=queues)
+    found: Floats = np.max(sums, axis=0) / np.maximum(count, 1)
+    return found
+
+
+def states(held: Floats, fair: Floats, waiting: Floats, demand: Floats, task: Floats) -> Codes:
+    """The state of each queue at each instant; all arguments are dominant shares (see the module)."""
+    waits = (waiting > 0) & (waiting >= task / 2 - _CLOSE)
+    above = held > fair + _CLOSE
+    others_above = above.sum(axis=1, keepdims=True) - above > 0
+    starved = waits & (held + task <= fair + _CLOSE) & others_above
+    busy = np.where(demand > 0, SATISFIED, IDLE)
+    return np.where(starved, STARVED, np.where(waits, HUNGRY, busy)).astype(np.int8)
+
+
+def jain_over_time(found: Course, window_ms: int) -> Floats | None:
+    """Jain's index in each window from the first submission on, NaN where fewer than two queues have a fair share.
+
+    What is left behind the last whole window belongs to it. None when the buckets do not fit the window.
+    """
+    if window_ms % found.width_ms:
+        return None
+    each = window_ms // found.width_ms
+    at = np.arange(0, max(1, len(found.held) - each + 1), each)
+    held, fair = np.add.reduceat(found.held, at), np.add.reduceat(found.fair, at)
+    counted = fair > _CLOSE
+    part = np.divide(held, fair, out=np.zeros_like(held), where=counted)
+    squares = counted.sum(axis=1) * (part**2).sum(axis=1)
+    index: Floats = np.divide(part.sum(axis=1) ** 2, squares, out=np.full(len(at), np.nan), where=squares > 0)
+    return np.where(counted.sum(axis=1) > 1, index, np.nan)
+
+
+def figures(found: Course | None, queues: Sequence[str]) -> dict[str, Any]:
+    """`fairness` and `new_queue` of one cell in summary.json. queues: names, for a cell without a course."""
+    names = found.queues if found is not None else tuple(queues)
+    each = {f"jain_{window // 1000}s": _mean_and_worst(found, window) for window in WINDOWS_MS}
+    return {
+        "fairness": {**each, "queues": {name: _queue(found, index) for index, name in enumerate(names)}},
+        "new_queue": _new_queue(found),
+    }
+
+
+def _mean_and_worst(found: Course | None, window_ms: int) -> dict[str, float | None]:
+    index = None if found is None else jain_over_time(found, window_ms)
+    there = index[~np.isnan(index)] if index is not None else np.zeros(0)
+    if not len(there):
+        return {"mean": None, "worst": None}
+    return {"mean": figure(there.mean()), "worst": figure(there.min())}
+
+
+def _queue(found: Course | None, index: int) -> dict[str, float | None]:
+    if found is None:
+        return {**{f"{name}_s": 0.0 for name in STATES.values()}, "share_mean": 0.0, "fair_share_mean": 0.0}
+    state = found.state[:, index]
+    times = {f"{name}_s": int((state == code).sum()) * found.width_ms / 1000 for code, name in STATES.items()}
+    means = {"share_mean": found.held, "fair_share_mean": found.fair}
+    return {**times, **{name: figure(values[:, index].mean()) for name, values in means.items()}}
+
+
+def busiest(found: Course) -> int:
+    """The bucket of highest load: where what is held and waits, of the most wanted resource, is most; the first one."""
+    return int(found.asked.sum(axis=1).max(axis=1).argmax())
+
+
+def _new_queue(found: Course | None) -> dict[str, float | None]:
+    if found is None:
+        return {"weight": NEW_WEIGHT, "share": None, "at_s": None}
+    at = busiest(found)
+    share = found.tree.share_of_another(found.asked[at], NEW_WEIGHT)
+    when = (found.start_ms + at * found.width_ms) / 1000
+    return {"weight": NEW_WEIGHT, "share": figure(share), "at_s": when}

@@ -1,0 +1,82 @@
+"""Where the tasks' input lies: replicas on random nodes, spread as HDFS spreads them by default.
+
+The first replica is on any node, the second on a node of another rack, the third on another node of the second's
+rack, all others anywhere; no node has two. Without racks all are anywhere (Hadoop's BlockPlacementPolicyDefault with
+a writer outside the cluster). Draws are keyed by (seed, job, stage) with one row per task, so that neither the other
+jobs nor the order of anything matters.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_left, insort
+from collections.abc import Sequence
+
+import msgspec
+
+from rm_emulator.workload.model import Workload, WorkloadJob
+from schedulers.core import keyed
+from schedulers.core.model import Node, Stage
+
+
+def place(workload: Workload, nodes: Sequence[Node], replicas: int, seed: int) -> Workload:
+    """The workload with input for each task of each stage without parents; stages that have hosts keep them.
+
+    Raises ValueError for more replicas than nodes.
+    """
+    if not 1 <= replicas <= len(nodes):
+        raise ValueError(f"{replicas} replicas need as many nodes (there are {len(nodes)})")
+    spread = _Spread(nodes)
+    jobs = tuple(_placed(entry, spread, replicas, seed) for entry in workload.jobs)
+    return msgspec.structs.replace(workload, jobs=jobs)
+
+
+def _placed(entry: WorkloadJob, spread: _Spread, replicas: int, seed: int) -> WorkloadJob:
+    replace, job = msgspec.structs.replace, entry.job
+
+    def reading(index: int, stage: Stage) -> Stage:
+        if stage.parents or stage.hosts or stage.master:
+            return stage
+        draws = keyed.generator(seed, "data", job.id, index).random((stage.tasks, replicas))
+        return replace(stage, hosts=tuple(spread.hosts(row) for row in draws.tolist()))
+
+    stages = tuple(reading(index, stage) for index, stage in enumerate(job.stages))
+    return replace(entry, job=replace(job, stages=stages))
+
+
+class _Spread:
+    """Chooses nodes for one task's replicas."""
+
+    def __init__(self, nodes: Sequence[Node]) -> None:
+        self._ids = [node.id for node in nodes]
+        self._racks = [node.rack for node in nodes]
+        self._all = list(range(len(nodes)))
+        names = dict.fromkeys(self._racks)
+        self._inside = {rack: [i for i in self._all if self._racks[i] == rack] for rack in names}
+        self._outside = {rack: [i for i in self._all if self._racks[i] != rack] for rack in names}
+
+    def hosts(self, draws: Sequence[float]) -> tuple[str, ...]:
+        """As many nodes as there are draws from [0, 1)."""
+        chosen: list[int] = []
+        taken: list[int] = []  # the same, sorted
+        for draw in draws:
+            chosen.append(_pick(self._pool(chosen, taken), taken, draw))
+            insort(taken, chosen[-1])
+        return tuple(self._ids[index] for index in chosen)
+
+    def _pool(self, chosen: Sequence[int], taken: Sequence[int]) -> list[int]:
+        """The nodes that the next replica may be on; those taken are left out later."""
+        pool = self._all
+        if len(chosen) == 1:
+            pool = self._outside[self._racks[chosen[0]]]
+        elif len(chosen) == 2:
+            pool = self._inside[self._racks[chosen[1]]]
+        return pool if any(index not in taken for index in pool[: len(taken) + 1]) else self._all
+
+
+def _pick(pool: Sequence[int], taken: Sequence[int], draw: float) -> int:
+    """The node at this place among those of the sorted pool that are not taken (sorted as well)."""
+    gone = [at for index in taken if (at := bisect_left(pool, index)) < len(pool) and pool[at] == index]
+    place = int(draw * (len(pool) - len(gone)))
+    for at in gone:
+        place += at <= place
+    return pool[place]

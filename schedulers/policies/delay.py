@@ -1,0 +1,273 @@
+"""Delay scheduling: fair sharing whose jobs wait a little for a node that holds their input."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from schedulers.core.events import Event, NodeAdded, NodeChanged, NodeLost, NodeRemoved
+from schedulers.core.ordered import ByShare, Key, Measure, place_by_share
+from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions, TieSetting, Triggers, policies
+from schedulers.core.reasons import Reason
+from schedulers.core.state import JobState, NodeState, StageState
+from schedulers.planning.inputs import Inputs, Near
+from schedulers.planning.locality import skips_for
+
+Skips = Annotated[int, msgspec.Meta(ge=0)]
+Seconds = Annotated[float, msgspec.Meta(ge=0)]
+
+
+class _Wait(msgspec.Struct):
+    """How long a job has waited since its last launch: opportunities, or ms, by the form.
+
+    level: what it launches without a wait; 0 only where its input is, 1 also in that rack, 2 anywhere.
+    skipped: it was passed up at the last offer.
+    """
+
+    level: int = 0
+    used: int = 0
+    skipped: bool = False
+
+
+class _Data(msgspec.Struct, frozen=True):
+    """A job's input, and how long the job waits for a node with it and then for a rack with it, in the form's unit."""
+
+    inputs: Inputs
+    for_node: int
+    for_rack: int
+
+
+class _Found(msgspec.Struct, frozen=True):
+    """The nearest task that a job could start, and how many nodes on offer had room for it."""
+
+    near: Near
+    suggestion: Suggestion
+    nodes: int
+
+
+@policies.register("delay", source="Delay Scheduling (EuroSys'10), section 3")
+class Delay(ByShare):
+    """Fair sharing in which a job passes up nodes without its input, for so many offers or so long, then takes any.
+
+    A launch where the input is makes the job wait anew, one in its rack only for the rack (section 4.1). A task
+    without input on any node, and a gang, starts at once. An opportunity is a node on offer with room for the job.
+    """
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        form: Annotated[
+            Literal["count", "time"],
+            msgspec.Meta(description="what the wait is measured in: opportunities passed up, or time"),
+        ] = "count"
+        locality: Annotated[
+            float,
+            msgspec.Meta(
+                ge=0, lt=1, description="count: share of tasks to run where their input is; gives skips not set"
+            ),
+        ] = 0.95
+        node_skips: Annotated[
+            Skips | None, msgspec.Meta(description="count: opportunities passed up for a node with the input")
+        ] = None
+        rack_skips: Annotated[
+            Skips | None, msgspec.Meta(description="count: so many more for its rack, where racks are known")
+        ] = None
+        node_wait_s: Annotated[Seconds, msgspec.Meta(description="time: wait for a node with the input")] = 3.0
+        rack_wait_s: Annotated[
+            Seconds, msgspec.Meta(description="time: so much longer for its rack, where racks are known")
+        ] = 3.0
+        reset: Annotated[
+            Literal["always", "unrefused"],
+            msgspec.Meta(
+                description="which starts at the input begin the wait anew: all (the paper), "
+                "or those before which nothing was passed up (Spark 3.1)"
+            ),
+        ] = "always"
+        measure: Measure = "dominant"
+        tie: TieSetting = "submit"
+
+    params: Params
+    triggers = Triggers(every_offer=True)
+    # The next task of an executor is the stage's next one, wherever its input is.
+    runs_executors = False
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._waits: dict[str, _Wait] = {}
+        self._offered = 0  # when the last offer was
+        self._data: dict[str, _Data] = {}
+        self._racks: dict[str, str] | None = None
+
+    def key(self, job: JobState, view: ClusterView) -> Key:
+        """See Ordered.key."""
+        return place_by_share(job, view, self.params.measure, self.params.tie)
+
+    def observe(self, event: Event, view: ClusterView) -> None:
+        """With other nodes, input is elsewhere."""
+        if isinstance(event, NodeAdded | NodeChanged | NodeLost | NodeRemoved):
+            self._racks = None
+            self._data.clear()
+
+    # -- who is served ----------------------------------------------------------------------------
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """Serve the poorest job that has input here or has waited long enough, until nothing fits."""
+        self._wait_until(view.now)
+        refused: set[str] = set()  # room only shrinks within an offer, so who was refused once stays refused
+        while offer.has_room():
+            self._refresh(view)
+            served = yield from self._serve(view, offer, refused)
+            if not served:
+                return
+
+    def _serve(self, view: ClusterView, offer: Offer, refused: set[str]) -> Any:
+        for name in self._order:
+            if name in refused:
+                continue
+            job = view.jobs[name]
+            found = self._find(job, view, offer)
+            if found is not None and self._may_start(job, found.near, view):
+                outcome = yield found.suggestion
+                if outcome.placed:
+                    self._started(name, found.near)
+                    return True
+            elif found is not None:
+                self._pass_up(job, found.nodes, view)
+            refused.add(name)
+        return False
+
+    def _find(self, job: JobState, view: ClusterView, offer: Offer) -> _Found | None:
+        """The nearest task to its input over all stages and nodes on offer; None when nothing fits."""
+        inputs = self._data_of(job, view).inputs
+        best: tuple[Near, Suggestion] | None = None
+        most = 0
+        for stage in job.open_stages():
+            if not offer.fits(job, stage):
+                continue
+            nodes = _nodes(view, offer, stage)
+            most = max(most, len(nodes))
+            for node in nodes:
+                near, task = inputs.nearest(stage, node.spec)
+                if best is None or near < best[0]:
+                    where = node.id if near in (Near.NODE, Near.RACK) else None
+                    best = near, Suggestion(job.id, stage.index, where, task)
+                if near <= Near.FREE:
+                    break
+            if best is not None and best[0] <= Near.FREE:
+                break
+        return None if best is None else _Found(*best, most)
+
+    # -- who waits --------------------------------------------------------------------------------
+
+    def _may_start(self, job: JobState, near: Near, view: ClusterView) -> bool:
+        if near <= Near.FREE:
+            return True
+        wait = self._waits.get(job.id, _Wait())
+        data = self._data_of(job, view)
+        if near is Near.RACK and (wait.level >= 1 or wait.used >= data.for_node):
+            return True
+        return wait.level == 2 or wait.used >= _needed(wait, data)
+
+    def _started(self, name: str, near: Near) -> None:
+        """A launch begins the wait anew, at the level of the launch."""
+        wait = self._waits.get(name)
+        if near is Near.NODE:
+            if wait is not None and (self.params.reset == "always" or not (wait.used or wait.skipped)):
+                del self._waits[name]
+        elif near is not Near.FREE:
+            self._waits[name] = _Wait(1 if near is Near.RACK else 2)
+
+    def _pass_up(self, job: JobState, nodes: int, view: ClusterView) -> None:
+        wait = self._waits.setdefault(job.id, _Wait())
+        wait.skipped = True
+        if self.params.form == "count":
+            wait.used += nodes
+        if job.hold is not Reason.WAITS_FOR_LOCALITY:
+            view.stir(job.id)
+
+    def _wait_until(self, now: int) -> None:
+        """Time form: whoever was passed up at the last offer has waited since then."""
+        since, self._offered = self._offered, now
+        if self.params.form == "time":
+            for wait in self._waits.values():
+                if wait.skipped:
+                    wait.used += now - since
+                    wait.skipped = False
+
+    def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
+        """See Policy.why."""
+        wait = self._waits.get(job.id)
+        if wait is None or not (wait.used or wait.skipped):
+            return None
+        data = self._data_of(job, view)
+        if any(data.inputs.has_free(stage) for stage in job.open_stages()) or self._may_start(job, Near.ANY, view):
+            return None
+        needed = _needed(wait, data)
+        if self.params.form == "count":
+            return Reason.WAITS_FOR_LOCALITY, {"missed": wait.used, "needed": needed, "unit": "opportunities"}
+        waited = wait.used + (view.now - self._offered if wait.skipped else 0)
+        return Reason.WAITS_FOR_LOCALITY, {"missed": waited / 1000, "needed": needed / 1000, "unit": "s"}
+
+    # -- where input lies -------------------------------------------------------------------------
+
+    def _data_of(self, job: JobState, view: ClusterView) -> _Data:
+        found = self._data.get(job.id)
+        if found is None:
+            if self._racks is None:
+                self._racks = {node.id: node.spec.rack for node in view.nodes.values() if not node.draining}
+            inputs = Inputs(job.spec, self._racks)
+            found = self._data[job.id] = _Data(inputs, *self._limits(inputs, self._racks))
+        return found
+
+    def _limits(self, inputs: Inputs, racks: Mapping[str, str]) -> tuple[int, int]:
+        """How long a job waits for a node with its input, then for a rack. racks: of each node."""
+        params = self.params
+        known = len(set(racks.values()) - {""})
+        if not inputs.tasks:
+            return 0, 0
+        if params.form == "time":
+            return round(1000 * params.node_wait_s), round(1000 * params.rack_wait_s) if known else 0
+        for_node, for_rack = params.node_skips, params.rack_skips if known else 0
+        if for_node is None:
+            for_node = skips_for(params.locality, len(racks), inputs.tasks, inputs.replicas)
+        if for_rack is None:
+            for_rack = skips_for(params.locality, known, inputs.tasks, inputs.replicas)
+        return for_node, for_rack
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def _leave(self, name: str, view: ClusterView) -> None:
+        super()._leave(name, view)
+        if name not in view.jobs:
+            self._waits.pop(name, None)
+            self._data.pop(name, None)
+
+    def _sort(self, view: ClusterView) -> None:
+        super()._sort(view)
+        self._waits = {name: wait for name, wait in self._waits.items() if name in view.jobs}
+        self._data = {name: data for name, data in self._data.items() if name in view.jobs}
+
+    def dump(self) -> Any:
+        """Who has waited how long, and when the last offer was."""
+        return {"waits": msgspec.to_builtins(self._waits), "offered": self._offered}
+
+    def load(self, data: Any, view: ClusterView) -> None:
+        """See Policy.load."""
+        super().load(data, view)
+        self._waits = msgspec.convert(data["waits"], dict[str, _Wait])
+        self._offered = data["offered"]
+
+
+def _needed(wait: _Wait, data: _Data) -> int:
+    """After how long a job starts tasks anywhere."""
+    return data.for_rack if wait.level else data.for_node + data.for_rack
+
+
+def _nodes(view: ClusterView, offer: Offer, stage: StageState) -> Any:
+    """Nodes on offer with room for a task of the stage."""
+    if offer.nodes is None:
+        return view.nodes_fitting(stage)
+    there: list[NodeState] = [node for node in offer.nodes if node.fits(stage)]
+    return there

@@ -1,0 +1,167 @@
+"""What was made fast in the YARN policies and in `hdrf`, against the slow and obvious way to the same answer."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Sequence
+
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from schedulers.core.events import ContainerEnded, JobSubmitted, NodeAdded, QueueChanged, Tick
+from schedulers.core.log import SchedulerConfig
+from schedulers.core.model import Job, Node, Queue, Stage
+from schedulers.core.scheduler import Scheduler
+from schedulers.policies.hdrf import HierarchicalDrf, _Values
+from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
+from schedulers.yarn.fair import FairScheduler
+from schedulers.yarn.locality import Delay, is_asked, missed_before
+from schedulers.yarn.records import ANY, Ask, Level
+from schedulers.yarn.records import Node as YarnNode
+from schedulers.yarn.shares import Claim, Contender, compare_fair, compute_fair_shares, fair_key
+from schedulers.yarn.vectors import DOMINANT, Vector, by_shares
+
+#: Few values, so that ties are met; headrooms may be negative.
+AMOUNTS = st.tuples(st.integers(-4, 12), st.integers(-4, 12))
+CLUSTERS = st.tuples(st.integers(1, 12), st.integers(1, 12))
+HUGE = 2**63 - 1
+
+
+# -- vectors ------------------------------------------------------------------------------------
+
+
+@given(CLUSTERS, AMOUNTS, AMOUNTS, st.booleans())
+def test_two_resources_compare_as_any_number_does(cluster: Vector, a: Vector, b: Vector, largest_only: bool) -> None:
+    expected = by_shares(cluster, a, b, largest_only=largest_only)
+    assert DOMINANT.compare(cluster, a, b, largest_only=largest_only) == expected
+
+
+@given(st.integers(1, 50), st.integers(0, 60), st.integers(-1, 60))
+def test_an_ask_that_names_no_place_waits_for_none(nodes: int, delay: int, more: int) -> None:
+    ask = Ask(20, (1, 1), {ANY: 7})
+    node = YarnNode("n1", "rack", (8, 8), (8, 8))
+    assert [level for level in Level if is_asked(level, ask, node)] == [Level.OFF_SWITCH]
+    assert missed_before(Level.OFF_SWITCH, ask, nodes, Delay(node=delay, rack_additional=more)) < 0
+
+
+# -- fair shares --------------------------------------------------------------------------------
+
+CLAIMS = st.builds(
+    Claim,
+    minimum=st.sampled_from((0, 0, 3, 50)),
+    maximum=st.sampled_from((None, None, 0, 20, 400)),
+    weight=st.sampled_from((0.0, 1.0, 1.0, 2.5)),
+    active=st.booleans(),
+)
+
+
+def one_by_one(claims: Sequence[Claim], total: int) -> list[int]:
+    """ComputeFairShares.computeSharesInternal as Hadoop writes it: every claim looked at in every step."""
+    fixed = [claim.fixed() for claim in claims]
+    free = [claim for claim, share in zip(claims, fixed, strict=True) if share is None]
+
+    def used(ratio: float) -> int:
+        return min(sum(claim.at(ratio) for claim in free), HUGE)
+
+    limit = min(sum(HUGE if claim.maximum is None else claim.maximum for claim in free), HUGE)
+    there = min(max(total - min(sum(share or 0 for share in fixed), HUGE), 0), limit)
+    left, right = 0.0, 1.0
+    while used(right) < there:
+        right *= 2
+    for _ in range(25):
+        middle = (left + right) / 2
+        if used(middle) == there:
+            right = middle
+            break
+        left, right = (middle, right) if used(middle) < there else (left, middle)
+    return [claim.at(right) if share is None else share for claim, share in zip(claims, fixed, strict=True)]
+
+
+@given(st.lists(CLAIMS, max_size=12), st.integers(0, 5000))
+def test_equal_claims_counted_together_get_what_each_would(claims: list[Claim], total: int) -> None:
+    assert compute_fair_shares(claims, total) == one_by_one(claims, total)
+
+
+CONTENDERS = st.builds(
+    Contender,
+    name=st.sampled_from("abcdef"),
+    used=AMOUNTS.map(lambda v: (abs(v[0]), abs(v[1]))),
+    demand=st.sampled_from(((0, 0), (2, 1), (9, 9))),
+    minimum=st.sampled_from(((0, 0), (3, 3), (8, 1))),
+    weight=st.sampled_from((0.0, 1.0, 2.5)),
+    started=st.integers(0, 2),
+)
+
+
+@given(st.lists(CONTENDERS, max_size=8, unique_by=lambda c: c.name))
+def test_the_key_of_the_fair_order_is_its_comparator(contenders: list[Contender]) -> None:
+    by_comparator = sorted(contenders, key=functools.cmp_to_key(lambda a, b: compare_fair(a, b, (12, 12))))
+    assert sorted(contenders, key=fair_key) == by_comparator
+
+
+# -- nodes --------------------------------------------------------------------------------------
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 9)), max_size=8))
+def test_nodes_added_at_once_are_nodes_added_one_by_one(sizes: list[Vector]) -> None:
+    for make in (lambda: CapacityScheduler(CapacityConfig(minimum=(1, 1))), FairScheduler):
+        one, other = make(), make()
+        nodes = [(f"n{i}", size, f"r{i % 2}") for i, size in enumerate(sizes)]
+        one.add_nodes(nodes)
+        for node in nodes:
+            other.add_node(*node)
+        for scheduler in (one, other):
+            scheduler.add_app("a", "default", am=(2, 1))
+        assert [limits(one), one.racks, one.total] == [limits(other), other.racks, other.total]
+
+
+def limits(scheduler: CapacityScheduler | FairScheduler) -> list[object]:
+    if isinstance(scheduler, FairScheduler):
+        return [scheduler.root.share, *(leaf.share for leaf in scheduler.root.leaves())]
+    found: list[object] = [scheduler.apps["a"].active]
+    for leaf in scheduler.root.leaves():
+        found += [leaf.capacity, leaf.most, leaf.limit, leaf.am_basis]
+    return found
+
+
+# -- hdrf ---------------------------------------------------------------------------------------
+
+WANTS = st.lists(st.tuples(st.integers(0, 3), st.integers(1, 4), st.integers(1, 4), st.integers(1, 6)), max_size=12)
+
+
+@given(WANTS, st.lists(st.integers(0, 99), max_size=20), st.sampled_from(("full", "rescale_only", "ignore_only")))
+@settings(max_examples=60, deadline=None)
+def test_what_hdrf_remembers_is_what_it_would_find_anew(
+    wants: list[tuple[int, int, int, int]], churn: list[int], variant: str
+) -> None:
+    """Queues whose jobs wait for tasks of several sizes, so that a queue is blocked when the last of them is."""
+    scheduler = Scheduler(
+        SchedulerConfig(resources=("cpu", "memory"), policy={"kind": "hdrf", "variant": variant}, offers="cycle")
+    )
+    for i in range(2):
+        scheduler.handle(NodeAdded(0, Node(id=f"n{i}", capacity=(8, 8))))
+    for name, above in (("p", ""), ("q0", "p"), ("q1", "p"), ("q2", ""), ("q3", "")):
+        scheduler.handle(QueueChanged(0, Queue(name=name, parent=above)))
+    at = 1
+    for number, (queue, cpu, memory, tasks) in enumerate(wants):
+        stage = Stage(name="s", tasks=tasks, demand=(cpu, memory))
+        scheduler.handle(JobSubmitted(at, Job(id=f"j{number}", stages=(stage,), queue=f"q{queue}")))
+    for pick in [None, *churn]:
+        at += 1
+        held = list(scheduler.state.containers)
+        if pick is not None and held:
+            scheduler.handle(ContainerEnded(at, held[pick % len(held)], 0, 1))
+        scheduler.handle(Tick(at))
+        check(scheduler, variant)
+
+
+def check(scheduler: Scheduler, variant: str) -> None:
+    policy, view = scheduler.policy, scheduler.view
+    assert isinstance(policy, HierarchicalDrf)
+    parties, values = policy._refresh(view)
+    for party in parties.by_name.values():
+        member = policy._members[policy._leaf_of[party.name]]
+        assert member.blocked == (not any(view.fits_somewhere(size) for size in party.sizes))
+    fresh = _Values(policy._members, policy._counting(view), variant, 2)  # type: ignore[arg-type]
+    fresh.bring_up_to_date()
+    assert (values.keys, values.orders, values._cells) == (fresh.keys, fresh.orders, fresh._cells)
