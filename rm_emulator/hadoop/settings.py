@@ -10,7 +10,7 @@ from rm_emulator.hadoop.configuration import Configuration
 
 CAPACITY: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler"
 FAIR: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fair.FairScheduler"
-_MAPREDUCE: Final = "org.apache.hadoop.yarn.sls.appmaster.MRAMSimulator"
+MAPREDUCE: Final = "org.apache.hadoop.yarn.sls.appmaster.MRAMSimulator"
 _MONITOR: Final = "yarn.resourcemanager.monitor.capacity.preemption."
 _POLICY: Final = "org.apache.hadoop.yarn.server.resourcemanager.monitor.capacity.ProportionalCapacityPreemptionPolicy"
 
@@ -88,7 +88,7 @@ def _scheduler(conf: Configuration) -> Literal["capacity", "fair"]:
 
 
 def _am_type(conf: Configuration) -> None:
-    conf.choice("yarn.sls.am.type.mapreduce", _MAPREDUCE, {_MAPREDUCE: _MAPREDUCE})
+    conf.choice("yarn.sls.am.type.mapreduce", MAPREDUCE, {MAPREDUCE: MAPREDUCE})
 
 
 def _pair(conf: Configuration, memory: str, vcores: str, default: tuple[int, int]) -> tuple[int, int]:

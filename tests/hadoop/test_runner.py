@@ -114,6 +114,24 @@ def test_addresses_are_free_ports_of_the_loopback(folder: MakeFolder, tmp_path: 
     assert not conf.mistakes.count
 
 
+@pytest.mark.parametrize("there", [None, "<configuration>\n</configuration>\n"])
+def test_what_sls_does_not_begin_without_is_added(folder: MakeFolder, tmp_path: Path, there: str | None) -> None:
+    path = folder()
+    if there is not None:
+        (path / "conf" / "core-site.xml").write_text(there)
+    work = tmp_path / "work"
+    work.mkdir()
+    runner._prepare(path, work)
+    found = {}
+    for name in ("sls-runner.xml", "core-site.xml"):
+        conf = Configuration(Mistakes())
+        conf.read(work / "conf" / name)
+        assert not conf.mistakes.count
+        found |= {p.name: p.value for p in conf}
+        assert found["hadoop.security.token.service.use_ip"] == "false"
+    assert found["yarn.sls.am.type.mapreduce"].endswith(".MRAMSimulator")
+
+
 def test_the_folder_itself_is_not_changed(programs: Path, folder: MakeFolder, tmp_path: Path) -> None:
     path = folder()
     before = {p: p.read_bytes() for p in path.rglob("*") if p.is_file()}

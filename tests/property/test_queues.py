@@ -274,7 +274,6 @@ def test_nobody_waits_for_nothing_under_fair_yarn(
     assert not list(world.could_enter())
 
 
-@pytest.mark.xfail(strict=False, reason="the core refuses the same task at each beat, and nobody behind it is asked")
 @pytest.mark.parametrize("policy", ["capacity", "fair_yarn"])
 def test_under_yarn_a_task_beyond_a_declared_limit_holds_up_nobody_else(policy: str) -> None:
     queues = (Queue(name="b", max=0.3), Queue(name="c"))

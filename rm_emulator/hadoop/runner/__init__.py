@@ -16,7 +16,7 @@ import signal
 import subprocess
 import tempfile
 import threading
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 from xml.sax.saxutils import escape
@@ -24,6 +24,7 @@ from xml.sax.saxutils import escape
 import msgspec
 
 from rm_emulator.hadoop.folder import JOBS, SLS, Folder, nodes_file, read_folder
+from rm_emulator.hadoop.settings import MAPREDUCE
 from rm_emulator.scenario.issues import InvalidInput
 from rm_emulator.workload.storage import write_file
 
@@ -32,6 +33,8 @@ POM: Final = Path(__file__).parent / "pom.xml"
 #: What a run may take beyond a multiple of what its tasks need.
 _PATIENCE_S: Final = 1800.0
 _OPENED: Final = ("lang", "util", "lang.reflect", "util.concurrent", "net", "io", "math", "text")
+#: Otherwise tokens look addresses up, of nodes that are not there; read from core-site.xml too, once for the program.
+_NO_LOOK_UP: Final = {"hadoop.security.token.service.use_ip": "false"}
 _ADDRESSES: Final = ("", "scheduler.", "resource-tracker.", "admin.", "webapp.")
 _LOG4J: Final = """log4j.rootLogger=WARN,console
 log4j.appender.console=org.apache.log4j.ConsoleAppender
@@ -134,30 +137,40 @@ def _prepare(folder: Path, work: Path) -> None:
     (work / "out" / "metrics").mkdir(parents=True)
     for file in conf.glob("*.xml"):
         shutil.copyfile(file, work / "conf" / file.name)
-    runner = work / "conf" / SLS
-    text = runner.read_text("utf-8-sig")
-    before, end, after = text.rpartition("</configuration>")
-    runner.write_text(f"{before}{''.join(_overrides())}{end}{after}", "utf-8")
-    for name, content in (("core-site.xml", "<configuration/>\n"), ("log4j.properties", _LOG4J)):
-        if not (work / "conf" / name).exists():
-            (work / "conf" / name).write_text(content)
+    _add(work / "conf" / SLS, _overrides())
+    _add(work / "conf" / "core-site.xml", _NO_LOOK_UP)
+    log = work / "conf" / "log4j.properties"
+    if not log.exists():
+        log.write_text(_LOG4J)
     shutil.copyfile(folder / JOBS, work / JOBS)
     nodes = nodes_file(folder)
     if nodes is not None:
         shutil.copyfile(nodes, work / nodes.name)
 
 
-def _overrides() -> Iterator[str]:
-    """Later properties of one file win. Without use_ip=false, tokens look addresses up."""
+def _add(file: Path, properties: Mapping[str, str]) -> None:
+    """Properties at the end of a file, where they win; the file is made if it is missing."""
+    text = file.read_text("utf-8-sig") if file.exists() else "<configuration></configuration>\n"
+    before, end, after = text.rpartition("</configuration>")
+    lines = [
+        f"<property><name>{escape(n)}</name><value>{escape(v)}</value></property>\n" for n, v in properties.items()
+    ]
+    file.write_text(f"{before}{''.join(lines)}{end}{after}", "utf-8")
+
+
+def _overrides() -> dict[str, str]:
+    """Addresses on the loopback, and what SLS does not begin without."""
     settings = {f"yarn.resourcemanager.{part}address": "127.0.0.1:0" for part in _ADDRESSES}
-    settings |= {
-        "yarn.resourcemanager.hostname": "127.0.0.1",
-        "hadoop.security.token.service.use_ip": "false",
-        "yarn.sls.metrics.switch": "true",
-        "yarn.sls.metrics.web.address.port": "0",
-    }
-    for name, value in settings.items():
-        yield f"<property><name>{escape(name)}</name><value>{escape(value)}</value></property>\n"
+    return (
+        settings
+        | _NO_LOOK_UP
+        | {
+            "yarn.resourcemanager.hostname": "127.0.0.1",
+            "yarn.sls.am.type.mapreduce": MAPREDUCE,
+            "yarn.sls.metrics.switch": "true",
+            "yarn.sls.metrics.web.address.port": "0",
+        }
+    )
 
 
 def _command(tools: Tools, jars: str) -> list[str]:
