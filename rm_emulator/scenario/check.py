@@ -277,6 +277,7 @@ def _workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
         yield loaded.issue(at, "the workload is empty: expected at least one job")
         return
     yield from _unknown_queues(loaded, workload)
+    yield from _policies_and_queues(loaded, workload)
     yield from _unknown_hosts(loaded, workload)
     yield from _never_in_queue(loaded, workload)
     if loaded.scenario.spec.cluster.executors is None and uses_waves(workload):
@@ -339,6 +340,18 @@ def _never_in_queue(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
                     )
                     yield loaded.issue(("spec", "workload"), message)
                     break
+
+
+def _policies_and_queues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
+    """What policies say of queues."""
+    spec = loaded.scenario.spec
+    resources = Resources(workload.resources)
+    queues = {queue.name: core_queue(queue, resources) for queue in spec.queues}
+    used = dict.fromkeys(entry.job.queue for entry in workload.jobs)
+    for index, policy in enumerate(spec.policies):
+        cls, params = policies.parse({"kind": policy.kind, **policy.settings})
+        for keys, message in cls.mistakes(params, queues, used):
+            yield loaded.issue(("spec", "policies", index, *keys), message)
 
 
 def _unknown_queues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:

@@ -6,7 +6,7 @@ A policy is a function of state, time and its own observations, never of how oft
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Generator, Mapping, Sequence
+from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -292,6 +292,13 @@ class Policy(ABC):
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed
+
+    @classmethod
+    def mistakes(
+        cls, params: Any, queues: Mapping[str, Queue], used: Collection[str]
+    ) -> Iterable[tuple[tuple[str, ...], str]]:
+        """Settings that do not go with the declared queues and those that jobs name: keys down to them, a sentence."""
+        return ()
 
     def observe(self, event: Event, view: ClusterView) -> None:
         """Hears every fact, after the state has changed."""

@@ -2,19 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Literal
 
 import msgspec
 
+from schedulers.core.model import Queue
 from schedulers.core.policy import ClusterView, Triggers, policies
 from schedulers.core.resources import Vector
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
 from schedulers.yarn.locality import Delay
 from schedulers.yarn.policy import Units, YarnPolicy
 from schedulers.yarn.preemption import MonitorConfig
-from schedulers.yarn.queues import ROOT, QueueConfig
-from schedulers.yarn.tree import Branch, fraction, parts, tree
+from schedulers.yarn.queues import QueueConfig
+from schedulers.yarn.tree import ROUNDING, Branch, fraction, parts, tree, unknown
 
 Percent = Annotated[float, msgspec.Meta(ge=0, le=100)]
 Fraction = Annotated[float, msgspec.Meta(ge=0, le=1)]
@@ -97,6 +98,28 @@ class Capacity(YarnPolicy[CapacityScheduler]):
         if self.preempts:
             self.triggers = Triggers(every_beat=True, period_ms=params.preemption.period_ms)
 
+    @classmethod
+    def mistakes(
+        cls, params: Params, queues: Mapping[str, Queue], used: Collection[str]
+    ) -> Iterator[tuple[tuple[str, ...], str]]:
+        """See Policy.mistakes: unknown queues, and capacities that the CapacityScheduler would not start with."""
+        yield from ((("queues", path), message) for path, message in unknown(params.queues, queues, used))
+        for path, mine in params.queues.items():
+            if (
+                mine.capacity is not None
+                and mine.maximum_capacity is not None
+                and mine.maximum_capacity < mine.capacity
+            ):
+                message = f"maximum_capacity {mine.maximum_capacity:g} is below the capacity, {mine.capacity:g}"
+                yield ("queues", path, "maximum_capacity"), message
+        for branch in tree(queues, used).all():
+            own = {kid.path: params.queues[kid.path].capacity for kid in branch.kids if kid.path in params.queues}
+            there = {path: part for path, part in own.items() if part is not None}
+            total = sum(there.values())
+            if total > 100 * (1 + ROUNDING) or (len(there) == len(branch.kids) > 0 and total < 100 * (1 - ROUNDING)):
+                message = f"the capacities of {', '.join(there)} make {total:g} together, not 100"
+                yield ("queues", next(reversed(there)), "capacity"), message
+
     @property
     def _whole(self) -> bool:
         return self.params.minimum_allocation is not None
@@ -137,11 +160,9 @@ def _config(
 ) -> QueueConfig:
     """capacity: of its parent's part. above: the parent's own part of the cluster, and the most that it may hold."""
     mine = settings.get(branch.path, QueueSettings())
-    if branch.path != ROOT and mine.capacity is not None:
-        capacity = mine.capacity / 100
     maximum = _maximum(branch, mine, cluster, capacity, above)
     here = (above[0] * capacity, above[1] * maximum)
-    shares = parts(branch.kids, here[0] or 1.0, cluster)
+    shares = parts(branch.kids, [_own(kid, settings, cluster, here[0]) for kid in branch.kids])
     return QueueConfig(
         name=branch.name,
         capacity=capacity,
@@ -157,6 +178,15 @@ def _config(
             _config(kid, settings, cluster, share, here) for kid, share in zip(branch.kids, shares, strict=True)
         ),
     )
+
+
+def _own(branch: Branch, settings: Mapping[str, QueueSettings], cluster: Vector, whole: float) -> float | None:
+    """What is set for a queue, of its parent's part; whole: that part, of the cluster."""
+    mine = settings.get(branch.path)
+    if mine is not None and mine.capacity is not None:
+        return mine.capacity / 100
+    part = fraction(branch.queue.guaranteed, cluster)
+    return None if part is None or not whole else part / whole
 
 
 def _maximum(

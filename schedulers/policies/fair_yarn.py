@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 
+from schedulers.core.model import Queue
 from schedulers.core.policy import ClusterView, Offer, Suggestions, policies
 from schedulers.yarn.fair import FairConfig, FairScheduler
 from schedulers.yarn.fair_queues import FairQueueConfig
 from schedulers.yarn.policy import Units, YarnPolicy
-from schedulers.yarn.tree import Branch, tree
+from schedulers.yarn.tree import Branch, tree, unknown
 
 Ordering = Literal["drf", "fair", "fifo"]
 Size = tuple[int, ...]
@@ -75,6 +76,13 @@ class FairYarn(YarnPolicy[FairScheduler]):
 
     params: Params
     _next_update = 0
+
+    @classmethod
+    def mistakes(
+        cls, params: Params, queues: Mapping[str, Queue], used: Collection[str]
+    ) -> Iterator[tuple[tuple[str, ...], str]]:
+        """See Policy.mistakes: unknown queues."""
+        return ((("queues", path), message) for path, message in unknown(params.queues, queues, used))
 
     @property
     def _whole(self) -> bool:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from collections.abc import Set as AbstractSet
 
 import msgspec
@@ -14,6 +14,8 @@ from schedulers.core.resources import Vector
 ROOT = "root"
 #: The leaf of a queue with others below it that its own jobs are in; no queue can be called so.
 OWN = "(own)"
+#: So far from 1 capacities may be together (CapacitySchedulerConfiguration's PRECISION).
+ROUNDING = 0.001
 
 
 class Branch(msgspec.Struct, frozen=True):
@@ -27,6 +29,12 @@ class Branch(msgspec.Struct, frozen=True):
     def name(self) -> str:
         """The last part of the path."""
         return _last(self.queue.name)
+
+    def all(self) -> Iterator[Branch]:
+        """This one and all below it, parents first."""
+        yield self
+        for kid in self.kids:
+            yield from kid.all()
 
 
 def tree(queues: Mapping[str, Queue], used: Iterable[str]) -> Branch:
@@ -43,6 +51,14 @@ def tree(queues: Mapping[str, Queue], used: Iterable[str]) -> Branch:
     if not below:
         below[ROOT] = [Queue(name="default")]
     return _branch(Queue(name=ROOT), "", below, set(wanted))
+
+
+def unknown(paths: Iterable[str], queues: Mapping[str, Queue], used: Iterable[str]) -> Iterator[tuple[str, str]]:
+    """Paths that no queue has, each with a sentence."""
+    known = [branch.path for branch in tree(queues, used).all()]
+    for path in paths:
+        if path not in known:
+            yield path, f"there is no queue '{path}' (queues: {', '.join(known)})"
 
 
 def path_of(queue: str, queues: Mapping[str, Queue]) -> str:
@@ -84,18 +100,18 @@ def _last(name: str) -> str:
     return name.replace(".", "_dot_")
 
 
-def parts(kids: Sequence[Branch], whole: float, cluster: Vector) -> list[float]:
-    """What each sibling may count on, of what their parent may, as YARN's capacities: together 1.
+def parts(kids: Sequence[Branch], own: Sequence[float | None]) -> list[float]:
+    """What each sibling may count on of what their parent may, as YARN's capacities: together 1.
 
-    whole: the parent's own part of the cluster. A guarantee comes first; what is guaranteed to nobody goes to those
-    without one by their weights, or to all in proportion where everybody has one.
+    own: what is set for each, or None. What is left goes to those without by their weights, or to all in proportion
+    where everybody has one.
     """
-    own = [fraction(kid.queue.guaranteed, cluster) for kid in kids]
-    given = [None if part is None else part / whole for part in own]
-    left = max(0.0, 1.0 - sum(part for part in given if part is not None))
-    weight = sum(kid.queue.weight for kid, part in zip(kids, given, strict=True) if part is None)
-    found = [left * kid.queue.weight / weight if part is None else part for kid, part in zip(kids, given, strict=True)]
+    left = max(0.0, 1.0 - sum(part for part in own if part is not None))
+    weight = sum(kid.queue.weight for kid, part in zip(kids, own, strict=True) if part is None)
+    found = [left * kid.queue.weight / weight if part is None else part for kid, part in zip(kids, own, strict=True)]
     total = sum(found)
+    if abs(total - 1) <= ROUNDING:
+        return found
     return [part / total if total else 1 / len(kids) for part in found]
 
 

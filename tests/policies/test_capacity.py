@@ -19,17 +19,11 @@ def siblings(*queues: Queue) -> list[Branch]:
 
 def test_a_guarantee_is_the_capacity_and_weights_share_the_rest() -> None:
     there = siblings(Queue(name="a", guaranteed=0.4), Queue(name="b", weight=2.0), Queue(name="c"))
-    assert parts(there, 1.0, (10, 10)) == pytest.approx([0.4, 0.4, 0.2])
+    assert parts(there, [0.4, None, None]) == pytest.approx([0.4, 0.4, 0.2])
 
 
-def test_guarantees_below_a_queue_are_parts_of_its_own() -> None:
-    there = siblings(Queue(name="a", guaranteed=0.1), Queue(name="b", guaranteed=(3, 1)))
-    assert parts(there, 0.4, (10, 10)) == pytest.approx([0.25, 0.75])
-
-
-def test_where_all_have_a_guarantee_the_rest_goes_to_them_in_proportion() -> None:
-    there = siblings(Queue(name="a", guaranteed=0.2), Queue(name="b", guaranteed=0.3))
-    assert parts(there, 1.0, (10, 10)) == pytest.approx([0.4, 0.6])
+def test_where_all_have_one_the_rest_goes_to_them_in_proportion() -> None:
+    assert parts(siblings(Queue(name="a"), Queue(name="b")), [0.2, 0.3]) == pytest.approx([0.4, 0.6])
 
 
 @pytest.mark.parametrize(

@@ -178,6 +178,23 @@ def test_a_good_scenario_gives_its_workload(write: Write) -> None:
             "s.yaml:11:67 spec.workload.options.time_unit: 'sec' is not accepted (expected ",
         ),
         (
+            "{kind: fifo}",
+            "{kind: fair_yarn, label: fifo, queues: {root.a: {weight: 2}}}",
+            "s.yaml:18:53 spec.policies[0].queues[\"root.a\"]: there is no queue 'root.a' (queues: root, root.default)",
+        ),
+        (
+            "{kind: fifo}",
+            "{kind: capacity, label: fifo, queues: {root.default: {capacity: 60}}}",
+            's.yaml:18:69 spec.policies[0].queues["root.default"].capacity: the capacities of root.default make 60 '
+            "together, not 100",
+        ),
+        (
+            "{kind: fifo}",
+            "{kind: capacity, label: fifo, queues: {root.default: {capacity: 100, maximum_capacity: 50}}}",
+            's.yaml:18:92 spec.policies[0].queues["root.default"].maximum_capacity: maximum_capacity 50 is below the '
+            "capacity, 100",
+        ),
+        (
             JOBS,
             "    {kind: trace, path: s.yaml}\n",
             "s.yaml: not a stored workload",
