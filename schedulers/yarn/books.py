@@ -43,6 +43,7 @@ class Books(ABC):
         self.racks: dict[str, int] = {}
         self.apps: dict[str, App] = {}
         self.containers: dict[int, Container] = {}
+        self.reserved: dict[str, Reservation] = {}  # by node
         self._made = 0
         self._numbers = 0
         self._out: list[Action] = []
@@ -229,7 +230,7 @@ class Books(ABC):
     def _reserve(self, app: App, ask: Ask, node: Node, level: Level) -> Reserve:
         """SchedulerApplicationAttempt.reserve: a new reservation also starts the count of looks in vain."""
         kept = Reservation(app.id, node.id, node.rack, ask.priority, ask.demand, level)
-        node.reservation = kept
+        node.reservation = self.reserved[node.id] = kept
         app.reservations.setdefault(ask.priority, {})[node.id] = kept
         app.reserved = plus(app.reserved, ask.demand)
         app.again.pop(ask.priority, None)
@@ -246,6 +247,7 @@ class Books(ABC):
     def _forget(self, kept: Reservation) -> None:
         app = self.apps[kept.app]
         self.nodes[kept.node].reservation = None
+        del self.reserved[kept.node]
         by_node = app.reservations[kept.priority]
         del by_node[kept.node]
         if not by_node:

@@ -37,6 +37,7 @@ from schedulers.yarn import memory
 from schedulers.yarn.books import Books
 from schedulers.yarn.records import ANY, App, Grant, Kill, Refusal, Why
 from schedulers.yarn.tree import path_of
+from schedulers.yarn.vectors import all_fit
 
 RACK: Final = "/default-rack"
 #: Priorities of a MapReduce job: 20 for maps, 10 for reduces; a smaller number is served first.
@@ -404,12 +405,19 @@ class YarnPolicy(Policy, Generic[Y]):
     # -- why ------------------------------------------------------------------------------------
 
     def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
-        """See Policy.why: the application's last refusal."""
-        app = self._yarn.apps.get(job.id) if self._yarn is not None else None
-        refusal = app.refusal if app is not None else None
-        if refusal is None or refusal.why in _SAID_BY_THE_CORE:
+        """See Policy.why: the application's last refusal, or whom a node that it would fit is kept for."""
+        yarn = self._yarn
+        app = yarn.apps.get(job.id) if yarn is not None else None
+        if yarn is None or app is None:
             return None
-        return _reason(refusal)
+        if app.refusal is not None and app.refusal.why not in _SAID_BY_THE_CORE:
+            return _reason(app.refusal)
+        sizes = [ask.demand for ask in app.asks.values() if ask.open]
+        for kept in yarn.reserved.values():
+            free = self._units.room(view.nodes[kept.node].free) if kept.app != app.id else ()
+            if free and any(all_fit(size, free) for size in sizes):
+                return Reason.RESERVED, {"other": kept.app}
+        return None
 
 
 def _missed(yarn: Books) -> dict[str, int]:
