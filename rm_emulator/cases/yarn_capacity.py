@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from rm_emulator.cases.kinds import Case, Check, Checks, Malformed, kind, only
-from rm_emulator.cases.yarn_fair import places
+from rm_emulator.cases.yarn_fair import Script, places
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
 from schedulers.yarn.locality import Delay
 from schedulers.yarn.queues import ROOT, QueueConfig
@@ -60,18 +60,17 @@ def cs_script(case: Case) -> Checks:
     yield from CapacityScript(case).run()
 
 
-class CapacityScript:
+class CapacityScript(Script):
     """One script on one scheduler."""
 
     def __init__(self, case: Case) -> None:
-        self._steps: list[Mapping[str, Any]] = case["script"]
+        super().__init__(case["script"])
         self._scale = _unit(case)
         factor = case.get("user_limit_factor", 1)
         queues = case.get("queues", {_QUEUE: {"capacity": 1.0}})
         root = _queue(ROOT, {"capacity": 1.0, "kids": queues}, factor)
         config = CapacityConfig(root=root, maximum=(_PLENTY, _PLENTY))
         self._scheduler = CapacityScheduler(_settings(config, case.get("conf", {})))
-        self._now = 0
 
     def run(self) -> Checks:
         """Steps in order."""
@@ -86,17 +85,7 @@ class CapacityScript:
             "set": self._set,
             "update": lambda _: None,  # nothing is ever stale here
         }
-        expected, got = [], []
-        for step in self._steps:
-            only(step, {*words, "expect"}, "step")
-            for word, value in step.items():
-                self._now += 1
-                if word == "expect":
-                    expected.append(value)
-                    got.append(self._seen(value))
-                else:
-                    words[word](value)
-        yield Check("", expected, got)
+        yield from self._play(words)
 
     def _node(self, node: Mapping[str, Any]) -> None:
         only(node, {"id", "mem", "cpu", "rack"}, "key of a node")
@@ -164,11 +153,11 @@ def cs_leaf_script(case: Case) -> Checks:
     yield from _LeafScript(case).run()
 
 
-class _LeafScript:
+class _LeafScript(Script):
     """One script on one leaf queue. Offers with a number are of one 16 GB node, those with names of 8 GB nodes."""
 
     def __init__(self, case: Case) -> None:
-        self._steps: list[Mapping[str, Any]] = case["script"]
+        super().__init__(case["script"])
         self._scale = _unit(case)
         self._shape = {"capacity": 1.0, "max_capacity": 1.0, "user_limit": 100, "user_limit_factor": 1}
         only(case.get("queue", {}), self._shape, "key of the queue")
@@ -186,23 +175,15 @@ class _LeafScript:
 
     def run(self) -> Checks:
         """Steps in order."""
-        expected, got = [], []
-        for step in self._steps:
-            only(step, {"ask", "offer", "set", "expect"}, "step")
-            for word, value in step.items():
-                if word == "expect":
-                    expected.append(value)
-                    got.append(self._seen(value))
-                elif word == "ask":
-                    demand = (value["mem"] * self._scale, 1)
-                    self._scheduler.ask(value["app"], value.get("prio", _PRIORITY), demand, {ANY: value["n"]})
-                elif word == "set":
-                    only(value, self._shape, "setting")
-                    self._shape.update(value)
-                    self._scheduler.configure(self._config())
-                else:
-                    self._offer(value)
-        yield Check("", expected, got)
+        yield from self._play({"ask": self._ask, "offer": self._offer, "set": self._set})
+
+    def _ask(self, ask: Mapping[str, Any]) -> None:
+        self._scheduler.ask(ask["app"], ask.get("prio", _PRIORITY), (ask["mem"] * self._scale, 1), {ANY: ask["n"]})
+
+    def _set(self, settings: Mapping[str, Any]) -> None:
+        only(settings, self._shape, "setting")
+        self._shape.update(settings)
+        self._scheduler.configure(self._config())
 
     def _offer(self, offer: str | int) -> None:
         for _ in range(offer if isinstance(offer, int) else 1):

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
 from typing import Any, Final
 
@@ -36,11 +37,36 @@ def fs_script(case: Case) -> Checks:
     yield from FairScript(case).run()
 
 
-class FairScript:
+class Script(ABC):
+    """Steps with an `expect` here and there; one ms between steps."""
+
+    def __init__(self, steps: list[Mapping[str, Any]]) -> None:
+        self._steps, self._now = steps, 0
+
+    @abstractmethod
+    def _seen(self, expected: Any) -> Any:
+        """What is so now, in the form of what is expected."""
+
+    def _play(self, words: Mapping[str, Callable[[Any], object]]) -> Checks:
+        """Steps in order; all that was expected and seen in one check."""
+        expected, got = [], []
+        for step in self._steps:
+            only(step, {*words, "expect"}, "step")
+            for word, value in step.items():
+                self._now += 1
+                if word == "expect":
+                    expected.append(value)
+                    got.append(self._seen(value))
+                else:
+                    words[word](value)
+        yield Check("", expected, got)
+
+
+class FairScript(Script):
     """One script on one scheduler, with the settings that all of these tests begin with."""
 
     def __init__(self, case: Case) -> None:
-        self._steps: list[Mapping[str, Any]] = case["script"]
+        super().__init__(case["script"])
         self._queues: dict[str, dict[str, Any]] = {}
         for name, settings in case.get("queues", {}).items():
             only(settings, _QUEUE_SETTINGS, f"queue '{name}': setting")
@@ -50,7 +76,6 @@ class FairScript:
         only(case.get("conf", {}), _SETTINGS, "setting")
         self._conf = {_SETTINGS[key]: value for key, value in case.get("conf", {}).items()}
         self._scheduler = FairScheduler(self._config())
-        self._now = 0
 
     def run(self) -> Checks:
         """Steps in order."""
@@ -64,17 +89,7 @@ class FairScript:
             "finish_app": self._scheduler.remove_app,
             "set": self._set,
         }
-        expected, got = [], []
-        for step in self._steps:
-            only(step, {*words, "expect"}, "step")
-            for word, value in step.items():
-                self._now += 1
-                if word == "expect":
-                    expected.append(value)
-                    got.append(self._seen(value))
-                else:
-                    words[word](value)
-        yield Check("", expected, got)
+        yield from self._play(words)
 
     # -- steps ----------------------------------------------------------------------------------
 

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 import re
-import shutil
-import tempfile
 from collections.abc import Iterator
 from itertools import groupby
 from pathlib import Path
@@ -26,7 +24,6 @@ from schedulers.core.resources import show_steps
 SCENARIO: Final = "scenario.yaml"
 WORKLOAD: Final = "workload"
 _UNLIMITED: Final = 2**31 - 1
-_MODE: Final = 0o755
 
 
 def write_scenario(folder: Folder, target: Path, *, overwrite: bool = False) -> Workload:
@@ -37,22 +34,9 @@ def write_scenario(folder: Folder, target: Path, *, overwrite: bool = False) -> 
     check_target(target, overwrite=overwrite)
     name = scenario_name(folder)
     jobs, notes = workload(folder.run, name=name, container=folder.rm.container, am=folder.rm.am, queues=folder.queues)
-    fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
-    old = fresh.with_name(f"{fresh.name}.old")
-    try:
-        fresh.chmod(_MODE)
+    with storage.whole_folder(target) as fresh:
         storage.save(jobs, fresh / WORKLOAD, notes=[*folder.notes, *notes])
         storage.write_file(fresh / SCENARIO, scenario_text(folder).encode())
-        if target.exists():
-            target.rename(old)
-        fresh.rename(target)
-    except BaseException:
-        if old.exists() and not target.exists():
-            old.rename(target)
-        raise
-    finally:
-        shutil.rmtree(fresh, ignore_errors=True)
-        shutil.rmtree(old, ignore_errors=True)
     return jobs
 
 

@@ -19,6 +19,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -138,7 +139,9 @@ def save(
     text = yaml.dump(
         msgspec.to_builtins(header), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=120
     )
-    _write_folder(target, {**files, _YAML: text.encode()})
+    with whole_folder(target) as fresh:
+        for file, data in {**files, _YAML: text.encode()}.items():
+            write_file(fresh / file, data)
 
 
 def check_target(path: Path | str, *, overwrite: bool) -> None:
@@ -214,14 +217,17 @@ def write_file(path: Path, data: bytes) -> None:
         raise
 
 
-def _write_folder(target: Path, files: dict[str, bytes]) -> None:
-    """All files, then the folder's name. An older folder is moved aside first and removed last."""
+@contextmanager
+def whole_folder(target: Path) -> Iterator[Path]:
+    """A folder to write in that becomes `target` when the block ends, and is gone when it fails.
+
+    An older folder is moved aside first and removed last.
+    """
     fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
     old = fresh.with_name(f"{fresh.name}.old")
     try:
         fresh.chmod(_MODE)
-        for name, data in files.items():
-            write_file(fresh / name, data)
+        yield fresh
         if target.exists():
             target.rename(old)
         fresh.rename(target)
