@@ -178,7 +178,7 @@ def _policy(folder: Folder) -> dict[str, Any]:
 def _capacity(folder: Folder, config: CapacityConfig) -> dict[str, Any]:
     return {
         "kind": "capacity",
-        "queues": {queue.path: _capacity_queue(queue) for queue in config.queues if queue.parent},
+        "queues": {q.path: _capacity_queue(q) for q in config.queues if q.parent or q.ordering != "utilization"},
         "node_locality_delay": config.node_locality_delay,
         "rack_locality_additional_delay": config.rack_locality_additional_delay,
         "maximum_offswitch_assignments": config.maximum_offswitch_assignments,
@@ -198,7 +198,7 @@ def _capacity_queue(queue: CapacityQueue) -> dict[str, Any]:
         "user_limit_factor": _plain(queue.user_limit_factor),
         "minimum_user_limit_percent": queue.minimum_user_limit_percent,
         "maximum_am_resource_percent": queue.maximum_am_resource_percent,
-        "ordering": queue.ordering,
+        "child_ordering" if queue.children else "ordering": queue.ordering,
         "priority": queue.priority,
         "preemptible": queue.preemptible,
     }

@@ -12,6 +12,7 @@ import yaml
 from rm_emulator.cli import main
 from rm_emulator.hadoop.folder import read_folder
 from rm_emulator.hadoop.scenario import scenario_data, scenario_text, write_scenario
+from rm_emulator.scenario.check import check
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.workload import formats, storage
@@ -119,6 +120,28 @@ def test_the_capacity_policy(folder: MakeFolder) -> None:
             },
         }
     ]
+
+
+def test_queues_below_queues_keep_their_orders(folder: MakeFolder, tmp_path: Path) -> None:
+    settings = {
+        "root.queues": "prod,dev",
+        "root.ordering-policy": "priority-utilization",
+        "root.prod.capacity": "60",
+        "root.dev.capacity": "40",
+        "root.prod.queues": "etl,adhoc",
+        "root.prod.etl.capacity": "50",
+        "root.prod.adhoc.capacity": "50",
+        "root.prod.etl.ordering-policy": "fair",
+    }
+    path = folder(
+        [job(queue="etl")], capacity={f"yarn.scheduler.capacity.{name}": value for name, value in settings.items()}
+    )
+    queues = spec(path)["policies"][0]["queues"]
+    assert queues["root"]["child_ordering"] == "priority-utilization"
+    assert queues["root.prod"]["child_ordering"] == "utilization"
+    assert queues["root.prod.etl"]["ordering"] == "fair"
+    write_scenario(read_folder(path), tmp_path / "out")
+    check(load(tmp_path / "out" / "scenario.yaml"))
 
 
 def test_the_fair_policy(folder: MakeFolder) -> None:
