@@ -66,6 +66,7 @@ def render(out_dir: Path) -> str:
         figures=_embedded({chart.id: [figure for _, figure in chart.variants] for chart in shown}),
         queues=_queues(summary, cells.labels),
         new_queue=table.new_queue(summary),
+        locality=table.locality(summary),
         costs=table.cost_rows(summary),
         workload=_workload(out_dir),
         scenario=_text(out_dir / "scenario.yaml"),

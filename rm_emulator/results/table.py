@@ -264,6 +264,9 @@ def show(summary: Mapping[str, Any], console: Console) -> None:
     line = new_queue(summary)
     if line:
         console.print(line, style="dim", highlight=False)
+    near = locality(summary)
+    if near:
+        console.print(near, style="dim", highlight=False)
     rows_of_costs = cost_rows(summary)
     if rows_of_costs:
         console.print(Text("what sharing costs: mean JCT / mean JCT under the baseline", style="bold"))
@@ -284,6 +287,13 @@ def _cost_table(found: Sequence[CostFigures]) -> Table:
     for row in found[:_COST_ROWS]:
         table.add_row(row.queue, row.label, *(times(getattr(row, cost)) for cost in known))
     return table
+
+
+def locality(summary: Mapping[str, Any]) -> str:
+    """How near to their input tasks ran under each label, in one line; nothing when no task has input on a node."""
+    found = [(label, mean_over_seeds(summary, label, "locality", "node")) for label in labels(summary)]
+    known = [f"{100 * share:.1f} % ({label})" for label, share in found if share is not None]
+    return f"tasks that ran on a node with their input: {', '.join(known)}" if known else ""
 
 
 def new_queue(summary: Mapping[str, Any]) -> str:

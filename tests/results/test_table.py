@@ -88,3 +88,11 @@ def test_a_figure_that_lacks_in_one_seed_is_not_averaged(run):
 )
 def test_numbers_have_three_digits(value, text):
     assert table.number(value) == text
+
+
+def test_how_near_tasks_were_to_their_input_is_one_line(run):
+    assert table.locality(run[2]) == ""
+    other = copy.deepcopy(run[2])
+    for entry in other["runs"]:
+        entry["locality"] = {"node": 0.5 if entry["label"] == "slearn" else 0.25, "rack": 0.25, "off": 0.25}
+    assert table.locality(other) == "tasks that ran on a node with their input: 50.0 % (slearn), 25.0 % (three_sigma)"
