@@ -141,10 +141,11 @@ class YarnPolicy(Policy, Generic[Y]):
         self._catch_up(yarn, event.at)
         if not fresh:
             self._note(yarn, event, view)
+        yarn = self._books(view)
         changed = [*view.changed()]  # a queue may have let in a job that the fact does not name
         for name in list(view.jobs) if self._restored else changed:
             if name in view.jobs:
-                self._ask(yarn, view.jobs[name], view)
+                self._let_in(yarn, view.jobs[name], view)
         self._restored = False
         if isinstance(event, Heartbeat):
             self._beat(yarn, event.node, view)
@@ -163,10 +164,10 @@ class YarnPolicy(Policy, Generic[Y]):
             if not yarn.takes(path_of(event.job.queue, view.queues)):
                 self._yarn = None  # the first job of a queue that nobody declared
                 return
-            self._add_app(yarn, view.jobs[name], view)
         elif isinstance(event, ContainerEnded | ContainerExpired):
             name = self._ended(yarn, event.container)
         elif isinstance(event, ContainerAdopted):
+            self._let_in(yarn, view.jobs[event.job], view)
             self._adopt(yarn, event.container, event.node, view.jobs[event.job], event.stage)
         if name is not None and name in yarn.apps and name not in view.jobs:
             yarn.remove_app(name)
@@ -180,7 +181,8 @@ class YarnPolicy(Policy, Generic[Y]):
             for node in view.nodes:
                 self._add_node(yarn, node, view)
             for job in view.jobs.values():
-                self._add_app(yarn, job, view)
+                if job.admitted:
+                    self._add_app(yarn, job, view)
             for number, container in view.containers.items():
                 if container.job in yarn.apps:
                     self._adopt(yarn, number, container.node, view.jobs[container.job], container.stage)
@@ -198,9 +200,15 @@ class YarnPolicy(Policy, Generic[Y]):
             job.id,
             path_of(job.spec.queue, view.queues),
             job.spec.user or "default",
-            now=view.now,
+            now=job.submitted,
             am=None if master is None else self._units.demand(master.demand),
         )
+
+    def _let_in(self, yarn: Y, job: JobState, view: ClusterView) -> None:
+        """Bring the books in line with a job that the core has let in; one that has to wait outside is not in them."""
+        if job.admitted and job.id not in yarn.apps:
+            self._add_app(yarn, job, view)
+        self._ask(yarn, job, view)
 
     def _adopt(self, yarn: Y, number: int, node: str, job: JobState, stage: int) -> None:
         if node in yarn.nodes:
