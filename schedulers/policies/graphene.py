@@ -1,0 +1,278 @@
+"""Graphene's online part: tasks by packing, place in their job's plan and remaining work, within bounded unfairness."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from schedulers.core.bundles import (
+    Bundle,
+    Bundling,
+    Candidate,
+    Choices,
+    Room,
+    enough_to_fill,
+    never_enough,
+    pick_best,
+    pick_fullest,
+)
+from schedulers.core.deficits import Balance, Factor, Kappa, Level
+from schedulers.core.events import Event, Heartbeat, NodeAdded, NodeChanged, NodeLost, NodeRemoved, Tick
+from schedulers.core.ordered import Order
+from schedulers.core.policy import ClusterView, Offer, Suggestions, policies
+from schedulers.core.predictor import refined_ms
+from schedulers.core.state import JobState, StageState
+from schedulers.planning.inputs import Inputs, Near
+from schedulers.planning.priorities import priorities
+
+#: Passes that the averages behind eta remember, roughly.
+_WINDOW = 1000
+
+
+class Standing(msgspec.Struct):
+    """What is known of a live job.
+
+    priorities: tpriScore per stage. estimated: the plan had an estimate of every stage. srpt: remaining work, sum of
+    run time x demand over tasks to be scheduled, None while nothing is known of it.
+    """
+
+    priorities: tuple[float, ...]
+    estimated: bool
+    srpt: float | None = None
+
+
+class Mean(msgspec.Struct):
+    """A running average that forgets slowly."""
+
+    value: float = 0.0
+    count: int = 0
+
+    def plus(self, values: Sequence[float]) -> Mean:
+        """The average with one more observation, the mean of these; as it was without any."""
+        if not values:
+            return self
+        count = min(self.count + 1, _WINDOW)
+        return Mean(self.value + (math.fsum(values) / len(values) - self.value) / count, count)
+
+
+@policies.register("graphene", source="Graphene (OSDI'16), sections 5 and 7")
+class Graphene(Bundling):
+    """Starts the task with the highest score, pScore x tpriScore - eta x srpt, unless a group is owed too much.
+
+    pScore: how well it packs, less where its input is elsewhere. tpriScore: how early it stands in its job's plan.
+    srpt: the job's remaining work; eta makes it comparable and follows the averages of both. A job without estimates
+    counts as one with average work, and its plan is by critical path, all stages taken as equally long.
+    """
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        kappa: Kappa = 0.25
+        deficit: Factor = "drf"
+        level: Level = "queue"
+        k: Annotated[
+            float, msgspec.Meta(ge=0, description="weight of remaining work: eta = k x mean pScore / mean srpt")
+        ] = 0.2
+        remote: Annotated[
+            float, msgspec.Meta(ge=0, le=1, description="factor of pScore where the task's input is on other nodes")
+        ] = 0.8
+        packing: Annotated[
+            bool, msgspec.Meta(description="whether packing counts; false: pScore is 1 (for contrast)")
+        ] = True
+        plan: Annotated[
+            bool, msgspec.Meta(description="whether the job's plan counts; false: tpriScore is 1 (for contrast)")
+        ] = True
+        bundling: Annotated[
+            bool, msgspec.Meta(description="one pass over what waits per node; false: one per task (for contrast)")
+        ] = True
+        enough: Annotated[
+            float | None,
+            msgspec.Meta(description="stop a pass when what it found fills the node so many times; none: never"),
+        ] = None
+        pick: Annotated[
+            Literal["best", "fullest"],
+            msgspec.Meta(description="from a bundle the best task, one by one, or the set that packs most"),
+        ] = "best"
+
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self.bundled = params.bundling
+        self._fills = never_enough if params.enough is None else enough_to_fill(params.enough)
+        self.choices = Choices(enough=self._is_enough, pick=pick_best if params.pick == "best" else pick_fullest)
+        self._balance = Balance(params.level, params.deficit, params.kappa)
+        self._owed: list[str] = []  # groups that must be served first
+        self._order = Order()  # waiting jobs, least remaining work first: the order of examination
+        self._standings: dict[str, Standing] = {}
+        self._packing, self._srpt = Mean(), Mean()
+        self._next: tuple[Mean, Mean] = (self._packing, self._srpt)  # with the bundle at hand
+        self._eta = 0.0
+        self._inputs: dict[str, Inputs] = {}
+        self._racks: dict[str, str] | None = None
+
+    # -- the loop -------------------------------------------------------------------------------
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """See Bundling.schedule."""
+        self._balance.begin(view)
+        self._owed = self._balance.owed()
+        self._view = view
+        yield from super().schedule(view, offer)
+
+    def candidates(self, view: ClusterView) -> Iterator[Candidate]:
+        """Open stages of jobs, least remaining work first."""
+        for name in self._order.jobs():
+            job = view.jobs[name]
+            for stage in job.open_stages():
+                yield Candidate(job, stage)
+
+    def collected(self, bundle: Bundle, view: ClusterView) -> None:
+        """Eta follows what is seen now."""
+        packing = [self._p_score(candidate, bundle.room) for candidate in bundle.found]
+        jobs = dict.fromkeys(candidate.job.id for candidate in bundle.found)
+        known = [srpt for name in jobs if (srpt := self._standings[name].srpt) is not None]
+        self._next = self._packing.plus(packing), self._srpt.plus(known)
+        mean_packing, mean_srpt = (mean.value for mean in self._next)
+        self._eta = self.params.k * mean_packing / mean_srpt if mean_srpt else 0.0
+
+    def allowed(self, candidates: list[Candidate], view: ClusterView) -> list[Candidate]:
+        """Those of the group that is owed most, if it is owed too much; of all, where no such group has any."""
+        for group in self._owed:
+            theirs = [c for c in candidates if self._balance.group_of(c.job.spec) == group]
+            if theirs:
+                return theirs
+        return candidates
+
+    def score(self, candidate: Candidate, room: Room) -> float:
+        """The paper's perfScore: pScore x tpriScore - eta x srpt (section 5)."""
+        standing = self._standings[candidate.job.id]
+        t_pri = standing.priorities[candidate.stage.index] if self.params.plan else 1.0
+        srpt = self._next[1].value if standing.srpt is None else standing.srpt
+        return self._p_score(candidate, room) * t_pri - self._eta * srpt
+
+    def started(self, candidate: Candidate, tasks: int, view: ClusterView) -> bool:
+        """Charge the group; the averages keep what was seen, and what has changed is looked at."""
+        self._packing, self._srpt = self._next
+        self._balance.charge(candidate.job, candidate.stage.demand, tasks, view)
+        self._refresh(view)
+        before, self._owed = self._owed, self._balance.owed()
+        return before != self._owed
+
+    def _p_score(self, candidate: Candidate, room: Room) -> float:
+        packing = room.packing(candidate.stage) if self.params.packing else 1.0
+        return packing * self.params.remote if self._is_remote(candidate, room) else packing
+
+    def _is_enough(self, found: Sequence[Candidate], room: Room) -> bool:
+        """A pass does not stop before it has met whoever must be served first."""
+        if not self._fills(found, room):
+            return False
+        groups = {self._balance.group_of(candidate.job.spec) for candidate in found}
+        return not self._owed or self._owed[0] in groups
+
+    # -- where input lies -------------------------------------------------------------------------
+
+    def task(self, candidate: Candidate, room: Room) -> int | None:
+        """The task of the stage that is nearest to its input."""
+        return self._nearest(candidate, room)[1]
+
+    def _is_remote(self, candidate: Candidate, room: Room) -> bool:
+        return self._nearest(candidate, room)[0] > Near.FREE
+
+    def _nearest(self, candidate: Candidate, room: Room) -> tuple[Near, int | None]:
+        # The next task of an executor is the stage's next one, wherever its input is.
+        if room.node is None or self._view.kept or not candidate.job.spec.stages[candidate.stage.index].hosts:
+            return Near.FREE, None
+        inputs = self._inputs.get(candidate.job.id)
+        if inputs is None:
+            if self._racks is None:
+                there = self._view.nodes.values()
+                self._racks = {node.id: node.spec.rack for node in there if not node.draining}
+            inputs = self._inputs[candidate.job.id] = Inputs(candidate.job.spec, self._racks)
+        return inputs.nearest(candidate.stage, room.node.spec)
+
+    # -- what is known of jobs --------------------------------------------------------------------
+
+    def observe(self, event: Event, view: ClusterView) -> None:
+        """Look at the jobs that a fact has changed; beats and ticks say nothing of jobs, and logs may leave them out."""
+        if isinstance(event, NodeAdded | NodeChanged | NodeLost | NodeRemoved):
+            self._racks = None
+            self._inputs.clear()
+        if not isinstance(event, Heartbeat | Tick):
+            self._refresh(view)
+
+    def _refresh(self, view: ClusterView) -> None:
+        for name in view.changed():
+            job = view.jobs.get(name)
+            if job is None:
+                self._standings.pop(name, None)
+                self._inputs.pop(name, None)
+            else:
+                self._stand(job, view)
+            self._enlist(name, view)
+
+    def _stand(self, job: JobState, view: ClusterView) -> None:
+        """Plan the job when it comes, and once more when there are estimates; count what remains of it."""
+        times = [_task_ms(job, stage, view) for stage in job.stages]
+        standing = self._standings.get(job.id)
+        estimated = None not in times
+        if standing is None or (estimated and not standing.estimated):
+            standing = self._standings[job.id] = Standing(priorities(job.spec, times), estimated)
+        standing.srpt = _remaining(job, times, view)
+
+    def _enlist(self, name: str, view: ClusterView) -> None:
+        job = view.waiting.get(name)
+        if job is None:
+            self._order.drop(name)
+        else:
+            srpt = self._standings[name].srpt
+            self._order.put(name, (math.inf if srpt is None else srpt, job.seq))
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def dump(self) -> Any:
+        """Plans, what remained of jobs when it was counted last, averages and deficits."""
+        return {
+            "standings": msgspec.to_builtins(self._standings),
+            "means": msgspec.to_builtins([self._packing, self._srpt]),
+            "balance": self._balance.dump(),
+        }
+
+    def load(self, data: Any, view: ClusterView) -> None:
+        """See Policy.load."""
+        self._standings = msgspec.convert(data["standings"], dict[str, Standing])
+        self._packing, self._srpt = msgspec.convert(data["means"], list[Mean])
+        self._balance.load(data["balance"])
+        for name in self._standings:
+            self._enlist(name, view)
+
+
+def _task_ms(job: JobState, stage: StageState, view: ClusterView) -> float | None:
+    """What a task of the stage takes, as its finished tasks refine the predictor's estimate; None: unknown.
+
+    An application master is no work of the job's.
+    """
+    if job.spec.stages[stage.index].master:
+        return 0.0
+    estimate = view.estimate(job.id, stage.index)
+    return refined_ms(estimate, stage.finished, stage.done_ms)
+
+
+def _remaining(job: JobState, times: Sequence[float | None], view: ClusterView) -> float | None:
+    """srpt: over the tasks to be scheduled, run time x sum of demand as parts of the cluster (section 5).
+
+    A stage of which nothing is known counts with the mean time of the others; None when nothing is known of any.
+    """
+    known = [ms for ms in times if ms]
+    if not known:
+        return None
+    mean = sum(known) / len(known)
+    return sum(
+        (mean if ms is None else ms)
+        * stage.waiting
+        * sum(d / c for d, c in zip(stage.demand, view.capacity, strict=True) if c)
+        for stage, ms in zip(job.stages, times, strict=True)
+    )
