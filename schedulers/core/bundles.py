@@ -157,7 +157,8 @@ def packed(way: Iterable[Candidate], free: Sequence[int], capacity: Sequence[int
 
 def fill_greedily(candidates: Sequence[Candidate], free: Sequence[int], capacity: Sequence[int]) -> list[Candidate]:
     """One task at a time, each the one that packs best with what is free then."""
-    left, waiting, way = list(free), [c.stage.waiting for c in candidates], []
+    left, waiting = list(free), [c.stage.waiting for c in candidates]
+    way: list[Candidate] = []
     while True:
         able = [i for i, c in enumerate(candidates) if waiting[i] and fits(c.stage.demand, left)]
         if not able:
@@ -170,7 +171,8 @@ def fill_greedily(candidates: Sequence[Candidate], free: Sequence[int], capacity
 
 def _fill(order: Iterable[Candidate], free: Sequence[int]) -> list[Candidate]:
     """As many tasks of each candidate as fit, in this order."""
-    left, way = list(free), []
+    left = list(free)
+    way: list[Candidate] = []
     for candidate in order:
         demand = candidate.stage.demand
         for _ in range(candidate.stage.waiting):
@@ -302,7 +304,7 @@ def rooms(view: ClusterView, offer: Offer) -> Iterator[Room]:
 class BundledOrder(Bundling, Ordered):
     """An order of jobs, served from bundles: mix it into a subclass of Ordered whose key does not change by a start.
 
-    One pass finds what fits, in order, and as many tasks start as the node takes; the order itself makes a pass per task.
+    One pass finds what fits, and as many tasks start, in order, as the node takes. Ordered makes a pass per task.
     """
 
     def candidates(self, view: ClusterView) -> Iterator[Candidate]:

@@ -197,7 +197,7 @@ class Graphene(Bundling):
     # -- what is known of jobs --------------------------------------------------------------------
 
     def observe(self, event: Event, view: ClusterView) -> None:
-        """Look at the jobs that a fact has changed; beats and ticks say nothing of jobs, and logs may leave them out."""
+        """Look at the jobs that a fact has changed; beats and ticks say nothing of them, and logs may lack these."""
         if isinstance(event, NodeAdded | NodeChanged | NodeLost | NodeRemoved):
             self._racks = None
             self._inputs.clear()
