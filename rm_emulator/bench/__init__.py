@@ -44,7 +44,7 @@ def run(names: Iterable[str] | None = None, *, tiny: bool = False, progress: boo
 
 def known() -> Mapping[str, Benchmark]:
     """All benchmarks by name."""
-    from rm_emulator.bench import engine, kubernetes, policies, queues  # noqa: F401 (they register themselves)
+    from rm_emulator.bench import bundles, engine, kubernetes, policies, queues  # noqa: F401 (they register themselves)
     from rm_emulator.bench.rows import BENCHMARKS
 
     return BENCHMARKS

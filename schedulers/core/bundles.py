@@ -192,11 +192,12 @@ class Choices(msgspec.Struct, frozen=True):
 
 
 class Bundle(msgspec.Struct, eq=False):
-    """What one pass found. whole: the pass went through everything that waits."""
+    """What one pass found. whole: the pass went through everything that waits. placed: tasks started of it so far."""
 
     room: Room
     found: list[Candidate]
     whole: bool
+    placed: int = 0
 
     def still(self) -> list[Candidate]:
         """Those that can start now; room only shrinks, so the others are dropped for good."""
@@ -225,9 +226,9 @@ class Bundling(Policy):
     def collected(self, bundle: Bundle, view: ClusterView) -> None:
         """Hears what a pass found, before anything of it is picked."""
 
-    def allowed(self, candidates: list[Candidate], view: ClusterView) -> list[Candidate]:
-        """Which of the candidates may start next; at least one."""
-        return candidates
+    def allowed(self, bundle: Bundle, view: ClusterView) -> list[Candidate]:
+        """Which of what was found may start next; none: make another pass, if something was placed in this one."""
+        return bundle.found
 
     def task(self, candidate: Candidate, room: Room) -> int | None:
         """Which task of the stage starts here; None: the next one."""
@@ -264,21 +265,19 @@ class Bundling(Policy):
 
     def _assign(self, bundle: Bundle, view: ClusterView, offer: Offer) -> Generator[Suggestion, Outcome, bool]:
         """Start what is picked; returns whether anything was placed."""
-        placed, room = False, bundle.room
-        while offer.limit != 0 and (still := bundle.still()):
-            chosen = self.choices.pick(self.allowed(still, view), room, self.score)
-            for candidate in chosen:
-                tasks = yield from self._start(candidate, room)
+        while offer.limit != 0 and bundle.still() and (allowed := self.allowed(bundle, view)):
+            for candidate in self.choices.pick(allowed, bundle.room, self.score):
+                tasks = yield from self._start(candidate, bundle.room)
                 if not tasks:
                     bundle.found.remove(candidate)
                     break
-                placed = True
+                bundle.placed += tasks
                 others = self.started(candidate, tasks, view)
                 if not self.bundled:
                     return True
                 if others:
                     break
-        return placed
+        return bundle.placed > 0
 
     def _start(self, candidate: Candidate, room: Room) -> Generator[Suggestion, Outcome, int]:
         where = room.node.id if room.node is not None else None

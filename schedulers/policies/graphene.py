@@ -139,13 +139,15 @@ class Graphene(Bundling):
         mean_packing, mean_srpt = (mean.value for mean in self._next)
         self._eta = self.params.k * mean_packing / mean_srpt if mean_srpt else 0.0
 
-    def allowed(self, candidates: list[Candidate], view: ClusterView) -> list[Candidate]:
+    def allowed(self, bundle: Bundle, view: ClusterView) -> list[Candidate]:
         """Those of the group that is owed most, if it is owed too much; of all, where no such group has any."""
         for group in self._owed:
-            theirs = [c for c in candidates if self._balance.group_of(c.job.spec) == group]
+            theirs = [c for c in bundle.found if self._balance.group_of(c.job.spec) == group]
             if theirs:
                 return theirs
-        return candidates
+            if bundle.placed and not bundle.whole:
+                return []  # the pass stopped before it met them, for it was not their turn then
+        return bundle.found
 
     def score(self, candidate: Candidate, room: Room) -> float:
         """The paper's perfScore: pScore x tpriScore - eta x srpt (section 5)."""

@@ -31,6 +31,7 @@ def test_all_promised_rows_are_there(rows: list[dict[str, object]]) -> None:
     assert names >= {f"decision_p99/{entry.name}" for entry in policies}
     assert names >= {f"queues_{what}/{entry.name}" for entry in policies for what in ("p50", "p99", "idle")}
     assert names >= {f"queue_limits_{what}/fifo" for what in ("p50", "p99", "idle")}
+    assert "bundles_examined/graphene" in names
 
 
 @pytest.mark.bench

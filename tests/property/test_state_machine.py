@@ -48,7 +48,7 @@ from schedulers.core.policy import policies
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import GRANTED, IDLE, RUNNING
 
-POLICIES = ("fifo", "sjf", "srpt", "fair", "delay", "las", "gs", "drf", "hdrf")
+POLICIES = ("fifo", "sjf", "srpt", "fair", "delay", "las", "gs", "drf", "hdrf", "graphene", "bounded")
 LIMITS = (None, None, 0.5, 0.2, (2000, -1), (-1, 1500), (1000, 1024), 0.0)
 QUEUES = ("default", "a", "a.b", "c", "undeclared")
 PREDICTORS = (None, {"kind": "slearn", "fixed_percent": 40}, {"kind": "three_sigma"}, {"kind": "posterior"})
