@@ -61,16 +61,28 @@ class Room:
             self._fits[stage.size] = found
         return found
 
-    def packing(self, stage: StageState) -> float:
-        """Demand times what is free, both as parts of the node, summed over resources (Tetris' alignment).
+    def fitting(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """Those with tasks that could start here now."""
+        self._catch_up()
+        known, fits, found = self._fits, self.fits, []
+        for candidate in candidates:
+            stage = candidate.stage
+            if stage.waiting and (known[stage.size] if stage.size in known else fits(stage)):
+                found.append(candidate)
+        return found
+
+    def packing(self, candidates: Iterable[Candidate]) -> list[float]:
+        """Of each: demand times what is free, both as parts of the node, summed over resources (Tetris' alignment).
 
         An executor is as large as the task, so what is free is the demand.
         """
         self._catch_up()
-        found = self._packing.get(stage.size)
-        if found is None:
-            free = stage.demand if self.node is None else self.node.free
-            found = self._packing[stage.size] = packing(stage.demand, free, self.capacity)
+        known, measure = self._packing, self._measure
+        return [known[c.stage.size] if c.stage.size in known else measure(c.stage) for c in candidates]
+
+    def _measure(self, stage: StageState) -> float:
+        free = stage.demand if self.node is None else self.node.free
+        found = self._packing[stage.size] = packing(stage.demand, free, self.capacity)
         return found
 
     def _catch_up(self) -> None:
@@ -90,13 +102,13 @@ def packing(demand: Sequence[int], free: Sequence[int], capacity: Sequence[int])
     return sum((d / c) * (f / c) for d, f, c in zip(demand, free, capacity, strict=True) if c)
 
 
-Score = Callable[[Candidate, Room], float]
 #: What enters the bundle.
 Admit = Callable[[Candidate, Room], bool]
 #: Whether what was found is enough, so that the pass stops.
 Enough = Callable[[Sequence[Candidate], Room], bool]
 #: Which of the candidates start, in this order; the policy asks again for what is left. One may be named repeatedly.
-Pick = Callable[[Sequence[Candidate], Room, Score], Sequence[Candidate]]
+#: The last argument is the score of each.
+Pick = Callable[[Sequence[Candidate], Room, Sequence[float]], Sequence[Candidate]]
 
 
 def admit_fitting(candidate: Candidate, room: Room) -> bool:
@@ -124,29 +136,27 @@ def enough_to_fill(times: float) -> Enough:
     return enough
 
 
-def pick_best(candidates: Sequence[Candidate], room: Room, score: Score) -> Sequence[Candidate]:
+def pick_best(candidates: Sequence[Candidate], room: Room, scores: Sequence[float]) -> Sequence[Candidate]:
     """The one with the highest score, the first of equal ones: greedy, for the room is measured anew after each."""
-    return [max(candidates, key=lambda candidate: score(candidate, room))] if candidates else []
+    return [candidates[scores.index(max(scores))]]
 
 
-def pick_fullest(candidates: Sequence[Candidate], room: Room, score: Score) -> Sequence[Candidate]:
+def pick_fullest(candidates: Sequence[Candidate], room: Room, scores: Sequence[float]) -> Sequence[Candidate]:
     """Of several ways to fill the room the one that packs most; so never less than the greedy one packs.
 
-    The ways: greedy by score, and in fixed orders by packing and by demand of each resource, largest and smallest
-    first. What a way packs is `packed`.
+    The ways: greedy by packing, and in fixed orders by score, by packing, and by demand of each resource, largest and
+    smallest first. What a way packs is `packed`.
     """
     if room.node is None:
-        return pick_best(candidates, room, score)
+        return pick_best(candidates, room, scores)
     free = tuple(room.node.free)
+    measures = [scores, room.packing(candidates)]
+    for demands in zip(*(candidate.stage.demand for candidate in candidates), strict=True):
+        measures += [demands, [-demand for demand in demands]]
     ways = [fill_greedily(candidates, free, room.capacity)]
-    orders = [
-        sorted(candidates, key=lambda c: -score(c, room)),
-        sorted(candidates, key=lambda c: -room.packing(c.stage)),
-    ]
-    for r in range(len(free)):
-        by_demand = sorted(candidates, key=lambda c, r=r: c.stage.demand[r])  # type: ignore[misc]
-        orders += [by_demand, by_demand[::-1]]
-    ways += [_fill(order, free) for order in orders]
+    for measure in measures:
+        order = sorted(range(len(candidates)), key=measure.__getitem__, reverse=True)
+        ways.append(_fill([candidates[i] for i in order], free))
     return max(ways, key=lambda way: packed(way, free, room.capacity))
 
 
@@ -201,7 +211,7 @@ class Bundle(msgspec.Struct, eq=False):
 
     def still(self) -> list[Candidate]:
         """Those that can start now; room only shrinks, so the others are dropped for good."""
-        self.found = [c for c in self.found if c.stage.waiting and self.room.fits(c.stage)]
+        self.found = self.room.fitting(self.found)
         return self.found
 
 
@@ -220,8 +230,8 @@ class Bundling(Policy):
         """Everything that waits, in the order in which it is to be examined."""
 
     @abstractmethod
-    def score(self, candidate: Candidate, room: Room) -> float:
-        """How good it is to start a task of the candidate here now; the highest goes first."""
+    def scores(self, candidates: Sequence[Candidate], room: Room) -> Sequence[float]:
+        """How good it is to start a task of each candidate here now; the highest goes first."""
 
     def collected(self, bundle: Bundle, view: ClusterView) -> None:
         """Hears what a pass found, before anything of it is picked."""
@@ -265,9 +275,10 @@ class Bundling(Policy):
 
     def _assign(self, bundle: Bundle, view: ClusterView, offer: Offer) -> Generator[Suggestion, Outcome, bool]:
         """Start what is picked; returns whether anything was placed."""
-        while offer.limit != 0 and bundle.still() and (allowed := self.allowed(bundle, view)):
-            for candidate in self.choices.pick(allowed, bundle.room, self.score):
-                tasks = yield from self._start(candidate, bundle.room)
+        room, pick = bundle.room, self.choices.pick
+        while offer.limit != 0 and room.is_open() and bundle.still() and (allowed := self.allowed(bundle, view)):
+            for candidate in pick(allowed, room, self.scores(allowed, room)):
+                tasks = yield from self._start(candidate, room)
                 if not tasks:
                     bundle.found.remove(candidate)
                     break
@@ -316,9 +327,9 @@ class BundledOrder(Bundling, Ordered):
             for stage in job.open_stages():
                 yield Candidate(job, stage)
 
-    def score(self, candidate: Candidate, room: Room) -> float:
+    def scores(self, candidates: Sequence[Candidate], room: Room) -> Sequence[float]:
         """The first job in the order is the best."""
-        return -float(self._rank[candidate.job.id])
+        return [-float(self._rank[candidate.job.id]) for candidate in candidates]
 
     def load(self, data: Any, view: ClusterView) -> None:
         """The order follows from the state."""

@@ -12,7 +12,7 @@ that unit: as many tasks of the mean size so far as it holds, or 1.
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -51,6 +51,9 @@ class Deficits:
 
     def __getitem__(self, group: str) -> float:
         return self._counters.get(group, 0.0)
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._counters)
 
     def sum(self) -> float:
         """0, but for floating-point noise."""
@@ -140,7 +143,8 @@ class Balance:
         """So many tasks of a job have just started."""
         if not self._swept:  # only in rounds that start something, for the others leave no trace in the log
             self._swept = True
-            self.deficits.keep(dict.fromkeys(self.group_of(live.spec) for live in view.jobs.values()))
+            if any(group not in self._shares for group in self.deficits):
+                self.deficits.keep(dict.fromkeys(self.group_of(live.spec) for live in view.jobs.values()))
         size = dominant_share(demand, view.capacity)
         for _ in range(tasks):
             self._charged += 1
@@ -151,7 +155,7 @@ class Balance:
 
     def _fair_shares(self, view: ClusterView) -> dict[str, float]:
         wanting = view.waiting.values()
-        by_queue = fair_shares(dict.fromkeys(job.spec.queue for job in wanting), view.tree)
+        by_queue = fair_shares(dict.fromkeys([job.spec.queue for job in wanting]), view.tree)
         if self._level == "queue":
             return by_queue
         weights: dict[str, float] = dict.fromkeys(by_queue, 0.0)

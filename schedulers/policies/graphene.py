@@ -32,6 +32,15 @@ from schedulers.planning.priorities import priorities
 _WINDOW = 1000
 
 
+class Scored(Candidate, eq=False, gc=False):
+    """A stage with what its score is made of. far: some of its input may be on other nodes."""
+
+    group: str
+    t_pri: float
+    srpt: float | None
+    far: bool
+
+
 class Standing(msgspec.Struct):
     """What is known of a live job.
 
@@ -107,6 +116,7 @@ class Graphene(Bundling):
         self._balance = Balance(params.level, params.deficit, params.kappa)
         self._owed: list[str] = []  # groups that must be served first
         self._order = Order()  # waiting jobs, least remaining work first: the order of examination
+        self._open: dict[str, list[Scored]] = {}  # their open stages
         self._standings: dict[str, Standing] = {}
         self._packing, self._srpt = Mean(), Mean()
         self._next: tuple[Mean, Mean] = (self._packing, self._srpt)  # with the bundle at hand
@@ -126,35 +136,34 @@ class Graphene(Bundling):
     def candidates(self, view: ClusterView) -> Iterator[Candidate]:
         """Open stages of jobs, least remaining work first."""
         for name in self._order.jobs():
-            job = view.jobs[name]
-            for stage in job.open_stages():
-                yield Candidate(job, stage)
+            yield from self._open[name]
 
     def collected(self, bundle: Bundle, view: ClusterView) -> None:
         """Eta follows what is seen now."""
-        packing = [self._p_score(candidate, bundle.room) for candidate in bundle.found]
-        jobs = dict.fromkeys(candidate.job.id for candidate in bundle.found)
-        known = [srpt for name in jobs if (srpt := self._standings[name].srpt) is not None]
-        self._next = self._packing.plus(packing), self._srpt.plus(known)
+        found: Any = bundle.found
+        jobs = {scored.job.seq: scored.srpt for scored in found if scored.srpt is not None}
+        self._next = self._packing.plus(self._p_scores(found, bundle.room)), self._srpt.plus(list(jobs.values()))
         mean_packing, mean_srpt = (mean.value for mean in self._next)
         self._eta = self.params.k * mean_packing / mean_srpt if mean_srpt else 0.0
 
     def allowed(self, bundle: Bundle, view: ClusterView) -> list[Candidate]:
         """Those of the group that is owed most, if it is owed too much; of all, where no such group has any."""
         for group in self._owed:
-            theirs = [c for c in bundle.found if self._balance.group_of(c.job.spec) == group]
+            found: Any = bundle.found
+            theirs = [scored for scored in found if scored.group == group]
             if theirs:
                 return theirs
             if bundle.placed and not bundle.whole:
                 return []  # the pass stopped before it met them, for it was not their turn then
         return bundle.found
 
-    def score(self, candidate: Candidate, room: Room) -> float:
+    def scores(self, candidates: Sequence[Any], room: Room) -> Sequence[float]:
         """The paper's perfScore: pScore x tpriScore - eta x srpt (section 5)."""
-        standing = self._standings[candidate.job.id]
-        t_pri = standing.priorities[candidate.stage.index] if self.params.plan else 1.0
-        srpt = self._next[1].value if standing.srpt is None else standing.srpt
-        return self._p_score(candidate, room) * t_pri - self._eta * srpt
+        eta, mean, p_scores = self._eta, self._next[1].value, self._p_scores(candidates, room)
+        return [
+            p_score * scored.t_pri - eta * (mean if scored.srpt is None else scored.srpt)
+            for p_score, scored in zip(p_scores, candidates, strict=True)
+        ]
 
     def started(self, candidate: Candidate, tasks: int, view: ClusterView) -> bool:
         """Charge the group; the averages keep what was seen, and what has changed is looked at."""
@@ -164,16 +173,18 @@ class Graphene(Bundling):
         before, self._owed = self._owed, self._balance.owed()
         return before != self._owed
 
-    def _p_score(self, candidate: Candidate, room: Room) -> float:
-        packing = room.packing(candidate.stage) if self.params.packing else 1.0
-        return packing * self.params.remote if self._is_remote(candidate, room) else packing
+    def _p_scores(self, candidates: Sequence[Any], room: Room) -> Sequence[float]:
+        found = room.packing(candidates) if self.params.packing else [1.0] * len(candidates)
+        for i, scored in enumerate(candidates):
+            if scored.far and self._is_remote(scored, room):
+                found[i] *= self.params.remote
+        return found
 
-    def _is_enough(self, found: Sequence[Candidate], room: Room) -> bool:
+    def _is_enough(self, found: Sequence[Any], room: Room) -> bool:
         """A pass does not stop before it has met whoever must be served first."""
         if not self._fills(found, room):
             return False
-        groups = {self._balance.group_of(candidate.job.spec) for candidate in found}
-        return not self._owed or self._owed[0] in groups
+        return not self._owed or any(scored.group == self._owed[0] for scored in found)
 
     # -- where input lies -------------------------------------------------------------------------
 
@@ -226,12 +237,25 @@ class Graphene(Bundling):
         standing.srpt = _remaining(job, times, view)
 
     def _enlist(self, name: str, view: ClusterView) -> None:
+        """Put the job where it belongs among those that wait, with its open stages."""
         job = view.waiting.get(name)
         if job is None:
             self._order.drop(name)
-        else:
-            srpt = self._standings[name].srpt
-            self._order.put(name, (math.inf if srpt is None else srpt, job.seq))
+            self._open.pop(name, None)
+            return
+        standing, group, plan = self._standings[name], self._balance.group_of(job.spec), self.params.plan
+        self._order.put(name, (math.inf if standing.srpt is None else standing.srpt, job.seq))
+        self._open[name] = [
+            Scored(
+                job,
+                stage,
+                group,
+                standing.priorities[stage.index] if plan else 1.0,
+                standing.srpt,
+                bool(job.spec.stages[stage.index].hosts),
+            )
+            for stage in job.open_stages()
+        ]
 
     # -- memory -----------------------------------------------------------------------------------
 

@@ -41,10 +41,6 @@ def room(*free: int, capacity: tuple[int, ...] | None = None) -> Room:
     return Room(view, there)  # type: ignore[arg-type]
 
 
-def by_packing(candidate: Candidate, room: Room) -> float:
-    return room.packing(candidate.stage)
-
-
 # -- packing --------------------------------------------------------------------------------------
 
 
@@ -61,7 +57,7 @@ def test_a_resource_that_the_node_lacks_counts_nothing() -> None:
 
 def test_the_best_is_the_first_of_equal_ones() -> None:
     found = [candidate((1, 1)), candidate((2, 2)), candidate((2, 2))]
-    assert pick_best(found, room(4, 4), by_packing) == [found[1]]
+    assert pick_best(found, room(4, 4), [1.0, 2.0, 2.0]) == [found[1]]
 
 
 def test_the_fullest_need_not_be_greedy() -> None:
@@ -69,7 +65,7 @@ def test_the_fullest_need_not_be_greedy() -> None:
     found = [candidate((6, 6)), candidate((5, 5), 2)]
     free = (10, 10)
     assert fill_greedily(found, free, free) == [found[0]]
-    assert list(pick_fullest(found, room(*free), by_packing)) == [found[1], found[1]]
+    assert list(pick_fullest(found, room(*free), [1.0, 0.5])) == [found[1], found[1]]
 
 
 TASKS = st.lists(st.tuples(st.integers(0, 12), st.integers(1, 12), st.integers(1, 4)), min_size=1, max_size=8)
@@ -82,7 +78,7 @@ def test_the_fullest_never_packs_less_than_the_greedy_one(
 ) -> None:
     there = room(*free, capacity=(20, 20))
     found = [c for x, y, count in tasks if there.fits((c := candidate((x, y), count)).stage)]
-    picked = pick_fullest(found, there, by_packing) if found else []
+    picked = pick_fullest(found, there, there.packing(found)) if found else []
     greedy = fill_greedily(found, free, (20, 20))
     assert packed(picked, free, (20, 20)) >= packed(greedy, free, (20, 20))
     assert fits([sum(c.stage.demand[r] for c in picked) for r in range(2)], free)
@@ -97,7 +93,7 @@ def test_picking_the_best_one_by_one_is_the_greedy_one(
     found = [candidate((x, y), count) for x, y, count in tasks]
     greedy = fill_greedily(found, free, (20, 20))
     while left := [c for c in found if c.stage.waiting and there.fits(c.stage)]:
-        (best,) = pick_best(left, there, by_packing)
+        (best,) = pick_best(left, there, there.packing(left))
         way.append(best)
         best.stage.waiting -= 1
         assert there.node is not None

@@ -5,14 +5,14 @@ from __future__ import annotations
 import pytest
 
 from rm_emulator.testing import job, node, scheduler, stage
-from schedulers.core.bundles import Candidate, Room
+from schedulers.core.bundles import Room
 from schedulers.core.decisions import Place
 from schedulers.core.events import ContainerEnded, Estimated, Heartbeat, JobSubmitted, NodeAdded, OfferAsked, Tick
 from schedulers.core.model import Job, Node, Stage
 from schedulers.core.predictor import Estimate, refined_ms
 from schedulers.core.scheduler import Scheduler
 from schedulers.planning.priorities import by_start, priorities
-from schedulers.policies.graphene import Graphene, Mean, Standing
+from schedulers.policies.graphene import Graphene, Mean, Scored
 
 ORACLE = {"kind": "oracle"}
 
@@ -45,12 +45,12 @@ def test_perf_score_by_hand() -> None:
     made.handle(JobSubmitted(0, job("j", Stage(name="s", tasks=1, demand=(500, 256), hosts=(("far",),)))))
     mine, there = policy(made), made.state.nodes["n"]
     there.free[1] = 512
-    candidate, room = Candidate(made.state.jobs["j"], made.state.jobs["j"].stages[0]), Room(made.view, there)
+    live, room = made.state.jobs["j"], Room(made.view, there)
     mine._view, mine._eta = made.view, 0.01
-    mine._standings["j"] = Standing((0.75,), True, 15.0)
-    assert room.packing(candidate.stage) == 0.625
-    assert mine._p_score(candidate, room) == 0.5
-    assert mine.score(candidate, room) == pytest.approx(0.225)
+    scored = Scored(live, live.stages[0], "default", 0.75, 15.0, True)
+    assert room.packing([scored]) == [0.625]
+    assert mine._p_scores([scored], room) == [0.5]
+    assert mine.scores([scored], room) == pytest.approx([0.225])
 
 
 def test_eta_is_k_times_the_ratio_of_the_averages() -> None:
