@@ -102,23 +102,13 @@ def packing(demand: Sequence[int], free: Sequence[int], capacity: Sequence[int])
     return sum((d / c) * (f / c) for d, f, c in zip(demand, free, capacity, strict=True) if c)
 
 
-#: What enters the bundle.
+#: Whether a candidate that fits enters the bundle.
 Admit = Callable[[Candidate, Room], bool]
 #: Whether what was found is enough, so that the pass stops.
 Enough = Callable[[Sequence[Candidate], Room], bool]
 #: Which of the candidates start, in this order; the policy asks again for what is left. One may be named repeatedly.
 #: The last argument is the score of each.
 Pick = Callable[[Sequence[Candidate], Room, Sequence[float]], Sequence[Candidate]]
-
-
-def admit_fitting(candidate: Candidate, room: Room) -> bool:
-    """Whatever could start here now."""
-    return room.fits(candidate.stage)
-
-
-def never_enough(found: Sequence[Candidate], room: Room) -> bool:
-    """Look at everything that waits."""
-    return False
 
 
 def enough_to_fill(times: float) -> Enough:
@@ -194,25 +184,30 @@ def _fill(order: Iterable[Candidate], free: Sequence[int]) -> list[Candidate]:
 
 
 class Choices(msgspec.Struct, frozen=True):
-    """The three choices of bundled allocation. The default looks at all that fits and picks the best, one by one."""
+    """The three choices of bundled allocation. The default looks at all that fits and picks the best, one by one.
 
-    admit: Admit = admit_fitting
-    enough: Enough = never_enough
+    admit: what enters of that which fits; None: all. enough: when the pass stops; None: at the end.
+    """
+
+    admit: Admit | None = None
+    enough: Enough | None = None
     pick: Pick = pick_best
 
 
 class Bundle(msgspec.Struct, eq=False):
-    """What one pass found. whole: the pass went through everything that waits. placed: tasks started of it so far."""
+    """What one pass found and could start now. whole: the pass went through everything that waits.
+
+    placed: tasks started of it so far.
+    """
 
     room: Room
     found: list[Candidate]
     whole: bool
     placed: int = 0
 
-    def still(self) -> list[Candidate]:
-        """Those that can start now; room only shrinks, so the others are dropped for good."""
-        self.found = self.room.fitting(self.found)
-        return self.found
+    def shrink(self) -> None:
+        """A task was started. Room only shrinks, so what does not fit now is dropped for good."""
+        self.found = self.room.fitting(self.found) if self.room.is_open() else []
 
 
 class Bundling(Policy):
@@ -264,19 +259,24 @@ class Bundling(Policy):
 
     def _collect(self, view: ClusterView, room: Room) -> Bundle:
         """One pass over what waits."""
-        admit, enough, found = self.choices.admit, self.choices.enough, []
+        admit, enough = self.choices.admit, self.choices.enough
+        if admit is None and enough is None:
+            candidates = list(self.candidates(view))
+            self.examined += len(candidates)
+            return Bundle(room, room.fitting(candidates), whole=True)
+        found: list[Candidate] = []
         for candidate in self.candidates(view):
             self.examined += 1
-            if admit(candidate, room):
+            if room.fits(candidate.stage) and (admit is None or admit(candidate, room)):
                 found.append(candidate)
-                if enough(found, room):
+                if enough is not None and enough(found, room):
                     return Bundle(room, found, whole=False)
         return Bundle(room, found, whole=True)
 
     def _assign(self, bundle: Bundle, view: ClusterView, offer: Offer) -> Generator[Suggestion, Outcome, bool]:
         """Start what is picked; returns whether anything was placed."""
         room, pick = bundle.room, self.choices.pick
-        while offer.limit != 0 and room.is_open() and bundle.still() and (allowed := self.allowed(bundle, view)):
+        while offer.limit != 0 and bundle.found and (allowed := self.allowed(bundle, view)):
             for candidate in pick(allowed, room, self.scores(allowed, room)):
                 tasks = yield from self._start(candidate, room)
                 if not tasks:
@@ -288,6 +288,7 @@ class Bundling(Policy):
                     return True
                 if others:
                     break
+            bundle.shrink()
         return bundle.placed > 0
 
     def _start(self, candidate: Candidate, room: Room) -> Generator[Suggestion, Outcome, int]:

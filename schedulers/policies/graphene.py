@@ -15,7 +15,6 @@ from schedulers.core.bundles import (
     Choices,
     Room,
     enough_to_fill,
-    never_enough,
     pick_best,
     pick_fullest,
 )
@@ -32,15 +31,6 @@ from schedulers.planning.priorities import priorities
 _WINDOW = 1000
 
 
-class Scored(Candidate, eq=False, gc=False):
-    """A stage with what its score is made of. far: some of its input may be on other nodes."""
-
-    group: str
-    t_pri: float
-    srpt: float | None
-    far: bool
-
-
 class Standing(msgspec.Struct):
     """What is known of a live job.
 
@@ -51,6 +41,15 @@ class Standing(msgspec.Struct):
     priorities: tuple[float, ...]
     estimated: bool
     srpt: float | None = None
+
+
+class Scored(Candidate, eq=False, gc=False):
+    """A stage with what its score is made of. far: some of its input may be on other nodes."""
+
+    group: str
+    t_pri: float
+    standing: Standing
+    far: bool
 
 
 class Mean(msgspec.Struct):
@@ -98,7 +97,7 @@ class Graphene(Bundling):
             bool, msgspec.Meta(description="one pass over what waits per node; false: one per task (for contrast)")
         ] = True
         enough: Annotated[
-            float | None,
+            Annotated[float, msgspec.Meta(gt=0)] | None,
             msgspec.Meta(description="stop a pass when what it found fills the node so many times; none: never"),
         ] = None
         pick: Annotated[
@@ -111,8 +110,11 @@ class Graphene(Bundling):
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
         self.bundled = params.bundling
-        self._fills = never_enough if params.enough is None else enough_to_fill(params.enough)
-        self.choices = Choices(enough=self._is_enough, pick=pick_best if params.pick == "best" else pick_fullest)
+        self._fills = enough_to_fill(params.enough or 1.0)
+        self.choices = Choices(
+            enough=None if params.enough is None else self._is_enough,
+            pick=pick_best if params.pick == "best" else pick_fullest,
+        )
         self._balance = Balance(params.level, params.deficit, params.kappa)
         self._owed: list[str] = []  # groups that must be served first
         self._order = Order()  # waiting jobs, least remaining work first: the order of examination
@@ -141,8 +143,9 @@ class Graphene(Bundling):
     def collected(self, bundle: Bundle, view: ClusterView) -> None:
         """Eta follows what is seen now."""
         found: Any = bundle.found
-        jobs = {scored.job.seq: scored.srpt for scored in found if scored.srpt is not None}
-        self._next = self._packing.plus(self._p_scores(found, bundle.room)), self._srpt.plus(list(jobs.values()))
+        jobs = {scored.job.seq: scored.standing.srpt for scored in found}
+        known = [srpt for srpt in jobs.values() if srpt is not None]
+        self._next = self._packing.plus(self._p_scores(found, bundle.room)), self._srpt.plus(known)
         mean_packing, mean_srpt = (mean.value for mean in self._next)
         self._eta = self.params.k * mean_packing / mean_srpt if mean_srpt else 0.0
 
@@ -161,7 +164,7 @@ class Graphene(Bundling):
         """The paper's perfScore: pScore x tpriScore - eta x srpt (section 5)."""
         eta, mean, p_scores = self._eta, self._next[1].value, self._p_scores(candidates, room)
         return [
-            p_score * scored.t_pri - eta * (mean if scored.srpt is None else scored.srpt)
+            p_score * scored.t_pri - eta * (mean if (srpt := scored.standing.srpt) is None else srpt)
             for p_score, scored in zip(p_scores, candidates, strict=True)
         ]
 
@@ -251,7 +254,7 @@ class Graphene(Bundling):
                 stage,
                 group,
                 standing.priorities[stage.index] if plan else 1.0,
-                standing.srpt,
+                standing,
                 bool(job.spec.stages[stage.index].hosts),
             )
             for stage in job.open_stages()

@@ -12,7 +12,7 @@ from schedulers.core.model import Job, Node, Stage
 from schedulers.core.predictor import Estimate, refined_ms
 from schedulers.core.scheduler import Scheduler
 from schedulers.planning.priorities import by_start, priorities
-from schedulers.policies.graphene import Graphene, Mean, Scored
+from schedulers.policies.graphene import Graphene, Mean, Scored, Standing
 
 ORACLE = {"kind": "oracle"}
 
@@ -47,7 +47,7 @@ def test_perf_score_by_hand() -> None:
     there.free[1] = 512
     live, room = made.state.jobs["j"], Room(made.view, there)
     mine._view, mine._eta = made.view, 0.01
-    scored = Scored(live, live.stages[0], "default", 0.75, 15.0, True)
+    scored = Scored(live, live.stages[0], "default", 0.75, Standing((0.75,), True, 15.0), True)
     assert room.packing([scored]) == [0.625]
     assert mine._p_scores([scored], room) == [0.5]
     assert mine.scores([scored], room) == pytest.approx([0.225])
