@@ -83,7 +83,7 @@ class Graphene(Bundling):
         level: Level = "queue"
         k: Annotated[
             float, msgspec.Meta(ge=0, description="weight of remaining work: eta = k x mean pScore / mean srpt")
-        ] = 0.2
+        ] = 5.0
         remote: Annotated[
             float, msgspec.Meta(ge=0, le=1, description="factor of pScore where the task's input is on other nodes")
         ] = 0.8
