@@ -337,7 +337,7 @@ class Audit:
 
     def _hear(self, event: Event) -> None:
         if isinstance(event, NodeAdded):
-            self._free.setdefault(event.node.id, list(event.node.capacity))
+            self._free.setdefault(event.node.id, list(event.node.room))
         elif isinstance(event, JobSubmitted):
             self._jobs.setdefault(event.job.id, event.job)
         elif isinstance(event, TaskEnded):

@@ -152,7 +152,7 @@ class ContainerState(msgspec.Struct, eq=False):
 class NodeState(msgspec.Struct, eq=False):
     """A node: what is free, who is on it. version counts its changes; draining: takes no new containers.
 
-    barred: size numbers whose tasks its labels or taints keep away.
+    free: what is left of its room, slack included. barred: size numbers whose tasks its labels or taints keep away.
     """
 
     spec: Node
@@ -347,7 +347,7 @@ class ClusterState:
         there = self._ever.get(size)
         if there is None:
             demand = self.sizes[size]
-            there = any(size not in n.barred and fits(demand, n.spec.capacity) for n in self.nodes.values())
+            there = any(size not in n.barred and fits(demand, n.spec.room) for n in self.nodes.values())
             self._ever[size] = there
         return there
 
@@ -423,7 +423,8 @@ class ClusterState:
         if spec.id in self.nodes:
             return "duplicate"
         self._check_width(spec.capacity, f"node {spec.id}")
-        node = NodeState(spec, self.next_node, list(spec.capacity))
+        self._check_slack(spec)
+        node = NodeState(spec, self.next_node, list(spec.room))
         self._bar(node)
         self.next_node += 1
         self.nodes[spec.id] = self._by_index[node.index] = node
@@ -436,7 +437,8 @@ class ClusterState:
         if node is None:
             return "unknown"
         self._check_width(event.node.capacity, f"node {node.id}")
-        for r, (old, new) in enumerate(zip(node.spec.capacity, event.node.capacity, strict=True)):
+        self._check_slack(event.node)
+        for r, (old, new) in enumerate(zip(node.spec.room, event.node.room, strict=True)):
             node.free[r] += new - old
         self._add_capacity(node.spec.capacity, -1)
         self._add_capacity(event.node.capacity, 1)
@@ -450,6 +452,10 @@ class ClusterState:
         spec = node.spec
         bars = (places.bars(spec.id, spec.labels, spec.taints) for places in self.size_places)
         node.barred = {size: None for size, why in enumerate(bars) if why is not None}
+
+    def _check_slack(self, spec: Node) -> None:
+        if spec.slack:
+            self._check_width(spec.slack, f"slack of node {spec.id}")
 
     def _check_width(self, vector: Vector, what: str) -> None:
         if len(vector) != len(self.resources):
@@ -1162,8 +1168,8 @@ class ClusterState:
                 for r, amount in enumerate(self.sizes[self.containers[container].size]):
                     held[r] += amount
             foreign = [sum(v[r] for v in node.foreign.values()) for r in range(len(held))]
-            for r, capacity in enumerate(node.spec.capacity):
-                assert node.free[r] == capacity - held[r] - foreign[r], f"free room of {node.id}: {node.free}"
+            for r, room in enumerate(node.spec.room):
+                assert node.free[r] == room - held[r] - foreign[r], f"free room of {node.id}: {node.free}"
                 used[r] += held[r]
         assert used == self.used, f"used {self.used}, containers hold {used}"
         assert self.capacity == [sum(n.spec.capacity[r] for n in self.nodes.values()) for r in range(len(used))]
