@@ -132,6 +132,7 @@ class Graphene(Bundling):
         """See Bundling.schedule."""
         self._balance.begin(view)
         self._owed = self._balance.owed()
+        self._next = self._packing, self._srpt  # what a round in vain has seen is forgotten
         self._view = view
         yield from super().schedule(view, offer)
 

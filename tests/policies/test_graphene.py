@@ -7,8 +7,17 @@ import pytest
 from rm_emulator.testing import job, node, scheduler, stage
 from schedulers.core.bundles import Room
 from schedulers.core.decisions import Place
-from schedulers.core.events import ContainerEnded, Estimated, Heartbeat, JobSubmitted, NodeAdded, OfferAsked, Tick
-from schedulers.core.model import Job, Node, Stage
+from schedulers.core.events import (
+    ContainerEnded,
+    Estimated,
+    Heartbeat,
+    JobSubmitted,
+    NodeAdded,
+    OfferAsked,
+    QueueChanged,
+    Tick,
+)
+from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.predictor import Estimate, refined_ms
 from schedulers.core.scheduler import Scheduler
 from schedulers.planning.priorities import by_start, priorities
@@ -220,6 +229,30 @@ def test_what_an_outside_scheduler_takes_is_charged() -> None:
     made.state.nodes["n"].draining = False
     made.handle(OfferAsked(1, "a", 0, ("n",)))
     assert policy(made)._balance.deficits["b"] == pytest.approx(0.125)
+
+
+def test_an_outside_scheduler_leaves_the_averages_alone() -> None:
+    made = scheduler({"kind": "graphene"}, node("n", 4))
+    made.handle(JobSubmitted(0, job("a", stage(2))))
+    before = policy(made)._packing
+    assert before.count == 1
+    made = Scheduler.restore(made.snapshot())
+    made.state.nodes["n"].draining = True
+    made.handle(JobSubmitted(1, job("b", stage(4))))
+    made.state.nodes["n"].draining = False
+    assert len(made.handle(OfferAsked(1, "b", 0, ("n",)))) == 1
+    assert policy(made)._packing == before
+
+
+def test_kappa_0_shares_along_the_tree() -> None:
+    made = cluster(node("n", 48), kappa=0.0, deficit="slot")
+    weights = {"n1": ("", 1.0), "n2": ("", 1.0), "n21": ("n2", 1.0), "n22": ("n2", 2.0), "n23": ("n2", 2.0)}
+    for name, (parent, weight) in weights.items():
+        made.handle(QueueChanged(0, Queue(name=name, parent=parent, weight=weight)))
+    for at, queue in enumerate(("n1", "n21", "n22", "n23")):
+        submit(made, job(queue, stage(90), queue=queue), 100 * 7**at)
+    picks = served(made)
+    assert {q: picks.count(q) for q in ("n1", "n21", "n22", "n23")} == {"n1": 24, "n21": 5, "n22": 10, "n23": 9}
 
 
 # -- bundles and places ---------------------------------------------------------------------------
