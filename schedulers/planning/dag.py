@@ -67,9 +67,10 @@ class Dag:
         return sum(self.stages[s].tasks for s in stages)
 
     def alone_ms(self, stage: int) -> int:
-        """ExecTime: what a stage takes with all machines to itself, in full waves. No schedule of it is shorter:
+        """ExecTime: what a stage takes with all machines to itself, in full waves.
 
-        never more than `at_once` of its tasks run together, so they share that many slots, each one task at a time.
+        No schedule of it is shorter: never more than `at_once` of its tasks run together, so they share that many
+        slots, one task at a time in each.
         """
         at_once = self.machines * self.rooms[stage][self.capacity]
         return -(-self.stages[stage].tasks // at_once) * self.runtimes[stage]

@@ -7,7 +7,7 @@ tasks are tried, and the most compact schedule is kept. Where the paper is silen
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterator, Sequence
 from fractions import Fraction
 from typing import Final
 
@@ -22,7 +22,7 @@ from schedulers.planning.schedule import Block, Plan, Schedule
 from schedulers.planning.space import OutOfBudget, Space, Work
 
 #: Stretches of machines' time that a search may look at: some seconds of one core.
-BUDGET: Final = 5_000_000
+BUDGET: Final = 2_000_000
 #: "If T is very large, placing it first is unlikely to help" (section 4.4): from this part of the tasks on.
 LARGEST_SHARE: Final = 0.8
 FALLBACK: Final = "cp"
@@ -54,11 +54,14 @@ def build_schedule(
     machines: int,
     *,
     budget: int = BUDGET,
+    never_behind_cp: bool = True,
 ) -> Plan:
     """BuildSchedule: the most compact schedule found for a DAG on so many machines of this capacity.
 
     runtimes_ms: one estimate per stage. budget: stretches of machines' time to look at in all; totally ordered parts
-    get it by their tasks. A part whose search ends before its first schedule is planned by critical path (`cp`).
+    get it by their tasks. never_behind_cp: each part begins with its critical-path list schedule (`cp`), which costs
+    little, and the search is for shorter ones; the paper has nothing to begin with. Without it only a part whose
+    budget did not last to a first schedule is planned by `cp`.
     Raises InvalidJob and InvalidPlan as `Dag` does.
     """
     dag = Dag(stages, runtimes_ms, capacity, machines)
@@ -66,47 +69,54 @@ def build_schedule(
     left, tasks_left = budget, dag.tasks_of(range(len(dag)))
     for part in dag.parts():
         tasks = dag.tasks_of(part)
-        found.append(_best(dag, part, Work(left * tasks // tasks_left)))
+        found.append(_best(dag, part, Work(left * tasks // tasks_left), never_behind_cp))
         left, tasks_left = left - found[-1].work, tasks_left - tasks
     return Plan(
         planner="graphene",
         schedule=Schedule.of_blocks(_concatenated(dag, found), dag.runtimes),
         bounds=bounds(dag),
-        troublesome=tuple(sorted(s for part in found for s in part.split.T)),
-        thresholds=tuple((_plain(part.split.long), _plain(part.split.frag)) for part in found),
+        troublesome=tuple(sorted(s for part in found if part.split for s in part.split.T)),
+        thresholds=tuple(_thresholds_of(part.split) for part in found),
         work=sum(part.work for part in found),
         ended=next(why for why in ("budget", "all", "bound", "bypass") if any(part.ended == why for part in found)),
-        fallback=FALLBACK if any(part.fell_back for part in found) else "",
+        fallback=FALLBACK if any(part.split is None for part in found) else "",
     )
 
 
 class _Found(msgspec.Struct, frozen=True, kw_only=True):
-    """The best schedule of a part; see Plan."""
+    """The best schedule of a part. split: None when it is the fallback's. See Plan."""
 
     blocks: list[Block]
-    split: Split
+    split: Split | None
     work: int
     ended: str
-    fell_back: bool = False
 
 
-def _best(dag: Dag, part: list[int], work: Work) -> _Found:
+def _best(dag: Dag, part: list[int], work: Work, never_behind_cp: bool) -> _Found:
     """The most compact schedule of one totally ordered part."""
-    bound, best, split, ended = bound_of_part(dag, part), None, _plain_split(part), "all"
+    bound, ended, found, split, span = bound_of_part(dag, part), "all", list[Block](), None, None
+    if never_behind_cp:
+        found = lists.blocks_by_path(dag, part)
+        span = _span(dag, found)
+    if span == bound:
+        # Simple jobs bypass the search (section 4.4): chains, and all that the simplest rule does best.
+        return _Found(blocks=found, split=None, work=0, ended="bypass")
     try:
         for candidate in candidates(dag, part, work):
-            space = most_compact(dag, candidate, work, None if best is None else best.span)
+            space = most_compact(dag, candidate, work, span)
             if space is not None:
-                best, split = space, candidate
-            if best is not None and best.span == bound:
-                # Simple jobs bypass the search (section 4.4): a chain, and whatever fits all at once, ends here.
-                ended = "bypass" if not split.T else "bound"
-                break
+                found, split, span = space.blocks, candidate, space.span
+                if span == bound:
+                    ended = "bound"
+                    break
     except OutOfBudget:
         ended = "budget"
-    if best is None:
-        return _Found(blocks=lists.blocks_by_path(dag, part), split=split, work=work.done, ended=ended, fell_back=True)
-    return _Found(blocks=best.blocks, split=split, work=work.done, ended=ended)
+    return _Found(blocks=found or lists.blocks_by_path(dag, part), split=split, work=work.done, ended=ended)
+
+
+def _span(dag: Dag, blocks: list[Block]) -> int:
+    ends = max(block.start + dag.runtimes[block.stage] for block in blocks)
+    return ends - min(block.start for block in blocks)
 
 
 def most_compact(dag: Dag, split: Split, work: Work, limit: int | None = None) -> Space | None:
@@ -131,8 +141,7 @@ def try_subset_orders(space: Space, split: Split, limit: int | None = None) -> S
         for done in range(len(steps)):
             before, (name, direction) = tried[steps[:done]], steps[done]
             if steps[: done + 1] not in tried:
-                place = {"both": _both, "forward": Space.forward, "backward": Space.backward}[direction]
-                tried[steps[: done + 1]] = before and place(before, getattr(split, name), limit)
+                tried[steps[: done + 1]] = before and _PLACE[direction](before, getattr(split, name), limit)
         found = tried[steps]
         if found is not None and (best is None or found.span < best.span):
             best, limit = found, found.span
@@ -148,10 +157,17 @@ def _both(space: Space, stages: Collection[int], limit: int | None) -> Space | N
     return forward if backward is None else backward
 
 
+_PLACE: Final[dict[str, Callable[[Space, Collection[int], int | None], Space | None]]] = {
+    "both": _both,
+    "forward": Space.forward,
+    "backward": Space.backward,
+}
+
+
 def candidates(dag: Dag, part: list[int], work: Work) -> Iterator[Split]:
     """CandidateTroublesomeTasks, without those that are seen already or too large.
 
-    First comes no troublesome task at all, so that there is a schedule for every part. Thresholds are scores that
+    First comes no troublesome task at all, so that every part has a candidate. Thresholds are scores that
     there are ("discriminative"), or none; coarse choices come first, so that a budget is spent on unlike ones.
     """
     yield _plain_split(part)
@@ -167,8 +183,9 @@ def candidates(dag: Dag, part: list[int], work: Work) -> Iterator[Split]:
         seen.add(chosen)
         work.spend(2 * len(part))
         split = split_of(dag, part, chosen, long=least, frag=most)
-        if dag.tasks_of(split.T) <= LARGEST_SHARE * dag.tasks_of(part) and (split.T == chosen or split.T not in seen):
-            seen.add(split.T)
+        again = len(split.T) > len(chosen) and split.T in seen
+        seen.add(split.T)
+        if not again and dag.tasks_of(split.T) <= LARGEST_SHARE * dag.tasks_of(part):
             yield split
 
 
@@ -239,8 +256,9 @@ def _plain_split(part: list[int]) -> Split:
     return Split(T=frozenset(), S=frozenset(part), P=frozenset(), C=frozenset())
 
 
-def _plain(threshold: Fraction | None) -> float | None:
-    return None if threshold is None else float(threshold)
+def _thresholds_of(split: Split | None) -> tuple[float | None, float | None]:
+    long, frag = (split.long, split.frag) if split else (None, None)
+    return None if long is None else float(long), None if frag is None else float(frag)
 
 
 def _concatenated(dag: Dag, parts: list[_Found]) -> Iterator[Block]:
@@ -250,4 +268,4 @@ def _concatenated(dag: Dag, parts: list[_Found]) -> Iterator[Block]:
         first = min(block.start for block in part.blocks)
         for block in part.blocks:
             yield msgspec.structs.replace(block, start=block.start - first + at)
-        at += max(block.start + dag.runtimes[block.stage] for block in part.blocks) - first
+        at += _span(dag, part.blocks)

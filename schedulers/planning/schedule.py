@@ -141,8 +141,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     planner: its name. troublesome: stages whose tasks were placed first. thresholds: per totally ordered part the
     LongScore and FragScore from which on stages were troublesome (None: not used). work: stretches of machines' time
     looked at. ended: 'all' sets of troublesome tasks were tried, the 'bound' was met, the 'budget' was used up,
-    'bypass': there was nothing to search for, 'list': the planner makes one schedule only.
-    fallback: the planner of parts for which the budget did not last to a first schedule, or ''.
+    'bypass': the fallback met it without a search, 'list': the planner makes one schedule only.
+    fallback: the planner of parts for which the search found nothing shorter, or did not get to anything; '': none.
     """
 
     planner: str
@@ -165,7 +165,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         return self.schedule.order
 
     def scores(self) -> list[list[float]]:
-        """tpriScore of each stage's tasks, in order of their starts: (n - rank) / n (Graphene, section 5).
+        """Graphene's tpriScore of each stage's tasks, in order of their starts: (n - rank) / n (section 5).
 
         1 for the task that starts first, 1/n for the last of n.
         """

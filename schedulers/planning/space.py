@@ -87,6 +87,7 @@ class Space:
         made._dag, made.work = self._dag, self.work
         if mirrored:
             runtimes = self._dag.runtimes
+            self.work.spend(sum(len(starts) for (starts, _), _ in self._rows))
             made._rows = [(_mirror(profile), machines) for profile, machines in self._rows]
             made.blocks = [Block(b.stage, -b.start - runtimes[b.stage], b.each, b.machines) for b in self.blocks]
             made.starts = {stage: -end for stage, end in self.ends.items()}
@@ -103,6 +104,7 @@ class Space:
         """
         room, runtime, demand = self._dag.rooms[stage], self._dag.runtimes[stage], self._dag.stages[stage].demand
         left = self._dag.stages[stage].tasks
+        self.work.spend(len(self._rows))
         # Entries with 0 tasks have not been looked at yet: their time is only the earliest that it can be.
         rows = [(ready, machines[0], 0, profile, machines) for profile, machines in self._rows]
         heapify(rows)
