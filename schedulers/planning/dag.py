@@ -98,6 +98,20 @@ class Dag:
             ways[s] = self.runtimes[s] + max((ways[c] for c in self.children[s]), default=0)
         return ways
 
+    def margins(self, part: Sequence[int]) -> tuple[dict[int, int], dict[int, int]]:
+        """Per stage of a part what its ancestors there take at least before it, and its descendants after it, in ms.
+
+        part: parents first. Times that stages take with all machines to themselves add up along a path, since
+        nothing of a stage starts before all tasks of its parents have ended.
+        """
+        alone = {s: self.alone_ms(s) for s in part}
+        before, after = dict[int, int](), dict[int, int]()
+        for s in part:
+            before[s] = max((before[p] + alone[p] for p in self.parents[s] if p in alone), default=0)
+        for s in reversed(part):
+            after[s] = max((after[c] + alone[c] for c in self.children[s] if c in alone), default=0)
+        return before, after
+
     def parts(self) -> list[list[int]]:
         """The DAG cut wherever all stages before the cut are ancestors of all behind it (Graphene, section 4.4).
 

@@ -101,9 +101,10 @@ def _best(dag: Dag, part: list[int], work: Work, never_behind_cp: bool) -> _Foun
     if span == bound:
         # Simple jobs bypass the search (section 4.4): chains, and all that the simplest rule does best.
         return _Found(blocks=found, split=None, work=0, ended="bypass")
+    empty = Space(dag, part, work)
     try:
         for candidate in candidates(dag, part, work):
-            space = most_compact(dag, candidate, work, span)
+            space = most_compact(empty, candidate, span)
             if space is not None:
                 found, split, span = space.blocks, candidate, space.span
                 if span == bound:
@@ -119,13 +120,13 @@ def _span(dag: Dag, blocks: list[Block]) -> int:
     return ends - min(block.start for block in blocks)
 
 
-def most_compact(dag: Dag, split: Split, work: Work, limit: int | None = None) -> Space | None:
+def most_compact(empty: Space, split: Split, limit: int | None = None) -> Space | None:
     """The body of BuildSchedule's loop: T into an empty space, then TrySubsetOrders.
 
     limit: a span in ms that is of no use. What comes out below it does not depend on it, so splits can be tried in
     any order, or side by side.
     """
-    space = _both(Space(dag, work), split.T, limit)
+    space = _both(empty, split.T, limit)
     return None if space is None else try_subset_orders(space, split, limit)
 
 

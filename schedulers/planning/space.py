@@ -8,7 +8,7 @@ are placed by the group: as many as fit on a machine at once, on as many machine
 from __future__ import annotations
 
 from bisect import bisect_left, bisect_right
-from collections.abc import Collection
+from collections.abc import Collection, Sequence
 from heapq import heapify, heappop, heappush
 from operator import sub
 from typing import Final
@@ -21,6 +21,7 @@ from schedulers.planning.schedule import Block
 Profile = tuple[tuple[int, ...], tuple[Vector, ...]]
 
 _EVER: Final = -(1 << 80)
+_LAST: Final = 1 << 80
 
 
 class OutOfBudget(Exception):
@@ -43,21 +44,27 @@ class Work:
 
 
 class Space:
-    """Placed stages of one DAG. ends, starts: per placed stage the last end and the first start of its tasks.
+    """Placed stages of one totally ordered part. ends, starts: per placed stage its tasks' last end and first start.
 
+    span: from the first start to the last end, with what stages that are not placed yet need at least before and
+    behind placed ones: no completion is shorter. The smaller, the more compact.
     Placing one stage changes the space; whole sets of stages go through `forward` and `backward`, which copy it.
     """
 
-    __slots__ = ("_dag", "_rows", "blocks", "ends", "starts", "work")
+    __slots__ = ("_after", "_before", "_dag", "_from", "_rows", "_to", "blocks", "ends", "starts", "work")
 
-    def __init__(self, dag: Dag, work: Work) -> None:
+    def __init__(self, dag: Dag, part: Sequence[int], work: Work) -> None:
+        """part: parents first."""
         self._dag, self.work = dag, work
+        self._before, self._after = dag.margins(part)
         self._rows: list[tuple[Profile, tuple[int, ...]]] = [
             (((_EVER,), (dag.capacity,)), tuple(range(dag.machines))),
         ]
         self.blocks: list[Block] = []
         self.starts: dict[int, int] = {}
         self.ends: dict[int, int] = {}
+        #: Where any completion begins at the latest and ends at the earliest.
+        self._from, self._to = _LAST, -_LAST
 
     @property
     def first(self) -> int:
@@ -66,8 +73,8 @@ class Space:
 
     @property
     def span(self) -> int:
-        """From the first start to the last end: the smaller, the more compact."""
-        return max(self.ends.values(), default=0) - self.first
+        """See the class."""
+        return max(0, self._to - self._from)
 
     def forward(self, stages: Collection[int], limit: int | None = None) -> Space | None:
         """PlaceTasksF: a copy with these stages placed, each as early as its placed parents allow.
@@ -92,9 +99,13 @@ class Space:
             made.blocks = [Block(b.stage, -b.start - runtimes[b.stage], b.each, b.machines) for b in self.blocks]
             made.starts = {stage: -end for stage, end in self.ends.items()}
             made.ends = {stage: -start for stage, start in self.starts.items()}
+            made._before, made._after = self._after, self._before
+            made._from, made._to = -self._to, -self._from
         else:
             made._rows, made.blocks = list(self._rows), list(self.blocks)
             made.starts, made.ends = dict(self.starts), dict(self.ends)
+            made._before, made._after = self._before, self._after
+            made._from, made._to = self._from, self._to
         return made
 
     def put(self, stage: int, ready: int) -> None:
@@ -132,6 +143,8 @@ class Space:
         assert first is not None
         # The heap gives starts in order, so the last one is the latest.
         self.starts[stage], self.ends[stage] = first, start + runtime
+        self._from = min(self._from, first - self._before[stage])
+        self._to = max(self._to, start + runtime + self._after[stage])
 
     def _earliest(self, profile: Profile, ready: int, runtime: int, room: Room) -> tuple[int, int]:
         """The earliest start from `ready` on at which a task fits for its whole run time, and how many fit then."""
@@ -169,13 +182,13 @@ def _place(
     missing = {s: sum(p in inside for p in parents[s]) for s in stages}
     ready = [(-runtimes[s], s) for s in stages if not missing[s]]
     heapify(ready)
-    first, last = space.first, max(space.ends.values(), default=0)
+    first = space.first
     while ready:
         _, stage = heappop(ready)
         after = max((space.ends[p] for p in parents[stage] if p in space.ends), default=None)
         space.put(stage, first if after is None else after)
-        first, last = min(first, space.starts[stage]), max(last, space.ends[stage])
-        if limit is not None and last - first >= limit:
+        first = min(first, space.starts[stage])
+        if limit is not None and space.span >= limit:
             return None
         for child in children[stage]:
             if child in inside:

@@ -174,7 +174,7 @@ def test_no_order_violates_a_dependency() -> None:
     dag = Dag(*CHAINS)
     for split in candidates(dag, dag.order, Work(10**6)):
         for name, order in ORDERS.items():
-            space: Space | None = Space(dag, Work(10**9)).forward(split.T)
+            space: Space | None = Space(dag, dag.order, Work(10**9)).forward(split.T)
             for part, direction in order:
                 assert space is not None
                 place = space.backward if direction == "backward" else space.forward
@@ -188,7 +188,7 @@ def test_the_most_compact_order_is_kept() -> None:
     dag = Dag(*DECIMA)
     split = split_of(dag, dag.order, [1])
     assert [sorted(part) for part in (split.S, split.P, split.C)] == [[2, 3, 4], [0], [5]]
-    space = most_compact(dag, split, Work(10**6))
+    space = most_compact(Space(dag, dag.order, Work(10**6)), split)
     assert space is not None
     assert space.span == 203
 
@@ -196,10 +196,10 @@ def test_the_most_compact_order_is_kept() -> None:
 def test_a_limit_changes_nothing_but_what_is_thrown_away() -> None:
     dag = Dag(*CHAINS)
     for split in candidates(dag, dag.order, Work(10**6)):
-        free = most_compact(dag, split, Work(10**6))
+        free = most_compact(Space(dag, dag.order, Work(10**6)), split)
         assert free is not None
-        assert most_compact(dag, split, Work(10**6), free.span) is None
-        bounded = most_compact(dag, split, Work(10**6), free.span + 1)
+        assert most_compact(Space(dag, dag.order, Work(10**6)), split, free.span) is None
+        bounded = most_compact(Space(dag, dag.order, Work(10**6)), split, free.span + 1)
         assert bounded is not None
         assert bounded.blocks == free.blocks
 
@@ -207,7 +207,7 @@ def test_a_limit_changes_nothing_but_what_is_thrown_away() -> None:
 def test_all_tasks_troublesome_leaves_nothing_to_order() -> None:
     dag = Dag(*ERDOS)
     everything = Split(T=frozenset(range(7)), S=frozenset(), P=frozenset(), C=frozenset())
-    space = Space(dag, Work(10**6)).forward(everything.T)
+    space = Space(dag, dag.order, Work(10**6)).forward(everything.T)
     assert space is not None
     assert try_subset_orders(space, everything) is space
 

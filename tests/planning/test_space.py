@@ -16,7 +16,7 @@ EVER = -(1 << 80)
 
 
 def space(dag: Dag) -> Space:
-    return Space(dag, Work(10**9))
+    return Space(dag, dag.order, Work(10**9))
 
 
 def starts(found: Space | None) -> dict[int, list[int]]:
