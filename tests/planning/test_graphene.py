@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from fractions import Fraction
 from itertools import pairwise
+from pathlib import Path
 
 import pytest
 
@@ -23,7 +24,7 @@ from schedulers.planning.graphene import (
     split_of,
     try_subset_orders,
 )
-from schedulers.planning.schedule import Schedule
+from schedulers.planning.schedule import Plan, Schedule
 from schedulers.planning.space import OutOfBudget, Space, Work
 
 Problem = tuple[tuple[Stage, ...], list[int], tuple[int, ...], int]
@@ -270,3 +271,13 @@ def test_order_is_topological_and_scores_fall() -> None:
         assert all(a > b for a, b in pairwise(scores))
     assert plan.scores()[0][0] == 1.0
     assert plan.scores()[5][-1] == pytest.approx(1 / 61)
+
+
+def test_the_example_of_the_docs_runs() -> None:
+    page = Path(__file__).parents[2] / "docs" / "planning.md"
+    example = page.read_text(encoding="utf-8").split("```python\n")[1].split("```")[0]
+    names: dict[str, object] = {}
+    exec(example, names)  # our own page
+    plan = names["plan"]
+    assert isinstance(plan, Plan)
+    assert plan.makespan == plan.bounds.best == 200_000

@@ -70,6 +70,20 @@ def test_a_span_at_the_limit_is_given_up() -> None:
     assert starts(space(made).forward([0], 16)) == {0: [0, 5, 10]}
 
 
+def test_the_span_counts_what_must_still_come_before_and_behind() -> None:
+    # Stage 1 alone takes 10 ms; its parent needs two waves of 5 ms before it, its child 4 ms behind it.
+    made = dag((3, (2,), 5, ()), (1, (4,), 10, (0,)), (1, (1,), 4, (1,)), capacity=(4,), machines=1)
+    assert space(made).span == 0
+    placed = space(made).forward([1])
+    assert placed is not None
+    assert placed.span == 24
+    assert space(made).forward([1], 24) is None
+    assert space(made).backward([1], 24) is None
+    for more in (placed.forward([2]), placed.backward([0])):
+        assert more is not None
+        assert more.span == 24
+
+
 def test_longest_first_ties_to_the_lowest_index() -> None:
     made = dag((1, (1,), 5, ()), (1, (1,), 7, ()), (1, (1,), 5, ()), capacity=(1,), machines=1)
     assert starts(space(made).forward([0, 1, 2])) == {0: [7], 1: [0], 2: [12]}
