@@ -48,14 +48,17 @@ def random(
 
 
 def coffman_graham(stages: tuple[Stage, ...], runtimes_ms: Estimates, capacity: Vector, machines: int) -> Plan:
-    """Stages by descending Coffman-Graham label (Acta Informatica 1, 1972); run times and demands play no part."""
+    """Stages by descending Coffman-Graham label (Acta Informatica 1, 1972); run times and demands play no part.
+
+    Takes memory by the square of the number of stages: 12 MB for 10,000.
+    """
     return _listed("coffman_graham", Dag(stages, runtimes_ms, capacity, machines), lambda dag: _negated(labels(dag)))
 
 
 def tetris(stages: tuple[Stage, ...], runtimes_ms: Estimates, capacity: Vector, machines: int) -> Plan:
     """On each machine the ready task with the largest dot product of its demand and what is free (SIGCOMM 2014).
 
-    Amounts count as parts of a machine's capacity.
+    Amounts count as parts of a machine's capacity. Takes time by tasks x ready stages.
     """
     dag = Dag(stages, runtimes_ms, capacity, machines)
     return _plan("tetris", dag, _through_time(dag, range(len(dag)), _Tetris(dag)))

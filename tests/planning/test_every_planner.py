@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from itertools import islice
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -11,7 +13,7 @@ from schedulers.core.model import Stage
 from schedulers.planning import exact, lists
 from schedulers.planning.bounds import bounds
 from schedulers.planning.dag import Dag
-from schedulers.planning.graphene import build_schedule
+from schedulers.planning.graphene import build_schedule, candidates, most_compact
 from schedulers.planning.schedule import Plan, Schedule
 from schedulers.planning.space import Space, Work
 
@@ -90,6 +92,20 @@ def test_bounds_and_plans_beside_the_optimum(made: Problem) -> None:
 @given(problems())
 def test_graphene_is_never_behind_critical_path(made: Problem) -> None:
     assert build_schedule(*made).makespan <= lists.cp(*made).makespan
+
+
+@given(problems(), st.integers(1, 60))
+def test_a_limit_changes_nothing_but_what_is_thrown_away(made: Problem, limit: int) -> None:
+    """So candidates may be tried in any order, or side by side."""
+    dag = Dag(*made)
+    for part in dag.parts():
+        empty = Space(dag, part, Work(10**9))
+        for split in islice(candidates(dag, part, Work(10**9)), 6):
+            free, bounded = most_compact(empty, split), most_compact(empty, split, limit)
+            assert free is not None
+            assert (bounded is None) == (free.span >= limit)
+            if bounded is not None:
+                assert (bounded.span, sorted(bounded.starts)) == (free.span, sorted(part))
 
 
 @given(problems())
