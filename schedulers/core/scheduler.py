@@ -504,20 +504,32 @@ class Round:
         else:
             task, attempt = suggestion.task, stage.attempts.get(suggestion.task, 0)
         decision: Place | Run | Move | None = None
-        if state.kept:
+        named = suggestion.executor is not None
+        if named:
+            decision = self._with_named(job, stage, task, attempt, suggestion.executor)
+        elif state.kept:
             decision = self._with_executor(job, stage, task, attempt, own=True)
-        if decision is None and (stage.size not in state.bounds or state.admits(stage.size)):
+        if decision is None and not named and (stage.size not in state.bounds or state.admits(stage.size)):
             node = node or self._node_for(stage, suggestion, offer)
             if node is not None:
                 decision = Place(state.next_container, node.spec.id, suggestion.job, stage.index, task, attempt)
                 if offer.limit is not None:
                     offer.limit -= 1
-        if decision is None and state.kept:
+        if decision is None and not named and state.kept:
             decision = self._with_executor(job, stage, task, attempt, own=False)
         if decision is None:
             return None
         self._scheduler._apply(decision, self._decisions)
         return decision.container
+
+    def _with_named(
+        self, job: JobState, stage: StageState, task: int, attempt: int, executor: int | None
+    ) -> Run | Move | None:
+        container = self._scheduler.state.idle.get(executor or 0)
+        if container is None or container.size != stage.size:
+            return None
+        kind = Run if container.job == job.id else Move
+        return kind(container.id, job.id, stage.index, task, attempt)
 
     def _with_executor(
         self, job: JobState, stage: StageState, task: int, attempt: int, *, own: bool

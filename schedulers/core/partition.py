@@ -1,0 +1,178 @@
+"""Policies that give each job a number of containers: serve the first job below its number, over and over.
+
+With executors that outlive tasks this is Decima's dynamic partition (decima-sim:heuristic_agent.py): an executor is
+held for what its job starts next, also while that waits for its parents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Generator
+from typing import TYPE_CHECKING
+
+from schedulers.core.ordered import Order, Ordered
+from schedulers.core.policy import ClusterView, Offer, Outcome, Suggestion, Suggestions
+
+if TYPE_CHECKING:
+    from schedulers.core.state import ContainerState, JobState, StageState
+
+_Steps = Generator[Suggestion, Outcome, None]
+
+
+class Partitioned(Ordered):
+    """Serves jobs in the order of `key`, each until it holds `most` containers.
+
+    stays: an idle executor serves its own job first, and is held for it while the job has tasks that it will start.
+    spills: what no job below its number can use goes to the others, in the same order.
+    """
+
+    stays = True
+    spills = True
+
+    def most(self, job: JobState, view: ClusterView) -> float:
+        """How many containers the job may hold before the others are served; no limit unless overridden."""
+        return math.inf
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """Serve the first job below its number with a task that fits, until nothing fits."""
+        if view.kept and offer.nodes is None and offer.job is None:
+            yield from _Division(self, view, offer).steps()
+            return
+        placed = True
+        while placed and offer.has_room():
+            self._refresh(view)
+            placed = yield from self._serve(view, offer, limited=True)
+            if not placed and self.spills:
+                placed = yield from self._serve(view, offer, limited=False)
+
+    def _serve(self, view: ClusterView, offer: Offer, *, limited: bool) -> Generator[Suggestion, Outcome, bool]:
+        for name in self._order:
+            job = view.jobs[name]
+            left = self.most(job, view) - job.executors if limited else math.inf
+            if left <= 0:
+                continue
+            for stage in self.stages(job, view):
+                if offer.fits(job, stage):
+                    count = int(min(stage.waiting, left)) if self.bundles else 1
+                    outcome = yield Suggestion(name, stage.index, count=count)
+                    if outcome.placed:
+                        return True
+        return False
+
+
+    # -- with executors -------------------------------------------------------------------------
+
+    def standing(self, view: ClusterView) -> list[JobState]:
+        """With executors: the live jobs with tasks to start, now or later, in order."""
+        self._refresh(view)
+        return [view.jobs[name] for name in self._order]
+
+    def _refresh(self, view: ClusterView) -> None:
+        if not view.kept:
+            super()._refresh(view)
+            return
+        for name in view.changed():
+            job = view.jobs.get(name)
+            if job is not None and to_start(job):
+                self._order.put(name, self.key(job, view))
+            else:
+                self._leave(name, view)
+
+    def _sort(self, view: ClusterView) -> None:
+        if not view.kept:
+            super()._sort(view)
+            return
+        self._order = Order()
+        for name, job in view.jobs.items():
+            if to_start(job):
+                self._order.put(name, self.key(job, view))
+
+
+def to_start(job: JobState) -> int:
+    """How many tasks of the job have not been started, those included that wait for other stages."""
+    return job.left - job.running if job.admitted and not job.cancelled else 0
+
+
+def executors_of(view: ClusterView) -> int:
+    """How many executors of the smallest demand still to be served the cluster holds, used ones included."""
+    smallest = min((s.demand for j in view.jobs.values() for s in j.stages if s.waiting), key=sum)
+    return min(c // d for c, d in zip(view.capacity, smallest, strict=True) if d)
+
+
+class _Division:
+    """One round of dividing what is free among the jobs, with executors.
+
+    free: idle executors that may go to any job. held: by job, idle executors that wait for its next stages.
+    promised: how much of the room, in containers, waits for stages that open soon.
+    """
+
+    def __init__(self, policy: Partitioned, view: ClusterView, offer: Offer) -> None:
+        self.policy, self.view, self.offer = policy, view, offer
+        self.free: list[ContainerState] = []
+        self.held: dict[str, int] = {}
+        self.promised = 0
+
+    def steps(self) -> _Steps:
+        """Executors go on in their jobs, then the jobs get more in their order."""
+        jobs = self.policy.standing(self.view)
+        if self.policy.stays:
+            yield from self._stay()
+        else:
+            self.free = self.view.idle()
+        for limited in (True, False) if self.policy.spills else (True,):
+            for job in jobs:
+                most = self.policy.most(job, self.view) if limited else math.inf
+                yield from self._give(job, most)
+
+    def _stay(self) -> _Steps:
+        """Let idle executors serve their own jobs; hold those that these will need soon."""
+        own: dict[str, list[ContainerState]] = {}
+        for container in self.view.idle():
+            own.setdefault(container.job, []).append(container)
+        for name, idle in own.items():
+            job = self.view.jobs.get(name)
+            if job is not None:
+                yield from self._go_on(job, idle)
+                # A job of which nothing runs opens no stage by itself: what it holds may block what it waits for.
+                soon = to_start(job) if job.running else 0
+                self.held[name] = min(soon, len(idle))
+                idle = idle[self.held[name] :]
+            self.free += idle
+
+    def _go_on(self, job: JobState, idle: list[ContainerState]) -> _Steps:
+        """Start tasks of the job in its own idle executors, and take these off the list."""
+        for stage in self.policy.stages(job, self.view):
+            for container in [c for c in idle if c.size == stage.size][: stage.waiting]:
+                outcome = yield Suggestion(job.id, stage.index, executor=container.id)
+                if outcome.placed:
+                    idle.remove(container)
+
+    def _give(self, job: JobState, most: float) -> _Steps:
+        """Let the job have more containers, for what it can start now and for what it will start soon."""
+        going = sum(c.job == job.id for c in self.free)
+        want = min(most - (job.executors - going), to_start(job) - self.held.get(job.id, 0))
+        for stage in self.policy.stages(job, self.view):
+            want -= yield from self._start(job, stage, want)
+        if want > 0 and job.running:
+            self.promised += int(min(want, 10**9))
+
+    def _start(self, job: JobState, stage: StageState, want: float) -> Generator[Suggestion, Outcome, int]:
+        """Start up to `want` tasks of a stage in new executors or in free ones; returns how many."""
+        started = 0
+        while started < want and stage.waiting:
+            there = [c for c in self.free if c.size == stage.size]
+            room = sum(node.room_for(stage) for node in self.view.nodes_fitting(stage))
+            count = min(want - started, stage.waiting, room + len(there) - self.promised)
+            if count <= 0:
+                break
+            own = [c for c in there if c.job == job.id]
+            if own or not room:
+                taken = (own or there)[0]
+                outcome = yield Suggestion(job.id, stage.index, executor=taken.id)
+                self.free.remove(taken)
+            else:
+                outcome = yield Suggestion(job.id, stage.index, count=int(min(count, room)))
+            if not outcome.placed:
+                break
+            started += outcome.placed
+        return started
