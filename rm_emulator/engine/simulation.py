@@ -499,7 +499,10 @@ class Simulation:
 
     def _run(self, decision: Run) -> None:
         container = self._containers[decision.container]
-        container.wave = "rest" if container.stage == decision.stage else "first"
+        if container.started is not None and self.calendar.now > container.started + container.runtime:
+            container.wave = "fresh"  # an executor that has waited counts as new (decima-sim: detach_node)
+        else:
+            container.wave = "rest" if container.stage == decision.stage else "first"
         self._assign(container, decision)
         self._start(container, container.granted)
 

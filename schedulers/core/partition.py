@@ -7,7 +7,7 @@ held for what its job starts next, also while that waits for its parents.
 from __future__ import annotations
 
 import math
-from collections.abc import Generator
+from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
 from schedulers.core.ordered import Order, Ordered
@@ -59,7 +59,6 @@ class Partitioned(Ordered):
                         return True
         return False
 
-
     # -- with executors -------------------------------------------------------------------------
 
     def standing(self, view: ClusterView) -> list[JobState]:
@@ -103,14 +102,15 @@ class _Division:
     """One round of dividing what is free among the jobs, with executors.
 
     free: idle executors that may go to any job. held: by job, idle executors that wait for its next stages.
-    promised: how much of the room, in containers, waits for stages that open soon.
+    spare: containers that can still be given, free executors and new ones. promised: how many of these wait for
+    stages that open soon.
     """
 
     def __init__(self, policy: Partitioned, view: ClusterView, offer: Offer) -> None:
         self.policy, self.view, self.offer = policy, view, offer
         self.free: list[ContainerState] = []
         self.held: dict[str, int] = {}
-        self.promised = 0
+        self.spare = self.promised = 0
 
     def steps(self) -> _Steps:
         """Executors go on in their jobs, then the jobs get more in their order."""
@@ -119,10 +119,19 @@ class _Division:
             yield from self._stay()
         else:
             self.free = self.view.idle()
+        self.spare = self._room() + len(self.free)
         for limited in (True, False) if self.policy.spills else (True,):
             for job in jobs:
+                if self.spare <= self.promised:
+                    return
                 most = self.policy.most(job, self.view) if limited else math.inf
                 yield from self._give(job, most)
+
+    def _room(self) -> int:
+        """How many new containers there is room for, of the size of which most fit."""
+        demands = [self.view.demand(size) for size in self.view.active_sizes]
+        nodes = self.view.with_room()
+        return max((sum(_times(demand, node.free) for node in nodes) for demand in demands), default=0)
 
     def _stay(self) -> _Steps:
         """Let idle executors serve their own jobs; hold those that these will need soon."""
@@ -175,4 +184,10 @@ class _Division:
             if not outcome.placed:
                 break
             started += outcome.placed
+            self.spare -= outcome.placed
         return started
+
+
+def _times(demand: Sequence[int], free: Sequence[int]) -> int:
+    """How often a demand fits into free room."""
+    return max(0, min(f // d for d, f in zip(demand, free, strict=True) if d))

@@ -13,7 +13,9 @@ from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState
 
 
-@policies.register("weighted_fair", source="Decima (SIGCOMM'19), section 7.1: (tuned) weighted fair; alpha 0: decima-sim")
+@policies.register(
+    "weighted_fair", source="Decima (SIGCOMM'19), section 7.1: (tuned) weighted fair; alpha 0: decima-sim"
+)
 class WeightedFair(Partitioned):
     """Shares the cluster in proportion to (weight x total work ^ alpha): 0 is plain fair, 1 naive, about -1 tuned.
 
