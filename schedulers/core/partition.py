@@ -145,8 +145,7 @@ class _Division:
                 # A job of which nothing runs opens no stage by itself: what it holds may block what it waits for.
                 soon = to_start(job) if job.running else 0
                 self.held[name] = min(soon, len(idle))
-                idle = idle[self.held[name] :]
-            self.free += idle
+            self.free += idle[self.held.get(name, 0) :]
 
     def _go_on(self, job: JobState, idle: list[ContainerState]) -> _Steps:
         """Start tasks of the job in its own idle executors, and take these off the list."""

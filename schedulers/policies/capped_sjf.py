@@ -55,4 +55,4 @@ class CappedShortestJob(Partitioned):
     def most(self, job: JobState, view: ClusterView) -> float:
         """See Partitioned.most."""
         size = UNIT_MS if job.size_ms is None else job.size_ms
-        return max(1, round(self.params.containers * (size / UNIT_MS) ** self.params.growth))
+        return max(1, round(self.params.containers * math.pow(size / UNIT_MS, self.params.growth)))

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from math import ceil
-from typing import Annotated, Any
+from typing import Annotated
 
 import msgspec
 
-from schedulers.core.ordered import Key, Measure, place_by_share
+from schedulers.core.ordered import ByShare, Key, Measure
 from schedulers.core.partition import Partitioned, executors_of
 from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState
@@ -16,7 +16,7 @@ from schedulers.core.state import JobState
 @policies.register(
     "weighted_fair", source="Decima (SIGCOMM'19), section 7.1: (tuned) weighted fair; alpha 0: decima-sim"
 )
-class WeightedFair(Partitioned):
+class WeightedFair(Partitioned, ByShare):
     """Shares the cluster in proportion to (weight x total work ^ alpha): 0 is plain fair, 1 naive, about -1 tuned.
 
     Total work is the estimated one; a job without an estimate counts as one of `unsized_ms`. Containers that end with
