@@ -71,7 +71,7 @@ def scenario(seeds: Sequence[int], profiles: str | None = None, *, grid: bool = 
 
 
 def _label(alpha: float) -> str:
-    return f"alpha{alpha:g}"
+    return f"alpha{alpha:g}".replace(".", "_")  # a label has no dot
 
 
 def means(results: api.Results) -> dict[str, dict[int, float]]:
