@@ -7,6 +7,7 @@ held for what its job starts next, also while that waits for its parents.
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Generator, Sequence
 from typing import TYPE_CHECKING
 
@@ -101,16 +102,15 @@ def executors_of(view: ClusterView) -> int:
 class _Division:
     """One round of dividing what is free among the jobs, with executors.
 
-    free: idle executors that may go to any job. held: by job, idle executors that wait for its next stages.
-    spare: containers that can still be given, free executors and new ones. promised: how many of these wait for
-    stages that open soon.
+    free: idle executors that may go to any job. held: by job, executors that wait for its next stages, or are on their
+    way to do so. spare: how many containers can still be given, free executors and new ones.
     """
 
     def __init__(self, policy: Partitioned, view: ClusterView, offer: Offer) -> None:
         self.policy, self.view, self.offer = policy, view, offer
         self.free: list[ContainerState] = []
-        self.held: dict[str, int] = {}
-        self.spare = self.promised = 0
+        self.held: Counter[str] = Counter(c.job for c in view.moving())
+        self.spare = 0
 
     def steps(self) -> _Steps:
         """Executors go on in their jobs, then the jobs get more in their order."""
@@ -122,7 +122,7 @@ class _Division:
         self.spare = self._room() + len(self.free)
         for limited in (True, False) if self.policy.spills else (True,):
             for job in jobs:
-                if self.spare <= self.promised:
+                if self.spare <= 0:
                     return
                 most = self.policy.most(job, self.view) if limited else math.inf
                 yield from self._give(job, most)
@@ -140,12 +140,17 @@ class _Division:
             own.setdefault(container.job, []).append(container)
         for name, idle in own.items():
             job = self.view.jobs.get(name)
+            held = 0
             if job is not None:
                 yield from self._go_on(job, idle)
-                # A job of which nothing runs opens no stage by itself: what it holds may block what it waits for.
-                soon = to_start(job) if job.running else 0
-                self.held[name] = min(soon, len(idle))
-            self.free += idle[self.held.get(name, 0) :]
+                held = min(self._soon(job), len(idle))
+                self.held[name] += held
+            self.free += idle[held:]
+
+    def _soon(self, job: JobState) -> int:
+        """How many more executors could wait for the job's next stages."""
+        # A job of which nothing runs opens no stage by itself: what it holds may block what it waits for.
+        return max(0, to_start(job) - job.waiting - self.held[job.id]) if job.running else 0
 
     def _go_on(self, job: JobState, idle: list[ContainerState]) -> _Steps:
         """Start tasks of the job in its own idle executors, and take these off the list."""
@@ -156,35 +161,47 @@ class _Division:
                     idle.remove(container)
 
     def _give(self, job: JobState, most: float) -> _Steps:
-        """Let the job have more containers, for what it can start now and for what it will start soon."""
-        going = sum(c.job == job.id for c in self.free)
-        want = min(most - (job.executors - going), to_start(job) - self.held.get(job.id, 0))
+        """Let the job have more containers, for what it can start now and then for what it will start soon."""
+        want = most - (job.executors - sum(c.job == job.id for c in self.free))
         for stage in self.policy.stages(job, self.view):
-            want -= yield from self._start(job, stage, want)
-        if want > 0 and job.running:
-            self.promised += int(min(want, 10**9))
+            want -= yield from self._get(job, stage, min(want, stage.waiting))
+        for stage in job.stages:
+            if min(want, self.spare) <= 0:
+                return
+            if stage.waiting and stage.index not in job.open:
+                want -= yield from self._get(job, stage, min(want, stage.waiting, self._soon(job)), ahead=True)
 
-    def _start(self, job: JobState, stage: StageState, want: float) -> Generator[Suggestion, Outcome, int]:
-        """Start up to `want` tasks of a stage in new executors or in free ones; returns how many."""
-        started = 0
-        while started < want and stage.waiting:
+    def _get(
+        self, job: JobState, stage: StageState, want: float, *, ahead: bool = False
+    ) -> Generator[Suggestion, Outcome, int]:
+        """Get up to `want` executors for a stage: the job's own, new ones, others; returns how many.
+
+        ahead: they wait for the stage.
+        """
+        got = 0
+        while got < want:
             there = [c for c in self.free if c.size == stage.size]
-            room = sum(node.room_for(stage) for node in self.view.nodes_fitting(stage))
-            count = min(want - started, stage.waiting, room + len(there) - self.promised)
-            if count <= 0:
+            mine = next((c for c in there if c.job == job.id), None)
+            room = 0 if mine else sum(node.room_for(stage) for node in self.view.nodes_fitting(stage))
+            if not (there or room):
                 break
-            own = [c for c in there if c.job == job.id]
-            if own or not room:
-                taken = (own or there)[0]
-                outcome = yield Suggestion(job.id, stage.index, executor=taken.id)
-                self.free.remove(taken)
+            if mine is not None and ahead:
+                placed = 1  # it is where it should wait
+            elif room:
+                count = int(min(want - got, room))
+                placed = (yield Suggestion(job.id, stage.index, count=count, ahead=ahead)).placed
             else:
-                outcome = yield Suggestion(job.id, stage.index, count=int(min(count, room)))
-            if not outcome.placed:
+                mine = mine or there[0]
+                placed = (yield Suggestion(job.id, stage.index, executor=mine.id, ahead=ahead)).placed
+            if not placed:
                 break
-            started += outcome.placed
-            self.spare -= outcome.placed
-        return started
+            if mine is not None:
+                self.free.remove(mine)
+            got += placed
+            self.spare -= placed
+        if ahead:
+            self.held[job.id] += got
+        return got
 
 
 def _times(demand: Sequence[int], free: Sequence[int]) -> int:
