@@ -168,8 +168,13 @@ class _Division:
         for stage in job.stages:
             if min(want, self.spare) <= 0:
                 return
-            if stage.waiting and stage.index not in job.open:
+            if stage.waiting and stage.index not in job.open and self._is_kept(stage):
                 want -= yield from self._get(job, stage, min(want, stage.waiting, self._soon(job)), ahead=True)
+
+    def _is_kept(self, stage: StageState) -> bool:
+        """Whether the core lets an idle executor of this size be: it releases sizes that nobody waits for."""
+        active = list(self.view.active_sizes)
+        return not active or stage.size in active
 
     def _get(
         self, job: JobState, stage: StageState, want: float, *, ahead: bool = False
