@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Generator, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING
 
 from schedulers.core.ordered import Order, Ordered
+from schedulers.core.parties import serve_asked
 from schedulers.core.policy import ClusterView, Offer, Outcome, Suggestion, Suggestions
 
 if TYPE_CHECKING:
-    from schedulers.core.state import ContainerState, JobState, StageState
+    from schedulers.core.state import ContainerState, JobState, NodeState, StageState
 
 _Steps = Generator[Suggestion, Outcome, None]
 
@@ -36,8 +37,8 @@ class Partitioned(Ordered):
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Serve the first job below its number with a task that fits, until nothing fits."""
-        if view.kept and offer.nodes is None and offer.job is None:
-            yield from _Division(self, view, offer).steps()
+        if view.kept:
+            yield from serve_asked(offer) if offer.job is not None else _Division(self, view, offer).steps()
             return
         placed = True
         while placed and offer.has_room():
@@ -130,7 +131,7 @@ class _Division:
     def _room(self) -> int:
         """How many new containers there is room for, of the size of which most fit."""
         demands = [self.view.demand(size) for size in self.view.active_sizes]
-        nodes = self.view.with_room()
+        nodes = self.view.with_room() if self.offer.nodes is None else self.offer.nodes
         return max((sum(_times(demand, node.free) for node in nodes) for demand in demands), default=0)
 
     def _stay(self) -> _Steps:
@@ -171,6 +172,12 @@ class _Division:
             if stage.waiting and stage.index not in job.open and self._is_kept(stage):
                 want -= yield from self._get(job, stage, min(want, stage.waiting, self._soon(job)), ahead=True)
 
+    def _nodes(self, stage: StageState) -> Iterable[NodeState]:
+        """The nodes on offer that a task of the stage fits."""
+        if self.offer.nodes is None:
+            return self.view.nodes_fitting(stage)
+        return [node for node in self.offer.nodes if self.view.fits(stage, node)]
+
     def _is_kept(self, stage: StageState) -> bool:
         """Whether the core lets an idle executor of this size be: it releases sizes that nobody waits for."""
         active = list(self.view.active_sizes)
@@ -187,7 +194,7 @@ class _Division:
         while got < want:
             there = [c for c in self.free if c.size == stage.size]
             mine = next((c for c in there if c.job == job.id), None)
-            room = 0 if mine else sum(node.room_for(stage) for node in self.view.nodes_fitting(stage))
+            room = 0 if mine else sum(node.room_for(stage) for node in self._nodes(stage))
             if not (there or room):
                 break
             if mine is not None and ahead:
