@@ -261,11 +261,14 @@ def test_by_default_no_rounds_are_kept(cycle: Scheduler) -> None:
 # -- executors ------------------------------------------------------------------------------------
 
 
-def over(made: Scheduler, at: int, container: int) -> list:
+def over_event(made: Scheduler, at: int, container: int) -> TaskEnded:
     c = made.state.containers[container]
-    return made.handle(
-        TaskEnded(at, container, job=c.job, stage=c.stage, task=c.task, attempt=c.attempt, runtime_ms=at - c.started)
-    )
+    ms = at - c.started
+    return TaskEnded(at, container, job=c.job, stage=c.stage, task=c.task, attempt=c.attempt, runtime_ms=ms)
+
+
+def over(made: Scheduler, at: int, container: int) -> list:
+    return made.handle(over_event(made, at, container))
 
 
 @pytest.fixture
@@ -311,6 +314,16 @@ def ahead() -> Scheduler:
     made = scheduler({"kind": "weighted_fair", "alpha": 0}, node("n", 4), executors=True)
     made.handle(JobSubmitted(0, job("a", stage(), stage(3, parents=(0,)))))
     return made
+
+
+def test_a_suggestion_may_name_the_executor(kept: Scheduler) -> None:
+    kept.handle(JobSubmitted(2, job("b", stage(demand=(500, 512)))))
+    over(kept, 5, 1)
+    made = kept.begin(over_event(kept, 6, 1))
+    assert made.suggest(Suggestion("a", 0, executor=2)).placed == 0  # it is busy
+    assert made.suggest(Suggestion("b", 0, executor=1)).placed == 0  # it has another size
+    assert made.suggest(Suggestion("b", 0, executor=9)).placed == 0
+    made.end()
 
 
 def test_executors_are_brought_to_a_job_before_it_has_tasks_for_them() -> None:

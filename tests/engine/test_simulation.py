@@ -271,6 +271,13 @@ def test_an_executor_that_moves_to_another_job_pays_again_and_is_fresh_there() -
     assert mine.ended_ms - mine.started_ms == 300
 
 
+def test_an_executor_that_is_brought_ahead_starts_at_once_when_the_stage_opens() -> None:
+    spec = job("a", stage(), stage(2, parents=(0,)))
+    run = kept([(0, spec, (W, W))], node("n", 3), policy={"kind": "weighted_fair", "alpha": 0})
+    assert [t.started_ms for t in run.tasks] == [2000, 2300, 2300]
+    assert [t.ended_ms - t.started_ms for t in run.tasks] == [300, 300, 300]
+
+
 def test_executors_need_decisions_at_scheduling_events() -> None:
     with pytest.raises(ValueError, match="executors need the profile 'events', this cluster has 'yarn'"):
         Run(single(1), profile="yarn", executors=Executors())
