@@ -1,22 +1,43 @@
-"""Which tasks of a job should start first: a priority per stage, from an order made when the job is submitted.
+"""Which tasks of a job should start first: Graphene's tpriScore of each task, from a plan made when the job comes.
 
-The order here is by critical path. It is the fallback for jobs without estimates (every stage then counts as equally
-long) and for those that a planner passes by.
+The plan is BuildSchedule's. Jobs that it does not plan (no estimate of some stage, a demand that fits no machine) fall
+back to the critical path; without estimates every stage then counts as equally long.
 """
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Sequence
 
+from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Job, topological_order
+from schedulers.core.resources import Vector
+from schedulers.planning.graphene import build_schedule
+
+#: Per stage the tpriScore of each of its tasks, in order of their starts.
+Priorities = tuple[tuple[float, ...], ...]
 
 
-def priorities(job: Job, estimates: Sequence[float | None]) -> tuple[float, ...]:
-    """The tpriScore of each stage's tasks, longest path to the end of the job first.
+def by_schedule(
+    job: Job, estimates: Sequence[float | None], capacity: Vector, machines: int, budget: int
+) -> Priorities:
+    """The order of starts in the job's own schedule on so many machines of this capacity.
 
-    estimates: run time of a task of each stage, ms at node speed 1; None where there is none.
+    estimates: run time of a task of each stage, ms at node speed 1; None where there is none, 0 for what is no work.
+    budget: how long to search, see `build_schedule`.
     """
-    known = all(estimate is not None for estimate in estimates)
+    if None in estimates:
+        return by_path(job, estimates)
+    try:
+        plan = build_schedule(job.stages, [e or 1.0 for e in estimates], capacity, machines, budget=budget)
+    except InvalidPlan:
+        return by_path(job, estimates)
+    return tuple(map(tuple, plan.scores()))
+
+
+def by_path(job: Job, estimates: Sequence[float | None]) -> Priorities:
+    """Stages by their longest path to the end of the job, the longest first; equally long ones unless all are known."""
+    known = None not in estimates
     lengths = [estimate if known and estimate is not None else 1.0 for estimate in estimates]
     paths = _paths(job, lengths)
     # Parents stand before their children even where a stage takes no time.
@@ -25,19 +46,18 @@ def priorities(job: Job, estimates: Sequence[float | None]) -> tuple[float, ...]
     return by_start([float(order.index(stage)) for stage in range(len(paths))], [s.tasks for s in job.stages])
 
 
-def by_start(starts: Sequence[float], tasks: Sequence[int]) -> tuple[float, ...]:
-    """TpriScore (n - rank) / n per stage: tasks ranked by the start of their stage, a stage by its first task.
+def by_start(starts: Sequence[float], tasks: Sequence[int]) -> Priorities:
+    """(n - rank) / n where all tasks of a stage start together, equal starts by the stages' numbers.
 
     So it is 1 for the task that starts first and 1/n for the last of n (Graphene, OSDI'16, section 5).
 
     >>> by_start((0, 1, 1, 5), (1, 1, 1, 1))
-    (1.0, 0.75, 0.5, 0.25)
+    ((1.0,), (0.75,), (0.5,), (0.25,))
     """
-    total, rank = sum(tasks), 0
-    scores = [0.0] * len(starts)
+    total, ranks = sum(tasks), itertools.count()
+    scores: list[tuple[float, ...]] = [()] * len(starts)
     for stage in sorted(range(len(starts)), key=lambda stage: (starts[stage], stage)):
-        scores[stage] = (total - rank) / total
-        rank += tasks[stage]
+        scores[stage] = tuple((total - next(ranks)) / total for _ in range(tasks[stage]))
     return tuple(scores)
 
 

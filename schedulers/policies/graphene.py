@@ -25,7 +25,7 @@ from schedulers.core.policy import ClusterView, Offer, Suggestions, policies
 from schedulers.core.predictor import refined_ms
 from schedulers.core.state import JobState, StageState
 from schedulers.planning.inputs import Inputs, Near
-from schedulers.planning.priorities import priorities
+from schedulers.planning.priorities import Priorities, by_path, by_schedule
 
 #: Passes that the averages behind eta remember, roughly.
 _WINDOW = 1000
@@ -34,11 +34,11 @@ _WINDOW = 1000
 class Standing(msgspec.Struct):
     """What is known of a live job.
 
-    priorities: tpriScore per stage. estimated: the plan had an estimate of every stage. srpt: remaining work, sum of
-    run time x demand over tasks to be scheduled, None while nothing is known of it.
+    priorities: tpriScore per stage and task. estimated: the plan had an estimate of every stage. srpt: remaining work,
+    sum of run time x demand over tasks to be scheduled, None while nothing is known of it.
     """
 
-    priorities: tuple[float, ...]
+    priorities: Priorities
     estimated: bool
     srpt: float | None = None
 
@@ -47,9 +47,14 @@ class Scored(Candidate, eq=False, gc=False):
     """A stage with what its score is made of. far: some of its input may be on other nodes."""
 
     group: str
-    t_pri: float
     standing: Standing
     far: bool
+    t_pri: float = 1.0
+
+    def look(self) -> None:
+        """Take the tpriScore of the stage's next task."""
+        scores = self.standing.priorities[self.stage.index]
+        self.t_pri = scores[min(self.stage.tasks - self.stage.waiting, len(scores) - 1)]
 
 
 class Mean(msgspec.Struct):
@@ -91,8 +96,14 @@ class Graphene(Bundling):
             bool, msgspec.Meta(description="whether packing counts; false: pScore is 1 (for contrast)")
         ] = True
         plan: Annotated[
-            bool, msgspec.Meta(description="whether the job's plan counts; false: tpriScore is 1 (for contrast)")
-        ] = True
+            Literal["schedule", "path", "none"],
+            msgspec.Meta(
+                description="tpriScore by the job's own schedule, by critical path, or 1 for all (for contrast)"
+            ),
+        ] = "schedule"
+        budget: Annotated[
+            int, msgspec.Meta(ge=0, description="schedule: how much to look at for a job's plan (docs/planning.md)")
+        ] = 20_000
         bundling: Annotated[
             bool, msgspec.Meta(description="one pass over what waits per node; false: one per task (for contrast)")
         ] = True
@@ -174,6 +185,8 @@ class Graphene(Bundling):
         self._packing, self._srpt = self._next
         self._balance.charge(candidate.job, candidate.stage.demand, tasks, view)
         self._refresh(view)
+        if isinstance(candidate, Scored) and candidate.stage.waiting and self.params.plan != "none":
+            candidate.look()
         before, self._owed = self._owed, self._balance.owed()
         return before != self._owed
 
@@ -237,8 +250,20 @@ class Graphene(Bundling):
         standing = self._standings.get(job.id)
         estimated = None not in times
         if standing is None or (estimated and not standing.estimated):
-            standing = self._standings[job.id] = Standing(priorities(job.spec, times), estimated)
+            standing = self._standings[job.id] = Standing(self._plan(job, times, view), estimated)
         standing.srpt = _remaining(job, times, view)
+
+    def _plan(self, job: JobState, times: Sequence[float | None], view: ClusterView) -> Priorities:
+        """The job's own plan, on its part of the machines as it is now."""
+        spec, nodes = job.spec, len(view.nodes)
+        if self.params.plan == "none":
+            return ()
+        if self.params.plan == "path" or not nodes:
+            return by_path(spec, times)
+        # A machine is as large as the mean node, and as what the job asks for: every node of its size would do.
+        largest = [max(stage.demand[r] for stage in spec.stages) for r in range(len(view.capacity))]
+        capacity = tuple(max(there // nodes, wanted) for there, wanted in zip(view.capacity, largest, strict=True))
+        return by_schedule(spec, times, capacity, math.ceil(nodes / len(view.jobs)), self.params.budget)
 
     def _enlist(self, name: str, view: ClusterView) -> None:
         """Put the job where it belongs among those that wait, with its open stages."""
@@ -247,19 +272,14 @@ class Graphene(Bundling):
             self._order.drop(name)
             self._open.pop(name, None)
             return
-        standing, group, plan = self._standings[name], self._balance.group_of(job.spec), self.params.plan
+        standing, group = self._standings[name], self._balance.group_of(job.spec)
         self._order.put(name, (math.inf if standing.srpt is None else standing.srpt, job.seq))
         self._open[name] = [
-            Scored(
-                job,
-                stage,
-                group,
-                standing.priorities[stage.index] if plan else 1.0,
-                standing,
-                bool(job.spec.stages[stage.index].hosts),
-            )
-            for stage in job.open_stages()
+            Scored(job, stage, group, standing, bool(job.spec.stages[stage.index].hosts)) for stage in job.open_stages()
         ]
+        if self.params.plan != "none":
+            for scored in self._open[name]:
+                scored.look()
 
     # -- memory -----------------------------------------------------------------------------------
 

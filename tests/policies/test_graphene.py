@@ -20,7 +20,7 @@ from schedulers.core.events import (
 from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.predictor import Estimate, refined_ms
 from schedulers.core.scheduler import Scheduler
-from schedulers.planning.priorities import by_start, priorities
+from schedulers.planning.priorities import by_path, by_schedule, by_start
 from schedulers.policies.graphene import Graphene, Mean, Scored, Standing
 
 ORACLE = {"kind": "oracle"}
@@ -56,7 +56,7 @@ def test_perf_score_by_hand() -> None:
     there.free[1] = 512
     live, room = made.state.jobs["j"], Room(made.view, there)
     mine._view, mine._eta = made.view, 0.01
-    scored = Scored(live, live.stages[0], "default", 0.75, Standing((0.75,), True, 15.0), True)
+    scored = Scored(live, live.stages[0], "default", Standing(((0.75,),), True, 15.0), True, 0.75)
     assert room.packing([scored]) == [0.625]
     assert mine._p_scores([scored], room) == [0.5]
     assert mine.scores([scored], room) == pytest.approx([0.225])
@@ -121,28 +121,29 @@ def test_without_a_predictor_it_packs_and_follows_plans() -> None:
 
 
 def test_priorities_by_start() -> None:
-    assert by_start((0, 1, 1, 5), (1, 1, 1, 1)) == (1.0, 0.75, 0.5, 0.25)
+    assert by_start((0, 1, 1, 5), (1, 1, 1, 1)) == ((1.0,), (0.75,), (0.5,), (0.25,))
 
 
-def test_a_stage_of_many_tasks_ranks_by_its_first() -> None:
-    assert by_start((5, 0), (1, 3)) == (0.25, 1.0)
+def test_tasks_of_a_stage_have_ranks_of_their_own() -> None:
+    assert by_start((5, 0), (1, 3)) == ((0.25,), (1.0, 0.75, 0.5))
 
 
 DIAMOND = job("d", stage(), stage(parents=(0,)), stage(parents=(0,)), stage(parents=(1, 2)))
 
 
 def test_the_fallback_is_the_critical_path() -> None:
-    assert priorities(DIAMOND, (10.0, 5.0, 90.0, 1.0)) == (1.0, 0.5, 0.75, 0.25)
+    assert by_path(DIAMOND, (10.0, 5.0, 90.0, 1.0)) == ((1.0,), (0.5,), (0.75,), (0.25,))
 
 
 def test_without_estimates_all_stages_are_equally_long() -> None:
     made = job("c", stage(), stage(), stage(parents=(1,)))
-    assert priorities(made, (None, 5.0, None)) == priorities(made, (1.0, 1.0, 1.0)) == (2 / 3, 1.0, 1 / 3)
+    assert by_path(made, (None, 5.0, None)) == by_path(made, (1.0, 1.0, 1.0)) == ((2 / 3,), (1.0,), (1 / 3,))
+    assert by_schedule(made, (None, 5.0, None), (1000, 1024), 1, 9) == by_path(made, (1.0, 1.0, 1.0))
 
 
 def test_parents_stand_before_children_that_take_no_time() -> None:
     made = job("z", stage(parents=(1,)), stage())
-    assert priorities(made, (0.0, 0.0)) == (0.5, 1.0)
+    assert by_path(made, (0.0, 0.0)) == ((0.5,), (1.0,))
 
 
 def stages_in_order(**settings: object) -> list[int]:
@@ -160,7 +161,7 @@ def test_the_plan_is_followed() -> None:
 
 
 def test_without_plan_stages_go_by_index() -> None:
-    assert stages_in_order(plan=False) == [0, 1, 2]
+    assert stages_in_order(plan="none") == [0, 1, 2]
 
 
 # -- estimates ------------------------------------------------------------------------------------
