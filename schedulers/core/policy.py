@@ -85,6 +85,20 @@ class Victim(NamedTuple):
     cause: str = ""
 
 
+class Planned(msgspec.Struct, frozen=True):
+    """A job's plan in short, for whoever watches the job. Times in ms from the plan's own start, at node speed 1.
+
+    machines: on so many equal ones. bound: no plan for these is shorter. starts: (stage, when its first task starts),
+    the first to start in front. troublesome: stages that were given their time before all others.
+    """
+
+    machines: int
+    bound: int
+    makespan: int
+    starts: tuple[tuple[int, int], ...]
+    troublesome: tuple[int, ...] = ()
+
+
 class Offer:
     """Resources that the policy may use now: one node (a heartbeat), some, or all of them.
 
@@ -333,6 +347,10 @@ class Policy(ABC):
 
     def about(self, job: JobState) -> dict[str, Any]:
         """What the results should remember of a job (its queue), asked when the job is done."""
+        return {}
+
+    def new_plans(self) -> Mapping[str, Planned]:
+        """By job the plans made since this was asked last, for whoever watches; none where nothing is planned."""
         return {}
 
     def dump(self) -> Any:

@@ -13,6 +13,7 @@ from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Job, topological_order
 from schedulers.core.resources import Vector
 from schedulers.planning.graphene import build_schedule
+from schedulers.planning.schedule import Plan
 
 #: Per stage the tpriScore of each of its tasks, in order of their starts.
 Priorities = tuple[tuple[float, ...], ...]
@@ -21,18 +22,28 @@ Priorities = tuple[tuple[float, ...], ...]
 def by_schedule(
     job: Job, estimates: Sequence[float | None], capacity: Vector, machines: int, budget: int
 ) -> Priorities:
-    """The order of starts in the job's own schedule on so many machines of this capacity.
+    """The order of starts in the job's own schedule; without one, `by_path`. See `plan_of`."""
+    plan = plan_of(job, estimates, capacity, machines, budget)
+    return by_path(job, estimates) if plan is None else by_plan(plan)
+
+
+def by_plan(plan: Plan) -> Priorities:
+    """The order of starts in a plan."""
+    return tuple(map(tuple, plan.scores()))
+
+
+def plan_of(job: Job, estimates: Sequence[float | None], capacity: Vector, machines: int, budget: int) -> Plan | None:
+    """The job's own schedule on so many machines of this capacity; None for a job that cannot be planned.
 
     estimates: run time of a task of each stage, ms at node speed 1; None where there is none, 0 for what is no work.
     budget: how long to search, see `build_schedule`.
     """
     if None in estimates:
-        return by_path(job, estimates)
+        return None
     try:
-        plan = build_schedule(job.stages, [e or 1.0 for e in estimates], capacity, machines, budget=budget)
+        return build_schedule(job.stages, [e or 1.0 for e in estimates], capacity, machines, budget=budget)
     except InvalidPlan:
-        return by_path(job, estimates)
-    return tuple(map(tuple, plan.scores()))
+        return None
 
 
 def by_path(job: Job, estimates: Sequence[float | None]) -> Priorities:

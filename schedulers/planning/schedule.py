@@ -9,6 +9,7 @@ import msgspec
 
 from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Stage
+from schedulers.core.policy import Planned
 from schedulers.core.resources import Vector, fits
 from schedulers.planning.bounds import Bounds
 from schedulers.planning.dag import Dag
@@ -163,6 +164,13 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
     def order(self) -> list[tuple[int, int]]:
         """(stage, task), the first to start in front."""
         return self.schedule.order
+
+    def in_short(self, machines: int) -> Planned:
+        """What people want to know of it; machines: how many it was made for."""
+        starts: dict[int, int] = {}
+        for placement in self.schedule.placements:
+            starts.setdefault(placement.stage, placement.start)
+        return Planned(machines, self.bounds.best, self.makespan, tuple(starts.items()), self.troublesome)
 
     def scores(self) -> list[list[float]]:
         """Graphene's tpriScore of each stage's tasks, in order of their starts: (n - rank) / n (section 5).

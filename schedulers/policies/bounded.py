@@ -11,7 +11,17 @@ from schedulers.core.deficits import Balance, Factor, Kappa, Level
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.events import Event
 from schedulers.core.model import Queue
-from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, Suggestions, Victim, policies
+from schedulers.core.policy import (
+    ClusterView,
+    Offer,
+    Outcome,
+    Planned,
+    Policy,
+    Suggestion,
+    Suggestions,
+    Victim,
+    policies,
+)
 from schedulers.core.reasons import Reason
 from schedulers.core.state import JobState, StageState
 
@@ -137,6 +147,10 @@ class Bounded(Policy):
     def about(self, job: JobState) -> dict[str, Any]:
         """See Policy.about."""
         return self._policy.about(job)
+
+    def new_plans(self) -> Mapping[str, Planned]:
+        """See Policy.new_plans."""
+        return self._policy.new_plans()
 
     def dump(self) -> Any:
         """The deficits, and what the policy inside remembers."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -21,11 +21,11 @@ from schedulers.core.bundles import (
 from schedulers.core.deficits import Balance, Factor, Kappa, Level
 from schedulers.core.events import Event, Heartbeat, NodeAdded, NodeChanged, NodeLost, NodeRemoved, Tick
 from schedulers.core.ordered import Order
-from schedulers.core.policy import ClusterView, Offer, Suggestions, policies
+from schedulers.core.policy import ClusterView, Offer, Planned, Suggestions, policies
 from schedulers.core.predictor import refined_ms
 from schedulers.core.state import JobState, StageState
 from schedulers.planning.inputs import Inputs, Near
-from schedulers.planning.priorities import Priorities, by_path, by_schedule
+from schedulers.planning.priorities import Priorities, by_path, by_plan, plan_of
 
 #: Passes that the averages behind eta remember, roughly.
 _WINDOW = 1000
@@ -35,12 +35,14 @@ class Standing(msgspec.Struct):
     """What is known of a live job.
 
     priorities: tpriScore per stage and task. estimated: the plan had an estimate of every stage. srpt: remaining work,
-    sum of run time x demand over tasks to be scheduled, None while nothing is known of it.
+    sum of run time x demand over tasks to be scheduled, None while nothing is known of it. planned: the job's own
+    schedule in short, None if it has none.
     """
 
     priorities: Priorities
-    estimated: bool
+    estimated: bool = False
     srpt: float | None = None
+    planned: Planned | None = None
 
 
 class Scored(Candidate, eq=False, gc=False):
@@ -131,6 +133,7 @@ class Graphene(Bundling):
         self._order = Order()  # waiting jobs, least remaining work first: the order of examination
         self._open: dict[str, list[Scored]] = {}  # their open stages
         self._standings: dict[str, Standing] = {}
+        self._news: dict[str, Planned] = {}  # plans that nobody has asked for yet
         self._packing, self._srpt = Mean(), Mean()
         self._next: tuple[Mean, Mean] = (self._packing, self._srpt)  # with the bundle at hand
         self._eta = 0.0
@@ -239,6 +242,7 @@ class Graphene(Bundling):
             job = view.jobs.get(name)
             if job is None:
                 self._standings.pop(name, None)
+                self._news.pop(name, None)
                 self._inputs.pop(name, None)
             else:
                 self._stand(job, view)
@@ -250,20 +254,32 @@ class Graphene(Bundling):
         standing = self._standings.get(job.id)
         estimated = None not in times
         if standing is None or (estimated and not standing.estimated):
-            standing = self._standings[job.id] = Standing(self._plan(job, times, view), estimated)
+            standing = self._standings[job.id] = self._plan(job, times, view)
+            standing.estimated = estimated
+            if standing.planned is not None:
+                self._news[job.id] = standing.planned
         standing.srpt = _remaining(job, times, view)
 
-    def _plan(self, job: JobState, times: Sequence[float | None], view: ClusterView) -> Priorities:
+    def _plan(self, job: JobState, times: Sequence[float | None], view: ClusterView) -> Standing:
         """The job's own plan, on its part of the machines as it is now."""
         spec, nodes = job.spec, len(view.nodes)
         if self.params.plan == "none":
-            return ()
+            return Standing(())
         if self.params.plan == "path" or not nodes:
-            return by_path(spec, times)
+            return Standing(by_path(spec, times))
         # A machine is as large as the mean node, and as what the job asks for: every node of its size would do.
         largest = [max(stage.demand[r] for stage in spec.stages) for r in range(len(view.capacity))]
         capacity = tuple(max(there // nodes, wanted) for there, wanted in zip(view.capacity, largest, strict=True))
-        return by_schedule(spec, times, capacity, math.ceil(nodes / len(view.jobs)), self.params.budget)
+        machines = math.ceil(nodes / len(view.jobs))
+        plan = plan_of(spec, times, capacity, machines, self.params.budget)
+        if plan is None:
+            return Standing(by_path(spec, times))
+        return Standing(by_plan(plan), planned=plan.in_short(machines))
+
+    def new_plans(self) -> Mapping[str, Planned]:
+        """See Policy.new_plans."""
+        news, self._news = self._news, {}
+        return news
 
     def _enlist(self, name: str, view: ClusterView) -> None:
         """Put the job where it belongs among those that wait, with its open stages."""
@@ -296,8 +312,10 @@ class Graphene(Bundling):
         self._standings = msgspec.convert(data["standings"], dict[str, Standing])
         self._packing, self._srpt = msgspec.convert(data["means"], list[Mean])
         self._balance.load(data["balance"])
-        for name in self._standings:
+        for name, standing in self._standings.items():
             self._enlist(name, view)
+            if standing.planned is not None:  # whoever was there before may not have shown it
+                self._news[name] = standing.planned
 
 
 def _task_ms(job: JobState, stage: StageState, view: ClusterView) -> float | None:

@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from operators.extender.telling import Telling
 from operators.extender.why import why
 from schedulers.core.policy import policies
 from schedulers.core.reasons import Reason
@@ -406,7 +407,7 @@ def test_a_cycle_leaves_no_room_that_the_next_one_would_give_away(policy: str) -
 
 @pytest.mark.parametrize("policy", PACKS)
 def test_dags_and_gangs_run_to_their_end_under_leaders_that_come_and_go(policy: str) -> None:
-    world = World((4, 4), policy=policy, predictor=predictor_of(policy))
+    world = World((4, 4), policy=policy, predictor="slearn")
     for _ in range(2):
         world.submit(stage("map", 6, cpu=2), stage("side", 3), stage("reduce", 4, "map", "side", cpu=2, gang=True))
     world.plain()
@@ -417,6 +418,58 @@ def test_dags_and_gangs_run_to_their_end_under_leaders_that_come_and_go(policy: 
     assert [job.status.phase for job in world.lists.dagjobs.values()] == 2 * ["Succeeded"]
     assert world.overcommitted() == {}
     replay_last(world)
+
+
+class Plans:
+    """Takes what is said of plans, and lets all else pass."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, dict[str, Any]]] = []
+
+    def say_plan(self, key: str, *, uid: str, plan: dict[str, Any]) -> None:
+        self.heard.append((key, plan))
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **kwargs: None
+
+
+def plans(world: World, rounds: int = 2) -> list[tuple[str, dict[str, Any]]]:
+    there: Any = Plans()
+    telling = Telling(world.brain, there)
+    for _ in range(rounds):
+        telling.go_round()
+    return list(there.heard)
+
+
+def test_a_plan_is_told_once_after_submission() -> None:
+    world = World((4, 4), policy="graphene", predictor="point_estimate")
+    job = world.submit(stage("long", 5, cpu=2), stage("sum", 1, "long"))
+    plan = {
+        "machines": 2,
+        "boundSeconds": 180.0,
+        "makespanSeconds": 180.0,
+        "stages": [{"name": "long", "startSeconds": 0.0}, {"name": "sum", "startSeconds": 120.0}],
+        "troublesome": [],
+    }
+    assert plans(world) == [(job.key, plan)]
+    world.settle(rounds=2)
+    assert plans(world) == []
+    world.new_leader(world.snapshot())  # it cannot know what was written
+    assert plans(world) == [(job.key, plan)]
+
+
+def test_a_plan_that_needs_pilots_is_told_after_them() -> None:
+    world = World((4, 4), policy="graphene", predictor="slearn")
+    world.submit(stage("a", 40), stage("b", 2, "a"))
+    world.plain()
+    assert plans(world) == []
+    told: list[Any] = []
+    for _ in range(20):
+        world.settle(rounds=1)
+        told += plans(world)
+    ((_, plan),) = told
+    assert [s["name"] for s in plan["stages"]] == ["a", "b"]
+    assert plan["makespanSeconds"] >= plan["boundSeconds"] > 0
 
 
 def test_a_queue_that_is_gone_lets_no_job_in_even_when_nobody_led() -> None:
