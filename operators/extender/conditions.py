@@ -93,7 +93,7 @@ class Conditions:
         self._say_dagjob(uid, key, fields)
 
     def say_plan(self, key: str, *, uid: str, plan: dict[str, Any]) -> None:
-        """How the DagJob `namespace/name` is planned; a word of its own, so that it is not written again with others."""
+        """How the DagJob `namespace/name` is planned: a word of its own, not written again with each reason."""
         self._say_dagjob(uid + _PLAN, key, {"plan": plan})
 
     def _say_dagjob(self, word: str, key: str, fields: dict[str, Any]) -> None:

@@ -4,7 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import job, node, scheduler, stage
+from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.bundles import Room
 from schedulers.core.decisions import Place
 from schedulers.core.events import (
@@ -17,6 +20,7 @@ from schedulers.core.events import (
     QueueChanged,
     Tick,
 )
+from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.predictor import Estimate, refined_ms
 from schedulers.core.scheduler import Scheduler
@@ -162,6 +166,42 @@ def test_the_plan_is_followed() -> None:
 
 def test_without_plan_stages_go_by_index() -> None:
     assert stages_in_order(plan="none") == [0, 1, 2]
+
+
+def makespan(**settings: object) -> int:
+    """Two short tasks that cannot overlap, each before a long one; the long ones can (P1 -> L1, P2 -> L2)."""
+    short, long = (550, 0), (500, 500)
+    made = job("p", stage(1, short), stage(1, long, (0,)), stage(1, short), stage(1, long, (2,)))
+    entry = WorkloadJob(job=made, submit_ms=0, runtimes=tuple(Fixed(ms) for ms in (10, 1020, 10, 1000)))
+    spec = {"kind": "graphene", **settings}
+    control = Scheduler(SchedulerConfig(resources=("cpu", "memory"), policy=spec, predictor=ORACLE, offers="cycle"))
+    cluster = EngineConfig(nodes=(Node(id="n", capacity=(1000, 1000)),), profile="events")
+    simulation = Simulation(cluster, Workload(name="test", jobs=(entry,)), control, oracle=True)
+    simulation.run()
+    return simulation.end_ms
+
+
+def test_the_schedule_finds_what_the_critical_path_does_not() -> None:
+    # Known answers: 1.04 at best; the critical path, breadth first and packing take 2.04.
+    offline_only = {"packing": False, "k": 0.0}
+    assert makespan(**offline_only) == 1040
+    assert makespan(**offline_only, plan="path") == 2040
+    assert makespan(plan="none") == 2040
+
+
+def test_a_job_is_planned_again_when_its_first_estimates_come() -> None:
+    made = cluster(node("n", 1))
+    submit(made, DIAMOND)
+    assert not policy(made)._standings["d"].estimated
+    made.handle(Estimated(1, "d", (10, 90, 5, 1)))
+    made.handle(Tick(1))
+    made.handle(ContainerEnded(11, 1, 0, 10))
+    standing = policy(made)._standings["d"]
+    assert (standing.estimated, standing.priorities) == (True, ((1.0,), (0.75,), (0.5,), (0.25,)))
+
+
+def test_a_job_that_no_machine_fits_falls_back_to_the_critical_path() -> None:
+    assert by_schedule(DIAMOND, (1.0,) * 4, (10, 10), 1, 9) == by_path(DIAMOND, (1.0,) * 4)
 
 
 # -- estimates ------------------------------------------------------------------------------------
