@@ -14,6 +14,7 @@ from schedulers.core.events import (
     ContainerEnded,
     Estimated,
     Heartbeat,
+    JobCancelled,
     JobSubmitted,
     NodeAdded,
     OfferAsked,
@@ -22,6 +23,7 @@ from schedulers.core.events import (
 )
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
+from schedulers.core.policy import Planned
 from schedulers.core.predictor import Estimate, refined_ms
 from schedulers.core.scheduler import Scheduler
 from schedulers.planning.priorities import by_path, by_schedule, by_start
@@ -202,6 +204,24 @@ def test_a_job_is_planned_again_when_its_first_estimates_come() -> None:
 
 def test_a_job_that_no_machine_fits_falls_back_to_the_critical_path() -> None:
     assert by_schedule(DIAMOND, (1.0,) * 4, (10, 10), 1, 9) == by_path(DIAMOND, (1.0,) * 4)
+
+
+@pytest.mark.parametrize("around", [False, True])
+def test_a_plan_is_shown_once_and_after_a_restore(around: bool) -> None:
+    spec = {"kind": "graphene"}
+    made = scheduler({"kind": "bounded", "policy": spec} if around else spec, node("n", 1), predictor=ORACLE)
+    submit(made, DIAMOND, 10, 90, 5, 1)
+    assert made.policy.new_plans() == {"d": Planned(1, 106, 106, ((0, 0), (1, 10), (2, 100), (3, 105)))}
+    assert made.policy.new_plans() == {}
+    assert list(Scheduler.restore(made.snapshot()).policy.new_plans()) == ["d"]
+
+
+def test_nothing_is_shown_of_a_job_that_is_gone_or_has_no_schedule() -> None:
+    made = cluster(node("n", 1))
+    submit(made, job("unknown", stage(1)))
+    submit(made, DIAMOND, 10, 90, 5, 1)
+    made.handle(JobCancelled(1, "d"))
+    assert made.policy.new_plans() == {}
 
 
 # -- estimates ------------------------------------------------------------------------------------
