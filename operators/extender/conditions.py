@@ -1,4 +1,4 @@
-"""Says on the objects why they wait: a condition on pods, four status fields on DagJobs.
+"""Says on the objects why they wait: a condition on pods, five status fields on DagJobs.
 
 People read these, so they may come late but not dear: a limited number of writes a second, the newest word on
 each object only, and no write for what the object says already. Pods and DagJobs take turns, and among
@@ -31,6 +31,8 @@ RELEASED: Final = "Released"
 LONGEST_MESSAGE: Final = 1024
 #: Of how many objects of each kind the last word is remembered.
 REMEMBERED: Final = 20_000
+#: Marks the word on a DagJob's plan, which stands beside the word on its wait.
+_PLAN: Final = "/plan"
 
 Write = Callable[[], Awaitable[None]]
 Word = TypeVar("Word")
@@ -47,7 +49,7 @@ class Conditions:
             raise ValueError(f"conditions per second: {per_second} (above 0)")
         self._client, self._period_s = client, 1.0 / per_second
         self._pods: dict[str, Write] = {}  # by uid: what is not written yet
-        self._dagjobs: dict[str, Write] = {}
+        self._dagjobs: dict[str, Write] = {}  # by uid, with _PLAN for plans
         self._told_pods: dict[str, Condition] = {}  # by uid: the last word, which a watch may not have brought back yet
         self._told_dagjobs: dict[str, dict[str, Any]] = {}
         self._news = asyncio.Event()
@@ -88,16 +90,24 @@ class Conditions:
             "position": position,
             "estimateSeconds": round(estimate_s, 3) if estimate_s is not None else None,
         }
-        if self._told_dagjobs.get(uid) == fields:
-            self._dagjobs.pop(uid, None)
+        self._say_dagjob(uid, key, fields)
+
+    def say_plan(self, key: str, *, uid: str, plan: dict[str, Any]) -> None:
+        """How the DagJob `namespace/name` is planned: a word of its own, not written again with each reason."""
+        self._say_dagjob(uid + _PLAN, key, {"plan": plan})
+
+    def _say_dagjob(self, word: str, key: str, fields: dict[str, Any]) -> None:
+        if self._told_dagjobs.get(word) == fields:
+            self._dagjobs.pop(word, None)
         else:
-            self._dagjobs[uid] = functools.partial(self._write_dagjob, uid, key, fields)
+            self._dagjobs[word] = functools.partial(self._write_dagjob, word, key, fields)
             self._news.set()
 
     def forget_dagjob(self, uid: str) -> None:
         """The DagJob is gone."""
-        self._dagjobs.pop(uid, None)
-        self._told_dagjobs.pop(uid, None)
+        for word in (uid, uid + _PLAN):
+            self._dagjobs.pop(word, None)
+            self._told_dagjobs.pop(word, None)
 
     async def run(self) -> None:
         """Write, until cancelled. Faults of the API server cost time, never a word."""
@@ -161,10 +171,10 @@ class Conditions:
 
     # -- DagJobs --------------------------------------------------------------------------------
 
-    async def _write_dagjob(self, uid: str, key: str, fields: dict[str, Any]) -> None:
+    async def _write_dagjob(self, word: str, key: str, fields: dict[str, Any]) -> None:
         """A merge patch of our fields alone; the others belong to the controllers."""
         namespace, name = key.split("/", 1)
-        _remember(self._told_dagjobs, uid, fields)
+        _remember(self._told_dagjobs, word, fields)
         path = f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs/{name}/status"
         await self._client.patch(path, {"status": fields}, kind="merge", field_manager=FIELD_MANAGER)
 

@@ -1,15 +1,20 @@
-"""Says why jobs wait: on the DagJob's status and on each of its waiting pods. Never in the way of deciding."""
+"""Says why jobs wait, on the DagJob's status and on each of its waiting pods, and how DagJobs are planned.
+
+Never in the way of deciding.
+"""
 
 from __future__ import annotations
 
 import asyncio
 import time
-from typing import Final
+from typing import Any, Final
 
 from operators.extender.brain import Brain
 from operators.extender.conditions import Conditions
 from operators.extender.jobs import JobEntry
 from operators.extender.why import waiting_pods, why
+from schedulers.core.model import Job
+from schedulers.core.policy import Planned
 
 #: Explaining looks at every node: so much of each half second may go to it.
 _BUDGET_S: Final = 0.01
@@ -50,6 +55,13 @@ class Telling:
             else:
                 self._tell(entry)
         self._take_back()
+        self._tell_plans()
+
+    def _tell_plans(self) -> None:
+        for job, planned in self._brain.scheduler.policy.new_plans().items():
+            entry = self._brain.jobs.get(job)
+            if entry is not None and not entry.plain:
+                self._conditions.say_plan(entry.key, uid=entry.owner, plan=shown(entry.job, planned))
 
     def _take_back(self) -> None:
         """Pods that have been released since they were told to wait, or are gone."""
@@ -98,3 +110,14 @@ class Telling:
     def _estimate(self, entry: JobEntry) -> float | None:
         job = self._brain.scheduler.state.jobs.get(entry.id)
         return job.size_ms / 1000 if job is not None and job.size_ms is not None else None
+
+
+def shown(job: Job, planned: Planned) -> dict[str, Any]:
+    """A plan as `status.plan` of a DagJob; times in seconds."""
+    return {
+        "machines": planned.machines,
+        "boundSeconds": planned.bound / 1000,
+        "makespanSeconds": planned.makespan / 1000,
+        "stages": [{"name": job.stages[stage].name, "startSeconds": start / 1000} for stage, start in planned.starts],
+        "troublesome": [job.stages[stage].name for stage in planned.troublesome],
+    }

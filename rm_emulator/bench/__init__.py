@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 
 def main(name: str | None = None, json: bool = False) -> int:
-    """Run all benchmarks, a group of them (`engine`, `kubernetes`, `policies`) or a single one, and print the rows.
+    """Run all benchmarks, a group (`engine`, `kubernetes`, `planning`, `policies`) or a single one, and print the rows.
 
     Returns 0 whatever was measured: a target that is missed on a busy machine is news, not an error; `met` tells.
     Raises InvalidInput for an unknown name.
@@ -44,7 +44,8 @@ def run(names: Iterable[str] | None = None, *, tiny: bool = False, progress: boo
 
 def known() -> Mapping[str, Benchmark]:
     """All benchmarks by name."""
-    from rm_emulator.bench import engine, kubernetes, policies, queues  # noqa: F401 (they register themselves)
+    # They register themselves.
+    from rm_emulator.bench import bundles, engine, kubernetes, planning, policies, queues  # noqa: F401
     from rm_emulator.bench.rows import BENCHMARKS
 
     return BENCHMARKS

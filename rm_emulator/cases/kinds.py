@@ -72,7 +72,7 @@ def kind(name: str, keys: Collection[str]) -> Callable[[Callable[[Case], Checks]
 
 def known() -> Mapping[str, Kind]:
     """All kinds by name."""
-    from rm_emulator.cases import fairness, lists, sizes, yarn, yarn_capacity, yarn_fair  # noqa: F401 (they register themselves)
+    from rm_emulator.cases import fairness, lists, plans, sizes, yarn, yarn_capacity, yarn_fair  # noqa: F401 (they register themselves)
 
     return _KINDS
 

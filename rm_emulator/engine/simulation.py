@@ -16,10 +16,11 @@ import msgspec
 from rm_emulator.engine.calendar import ARRIVE, ASK, END, START, TICK, Calendar
 from rm_emulator.engine.config import Disorder, EngineConfig, Kubernetes
 from rm_emulator.engine.execution import Distances, Execution, StageTimes, WavesOf
+from rm_emulator.engine.overbooking import Sharers
 from rm_emulator.engine.ring import Ring
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core import keyed
-from schedulers.core.decisions import Decision, Move, Place, Preempt, Release, Run
+from schedulers.core.decisions import Commit, Decision, Move, Place, Preempt, Release, Run
 from schedulers.core.events import (
     ContainerEnded,
     ContainerStarted,
@@ -186,6 +187,7 @@ class _Container:
         "stage",
         "started",
         "task",
+        "turn",
         "wave",
     )
 
@@ -195,6 +197,7 @@ class _Container:
         self.runtime = 0
         self.distance: int | None = None  # from its task's input
         self.wave: Any = "fresh"
+        self.turn = 0  # how often the end was foretold, where others can move it
         self.job: _Job
         self.stage = self.task = self.attempt = self.granted = 0
         self.pilot = False
@@ -233,6 +236,7 @@ class Simulation:
         shuffle = keyed.generator(seed, "disorder", "order") if self._disorder and self._disorder.permute else None
         self.calendar = Calendar(shuffle)
         self._execution = Execution(config, seed, waves_of)
+        self._sharers = Sharers(config.nodes) if any(any(node.slack) for node in config.nodes) else None
         self._distances = Distances(config.nodes, workload.remote)
         self._node_ids = [node.id for node in config.nodes]
         self._index = {node.id: i for i, node in enumerate(config.nodes)}
@@ -266,6 +270,7 @@ class Simulation:
             Place: self._place,
             Run: self._run,
             Move: self._move,
+            Commit: self._commit,
             Release: self._release,
             Preempt: self._kill,
         }
@@ -499,7 +504,10 @@ class Simulation:
 
     def _run(self, decision: Run) -> None:
         container = self._containers[decision.container]
-        container.wave = "rest" if container.stage == decision.stage else "first"
+        if container.started is None or self.calendar.now > container.started + container.runtime:
+            container.wave = "fresh"  # an executor that has waited counts as new (decima-sim: detach_node)
+        else:
+            container.wave = "rest" if container.stage == decision.stage else "first"
         self._assign(container, decision)
         self._start(container, container.granted)
 
@@ -507,6 +515,24 @@ class Simulation:
         container = self._containers[decision.container]
         container.wave = "fresh"
         self._grant(container, decision)
+
+    def _commit(self, decision: Commit) -> None:
+        """An executor sets out for a job that will have tasks for it."""
+        number, now = decision.container, self.calendar.now
+        if decision.node:
+            self._containers[number] = _Container(number, self._index[decision.node])
+        container = self._containers[number]
+        container.job, container.stage, container.started = self._jobs[decision.job], -1, None
+        late = self._moving_ms + (self._disorder.lateness() if self._disorder is not None else 0)
+        if self._draws_startup:
+            late += self._execution.startup_ms(self.config.startup, decision.job, decision.stage, -1, number)
+        self.calendar.at(now + late, START, number, self._arrived, container)
+
+    def _arrived(self, entry: Entry) -> None:
+        container: _Container = entry._value
+        if self._containers.get(container.id) is container:
+            self._say(ContainerStarted(self.calendar.now, container.id))
+            self._carry_on()
 
     def _assign(self, container: _Container, decision: Place | Run | Move) -> None:
         container.job = self._jobs[decision.job]
@@ -566,7 +592,30 @@ class Simulation:
             container.runtime = self._distances.stretched(runtime / speed, container.distance)
         if self._pods is not None:
             container.runtime = self._pods.runs(now, container.runtime)
-        self.calendar.at(now + container.runtime, END, container.id, self._over, container)
+        if self._sharers is None:
+            self.calendar.at(now + container.runtime, END, container.id, self._over, container)
+        else:
+            self._foretell(self._sharers.start(container.node, container.id, stage.demand, container.runtime, now))
+
+    def _foretell(self, ends: list[tuple[int, int]]) -> None:
+        """Tasks that share an overbooked node end at other times than was thought."""
+        for number, end in ends:
+            container = self._containers[number]
+            container.turn += 1
+            self.calendar.at(end, END, number, self._over_shared, (container, container.turn))
+
+    def _over_shared(self, entry: Entry) -> None:
+        """As `_over`, unless the end was moved since."""
+        container, turn = entry._value
+        if container.turn == turn and container.started is not None:
+            container.runtime = self.calendar.now - container.started
+            self._leave_node(container)
+            self._complete(container)
+
+    def _leave_node(self, container: _Container) -> None:
+        if self._sharers is not None:
+            container.turn += 1
+            self._foretell(self._sharers.end(container.node, container.id, self.calendar.now))
 
     def _start_master(self, job: _Job, container: _Container) -> None:
         """An application master registers, and asks at its next tick."""
@@ -579,7 +628,9 @@ class Simulation:
 
     def _over(self, entry: Entry) -> None:
         """A task's last instant, on its node."""
-        container: _Container = entry._value
+        self._complete(entry._value)
+
+    def _complete(self, container: _Container) -> None:
         if self._containers.get(container.id) is not container or container.started is None:
             return
         now = self.calendar.now
@@ -678,6 +729,7 @@ class Simulation:
         """A preempted container ends at once; its task will run again."""
         number = decision.container
         container = self._containers.pop(number)
+        self._leave_node(container)
         container.job.failed += 1
         self._record(container, self.calendar.now, PREEMPTED)
         self._late += 1

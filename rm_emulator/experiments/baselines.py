@@ -132,7 +132,9 @@ def by_queue(built: Built) -> Iterator[tuple[str, Built]]:
 
 def one_node(config: EngineConfig) -> EngineConfig:
     """The cluster as one node; without heartbeats of its own rhythm, since all nodes together beat more often."""
-    node = Node(id="one", capacity=capacity_of(config), speed=mean_speed(config))
+    slack = tuple(sum(node.room[r] - node.capacity[r] for node in config.nodes) for r in range(len(config.resources)))
+    capacity = capacity_of(config)
+    node = Node(id="one", capacity=capacity, speed=mean_speed(config), slack=slack if any(slack) else ())
     beat = max(1, round(config.heartbeat_ms / len(config.nodes)))
     return msgspec.structs.replace(config, nodes=(node,), heartbeat_ms=beat)
 

@@ -172,6 +172,9 @@ def _cluster_issues(loaded: Loaded) -> Iterator[Issue]:
         if group.racks is not None and group.racks > group.count:
             message = f"{group.racks} racks for {group.count} nodes (expected at most one rack a node)"
             yield loaded.issue(("spec", "cluster", "nodes", index, "racks"), message)
+    for name in scenario.spec.cluster.overbook:
+        if not any(name in group.capacity for group in scenario.spec.cluster.nodes):
+            yield loaded.issue(("spec", "cluster", "overbook", name), f"no node has '{name}', so nothing is overbooked")
 
 
 def _workload_block_issues(loaded: Loaded) -> Iterator[Issue]:

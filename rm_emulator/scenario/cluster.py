@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from typing import Any
+
+import msgspec
 
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors, Kubernetes
 from rm_emulator.engine.sizes import Sizes
@@ -20,7 +23,7 @@ def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
     """The cluster as the engine wants it; vectors in the order of `resources`."""
     cluster = scenario.spec.cluster
     return EngineConfig(
-        nodes=tuple(nodes(cluster.nodes, resources)),
+        nodes=tuple(_overbooked(nodes(cluster.nodes, resources), cluster.overbook, resources)),
         resources=resources.names,
         queues=tuple(core_queue(queue, resources) for queue in scenario.spec.queues),
         profile=cluster.profile,
@@ -97,6 +100,13 @@ def nodes(groups: Iterable[schema.Nodes], resources: Resources) -> list[Node]:
             )
             found.append(node)
     return found
+
+
+def _overbooked(nodes: Iterable[Node], parts: Mapping[Any, float], resources: Resources) -> Iterator[Node]:
+    """The nodes with slack for these parts of their capacity, rounded down."""
+    for node in nodes:
+        slack = tuple(int(c * parts.get(name, 0.0)) for name, c in zip(resources.names, node.capacity, strict=True))
+        yield msgspec.structs.replace(node, slack=slack) if any(slack) else node
 
 
 def _rack(group: schema.Nodes, index: int) -> str:

@@ -284,6 +284,7 @@ class Cluster(Block):
     profile: yarn (out-of-band heartbeat at a container's end), sls (ticks only), events (no heartbeats),
     kubernetes (decisions in cycles; pods are created, released, bound and watched).
     mode: skipping leaves out heartbeats that cannot change anything; naive beats them all; same decisions.
+    overbook: how much more than a node has of network or disk its tasks may ask for, as a part of it; they slow down.
     """
 
     nodes: Annotated[list[Nodes], Field(min_length=1)]
@@ -297,6 +298,7 @@ class Cluster(Block):
     executors: Executors | None = None
     disorder: Disorder | None = None
     kubernetes: Kubernetes | None = None
+    overbook: dict[Literal["network", "disk"], Annotated[float, Field(ge=0)]] = {}
 
 
 def _limit(value: Any) -> Any:

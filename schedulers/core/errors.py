@@ -22,6 +22,10 @@ class InvalidJob(SchedulerError, ValueError):
     """A job whose stages do not form a DAG, or with impossible counts."""
 
 
+class InvalidPlan(SchedulerError, ValueError):
+    """An offline schedule that breaks a rule, or run times, demands and machines for which there is none."""
+
+
 class InvalidQueue(SchedulerError, ValueError):
     """A queue with impossible weights or limits."""
 

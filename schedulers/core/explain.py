@@ -193,7 +193,7 @@ def why_not(node: NodeState, stage: StageState, places: Places, names: tuple[str
     if stage.size in node.barred:
         spec = node.spec
         return places.bars(spec.id, spec.labels, spec.taints) or "barred"
-    if any(d > c for d, c in zip(stage.demand, node.spec.capacity, strict=True)):
+    if any(d > c for d, c in zip(stage.demand, node.spec.room, strict=True)):
         return "too small"
     for name, wanted, free in zip(names, stage.demand, node.free, strict=True):
         if wanted > free:

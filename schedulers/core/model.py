@@ -68,7 +68,8 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """A machine: capacity vector, relative speed (2.0 runs a task in half its time), rack and kind.
 
-    labels and taints say which stages may use it (`Stage.places`).
+    labels and taints say which stages may use it (`Stage.places`). slack: how much more than its capacity containers
+    may ask for together, () for nothing; for resources that only slow down when too many share them (network, disk).
     """
 
     id: str
@@ -78,6 +79,12 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     kind: str = ""
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
+    slack: Vector = ()
+
+    @property
+    def room(self) -> Vector:
+        """What containers may ask for together: the capacity, and the slack where there is any."""
+        return tuple(map(sum, zip(self.capacity, self.slack, strict=True))) if self.slack else self.capacity
 
 
 #: A resource vector (-1: no limit on that resource), a share of the cluster from 0 to 1, or None: no limit.

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from schedulers.core.decisions import Decision, Move, Place, Preempt, Release, Run
+from schedulers.core.decisions import Commit, Decision, Move, Place, Preempt, Release, Run
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import (
     ContainerAdopted,
@@ -42,7 +42,7 @@ from schedulers.core.queues import Account, Group, QueueTree, check_queue
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Resources, Vector, dominant_share, fits
 
-GRANTED, RUNNING, IDLE = 0, 1, 2
+GRANTED, RUNNING, IDLE, MOVING = 0, 1, 2, 3
 #: Finished jobs remembered so that a repeated submission is not run again.
 REMEMBERED: Final = 10_000
 #: Changes of nodes remembered for the lists of fitting nodes before these are made anew.
@@ -56,7 +56,7 @@ class StageState(msgspec.Struct, eq=False):
 
     waiting: tasks that are not launched, the pilots among them and those that came back included.
     pilots: waiting pilot indexes, sorted. returned: heap of indexes that must run again.
-    attempts: only of tasks that ran before.
+    attempts: only of tasks that ran before. done_ms: run time of its finished tasks, at node speed 1.
     """
 
     index: int
@@ -73,6 +73,7 @@ class StageState(msgspec.Struct, eq=False):
     pilots: list[int] = []
     returned: list[int] = []
     attempts: dict[int, int] = {}
+    done_ms: float = 0.0
 
     @property
     def is_open(self) -> bool:
@@ -133,7 +134,11 @@ class JobState(msgspec.Struct, eq=False):
 
 
 class ContainerState(msgspec.Struct, eq=False):
-    """A hold on a node. status: GRANTED (decided, not heard running), RUNNING, or IDLE (an executor between tasks)."""
+    """A hold on a node.
+
+    status: GRANTED (decided, not heard running), RUNNING, IDLE (an executor between tasks), or MOVING (an executor on
+    its way to a job that has no task for it yet: stage and task are -1).
+    """
 
     id: int
     node: str
@@ -151,7 +156,7 @@ class ContainerState(msgspec.Struct, eq=False):
 class NodeState(msgspec.Struct, eq=False):
     """A node: what is free, who is on it. version counts its changes; draining: takes no new containers.
 
-    barred: size numbers whose tasks its labels or taints keep away.
+    free: what is left of its room, slack included. barred: size numbers whose tasks its labels or taints keep away.
     """
 
     spec: Node
@@ -236,6 +241,7 @@ class ClusterState:
         "idle",
         "jobs",
         "kept",
+        "moving",
         "next_container",
         "next_node",
         "next_seq",
@@ -265,6 +271,7 @@ class ClusterState:
         self.waiting: dict[str, JobState] = {}
         self.containers: dict[int, ContainerState] = {}
         self.idle: dict[int, ContainerState] = {}
+        self.moving: dict[int, ContainerState] = {}
         self.tree = QueueTree(len(resources))
         self.queues: dict[str, Queue] = self.tree.queues
         self.capacity: list[int] = [0] * len(resources)
@@ -346,7 +353,7 @@ class ClusterState:
         there = self._ever.get(size)
         if there is None:
             demand = self.sizes[size]
-            there = any(size not in n.barred and fits(demand, n.spec.capacity) for n in self.nodes.values())
+            there = any(size not in n.barred and fits(demand, n.spec.room) for n in self.nodes.values())
             self._ever[size] = there
         return there
 
@@ -422,7 +429,8 @@ class ClusterState:
         if spec.id in self.nodes:
             return "duplicate"
         self._check_width(spec.capacity, f"node {spec.id}")
-        node = NodeState(spec, self.next_node, list(spec.capacity))
+        self._check_slack(spec)
+        node = NodeState(spec, self.next_node, list(spec.room))
         self._bar(node)
         self.next_node += 1
         self.nodes[spec.id] = self._by_index[node.index] = node
@@ -435,7 +443,8 @@ class ClusterState:
         if node is None:
             return "unknown"
         self._check_width(event.node.capacity, f"node {node.id}")
-        for r, (old, new) in enumerate(zip(node.spec.capacity, event.node.capacity, strict=True)):
+        self._check_slack(event.node)
+        for r, (old, new) in enumerate(zip(node.spec.room, event.node.room, strict=True)):
             node.free[r] += new - old
         self._add_capacity(node.spec.capacity, -1)
         self._add_capacity(event.node.capacity, 1)
@@ -449,6 +458,10 @@ class ClusterState:
         spec = node.spec
         bars = (places.bars(spec.id, spec.labels, spec.taints) for places in self.size_places)
         node.barred = {size: None for size, why in enumerate(bars) if why is not None}
+
+    def _check_slack(self, spec: Node) -> None:
+        if spec.slack:
+            self._check_width(spec.slack, f"slack of node {spec.id}")
 
     def _check_width(self, vector: Vector, what: str) -> None:
         if len(vector) != len(self.resources):
@@ -642,6 +655,9 @@ class ClusterState:
         container = self.containers.get(event.container)
         if container is None:
             return "late"
+        if container.status == MOVING:
+            self._arrive(container)
+            return None
         if container.status != GRANTED:
             return "duplicate"
         container.status = RUNNING
@@ -651,6 +667,14 @@ class ClusterState:
         job.started_sum += event.at
         self.touched[container.job] = None
         return None
+
+    def _arrive(self, container: ContainerState) -> None:
+        """An executor that was brought to a job is there."""
+        del self.moving[container.id]
+        self.idle[container.id] = container
+        container.status = IDLE
+        self.touched[container.job] = None
+        self.version += 1
 
     def _task_ended(self, event: TaskEnded) -> str | None:
         container = self.containers.get(event.container)
@@ -714,6 +738,7 @@ class ClusterState:
         if job.cancelled or stage.index not in job.open or not self.is_waiting(stage, event.task):
             return "late"
         pilot = self._launch(job, stage, event.task)
+        stage.done_ms += event.runtime_ms
         self._count_success(job, stage, event.runtime_ms, pilot=pilot)
         self.version += 1
         return None
@@ -748,7 +773,7 @@ class ClusterState:
 
     def _release(self, decision: Release) -> None:
         container = self.containers.get(decision.container)
-        if container is None or container.status != IDLE:
+        if container is None or container.status not in (IDLE, MOVING):
             raise InvalidTransition(f"{self.story(decision.container)}: not an idle executor, cannot be released")
         self._end(container, 0, 0)
 
@@ -778,6 +803,10 @@ class ClusterState:
     def _place(self, decision: Place) -> None:
         job = self.jobs[decision.job]
         stage = job.stages[decision.stage]
+        self._check_room(decision, job, stage)
+        self._hold(decision, job, stage)
+
+    def _check_room(self, decision: Place | Commit, job: JobState, stage: StageState) -> None:
         node = self.nodes[decision.node]
         if not node.fits(stage):
             raise InvalidTransition(
@@ -785,28 +814,34 @@ class ClusterState:
             )
         if stage.size in self.bounds and not self.admits(stage.size):
             raise InvalidTransition(f"container {decision.container} of job {job.id} would exceed a limit of its queue")
-        self._hold(decision, job, stage)
 
     def _hold(self, decision: Place, job: JobState, stage: StageState) -> None:
         """The container is there now, and holds what it needs."""
-        name, number, node = decision.job, decision.container, self.nodes[decision.node]
         pilot = self._launch(job, stage, decision.task)
-        self.containers[number] = ContainerState(
-            number, decision.node, name, stage.index, decision.task, decision.attempt, pilot, stage.size, self.now
+        number, task, attempt = decision.container, decision.task, decision.attempt
+        self._occupy(
+            ContainerState(number, decision.node, job.id, stage.index, task, attempt, pilot, stage.size, self.now),
+            job,
+            stage.demand,
         )
+        job.running += 1
+        stage.running += 1
+
+    def _occupy(self, container: ContainerState, job: JobState, demand: Vector) -> None:
+        """A new container takes its room on its node."""
+        number, node = container.id, self.nodes[container.node]
+        self.containers[number] = container
         if self.queues:
-            self._charge(number, job, stage.demand)
+            self._charge(number, job, demand)
         if number >= self.next_container:
             self.next_container = number + 1
         node.containers[number] = None
         free, used, held = node.free, self.used, job.used
-        for r, amount in enumerate(stage.demand):
+        for r, amount in enumerate(demand):
             free[r] -= amount
             used[r] += amount
             held[r] += amount
-        job.running += 1
         job.executors += 1
-        stage.running += 1
         self._node_changed_room(node)
 
     def _run(self, decision: Run) -> None:
@@ -830,9 +865,19 @@ class ClusterState:
         container = self.containers[decision.container]
         if container.status != IDLE:
             raise InvalidTransition(f"{self.story(container.id)}: not idle, cannot move to job {decision.job}")
-        giver, job = self.jobs.get(container.job), self.jobs[decision.job]
+        job = self.jobs[decision.job]
         stage = job.stages[decision.stage]
         container.pilot = self._launch(job, stage, decision.task)
+        self._hand_over(container, job)
+        self._bind(container, decision)
+        container.status = GRANTED
+        job.running += 1
+        stage.running += 1
+        self.version += 1
+
+    def _hand_over(self, container: ContainerState, job: JobState) -> None:
+        """An idle executor belongs to this job from now on."""
+        giver = self.jobs.get(container.job)
         for r, amount in enumerate(self.sizes[container.size]):
             job.used[r] += amount
             if giver is not None:
@@ -843,14 +888,29 @@ class ClusterState:
         if self.queues:
             self._discharge(container.id, self.sizes[container.size])
             self._charge(container.id, job, self.sizes[container.size])
-        self._bind(container, decision)
-        container.job = decision.job
-        container.status = GRANTED
+        container.job = job.id
         container.granted = self.now
         container.started = -1
-        job.running += 1
         job.executors += 1
-        stage.running += 1
+
+    def _commit(self, decision: Commit) -> None:
+        job = self.jobs[decision.job]
+        stage = job.stages[decision.stage]
+        if decision.node:
+            self._check_room(decision, job, stage)
+            number = decision.container
+            container = ContainerState(number, decision.node, job.id, -1, -1, 0, False, stage.size, self.now)
+            self._occupy(container, job, stage.demand)
+        else:
+            container = self.containers[decision.container]
+            if container.status != IDLE or container.size != stage.size:
+                raise InvalidTransition(f"{self.story(container.id)}: not idle, or not of the size of {decision}")
+            del self.idle[container.id]
+            self._hand_over(container, job)
+            container.stage = container.task = -1
+        container.status = MOVING
+        self.moving[container.id] = container
+        self.touched[job.id] = None
         self.version += 1
 
     def _charge(self, container: int, job: JobState, demand: Vector) -> None:
@@ -942,6 +1002,8 @@ class ClusterState:
             self.touched[container.job] = None
         if container.status == IDLE:
             del self.idle[container.id]
+        elif container.status == MOVING:
+            del self.moving[container.id]
         elif job is not None:
             if code == 0:
                 self._succeed(job, container, runtime_ms)
@@ -962,6 +1024,7 @@ class ClusterState:
     def _succeed(self, job: JobState, container: ContainerState, runtime_ms: int) -> None:
         stage = job.stages[container.stage]
         self._stop(job, stage, container)
+        stage.done_ms += runtime_ms * self.nodes[container.node].spec.speed
         self._count_success(job, stage, runtime_ms, pilot=container.pilot)
 
     def _count_success(self, job: JobState, stage: StageState, runtime_ms: int, *, pilot: bool) -> None:
@@ -1144,7 +1207,7 @@ class ClusterState:
         there = self.containers.get(container)
         if there is None:
             return f"container {container} (unknown: never granted, or over)"
-        status = ("granted", "running", "idle")[there.status]
+        status = ("granted", "running", "idle", "moving")[there.status]
         return (
             f"container {there.id} of job {there.job} (stage {there.stage}, task {there.task}, "
             f"attempt {there.attempt}), granted at {there.granted} ms on {there.node}, {status}"
@@ -1159,8 +1222,8 @@ class ClusterState:
                 for r, amount in enumerate(self.sizes[self.containers[container].size]):
                     held[r] += amount
             foreign = [sum(v[r] for v in node.foreign.values()) for r in range(len(held))]
-            for r, capacity in enumerate(node.spec.capacity):
-                assert node.free[r] == capacity - held[r] - foreign[r], f"free room of {node.id}: {node.free}"
+            for r, room in enumerate(node.spec.room):
+                assert node.free[r] == room - held[r] - foreign[r], f"free room of {node.id}: {node.free}"
                 used[r] += held[r]
         assert used == self.used, f"used {self.used}, containers hold {used}"
         assert self.capacity == [sum(n.spec.capacity[r] for n in self.nodes.values()) for r in range(len(used))]
@@ -1172,6 +1235,7 @@ class ClusterState:
         assert set(self.active_sizes) == {s for s, n in enumerate(waiting) if n}
         assert set(self.waiting) == {j.id for j in self.jobs.values() if j.waiting}
         assert set(self.idle) == {c.id for c in self.containers.values() if c.status == IDLE}
+        assert set(self.moving) == {c.id for c in self.containers.values() if c.status == MOVING}
         for size in list(self._rooms):
             there = [n.index for n in self._by_index.values() if self._fits(n, size)]
             there = there if self.admits(size) else []
@@ -1206,7 +1270,7 @@ class ClusterState:
     def _validate_job(self, job: JobState, waiting: list[int]) -> None:
         mine = [c for c in self.containers.values() if c.job == job.id]
         assert job.executors == len(mine), f"{job.id}: {job.executors} containers, not {len(mine)}"
-        busy = [c for c in mine if c.status != IDLE]
+        busy = [c for c in mine if c.status in (GRANTED, RUNNING)]
         assert job.running == len(busy), f"{job.id}: {job.running} running, not {len(busy)}"
         running = [c for c in busy if c.status == RUNNING]
         assert (job.started, job.started_sum) == (len(running), sum(c.started for c in running))
@@ -1256,6 +1320,7 @@ class ClusterState:
         self.waiting = {j: self.jobs[j] for j in saved.waiting}
         self.containers = {c.id: c for c in saved.containers}
         self.idle = {c: self.containers[c] for c in saved.idle}
+        self.moving = {c.id: c for c in saved.containers if c.status == MOVING}
         self.sizes = [demand for demand, _ in saved.sizes]
         self.size_places = [places for _, places in saved.sizes]
         self.size_groups = list(saved.groups) or [None] * len(saved.sizes)
@@ -1331,6 +1396,7 @@ _OBEYS: Final[dict[type[Decision], Callable[[ClusterState, Any], None]]] = {
     Place: ClusterState._place,
     Run: ClusterState._run,
     Move: ClusterState._move,
+    Commit: ClusterState._commit,
     Release: ClusterState._release,
     Preempt: ClusterState._preempt,
 }

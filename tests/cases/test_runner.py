@@ -118,31 +118,79 @@ def test_numbers_are_compared_within_their_tolerance() -> None:
     assert not Check("", [3, 2], [3], 0.01).holds
 
 
-@pytest.mark.parametrize(
-    ("name", "passed"),
-    [
-        ("yarn.yaml", YARN.split()),
-        (
-            "dag.yaml",
-            [
-                "graham9/base/list_schedule",
-                "graham9/four_processors/list_schedule",
-                "graham9/all_times_minus_one/list_schedule",
-                "graham9/drop_3_4_and_3_5/list_schedule",
-                "single_machine5/FIFO",
-                "single_machine5/SJF",
-            ],
-        ),
-    ],
-)
-def test_some_collected_cases(name: str, passed: list[str], capsys: pytest.CaptureFixture[str]) -> None:
+def collected(name: str, capsys: pytest.CaptureFixture[str]) -> list[str]:
+    """What is printed for a file of collected cases, none of which may fail."""
     file = SHARED / name
     if not file.is_file():
         pytest.skip(f"the collected cases are not beside this repository ({file})")
     assert runner.main([file]) == 0
     lines = capsys.readouterr().out.splitlines()
-    assert [line for line in lines if line.startswith("PASS")] == [f"PASS {case}" for case in passed]
     assert all(line.startswith(("PASS ", "SKIP ")) for line in lines)
+    return lines
+
+
+def test_collected_cases_of_yarn(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = collected("yarn.yaml", capsys)
+    assert [line for line in lines if line.startswith("PASS")] == [f"PASS {case}" for case in YARN.split()]
+
+
+def test_collected_cases_of_dags_but_those_with_communication(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = collected("dag.yaml", capsys)
+    assert sum(line.startswith("PASS ") for line in lines) == 32
+    assert all("_with_comm not supported" in line for line in lines if line.startswith("SKIP "))
+
+
+@pytest.mark.parametrize(
+    ("kind", "case", "lines"),
+    [
+        (
+            "rigid_multi_resource_dag",
+            "capacity: [4, 4], exec: [3, 2, 2], demand: [[2, 1], [1, 3], [2, 2]], edges: [[0, 1]], "
+            "expected: {critical_path: 5, best: 5}, optimal: {makespan: 5, start_times: [0, 3, 0]}",
+            ["PASS x/critical_path", "SKIP x/best: algorithm best", "PASS x/optimal", "PASS x/optimal/start_times"],
+        ),
+        (
+            "rigid_width_on_10_slots",
+            "slots: 10, items_width_duration: [[6, 2], [5, 1]], expected: {NFDH_no_edges: 4}, optimal: {no_edges: 3}, "
+            "with_edges: {edges: [[0, 1]], DC_strip_partition: 3, optimal: 3}",
+            [
+                "FAIL x/NFDH_no_edges: expected 4 got 3",
+                "PASS x/optimal",
+                "PASS x/with_edges/DC_strip_partition",
+                "PASS x/with_edges/optimal",
+            ],
+        ),
+        (
+            "unit_tasks_two_processors",
+            "tasks: 3, exec: [1, 1, 1], processors: 2, edges: [[0, 2, 0]], "
+            "expected: {CG_labels: [3, 2, 1], CG_makespan: 2}, optimal: {makespan: 2}",
+            ["FAIL x/CG_labels: expected 2 got 1", "PASS x/CG_makespan", "PASS x/optimal"],
+        ),
+        (
+            "stages_on_identical_slots",
+            "slots: 4, stages: [{tasks: 40, duration: 3}, {tasks: 6, duration: 5}], stage_edges: [[0, 1]], "
+            "expected: {plan_ahead: 40}, optimal: {makespan: 40}",
+            ["PASS x/plan_ahead", "PASS x/optimal"],
+        ),
+        (
+            "stages_on_identical_slots",
+            "slots: 3, stages: [{tasks: 9, duration: 3}, {tasks: 7, duration: 4}], stage_edges: [], "
+            "expected: {}, optimal: {makespan: 19}",
+            ["SKIP x: optima of more than 14 tasks"],
+        ),
+        (
+            "single_machine_nonpreemptive",
+            "arrival_service: [[0, 3], [1, 6], [2, 1]], expected: {HRRN: {finish: [3, 10, 4]}}",
+            ["PASS x/HRRN"],
+        ),
+    ],
+)
+def test_plans_of_a_dag(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], kind: str, case: str, lines: list[str]
+) -> None:
+    _, found = run(tmp_path, capsys, f"instances:\n- {{name: x, model: {kind}, {case}}}\n")
+    assert len(found) == len(lines)
+    assert all(line.startswith(start) for line, start in zip(found, lines, strict=True)), found
 
 
 def test_all_collected_cases_of_fair_shares(capsys: pytest.CaptureFixture[str]) -> None:

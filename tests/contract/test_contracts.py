@@ -39,6 +39,14 @@ VARIANTS = [
     Subject(policy={"kind": "drf", "level": "user", "tie": "random"}),
     Subject(policy={"kind": "hdrf", "variant": "naive", "inside": "fifo"}),
     Subject(policy={"kind": "hdrf", "variant": "rescale_only"}),
+    Subject(policy={"kind": "graphene", "bundling": False, "deficit": "slot", "kappa": 0.0}, predictor=PILOTS),
+    Subject(
+        policy={"kind": "graphene", "pick": "fullest", "level": "job", "plan": "path"},
+        predictor={"kind": "three_sigma"},
+    ),
+    Subject(policy={"kind": "graphene", "enough": 1.0, "kappa": 0.05, "plan": "none"}, predictor={"kind": "oracle"}),
+    Subject(policy={"kind": "bounded", "policy": {"kind": "gs"}, "kappa": 0.1, "level": "job"}, predictor=PILOTS),
+    Subject(policy={"kind": "bounded", "policy": {"kind": "hdrf"}, "kappa": 0.0, "deficit": "slot"}),
     Subject(policy={"kind": "fifo", "tie": "random"}, placement={"kind": "best_fit", "tie": "random"}),
 ]
 SUBJECTS = subjects() + VARIANTS

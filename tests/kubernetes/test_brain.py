@@ -9,6 +9,7 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from operators.extender.telling import Telling
 from operators.extender.why import why
 from schedulers.core.policy import policies
 from schedulers.core.reasons import Reason
@@ -291,6 +292,13 @@ def test_limits_that_cannot_be_read_change_nothing() -> None:
 
 
 FOLLOWS = ["drf", "hdrf", "capacity", "fair_yarn"]
+#: Policies that pack, plan, or look at the DAG. They know no weights.
+PACKS = ["tetris", "graphene", "bounded", "bfs", "cp", "random", "sjf_cp", "weighted_fair", "capped_sjf"]
+
+
+def predictor_of(policy: str) -> str | None:
+    """A predictor where the policy's order is made of estimates."""
+    return "slearn" if policies.entry(policy).cls.needs_estimates else None
 
 
 def running(world: World) -> dict[str, int]:
@@ -335,7 +343,7 @@ def test_capacities_are_what_is_guaranteed() -> None:
     assert running(world) == {"a": 6, "b": 2}
 
 
-@pytest.mark.parametrize("policy", ["fifo", "fair", *FOLLOWS])
+@pytest.mark.parametrize("policy", ["fifo", "fair", *FOLLOWS, *PACKS])
 def test_a_queue_at_its_limit_holds_up_nobody_else(policy: str) -> None:
     world = World((4, 4), policy=policy)
     world.put_queue("a", max={"cpu": 2}, weight=9.0)
@@ -348,7 +356,7 @@ def test_a_queue_at_its_limit_holds_up_nobody_else(policy: str) -> None:
     assert least <= running(world)["b"] <= 6
 
 
-@pytest.mark.parametrize("policy", FOLLOWS)
+@pytest.mark.parametrize("policy", [*FOLLOWS, *PACKS])
 def test_users_and_jobs_of_a_queue_are_limited(policy: str) -> None:
     world = World((4, 4), policy=policy)
     world.put_queue("a", perUser=PerUser({"cpu": 2}, maxRunning=1), maxRunning=2)
@@ -360,7 +368,7 @@ def test_users_and_jobs_of_a_queue_are_limited(policy: str) -> None:
     assert held == ["ann", "ann", "bob", "bob"]
 
 
-@pytest.mark.parametrize("policy", ["fifo", "fair", *FOLLOWS])
+@pytest.mark.parametrize("policy", ["fifo", "fair", *FOLLOWS, *PACKS])
 def test_a_gang_that_finds_no_room_holds_up_nobody_else(policy: str) -> None:
     world = World((4, 4), policy=policy)
     world.submit(stage("a", 9, gang=True))
@@ -389,12 +397,79 @@ def test_cycles_that_bring_nothing_are_cheap() -> None:
     assert len(beats) == 5
 
 
-@pytest.mark.parametrize("policy", FOLLOWS)
+@pytest.mark.parametrize("policy", [*FOLLOWS, *PACKS])
 def test_a_cycle_leaves_no_room_that_the_next_one_would_give_away(policy: str) -> None:
     world = World((4, 4), policy=policy)
     world.submit(stage("a", 20))
     turn(world)
     assert len(released(world)) == 8
+
+
+@pytest.mark.parametrize("policy", PACKS)
+def test_dags_and_gangs_run_to_their_end_under_leaders_that_come_and_go(policy: str) -> None:
+    world = World((4, 4), policy=policy, predictor="slearn")
+    for _ in range(2):
+        world.submit(stage("map", 6, cpu=2), stage("side", 3), stage("reduce", 4, "map", "side", cpu=2, gang=True))
+    world.plain()
+    for remembers in (True, False):
+        world.settle(rounds=1)
+        world.new_leader(world.snapshot() if remembers else None)
+    world.settle()
+    assert [job.status.phase for job in world.lists.dagjobs.values()] == 2 * ["Succeeded"]
+    assert world.overcommitted() == {}
+    replay_last(world)
+
+
+class Plans:
+    """Takes what is said of plans, and lets all else pass."""
+
+    def __init__(self) -> None:
+        self.heard: list[tuple[str, dict[str, Any]]] = []
+
+    def say_plan(self, key: str, *, uid: str, plan: dict[str, Any]) -> None:
+        self.heard.append((key, plan))
+
+    def __getattr__(self, name: str) -> Any:
+        return lambda *args, **kwargs: None
+
+
+def plans(world: World, rounds: int = 2) -> list[tuple[str, dict[str, Any]]]:
+    there: Any = Plans()
+    telling = Telling(world.brain, there)
+    for _ in range(rounds):
+        telling.go_round()
+    return list(there.heard)
+
+
+def test_a_plan_is_told_once_after_submission() -> None:
+    world = World((4, 4), policy="graphene", predictor="point_estimate")
+    job = world.submit(stage("long", 5, cpu=2), stage("sum", 1, "long"))
+    plan = {
+        "machines": 2,
+        "boundSeconds": 180.0,
+        "makespanSeconds": 180.0,
+        "stages": [{"name": "long", "startSeconds": 0.0}, {"name": "sum", "startSeconds": 120.0}],
+        "troublesome": [],
+    }
+    assert plans(world) == [(job.key, plan)]
+    world.settle(rounds=2)
+    assert plans(world) == []
+    world.new_leader(world.snapshot())  # it cannot know what was written
+    assert plans(world) == [(job.key, plan)]
+
+
+def test_a_plan_that_needs_pilots_is_told_after_them() -> None:
+    world = World((4, 4), policy="graphene", predictor="slearn")
+    world.submit(stage("a", 40), stage("b", 2, "a"))
+    world.plain()
+    assert plans(world) == []
+    told: list[Any] = []
+    for _ in range(20):
+        world.settle(rounds=1)
+        told += plans(world)
+    ((_, plan),) = told
+    assert [s["name"] for s in plan["stages"]] == ["a", "b"]
+    assert plan["makespanSeconds"] >= plan["boundSeconds"] > 0
 
 
 def test_a_queue_that_is_gone_lets_no_job_in_even_when_nobody_led() -> None:
@@ -487,7 +562,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(list(STEP)), st.integers(0, 7)), max_
 def test_whatever_happens_nothing_is_overcommitted_and_every_job_ends(
     steps: list[tuple[str, int]], policy: str
 ) -> None:
-    world = World((3, 2, 4), policy=policy, predictor="slearn" if policies.entry(policy).cls.needs_estimates else None)
+    world = World((3, 2, 4), policy=policy, predictor=predictor_of(policy))
     for step, pick in steps:
         STEP[step](world, pick)
         world.brain.scheduler.state.validate()
@@ -499,6 +574,10 @@ def test_whatever_happens_nothing_is_overcommitted_and_every_job_ends(
     assert unfinished == []
     assert [pod.key for pod in world.lists.pods.values() if not pod.is_terminal] == []
     assert world.brain.scheduler.state.containers == {}
-    for lines in world.logs[-1:]:
-        world.log.flush()
-        assert sum(1 for _ in Replay(bytes(lines).splitlines(keepends=True))) > 0
+    replay_last(world)
+
+
+def replay_last(world: World) -> None:
+    """The last leader's log gives the same decisions again."""
+    world.log.flush()
+    assert sum(1 for _ in Replay(bytes(world.logs[-1]).splitlines(keepends=True))) > 0

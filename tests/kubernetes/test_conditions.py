@@ -154,6 +154,28 @@ def test_a_dagjob_is_not_told_twice() -> None:
     assert len(asyncio.run(main()).heard) == 1
 
 
+def test_a_plan_and_the_wait_are_words_of_their_own() -> None:
+    plan = {"machines": 1, "stages": []}
+
+    def say(conditions: Conditions) -> None:
+        for _ in range(2):
+            conditions.say_plan("ns/d", uid="d", plan=plan)
+            conditions.say_dagjob("ns/d", uid="d", reason="NoRoom", message="x", position=1, estimate_s=None)
+
+    words = [status for _, _, status in heard(say).heard]
+    assert [sorted(word) for word in words] == [["plan"], ["estimateSeconds", "message", "position", "reason"]]
+    assert words[0] == {"plan": plan}
+
+
+def test_a_dagjob_that_is_gone_is_told_nothing() -> None:
+    def say(conditions: Conditions) -> None:
+        conditions.say_plan("ns/d", uid="d", plan={})
+        conditions.say_dagjob("ns/d", uid="d", reason="NoRoom", message="x", position=1, estimate_s=None)
+        conditions.forget_dagjob("d")
+
+    assert heard(say).heard == []
+
+
 def test_a_rate_that_allows_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="above 0"):
         Conditions(cast(Client, Listener()), per_second=0)

@@ -399,7 +399,7 @@ def test_brain_plans_a_gang_on_the_dagjob(brain: Account, job: dict[str, Any]) -
 
 
 def test_brain_says_on_the_dagjob_why_it_waits(brain: Account, job: dict[str, Any]) -> None:
-    fields = {"reason": "NoRoom", "message": "why", "position": 3, "estimateSeconds": 1.5}
+    fields = {"reason": "NoRoom", "message": "why", "position": 3, "estimateSeconds": 1.5, "plan": {"machines": 2}}
     brain.patch(f"{dagjob_path(job)}/status", {"status": fields}, "merge")
     brain.patch(f"{dagjob_path(job)}/status", {"status": dict.fromkeys(fields)}, "merge")
 

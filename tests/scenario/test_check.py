@@ -126,6 +126,11 @@ def test_a_good_scenario_gives_its_workload(write: Write) -> None:
             "kind: jobs\n    data: {remote: {off-rack: 2}}\n",
             "s.yaml:12:21 spec.workload.data.remote.off-rack: unknown key 'off-rack' (accepted: node, rack, off)",
         ),
+        (
+            "    nodes:",
+            "    overbook: {disk: 0.5}\n    nodes:",
+            "s.yaml:7:22 spec.cluster.overbook.disk: no node has 'disk', so nothing is overbooked",
+        ),
         ("count: 2", "count: 2, racks: 3", "s.yaml:7:31 spec.cluster.nodes[0].racks: 3 racks for 2 nodes"),
         (
             JOBS,

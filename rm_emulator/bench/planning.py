@@ -1,0 +1,72 @@
+"""Group `planning`: how long the offline plan of one DAG takes, and how good it is."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from functools import partial
+from typing import Final
+
+from rm_emulator.bench.reference import quiet
+from rm_emulator.bench.rows import Row, benchmark
+from schedulers.core import keyed
+from schedulers.core.model import Stage
+from schedulers.planning import lists
+from schedulers.planning.graphene import build_schedule
+from schedulers.planning.schedule import Plan
+
+_CAPACITY: Final = (16_000, 65_536)
+#: Parents are at most so many stages back, so that the DAG is deep as well as wide.
+_BACK: Final = 20
+
+
+@benchmark("build_schedule", "planning")
+def build_schedule_rows(tiny: bool) -> Iterator[Row]:
+    """Graphene's BuildSchedule with its usual budget on DAGs of 10,000 and 100,000 tasks."""
+    for name, stages, tasks, machines, target in (
+        ("10k_tasks", 100, 10_000, 100, "<= 10"),
+        ("10k_stages", 10_000, 10_000, 100, "<= 10"),
+        ("100k_tasks", 1000, 100_000, 1000, None),
+    ):
+        made = dag(stages // 50, tasks // 50) if tiny else dag(stages, tasks)
+        plan, taken = _timed(partial(build_schedule, *made, _CAPACITY, machines))
+        other, bare = _timed(partial(lists.cp, *made, _CAPACITY, machines))
+        yield Row(
+            name=f"build_schedule/{name}",
+            value=taken,
+            unit="s",
+            reference=bare,
+            target=target,
+            note=(
+                f"{len(made[0])} stages, {len(plan.order)} tasks, {machines} machines; ended: {plan.ended}; makespan "
+                f"{plan.makespan / plan.bounds.best:.3f} of the lower bound; reference: a critical-path list schedule, "
+                f"{other.makespan / other.bounds.best:.3f} of it"
+            ),
+        )
+
+
+def dag(stages: int, tasks: int, seed: int = 1) -> tuple[tuple[Stage, ...], list[int]]:
+    """Stages with about so many tasks in all, and their run times in ms; widths and run times vary lognormally."""
+    draw = keyed.generator(seed, "bench", "planning", stages)
+    widths = draw.lognormal(0, 1, stages)
+    made = []
+    for s, width in enumerate((widths * tasks / widths.sum()).tolist()):
+        before = range(max(0, s - _BACK), s)
+        chosen = draw.integers(before.start, s, int(draw.integers(0, 3))).tolist() if s else []
+        made.append(
+            Stage(
+                name=f"s{s}",
+                tasks=max(1, round(width)),
+                demand=(500 * int(draw.integers(1, 9)), 1024 * int(draw.integers(1, 17))),
+                parents=tuple(sorted(set(chosen))),
+            )
+        )
+    return tuple(made), [max(1, round(ms)) for ms in draw.lognormal(9, 1, stages).tolist()]
+
+
+def _timed(plan: Callable[[], Plan]) -> tuple[Plan, float]:
+    """A plan and the CPU seconds it took."""
+    with quiet():
+        begun = time.process_time()
+        made = plan()
+        return made, time.process_time() - begun

@@ -1,0 +1,337 @@
+"""Bundled allocation: one pass over what waits collects what could start on a node; then several tasks are picked.
+
+A heartbeat that looks for one task at a time examines everything that waits once per task. A bundle examines it once
+per node (Graphene, OSDI'16, section 7). Three choices are open: what enters the bundle, when the pass stops, and what
+is picked; the third need not be greedy.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from schedulers.core.ordered import Ordered
+from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions
+from schedulers.core.resources import fits
+
+if TYPE_CHECKING:
+    from collections.abc import Generator
+
+    from schedulers.core.policy import Outcome
+    from schedulers.core.state import JobState, NodeState, StageState
+
+
+class Candidate(msgspec.Struct, eq=False, gc=False):
+    """A stage of which tasks could start; they are equal."""
+
+    job: JobState
+    stage: StageState
+
+
+class Room:
+    """What is filled: a node on offer, or (node None) the idle executors. `capacity`: of the node, to measure by."""
+
+    __slots__ = ("_fits", "_packing", "_version", "_view", "capacity", "node")
+
+    def __init__(self, view: ClusterView, node: NodeState | None) -> None:
+        self._view, self.node = view, node
+        # Executors have no room to spare: they are measured by a node of the mean size.
+        whole = [max(1, there // max(1, len(view.nodes))) for there in view.capacity]
+        self.capacity: Sequence[int] = whole if node is None else node.spec.capacity
+        self._version = -1
+        self._fits: dict[int, bool] = {}
+        self._packing: dict[int, float] = {}
+
+    def is_open(self) -> bool:
+        """Whether anything that waits could start here now."""
+        if self.node is not None:
+            return self._view.could_place(self.node)
+        return bool(self._view.waiting) and any(size in self._view.active_sizes for size in self._idle())
+
+    def fits(self, stage: StageState) -> bool:
+        """Whether a task of the stage could start here now."""
+        self._catch_up()
+        found = self._fits.get(stage.size)
+        if found is None:
+            node = self.node
+            found = self._view.fits(stage, node) if node is not None else stage.size in self._idle()
+            self._fits[stage.size] = found
+        return found
+
+    def fitting(self, candidates: Iterable[Candidate]) -> list[Candidate]:
+        """Those with tasks that could start here now."""
+        self._catch_up()
+        known, fits, found = self._fits, self.fits, []
+        for candidate in candidates:
+            stage = candidate.stage
+            if stage.waiting and (known[stage.size] if stage.size in known else fits(stage)):
+                found.append(candidate)
+        return found
+
+    def packing(self, candidates: Iterable[Candidate]) -> list[float]:
+        """Of each: demand times what is free, both as parts of the node, summed over resources (Tetris' alignment).
+
+        An executor is as large as the task, so what is free is the demand.
+        """
+        self._catch_up()
+        known, measure = self._packing, self._measure
+        return [known[c.stage.size] if c.stage.size in known else measure(c.stage) for c in candidates]
+
+    def _measure(self, stage: StageState) -> float:
+        free = stage.demand if self.node is None else self.node.free
+        found = self._packing[stage.size] = packing(stage.demand, free, self.capacity)
+        return found
+
+    def _catch_up(self) -> None:
+        # A task that started has changed the node; an executor that was taken changes no node.
+        version = self.node.version if self.node is not None else len(self._view.idle_executors())
+        if version != self._version:
+            self._version = version
+            self._fits.clear()
+            self._packing.clear()
+
+    def _idle(self) -> list[int]:
+        return [size for _, size in self._view.idle_executors()]
+
+
+def packing(demand: Sequence[int], free: Sequence[int], capacity: Sequence[int]) -> float:
+    """Dot product of demand and free room, both as parts of the capacity; resources it lacks count nothing."""
+    return sum((d / c) * (f / c) for d, f, c in zip(demand, free, capacity, strict=True) if c)
+
+
+#: Whether a candidate that fits enters the bundle.
+Admit = Callable[[Candidate, Room], bool]
+#: Whether what was found is enough, so that the pass stops.
+Enough = Callable[[Sequence[Candidate], Room], bool]
+#: Which of the candidates start, in this order; the policy asks again for what is left. One may be named repeatedly.
+#: The last argument is the score of each.
+Pick = Callable[[Sequence[Candidate], Room, Sequence[float]], Sequence[Candidate]]
+
+
+def enough_to_fill(times: float) -> Enough:
+    """Stop when what was found would fill what is free so many times, on some resource that is asked for."""
+
+    def enough(found: Sequence[Candidate], room: Room) -> bool:
+        if room.node is None:
+            return False
+        for r, free in enumerate(room.node.free):
+            asked = sum(candidate.stage.demand[r] * candidate.stage.waiting for candidate in found)
+            if asked and asked >= times * free:
+                return True
+        return False
+
+    return enough
+
+
+def pick_best(candidates: Sequence[Candidate], room: Room, scores: Sequence[float]) -> Sequence[Candidate]:
+    """The one with the highest score, the first of equal ones: greedy, for the room is measured anew after each."""
+    return [candidates[scores.index(max(scores))]]
+
+
+def pick_fullest(candidates: Sequence[Candidate], room: Room, scores: Sequence[float]) -> Sequence[Candidate]:
+    """Of several ways to fill the room the one that packs most; so never less than the greedy one packs.
+
+    The ways: greedy by packing, and in fixed orders by score, by packing, and by demand of each resource, largest and
+    smallest first. What a way packs is `packed`.
+    """
+    if room.node is None:
+        return pick_best(candidates, room, scores)
+    free = tuple(room.node.free)
+    measures = [scores, room.packing(candidates)]
+    for demands in zip(*(candidate.stage.demand for candidate in candidates), strict=True):
+        measures += [demands, [-demand for demand in demands]]
+    ways = [fill_greedily(candidates, free, room.capacity)]
+    for measure in measures:
+        order = sorted(range(len(candidates)), key=measure.__getitem__, reverse=True)
+        ways.append(_fill([candidates[i] for i in order], free))
+    return max(ways, key=lambda way: packed(way, free, room.capacity))
+
+
+def packed(way: Iterable[Candidate], free: Sequence[int], capacity: Sequence[int]) -> float:
+    """What tasks pack together: each one's packing score with all that was free before the first."""
+    return sum(packing(candidate.stage.demand, free, capacity) for candidate in way)
+
+
+def fill_greedily(candidates: Sequence[Candidate], free: Sequence[int], capacity: Sequence[int]) -> list[Candidate]:
+    """One task at a time, each the one that packs best with what is free then."""
+    left, waiting = list(free), [c.stage.waiting for c in candidates]
+    way: list[Candidate] = []
+    while True:
+        able = [i for i, c in enumerate(candidates) if waiting[i] and fits(c.stage.demand, left)]
+        if not able:
+            return way
+        best = max(able, key=lambda i: packing(candidates[i].stage.demand, left, capacity))
+        way.append(candidates[best])
+        waiting[best] -= 1
+        left = [there - wanted for there, wanted in zip(left, candidates[best].stage.demand, strict=True)]
+
+
+def _fill(order: Iterable[Candidate], free: Sequence[int]) -> list[Candidate]:
+    """As many tasks of each candidate as fit, in this order."""
+    left = list(free)
+    way: list[Candidate] = []
+    for candidate in order:
+        demand = candidate.stage.demand
+        for _ in range(candidate.stage.waiting):
+            if not fits(demand, left):
+                break
+            way.append(candidate)
+            left = [there - wanted for there, wanted in zip(left, demand, strict=True)]
+    return way
+
+
+class Choices(msgspec.Struct, frozen=True):
+    """The three choices of bundled allocation. The default looks at all that fits and picks the best, one by one.
+
+    admit: what enters of that which fits; None: all. enough: when the pass stops; None: at the end.
+    """
+
+    admit: Admit | None = None
+    enough: Enough | None = None
+    pick: Pick = pick_best
+
+
+class Bundle(msgspec.Struct, eq=False):
+    """What one pass found and could start now. whole: the pass went through everything that waits.
+
+    placed: tasks started of it so far.
+    """
+
+    room: Room
+    found: list[Candidate]
+    whole: bool
+    placed: int = 0
+
+    def shrink(self) -> None:
+        """A task was started. Room only shrinks, so what does not fit now is dropped for good."""
+        self.found = self.room.fitting(self.found) if self.room.is_open() else []
+
+
+class Bundling(Policy):
+    """A policy that fills one node after another from bundles.
+
+    bundled: False makes a pass for every task instead (for comparison). examined: candidates looked at in all passes.
+    """
+
+    choices = Choices()
+    bundled = True
+    examined = 0
+
+    @abstractmethod
+    def candidates(self, view: ClusterView) -> Iterator[Candidate]:
+        """Everything that waits, in the order in which it is to be examined."""
+
+    @abstractmethod
+    def scores(self, candidates: Sequence[Candidate], room: Room) -> Sequence[float]:
+        """How good it is to start a task of each candidate here now; the highest goes first."""
+
+    def collected(self, bundle: Bundle, view: ClusterView) -> None:
+        """Hears what a pass found, before anything of it is picked."""
+
+    def allowed(self, bundle: Bundle, view: ClusterView) -> list[Candidate]:
+        """Which of what was found may start next; none: make another pass, if something was placed in this one."""
+        return bundle.found
+
+    def task(self, candidate: Candidate, room: Room) -> int | None:
+        """Which task of the stage starts here; None: the next one."""
+        return None
+
+    def started(self, candidate: Candidate, tasks: int, view: ClusterView) -> bool:
+        """Hears that tasks were started; returns whether others may be allowed now."""
+        return False
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """Fill each node on offer: collect a bundle, pick from it, until nothing more starts there."""
+        if offer.job is not None:
+            yield from self._serve_asked(view, offer)
+            return
+        for room in rooms(view, offer):
+            placed = True
+            while placed and offer.limit != 0 and room.is_open():
+                bundle = self._collect(view, room)
+                self.collected(bundle, view)
+                placed = yield from self._assign(bundle, view, offer)
+                if bundle.whole and self.bundled:
+                    break  # nothing more of it fits, and there is nothing else
+
+    def _collect(self, view: ClusterView, room: Room) -> Bundle:
+        """One pass over what waits."""
+        admit, enough = self.choices.admit, self.choices.enough
+        if admit is None and enough is None:
+            candidates = list(self.candidates(view))
+            self.examined += len(candidates)
+            return Bundle(room, room.fitting(candidates), whole=True)
+        found: list[Candidate] = []
+        for candidate in self.candidates(view):
+            self.examined += 1
+            if room.fits(candidate.stage) and (admit is None or admit(candidate, room)):
+                found.append(candidate)
+                if enough is not None and enough(found, room):
+                    return Bundle(room, found, whole=False)
+        return Bundle(room, found, whole=True)
+
+    def _assign(self, bundle: Bundle, view: ClusterView, offer: Offer) -> Generator[Suggestion, Outcome, bool]:
+        """Start what is picked; returns whether anything was placed."""
+        room, pick = bundle.room, self.choices.pick
+        while offer.limit != 0 and bundle.found and (allowed := self.allowed(bundle, view)):
+            for candidate in pick(allowed, room, self.scores(allowed, room)):
+                tasks = yield from self._start(candidate, room)
+                if not tasks:
+                    bundle.found.remove(candidate)
+                    break
+                bundle.placed += tasks
+                others = self.started(candidate, tasks, view)
+                if not self.bundled:
+                    return True
+                if others:
+                    break
+            bundle.shrink()
+        return bundle.placed > 0
+
+    def _start(self, candidate: Candidate, room: Room) -> Generator[Suggestion, Outcome, int]:
+        where = room.node.id if room.node is not None else None
+        outcome = yield Suggestion(candidate.job.id, candidate.stage.index, where, self.task(candidate, room))
+        return outcome.placed
+
+    def _serve_asked(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """An outside scheduler asks about one stage: there is nothing to choose, but it counts."""
+        job = view.waiting.get(offer.job or "")
+        outcome = yield Suggestion(offer.job or "", offer.stage or 0)
+        if job is not None and outcome.placed:
+            self.started(Candidate(job, job.stages[offer.stage or 0]), outcome.placed, view)
+
+
+def rooms(view: ClusterView, offer: Offer) -> Iterator[Room]:
+    """What is on offer: its nodes in order of arrival, then idle executors, which take tasks where no node has room."""
+    for node in view.with_room() if offer.nodes is None else offer.nodes:
+        yield Room(view, node)
+    if view.kept and offer.nodes is None:
+        yield Room(view, None)
+
+
+class BundledOrder(Bundling, Ordered):
+    """An order of jobs, served from bundles: mix it into a subclass of Ordered whose key does not change by a start.
+
+    One pass finds what fits, and as many tasks start, in order, as the node takes. Ordered makes a pass per task.
+    """
+
+    def candidates(self, view: ClusterView) -> Iterator[Candidate]:
+        """Open stages, jobs in order."""
+        self._refresh(view)
+        self._rank: dict[str, int] = {}
+        for rank, name in enumerate(self._order.jobs()):
+            self._rank[name] = rank
+            job = view.jobs[name]
+            for stage in job.open_stages():
+                yield Candidate(job, stage)
+
+    def scores(self, candidates: Sequence[Candidate], room: Room) -> Sequence[float]:
+        """The first job in the order is the best."""
+        return [-float(self._rank[candidate.job.id]) for candidate in candidates]
+
+    def load(self, data: Any, view: ClusterView) -> None:
+        """The order follows from the state."""
+        Ordered.load(self, data, view)

@@ -1,0 +1,272 @@
+"""Graphene's offline part (Grandl et al., OSDI 2016, section 4): a compact schedule for one DAG, the hard stuff first.
+
+Troublesome tasks, long ones and those of stages that are hard to pack, are placed first into an empty resource-time
+space; the rest is then placed around them in the orders that cannot end in a dead end. Many sets of troublesome
+tasks are tried, and the most compact schedule is kept. Where the paper is silent, a comment says what was chosen.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Iterator, Sequence
+from fractions import Fraction
+from typing import Final
+
+import msgspec
+
+from schedulers.core.model import Stage
+from schedulers.core.resources import Vector
+from schedulers.planning import lists
+from schedulers.planning.bounds import bound_of_part, bounds
+from schedulers.planning.dag import Dag
+from schedulers.planning.schedule import Block, Plan, Schedule
+from schedulers.planning.space import OutOfBudget, Space, Work
+
+#: Stretches of machines' time that a search may look at: some seconds of one core.
+BUDGET: Final = 2_000_000
+#: "If T is very large, placing it first is unlikely to help" (section 4.4): from this part of the tasks on.
+LARGEST_SHARE: Final = 0.8
+FALLBACK: Final = "cp"
+
+#: Sets in the order of their placing, with the directions that cannot violate a dependency (figure 7).
+ORDERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
+    "SPC": (("S", "both"), ("P", "backward"), ("C", "forward")),
+    "SCP": (("S", "both"), ("C", "forward"), ("P", "backward")),
+    "CSP": (("C", "forward"), ("S", "backward"), ("P", "backward")),
+    "PSC": (("P", "backward"), ("S", "forward"), ("C", "forward")),
+}
+
+
+class Split(msgspec.Struct, frozen=True, kw_only=True):
+    """A choice of troublesome stages T with its ancestors P, its descendants C and the rest S, and its thresholds."""
+
+    T: frozenset[int]
+    S: frozenset[int]
+    P: frozenset[int]
+    C: frozenset[int]
+    long: Fraction | None = None
+    frag: Fraction | None = None
+
+
+def build_schedule(
+    stages: tuple[Stage, ...],
+    runtimes_ms: Sequence[float | None],
+    capacity: Vector,
+    machines: int,
+    *,
+    budget: int = BUDGET,
+    never_behind_cp: bool = True,
+) -> Plan:
+    """BuildSchedule: the most compact schedule found for a DAG on so many machines of this capacity.
+
+    runtimes_ms: one estimate per stage. budget: stretches of machines' time to look at in all; totally ordered parts
+    get it by their tasks. never_behind_cp: each part begins with its critical-path list schedule (`cp`), which costs
+    little, and the search is for shorter ones; the paper has nothing to begin with. Without it only a part whose
+    budget did not last to a first schedule is planned by `cp`.
+    Raises InvalidJob and InvalidPlan as `Dag` does.
+    """
+    dag = Dag(stages, runtimes_ms, capacity, machines)
+    found: list[_Found] = []
+    left, tasks_left = budget, dag.tasks_of(range(len(dag)))
+    for part in dag.parts():
+        tasks = dag.tasks_of(part)
+        found.append(_best(dag, part, Work(left * tasks // tasks_left), never_behind_cp))
+        left, tasks_left = left - found[-1].work, tasks_left - tasks
+    return Plan(
+        planner="graphene",
+        schedule=Schedule.of_blocks(_concatenated(dag, found), dag.runtimes),
+        bounds=bounds(dag),
+        troublesome=tuple(sorted(s for part in found if part.split for s in part.split.T)),
+        thresholds=tuple(_thresholds_of(part.split) for part in found),
+        work=sum(part.work for part in found),
+        ended=next(why for why in ("budget", "all", "bound", "bypass") if any(part.ended == why for part in found)),
+        fallback=FALLBACK if any(part.split is None for part in found) else "",
+    )
+
+
+class _Found(msgspec.Struct, frozen=True, kw_only=True):
+    """The best schedule of a part. split: None when it is the fallback's. See Plan."""
+
+    blocks: list[Block]
+    split: Split | None
+    work: int
+    ended: str
+
+
+def _best(dag: Dag, part: list[int], work: Work, never_behind_cp: bool) -> _Found:
+    """The most compact schedule of one totally ordered part."""
+    bound, ended, found, split, span = bound_of_part(dag, part), "all", list[Block](), None, None
+    if never_behind_cp:
+        found = lists.blocks_by_path(dag, part)
+        span = _span(dag, found)
+    if span == bound:
+        # Simple jobs bypass the search (section 4.4): chains, and all that the simplest rule does best.
+        return _Found(blocks=found, split=None, work=0, ended="bypass")
+    empty = Space(dag, part, work)
+    try:
+        for candidate in candidates(dag, part, work):
+            space = most_compact(empty, candidate, span)
+            if space is not None:
+                found, split, span = space.blocks, candidate, space.span
+                if span == bound:
+                    ended = "bound"
+                    break
+    except OutOfBudget:
+        ended = "budget"
+    return _Found(blocks=found or lists.blocks_by_path(dag, part), split=split, work=work.done, ended=ended)
+
+
+def _span(dag: Dag, blocks: list[Block]) -> int:
+    ends = max(block.start + dag.runtimes[block.stage] for block in blocks)
+    return ends - min(block.start for block in blocks)
+
+
+def most_compact(empty: Space, split: Split, limit: int | None = None) -> Space | None:
+    """The body of BuildSchedule's loop: T into an empty space, then TrySubsetOrders.
+
+    limit: a span in ms that is of no use. What comes out below it does not depend on it, so splits can be tried in
+    any order, or side by side.
+    """
+    space = _both(empty, split.T, limit)
+    return None if space is None else try_subset_orders(space, split, limit)
+
+
+def try_subset_orders(space: Space, split: Split, limit: int | None = None) -> Space | None:
+    """TrySubsetOrders: the most compact of the four orders in which S, P and C can follow T."""
+    best = None
+    tried: dict[tuple[tuple[str, str], ...], Space | None] = {(): space}
+    for order in ORDERS.values():
+        # Without empty sets some orders are the same, and two begin alike: nothing is placed twice.
+        steps = tuple((name, direction) for name, direction in order if getattr(split, name))
+        if steps in tried and steps:
+            continue
+        for done in range(len(steps)):
+            before, (name, direction) = tried[steps[:done]], steps[done]
+            if steps[: done + 1] not in tried:
+                tried[steps[: done + 1]] = before and _PLACE[direction](before, getattr(split, name), limit)
+        found = tried[steps]
+        if found is not None and (best is None or found.span < best.span):
+            best, limit = found, found.span
+    return best
+
+
+def _both(space: Space, stages: Collection[int], limit: int | None) -> Space | None:
+    """PlaceTasks: the more compact of the two directions, forward where they are the same."""
+    if not stages:
+        return space
+    forward = space.forward(stages, limit)
+    backward = space.backward(stages, limit if forward is None else forward.span)
+    return forward if backward is None else backward
+
+
+_PLACE: Final[dict[str, Callable[[Space, Collection[int], int | None], Space | None]]] = {
+    "both": _both,
+    "forward": Space.forward,
+    "backward": Space.backward,
+}
+
+
+def candidates(dag: Dag, part: list[int], work: Work) -> Iterator[Split]:
+    """CandidateTroublesomeTasks, without those that are seen already or too large.
+
+    First comes no troublesome task at all, so that every part has a candidate. Thresholds are scores that
+    there are ("discriminative"), or none; coarse choices come first, so that a budget is spent on unlike ones.
+    """
+    yield _plain_split(part)
+    long, frag = long_scores(dag, part), frag_scores(dag, part)
+    seen: set[frozenset[int]] = {frozenset()}
+    for least, most in _thresholds(sorted(set(long.values()), reverse=True), sorted(set(frag.values()))):
+        work.spend(len(part))
+        chosen = frozenset(
+            s for s in part if (least is not None and long[s] >= least) or (most is not None and frag[s] <= most)
+        )
+        if chosen in seen:
+            continue
+        seen.add(chosen)
+        work.spend(2 * len(part))
+        split = split_of(dag, part, chosen, long=least, frag=most)
+        again = len(split.T) > len(chosen) and split.T in seen
+        seen.add(split.T)
+        if not again and dag.tasks_of(split.T) <= LARGEST_SHARE * dag.tasks_of(part):
+            yield split
+
+
+def long_scores(dag: Dag, part: Sequence[int]) -> dict[int, Fraction]:
+    """LongScore of each stage of a part: its run time by the longest."""
+    longest = max(dag.runtimes[s] for s in part)
+    return {s: Fraction(dag.runtimes[s], longest) for s in part}
+
+
+def frag_scores(dag: Dag, part: Sequence[int]) -> dict[int, Fraction]:
+    """FragScore of each stage of a part: its TWork by the time that a greedy packer takes for it alone.
+
+    Greedy packing of like tasks on like machines is waves, so it is `alone_ms`.
+    """
+    return {s: dag.work_ms([s]) / dag.alone_ms(s) for s in part}
+
+
+def split_of(
+    dag: Dag, part: list[int], chosen: Collection[int], *, long: Fraction | None = None, frag: Fraction | None = None
+) -> Split:
+    """T = the chosen stages and all on paths between two of them; P, C = all ancestors and descendants; S = the rest.
+
+    part: parents first.
+    """
+    below = _reached(part, dag.parents, chosen)
+    above = _reached(reversed(part), dag.children, chosen)
+    trouble = frozenset(chosen) | (above & below)
+    ancestors, descendants = frozenset(above - trouble), frozenset(below - trouble)
+    assert not ancestors & descendants
+    rest = frozenset(part) - trouble - ancestors - descendants
+    return Split(T=trouble, S=rest, P=ancestors, C=descendants, long=long, frag=frag)
+
+
+def _reached(
+    order: Collection[int] | Iterator[int], before: Sequence[Sequence[int]], chosen: Collection[int]
+) -> set[int]:
+    """Stages of an order with a chosen one somewhere before them."""
+    start, reached = frozenset(chosen), set[int]()
+    for s in order:
+        if any(b in reached or b in start for b in before[s]):
+            reached.add(s)
+    return reached
+
+
+def _thresholds(long: list[Fraction], frag: list[Fraction]) -> Iterator[tuple[Fraction | None, Fraction | None]]:
+    """All pairs of thresholds, but for none and none: evenly spread ones first, then twice as many, and so on."""
+    tried: set[tuple[Fraction | None, Fraction | None]] = {(None, None)}
+    pieces = 1
+    while True:
+        for least in _spread(long, pieces):
+            for most in _spread(frag, pieces):
+                if (least, most) not in tried:
+                    tried.add((least, most))
+                    yield least, most
+        if pieces >= max(len(long), len(frag)):
+            return
+        pieces *= 2
+
+
+def _spread(values: list[Fraction], pieces: int) -> list[Fraction | None]:
+    """None and at most `pieces` of these values, evenly spaced by rank, the first always among them."""
+    if pieces >= len(values):
+        return [None, *values]
+    return [None, *(values[len(values) * i // pieces] for i in range(pieces))]
+
+
+def _plain_split(part: list[int]) -> Split:
+    return Split(T=frozenset(), S=frozenset(part), P=frozenset(), C=frozenset())
+
+
+def _thresholds_of(split: Split | None) -> tuple[float | None, float | None]:
+    long, frag = (split.long, split.frag) if split else (None, None)
+    return None if long is None else float(long), None if frag is None else float(frag)
+
+
+def _concatenated(dag: Dag, parts: list[_Found]) -> Iterator[Block]:
+    """The parts' blocks one after another: any schedule of the DAG has all of one part before the next."""
+    at = 0
+    for part in parts:
+        first = min(block.start for block in part.blocks)
+        for block in part.blocks:
+            yield msgspec.structs.replace(block, start=block.start - first + at)
+        at += _span(dag, part.blocks)

@@ -1,0 +1,81 @@
+"""Which tasks of a job should start first: Graphene's tpriScore of each task, from a plan made when the job comes.
+
+The plan is BuildSchedule's. Jobs that it does not plan (no estimate of some stage, a demand that fits no machine) fall
+back to the critical path; without estimates every stage then counts as equally long.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+
+from schedulers.core.errors import InvalidPlan
+from schedulers.core.model import Job, topological_order
+from schedulers.core.resources import Vector
+from schedulers.planning.graphene import build_schedule
+from schedulers.planning.schedule import Plan
+
+#: Per stage the tpriScore of each of its tasks, in order of their starts.
+Priorities = tuple[tuple[float, ...], ...]
+
+
+def by_schedule(
+    job: Job, estimates: Sequence[float | None], capacity: Vector, machines: int, budget: int
+) -> Priorities:
+    """The order of starts in the job's own schedule; without one, `by_path`. See `plan_of`."""
+    plan = plan_of(job, estimates, capacity, machines, budget)
+    return by_path(job, estimates) if plan is None else by_plan(plan)
+
+
+def by_plan(plan: Plan) -> Priorities:
+    """The order of starts in a plan."""
+    return tuple(map(tuple, plan.scores()))
+
+
+def plan_of(job: Job, estimates: Sequence[float | None], capacity: Vector, machines: int, budget: int) -> Plan | None:
+    """The job's own schedule on so many machines of this capacity; None for a job that cannot be planned.
+
+    estimates: run time of a task of each stage, ms at node speed 1; None where there is none, 0 for what is no work.
+    budget: how long to search, see `build_schedule`.
+    """
+    if None in estimates:
+        return None
+    try:
+        return build_schedule(job.stages, [e or 1.0 for e in estimates], capacity, machines, budget=budget)
+    except InvalidPlan:
+        return None
+
+
+def by_path(job: Job, estimates: Sequence[float | None]) -> Priorities:
+    """Stages by their longest path to the end of the job, the longest first; equally long ones unless all are known."""
+    known = None not in estimates
+    lengths = [estimate if known and estimate is not None else 1.0 for estimate in estimates]
+    paths = _paths(job, lengths)
+    # Parents stand before their children even where a stage takes no time.
+    place = {stage: position for position, stage in enumerate(topological_order(job.stages))}
+    order = sorted(range(len(paths)), key=lambda stage: (-paths[stage], place[stage]))
+    return by_start([float(order.index(stage)) for stage in range(len(paths))], [s.tasks for s in job.stages])
+
+
+def by_start(starts: Sequence[float], tasks: Sequence[int]) -> Priorities:
+    """(n - rank) / n where all tasks of a stage start together, equal starts by the stages' numbers.
+
+    So it is 1 for the task that starts first and 1/n for the last of n (Graphene, OSDI'16, section 5).
+
+    >>> by_start((0, 1, 1, 5), (1, 1, 1, 1))
+    ((1.0,), (0.75,), (0.5,), (0.25,))
+    """
+    total, ranks = sum(tasks), itertools.count()
+    scores: list[tuple[float, ...]] = [()] * len(starts)
+    for stage in sorted(range(len(starts)), key=lambda stage: (starts[stage], stage)):
+        scores[stage] = tuple((total - next(ranks)) / total for _ in range(tasks[stage]))
+    return tuple(scores)
+
+
+def _paths(job: Job, lengths: Sequence[float]) -> list[float]:
+    """The longest path from the beginning of each stage to the end of the job."""
+    paths = list(lengths)
+    for stage in reversed(topological_order(job.stages)):
+        for parent in job.stages[stage].parents:
+            paths[parent] = max(paths[parent], lengths[parent] + paths[stage])
+    return paths

@@ -1,0 +1,346 @@
+"""Graphene's online part: tasks by packing, place in their job's plan and remaining work, within bounded unfairness."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Annotated, Any, Literal
+
+import msgspec
+
+from schedulers.core.bundles import (
+    Bundle,
+    Bundling,
+    Candidate,
+    Choices,
+    Room,
+    enough_to_fill,
+    pick_best,
+    pick_fullest,
+)
+from schedulers.core.deficits import Balance, Factor, Kappa, Level
+from schedulers.core.events import Event, Heartbeat, NodeAdded, NodeChanged, NodeLost, NodeRemoved, Tick
+from schedulers.core.ordered import Order
+from schedulers.core.policy import ClusterView, Offer, Planned, Suggestions, policies
+from schedulers.core.predictor import refined_ms
+from schedulers.core.state import JobState, StageState
+from schedulers.planning.inputs import Inputs, Near
+from schedulers.planning.priorities import Priorities, by_path, by_plan, plan_of
+
+#: Passes that the averages behind eta remember, roughly.
+_WINDOW = 1000
+
+
+class Standing(msgspec.Struct):
+    """What is known of a live job.
+
+    priorities: tpriScore per stage and task. estimated: the plan had an estimate of every stage. srpt: remaining work,
+    sum of run time x demand over tasks to be scheduled, None while nothing is known of it. planned: the job's own
+    schedule in short, None if it has none.
+    """
+
+    priorities: Priorities
+    estimated: bool = False
+    srpt: float | None = None
+    planned: Planned | None = None
+
+
+class Scored(Candidate, eq=False, gc=False):
+    """A stage with what its score is made of. far: some of its input may be on other nodes."""
+
+    group: str
+    standing: Standing
+    far: bool
+    t_pri: float = 1.0
+
+    def look(self) -> None:
+        """Take the tpriScore of the stage's next task."""
+        scores = self.standing.priorities[self.stage.index]
+        self.t_pri = scores[min(self.stage.tasks - self.stage.waiting, len(scores) - 1)]
+
+
+class Mean(msgspec.Struct):
+    """A running average that forgets slowly."""
+
+    value: float = 0.0
+    count: int = 0
+
+    def plus(self, values: Sequence[float]) -> Mean:
+        """The average with one more observation, the mean of these; as it was without any."""
+        if not values:
+            return self
+        count = min(self.count + 1, _WINDOW)
+        return Mean(self.value + (math.fsum(values) / len(values) - self.value) / count, count)
+
+
+@policies.register("graphene", source="Graphene (OSDI'16), sections 5 and 7")
+class Graphene(Bundling):
+    """Starts the task with the highest score, pScore x tpriScore - eta x srpt, unless a group is owed too much.
+
+    pScore: how well it packs, less where its input is elsewhere. tpriScore: how early it stands in its job's plan.
+    srpt: the job's remaining work; eta makes it comparable and follows the averages of both. A job without estimates
+    counts as one with average work, and its plan is by critical path, all stages taken as equally long.
+    """
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        kappa: Kappa = 0.25
+        deficit: Factor = "drf"
+        level: Level = "queue"
+        k: Annotated[
+            float, msgspec.Meta(ge=0, description="weight of remaining work: eta = k x mean pScore / mean srpt")
+        ] = 5.0
+        remote: Annotated[
+            float, msgspec.Meta(ge=0, le=1, description="factor of pScore where the task's input is on other nodes")
+        ] = 0.8
+        packing: Annotated[
+            bool, msgspec.Meta(description="whether packing counts; false: pScore is 1 (for contrast)")
+        ] = True
+        plan: Annotated[
+            Literal["schedule", "path", "none"],
+            msgspec.Meta(
+                description="tpriScore by the job's own schedule, by critical path, or 1 for all (for contrast)"
+            ),
+        ] = "schedule"
+        budget: Annotated[
+            int, msgspec.Meta(ge=0, description="schedule: how much to look at for a job's plan (docs/planning.md)")
+        ] = 20_000
+        bundling: Annotated[
+            bool, msgspec.Meta(description="one pass over what waits per node; false: one per task (for contrast)")
+        ] = True
+        enough: Annotated[
+            Annotated[float, msgspec.Meta(gt=0)] | None,
+            msgspec.Meta(description="stop a pass when what it found fills the node so many times; none: never"),
+        ] = None
+        pick: Annotated[
+            Literal["best", "fullest"],
+            msgspec.Meta(description="from a bundle the best task, one by one, or the set that packs most"),
+        ] = "best"
+
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self.bundled = params.bundling
+        self._fills = enough_to_fill(params.enough or 1.0)
+        self.choices = Choices(
+            enough=None if params.enough is None else self._is_enough,
+            pick=pick_best if params.pick == "best" else pick_fullest,
+        )
+        self._balance = Balance(params.level, params.deficit, params.kappa)
+        self._owed: list[str] = []  # groups that must be served first
+        self._order = Order()  # waiting jobs, least remaining work first: the order of examination
+        self._open: dict[str, list[Scored]] = {}  # their open stages
+        self._standings: dict[str, Standing] = {}
+        self._news: dict[str, Planned] = {}  # plans that nobody has asked for yet
+        self._packing, self._srpt = Mean(), Mean()
+        self._next: tuple[Mean, Mean] = (self._packing, self._srpt)  # with the bundle at hand
+        self._eta = 0.0
+        self._inputs: dict[str, Inputs] = {}
+        self._racks: dict[str, str] | None = None
+
+    # -- the loop -------------------------------------------------------------------------------
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """See Bundling.schedule."""
+        self._balance.begin(view)
+        self._owed = self._balance.owed()
+        self._next = self._packing, self._srpt  # what a round in vain has seen is forgotten
+        self._view = view
+        yield from super().schedule(view, offer)
+
+    def candidates(self, view: ClusterView) -> Iterator[Candidate]:
+        """Open stages of jobs, least remaining work first."""
+        for name in self._order.jobs():
+            yield from self._open[name]
+
+    def collected(self, bundle: Bundle, view: ClusterView) -> None:
+        """Eta follows what is seen now."""
+        found: Any = bundle.found
+        jobs = {scored.job.seq: scored.standing.srpt for scored in found}
+        known = [srpt for srpt in jobs.values() if srpt is not None]
+        self._next = self._packing.plus(self._p_scores(found, bundle.room)), self._srpt.plus(known)
+        mean_packing, mean_srpt = (mean.value for mean in self._next)
+        self._eta = self.params.k * mean_packing / mean_srpt if mean_srpt else 0.0
+
+    def allowed(self, bundle: Bundle, view: ClusterView) -> list[Candidate]:
+        """Those of the group that is owed most, if it is owed too much; of all, where no such group has any."""
+        for group in self._owed:
+            found: Any = bundle.found
+            theirs = [scored for scored in found if scored.group == group]
+            if theirs:
+                return theirs
+            if bundle.placed and not bundle.whole:
+                return []  # the pass stopped before it met them, for it was not their turn then
+        return bundle.found
+
+    def scores(self, candidates: Sequence[Any], room: Room) -> Sequence[float]:
+        """The paper's perfScore: pScore x tpriScore - eta x srpt (section 5)."""
+        eta, mean, p_scores = self._eta, self._next[1].value, self._p_scores(candidates, room)
+        return [
+            p_score * scored.t_pri - eta * (mean if (srpt := scored.standing.srpt) is None else srpt)
+            for p_score, scored in zip(p_scores, candidates, strict=True)
+        ]
+
+    def started(self, candidate: Candidate, tasks: int, view: ClusterView) -> bool:
+        """Charge the group; the averages keep what was seen, and what has changed is looked at."""
+        self._packing, self._srpt = self._next
+        self._balance.charge(candidate.job, candidate.stage.demand, tasks, view)
+        self._refresh(view)
+        if isinstance(candidate, Scored) and candidate.stage.waiting and self.params.plan != "none":
+            candidate.look()
+        before, self._owed = self._owed, self._balance.owed()
+        return before != self._owed
+
+    def _p_scores(self, candidates: Sequence[Any], room: Room) -> Sequence[float]:
+        found = room.packing(candidates) if self.params.packing else [1.0] * len(candidates)
+        for i, scored in enumerate(candidates):
+            if scored.far and self._is_remote(scored, room):
+                found[i] *= self.params.remote
+        return found
+
+    def _is_enough(self, found: Sequence[Any], room: Room) -> bool:
+        """A pass does not stop before it has met whoever must be served first."""
+        if not self._fills(found, room):
+            return False
+        return not self._owed or any(scored.group == self._owed[0] for scored in found)
+
+    # -- where input lies -------------------------------------------------------------------------
+
+    def task(self, candidate: Candidate, room: Room) -> int | None:
+        """The task of the stage that is nearest to its input."""
+        return self._nearest(candidate, room)[1]
+
+    def _is_remote(self, candidate: Candidate, room: Room) -> bool:
+        return self._nearest(candidate, room)[0] > Near.FREE
+
+    def _nearest(self, candidate: Candidate, room: Room) -> tuple[Near, int | None]:
+        # The next task of an executor is the stage's next one, wherever its input is.
+        if room.node is None or self._view.kept or not candidate.job.spec.stages[candidate.stage.index].hosts:
+            return Near.FREE, None
+        inputs = self._inputs.get(candidate.job.id)
+        if inputs is None:
+            if self._racks is None:
+                there = self._view.nodes.values()
+                self._racks = {node.id: node.spec.rack for node in there if not node.draining}
+            inputs = self._inputs[candidate.job.id] = Inputs(candidate.job.spec, self._racks)
+        return inputs.nearest(candidate.stage, room.node.spec)
+
+    # -- what is known of jobs --------------------------------------------------------------------
+
+    def observe(self, event: Event, view: ClusterView) -> None:
+        """Look at the jobs that a fact has changed; beats and ticks say nothing of them, and logs may lack these."""
+        if isinstance(event, NodeAdded | NodeChanged | NodeLost | NodeRemoved):
+            self._racks = None
+            self._inputs.clear()
+        if not isinstance(event, Heartbeat | Tick):
+            self._refresh(view)
+
+    def _refresh(self, view: ClusterView) -> None:
+        for name in view.changed():
+            job = view.jobs.get(name)
+            if job is None:
+                self._standings.pop(name, None)
+                self._news.pop(name, None)
+                self._inputs.pop(name, None)
+            else:
+                self._stand(job, view)
+            self._enlist(name, view)
+
+    def _stand(self, job: JobState, view: ClusterView) -> None:
+        """Plan the job when it comes, and once more when there are estimates; count what remains of it."""
+        times = [_task_ms(job, stage, view) for stage in job.stages]
+        standing = self._standings.get(job.id)
+        estimated = None not in times
+        if standing is None or (estimated and not standing.estimated):
+            standing = self._standings[job.id] = self._plan(job, times, view)
+            standing.estimated = estimated
+            if standing.planned is not None:
+                self._news[job.id] = standing.planned
+        standing.srpt = _remaining(job, times, view)
+
+    def _plan(self, job: JobState, times: Sequence[float | None], view: ClusterView) -> Standing:
+        """The job's own plan, on its part of the machines as it is now."""
+        spec, nodes = job.spec, len(view.nodes)
+        if self.params.plan == "none":
+            return Standing(())
+        if self.params.plan == "path" or not nodes:
+            return Standing(by_path(spec, times))
+        # A machine is as large as the mean node, and as what the job asks for: every node of its size would do.
+        largest = [max(stage.demand[r] for stage in spec.stages) for r in range(len(view.capacity))]
+        capacity = tuple(max(there // nodes, wanted) for there, wanted in zip(view.capacity, largest, strict=True))
+        machines = math.ceil(nodes / len(view.jobs))
+        plan = plan_of(spec, times, capacity, machines, self.params.budget)
+        if plan is None:
+            return Standing(by_path(spec, times))
+        return Standing(by_plan(plan), planned=plan.in_short(machines))
+
+    def new_plans(self) -> Mapping[str, Planned]:
+        """See Policy.new_plans."""
+        news, self._news = self._news, {}
+        return news
+
+    def _enlist(self, name: str, view: ClusterView) -> None:
+        """Put the job where it belongs among those that wait, with its open stages."""
+        job = view.waiting.get(name)
+        if job is None:
+            self._order.drop(name)
+            self._open.pop(name, None)
+            return
+        standing, group = self._standings[name], self._balance.group_of(job.spec)
+        self._order.put(name, (math.inf if standing.srpt is None else standing.srpt, job.seq))
+        self._open[name] = [
+            Scored(job, stage, group, standing, bool(job.spec.stages[stage.index].hosts)) for stage in job.open_stages()
+        ]
+        if self.params.plan != "none":
+            for scored in self._open[name]:
+                scored.look()
+
+    # -- memory -----------------------------------------------------------------------------------
+
+    def dump(self) -> Any:
+        """Plans, what remained of jobs when it was counted last, averages and deficits."""
+        return {
+            "standings": msgspec.to_builtins(self._standings),
+            "means": msgspec.to_builtins([self._packing, self._srpt]),
+            "balance": self._balance.dump(),
+        }
+
+    def load(self, data: Any, view: ClusterView) -> None:
+        """See Policy.load."""
+        self._standings = msgspec.convert(data["standings"], dict[str, Standing])
+        self._packing, self._srpt = msgspec.convert(data["means"], list[Mean])
+        self._balance.load(data["balance"])
+        for name, standing in self._standings.items():
+            self._enlist(name, view)
+            if standing.planned is not None:  # whoever was there before may not have shown it
+                self._news[name] = standing.planned
+
+
+def _task_ms(job: JobState, stage: StageState, view: ClusterView) -> float | None:
+    """What a task of the stage takes, as its finished tasks refine the predictor's estimate; None: unknown.
+
+    An application master is no work of the job's.
+    """
+    if job.spec.stages[stage.index].master:
+        return 0.0
+    estimate = view.estimate(job.id, stage.index)
+    return refined_ms(estimate, stage.finished, stage.done_ms)
+
+
+def _remaining(job: JobState, times: Sequence[float | None], view: ClusterView) -> float | None:
+    """srpt: over the tasks to be scheduled, run time x sum of demand as parts of the cluster (section 5).
+
+    A stage of which nothing is known counts with the mean time of the others; None when nothing is known of any.
+    """
+    known = [ms for ms in times if ms]
+    if not known:
+        return None
+    mean = sum(known) / len(known)
+    return sum(
+        (mean if ms is None else ms)
+        * stage.waiting
+        * sum(d / c for d, c in zip(stage.demand, view.capacity, strict=True) if c)
+        for stage, ms in zip(job.stages, times, strict=True)
+    )

@@ -1,0 +1,143 @@
+"""Overbooked network and disk: who is slowed down, how much, and that nothing else can be overbooked."""
+
+from __future__ import annotations
+
+import msgspec
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.overbooking import Sharers
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.testing import Audit, Kept, job, scheduler, stage
+from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
+from schedulers.core.errors import InvalidTransition
+from schedulers.core.events import ContainerEnded, Heartbeat, JobSubmitted, NodeAdded, NodeChanged
+from schedulers.core.log import Log, SchedulerConfig
+from schedulers.core.model import Node
+from schedulers.core.scheduler import Scheduler
+
+# cpu, network: half as much again of the network may be asked for.
+NODE = Node(id="n", capacity=(8000, 1000), slack=(0, 500))
+COPY, COUNT = (1000, 600), (1000, 0)
+
+
+def ends(*tasks: tuple[int, tuple[int, int], int], node: Node = NODE, **config: object) -> dict[str, int]:
+    """When each task `(submitted, demand, run time alone)` ends, by its number."""
+    jobs = tuple(
+        WorkloadJob(job=job(str(i), stage(1, demand)), submit_ms=at, runtimes=(Fixed(ms),))
+        for i, (at, demand, ms) in enumerate(tasks)
+    )
+    settings: dict[str, object] = {"profile": "events", **config}
+    cluster = EngineConfig(nodes=(node,), resources=("cpu", "network"), **settings)  # type: ignore[arg-type]
+    offers = "heartbeat" if cluster.beats else "cycle"
+    audit = Audit(Scheduler(SchedulerConfig(resources=("cpu", "network"), policy={"kind": "fifo"}, offers=offers)))
+    kept = Kept()
+    Simulation(cluster, Workload(name="test", jobs=jobs, resources=("cpu", "network")), audit, kept).run()
+    audit.state.validate()
+    audit.drained()
+    return {task.job: task.ended_ms for task in kept.tasks}
+
+
+def test_both_are_slowed_down_in_proportion() -> None:
+    # 1200 of 1000: five sixths of the speed.
+    assert ends((0, COPY, 1000), (0, COPY, 1000)) == {"0": 1200, "1": 1200}
+
+
+def test_only_while_the_resource_is_overbooked() -> None:
+    # The first: 500 alone, then 500 at 5/6. The second: 600 at 5/6, then 500 alone.
+    assert ends((0, COPY, 1000), (500, COPY, 1000)) == {"0": 1100, "1": 1600}
+
+
+def test_who_does_not_use_it_is_not_slowed_down() -> None:
+    assert ends((0, COPY, 1000), (0, COPY, 1000), (0, COUNT, 1000))["2"] == 1000
+
+
+def test_within_the_capacity_nobody_is_slowed_down() -> None:
+    assert ends((0, (1000, 500), 1000), (0, (1000, 500), 1000)) == {"0": 1000, "1": 1000}
+
+
+def test_no_more_than_the_slack_is_asked_for() -> None:
+    assert ends((0, COPY, 1000), (0, COPY, 1000), (0, COPY, 1000)) == {"0": 1200, "1": 1200, "2": 2200}
+
+
+def test_without_slack_one_waits_for_the_other() -> None:
+    assert ends((0, COPY, 1000), (0, COPY, 1000), node=msgspec.structs.replace(NODE, slack=())) == {
+        "0": 1000,
+        "1": 2000,
+    }
+
+
+@pytest.mark.parametrize("profile", ["yarn", "sls"])
+def test_heartbeats_that_are_skipped_change_nothing(profile: str) -> None:
+    tasks = [(137 * i, COPY if i % 3 else COUNT, 900 + 311 * i) for i in range(12)]
+    assert ends(*tasks, profile=profile) == ends(*tasks, profile=profile, skip=False)
+
+
+@given(st.lists(st.tuples(st.integers(0, 3000), st.integers(100, 1000), st.integers(1, 2000)), max_size=8))
+def test_no_task_ends_before_it_would_alone(tasks: list[tuple[int, int, int]]) -> None:
+    tasks = sorted(tasks)
+    found = ends(*((at, (1000, network), ms) for at, network, ms in tasks))
+    assert len(found) == len(tasks)
+    assert all(found[str(i)] >= at + ms for i, (at, _, ms) in enumerate(tasks))
+
+
+@given(st.lists(st.tuples(st.integers(1, 900), st.integers(1, 3000)), min_size=1, max_size=8))
+def test_what_is_run_together_is_what_the_network_gives(tasks: list[tuple[int, int]]) -> None:
+    """All begin at once; the work done, demand x run time, never exceeds capacity x time."""
+    sharers, due = Sharers([NODE]), {}
+    for number, (network, ms) in enumerate(tasks):
+        due |= dict(sharers.start(0, number, (0, network), ms, 0))
+    work, done = {n: network * ms for n, (network, ms) in enumerate(tasks)}, 0.0
+    while due:
+        number = min(due, key=lambda n: (due[n], n))
+        now = due.pop(number)
+        done += work[number]
+        assert done <= 1000 * (now + 1)
+        assert now >= tasks[number][1]
+        due |= dict(sharers.end(0, number, now))
+
+
+# -- the core -------------------------------------------------------------------------------------
+
+
+def test_room_is_capacity_and_slack_and_shares_are_of_the_capacity() -> None:
+    made = scheduler("fifo", offers="heartbeat", resources=("cpu", "network"))
+    made.handle(NodeAdded(0, NODE))
+    made.handle(JobSubmitted(0, job("j", stage(3, COPY))))
+    made.handle(Heartbeat(1, "n"))
+    state = made.state
+    assert (state.used, state.nodes["n"].free) == ([2000, 1200], [6000, 300])
+    assert state.share(state.jobs["j"]) == 1.2
+    state.validate()
+    again = Scheduler.restore(made.snapshot())
+    again.state.validate()
+    assert again.state.nodes["n"].spec.room == (8000, 1500)
+
+
+def test_slack_can_change() -> None:
+    made = scheduler("fifo", offers="heartbeat", resources=("cpu", "network"))
+    made.handle(NodeAdded(0, NODE))
+    made.handle(JobSubmitted(0, job("j", stage(3, COPY))))
+    made.handle(Heartbeat(1, "n"))
+    made.handle(NodeChanged(2, msgspec.structs.replace(NODE, slack=())))
+    assert made.state.nodes["n"].free == [6000, -200]
+    made.handle(ContainerEnded(3, 1, 0, 1))
+    assert made.handle(Heartbeat(4, "n")) == []
+    made.state.validate()
+
+
+def test_slack_of_another_width_is_refused() -> None:
+    made = scheduler("fifo", resources=("cpu", "network"))
+    with pytest.raises(InvalidTransition, match="slack of node n has 1 resources, not 2"):
+        made.handle(NodeAdded(0, msgspec.structs.replace(NODE, slack=(1,))))
+
+
+def test_a_node_without_slack_is_logged_as_before() -> None:
+    chunks: list[bytes] = []
+    log = Log(chunks.append)
+    made = scheduler("fifo", log=log, resources=("cpu", "network"))
+    made.handle(NodeAdded(0, msgspec.structs.replace(NODE, slack=())))
+    log.flush()
+    assert b"slack" not in b"".join(chunks)

@@ -1,0 +1,57 @@
+"""DAGs under `tetris` and `graphene` on the real control plane: whole jobs, gangs, plans, replay."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import pytest
+
+from operators.devcluster.cluster import Devcluster
+from schedulers.core.replay import Replay
+from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, wait
+
+pytestmark = pytest.mark.controlplane
+
+ETL = [
+    stage("map", 12, 1),
+    stage("side", 2, 1, cpu="4"),
+    stage("reduce", 3, 1, parents=["map", "side"], gang=True),
+]
+
+
+@pytest.mark.parametrize(("policy", "predictor"), [("tetris", "slearn"), ("graphene", "point_estimate")])
+def test_dags_run_to_their_end(alone: Devcluster, policy: str, predictor: str) -> None:
+    space = alone.namespace()
+    installed = Installed(alone, brain={"policy": {"kind": policy}, "predictor": {"kind": predictor}})
+    try:
+        submit(alone, dagjob("etl", space, ETL), dagjob("small", space, [stage("only", 2, 1)]))
+        if policy == "graphene":
+            check_plan(wait(lambda: plan(alone, space, "etl"), 30))
+        for job in ("etl", "small"):
+            wait(lambda job=job: phase(alone, space, job) == "Succeeded", 60)
+        assert bool(plan(alone, space, "etl")) == (policy == "graphene")
+    finally:
+        installed.stop()
+    assert installed.replay() > 0
+    kinds = [Replay(file.read_bytes().splitlines(keepends=True)).scheduler.config.policy for file in installed.logs]
+    assert {"kind": policy} in kinds
+
+
+def plan(cluster: Devcluster, space: str, job: str) -> dict[str, Any] | None:
+    """What kubectl shows of `status.plan`."""
+    said = cluster.kubectl("get", "dagjob", job, "-n", space, "-o", "jsonpath={.status.plan}")
+    return dict(json.loads(said)) if said else None
+
+
+def check_plan(said: dict[str, Any]) -> None:
+    """Every stage in order of its start, the gang after all others; times in seconds, from history or the default."""
+    starts = [entry["startSeconds"] for entry in said["stages"]]
+    assert sorted(entry["name"] for entry in said["stages"]) == ["map", "reduce", "side"]
+    assert said["stages"][-1]["name"] == "reduce"
+    assert starts == sorted(starts)
+    assert starts[0] == 0
+    assert 0 < starts[-1] < said["makespanSeconds"]
+    assert said["boundSeconds"] <= said["makespanSeconds"]
+    assert 1 <= said["machines"] <= 4
+    assert said["troublesome"] == [] or set(said["troublesome"]) < {"map", "side", "reduce"}
