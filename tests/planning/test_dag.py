@@ -70,6 +70,8 @@ def test_estimates_are_rounded_to_milliseconds_of_at_least_one() -> None:
         ([[], [0], [1]], [[0], [1], [2]]),
         ([[], [], [0, 1], [0, 1], [2, 3]], [[0, 1], [2, 3], [4]]),
         ([[], [], [0], [1], [2, 3]], [[0, 1, 2, 3], [4]]),
+        # One of the stages behind has all of the others as parents, its neighbour has not.
+        ([[], [], [0, 1], [0]], [[0, 1, 2, 3]]),
         # A short way round a stage, by an edge that says nothing new.
         ([[], [0], [0, 1]], [[0], [1], [2]]),
         # Stage 1 is nobody's parent, so nothing is behind all of the others.

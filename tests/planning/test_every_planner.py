@@ -13,7 +13,7 @@ from schedulers.core.model import Stage
 from schedulers.planning import exact, lists
 from schedulers.planning.bounds import bounds
 from schedulers.planning.dag import Dag
-from schedulers.planning.graphene import build_schedule, candidates, most_compact
+from schedulers.planning.graphene import ORDERS, Split, build_schedule, candidates, most_compact
 from schedulers.planning.schedule import Plan, Schedule
 from schedulers.planning.space import Space, Work
 
@@ -92,6 +92,47 @@ def test_bounds_and_plans_beside_the_optimum(made: Problem) -> None:
 @given(problems())
 def test_graphene_is_never_behind_critical_path(made: Problem) -> None:
     assert build_schedule(*made).makespan <= lists.cp(*made).makespan
+
+
+@given(problems())
+def test_no_order_ends_in_a_violation_and_the_most_compact_is_kept(made: Problem) -> None:
+    dag = Dag(*made)
+    for part in dag.parts():
+        empty = Space(dag, part, Work(10**9))
+        for split in islice(candidates(dag, part, Work(10**9)), 1, 6):
+            trouble = min((empty.forward(split.T), empty.backward(split.T)), key=span)
+            spaces = [placed(trouble, split, order) for order in ORDERS.values()]
+            for space in spaces:
+                blocks = sorted(space.blocks, key=lambda block: block.start)
+                check_order(dag, [(b.stage, b.start, b.start + dag.runtimes[b.stage]) for b in blocks], part)
+            kept = most_compact(empty, split)
+            assert kept is not None
+            assert kept.span == min(space.span for space in spaces)
+
+
+def span(space: Space | None) -> int:
+    assert space is not None
+    return space.span
+
+
+def placed(space: Space | None, split: Split, order: tuple[tuple[str, str], ...]) -> Space:
+    """One order alone, without any limit."""
+    for name, direction in order:
+        assert space is not None
+        stages = getattr(split, name)
+        if direction == "both":
+            space = min((space.forward(stages), space.backward(stages)), key=span)
+        else:
+            space = space.forward(stages) if direction == "forward" else space.backward(stages)
+    assert space is not None
+    return space
+
+
+def check_order(dag: Dag, rows: list[tuple[int, int, int]], part: list[int]) -> None:
+    """Every stage is there, and none starts before its parents have ended."""
+    assert {stage for stage, _, _ in rows} == set(part)
+    for child, start, _ in rows:
+        assert all(end <= start for parent, _, end in rows if parent in dag.parents[child])
 
 
 @given(problems(), st.integers(1, 60))

@@ -81,6 +81,13 @@ DECIMA = problem(
 )
 #: No other planner gets to 15.
 HARD = problem([(1, 5), (6, 1), (6, 6), (9, 4), (1, 2)], [1, 5, 3, 6, 6], [(0, 3), (3, 4)], (10, 10))
+#: Here it is a long stage that has to go first; the next best takes 22.
+LONG = problem(
+    [(4, 2), (8, 6), (3, 5), (5, 5), (7, 2), (6, 8)],
+    [6, 6, 8, 1, 7, 2],
+    [(1, 2), (0, 4), (1, 5), (2, 5), (3, 5)],
+    (10, 10),
+)
 #: Edges a-b a-c b-d c-d d-g e-f and h alone.
 LETTERS = "abcdefgh"
 LETTER_EDGES = [(0, 1), (0, 2), (1, 3), (2, 3), (3, 6), (4, 5)]
@@ -241,12 +248,19 @@ def test_without_any_budget_the_plan_is_the_fallback(never_behind_cp: bool) -> N
     assert (plan.ended, plan.fallback, plan.troublesome) == ("budget", "cp", ())
 
 
-def test_a_plan_tells_what_was_troublesome() -> None:
-    plan = build_schedule(*HARD)
-    plan.schedule.check(*HARD)
-    assert plan.makespan < min(planner(*HARD).makespan for planner in lists.PLANNERS.values())
-    assert (plan.troublesome, plan.thresholds) == ((4,), ((None, 0.2),))
-    assert (plan.makespan, plan.ended, plan.fallback) == (15, "all", "")
+@pytest.mark.parametrize(
+    ("made", "makespan", "troublesome", "thresholds"),
+    [(HARD, 15, (4,), (None, 0.2)), (LONG, 21, (2,), (1.0, None))],
+    ids=["hard to pack", "long"],
+)
+def test_a_plan_tells_what_was_troublesome(
+    made: Problem, makespan: int, troublesome: tuple[int, ...], thresholds: tuple[float | None, float | None]
+) -> None:
+    plan = build_schedule(*made)
+    plan.schedule.check(*made)
+    assert plan.makespan < min(planner(*made).makespan for planner in lists.PLANNERS.values())
+    assert (plan.makespan, plan.troublesome, plan.thresholds) == (makespan, troublesome, (thresholds,))
+    assert (plan.ended, plan.fallback) == ("all", "")
 
 
 def test_the_same_input_gives_the_same_plan() -> None:

@@ -21,9 +21,9 @@ def unit(parents: list[list[int]]) -> tuple[Stage, ...]:
 
 
 def test_labels_look_through_edges_that_say_nothing_new() -> None:
-    # 0 -> 1 -> 2 and 0 -> 2; 3 -> 2. Without the short way 0's list is [3], with it [3, 1].
-    stages = unit([[], [0], [0, 1, 3], []])
-    assert lists.labels(Dag(stages, [1] * 4, (1,), 2)) == [4, 2, 1, 3]
+    # 0 -> 2 -> 3, 1 -> 2 and the short way 0 -> 3, with which 0 would have the list [2, 1] and come behind 1.
+    stages = unit([[], [], [0, 1], [0, 2]])
+    assert lists.labels(Dag(stages, [1] * 4, (1,), 2)) == [3, 4, 2, 1]
 
 
 @pytest.mark.parametrize(
