@@ -35,7 +35,7 @@ class Standing(msgspec.Struct):
     """What is known of a live job.
 
     priorities: tpriScore per stage and task. estimated: when these were made, there were nodes, and an estimate of
-    every stage. srpt: remaining work, sum of run time x demand over tasks to be scheduled; None: nothing is known of it.
+    every stage. srpt: remaining work, sum of run time x demand over tasks to be scheduled; None: nothing is known.
     """
 
     priorities: Priorities
