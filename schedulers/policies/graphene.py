@@ -34,9 +34,9 @@ _WINDOW = 1000
 class Standing(msgspec.Struct):
     """What is known of a live job.
 
-    priorities: tpriScore per stage and task. estimated: the plan had an estimate of every stage. srpt: remaining work,
-    sum of run time x demand over tasks to be scheduled, None while nothing is known of it. planned: the job's own
-    schedule in short, None if it has none.
+    priorities: tpriScore per stage and task. estimated: when these were made, there were nodes, and an estimate of
+    every stage. srpt: remaining work, sum of run time x demand over tasks to be scheduled; None: nothing is known.
+    planned: the job's own schedule in short, None if it has none.
     """
 
     priorities: Priorities
@@ -234,6 +234,9 @@ class Graphene(Bundling):
         if isinstance(event, NodeAdded | NodeChanged | NodeLost | NodeRemoved):
             self._racks = None
             self._inputs.clear()
+            for name, job in view.jobs.items():  # what remains of each is measured by the cluster
+                self._stand(job, view)
+                self._enlist(name, view)
         if not isinstance(event, Heartbeat | Tick):
             self._refresh(view)
 
@@ -252,7 +255,7 @@ class Graphene(Bundling):
         """Plan the job when it comes, and once more when there are estimates; count what remains of it."""
         times = [_task_ms(job, stage, view) for stage in job.stages]
         standing = self._standings.get(job.id)
-        estimated = None not in times
+        estimated = None not in times and bool(view.nodes)
         if standing is None or (estimated and not standing.estimated):
             standing = self._standings[job.id] = self._plan(job, times, view)
             standing.estimated = estimated
@@ -265,7 +268,7 @@ class Graphene(Bundling):
         spec, nodes = job.spec, len(view.nodes)
         if self.params.plan == "none":
             return Standing(())
-        if self.params.plan == "path" or not nodes:
+        if self.params.plan == "path" or not nodes:  # it is planned again when there are nodes
             return Standing(by_path(spec, times))
         # A machine is as large as the mean node, and as what the job asks for: every node of its size would do.
         largest = [max(stage.demand[r] for stage in spec.stages) for r in range(len(view.capacity))]

@@ -244,6 +244,13 @@ def test_remaining_work_falls_with_what_starts_and_moves_with_what_ends() -> Non
     assert policy(made)._standings["j"].srpt == 4 * (2 * 100 + 400) / 3
 
 
+def test_remaining_work_is_measured_by_the_cluster_as_it_is() -> None:
+    made = cluster(node("n", 2))
+    submit(made, job("j", stage(6)), 100)
+    made.handle(NodeAdded(1, node("m", 2)))
+    assert policy(made)._standings["j"].srpt == 300.0
+
+
 def test_run_times_count_as_on_a_node_of_speed_1() -> None:
     made = cluster(node("n", 1, speed=2.0))
     submit(made, job("j", stage(6)), 100)
