@@ -16,8 +16,8 @@ from schedulers.core.state import JobState
 class Fair(ByShare):
     """Serves the job that holds the least, by slots or by dominant share, per unit of weight.
 
-    With executors, one that becomes idle stays with its job while the job holds no more than
-    its equal part of all executors, as in Decima's released dynamic partition.
+    With executors, one that becomes idle stays with its job while the job holds no more than its equal part of all
+    executors and has a task for it. (Decima's released dynamic partition also waits: `weighted_fair` with alpha 0.)
     """
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator, Sequence
-from typing import Annotated, Any, NamedTuple
+from typing import Annotated, NamedTuple
 
 import msgspec
 
@@ -56,50 +56,52 @@ class Tetris(Policy):
         super().__init__(params, seed=seed)
         self._racks: dict[str, str] | None = None
         self._inputs: dict[str, Inputs] = {}
+        self._left: dict[str, float | None] = {}  # remaining work of jobs that have not changed since
 
     def observe(self, event: Event, view: ClusterView) -> None:
-        """Nodes that come and go change where input can be read."""
+        """Nodes that come and go change where input can be read, and what a demand is of the whole."""
         if isinstance(event, NodeAdded | NodeChanged | NodeLost | NodeRemoved):
             self._racks = None
             self._inputs.clear()
+            self._left.clear()
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Serve the best candidate, weigh anew, until nothing fits."""
-        self._forget(view)
-        work: dict[str, float | None] = {}  # by job; what is left changes by what ends, not by what starts
         refused: set[tuple[str, int]] = set()  # a gang without room for all its tasks, say
-        while (best := self._best(view, offer, work, refused)) is not None:
+        while (best := self._best(view, offer, refused)) is not None:
             outcome = yield Suggestion(best.job.id, best.stage.index, node=best.node.id, task=best.task)
             if not outcome.placed:
                 refused.add((best.job.id, best.stage.index))
 
-    def _best(
-        self, view: ClusterView, offer: Offer, work: dict[str, float | None], refused: set[tuple[str, int]]
-    ) -> _Candidate | None:
-        found = [c for c in self._candidates(view, offer) if (c.job.id, c.stage.index) not in refused]
+    def _best(self, view: ClusterView, offer: Offer, refused: set[tuple[str, int]]) -> _Candidate | None:
+        self._forget(view)
+        found = list(self._candidates(view, offer))
+        if refused:
+            found = [c for c in found if (c.job.id, c.stage.index) not in refused]
         if len(found) < 2:
             return found[0] if found else None
-        cost = self._costs(found, view, work)
+        scores = [c.fit - cost for c, cost in zip(found, self._costs(found, view), strict=True)]
+        top = max(scores)
+        ties = [c for c, score in zip(found, scores, strict=True) if score == top]
+        return min(ties, key=lambda c: (view.tie(c.job, self.params.tie), c.stage.index))
 
-        def rank(c: _Candidate) -> tuple[Any, ...]:
-            return (cost[c.job.id] - c.fit, view.tie(c.job, self.params.tie), c.stage.index)
-
-        return min(found, key=rank)
-
-    def _costs(self, found: Sequence[_Candidate], view: ClusterView, work: dict[str, float | None]) -> dict[str, float]:
-        """By job what its remaining work takes off the score; a job without an estimate counts as the largest."""
+    def _costs(self, found: Sequence[_Candidate], view: ClusterView) -> list[float]:
+        """What the remaining work of each one's job takes off its score; without an estimate it is the largest."""
         if not self.params.m:
-            return {c.job.id: 0.0 for c in found}
-        for c in found:
-            if c.job.id not in work:
-                work[c.job.id] = remaining_work(c.job, view)
-        known = [w for c in found if (w := work[c.job.id]) is not None]
-        if not known or not sum(known):
-            return {c.job.id: 0.0 for c in found}
-        most = max(known)
-        left = {c.job.id: most if (w := work[c.job.id]) is None else w for c in found}
-        scale = self.params.m * sum(c.fit for c in found) / sum(left[c.job.id] for c in found)
-        return {name: scale * amount for name, amount in left.items()}
+            return [0.0] * len(found)
+        left = [self._work_left(c.job, view) for c in found]
+        most = max((w for w in left if w is not None), default=0.0)
+        if not most:
+            return [0.0] * len(found)
+        whole = [most if w is None else w for w in left]
+        scale = self.params.m * sum(c.fit for c in found) / sum(whole)
+        return [scale * w for w in whole]
+
+    def _work_left(self, job: JobState, view: ClusterView) -> float | None:
+        name = job.spec.id
+        if name not in self._left:
+            self._left[name] = remaining_work(job, view)
+        return self._left[name]
 
     # -- what fits ------------------------------------------------------------------------------
 
@@ -142,6 +144,7 @@ class Tetris(Policy):
 
     def _forget(self, view: ClusterView) -> None:
         for name in view.changed():
+            self._left.pop(name, None)
             if name not in view.jobs:
                 self._inputs.pop(name, None)
 
