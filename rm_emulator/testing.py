@@ -31,7 +31,7 @@ from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.formats import FORMATS, TraceError
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
 from schedulers.core import keyed
-from schedulers.core.decisions import Decision, Hold, Move, Place, Release, Run
+from schedulers.core.decisions import Commit, Decision, Hold, Move, Place, Release, Run
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.events import (
     ContainerEnded,
@@ -374,11 +374,28 @@ class Audit:
     def _book(self, decision: Decision) -> None:
         if isinstance(decision, Hold):
             assert isinstance(decision.reason, Reason), f"{decision} gives no reason of the closed set"
+        elif isinstance(decision, Commit):
+            self._bring(decision)
         elif isinstance(decision, Release):
             assert self._held[decision.container].idle, f"{decision} takes a busy executor"
             self._give_back(decision.container)
         elif isinstance(decision, Place | Run | Move):
             self._start(decision)
+
+    def _bring(self, decision: Commit) -> None:
+        demand = self._jobs[decision.job].stages[decision.stage].demand
+        if decision.node:
+            free = self._free[decision.node]
+            for r, amount in enumerate(demand):
+                free[r] -= amount
+            assert min(free) >= 0, f"{decision} over-commits its node: {free} left"
+            node = decision.node
+        else:
+            held = self._held[decision.container]
+            assert held.idle, f"{decision} takes a busy executor"
+            assert held.demand == demand, f"{decision}: the executor has another size"
+            node = held.node
+        self._held[decision.container] = _Held(node, decision.job, -1, -1, demand, idle=True)
 
     def _start(self, decision: Place | Run | Move) -> None:
         job = self._jobs[decision.job]

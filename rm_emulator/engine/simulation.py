@@ -20,7 +20,7 @@ from rm_emulator.engine.overbooking import Sharers
 from rm_emulator.engine.ring import Ring
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core import keyed
-from schedulers.core.decisions import Decision, Move, Place, Preempt, Release, Run
+from schedulers.core.decisions import Commit, Decision, Move, Place, Preempt, Release, Run
 from schedulers.core.events import (
     ContainerEnded,
     ContainerStarted,
@@ -270,6 +270,7 @@ class Simulation:
             Place: self._place,
             Run: self._run,
             Move: self._move,
+            Commit: self._commit,
             Release: self._release,
             Preempt: self._kill,
         }
@@ -503,7 +504,10 @@ class Simulation:
 
     def _run(self, decision: Run) -> None:
         container = self._containers[decision.container]
-        container.wave = "rest" if container.stage == decision.stage else "first"
+        if container.started is None or self.calendar.now > container.started + container.runtime:
+            container.wave = "fresh"  # an executor that has waited counts as new (decima-sim: detach_node)
+        else:
+            container.wave = "rest" if container.stage == decision.stage else "first"
         self._assign(container, decision)
         self._start(container, container.granted)
 
@@ -511,6 +515,24 @@ class Simulation:
         container = self._containers[decision.container]
         container.wave = "fresh"
         self._grant(container, decision)
+
+    def _commit(self, decision: Commit) -> None:
+        """An executor sets out for a job that will have tasks for it."""
+        number, now = decision.container, self.calendar.now
+        if decision.node:
+            self._containers[number] = _Container(number, self._index[decision.node])
+        container = self._containers[number]
+        container.job, container.stage, container.started = self._jobs[decision.job], -1, None
+        late = self._moving_ms + (self._disorder.lateness() if self._disorder is not None else 0)
+        if self._draws_startup:
+            late += self._execution.startup_ms(self.config.startup, decision.job, decision.stage, -1, number)
+        self.calendar.at(now + late, START, number, self._arrived, container)
+
+    def _arrived(self, entry: Entry) -> None:
+        container: _Container = entry._value
+        if self._containers.get(container.id) is container:
+            self._say(ContainerStarted(self.calendar.now, container.id))
+            self._carry_on()
 
     def _assign(self, container: _Container, decision: Place | Run | Move) -> None:
         container.job = self._jobs[decision.job]

@@ -47,8 +47,20 @@ class Move(Decision, frozen=True, tag="Move"):
     attempt: int = 0
 
 
+class Commit(Decision, frozen=True, tag="Commit"):
+    """Bring an executor to a job before it has a task for it: one without work, or a new one on a node.
+
+    It waits there, idle, for a stage whose tasks are of the same size as this one's.
+    """
+
+    container: int
+    job: str
+    stage: int
+    node: str = ""
+
+
 class Release(Decision, frozen=True, tag="Release"):
-    """Give an idle executor back to its node."""
+    """Give an executor without a task back to its node."""
 
     container: int
 
@@ -71,7 +83,7 @@ class Hold(Decision, frozen=True, tag="Hold"):
     reason: Reason
 
 
-AnyDecision = Place | Run | Move | Release | Preempt | Hold
+AnyDecision = Place | Run | Move | Commit | Release | Preempt | Hold
 
 #: Fields that name the task of a decision that starts one.
 Starts = Place | Run | Move

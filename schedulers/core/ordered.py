@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_left, insort
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -15,7 +15,7 @@ import msgspec
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Tie
 
 if TYPE_CHECKING:
-    from schedulers.core.state import JobState
+    from schedulers.core.state import JobState, StageState
 
 Key = tuple[Any, ...]
 Measure = Annotated[
@@ -69,7 +69,7 @@ class Order:
 
 
 class Ordered(Policy):
-    """Serves jobs in the order of `key`; inside a job stages by index.
+    """Serves jobs in the order of `key`; inside a job stages in the order of `stages`.
 
     bundles: placing a task does not change the job's key, so a whole stage is suggested at once.
     """
@@ -84,6 +84,10 @@ class Ordered(Policy):
     def key(self, job: JobState, view: ClusterView) -> Key:
         """Smaller goes first; must end in a tie-break and change only when the job does."""
 
+    def stages(self, job: JobState, view: ClusterView) -> Iterable[StageState]:
+        """The job's stages with launchable tasks, in order; by index unless overridden."""
+        return job.open_stages()
+
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Serve the first job with a task that fits, until nothing fits."""
         placed = True
@@ -92,7 +96,7 @@ class Ordered(Policy):
             self._refresh(view)
             for name in self._order:
                 job = view.jobs[name]
-                for stage in job.open_stages():
+                for stage in self.stages(job, view):
                     if offer.fits(job, stage):
                         outcome = yield Suggestion(name, stage.index, count=stage.waiting if self.bundles else 1)
                         if outcome.placed:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
+from schedulers.core import keyed
 from schedulers.core.registry import NoParams, Registry
 from schedulers.core.resources import Vector
 
@@ -29,6 +30,36 @@ class Placer(ABC):
 
         capacity: of the whole cluster, to weigh resources against each other.
         """
+
+
+class Tied(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Settings of placers that score nodes."""
+
+    tie: Annotated[
+        Literal["joined", "random"],
+        msgspec.Meta(description="among equal scores: the node that joined first, or a seeded random order of nodes"),
+    ] = "joined"
+
+
+class Scored(Placer):
+    """A placer that takes the node of the least cost. Params: Tied."""
+
+    Params = Tied
+
+    def __init__(self, params: Tied, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._random = params.tie == "random"
+
+    @abstractmethod
+    def cost(self, demand: Vector, node: NodeState, capacity: Vector) -> float:
+        """What it costs to put a task of this demand on a node that it fits; capacity: of the whole cluster."""
+
+    def pick(self, demand: Vector, nodes: Sequence[NodeState], capacity: Vector) -> NodeState:
+        """See Placer.pick."""
+        return min(nodes, key=lambda node: (self.cost(demand, node, capacity), self._rank(node)))
+
+    def _rank(self, node: NodeState) -> float:
+        return keyed.uniform(self.seed, "node-tie", node.id) if self._random else node.index
 
 
 placers: Registry[Placer] = Registry("placer", "schedulers.placers")

@@ -37,6 +37,8 @@ class Suggestion(msgspec.Struct, frozen=True, gc=False):
 
     node: where, or None to leave it to the placer. task: which one, or None for the lowest free index.
     pilots: True only pilots, False none of them, None pilots first. Kept executors of the job are used first.
+    executor: in this idle executor, its own or another job's, and nowhere else. ahead: start none; bring up to `count`
+    executors to the job, which wait there until the stage is open.
     """
 
     job: str
@@ -45,6 +47,8 @@ class Suggestion(msgspec.Struct, frozen=True, gc=False):
     task: int | None = None
     count: int = 1
     pilots: bool | None = None
+    executor: int | None = None
+    ahead: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -187,6 +191,14 @@ class ClusterView:
     def idle_executors(self) -> list[tuple[str, int]]:
         """(job that holds it, its demand size number) of each executor between tasks."""
         return [(c.job, c.size) for c in self._state.idle.values()]
+
+    def idle(self) -> list[ContainerState]:
+        """Executors between tasks, in the order in which they became idle."""
+        return list(self._state.idle.values())
+
+    def moving(self) -> list[ContainerState]:
+        """Executors on their way to jobs that have no task for them yet."""
+        return list(self._state.moving.values())
 
     def has_container(self, container: int) -> bool:
         """Whether the container is still there."""

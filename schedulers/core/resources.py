@@ -143,3 +143,11 @@ def fits(demand: Sequence[int], free: Sequence[int]) -> bool:
 def dominant_share(held: Iterable[int], capacity: Iterable[int]) -> float:
     """The largest fraction of any resource (DRF, section 4.1); resources that the cluster lacks count nothing."""
     return max((h / c for h, c in zip(held, capacity, strict=True) if c), default=0.0)
+
+
+def alignment(demand: Iterable[int], free: Iterable[int], capacity: Iterable[int]) -> float:
+    """How well a demand goes with free room: their dot product, both as fractions of the capacity (Tetris, 3.2).
+
+    Resources of which there is none count nothing.
+    """
+    return sum((d / c) * (f / c) for d, f, c in zip(demand, free, capacity, strict=True) if c)

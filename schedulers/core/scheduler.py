@@ -11,7 +11,7 @@ from typing import Any, Final
 
 import msgspec
 
-from schedulers.core.decisions import Decision, Hold, Move, Place, Preempt, Release, Run
+from schedulers.core.decisions import Commit, Decision, Hold, Move, Place, Preempt, Release, Run
 from schedulers.core.errors import InvalidParameters, InvalidTransition
 from schedulers.core.events import (
     ContainerEnded,
@@ -33,7 +33,7 @@ from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggesti
 from schedulers.core.predictor import FinishedTask, Predictor, predictors
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Resources
-from schedulers.core.state import IDLE, ClusterState, ContainerState, JobState, NodeState, StageState
+from schedulers.core.state import GRANTED, RUNNING, ClusterState, ContainerState, JobState, NodeState, StageState
 
 _TOUCHED: Final = 100_000
 
@@ -205,7 +205,7 @@ class Scheduler:
         if container is None or (self.predictor is None and not state.kept):
             return self._hear(event)
         job, speed = state.jobs.get(container.job), state.nodes[container.node].spec.speed
-        ran = container.status != IDLE  # an idle executor's last task was heard of by TaskEnded
+        ran = container.status in (GRANTED, RUNNING)  # an idle executor's last task was heard of by TaskEnded
         if not self._hear(event):
             return False
         if job is not None and ran and event.code == 0 and self.predictor is not None:
@@ -265,9 +265,11 @@ class Scheduler:
             self.decided += 1
 
     def _release_all(self, job: JobState, decisions: list[Decision]) -> None:
-        """A job that is over gives its idle executors back."""
-        for idle in [c.id for c in self.state.idle.values() if c.job == job.spec.id]:
-            self._apply(Release(idle), decisions)
+        """A job that is over gives back its idle executors and those on their way to it."""
+        state = self.state
+        for there in (state.idle, state.moving):
+            for container in [c.id for c in there.values() if c.job == job.spec.id]:
+                self._apply(Release(container), decisions)
 
     def _release_misfits(self, decisions: list[Decision]) -> None:
         """Idle executors whose size nobody waits for make room for sizes that somebody does."""
@@ -428,7 +430,7 @@ class Round:
 
     def suggest(self, suggestion: Suggestion) -> Outcome:
         """Check one suggestion against the state as it is now; apply what holds."""
-        outcome = self._try(suggestion)
+        outcome = self._bring(suggestion) if suggestion.ahead else self._try(suggestion)
         if self._asked is not None:
             self._asked.append(Asked(suggestion, outcome))
         return outcome
@@ -472,6 +474,36 @@ class Round:
             state.stirred[suggestion.job] = None
         return Outcome(len(containers), None, tuple(containers))
 
+    def _bring(self, suggestion: Suggestion) -> Outcome:
+        """Bring executors to a job for a stage that is not open yet."""
+        offer, state = self.offer, self._scheduler.state
+        job = state.jobs.get(suggestion.job)
+        if offer is None or job is None or not state.kept or not offer.serves(suggestion.job, suggestion.stage):
+            return Outcome(0, Reason.WAITS_FOR_OFFER)
+        stage = job.stages[suggestion.stage]
+        containers: list[int] = []
+        while len(containers) < suggestion.count and offer.limit != 0:
+            decision = self._committed(job, stage, suggestion, offer)
+            if decision is None:
+                break
+            self._scheduler._apply(decision, self._decisions)
+            containers.append(decision.container)
+        return Outcome(len(containers), None if containers else Reason.NO_ROOM, tuple(containers))
+
+    def _committed(self, job: JobState, stage: StageState, suggestion: Suggestion, offer: Offer) -> Commit | None:
+        state = self._scheduler.state
+        if suggestion.executor is not None:
+            container = state.idle.get(suggestion.executor)
+            if container is None or container.size != stage.size or container.job == job.id:
+                return None
+            return Commit(container.id, job.id, stage.index)
+        node = self._node_for(stage, suggestion, offer) if state.admits(stage.size) else None
+        if node is None:
+            return None
+        if offer.limit is not None:
+            offer.limit -= 1
+        return Commit(state.next_container, job.id, stage.index, node.id)
+
     def _why_none(self, job: JobState, stage: StageState, ready: int) -> Reason:
         account = self._scheduler.state.at_limit(job, stage)
         if account is not None:
@@ -504,20 +536,32 @@ class Round:
         else:
             task, attempt = suggestion.task, stage.attempts.get(suggestion.task, 0)
         decision: Place | Run | Move | None = None
-        if state.kept:
+        named = suggestion.executor is not None
+        if named:
+            decision = self._with_named(job, stage, task, attempt, suggestion.executor)
+        elif state.kept:
             decision = self._with_executor(job, stage, task, attempt, own=True)
-        if decision is None and (stage.size not in state.bounds or state.admits(stage.size)):
+        if decision is None and not named and (stage.size not in state.bounds or state.admits(stage.size)):
             node = node or self._node_for(stage, suggestion, offer)
             if node is not None:
                 decision = Place(state.next_container, node.spec.id, suggestion.job, stage.index, task, attempt)
                 if offer.limit is not None:
                     offer.limit -= 1
-        if decision is None and state.kept:
+        if decision is None and not named and state.kept:
             decision = self._with_executor(job, stage, task, attempt, own=False)
         if decision is None:
             return None
         self._scheduler._apply(decision, self._decisions)
         return decision.container
+
+    def _with_named(
+        self, job: JobState, stage: StageState, task: int, attempt: int, executor: int | None
+    ) -> Run | Move | None:
+        container = self._scheduler.state.idle.get(executor or 0)
+        if container is None or container.size != stage.size:
+            return None
+        kind = Run if container.job == job.id else Move
+        return kind(container.id, job.id, stage.index, task, attempt)
 
     def _with_executor(
         self, job: JobState, stage: StageState, task: int, attempt: int, *, own: bool

@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
-from schedulers.core.decisions import Decision, Move, Place, Preempt, Release, Run
+from schedulers.core.decisions import Commit, Decision, Move, Place, Preempt, Release, Run
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import (
     ContainerAdopted,
@@ -42,7 +42,7 @@ from schedulers.core.queues import Account, Group, QueueTree, check_queue
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Resources, Vector, dominant_share, fits
 
-GRANTED, RUNNING, IDLE = 0, 1, 2
+GRANTED, RUNNING, IDLE, MOVING = 0, 1, 2, 3
 #: Finished jobs remembered so that a repeated submission is not run again.
 REMEMBERED: Final = 10_000
 #: Changes of nodes remembered for the lists of fitting nodes before these are made anew.
@@ -134,7 +134,11 @@ class JobState(msgspec.Struct, eq=False):
 
 
 class ContainerState(msgspec.Struct, eq=False):
-    """A hold on a node. status: GRANTED (decided, not heard running), RUNNING, or IDLE (an executor between tasks)."""
+    """A hold on a node.
+
+    status: GRANTED (decided, not heard running), RUNNING, IDLE (an executor between tasks), or MOVING (an executor on
+    its way to a job that has no task for it yet: stage and task are -1).
+    """
 
     id: int
     node: str
@@ -237,6 +241,7 @@ class ClusterState:
         "idle",
         "jobs",
         "kept",
+        "moving",
         "next_container",
         "next_node",
         "next_seq",
@@ -266,6 +271,7 @@ class ClusterState:
         self.waiting: dict[str, JobState] = {}
         self.containers: dict[int, ContainerState] = {}
         self.idle: dict[int, ContainerState] = {}
+        self.moving: dict[int, ContainerState] = {}
         self.tree = QueueTree(len(resources))
         self.queues: dict[str, Queue] = self.tree.queues
         self.capacity: list[int] = [0] * len(resources)
@@ -649,6 +655,9 @@ class ClusterState:
         container = self.containers.get(event.container)
         if container is None:
             return "late"
+        if container.status == MOVING:
+            self._arrive(container)
+            return None
         if container.status != GRANTED:
             return "duplicate"
         container.status = RUNNING
@@ -658,6 +667,14 @@ class ClusterState:
         job.started_sum += event.at
         self.touched[container.job] = None
         return None
+
+    def _arrive(self, container: ContainerState) -> None:
+        """An executor that was brought to a job is there."""
+        del self.moving[container.id]
+        self.idle[container.id] = container
+        container.status = IDLE
+        self.touched[container.job] = None
+        self.version += 1
 
     def _task_ended(self, event: TaskEnded) -> str | None:
         container = self.containers.get(event.container)
@@ -756,7 +773,7 @@ class ClusterState:
 
     def _release(self, decision: Release) -> None:
         container = self.containers.get(decision.container)
-        if container is None or container.status != IDLE:
+        if container is None or container.status not in (IDLE, MOVING):
             raise InvalidTransition(f"{self.story(decision.container)}: not an idle executor, cannot be released")
         self._end(container, 0, 0)
 
@@ -786,6 +803,10 @@ class ClusterState:
     def _place(self, decision: Place) -> None:
         job = self.jobs[decision.job]
         stage = job.stages[decision.stage]
+        self._check_room(decision, job, stage)
+        self._hold(decision, job, stage)
+
+    def _check_room(self, decision: Place | Commit, job: JobState, stage: StageState) -> None:
         node = self.nodes[decision.node]
         if not node.fits(stage):
             raise InvalidTransition(
@@ -793,28 +814,34 @@ class ClusterState:
             )
         if stage.size in self.bounds and not self.admits(stage.size):
             raise InvalidTransition(f"container {decision.container} of job {job.id} would exceed a limit of its queue")
-        self._hold(decision, job, stage)
 
     def _hold(self, decision: Place, job: JobState, stage: StageState) -> None:
         """The container is there now, and holds what it needs."""
-        name, number, node = decision.job, decision.container, self.nodes[decision.node]
         pilot = self._launch(job, stage, decision.task)
-        self.containers[number] = ContainerState(
-            number, decision.node, name, stage.index, decision.task, decision.attempt, pilot, stage.size, self.now
+        number, task, attempt = decision.container, decision.task, decision.attempt
+        self._occupy(
+            ContainerState(number, decision.node, job.id, stage.index, task, attempt, pilot, stage.size, self.now),
+            job,
+            stage.demand,
         )
+        job.running += 1
+        stage.running += 1
+
+    def _occupy(self, container: ContainerState, job: JobState, demand: Vector) -> None:
+        """A new container takes its room on its node."""
+        number, node = container.id, self.nodes[container.node]
+        self.containers[number] = container
         if self.queues:
-            self._charge(number, job, stage.demand)
+            self._charge(number, job, demand)
         if number >= self.next_container:
             self.next_container = number + 1
         node.containers[number] = None
         free, used, held = node.free, self.used, job.used
-        for r, amount in enumerate(stage.demand):
+        for r, amount in enumerate(demand):
             free[r] -= amount
             used[r] += amount
             held[r] += amount
-        job.running += 1
         job.executors += 1
-        stage.running += 1
         self._node_changed_room(node)
 
     def _run(self, decision: Run) -> None:
@@ -838,9 +865,19 @@ class ClusterState:
         container = self.containers[decision.container]
         if container.status != IDLE:
             raise InvalidTransition(f"{self.story(container.id)}: not idle, cannot move to job {decision.job}")
-        giver, job = self.jobs.get(container.job), self.jobs[decision.job]
+        job = self.jobs[decision.job]
         stage = job.stages[decision.stage]
         container.pilot = self._launch(job, stage, decision.task)
+        self._hand_over(container, job)
+        self._bind(container, decision)
+        container.status = GRANTED
+        job.running += 1
+        stage.running += 1
+        self.version += 1
+
+    def _hand_over(self, container: ContainerState, job: JobState) -> None:
+        """An idle executor belongs to this job from now on."""
+        giver = self.jobs.get(container.job)
         for r, amount in enumerate(self.sizes[container.size]):
             job.used[r] += amount
             if giver is not None:
@@ -851,14 +888,29 @@ class ClusterState:
         if self.queues:
             self._discharge(container.id, self.sizes[container.size])
             self._charge(container.id, job, self.sizes[container.size])
-        self._bind(container, decision)
-        container.job = decision.job
-        container.status = GRANTED
+        container.job = job.id
         container.granted = self.now
         container.started = -1
-        job.running += 1
         job.executors += 1
-        stage.running += 1
+
+    def _commit(self, decision: Commit) -> None:
+        job = self.jobs[decision.job]
+        stage = job.stages[decision.stage]
+        if decision.node:
+            self._check_room(decision, job, stage)
+            number = decision.container
+            container = ContainerState(number, decision.node, job.id, -1, -1, 0, False, stage.size, self.now)
+            self._occupy(container, job, stage.demand)
+        else:
+            container = self.containers[decision.container]
+            if container.status != IDLE or container.size != stage.size:
+                raise InvalidTransition(f"{self.story(container.id)}: not idle, or not of the size of {decision}")
+            del self.idle[container.id]
+            self._hand_over(container, job)
+            container.stage = container.task = -1
+        container.status = MOVING
+        self.moving[container.id] = container
+        self.touched[job.id] = None
         self.version += 1
 
     def _charge(self, container: int, job: JobState, demand: Vector) -> None:
@@ -950,6 +1002,8 @@ class ClusterState:
             self.touched[container.job] = None
         if container.status == IDLE:
             del self.idle[container.id]
+        elif container.status == MOVING:
+            del self.moving[container.id]
         elif job is not None:
             if code == 0:
                 self._succeed(job, container, runtime_ms)
@@ -1153,7 +1207,7 @@ class ClusterState:
         there = self.containers.get(container)
         if there is None:
             return f"container {container} (unknown: never granted, or over)"
-        status = ("granted", "running", "idle")[there.status]
+        status = ("granted", "running", "idle", "moving")[there.status]
         return (
             f"container {there.id} of job {there.job} (stage {there.stage}, task {there.task}, "
             f"attempt {there.attempt}), granted at {there.granted} ms on {there.node}, {status}"
@@ -1181,6 +1235,7 @@ class ClusterState:
         assert set(self.active_sizes) == {s for s, n in enumerate(waiting) if n}
         assert set(self.waiting) == {j.id for j in self.jobs.values() if j.waiting}
         assert set(self.idle) == {c.id for c in self.containers.values() if c.status == IDLE}
+        assert set(self.moving) == {c.id for c in self.containers.values() if c.status == MOVING}
         for size in list(self._rooms):
             there = [n.index for n in self._by_index.values() if self._fits(n, size)]
             there = there if self.admits(size) else []
@@ -1215,7 +1270,7 @@ class ClusterState:
     def _validate_job(self, job: JobState, waiting: list[int]) -> None:
         mine = [c for c in self.containers.values() if c.job == job.id]
         assert job.executors == len(mine), f"{job.id}: {job.executors} containers, not {len(mine)}"
-        busy = [c for c in mine if c.status != IDLE]
+        busy = [c for c in mine if c.status in (GRANTED, RUNNING)]
         assert job.running == len(busy), f"{job.id}: {job.running} running, not {len(busy)}"
         running = [c for c in busy if c.status == RUNNING]
         assert (job.started, job.started_sum) == (len(running), sum(c.started for c in running))
@@ -1265,6 +1320,7 @@ class ClusterState:
         self.waiting = {j: self.jobs[j] for j in saved.waiting}
         self.containers = {c.id: c for c in saved.containers}
         self.idle = {c: self.containers[c] for c in saved.idle}
+        self.moving = {c.id: c for c in saved.containers if c.status == MOVING}
         self.sizes = [demand for demand, _ in saved.sizes]
         self.size_places = [places for _, places in saved.sizes]
         self.size_groups = list(saved.groups) or [None] * len(saved.sizes)
@@ -1340,6 +1396,7 @@ _OBEYS: Final[dict[type[Decision], Callable[[ClusterState, Any], None]]] = {
     Place: ClusterState._place,
     Run: ClusterState._run,
     Move: ClusterState._move,
+    Commit: ClusterState._commit,
     Release: ClusterState._release,
     Preempt: ClusterState._preempt,
 }

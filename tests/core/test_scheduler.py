@@ -6,16 +6,18 @@ import msgspec
 import pytest
 
 from rm_emulator.testing import job, node, scheduler, stage
-from schedulers.core.decisions import Hold, Move, Place, Release, Run, describe
+from schedulers.core.decisions import Commit, Hold, Move, Place, Release, Run, describe
 from schedulers.core.errors import InvalidParameters, InvalidTransition, UnknownName
 from schedulers.core.events import (
     ContainerEnded,
     ContainerStarted,
     Heartbeat,
+    JobCancelled,
     JobChanged,
     JobSubmitted,
     LeaderStarted,
     NodeAdded,
+    NodeLost,
     OfferAsked,
     TaskEnded,
     Tick,
@@ -259,11 +261,14 @@ def test_by_default_no_rounds_are_kept(cycle: Scheduler) -> None:
 # -- executors ------------------------------------------------------------------------------------
 
 
-def over(made: Scheduler, at: int, container: int) -> list:
+def over_event(made: Scheduler, at: int, container: int) -> TaskEnded:
     c = made.state.containers[container]
-    return made.handle(
-        TaskEnded(at, container, job=c.job, stage=c.stage, task=c.task, attempt=c.attempt, runtime_ms=at - c.started)
-    )
+    ms = at - c.started
+    return TaskEnded(at, container, job=c.job, stage=c.stage, task=c.task, attempt=c.attempt, runtime_ms=ms)
+
+
+def over(made: Scheduler, at: int, container: int) -> list:
+    return made.handle(over_event(made, at, container))
 
 
 @pytest.fixture
@@ -301,6 +306,81 @@ def test_a_jobs_executors_are_given_back_at_its_end(kept: Scheduler) -> None:
     decided = over(kept, 9, container)
     assert {d.container for d in decided if isinstance(d, Release)} == {1, 2}
     assert kept.state.used == [0, 0]
+
+
+@pytest.fixture
+def ahead() -> Scheduler:
+    """A job of one task and then three, alone on four cores: what it holds beside the one task waits for the three."""
+    made = scheduler({"kind": "weighted_fair", "alpha": 0}, node("n", 4), executors=True)
+    made.handle(JobSubmitted(0, job("a", stage(), stage(3, parents=(0,)))))
+    return made
+
+
+def test_a_suggestion_may_name_the_executor(kept: Scheduler) -> None:
+    kept.handle(JobSubmitted(2, job("b", stage(demand=(500, 512)))))
+    over(kept, 5, 1)
+    made = kept.begin(over_event(kept, 6, 1))
+    assert made.suggest(Suggestion("a", 0, executor=2)).placed == 0  # it is busy
+    assert made.suggest(Suggestion("b", 0, executor=1)).placed == 0  # it has another size
+    assert made.suggest(Suggestion("b", 0, executor=9)).placed == 0
+    made.end()
+
+
+def test_executors_are_brought_to_a_job_before_it_has_tasks_for_them() -> None:
+    made = scheduler({"kind": "weighted_fair", "alpha": 0}, node("n", 4), executors=True)
+    decided = made.handle(JobSubmitted(0, job("a", stage(), stage(3, parents=(0,)))))
+    assert decided[:4] == [Place(1, "n", "a", 0, 0), *(Commit(number, "a", 1, "n") for number in (2, 3, 4))]
+    assert made.state.jobs["a"].executors == 4
+    made.state.validate()
+
+
+def test_a_brought_executor_is_idle_when_it_arrives_and_runs_when_the_stage_opens(ahead: Scheduler) -> None:
+    ahead.handle(ContainerStarted(1, 1))
+    ahead.handle(ContainerStarted(2, 2))
+    ahead.state.validate()
+    assert list(ahead.state.idle) == [2]
+    decided = over(ahead, 5, 1)
+    assert [d for d in decided if not isinstance(d, Hold)] == [Run(2, "a", 1, 0), Run(1, "a", 1, 1)]
+    assert ahead.handle(ContainerStarted(6, 3))[0] == Run(3, "a", 1, 2)
+
+
+def test_an_executor_under_way_takes_room_and_is_given_back_with_its_job(ahead: Scheduler) -> None:
+    assert ahead.state.used == [4000, 4096]
+    decided = ahead.handle(JobCancelled(1, "a"))
+    assert {d.container for d in decided if isinstance(d, Release)} == {2, 3, 4}
+    assert ahead.state.used == [1000, 1024]
+    ahead.state.validate()
+
+
+def test_an_executor_under_way_may_be_lost_with_its_node(ahead: Scheduler) -> None:
+    ahead.handle(NodeLost(1, "n"))
+    ahead.state.validate()
+    assert not ahead.state.containers
+
+
+def test_executors_under_way_are_in_the_snapshot(ahead: Scheduler) -> None:
+    restored = Scheduler.restore(ahead.snapshot())
+    restored.state.validate()
+    assert list(restored.state.moving) == [2, 3, 4]
+
+
+def test_an_idle_executor_is_brought_to_another_job() -> None:
+    # "a" holds all three; when it has nothing more to start, "b" gets one for its task and one ahead, before "c".
+    made = scheduler({"kind": "capped_sjf", "growth": 0}, node("n", 3), executors=True)
+    made.handle(JobSubmitted(0, job("a", stage(3))))
+    for container in (1, 2, 3):
+        made.handle(ContainerStarted(1, container))
+    made.handle(JobSubmitted(1, job("b", stage(), stage(parents=(0,)))))
+    made.handle(JobSubmitted(1, job("c")))
+    assert over(made, 5, 1)[0] == Move(1, "b", 0, 0)
+    assert over(made, 6, 2)[0] == Commit(2, "b", 1)
+    assert (made.state.jobs["a"].executors, made.state.jobs["b"].executors) == (1, 2)
+    made.state.validate()
+
+
+def test_a_busy_executor_is_not_brought_anywhere(ahead: Scheduler) -> None:
+    with pytest.raises(InvalidTransition, match="not idle, or not of the size"):
+        ahead.state.apply(Commit(1, "a", 1))
 
 
 # -- memory ---------------------------------------------------------------------------------------

@@ -255,12 +255,27 @@ def test_an_executor_goes_on_without_delay_inside_its_job() -> None:
     assert [t.started_ms for t in run.tasks] == [2000, 2300, 2400]
 
 
+def test_an_executor_that_has_waited_is_fresh_again() -> None:
+    # The first stage's second task takes longer: the executor of the first one waits for it, in its job.
+    spec = job("a", stage(2), stage(2, parents=(0,)))
+    first = PerTask((100, 250))
+    run = kept([(0, spec, (first, W))], node("n", 2))
+    assert [(t.started_ms, t.ended_ms - t.started_ms) for t in run.tasks[2:]] == [(2250, 300), (2250, 200)]
+
+
 def test_an_executor_that_moves_to_another_job_pays_again_and_is_fresh_there() -> None:
     jobs = [(0, job("a", stage(), stage(2)), (W, W)), (10, job("b", stage()), (W,))]
     run = kept(jobs, node("n", 2))
     mine = next(t for t in run.tasks if t.job == "b")
     assert mine.started_ms - mine.granted_ms == 2000
     assert mine.ended_ms - mine.started_ms == 300
+
+
+def test_an_executor_that_is_brought_ahead_starts_at_once_when_the_stage_opens() -> None:
+    spec = job("a", stage(), stage(2, parents=(0,)))
+    run = kept([(0, spec, (W, W))], node("n", 3), policy={"kind": "weighted_fair", "alpha": 0})
+    assert [t.started_ms for t in run.tasks] == [2000, 2300, 2300]
+    assert [t.ended_ms - t.started_ms for t in run.tasks] == [300, 300, 300]
 
 
 def test_executors_need_decisions_at_scheduling_events() -> None:

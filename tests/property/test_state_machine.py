@@ -18,7 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from schedulers.core.decisions import Decision, Hold, Move, Place, Release, Run
+from schedulers.core.decisions import Commit, Decision, Hold, Move, Place, Release, Run
 from schedulers.core.events import (
     ContainerEnded,
     ContainerExpired,
@@ -46,9 +46,26 @@ from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, PastJob, PerUser, Queue, Stage
 from schedulers.core.policy import policies
 from schedulers.core.scheduler import Scheduler
-from schedulers.core.state import GRANTED, IDLE, RUNNING
+from schedulers.core.state import GRANTED, IDLE, MOVING, RUNNING
 
-POLICIES = ("fifo", "sjf", "srpt", "fair", "delay", "las", "gs", "drf", "hdrf", "graphene", "bounded")
+POLICIES = (
+    "fifo",
+    "sjf",
+    "srpt",
+    "fair",
+    "delay",
+    "las",
+    "gs",
+    "drf",
+    "hdrf",
+    "graphene",
+    "bounded",
+    "random",
+    "tetris",
+    "sjf_cp",
+    "weighted_fair",
+    "capped_sjf",
+)
 LIMITS = (None, None, 0.5, 0.2, (2000, -1), (-1, 1500), (1000, 1024), 0.0)
 QUEUES = ("default", "a", "a.b", "c", "undeclared")
 PREDICTORS = (None, {"kind": "slearn", "fixed_percent": 40}, {"kind": "three_sigma"}, {"kind": "posterior"})
@@ -112,7 +129,7 @@ class Core(RuleBasedStateMachine):
             if isinstance(decision, Place):
                 assert not nodes.get(decision.node, False), f"{decision} on a node that leaves"
                 self._fits(decision)
-            if isinstance(decision, Place | Run | Move):
+            if isinstance(decision, Place | Run | Move | Commit):
                 job = self.state.jobs[decision.job]
                 assert not job.cancelled, f"{decision} for a cancelled job"
             if isinstance(decision, Hold):
@@ -270,12 +287,12 @@ class Core(RuleBasedStateMachine):
     def containers_started(self, later: int) -> None:
         at = self.soon(later)
         for container in list(self.state.containers.values()):
-            if container.status == GRANTED:
+            if container.status in (GRANTED, MOVING):
                 self.tell(ContainerStarted(at, container.id))
 
     @rule(pick=PICK, later=PICK)
     def container_started(self, pick: int, later: int) -> None:
-        container = self.some(pick, GRANTED)
+        container = self.some(pick, GRANTED, MOVING)
         if container is not None:
             self.tell(ContainerStarted(self.soon(later), container.id))
 
@@ -384,7 +401,7 @@ class Core(RuleBasedStateMachine):
     @invariant()
     def idle_executors_belong_to_live_jobs(self) -> None:
         if hasattr(self, "scheduler"):
-            for container in self.state.idle.values():
+            for container in (*self.state.idle.values(), *self.state.moving.values()):
                 job = self.state.jobs.get(container.job)
                 assert job is not None, f"{self.state.story(container.id)} of nobody"
                 assert not job.cancelled, f"{self.state.story(container.id)} of a cancelled job"

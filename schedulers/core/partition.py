@@ -1,0 +1,221 @@
+"""Policies that give each job a number of containers: serve the first job below its number, over and over.
+
+With executors that outlive tasks this is Decima's dynamic partition (decima-sim:heuristic_agent.py): an executor is
+held for what its job starts next, also while that waits for its parents.
+"""
+
+from __future__ import annotations
+
+import math
+from collections import Counter
+from collections.abc import Generator, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+from schedulers.core.ordered import Order, Ordered
+from schedulers.core.parties import serve_asked
+from schedulers.core.policy import ClusterView, Offer, Outcome, Suggestion, Suggestions
+
+if TYPE_CHECKING:
+    from schedulers.core.state import ContainerState, JobState, NodeState, StageState
+
+_Steps = Generator[Suggestion, Outcome, None]
+
+
+class Partitioned(Ordered):
+    """Serves jobs in the order of `key`, each until it holds `most` containers.
+
+    stays: an idle executor serves its own job first, and is held for it while the job has tasks that it will start.
+    spills: what no job below its number can use goes to the others, in the same order.
+    """
+
+    stays = True
+    spills = True
+
+    def most(self, job: JobState, view: ClusterView) -> float:
+        """How many containers the job may hold before the others are served; no limit unless overridden."""
+        return math.inf
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """Serve the first job below its number with a task that fits, until nothing fits."""
+        if view.kept:
+            yield from serve_asked(offer) if offer.job is not None else _Division(self, view, offer).steps()
+            return
+        placed = True
+        while placed and offer.has_room():
+            self._refresh(view)
+            placed = yield from self._serve(view, offer, limited=True)
+            if not placed and self.spills:
+                placed = yield from self._serve(view, offer, limited=False)
+
+    def _serve(self, view: ClusterView, offer: Offer, *, limited: bool) -> Generator[Suggestion, Outcome, bool]:
+        for name in self._order:
+            job = view.jobs[name]
+            left = self.most(job, view) - job.executors if limited else math.inf
+            if left <= 0:
+                continue
+            for stage in self.stages(job, view):
+                if offer.fits(job, stage):
+                    count = int(min(stage.waiting, left)) if self.bundles else 1
+                    outcome = yield Suggestion(name, stage.index, count=count)
+                    if outcome.placed:
+                        return True
+        return False
+
+    # -- with executors -------------------------------------------------------------------------
+
+    def standing(self, view: ClusterView) -> list[JobState]:
+        """With executors: the live jobs with tasks to start, now or later, in order."""
+        self._refresh(view)
+        return [view.jobs[name] for name in self._order]
+
+    def _refresh(self, view: ClusterView) -> None:
+        if not view.kept:
+            super()._refresh(view)
+            return
+        for name in view.changed():
+            job = view.jobs.get(name)
+            if job is not None and to_start(job):
+                self._order.put(name, self.key(job, view))
+            else:
+                self._leave(name, view)
+
+    def _sort(self, view: ClusterView) -> None:
+        if not view.kept:
+            super()._sort(view)
+            return
+        self._order = Order()
+        for name, job in view.jobs.items():
+            if to_start(job):
+                self._order.put(name, self.key(job, view))
+
+
+def to_start(job: JobState) -> int:
+    """How many tasks of the job have not been started, those included that wait for other stages."""
+    return job.left - job.running if job.admitted and not job.cancelled else 0
+
+
+def executors_of(view: ClusterView) -> int:
+    """How many executors of the smallest demand still to be served the cluster holds, used ones included."""
+    smallest = min((s.demand for j in view.jobs.values() for s in j.stages if s.waiting), key=sum)
+    return min(c // d for c, d in zip(view.capacity, smallest, strict=True) if d)
+
+
+class _Division:
+    """One round of dividing what is free among the jobs, with executors.
+
+    free: idle executors that may go to any job. held: by job, executors that wait for its next stages, or are on their
+    way to do so. spare: how many containers can still be given, free executors and new ones.
+    """
+
+    def __init__(self, policy: Partitioned, view: ClusterView, offer: Offer) -> None:
+        self.policy, self.view, self.offer = policy, view, offer
+        self.free: list[ContainerState] = []
+        self.held: Counter[str] = Counter(c.job for c in view.moving())
+        self.spare = 0
+
+    def steps(self) -> _Steps:
+        """Executors go on in their jobs, then the jobs get more in their order."""
+        jobs = self.policy.standing(self.view)
+        if self.policy.stays:
+            yield from self._stay()
+        else:
+            self.free = self.view.idle()
+        self.spare = self._room() + len(self.free)
+        for limited in (True, False) if self.policy.spills else (True,):
+            for job in jobs:
+                if self.spare <= 0:
+                    return
+                most = self.policy.most(job, self.view) if limited else math.inf
+                yield from self._give(job, most)
+
+    def _room(self) -> int:
+        """How many new containers there is room for, of the size of which most fit."""
+        demands = [self.view.demand(size) for size in self.view.active_sizes]
+        nodes = self.view.with_room() if self.offer.nodes is None else self.offer.nodes
+        return max((sum(_times(demand, node.free) for node in nodes) for demand in demands), default=0)
+
+    def _stay(self) -> _Steps:
+        """Let idle executors serve their own jobs; hold those that these will need soon."""
+        own: dict[str, list[ContainerState]] = {}
+        for container in self.view.idle():
+            own.setdefault(container.job, []).append(container)
+        for name, idle in own.items():
+            job = self.view.jobs.get(name)
+            held = 0
+            if job is not None:
+                yield from self._go_on(job, idle)
+                held = min(self._soon(job), len(idle))
+                self.held[name] += held
+            self.free += idle[held:]
+
+    def _soon(self, job: JobState) -> int:
+        """How many more executors could wait for the job's next stages."""
+        # A job of which nothing runs opens no stage by itself: what it holds may block what it waits for.
+        return max(0, to_start(job) - job.waiting - self.held[job.id]) if job.running else 0
+
+    def _go_on(self, job: JobState, idle: list[ContainerState]) -> _Steps:
+        """Start tasks of the job in its own idle executors, and take these off the list."""
+        for stage in self.policy.stages(job, self.view):
+            for container in [c for c in idle if c.size == stage.size][: stage.waiting]:
+                outcome = yield Suggestion(job.id, stage.index, executor=container.id)
+                if outcome.placed:
+                    idle.remove(container)
+
+    def _give(self, job: JobState, most: float) -> _Steps:
+        """Let the job have more containers, for what it can start now and then for what it will start soon."""
+        want = most - (job.executors - sum(c.job == job.id for c in self.free))
+        for stage in self.policy.stages(job, self.view):
+            want -= yield from self._get(job, stage, min(want, stage.waiting))
+        for stage in job.stages:
+            if min(want, self.spare) <= 0:
+                return
+            if stage.waiting and stage.index not in job.open and self._is_kept(stage):
+                want -= yield from self._get(job, stage, min(want, stage.waiting, self._soon(job)), ahead=True)
+
+    def _nodes(self, stage: StageState) -> Iterable[NodeState]:
+        """The nodes on offer that a task of the stage fits."""
+        if self.offer.nodes is None:
+            return self.view.nodes_fitting(stage)
+        return [node for node in self.offer.nodes if self.view.fits(stage, node)]
+
+    def _is_kept(self, stage: StageState) -> bool:
+        """Whether the core lets an idle executor of this size be: it releases sizes that nobody waits for."""
+        active = list(self.view.active_sizes)
+        return not active or stage.size in active
+
+    def _get(
+        self, job: JobState, stage: StageState, want: float, *, ahead: bool = False
+    ) -> Generator[Suggestion, Outcome, int]:
+        """Get up to `want` executors for a stage: the job's own, new ones, others; returns how many.
+
+        ahead: they wait for the stage.
+        """
+        got = 0
+        while got < want:
+            there = [c for c in self.free if c.size == stage.size]
+            mine = next((c for c in there if c.job == job.id), None)
+            room = 0 if mine else sum(node.room_for(stage) for node in self._nodes(stage))
+            if not (there or room):
+                break
+            if mine is not None and ahead:
+                placed = 1  # it is where it should wait
+            elif room:
+                count = int(min(want - got, room))
+                placed = (yield Suggestion(job.id, stage.index, count=count, ahead=ahead)).placed
+            else:
+                mine = mine or there[0]
+                placed = (yield Suggestion(job.id, stage.index, executor=mine.id, ahead=ahead)).placed
+            if not placed:
+                break
+            if mine is not None:
+                self.free.remove(mine)
+            got += placed
+            self.spare -= placed
+        if ahead:
+            self.held[job.id] += got
+        return got
+
+
+def _times(demand: Sequence[int], free: Sequence[int]) -> int:
+    """How often a demand fits into free room."""
+    return max(0, min(f // d for d, f in zip(demand, free, strict=True) if d))

@@ -1,0 +1,72 @@
+"""Paths through a job's DAG of stages: how far a stage is from the output, and from the input."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Annotated, Literal
+
+import msgspec
+
+from schedulers.core.model import Stage, topological_order
+
+if TYPE_CHECKING:
+    from schedulers.core.policy import ClusterView
+    from schedulers.core.state import JobState, StageState
+
+Length = Annotated[
+    Literal["task", "work"],
+    msgspec.Meta(description="what a stage adds to a path: the time of one of its tasks, or of all of them"),
+]
+
+
+def to_output(stages: tuple[Stage, ...], length: Callable[[int], float]) -> list[float]:
+    """Per stage the length of the longest path from its start to the end of the job, itself included.
+
+    length: what a stage adds to a path, by its index. Raises InvalidJob when the stages form a cycle.
+
+    >>> chain = tuple(Stage(name=n, tasks=1, demand=(1,), parents=p) for n, p in [("a", ()), ("b", (0,))])
+    >>> to_output(chain, lambda index: 2.0)
+    [4.0, 2.0]
+    """
+    below = [0.0] * len(stages)  # the longest path after each stage
+    total = [0.0] * len(stages)
+    for index in reversed(topological_order(stages)):
+        total[index] = length(index) + below[index]
+        for parent in stages[index].parents:
+            below[parent] = max(below[parent], total[index])
+    return total
+
+
+def depths(stages: tuple[Stage, ...]) -> list[int]:
+    """Per stage the number of stages before it on the longest way from an input (Tez: distance from the root)."""
+    depth = [0] * len(stages)
+    for index in topological_order(stages):
+        depth[index] = max((depth[parent] + 1 for parent in stages[index].parents), default=0)
+    return depth
+
+
+def critical_first(job: JobState, view: ClusterView, measure: Length) -> Iterable[StageState]:
+    """The job's stages with launchable tasks, the longest estimated path to the output first; ties: lowest index.
+
+    A stage without an estimate adds nothing to a path.
+    """
+    if len(job.open) < 2:
+        return job.open_stages()
+    stages = job.spec.stages
+
+    def length(index: int) -> float:
+        estimate = view.estimate(job.id, index)
+        if estimate is None:
+            return 0.0
+        return estimate.task_ms * (stages[index].tasks if measure == "work" else 1)
+
+    left = to_output(stages, length)
+    return sorted(job.open_stages(), key=lambda stage: (-left[stage.index], stage.index))
+
+
+def breadth_first(job: JobState) -> Iterable[StageState]:
+    """The job's stages with launchable tasks, nearest to the input first; ties: lowest index."""
+    if len(job.open) < 2:
+        return job.open_stages()
+    depth = depths(job.spec.stages)
+    return sorted(job.open_stages(), key=lambda stage: (depth[stage.index], stage.index))

@@ -1,0 +1,34 @@
+"""Breadth first: jobs as they came, inside a job the stages nearest to the input first (Tez on YARN)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from schedulers.core.ordered import Key, Ordered
+from schedulers.core.policy import ClusterView, TieSetting, policies
+from schedulers.core.state import JobState, StageState
+from schedulers.planning.paths import breadth_first
+
+
+@policies.register("bfs", source="Graphene (OSDI'16), baseline BFS: Tez over the order of one Capacity Scheduler queue")
+class BreadthFirst(Ordered):
+    """Serves jobs in order of submission, inside a job the stages with the fewest stages before them first."""
+
+    bundles = True
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        tie: TieSetting = "submit"
+
+    params: Params
+
+    def key(self, job: JobState, view: ClusterView) -> Key:
+        """See Ordered.key."""
+        return (job.submitted, view.tie(job, self.params.tie))
+
+    def stages(self, job: JobState, view: ClusterView) -> Iterable[StageState]:
+        """See Ordered.stages."""
+        return breadth_first(job)

@@ -1,0 +1,58 @@
+"""Shortest job first, but no job gets all: each has a number of containers that grows with its work."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+from typing import Annotated
+
+import msgspec
+
+from schedulers.core.ordered import Key
+from schedulers.core.partition import Partitioned
+from schedulers.core.policy import ClusterView, TieSetting, policies
+from schedulers.core.state import JobState, StageState
+from schedulers.planning.paths import Length, critical_first
+
+#: The total work, in task ms, at which a job gets `containers`.
+UNIT_MS = 5e5
+
+
+@policies.register("capped_sjf", source="rm-emulator; SJF-CP of Decima (SIGCOMM'19) with a number of executors per job")
+class CappedShortestJob(Partitioned):
+    """As `sjf_cp`, but a job is served first only up to containers x (total work / 500 s) ^ growth, at least one.
+
+    What no job below its number can use goes to the others in the same order. Jobs without an estimate come last and
+    count as one of 500 s. With executors these stay with their job until it has nothing more to start.
+    """
+
+    bundles = True
+    needs_estimates = True
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        containers: Annotated[
+            float, msgspec.Meta(gt=0, description="containers that a job of 500 s of task time is served first up to")
+        ] = 8.0
+        growth: Annotated[
+            float, msgspec.Meta(ge=0, le=10, description="how that number grows with the work; 0: the same for all")
+        ] = 0.75
+        length: Length = "task"
+        tie: TieSetting = "submit"
+
+    params: Params
+
+    def key(self, job: JobState, view: ClusterView) -> Key:
+        """See Ordered.key."""
+        size = math.inf if job.size_ms is None else job.size_ms
+        return (size, view.tie(job, self.params.tie))
+
+    def stages(self, job: JobState, view: ClusterView) -> Iterable[StageState]:
+        """See Ordered.stages."""
+        return critical_first(job, view, self.params.length)
+
+    def most(self, job: JobState, view: ClusterView) -> float:
+        """See Partitioned.most."""
+        size = UNIT_MS if job.size_ms is None else job.size_ms
+        return max(1, round(self.params.containers * math.pow(size / UNIT_MS, self.params.growth)))

@@ -1,0 +1,39 @@
+"""Critical path: jobs as they came, inside a job the stage with the longest way to the output first."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+import msgspec
+
+from schedulers.core.ordered import Key, Ordered
+from schedulers.core.policy import ClusterView, TieSetting, policies
+from schedulers.core.state import JobState, StageState
+from schedulers.planning.paths import Length, critical_first
+
+
+@policies.register("cp", source="Graphene (OSDI'16), baseline CP; list scheduling by critical path: Graham 1969")
+class CriticalPath(Ordered):
+    """Serves jobs in order of submission, inside a job the stage with the longest estimated path to the output first.
+
+    A stage without an estimate adds nothing to a path.
+    """
+
+    bundles = True
+    needs_estimates = True
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        length: Length = "task"
+        tie: TieSetting = "submit"
+
+    params: Params
+
+    def key(self, job: JobState, view: ClusterView) -> Key:
+        """See Ordered.key."""
+        return (job.submitted, view.tie(job, self.params.tie))
+
+    def stages(self, job: JobState, view: ClusterView) -> Iterable[StageState]:
+        """See Ordered.stages."""
+        return critical_first(job, view, self.params.length)

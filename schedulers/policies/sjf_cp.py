@@ -1,0 +1,45 @@
+"""Shortest job first, and inside a job the critical path first (a baseline of Decima, SIGCOMM'19)."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable
+
+import msgspec
+
+from schedulers.core.ordered import Key
+from schedulers.core.partition import Partitioned
+from schedulers.core.policy import ClusterView, TieSetting, policies
+from schedulers.core.state import JobState, StageState
+from schedulers.planning.paths import Length, critical_first
+
+
+@policies.register("sjf_cp", source="Decima (SIGCOMM'19), section 7.1: SJF-CP")
+class ShortestJobCriticalPath(Partitioned):
+    """Serves the job with the least estimated total work first, in it the stage with the longest path to the output.
+
+    Jobs without an estimate come last. With executors these follow the order of jobs too: one is held for the first
+    job, also while that waits for a stage to end.
+    """
+
+    bundles = True
+    needs_estimates = True
+    stays = False
+    spills = False
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        length: Length = "task"
+        tie: TieSetting = "submit"
+
+    params: Params
+
+    def key(self, job: JobState, view: ClusterView) -> Key:
+        """See Ordered.key."""
+        size = math.inf if job.size_ms is None else job.size_ms
+        return (size, view.tie(job, self.params.tie))
+
+    def stages(self, job: JobState, view: ClusterView) -> Iterable[StageState]:
+        """See Ordered.stages."""
+        return critical_first(job, view, self.params.length)

@@ -1,0 +1,164 @@
+"""Tetris: the task that goes best with what is free, weighed against how much of its job is left (SIGCOMM'14)."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Annotated, NamedTuple
+
+import msgspec
+
+from schedulers.core.events import Event, NodeAdded, NodeChanged, NodeLost, NodeRemoved
+from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, TieSetting, policies
+from schedulers.core.resources import alignment
+from schedulers.core.state import JobState, NodeState, StageState
+from schedulers.planning.inputs import Inputs, Near
+from schedulers.planning.work import remaining_work
+
+
+class _Candidate(NamedTuple):
+    """A task that fits a node. fit: alignment after the remote penalty; task: which one, None for any."""
+
+    fit: float
+    job: JobState
+    stage: StageState
+    node: NodeState
+    task: int | None
+
+
+@policies.register("tetris", source="Tetris (SIGCOMM'14), sections 3.2 and 3.3; remote penalty: Graphene (OSDI'16)")
+class Tetris(Policy):
+    """Serves the task and node with the best alignment of demand and free room, less a part for what its job has left.
+
+    Score of a task on a node: demand . free room, both as fractions of the node, times `remote` where the task has
+    input on nodes and this is none of them; less m x (mean fit / mean work left) x (work left of its job), the means
+    over what fits now. Work left: estimated task time x sum of the demand's fractions of the cluster, over all tasks
+    that have not finished. The paper's knob for fairness between jobs is left out. With `m: 0` it needs no predictor.
+    """
+
+    runs_executors = False
+    needs_estimates = True
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        remote: Annotated[
+            float, msgspec.Meta(ge=0, le=1, description="factor on the fit of a task away from its input")
+        ] = 0.8
+        m: Annotated[
+            float,
+            msgspec.Meta(ge=0, description="weight of what the job has left against the fit; 0: packing alone"),
+        ] = 1.0
+        tie: TieSetting = "submit"
+
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._racks: dict[str, str] | None = None
+        self._inputs: dict[str, Inputs] = {}
+        self._left: dict[str, float | None] = {}  # remaining work of jobs that have not changed since
+
+    def observe(self, event: Event, view: ClusterView) -> None:
+        """Nodes that come and go change where input can be read, and what a demand is of the whole."""
+        if isinstance(event, NodeAdded | NodeChanged | NodeLost | NodeRemoved):
+            self._racks = None
+            self._inputs.clear()
+            self._left.clear()
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """Serve the best candidate, weigh anew, until nothing fits."""
+        refused: set[tuple[str, int]] = set()  # a gang without room for all its tasks, say
+        while (best := self._best(view, offer, refused)) is not None:
+            outcome = yield Suggestion(best.job.id, best.stage.index, node=best.node.id, task=best.task)
+            if not outcome.placed:
+                refused.add((best.job.id, best.stage.index))
+
+    def _best(self, view: ClusterView, offer: Offer, refused: set[tuple[str, int]]) -> _Candidate | None:
+        self._forget(view)
+        found = list(self._candidates(view, offer))
+        if refused:
+            found = [c for c in found if (c.job.id, c.stage.index) not in refused]
+        if len(found) < 2:
+            return found[0] if found else None
+        scores = [c.fit - cost for c, cost in zip(found, self._costs(found, view), strict=True)]
+        top = max(scores)
+        ties = [c for c, score in zip(found, scores, strict=True) if score == top]
+        return min(ties, key=lambda c: (view.tie(c.job, self.params.tie), c.stage.index))
+
+    def _costs(self, found: Sequence[_Candidate], view: ClusterView) -> list[float]:
+        """What the remaining work of each one's job takes off its score; without an estimate it is the largest."""
+        if not self.params.m:
+            return [0.0] * len(found)
+        left = [self._work_left(c.job, view) for c in found]
+        most = max((w for w in left if w is not None), default=0.0)
+        if not most:
+            return [0.0] * len(found)
+        whole = [most if w is None else w for w in left]
+        scale = self.params.m * sum(c.fit for c in found) / sum(whole)
+        return [scale * w for w in whole]
+
+    def _work_left(self, job: JobState, view: ClusterView) -> float | None:
+        name = job.spec.id
+        if name not in self._left:
+            self._left[name] = remaining_work(job, view)
+        return self._left[name]
+
+    # -- what fits ------------------------------------------------------------------------------
+
+    def _candidates(self, view: ClusterView, offer: Offer) -> Iterator[_Candidate]:
+        """Each launchable stage that fits somewhere on offer, on its best node."""
+        roomiest: dict[int, tuple[float, NodeState] | None] = {}  # by size: the best node, where input does not matter
+        for job in view.waiting.values():
+            for stage in job.open_stages():
+                if not offer.serves(job.id, stage.index):
+                    continue
+                if job.spec.stages[stage.index].hosts:
+                    found = self._nearest(view, offer, job, stage)
+                    if found is not None:
+                        yield found
+                    continue
+                if stage.size not in roomiest:
+                    fits = ((_fit(stage, node), node) for node in _nodes(view, offer, stage))
+                    roomiest[stage.size] = max(fits, key=_by_fit, default=None)
+                best = roomiest[stage.size]
+                if best is not None:
+                    yield _Candidate(best[0], job, stage, best[1], None)
+
+    def _nearest(self, view: ClusterView, offer: Offer, job: JobState, stage: StageState) -> _Candidate | None:
+        """The stage on its best node, with the task that is nearest to its input there."""
+        inputs = self._inputs_of(job, view)
+        best: _Candidate | None = None
+        for node in _nodes(view, offer, stage):
+            near, task = inputs.nearest(stage, node.spec)
+            fit = _fit(stage, node) * (self.params.remote if near in (Near.RACK, Near.ANY) else 1.0)
+            if best is None or fit > best.fit:
+                best = _Candidate(fit, job, stage, node, task)
+        return best
+
+    def _inputs_of(self, job: JobState, view: ClusterView) -> Inputs:
+        if job.id not in self._inputs:
+            if self._racks is None:
+                self._racks = {node.id: node.spec.rack for node in view.nodes.values() if not node.draining}
+            self._inputs[job.id] = Inputs(job.spec, self._racks)
+        return self._inputs[job.id]
+
+    def _forget(self, view: ClusterView) -> None:
+        for name in view.changed():
+            self._left.pop(name, None)
+            if name not in view.jobs:
+                self._inputs.pop(name, None)
+
+
+def _nodes(view: ClusterView, offer: Offer, stage: StageState) -> Iterable[NodeState]:
+    """The nodes on offer that a task of the stage fits, in order of arrival."""
+    if offer.nodes is None:
+        return view.nodes_fitting(stage)
+    return [node for node in offer.nodes if view.fits(stage, node)]
+
+
+def _fit(stage: StageState, node: NodeState) -> float:
+    return alignment(stage.demand, node.free, node.spec.capacity)
+
+
+def _by_fit(found: tuple[float, NodeState]) -> float:
+    return found[0]

@@ -1,0 +1,70 @@
+"""Weighted fair sharing: a job's share follows a power of its total work (a baseline of Decima, SIGCOMM'19)."""
+
+from __future__ import annotations
+
+from math import ceil
+from typing import Annotated
+
+import msgspec
+
+from schedulers.core.ordered import ByShare, Key, Measure
+from schedulers.core.partition import Partitioned, executors_of
+from schedulers.core.policy import ClusterView, TieSetting, policies
+from schedulers.core.state import JobState
+
+
+@policies.register(
+    "weighted_fair", source="Decima (SIGCOMM'19), section 7.1: (tuned) weighted fair; alpha 0: decima-sim"
+)
+class WeightedFair(Partitioned, ByShare):
+    """Shares the cluster in proportion to (weight x total work ^ alpha): 0 is plain fair, 1 naive, about -1 tuned.
+
+    Total work is the estimated one; a job without an estimate counts as one of `unsized_ms`. Containers that end with
+    their task: the job that holds least for its share goes first. With executors: jobs in order of submission get
+    up to their share of them, rounded up, and an executor stays with its job until that has nothing more to start.
+    """
+
+    needs_estimates = True
+    spills = False
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        alpha: Annotated[float, msgspec.Meta(ge=-10, le=10, description="exponent of a job's total work")] = -1.0
+        measure: Measure = "dominant"
+        unsized_ms: Annotated[
+            float, msgspec.Meta(gt=0, description="total work (ms) that a job without an estimate counts as")
+        ] = 5e5
+        tie: TieSetting = "submit"
+
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._whole = (0.0, 0)
+
+    def key(self, job: JobState, view: ClusterView) -> Key:
+        """See Ordered.key."""
+        tie = view.tie(job, self.params.tie)
+        if view.kept:
+            return (job.submitted, tie)
+        held = job.executors if self.params.measure == "slots" else view.share(job)
+        return (held / self._weight(job), tie)
+
+    def most(self, job: JobState, view: ClusterView) -> float:
+        """See Partitioned.most."""
+        if not view.kept:
+            return super().most(job, view)
+        weights, executors = self._whole
+        return ceil(executors * self._weight(job) / weights)
+
+    def standing(self, view: ClusterView) -> list[JobState]:
+        """See Partitioned.standing."""
+        jobs = super().standing(view)
+        self._whole = sum(map(self._weight, jobs)), executors_of(view)
+        return jobs
+
+    def _weight(self, job: JobState) -> float:
+        # In units of `unsized_ms`, so that no power leaves the range of floats.
+        size = self.params.unsized_ms if job.size_ms is None else max(job.size_ms, 1.0)
+        return job.spec.weight * float((size / self.params.unsized_ms) ** self.params.alpha)
