@@ -39,6 +39,7 @@ bench: $(VENV)/.dev            ## all benchmarks, each as a ratio with its refer
 
 tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m rm_emulator.experiments.tables
+	$(BIN)/python -m rm_emulator.experiments.graphene
 
 # SLS folders to run, copied first because runs are stored in them; and how often each.
 FOLDERS ?= ../shared/data/yarn-sls

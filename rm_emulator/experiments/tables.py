@@ -162,12 +162,12 @@ def accuracy_rows(results: api.Results, workload: str) -> list[list[str]]:
     return rows
 
 
-def show(found: Mapping[str, Any]) -> str:
+def show(found: Mapping[str, Any], digits: int = 2) -> str:
     """`1.23 [1.10, 1.36]`."""
     if found["value"] is None:
         return "-"
     low, high = found["ci95"]
-    return f"{found['value']:.2f} [{low:.2f}, {high:.2f}]"
+    return f"{found['value']:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:

@@ -9,6 +9,7 @@ package is made from the full profiles by
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterable, Sequence
 from importlib import resources
 from pathlib import Path
@@ -69,6 +70,13 @@ class TpchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     demand: Annotated[dict[str, Any], msgspec.Meta(description="resources of one task, as quantities")] = msgspec.field(
         default_factory=lambda: {"cpu": 1, "memory": "2Gi"}
     )
+    drawn: Annotated[
+        dict[str, Any],
+        msgspec.Meta(
+            description="resources of which each stage demands a part drawn from (0, 1] of what stands here, "
+            "instead of what `demand` says (Decima, section 7.3)"
+        ),
+    ] = msgspec.field(default_factory=dict)
     profiles: Annotated[
         str | None, msgspec.Meta(description="path of the full profiles; null: the built-in summary")
     ] = None
@@ -83,8 +91,10 @@ def generate(settings: TpchSettings, *, seed: int, profiles: TpchProfiles | None
     """
     there = load_profiles(settings.profiles) if profiles is None else profiles
     _check(settings, there)
-    kinds = Resources().extended(settings.demand)
-    demand = kinds.demand(settings.demand)
+    most = {**settings.demand, **settings.drawn}
+    kinds = Resources().extended(most)
+    demand = kinds.demand(most)
+    draws = tuple(i for i, name in enumerate(kinds.names) if name in settings.drawn)
     runs = _runs(settings, seed)
     width = len(str(len(runs) - 1))
     ids = [f"tpch-{number:0{width}d}" for number in range(len(runs))]
@@ -93,7 +103,7 @@ def generate(settings: TpchSettings, *, seed: int, profiles: TpchProfiles | None
     work = sum(_work_ms(job, times) for job, times in zip(profiles_of, runtimes, strict=True))
     submits = _submits(settings, seed, len(runs), work)
     jobs = tuple(
-        WorkloadJob(job=_job(settings, job_id, profile, demand), submit_ms=submit, runtimes=times)
+        WorkloadJob(job=_job(settings, seed, job_id, profile, demand, draws), submit_ms=submit, runtimes=times)
         for job_id, profile, submit, times in zip(ids, profiles_of, submits, runtimes, strict=True)
     )
     gap_ms = submits[-1] / max(1, len(runs) - 1) or settings.interarrival_s * 1000
@@ -193,13 +203,29 @@ def _submits(settings: TpchSettings, seed: int, count: int, work_ms: float) -> l
     return submits
 
 
-def _job(settings: TpchSettings, job_id: str, profile: JobProfile, demand: Vector) -> Job:
+def _job(
+    settings: TpchSettings, seed: int, job_id: str, profile: JobProfile, demand: Vector, draws: Sequence[int]
+) -> Job:
     stages = tuple(
-        Stage(name=f"s{index}", tasks=stage.tasks, demand=demand, parents=stage.parents)
+        Stage(
+            name=f"s{index}",
+            tasks=stage.tasks,
+            demand=_drawn(demand, draws, seed, job_id, index),
+            parents=stage.parents,
+        )
         for index, stage in enumerate(profile.stages)
     )
     name, user = _identity(settings, profile.query)
     return Job(id=job_id, stages=stages, name=name, user=user, app="tpch", queue=settings.queue)
+
+
+def _drawn(demand: Vector, draws: Sequence[int], seed: int, job_id: str, stage: int) -> Vector:
+    """The demand with some resources drawn from (0, 1] of what stands there, in whole steps."""
+    found = list(demand)
+    for resource in draws:
+        part = 1 - keyed.uniform(seed, "tpch-demand", job_id, stage, resource)
+        found[resource] = max(1, math.ceil(part * demand[resource]))
+    return tuple(found)
 
 
 def _identity(settings: TpchSettings, query: int) -> tuple[str, str]:

@@ -1,26 +1,42 @@
-"""The predictor that is told the truth: the bound that all others are measured against."""
+"""The predictor that is told the truth: the bound that all others are measured against. It can be told to err."""
 
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Annotated, Any
 
 import msgspec
 
+from schedulers.core import keyed
+from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Job
 from schedulers.core.predictor import Estimate, Predictor, predictors
-from schedulers.core.registry import NoParams
 
 
 @predictors.register("oracle", source="Jajoo et al., SLearn, NSDI 2022, section 5.1.3", worlds=("emulator",))
 class Oracle(Predictor):
-    """Knows the true mean run time of every stage: whatever the event Estimated says."""
+    """Knows the true mean run time of every stage: whatever the event Estimated says.
 
-    Params = NoParams
+    With `error` its answers are wrong by a factor per stage, as Graphene (OSDI 2016, section 8) has it to see what
+    misestimation costs.
+    """
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings. error: a stage's time counts (1 + a draw from this range) times, whenever it is asked for."""
+
+        error: Annotated[
+            tuple[float, float],
+            msgspec.Meta(description="relative error of each stage's answer: [lowest, highest], above -1"),
+        ] = (0.0, 0.0)
+
     told_truth = True
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
+        assert isinstance(params, Oracle.Params)
         super().__init__(params, seed=seed)
+        self._low, self._high = params.error
+        if not -1 < self._low <= self._high:
+            raise InvalidParameters(f"oracle: error is {list(params.error)} (two numbers, ascending, above -1)")
         self._told: dict[str, tuple[int, ...]] = {}
 
     def told(self, job: str, runtimes_ms: Sequence[int]) -> None:
@@ -40,7 +56,13 @@ class Oracle(Predictor):
         told = self._told.get(job)
         if told is None or stage >= len(told):
             return None
-        return Estimate(float(told[stage]), 0.0, "oracle")
+        return Estimate(told[stage] * self._factor(job, stage), 0.0, "oracle")
+
+    def _factor(self, job: str, stage: int) -> float:
+        """The same for every policy, since it hangs on the job's id alone."""
+        if self._low == self._high:
+            return 1 + self._low
+        return 1 + self._low + (self._high - self._low) * keyed.uniform(self.seed, "oracle-error", job, stage)
 
     def dump(self) -> Any:
         """The answers for the jobs that have not ended."""

@@ -280,3 +280,13 @@ def test_demands_may_name_other_resources(profiles: TpchProfiles) -> None:
 def test_impossible_settings_are_refused(profiles: TpchProfiles, settings: dict[str, Any], message: str) -> None:
     with pytest.raises(InvalidParameters, match=message):
         make(profiles, **settings)
+
+
+def test_demands_can_be_drawn_per_stage(profiles: TpchProfiles) -> None:
+    plain = make(profiles, jobs=5)
+    drawn = make(profiles, jobs=5, drawn={"memory": "1Gi", "disk": "2Gi"})
+    assert drawn.resources == ("cpu", "memory", "disk")
+    stages = [stage for entry in drawn.jobs for stage in entry.job.stages]
+    assert all(s.demand[0] == 1000 and 0 < s.demand[1] <= 1024 and 0 < s.demand[2] <= 2048 for s in stages)
+    assert len({s.demand for s in stages}) == len(stages)
+    assert [(e.submit_ms, e.runtimes) for e in drawn.jobs] == [(e.submit_ms, e.runtimes) for e in plain.jobs]
