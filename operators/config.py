@@ -175,7 +175,7 @@ def _struct_in(type_: Any) -> type[msgspec.Struct] | None:
 def _decode(type_: type, data: Any) -> Any:
     if type_ is Millis:
         return parse_millis(data)
-    raise NotImplementedError(type_)
+    raise NotImplementedError(type_)  # what msgspec asks of a hook that does not know the type
 
 
 def _not_yaml(file: str, error: Exception) -> str:

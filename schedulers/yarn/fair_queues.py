@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import functools
 import math
+from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Iterator, Sequence
 from typing import Any, Final
@@ -72,7 +73,7 @@ class FairApp(msgspec.Struct, eq=False):
     key: tuple[Any, ...] | None = None
 
 
-class FairQueue:
+class FairQueue(ABC):
     """FSQueue. used: containers below it (reservations are no use); running: applications below it."""
 
     def __init__(self, config: FairQueueConfig, parent: FairParent | None, zero: Vector, defaults: Defaults) -> None:
@@ -108,9 +109,9 @@ class FairQueue:
             yield queue
             queue = queue.parent
 
+    @abstractmethod
     def leaves(self) -> Iterator[FairLeaf]:
         """The leaf queues below."""
-        raise NotImplementedError
 
     def over(self, more: Vector) -> FairQueue | None:
         """FSQueue.fitsInMaxShare: the first queue, from here up, whose maximum an amount more would break."""

@@ -420,6 +420,8 @@ class YarnPolicy(Policy, Generic[Y]):
             return None
         if app.refusal is not None and app.refusal.why not in _SAID_BY_THE_CORE:
             return _reason(app.refusal)
+        if not yarn.reserved:
+            return None
         sizes = [ask.demand for ask in app.asks.values() if ask.open]
         for kept in yarn.reserved.values():
             free = self._units.room(view.nodes[kept.node].free) if kept.app != app.id else ()

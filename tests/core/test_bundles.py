@@ -31,14 +31,14 @@ from schedulers.policies.fifo import Fifo
 
 
 def candidate(demand: tuple[int, ...], tasks: int = 1) -> Candidate:
-    return Candidate(SimpleNamespace(id="j"), SimpleNamespace(demand=demand, waiting=tasks, size=hash(demand)))  # type: ignore[arg-type]
+    return Candidate(SimpleNamespace(id="j"), SimpleNamespace(demand=demand, waiting=tasks, size=hash(demand)))
 
 
 def room(*free: int, capacity: tuple[int, ...] | None = None) -> Room:
     spec = SimpleNamespace(capacity=capacity or free, id="n")
     there = SimpleNamespace(spec=spec, free=list(free), version=0)
     view = SimpleNamespace(fits=lambda stage, node: fits(stage.demand, node.free), nodes={}, capacity=free)
-    return Room(view, there)  # type: ignore[arg-type]
+    return Room(view, there)
 
 
 # -- packing --------------------------------------------------------------------------------------

@@ -30,7 +30,7 @@ def ends(*tasks: tuple[int, tuple[int, int], int], node: Node = NODE, **config: 
         for i, (at, demand, ms) in enumerate(tasks)
     )
     settings: dict[str, object] = {"profile": "events", **config}
-    cluster = EngineConfig(nodes=(node,), resources=("cpu", "network"), **settings)  # type: ignore[arg-type]
+    cluster = EngineConfig(nodes=(node,), resources=("cpu", "network"), **settings)
     offers = "heartbeat" if cluster.beats else "cycle"
     audit = Audit(Scheduler(SchedulerConfig(resources=("cpu", "network"), policy={"kind": "fifo"}, offers=offers)))
     kept = Kept()

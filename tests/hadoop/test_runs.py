@@ -108,7 +108,9 @@ def test_too_many_durations_for_a_start() -> None:
         by_label({0: ["a"]}, [(0, 1.0), (0, 2.0)])
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="no shared data")
+@pytest.mark.skipif(
+    not DATA.is_dir(), reason="the SLS folders with real runs are not beside this repository (../shared/data/yarn-sls)"
+)
 @pytest.mark.parametrize("name", sorted(p.name for p in DATA.iterdir()) if DATA.is_dir() else [])
 def test_real_results_are_read(name: str) -> None:
     runs = read_runs(DATA / name)

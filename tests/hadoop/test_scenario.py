@@ -285,7 +285,9 @@ def test_sizes_of_the_reader_are_above_zero(folder: MakeFolder, setting: str) ->
         formats.read("hadoop", folder(), {setting: 0})
 
 
-@pytest.mark.skipif(not DATA.is_dir(), reason="no shared data")
+@pytest.mark.skipif(
+    not DATA.is_dir(), reason="the SLS folders with real runs are not beside this repository (../shared/data/yarn-sls)"
+)
 @pytest.mark.parametrize("name", sorted(p.name for p in DATA.iterdir()) if DATA.is_dir() else [])
 def test_real_folders_are_converted_and_nothing_is_passed_over(name: str, tmp_path: Path) -> None:
     read = read_folder(DATA / name)

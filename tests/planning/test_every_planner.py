@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from itertools import islice
+from random import Random
 
 import pytest
 from hypothesis import given
@@ -202,9 +203,9 @@ def in_order_one_by_one(made: Problem, ranks: list[int]) -> list[tuple[int, int,
 
 
 @given(problems(), st.randoms(use_true_random=False))
-def test_quick_list_schedules_are_those_by_the_book(made: Problem, shuffle: object) -> None:
+def test_quick_list_schedules_are_those_by_the_book(made: Problem, shuffle: Random) -> None:
     ranks = list(range(len(made[0])))
-    shuffle.shuffle(ranks)  # type: ignore[attr-defined]
+    shuffle.shuffle(ranks)
     rows = lists.in_order(*made, ranks=ranks).schedule.placements
     assert [(p.start, p.stage, p.machine) for p in rows] == in_order_one_by_one(made, ranks)
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import dataclasses
+from collections.abc import Sequence
 from typing import Any
 
 import pytest
@@ -77,7 +78,7 @@ def queues(tree: Inner, name: str = "") -> list[Queue]:
 class World:
     """One machine, the tree's queues, one job for each leaf."""
 
-    def __init__(self, tree: Inner, capacity: tuple[int, ...], policy: dict[str, Any] = FULL) -> None:
+    def __init__(self, tree: Tree, capacity: tuple[int, ...], policy: dict[str, Any] = FULL) -> None:
         self.tree, self.capacity, self.at = tree, capacity, 1
         self.scheduler = Scheduler(SchedulerConfig(resources=NAMES, policy=policy, offers="cycle"))
         self.scheduler.handle(NodeAdded(0, Node(id="n", capacity=capacity)))
@@ -297,7 +298,7 @@ def test_scaling_everything_changes_nothing(tree: Inner, demand: tuple[int, int]
             return Leaf((below.demand[0] * 7, below.demand[1] * 7))
         return Inner([(weight, scaled(child)) for weight, child in below.children])
 
-    assert World(tree, (40, 60)).fill() == World(scaled(tree), (280, 420)).fill()  # type: ignore[arg-type]
+    assert World(tree, (40, 60)).fill() == World(scaled(tree), (280, 420)).fill()
 
 
 def most_of(tree: Tree) -> int:
@@ -349,7 +350,7 @@ def test_in_a_tree_no_group_gains_by_asking_for_more_than_it_needs(
     true = {name: leaf.demand for name, leaf in leaves(tree).items()}
     names = sorted({sorted(true)[pick % len(true)] for pick in liars})
     lies = {n: (true[n][0] + m[0], true[n][1] + m[1]) for n, m in zip(names, more, strict=False)}
-    honest, lying = World(tree, (480, 480)), World(told(tree, lies), (480, 480))  # type: ignore[arg-type]
+    honest, lying = World(tree, (480, 480)), World(told(tree, lies), (480, 480))
     honest.fill()
     lying.fill()
     gains = []
@@ -384,9 +385,9 @@ def test_how_a_queue_shares_inside_changes_nothing_outside(
 # -- DRF (NSDI'11) --------------------------------------------------------------------------------
 
 
-def fractions(demands: list[tuple[float, ...]], weights: list[int] | None = None) -> list[float]:
+def fractions(demands: Sequence[Sequence[float]], weights: Sequence[int] | None = None) -> list[float]:
     weights = weights or [1] * len(demands)
-    return drf((90, 120), [User(demand=d, weight=float(w)) for d, w in zip(demands, weights, strict=True)])
+    return drf((90, 120), [User(demand=tuple(d), weight=float(w)) for d, w in zip(demands, weights, strict=True)])
 
 
 @given(USERS, st.lists(WEIGHTS, min_size=5, max_size=5))
@@ -421,7 +422,7 @@ def test_while_all_find_room_no_two_are_further_apart_than_a_task(
 @given(USERS)
 def test_nobody_does_better_with_an_equal_part(demands: list[tuple[int, int]]) -> None:
     """Sharing incentive (section 3): every user has at least 1/n of its dominant resource."""
-    for tasks, demand in zip(fractions(demands), demands, strict=True):  # type: ignore[arg-type]
+    for tasks, demand in zip(fractions(demands), demands, strict=True):
         assert max(tasks * demand[0] / 90, tasks * demand[1] / 120) >= 1 / len(demands) - 1e-9
 
 
@@ -431,7 +432,7 @@ def test_larger_tasks_of_one_user_are_fewer_and_change_no_share(
 ) -> None:
     who, weights = who % len(demands), weights[: len(demands)]
     scaled = [tuple(factor * part if user == who else part for part in d) for user, d in enumerate(demands)]
-    before, after = fractions(demands, weights), fractions(scaled, weights)  # type: ignore[arg-type]
+    before, after = fractions(demands, weights), fractions(scaled, weights)
     after[who] *= factor
     assert after == pytest.approx(before)
 
@@ -440,7 +441,7 @@ def test_larger_tasks_of_one_user_are_fewer_and_change_no_share(
 def test_of_one_bottleneck_everybody_has_a_part_by_weight(users: list[tuple[int, int]], alone: bool) -> None:
     """Single-resource and bottleneck fairness (section 3): max-min on the resource that all have most of."""
     demands = [(float(size), 0.0 if alone else size / 2) for size, _ in users]
-    tasks = fractions(demands, [weight for _, weight in users])  # type: ignore[arg-type]
+    tasks = fractions(demands, [weight for _, weight in users])
     total = sum(weight for _, weight in users)
     for count, (size, weight) in zip(tasks, users, strict=True):
         assert count * size == pytest.approx(90 * weight / total)
@@ -449,7 +450,7 @@ def test_of_one_bottleneck_everybody_has_a_part_by_weight(users: list[tuple[int,
 @given(USERS)
 def test_every_user_has_a_saturated_resource(demands: list[tuple[int, int]]) -> None:
     """Lemma 8, and with it Pareto efficiency."""
-    tasks = fractions(demands)  # type: ignore[arg-type]
+    tasks = fractions(demands)
     used = [sum(t * d[r] for t, d in zip(tasks, demands, strict=True)) for r in range(2)]
     full = [u >= c * (1 - 1e-9) for u, c in zip(used, (90, 120), strict=True)]
     assert all(any(d and f for d, f in zip(demand, full, strict=True)) for demand in demands)
@@ -464,14 +465,14 @@ def test_asking_for_more_than_one_needs_never_helps(
     true = demands[who]
     lie = (true[0] + more[0], true[1] + more[1])
     told = [*demands[:who], lie, *demands[who + 1 :]]
-    brought = fractions(told)[who]  # type: ignore[arg-type]
+    brought = fractions(told)[who]
     usable = min(brought * a / t for a, t in zip(lie, true, strict=True) if t)
-    assert usable <= fractions(demands)[who] + 1e-6  # type: ignore[arg-type]
+    assert usable <= fractions(demands)[who] + 1e-6
 
 
 @given(USERS)
 def test_nobody_envies_another(demands: list[tuple[int, int]]) -> None:
-    tasks = fractions(demands)  # type: ignore[arg-type]
+    tasks = fractions(demands)
     for mine, demand in zip(tasks, demands, strict=True):
         for theirs, other in zip(tasks, demands, strict=True):
             with_theirs = min(theirs * o / d for o, d in zip(other, demand, strict=True) if d)
@@ -481,5 +482,5 @@ def test_nobody_envies_another(demands: list[tuple[int, int]]) -> None:
 @given(st.lists(st.tuples(st.integers(1, 5), st.integers(1, 5)), min_size=2, max_size=5))
 def test_when_one_leaves_nobody_loses(demands: list[tuple[int, int]]) -> None:
     """Population monotonicity (section 6.1.2), which needs everybody to ask for some of everything."""
-    before, after = fractions(demands), fractions(demands[1:])  # type: ignore[arg-type]
+    before, after = fractions(demands), fractions(demands[1:])
     assert all(late >= early - 1e-6 for early, late in zip(before[1:], after, strict=True))

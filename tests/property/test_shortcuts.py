@@ -162,6 +162,6 @@ def check(scheduler: Scheduler, variant: str) -> None:
     for party in parties.by_name.values():
         member = policy._members[policy._leaf_of[party.name]]
         assert member.blocked == (not any(view.fits_somewhere(size) for size in party.sizes))
-    fresh = _Values(policy._members, policy._counting(view), variant, 2)  # type: ignore[arg-type]
+    fresh = _Values(policy._members, policy._counting(view), variant, 2)
     fresh.bring_up_to_date()
     assert (values.keys, values.orders, values._cells) == (fresh.keys, fresh.orders, fresh._cells)
