@@ -9,11 +9,10 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
-import jinja2
 import typer
 
 from rm_emulator.experiments import api, dags, offline, online
-from rm_emulator.experiments.tables import table
+from rm_emulator.experiments.tables import filled, table
 from rm_emulator.results.record import write_file
 
 NAME: Final = "results-graphene"
@@ -47,10 +46,8 @@ def _compared(runs: api.Results) -> tuple[Sequence[str], list[list[str]]]:
 
 def page(template: str, plans: offline.Measured, runs: dict[str, api.Results], seeds: int) -> str:
     """The page: the template's prose with the measured tables in it."""
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 (Markdown, from our own figures)
-    return environment.from_string(template).render(
-        **{"offline": offline_tables(plans), "online": online_tables(runs), "seeds": seeds, "nodes": online.NODES}
-    )
+    tables = {"offline": offline_tables(plans), "online": online_tables(runs)}
+    return filled(template, **tables, seeds=seeds, nodes=online.NODES)
 
 
 def main(

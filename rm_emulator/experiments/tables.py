@@ -185,6 +185,12 @@ def _mean(values: Sequence[float | None]) -> float | None:
     return sum(there) / len(there) if there else None
 
 
+def filled(template: str, **measured: object) -> str:
+    """A page of Markdown: the template's prose with the measured tables in it. What is missing is an error."""
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 (Markdown, from our own figures)
+    return environment.from_string(template).render(**measured)
+
+
 def page(measured: Mapping[tuple[str, float], api.Results], seeds: Sequence[int], template: str) -> str:
     """The page: the template's prose with the measured tables in it."""
     averages = [name.replace("_", " ") for name in SPEEDUPS]
@@ -207,7 +213,6 @@ def page(measured: Mapping[tuple[str, float], api.Results], seeds: Sequence[int]
         )
         for key, found in measured.items()
     }
-    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 (Markdown, from our own figures)
     workloads = list(dict.fromkeys(workload for workload, _ in measured))
     loads = {name: [load for workload, load in measured if workload == name] for name in workloads}
 
@@ -215,7 +220,8 @@ def page(measured: Mapping[tuple[str, float], api.Results], seeds: Sequence[int]
         """For the prose: one speedup with its interval, so that text and tables cannot disagree."""
         return show(versus(measured[workload, load], label, baseline, seeds)[average])
 
-    return environment.from_string(template).render(
+    return filled(
+        template,
         gain=gain,
         slearn=slearn,
         posterior=posterior,

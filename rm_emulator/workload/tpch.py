@@ -44,6 +44,13 @@ class TpchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     arrivals: Annotated[Literal["poisson", "batch"], msgspec.Meta(description="poisson, or all at time 0")] = "poisson"
     initial: Annotated[int, msgspec.Meta(ge=1, description="poisson: so many jobs are there at time 0")] = 1
     interarrival_s: Annotated[float, msgspec.Meta(gt=0, description="poisson: mean time between jobs, s")] = 25.0
+    draws: Annotated[
+        Literal["own", "released"],
+        msgspec.Meta(
+            description="queries, sizes and arrivals as we draw them, or the very ones that Decima's released "
+            "simulator draws from the seed"
+        ),
+    ] = "own"
     load: Annotated[
         Annotated[float, msgspec.Meta(gt=0)] | None,
         msgspec.Meta(description="total work / (slots x arrival span), met exactly; overrules interarrival_s"),
@@ -95,13 +102,13 @@ def generate(settings: TpchSettings, *, seed: int, profiles: TpchProfiles | None
     kinds = Resources().extended(most)
     demand = kinds.demand(most)
     draws = tuple(i for i, name in enumerate(kinds.names) if name in settings.drawn)
-    runs = _runs(settings, seed)
+    runs, arrivals = _released_runs(settings, seed) if settings.draws == "released" else (_runs(settings, seed), None)
     width = len(str(len(runs) - 1))
     ids = [f"tpch-{number:0{width}d}" for number in range(len(runs))]
     profiles_of = [there.job(profile_key(query, size)) for query, size in runs]
     runtimes = [_runtimes(settings, seed, there, ids[i], job) for i, job in enumerate(profiles_of)]
     work = sum(_work_ms(job, times) for job, times in zip(profiles_of, runtimes, strict=True))
-    submits = _submits(settings, seed, len(runs), work)
+    submits = _submits(settings, seed, len(runs), work) if arrivals is None else arrivals
     jobs = tuple(
         WorkloadJob(job=_job(settings, seed, job_id, profile, demand, draws), submit_ms=submit, runtimes=times)
         for job_id, profile, submit, times in zip(ids, profiles_of, submits, runtimes, strict=True)
@@ -139,6 +146,9 @@ def _check(settings: TpchSettings, profiles: TpchProfiles) -> None:
             raise InvalidParameters(f"tpch: load needs slots, at least 1 (slots is {settings.slots})")
         if settings.arrivals == "batch" or (settings.jobs is not None and settings.jobs <= settings.initial):
             raise InvalidParameters("tpch: load needs poisson arrivals and more jobs than `initial`")
+    if settings.draws == "released" and (settings.jobs is None or settings.load is not None):
+        unusable = "jobs: null" if settings.jobs is None else f"load (it is {settings.load})"
+        raise InvalidParameters(f"tpch: draws 'released' cannot be had with {unusable} (that simulator has none)")
 
 
 def _span(numbers: Iterable[int]) -> str:
@@ -150,6 +160,27 @@ def _runs(settings: TpchSettings, seed: int) -> list[tuple[int, int]]:
     if settings.jobs is None:
         return [(query, size) for query in settings.queries for size in settings.sizes]
     return _drawn_runs(settings.queries, settings.sizes, settings.jobs, keyed.generator(seed, "tpch-jobs"))
+
+
+def _released_runs(settings: TpchSettings, seed: int) -> tuple[list[tuple[int, int]], list[int]]:
+    """(query, size in GB) and arrival in ms of each job as the released simulator draws them, order of draws and all.
+
+    Source: hongzimao/decima-sim, spark_env/job_generator.py.
+    """
+    drawn = np.random.RandomState(seed)
+    count = settings.jobs or 0
+    initial = count if settings.arrivals == "batch" else min(settings.initial, count)
+
+    def one_of(values: Sequence[int]) -> int:
+        return values[drawn.randint(len(values))]
+
+    runs = [(one_of(settings.queries), one_of(settings.sizes)) for _ in range(initial)]
+    submits = [0] * initial
+    for _ in range(count - initial):
+        submits.append(submits[-1] + int(drawn.exponential(settings.interarrival_s * 1000)))
+        size = one_of(settings.sizes)  # before the query here, after it above
+        runs.append((one_of(settings.queries), size))
+    return runs, submits
 
 
 def _drawn_runs(

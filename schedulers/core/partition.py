@@ -25,10 +25,12 @@ class Partitioned(Ordered):
     """Serves jobs in the order of `key`, each until it holds `most` containers.
 
     stays: an idle executor serves its own job first, and is held for it while the job has tasks that it will start.
-    spills: what no job below its number can use goes to the others, in the same order.
+    limits: whether `most` limits any job. spills: what no job below its number can use goes to the others, in the
+    same order.
     """
 
     stays = True
+    limits = True
     spills = True
 
     def most(self, job: JobState, view: ClusterView) -> float:
@@ -38,8 +40,10 @@ class Partitioned(Ordered):
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Serve the first job below its number with a task that fits, until nothing fits."""
         if view.kept:
-            yield from serve_asked(offer) if offer.job is not None else _Division(self, view, offer).steps()
-            return
+            return serve_asked(offer) if offer.job is not None else _Division(self, view, offer).steps()
+        return self._fill(view, offer) if self.limits else super().schedule(view, offer)
+
+    def _fill(self, view: ClusterView, offer: Offer) -> Suggestions:
         placed = True
         while placed and offer.has_room():
             self._refresh(view)
@@ -121,7 +125,7 @@ class _Division:
         else:
             self.free = self.view.idle()
         self.spare = self._room() + len(self.free)
-        for limited in (True, False) if self.policy.spills else (True,):
+        for limited in (True, False) if self.policy.limits and self.policy.spills else (True,):
             for job in jobs:
                 if self.spare <= 0:
                     return

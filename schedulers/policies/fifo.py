@@ -4,16 +4,21 @@ from __future__ import annotations
 
 import msgspec
 
-from schedulers.core.ordered import Key, Ordered
+from schedulers.core.ordered import Key
+from schedulers.core.partition import Partitioned
 from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState
 
 
 @policies.register("fifo", source="SLearn, section 6.1 (FIFO); Hadoop's first scheduler")
-class Fifo(Ordered):
-    """Serves jobs in order of submission; later jobs use what the first cannot."""
+class Fifo(Partitioned):
+    """Serves jobs in order of submission; later jobs use what the first cannot.
+
+    With executors these stay with their job until it has nothing more to start (Decima, section 7.1: Spark's default).
+    """
 
     bundles = True
+    limits = False
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""

@@ -25,7 +25,7 @@ class ShortestJobCriticalPath(Partitioned):
     bundles = True
     needs_estimates = True
     stays = False
-    spills = False
+    limits = False
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""

@@ -273,7 +273,7 @@ def over(made: Scheduler, at: int, container: int) -> list:
 
 @pytest.fixture
 def kept() -> Scheduler:
-    made = scheduler("fifo", node("n", 2), executors=True)
+    made = scheduler("bfs", node("n", 2), executors=True)
     made.handle(JobSubmitted(0, job("a", stage(3), stage(parents=(0,)))))
     for container in (1, 2):
         made.handle(ContainerStarted(1, container))

@@ -231,7 +231,9 @@ def task_ended(made: Scheduler, at: int, container: int) -> list[object]:
 
 
 @pytest.mark.parametrize(
-    "policy", [{"kind": "sjf_cp"}, {"kind": "capped_sjf"}, {"kind": "weighted_fair", "alpha": -5}], ids=str
+    "policy",
+    [{"kind": "fifo"}, {"kind": "sjf_cp"}, {"kind": "capped_sjf"}, {"kind": "weighted_fair", "alpha": -5}],
+    ids=str,
 )
 def test_an_idle_executor_waits_for_the_next_stage_of_its_job(policy: dict[str, object]) -> None:
     made = two_executors(policy, CHAIN, OTHER, (10, 10))
@@ -239,8 +241,9 @@ def test_an_idle_executor_waits_for_the_next_stage_of_its_job(policy: dict[str, 
     assert served(task_ended(made, 6, 2)) == [("a", 1), ("a", 1)]
 
 
-def test_an_executor_leaves_when_its_job_has_nothing_more_to_start() -> None:
-    made = two_executors({"kind": "weighted_fair", "alpha": -5}, job("a", stage(2)), OTHER, (10,))
+@pytest.mark.parametrize("policy", [{"kind": "fifo"}, {"kind": "weighted_fair", "alpha": -5}], ids=str)
+def test_an_executor_leaves_when_its_job_has_nothing_more_to_start(policy: dict[str, object]) -> None:
+    made = two_executors(policy, job("a", stage(2)), OTHER, (10,))
     assert task_ended(made, 5, 1)[0] == Move(1, "b", 0, 0)
 
 

@@ -53,6 +53,40 @@ def test_the_built_in_profiles_name_their_source(profiles: TpchProfiles) -> None
     assert "hongzimao/decima-sim" in profiles.source
 
 
+def test_released_draws_are_those_of_the_released_simulator(profiles: TpchProfiles) -> None:
+    # Its generate_tpch_jobs with RandomState(1000), six sizes, 20 jobs at once and a stream after them.
+    sizes = (2, 5, 10, 20, 50, 100)
+    found = make(profiles, seed=1000, draws="released", jobs=23, initial=20, sizes=sizes)
+    drawn = [(job.job.name, times.profile) for job in found.jobs if isinstance(times := job.runtimes[0], Waves)]
+    assert drawn[:4] == [
+        ("tpch-q20", "tpch-2g-q20"),
+        ("tpch-q2", "tpch-100g-q2"),
+        ("tpch-q1", "tpch-5g-q1"),
+        ("tpch-q14", "tpch-2g-q14"),
+    ]
+    assert [profile for _, profile in drawn[18:]] == [
+        "tpch-10g-q21",
+        "tpch-10g-q22",
+        "tpch-2g-q21",
+        "tpch-20g-q18",
+        "tpch-2g-q14",
+    ]
+    assert [job.submit_ms for job in found.jobs[19:]] == [0, 1482, 47676, 48199]
+
+
+def test_released_draws_in_a_batch_all_arrive_at_once(profiles: TpchProfiles) -> None:
+    found = make(profiles, draws="released", jobs=20, arrivals="batch")
+    assert [job.submit_ms for job in found.jobs] == [0] * 20
+
+
+@pytest.mark.parametrize(("settings", "named"), [({"jobs": None}, "jobs: null"), ({"load": 0.8, "slots": 9}, "load")])
+def test_released_draws_refuse_what_the_released_simulator_lacks(
+    profiles: TpchProfiles, settings: dict[str, Any], named: str
+) -> None:
+    with pytest.raises(InvalidParameters, match=f"'released' cannot be had with {named}"):
+        make(profiles, draws="released", **settings)
+
+
 def test_the_built_in_profiles_are_a_summary(profiles: TpchProfiles) -> None:
     assert not profiles.exact
 
