@@ -8,23 +8,23 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Sequence
+from functools import partial
+from typing import Final, Literal
 
 from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Job, topological_order
 from schedulers.core.resources import Vector
 from schedulers.planning.graphene import build_schedule
+from schedulers.planning.lists import PLANNERS
 from schedulers.planning.schedule import Plan
+
+#: Graphene's own planner, and others to compare it with.
+PlannerName = Literal["schedule", "coffman_graham", "strip_part"]
+#: Labels of Coffman and Graham take 12 MB for so many stages, and four times that for twice as many.
+MOST_STAGES: Final = 10_000
 
 #: Per stage the tpriScore of each of its tasks, in order of their starts.
 Priorities = tuple[tuple[float, ...], ...]
-
-
-def by_schedule(
-    job: Job, estimates: Sequence[float | None], capacity: Vector, machines: int, budget: int
-) -> Priorities:
-    """The order of starts in the job's own schedule; without one, `by_path`. See `plan_of`."""
-    plan = plan_of(job, estimates, capacity, machines, budget)
-    return by_path(job, estimates) if plan is None else by_plan(plan)
 
 
 def by_plan(plan: Plan) -> Priorities:
@@ -32,16 +32,24 @@ def by_plan(plan: Plan) -> Priorities:
     return tuple(map(tuple, plan.scores()))
 
 
-def plan_of(job: Job, estimates: Sequence[float | None], capacity: Vector, machines: int, budget: int) -> Plan | None:
+def plan_of(
+    job: Job,
+    estimates: Sequence[float | None],
+    capacity: Vector,
+    machines: int,
+    budget: int,
+    planner: PlannerName = "schedule",
+) -> Plan | None:
     """The job's own schedule on so many machines of this capacity; None for a job that cannot be planned.
 
     estimates: run time of a task of each stage, ms at node speed 1; None where there is none, 0 for what is no work.
-    budget: how long to search, see `build_schedule`.
+    budget: how long to search, see `build_schedule`; the other planners do not search, and plan MOST_STAGES at most.
     """
-    if None in estimates:
+    if None in estimates or (planner != "schedule" and len(job.stages) > MOST_STAGES):
         return None
+    plan = partial(build_schedule, budget=budget) if planner == "schedule" else PLANNERS[planner]
     try:
-        return build_schedule(job.stages, [e or 1.0 for e in estimates], capacity, machines, budget=budget)
+        return plan(job.stages, [e or 1.0 for e in estimates], capacity, machines)
     except InvalidPlan:
         return None
 

@@ -25,7 +25,7 @@ from schedulers.core.policy import ClusterView, Offer, Planned, Suggestions, pol
 from schedulers.core.predictor import refined_ms
 from schedulers.core.state import JobState, StageState
 from schedulers.planning.inputs import Inputs, Near
-from schedulers.planning.priorities import Priorities, by_path, by_plan, plan_of
+from schedulers.planning.priorities import PlannerName, Priorities, by_path, by_plan, plan_of
 
 #: Passes that the averages behind eta remember, roughly.
 _WINDOW = 1000
@@ -98,9 +98,10 @@ class Graphene(Bundling):
             bool, msgspec.Meta(description="whether packing counts; false: pScore is 1 (for contrast)")
         ] = True
         plan: Annotated[
-            Literal["schedule", "path", "none"],
+            PlannerName | Literal["path", "none"],
             msgspec.Meta(
-                description="tpriScore by the job's own schedule, by critical path, or 1 for all (for contrast)"
+                description="tpriScore by the job's own schedule; for contrast by that of another planner, by critical "
+                "path, or 1 for all"
             ),
         ] = "schedule"
         budget: Annotated[
@@ -265,16 +266,16 @@ class Graphene(Bundling):
 
     def _plan(self, job: JobState, times: Sequence[float | None], view: ClusterView) -> Standing:
         """The job's own plan, on its part of the machines as it is now."""
-        spec, nodes = job.spec, len(view.nodes)
-        if self.params.plan == "none":
+        spec, nodes, planner = job.spec, len(view.nodes), self.params.plan
+        if planner == "none":
             return Standing(())
-        if self.params.plan == "path" or not nodes:  # it is planned again when there are nodes
+        if planner == "path" or not nodes:  # it is planned again when there are nodes
             return Standing(by_path(spec, times))
         # A machine is as large as the mean node, and as what the job asks for: every node of its size would do.
         largest = [max(stage.demand[r] for stage in spec.stages) for r in range(len(view.capacity))]
         capacity = tuple(max(there // nodes, wanted) for there, wanted in zip(view.capacity, largest, strict=True))
         machines = math.ceil(nodes / len(view.jobs))
-        plan = plan_of(spec, times, capacity, machines, self.params.budget)
+        plan = plan_of(spec, times, capacity, machines, self.params.budget, planner)
         if plan is None:
             return Standing(by_path(spec, times))
         return Standing(by_plan(plan), planned=plan.in_short(machines))

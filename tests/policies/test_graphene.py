@@ -26,7 +26,7 @@ from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.policy import Planned
 from schedulers.core.predictor import Estimate, refined_ms
 from schedulers.core.scheduler import Scheduler
-from schedulers.planning.priorities import by_path, by_schedule, by_start
+from schedulers.planning.priorities import MOST_STAGES, by_path, by_plan, by_start, plan_of
 from schedulers.policies.graphene import Graphene, Mean, Scored, Standing
 
 ORACLE = {"kind": "oracle"}
@@ -144,7 +144,7 @@ def test_the_fallback_is_the_critical_path() -> None:
 def test_without_estimates_all_stages_are_equally_long() -> None:
     made = job("c", stage(), stage(), stage(parents=(1,)))
     assert by_path(made, (None, 5.0, None)) == by_path(made, (1.0, 1.0, 1.0)) == ((2 / 3,), (1.0,), (1 / 3,))
-    assert by_schedule(made, (None, 5.0, None), (1000, 1024), 1, 9) == by_path(made, (1.0, 1.0, 1.0))
+    assert plan_of(made, (None, 5.0, None), (1000, 1024), 1, 9) is None
 
 
 def test_parents_stand_before_children_that_take_no_time() -> None:
@@ -203,7 +203,27 @@ def test_a_job_is_planned_again_when_its_first_estimates_come() -> None:
 
 
 def test_a_job_that_no_machine_fits_falls_back_to_the_critical_path() -> None:
-    assert by_schedule(DIAMOND, (1.0,) * 4, (10, 10), 1, 9) == by_path(DIAMOND, (1.0,) * 4)
+    assert plan_of(DIAMOND, (1.0,) * 4, (10, 10), 1, 9) is None
+
+
+def test_another_planner_can_make_the_schedule() -> None:
+    made = plan_of(DIAMOND, (10.0, 90.0, 5.0, 1.0), (1000, 1024), 1, 9, "coffman_graham")
+    assert made is not None
+    assert made.planner == "coffman_graham"
+
+
+def test_no_other_planner_is_asked_for_too_many_stages() -> None:
+    made = job("many", *(stage() for _ in range(MOST_STAGES + 1)))
+    assert plan_of(made, (1.0,) * (MOST_STAGES + 1), (1000, 1024), 1, 9, "strip_part") is None
+
+
+def test_a_job_follows_the_plan_of_another_planner() -> None:
+    made = cluster(node("n", 1), plan="strip_part")
+    chain = job("s", stage(), stage(), stage(parents=(1,)))
+    submit(made, chain, 50, 1, 1)
+    planned = plan_of(chain, (50.0, 1.0, 1.0), (1000, 1024), 1, 9, "strip_part")
+    assert planned is not None
+    assert policy(made)._standings["s"].priorities == by_plan(planned) != by_path(chain, (50.0, 1.0, 1.0))
 
 
 @pytest.mark.parametrize("around", [False, True])
