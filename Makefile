@@ -37,9 +37,12 @@ lint: $(VENV)/.dev
 bench: $(VENV)/.dev            ## all benchmarks, each as a ratio with its reference
 	$(BIN)/rm-emulator bench
 
+# Decima's measured task durations, where they are; not ours to ship.
+TPCH ?= ../shared/data/tpch-spark-profiles.json.gz
 tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m rm_emulator.experiments.tables
 	$(BIN)/python -m rm_emulator.experiments.graphene
+	$(BIN)/python -m rm_emulator.experiments.decima --seeds 100 --grid --profiles $(TPCH) --docs docs
 
 # SLS folders to run, copied first because runs are stored in them; and how often each.
 FOLDERS ?= ../shared/data/yarn-sls
