@@ -125,6 +125,7 @@ class Conditions:
             except ApiError as error:
                 if may_pass(error):
                     words.setdefault(uid, write)  # unless there is a newer word
+                    (self._told_pods if words is self._pods else self._told_dagjobs).pop(uid, None)
                     await asyncio.sleep(pause_s(tries))
                     tries += 1
                 else:

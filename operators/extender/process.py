@@ -1,7 +1,7 @@
 """The brain's process: every replica watches and answers probes; the one that leads decides.
 
 A term of leadership begins with the stored snapshot and the objects of the API server, and ends when the
-Lease is lost or the core refuses a fact; in the latter case a new term begins from the objects alone.
+Lease is lost, or the core refuses a fact or a loop breaks: then a new term begins from the objects alone.
 """
 
 from __future__ import annotations
@@ -103,9 +103,16 @@ class Process:
             self._begin_anew(error)
         self._changed.set()
 
+    async def _keep_up(self, loop: Callable[[], Awaitable[None]]) -> None:
+        """A loop of a term. Without it the others would go on in vain: nothing released, say, and the lease held."""
+        try:
+            await loop()
+        except Exception as error:
+            self._begin_anew(error)
+
     def _begin_anew(self, error: Exception) -> None:
         """An impossible fact is our mistake, not the cluster's: rebuild from the objects, and never loop on it."""
-        log.error("the core refused a fact; it is rebuilt from the API server's objects", exc_info=error)
+        log.error("the brain broke; it is rebuilt from the API server's objects", exc_info=error)
         metrics.RESTORES.labels(cause=type(error).__name__).inc()
         if self._ending is None or self._ending.done():
             self._ending = asyncio.ensure_future(self._rebuild())
@@ -146,7 +153,7 @@ class Process:
             telling.run,
         ]
         self.term = Term(brain, events, [])
-        self.term.tasks += [asyncio.ensure_future(_loop(loop)) for loop in loops]
+        self.term.tasks += [asyncio.ensure_future(self._keep_up(loop)) for loop in loops]
         self._changed.set()
         metrics.LEADER.set(1)
         log.info("leads", jobs=len(scheduler.state.jobs), nodes=len(scheduler.state.nodes), restored=saved is not None)
@@ -289,17 +296,6 @@ class Process:
             retry_s=election.retry_period / 1000,
         )
         await self.lease.run(self.gained, self.lost)
-
-
-async def _loop(run: Callable[[], Awaitable[None]]) -> None:
-    """A loop of a term. One that breaks is a mistake of ours: the others go on, and the log says so."""
-    try:
-        await run()
-    except asyncio.CancelledError:
-        raise
-    except Exception:
-        log.exception("a loop of the brain broke")
-        metrics.RESTORES.labels(cause="loop").inc()
 
 
 def wall_ms() -> int:

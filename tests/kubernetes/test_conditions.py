@@ -77,6 +77,32 @@ def test_taking_a_word_back_before_it_is_written_writes_nothing() -> None:
     assert heard(say).words == []
 
 
+@pytest.mark.parametrize(
+    "say",
+    [
+        lambda conditions: conditions.say_pod(pod(), "NoRoom", "x"),
+        lambda conditions: conditions.say_dagjob(
+            "ns/j", uid="j", reason="NoRoom", message="x", position=1, estimate_s=None
+        ),
+    ],
+    ids=["pod", "dagjob"],
+)
+def test_a_word_that_could_not_be_written_is_not_lost_when_it_is_said_again(say: Callable[[Conditions], None]) -> None:
+    async def main() -> int:
+        listener = Listener(Unreachable("away"))
+        conditions = Conditions(cast(Client, listener), per_second=1000)
+        task = asyncio.ensure_future(conditions.run())
+        say(conditions)
+        while listener.answers:
+            await asyncio.sleep(0)
+        say(conditions)
+        await asyncio.sleep(0.3)
+        task.cancel()
+        return len(listener.heard)
+
+    assert asyncio.run(main()) == 1
+
+
 def test_a_pod_released_before_anything_was_said_costs_no_write() -> None:
     def say(conditions: Conditions) -> None:
         conditions.say_pod(pod(), "NoRoom", "x")
