@@ -48,7 +48,7 @@ from schedulers.core.explain import Explanation
 from schedulers.core.log import Header, Ignored, Log, SchedulerConfig, parse
 from schedulers.core.model import Job, Limit, Node, PastJob, PerUser, Queue, Stage
 from schedulers.core.placer import placers
-from schedulers.core.policy import Policy, policies
+from schedulers.core.policy import Planned, Policy, policies
 from schedulers.core.predictor import predictors
 from schedulers.core.reasons import Reason
 from schedulers.core.registry import Registry
@@ -444,6 +444,7 @@ class Kept:
     def __init__(self) -> None:
         self.tasks: list[Attempt] = []
         self.jobs: list[Any] = []
+        self.plans: dict[str, Planned] = {}
 
     def demand(self, job: str, stage: int, vector: Vector) -> None:
         """See Recording."""
@@ -468,6 +469,10 @@ class Kept:
     def job(self, row: Any) -> None:
         """See Recording."""
         self.jobs.append(row)
+
+    def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
+        """See Recording."""
+        self.plans[job.id] = planned
 
     def finish(self, end_ms: int) -> None:
         """See Recording."""

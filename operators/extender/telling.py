@@ -114,10 +114,11 @@ class Telling:
 
 def shown(job: Job, planned: Planned) -> dict[str, Any]:
     """A plan as `status.plan` of a DagJob; times in seconds."""
+    starts = planned.starts.items()
     return {
         "machines": planned.machines,
         "boundSeconds": planned.bound / 1000,
         "makespanSeconds": planned.makespan / 1000,
-        "stages": [{"name": job.stages[stage].name, "startSeconds": start / 1000} for stage, start in planned.starts],
+        "stages": [{"name": job.stages[stage].name, "startSeconds": start / 1000} for stage, start in starts],
         "troublesome": [job.stages[stage].name for stage in planned.troublesome],
     }

@@ -37,7 +37,7 @@ from schedulers.core.events import (
 )
 from schedulers.core.explain import Explanation
 from schedulers.core.model import Job, Stage, topological_order
-from schedulers.core.policy import Offer, Policy
+from schedulers.core.policy import Offer, Planned, Policy
 from schedulers.core.resources import Vector
 from schedulers.core.state import ClusterState, JobState
 
@@ -118,6 +118,9 @@ class Recording(Protocol):
     def job(self, row: Any) -> None:
         """A job that ended."""
 
+    def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
+        """The policy has planned a live job; the last plan counts."""
+
     def finish(self, end_ms: int) -> None:
         """The run is over."""
 
@@ -132,6 +135,9 @@ class Nothing:
         """See Recording."""
 
     def job(self, row: Any) -> None:
+        """See Recording."""
+
+    def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
         """See Recording."""
 
     def finish(self, end_ms: int) -> None:
@@ -246,6 +252,7 @@ class Simulation:
         self._ended: list[list[_Container]] = [[] for _ in config.nodes]
         self._skip = config.skip and not control.policy.triggers.every_beat
         self._again = control.policy.triggers.every_offer  # refused offers are made again
+        self._plans = control.policy.plans
         self._asks: Literal["all", "roots", "asked"] = "asked"
         if config.profile in ("events", "yarn"):
             self._asks = "all" if config.profile == "events" else "roots"
@@ -375,9 +382,15 @@ class Simulation:
 
     def _carry_on(self) -> None:
         """After the facts of one calendar entry."""
+        if self._plans:
+            self._record_plans()
         self._wake()
         if self._ring is not None:
             self._ring.arm()
+
+    def _record_plans(self) -> None:
+        for name, planned in self.control.policy.new_plans().items():
+            self.record.plan(self.control.state.jobs[name].spec, self.calendar.now, planned)
 
     def _unpark(self) -> None:
         if self._parked and self.control.state.version != self._parked_version:

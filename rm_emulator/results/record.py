@@ -1,4 +1,4 @@
-"""What one cell of a run leaves behind: its jobs, its tasks, the use of its nodes, and a trace for Perfetto.
+"""What one cell of a run leaves behind: its jobs, tasks and plans, the use of its nodes, and a trace for Perfetto.
 
 The engine calls a `Recorder` while it runs. Rows go through a short list into typed columns and from
 there into Parquet parts on disk, so memory does not grow with the number of finished tasks.
@@ -12,6 +12,10 @@ The files of `Recorder.write` (times in ms on the simulated clock):
 `nodes.parquet`
     `node, resource, speed, capacity, start_ms, end_ms, held`: mean units held in one time bucket. Rows with
     `node` null are the whole cluster, on a finer grid; their speed is the capacity-weighted mean.
+`plans.parquet`
+    only where the policy plans jobs: the last plan of each job, one row per stretch of time in which `running`
+    tasks of a stage run (`PLAN_SCHEMA`). Times are from the plan's own start, at node speed 1; `made_ms` is on the
+    simulated clock; `tasks` are the stage's, and `task_ms` is what each of them takes in the plan.
 `trace.json`
     the Chrome trace format that https://ui.perfetto.dev opens.
 
@@ -32,7 +36,8 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from schedulers.core.model import Node
+from schedulers.core.model import Job, Node
+from schedulers.core.policy import Planned
 from schedulers.core.resources import Vector
 
 #: Rows held as Python objects before they become typed columns (about 12 MB), and rows per part on disk.
@@ -131,6 +136,21 @@ NODE_SCHEMA: Final[dict[str, pl.DataType]] = {
     "end_ms": pl.Int64(),
     "held": pl.Float64(),
 }
+PLAN_SCHEMA: Final[dict[str, pl.DataType]] = {
+    "job": pl.String(),
+    "made_ms": pl.Int64(),
+    "machines": pl.Int32(),
+    "bound_ms": pl.Int64(),
+    "makespan_ms": pl.Int64(),
+    "stage": pl.Int32(),
+    "name": pl.String(),
+    "tasks": pl.Int32(),
+    "task_ms": pl.Int64(),
+    "troublesome": pl.Boolean(),
+    "start_ms": pl.Int64(),
+    "end_ms": pl.Int64(),
+    "running": pl.Float64(),
+}
 
 
 class IncompleteRecord(ValueError):
@@ -154,6 +174,8 @@ class Recorder:
         demands: dict[str, pl.DataType] = {f"demand_{name}": pl.Int64() for name in self.resources}
         self._tasks = _Spool({**TASK_SCHEMA, **demands}, folder, "tasks")
         self._jobs = _Spool(JOB_SCHEMA, folder, "jobs")
+        self._plans = _Spool({**PLAN_SCHEMA, "number": pl.Int64()}, folder, "plans")
+        self._planned = 0
         self._cells: list[Any] = []
         self._full = CHUNK * len(TASK_SCHEMA)
         self._vectors: dict[Vector, int] = {}
@@ -199,14 +221,25 @@ class Recorder:
         """One job has finished, or will not finish any more."""
         self._jobs.append(tuple(getattr(row, field) for field in JOB_SCHEMA))
 
+    def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
+        """The policy has planned a job; the last plan counts. An application master is no work, so not shown."""
+        self._planned += 1
+        of_job = (job.id, made_ms, planned.machines, planned.bound, planned.makespan)
+        for index, start, end, work in planned.stretches:
+            stage = job.stages[index]
+            if not stage.master:
+                of_stage = (index, stage.name, stage.tasks, planned.runtimes[index], index in planned.troublesome)
+                self._plans.append((*of_job, *of_stage, start, end, work / (end - start), self._planned))
+
     def finish(self, end_ms: int) -> None:
         """The run is over at this time; nothing more is to be reported."""
         self._drain_tasks()
         self._jobs.drain()
+        self._plans.drain()
         self._end_ms = max(end_ms, self._per_node.latest, 1)
 
     def write(self, directory: Path) -> None:
-        """Writes jobs.parquet, tasks.parquet, nodes.parquet and trace.json; call `finish` before, once.
+        """Writes the files; call `finish` before, once.
 
         Raises OSError when the directory cannot be written; files are then either whole or absent.
         """
@@ -220,6 +253,10 @@ class Recorder:
             self._tasks.frame().sink_parquet(path, row_group_size=PART, maintain_order=True)
         with replacing(directory / "nodes.parquet") as path:
             self.node_rows().write_parquet(path)
+        if self._planned:
+            last = pl.col("number") == pl.col("number").max().over("job")
+            with replacing(directory / "plans.parquet") as path:
+                self._plans.frame().filter(last).drop("number").collect().write_parquet(path)
         ids = [node.id for node in self.nodes]
         chosen, note = perfetto.choose_nodes(ids, self._tasks_of_node.tolist())
         tasks = self._tasks.frame().filter(pl.col("node").is_in(chosen)).collect()

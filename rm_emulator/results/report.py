@@ -19,7 +19,7 @@ import numpy as np
 import polars as pl
 import yaml
 
-from rm_emulator.results import charts, fairness, metrics, sharing, statistics, table
+from rm_emulator.results import charts, fairness, metrics, planned, sharing, statistics, table
 from rm_emulator.results.record import write_file
 from rm_emulator.results.summary import (
     cell_dir,
@@ -47,7 +47,7 @@ def render(out_dir: Path) -> str:
     """The page as text. Raises summary.MissingCell when the summary or a cell is missing."""
     summary = read_summary(out_dir)
     cells = _cells(out_dir, summary)
-    shown = [*_charts(summary, cells), *_queue_charts(out_dir, summary, cells)]
+    shown = [*_charts(summary, cells), *_queue_charts(out_dir, summary, cells), *_plan_charts(out_dir, cells)]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("rm_emulator.results"),
         autoescape=True,
@@ -161,6 +161,14 @@ def _queue_charts(out_dir: Path, summary: Mapping[str, Any], cells: charts.Cells
             courses[label] = found
     made = [make(courses, summary, seed) for make in (sharing.shares, sharing.states, sharing.jain)]
     return [chart for chart in made if chart is not None]
+
+
+def _plan_charts(out_dir: Path, cells: charts.Cells) -> list[charts.Chart]:
+    """The chart of a plan, none for a run in which nothing was planned."""
+    where = {label: cell_dir(out_dir, label, cells.seeds[0]) for label in cells.labels}
+    plans = {label: read_table(cell, "plans") for label, cell in where.items() if (cell / "plans.parquet").is_file()}
+    made = planned.plan(plans, cells)
+    return [] if made is None else [made]
 
 
 def _spec(out_dir: Path) -> Mapping[str, Any]:

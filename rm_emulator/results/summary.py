@@ -99,7 +99,7 @@ def baseline_dir(out_dir: Path, baseline: str, label: str, seed: int) -> Path:
 
 
 def read_table(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
-    """One of `jobs`, `tasks`, `nodes` of a cell. Raises MissingCell when the file is absent or cannot be read."""
+    """One of `jobs`, `tasks`, `nodes`, `plans` of a cell. Raises MissingCell when it is absent or cannot be read."""
     path = cell / f"{table}.parquet"
     if not path.is_file():
         raise MissingCell(f"{path}: not there; run the scenario again to compute what is missing")

@@ -85,18 +85,36 @@ class Victim(NamedTuple):
     cause: str = ""
 
 
+class Stretch(NamedTuple):
+    """Tasks of one stage run from start to end, for `work` in all: work / (end - start) at once. All in ms."""
+
+    stage: int
+    start: int
+    end: int
+    work: int
+
+
 class Planned(msgspec.Struct, frozen=True):
     """A job's plan in short, for whoever watches the job. Times in ms from the plan's own start, at node speed 1.
 
-    machines: on so many equal ones. bound: no plan for these is shorter. starts: (stage, when its first task starts),
-    the first to start in front. troublesome: stages that were given their time before all others.
+    machines: on so many equal ones. bound: no plan for these is shorter. runtimes: per stage what one of its tasks
+    takes. stretches: the first to start in front. troublesome: stages that were given their time before all others.
     """
 
     machines: int
     bound: int
     makespan: int
-    starts: tuple[tuple[int, int], ...]
+    runtimes: tuple[int, ...]
+    stretches: tuple[Stretch, ...]
     troublesome: tuple[int, ...] = ()
+
+    @property
+    def starts(self) -> dict[int, int]:
+        """When the first task of each stage starts, the first to start in front."""
+        starts: dict[int, int] = {}
+        for stretch in self.stretches:
+            starts.setdefault(stretch.stage, stretch.start)
+        return starts
 
 
 class Offer:
@@ -315,6 +333,8 @@ class Policy(ABC):
     needs_estimates = False
     #: Whether, set as it is, it names victims.
     preempts = False
+    #: Whether, set as it is, it plans jobs, so that `new_plans` is worth asking.
+    plans = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed

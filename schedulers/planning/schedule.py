@@ -2,17 +2,24 @@
 
 from __future__ import annotations
 
+from bisect import bisect_left
+from collections import Counter
 from collections.abc import Iterable, Sequence
 from functools import cached_property
+from itertools import accumulate, pairwise
+from typing import Final
 
 import msgspec
 
 from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Stage
-from schedulers.core.policy import Planned
+from schedulers.core.policy import Planned, Stretch
 from schedulers.core.resources import Vector, fits
 from schedulers.planning.bounds import Bounds
 from schedulers.planning.dag import Dag
+
+#: Stretches of time of one stage in a plan in short: more could not be told apart on a screen either.
+STRETCHES: Final = 32
 
 
 class Placement(msgspec.Struct, frozen=True, order=True, gc=False):
@@ -68,6 +75,19 @@ class Schedule(msgspec.Struct, frozen=True, dict=True):
         """(stage, task) by start: parents first, since a child starts at its parents' ends or later."""
         return [(p.stage, p.task) for p in self.placements]
 
+    def stretches(self) -> tuple[Stretch, ...]:
+        """When how much of each stage runs, by start; stages that change too often in stretches of about equal length.
+
+        A stage's number of running tasks is the same all through a stretch unless it changes more than STRETCHES times.
+        """
+        starts: dict[int, list[int]] = {}
+        runtimes: dict[int, int] = {}
+        for p in self.placements:
+            starts.setdefault(p.stage, []).append(p.start)
+            runtimes[p.stage] = p.end - p.start
+        found = [stretch for stage, at in starts.items() for stretch in _stretches(stage, at, runtimes[stage])]
+        return tuple(sorted(found, key=lambda stretch: (stretch.start, stretch.stage)))
+
     def check(
         self, stages: tuple[Stage, ...], runtimes_ms: Sequence[float | None], capacity: Vector, machines: int
     ) -> None:
@@ -116,6 +136,26 @@ class Schedule(msgspec.Struct, frozen=True, dict=True):
                         f"{_name(dag, p)} starts at {p.start} ms, "
                         f"before its parent stage '{dag.stages[parent].name}' ends at {ends[parent]} ms"
                     )
+
+
+def _stretches(stage: int, starts: Sequence[int], runtime: int) -> list[Stretch]:
+    """Stretches in which a stage runs. starts: of its tasks, ascending; runtime: of each of them, ms."""
+    sums = list(accumulate(starts, initial=0))
+
+    def begun(at: int) -> int:
+        """What has been done at a time if tasks never ended."""
+        number = bisect_left(starts, at)
+        return at * number - sums[number]
+
+    changes = Counter(starts)
+    changes.subtract([start + runtime for start in starts])
+    edges = sorted(at for at, change in changes.items() if change)
+    if len(edges) > STRETCHES + 1:
+        first, length = edges[0], edges[-1] - edges[0]
+        edges = sorted({first + length * i // STRETCHES for i in range(STRETCHES + 1)})
+    done = [begun(edge) - begun(edge - runtime) for edge in edges]
+    works = [after - before for before, after in pairwise(done)]
+    return [Stretch(stage, *ends, work) for ends, work in zip(pairwise(edges), works, strict=True) if work]
 
 
 def _name(dag: Dag, placement: Placement) -> str:
@@ -167,10 +207,15 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     def in_short(self, machines: int) -> Planned:
         """What people want to know of it; machines: how many it was made for."""
-        starts: dict[int, int] = {}
-        for placement in self.schedule.placements:
-            starts.setdefault(placement.stage, placement.start)
-        return Planned(machines, self.bounds.best, self.makespan, tuple(starts.items()), self.troublesome)
+        runtimes = {p.stage: p.end - p.start for p in self.schedule.placements}
+        return Planned(
+            machines=machines,
+            bound=self.bounds.best,
+            makespan=self.makespan,
+            runtimes=tuple(runtimes[stage] for stage in range(len(runtimes))),
+            stretches=self.schedule.stretches(),
+            troublesome=self.troublesome,
+        )
 
     def scores(self) -> list[list[float]]:
         """Graphene's tpriScore of each stage's tasks, in order of their starts: (n - rank) / n (section 5).

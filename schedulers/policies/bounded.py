@@ -67,7 +67,7 @@ class Bounded(Policy):
         super().__init__(params, seed=seed)
         self._policy = _made(params, seed)
         self.triggers, self.runs_executors = self._policy.triggers, self._policy.runs_executors
-        self.preempts = self._policy.preempts
+        self.preempts, self.plans = self._policy.preempts, self._policy.plans
         self._balance = Balance(params.level, params.deficit, params.kappa)
 
     @classmethod

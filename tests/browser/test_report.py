@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 pytestmark = pytest.mark.browser
-CHARTS = 13
+CHARTS = 14
 
 
 class Opened:

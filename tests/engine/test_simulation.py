@@ -469,6 +469,12 @@ def test_a_move_to_a_task_without_input_forgets_the_distance() -> None:
 
 
 @pytest.mark.parametrize("profile", ["yarn", "sls", "events", "kubernetes"])
+def test_plans_are_recorded(profile: str) -> None:
+    made = Run(single(1000), policy="graphene", predictor={"kind": "oracle"}, profile=profile)
+    assert [planned.makespan for planned in made.kept.plans.values()] == [1000]
+
+
+@pytest.mark.parametrize("profile", ["yarn", "sls", "events", "kubernetes"])
 def test_a_wait_that_never_ends_is_a_stall(profile: str) -> None:
     small = Node(id="n1", capacity=(500, 512))
     policy = {"kind": "delay", "node_skips": 10**9}

@@ -14,6 +14,7 @@ from rm_emulator.scenario import examples
 
 #: Smaller than packaged, where the packaged size takes long.
 SMALLER: dict[str, dict[str, Any]] = {
+    "dag-packing": {"spec.workload.jobs": 2, "spec.expect": []},
     "demo": {"spec.workload.jobs": 80, "spec.expect": []},
     "slearn-vs-history": {"spec.workload.jobs": 80, "spec.expect": []},
     "tpch": {"spec.workload.jobs": 4, "spec.workload.sizes": [2], "spec.expect": []},

@@ -7,8 +7,9 @@ import pytest
 
 from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Stage
+from schedulers.core.policy import Stretch
 from schedulers.planning.bounds import Bounds
-from schedulers.planning.schedule import Block, Placement, Plan, Schedule
+from schedulers.planning.schedule import STRETCHES, Block, Placement, Plan, Schedule
 
 STAGES = (Stage(name="map", tasks=2, demand=(2, 1)), Stage(name="reduce", tasks=1, demand=(3, 3), parents=(0,)))
 RUNTIMES, CAPACITY, MACHINES = [10, 5], (4, 4), 2
@@ -80,3 +81,20 @@ def test_scores_fall_by_rank() -> None:
     rows = (Placement(0, 1, 0, 0, 0), Placement(1, 2, 1, 0, 0), Placement(1, 2, 1, 1, 1), Placement(5, 6, 2, 0, 0))
     plan = Plan(planner="x", schedule=Schedule(rows), bounds=Bounds(cp_length=0, work=0, best=0))
     assert plan.scores() == [[1.0], [0.75, 0.5], [0.25]]
+
+
+def test_stretches_end_where_the_number_of_running_tasks_changes() -> None:
+    blocks = [Block(0, 0, 2, (0,)), Block(0, 10, 2, (0,)), Block(0, 15, 1, (1,)), Block(1, 25, 1, (0,))]
+    assert Schedule.of_blocks(blocks, [10, 7]).stretches() == (
+        Stretch(0, 0, 15, 30),
+        Stretch(0, 15, 20, 15),
+        Stretch(0, 20, 25, 5),
+        Stretch(1, 25, 32, 7),
+    )
+
+
+def test_many_changes_become_a_few_stretches_with_the_same_work() -> None:
+    blocks = [Block(0, start, 1, (0,)) for start in range(0, 5000, 10)]
+    stretches = Schedule.of_blocks(blocks, [7]).stretches()
+    assert (len(stretches), sum(stretch.work for stretch in stretches)) == (STRETCHES, 500 * 7)
+    assert (stretches[0].start, stretches[-1].end) == (0, 4997)

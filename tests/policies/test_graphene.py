@@ -23,7 +23,7 @@ from schedulers.core.events import (
 )
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
-from schedulers.core.policy import Planned
+from schedulers.core.policy import Planned, Stretch
 from schedulers.core.predictor import Estimate, refined_ms
 from schedulers.core.scheduler import Scheduler
 from schedulers.planning.priorities import MOST_STAGES, by_path, by_plan, by_start, plan_of
@@ -231,9 +231,19 @@ def test_a_plan_is_shown_once_and_after_a_restore(around: bool) -> None:
     spec = {"kind": "graphene"}
     made = scheduler({"kind": "bounded", "policy": spec} if around else spec, node("n", 1), predictor=ORACLE)
     submit(made, DIAMOND, 10, 90, 5, 1)
-    assert made.policy.new_plans() == {"d": Planned(1, 106, 106, ((0, 0), (1, 10), (2, 100), (3, 105)))}
+    times = ((0, 0, 10), (1, 10, 100), (2, 100, 105), (3, 105, 106))
+    stretches = tuple(Stretch(stage, start, end, end - start) for stage, start, end in times)
+    assert made.policy.new_plans() == {"d": Planned(1, 106, 106, (10, 90, 5, 1), stretches)}
     assert made.policy.new_plans() == {}
     assert list(Scheduler.restore(made.snapshot()).policy.new_plans()) == ["d"]
+
+
+@pytest.mark.parametrize(("plan", "plans"), [("schedule", True), ("path", False), ("none", False)])
+@pytest.mark.parametrize("around", [False, True])
+def test_only_schedules_are_worth_asking_for(around: bool, plan: str, plans: bool) -> None:
+    spec = {"kind": "graphene", "plan": plan}
+    made = scheduler({"kind": "bounded", "policy": spec} if around else spec, node("n", 1), predictor=ORACLE)
+    assert made.policy.plans is plans
 
 
 def test_nothing_is_shown_of_a_job_that_is_gone_or_has_no_schedule() -> None:

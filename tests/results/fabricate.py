@@ -9,7 +9,8 @@ from pathlib import Path
 import numpy as np
 
 from rm_emulator.results.record import JobRow, Recorder
-from schedulers.core.model import Node
+from schedulers.core.model import Job, Node, Stage
+from schedulers.core.policy import Planned, Stretch
 
 LABELS = {"slearn": 0.2, "three_sigma": 0.9, "fifo": None}
 
@@ -37,7 +38,10 @@ def run_directory(
 
 
 def cell(directory: Path, label: str, noise: float | None, seed: int, jobs: int, nodes: int, slots: int) -> None:
-    """One cell: jobs in order of estimated size class (of arrival when there is no noise, hence no estimate)."""
+    """One cell: jobs in order of estimated size class (of arrival when there is no noise, hence no estimate).
+
+    Jobs with estimates have plans, with all of their tasks at once.
+    """
     rng = np.random.default_rng(seed)
     machines = [Node(id=f"node-{i:03d}", capacity=(1000 * slots, 4096 * slots)) for i in range(nodes)]
     names = [f"script-{i}" for i in range(12)]
@@ -65,6 +69,8 @@ def cell(directory: Path, label: str, noise: float | None, seed: int, jobs: int,
         while arrived < jobs and submits[arrived] <= now:
             size = sizes[arrived]
             recorder.demand(f"job-{arrived:04d}", 0, (1000, 4096))
+            if size is not None:
+                recorder.plan(*plan(f"job-{arrived:04d}", int(submits[arrived]), int(widths[arrived]), size, nodes))
             order = 0.0 if size is None else float(np.floor(np.log10(max(1.0, size / 1e5))))
             for task in range(widths[arrived]):
                 heapq.heappush(waiting, (order, int(submits[arrived]), arrived, task))
@@ -116,3 +122,11 @@ def cell(directory: Path, label: str, noise: float | None, seed: int, jobs: int,
         "log_sha256": "0" * 64,
     }
     (directory / "cell.json").write_text(json.dumps(counters))
+
+
+def plan(name: str, made_ms: int, width: int, size_ms: float, nodes: int) -> tuple[Job, int, Planned]:
+    """What the recorder is told of a job's plan."""
+    task_ms = max(1, round(size_ms / width))
+    stretches = (Stretch(0, 0, task_ms, width * task_ms),)
+    job = Job(id=name, stages=(Stage(name="map", tasks=width, demand=(1000, 4096)),))
+    return job, made_ms, Planned(nodes, task_ms, task_ms, (task_ms,), stretches)

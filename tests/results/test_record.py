@@ -11,7 +11,8 @@ from hypothesis import strategies as st
 
 from rm_emulator.results import record
 from rm_emulator.results.record import IncompleteRecord, JobRow, Recorder, replacing
-from schedulers.core.model import Node
+from schedulers.core.model import Job, Node, Stage
+from schedulers.core.policy import Planned, Stretch
 
 NODES = (Node(id="a", capacity=(2000, 4096)), Node(id="b", capacity=(2000, 4096), speed=2.0))
 
@@ -87,6 +88,35 @@ def test_the_files_hold_what_was_reported(tmp_path):
         "started_ms": None, "ended_ms": 9, "pilot": True, "code": 137, "demand_cpu": 1000, "demand_memory": 1024,
     }  # fmt: skip
     assert pl.read_parquet(tmp_path / "jobs.parquet").row(0, named=True)["size_ms"] == 1.5
+
+
+def planned_rows(folder, *plans: Planned, master: bool = False) -> list[dict]:
+    recorder = Recorder(NODES)
+    stages = (Stage(name="map", tasks=3, demand=(1, 1)), Stage(name="am", tasks=1, demand=(1, 1), master=master))
+    for made_ms, planned in enumerate(plans):
+        recorder.plan(Job(id="j", stages=stages), made_ms, planned)
+    recorder.finish(1)
+    recorder.write(folder)
+    return pl.read_parquet(folder / "plans.parquet").to_dicts()
+
+
+PLAN = Planned(2, 90, 100, (50, 100), (Stretch(0, 0, 100, 150), Stretch(1, 0, 100, 100)), (0,))
+
+
+def test_a_plan_has_a_row_per_stretch(tmp_path):
+    assert planned_rows(tmp_path, PLAN)[0] == {
+        "job": "j", "made_ms": 0, "machines": 2, "bound_ms": 90, "makespan_ms": 100, "stage": 0, "name": "map",
+        "tasks": 3, "task_ms": 50, "troublesome": True, "start_ms": 0, "end_ms": 100, "running": 1.5,
+    }  # fmt: skip
+
+
+def test_of_two_plans_of_a_job_the_last_is_kept(tmp_path):
+    rows = planned_rows(tmp_path, PLAN, Planned(1, 9, 9, (9, 9), (Stretch(1, 0, 9, 9),)))
+    assert [(row["made_ms"], row["stage"], row["end_ms"]) for row in rows] == [(1, 1, 9)]
+
+
+def test_an_application_master_is_in_no_plan(tmp_path):
+    assert [row["name"] for row in planned_rows(tmp_path, PLAN, master=True)] == ["map"]
 
 
 def test_jobs_are_in_order_of_submission(tmp_path):

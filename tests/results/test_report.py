@@ -28,6 +28,7 @@ CHARTS = [
     "shares",
     "states",
     "jain",
+    "plan",
 ]
 
 
@@ -82,7 +83,7 @@ def test_charts_that_do_not_apply_are_left_out(fabricate, tmp_path):
     summary.build(tmp_path, scenario)
     text = report.render(tmp_path)
     shown = json.loads(re.search(r'id="figures">(.*?)</script>', text, re.DOTALL)[1])
-    assert not {"speedups", "error", "placement", "bins", "ratios"} & set(shown)
+    assert not {"speedups", "error", "placement", "bins", "ratios", "plan"} & set(shown)
 
 
 def test_the_description_of_the_workload_is_shown_when_there_is_one(run, tmp_path):
