@@ -18,7 +18,7 @@ import msgspec
 import structlog
 
 from operators import metrics
-from operators.client import ApiError, Client, Invalid, NotFound, Unreachable
+from operators.client import ApiError, Client, Forbidden, Invalid, NotFound, Unreachable
 from schedulers.objects.names import API_VERSION, GANG_PLAN, RESERVED_NODE
 from schedulers.objects.pod import NodeSelector, Pod, PodSpec, SelectorTerm
 
@@ -31,6 +31,8 @@ PASSING: Final = frozenset({401, 408, 409})
 #: Seconds before the second try, and at most between two.
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 10.0
+#: Tries after which the log says so, over and over.
+SAID_AFTER: Final = 8
 
 _AFFINITY: Final = "/spec/affinity"
 _NODE_AFFINITY: Final = f"{_AFFINITY}/nodeAffinity"
@@ -227,6 +229,8 @@ class Releases:
                 metrics.RELEASES.labels(outcome="retried").inc()
                 pause = pause_s(write.tries)
                 write.tries += 1
+                if write.tries % SAID_AFTER == 0:
+                    log.warning("a release is refused, and tried on", tries=write.tries, why=str(error))
                 asyncio.get_running_loop().call_later(pause, self._queue.put_nowait, write)
                 if isinstance(error, Unreachable):
                     await asyncio.sleep(pause)  # the next write would fare no better
@@ -268,8 +272,13 @@ class Releases:
 
 
 def may_pass(error: ApiError) -> bool:
-    """Whether the same request may be answered otherwise later."""
-    return error.is_transient or error.status in PASSING
+    """Whether the same request may be answered otherwise later.
+
+    So may one that our role does not allow: an API server that has just started knows no roles yet. What admission
+    forbids is said in other words.
+    """
+    lacks_role = isinstance(error, Forbidden) and '" cannot ' in error.message
+    return error.is_transient or error.status in PASSING or lacks_role
 
 
 def pause_s(tries: int) -> float:

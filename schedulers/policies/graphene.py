@@ -123,7 +123,7 @@ class Graphene(Bundling):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self.bundled, self.plans = params.bundling, params.plan == "schedule"
+        self.bundled, self.plans = params.bundling, params.plan not in ("path", "none")
         self._fills = enough_to_fill(params.enough or 1.0)
         self.choices = Choices(
             enough=None if params.enough is None else self._is_enough,

@@ -174,7 +174,14 @@ def test_a_release_is_settled_once() -> None:
 
 @pytest.mark.parametrize(
     "error",
-    [Unreachable("no"), ApiError(500, "", ""), ApiError(503, "", ""), ApiError(429, "", ""), ApiError(401, "", "")],
+    [
+        Unreachable("no"),
+        ApiError(500, "", ""),
+        ApiError(503, "", ""),
+        ApiError(429, "", ""),
+        ApiError(401, "", ""),
+        Forbidden(403, "Forbidden", 'pods "p" is forbidden: User "u" cannot patch resource "pods" in API group ""'),
+    ],
 )
 def test_what_may_pass_is_tried_until_it_has(error: ApiError) -> None:
     run = released(Answers(error, error, error))
@@ -218,9 +225,10 @@ def test_the_same_patch_refused_for_the_pod_as_it_is_now_is_final() -> None:
     assert run.ended == [("u", Outcome.REFUSED, "a policy says no")]
 
 
-def test_a_brain_without_the_right_to_patch_is_refused_with_the_servers_words() -> None:
-    run = released(Answers(Forbidden(403, "Forbidden", "pods is forbidden")))
-    assert run.ended == [("u", Outcome.REFUSED, "pods is forbidden")]
+def test_what_admission_forbids_is_refused_with_its_words() -> None:
+    words = 'admission webhook "no.example.com" denied the request: no'
+    run = released(Answers(Forbidden(403, "Forbidden", words)))
+    assert run.ended == [("u", Outcome.REFUSED, words)]
 
 
 def test_no_more_writes_than_allowed_are_on_their_way() -> None:
