@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+import os
 import time
 from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
 from functools import partial
+from multiprocessing import get_context
 from typing import Final
 
 from rm_emulator.bench.reference import quiet
@@ -43,6 +46,34 @@ def build_schedule_rows(tiny: bool) -> Iterator[Row]:
                 f"{other.makespan / other.bounds.best:.3f} of it"
             ),
         )
+    yield _pool_row(tiny)
+
+
+def _pool_row(tiny: bool) -> Row:
+    """BuildSchedule with a pool of all cores beside itself without one."""
+    made, cores = dag(2, 200) if tiny else dag(100, 10_000), os.cpu_count() or 1
+    times = 1 if tiny else 3
+    # Before there is a pool: what one has under way when the budget ends runs on for a moment.
+    alone = min(_waited(made, None) for _ in range(times))
+    with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
+        _waited(made, pool)  # starts the processes
+        taken = min(_waited(made, pool) for _ in range(times))
+    return Row(
+        name="build_schedule/10k_tasks_pool",
+        value=taken,
+        unit="s",
+        reference=alone,
+        ratio=taken / alone,
+        note=f"wall time, {cores} cores; reference: one core, without a pool; the shortest of {times} each",
+    )
+
+
+def _waited(made: tuple[tuple[Stage, ...], list[int]], pool: Executor | None) -> float:
+    """Seconds by the wall clock until there is a plan."""
+    with quiet():
+        begun = time.perf_counter()
+        build_schedule(*made, _CAPACITY, 100, pool=pool)
+        return time.perf_counter() - begun
 
 
 def dag(stages: int, tasks: int, seed: int = 1) -> tuple[tuple[Stage, ...], list[int]]:
