@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import os
+import re
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -79,6 +80,15 @@ class Installed:
         """Event logs of the brain's terms, oldest first."""
         found = [f for r in self.brain.replicas for f in (r.folder / "volumes").glob("*/log/events-*.jsonl")]
         return sorted(found, key=lambda file: file.name)
+
+    def said(self, *words: str) -> str:
+        """Lines of our parts' logs and event logs that name one of these, or tell of who leads or of mistakes."""
+        told = re.compile("|".join([*(rf"\b{re.escape(word)}\b" for word in words), "leads", "error"]))
+        parts = [part for running in (self.brain, self.controllers) for part in running.replicas]
+        logs = [*(container.process.log for part in parts for container in part.containers.values()), *self.logs]
+        return "\n".join(
+            line for log in logs for line in log.read_text(errors="replace").splitlines() if told.search(line)
+        )
 
     def stop(self) -> None:
         """End our parts; their objects stay."""
