@@ -65,6 +65,10 @@ def main(
     out.mkdir(parents=True, exist_ok=True)
     template = (docs / f"{NAME}.in.md").read_text(encoding="utf-8")
     plans = offline.measure(out, trace, 1, jobs, sample)
+    if plans.stopped:
+        typer.echo(
+            f"the clock ended the search for {', '.join(plans.stopped)}: these plans hang on the machine", err=True
+        )
     online.prepare(out, trace)
     runs = {name: online.measure(name, range(1, seeds + 1), out, jobs) for name in online.EXPERIMENTS}
     write_file(docs / f"{NAME}.md", page(template, plans, runs, seeds))

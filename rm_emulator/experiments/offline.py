@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import hashlib
 import json
+import time
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
@@ -30,13 +31,35 @@ from schedulers.planning.graphene import build_schedule
 from schedulers.planning.lists import PLANNERS, Estimates, Planner, in_order
 from schedulers.planning.schedule import Plan
 
+#: Seconds that a search may take: a safety net, as no DAG here needs two.
+PATIENCE_S: Final = 60.0
 
-def _as_printed(stages: tuple[Stage, ...], runtimes_ms: Estimates, capacity: Vector, machines: int) -> Plan:
-    return build_schedule(stages, runtimes_ms, capacity, machines, never_behind_cp=False)
+
+def _graphene(
+    stages: tuple[Stage, ...],
+    runtimes_ms: Estimates,
+    capacity: Vector,
+    machines: int,
+    *,
+    never_behind_cp: bool = True,
+) -> Plan:
+    until = time.monotonic() + PATIENCE_S
+    return build_schedule(
+        stages,
+        runtimes_ms,
+        capacity,
+        machines,
+        never_behind_cp=never_behind_cp,
+        stop=lambda: time.monotonic() > until,
+    )
 
 
 #: `graphene_alone` does not begin with the critical-path schedule, which the paper does not do either.
-ALL: Final[Mapping[str, Planner]] = {"graphene": build_schedule, "graphene_alone": _as_printed, **PLANNERS}
+ALL: Final[Mapping[str, Planner]] = {
+    "graphene": _graphene,
+    "graphene_alone": partial(_graphene, never_behind_cp=False),
+    **PLANNERS,
+}
 #: Whose plans follow estimates of both kinds, of run times, and of demands.
 MISLED: Final = ("graphene", "cp", "tetris")
 #: Ranges of relative errors, one draw per stage for its run time and its demands; the paper's digits are lost.
@@ -44,13 +67,17 @@ ERRORS: Final = ((0.0, 0.0), (-0.75, -0.5), (-0.5, -0.25), (-0.25, 0.25), (0.25,
 
 
 class Planned(msgspec.Struct, frozen=True):
-    """What came of one DAG, in ms. makespans: by planner; misled: by planner, then one for each of ERRORS."""
+    """What came of one DAG, in ms. makespans: by planner; misled: by planner, then one for each of ERRORS.
+
+    stopped: a search was ended by the clock, so that its makespan hangs on the machine.
+    """
 
     id: str
     tasks: int
     bound: int
     makespans: dict[str, int]
     misled: dict[str, list[int]] = {}
+    stopped: bool = False
 
 
 def plan(sample: Sample, seed: int, *, errors: bool) -> Planned:
@@ -65,6 +92,7 @@ def plan(sample: Sample, seed: int, *, errors: bool) -> Planned:
         misled={name: [misled(sample, ALL[name], seed, *error) for error in ERRORS] for name in MISLED}
         if errors
         else {},
+        stopped=any(made.ended == "stop" for made in found.values()),
     )
 
 
@@ -171,6 +199,12 @@ class Measured(msgspec.Struct, frozen=True):
     shares: dict[float, list[Planned]]
     errors: list[Planned]
     there: int
+
+    @property
+    def stopped(self) -> list[str]:
+        """Ids of DAGs of which the clock ended a search."""
+        every = [*self.errors, *(each for found in self.shares.values() for each in found)]
+        return list(dict.fromkeys(each.id for each in every if each.stopped))
 
 
 def measure(out: Path, trace: Path, seed: int, jobs: int, most: int | None = None) -> Measured:

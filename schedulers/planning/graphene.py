@@ -44,6 +44,14 @@ ORDERS: Final[dict[str, tuple[tuple[str, str], ...]]] = {
 }
 
 
+#: Whether a search should end now.
+Stop = Callable[[], bool]
+
+
+class Stopped(Exception):
+    """A search was told to stop."""
+
+
 class Split(msgspec.Struct, frozen=True, kw_only=True):
     """A choice of troublesome stages T with its ancestors P, its descendants C and the rest S, and its thresholds."""
 
@@ -64,6 +72,7 @@ def build_schedule(
     budget: int = BUDGET,
     never_behind_cp: bool = True,
     pool: Executor | None = None,
+    stop: Stop | None = None,
 ) -> Plan:
     """BuildSchedule: the most compact schedule found for a DAG on so many machines of this capacity.
 
@@ -72,6 +81,7 @@ def build_schedule(
     little, and the search is for shorter ones; the paper has nothing to begin with. Without it only a part whose
     budget did not last to a first schedule is planned by `cp`. pool: tries candidates side by side. Its size changes
     nothing; unless the budget ends a search, the schedule is the same as without a pool, for the same work or more.
+    stop: asked before each candidate, ends the search where it stands: a safety net for those who have a clock.
     Raises InvalidJob and InvalidPlan as `Dag` does.
     """
     dag = Dag(stages, runtimes_ms, capacity, machines)
@@ -79,7 +89,7 @@ def build_schedule(
     left, tasks_left = budget, dag.tasks_of(range(len(dag)))
     for part in dag.parts():
         tasks = dag.tasks_of(part)
-        found.append(_best(dag, part, Work(left * tasks // tasks_left), never_behind_cp, pool))
+        found.append(_best(dag, part, Work(left * tasks // tasks_left), never_behind_cp, pool, stop))
         left, tasks_left = left - found[-1].work, tasks_left - tasks
     return Plan(
         planner="graphene",
@@ -88,7 +98,9 @@ def build_schedule(
         troublesome=tuple(sorted(s for part in found if part.split for s in part.split.T)),
         thresholds=tuple(_thresholds_of(part.split) for part in found),
         work=sum(part.work for part in found),
-        ended=next(why for why in ("budget", "all", "bound", "bypass") if any(part.ended == why for part in found)),
+        ended=next(
+            why for why in ("stop", "budget", "all", "bound", "bypass") if any(part.ended == why for part in found)
+        ),
         fallback=FALLBACK if any(part.split is None for part in found) else "",
     )
 
@@ -102,7 +114,9 @@ class _Found(msgspec.Struct, frozen=True, kw_only=True):
     ended: str
 
 
-def _best(dag: Dag, part: list[int], work: Work, never_behind_cp: bool, pool: Executor | None) -> _Found:
+def _best(
+    dag: Dag, part: list[int], work: Work, never_behind_cp: bool, pool: Executor | None, stop: Stop | None
+) -> _Found:
     """The most compact schedule of one totally ordered part."""
     bound, ended = bound_of_part(dag, part), "all"
     found, split, span = list[Block](), None, None
@@ -113,11 +127,13 @@ def _best(dag: Dag, part: list[int], work: Work, never_behind_cp: bool, pool: Ex
         # Simple jobs bypass the search (section 4.4): chains, and all that the simplest rule does best.
         return _Found(blocks=found, split=None, work=0, ended="bypass")
     try:
-        for candidate, tried in _shorter(dag, part, work, span, pool):
+        for candidate, tried in _shorter(dag, part, work, span, pool, stop):
             found, split = tried.blocks, candidate
             if tried.span == bound:
                 ended = "bound"
                 break
+    except Stopped:
+        ended = "stop"
     except OutOfBudget:
         ended = "budget"
     # The last candidate may have begun with more left than there was when its turn came; later parts do not pay for it.
@@ -126,7 +142,7 @@ def _best(dag: Dag, part: list[int], work: Work, never_behind_cp: bool, pool: Ex
 
 
 def _shorter(
-    dag: Dag, part: list[int], work: Work, span: int | None, pool: Executor | None
+    dag: Dag, part: list[int], work: Work, span: int | None, pool: Executor | None, stop: Stop | None
 ) -> Iterator[tuple[Split, _Attempt]]:
     """The search: candidates with schedules shorter than `span` ms and than all before, with what they came to.
 
@@ -138,6 +154,8 @@ def _shorter(
     splits, under_way = candidates(dag, part, choosing), deque[tuple[Split, int, Future[_Attempt]]]()
     try:
         while True:
+            if stop is not None and stop():
+                raise Stopped
             with suppress(OutOfBudget):
                 while len(under_way) < most and (split := next(splits, None)):
                     attempt = start(split, span, choosing.allowed - choosing.done)

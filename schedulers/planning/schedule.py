@@ -181,8 +181,8 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
 
     planner: its name. troublesome: stages whose tasks were placed first. thresholds: per totally ordered part the
     LongScore and FragScore from which on stages were troublesome (None: not used). work: stretches of machines' time
-    looked at. ended: 'all' sets of troublesome tasks were tried, the 'bound' was met, the 'budget' was used up,
-    'bypass': the fallback met it without a search, 'list': the planner makes one schedule only.
+    looked at. ended: 'all' sets of troublesome tasks were tried, the 'bound' was met, the 'budget' was used up, it was
+    told to 'stop', 'bypass': the fallback met the bound without a search, 'list': the planner makes one schedule only.
     fallback: the planner of parts for which the search found nothing shorter, or did not get to anything; '': none.
     """
 

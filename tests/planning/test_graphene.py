@@ -252,6 +252,15 @@ def test_a_budget_ends_the_search_with_a_valid_plan() -> None:
         assert plan.work <= budget + 200
 
 
+@pytest.mark.parametrize("candidates", [0, 1, 3])
+def test_a_search_that_is_told_to_stop_ends_with_the_best_so_far(candidates: int) -> None:
+    asked = iter([False] * candidates)
+    plan = build_schedule(*MANY, never_behind_cp=False, stop=lambda: next(asked, True))
+    plan.schedule.check(*MANY)
+    assert plan.ended == "stop"
+    assert plan.fallback == ("cp" if candidates == 0 else "")
+
+
 @pytest.mark.parametrize("never_behind_cp", [True, False])
 def test_without_any_budget_the_plan_is_the_fallback(never_behind_cp: bool) -> None:
     plan = build_schedule(*CHAINS, budget=0, never_behind_cp=never_behind_cp)
