@@ -12,7 +12,7 @@ import msgspec
 from operators.config import Document, InvalidConfig, Millis, Where, parse
 from schedulers.core.errors import InvalidParameters, UnknownName, nearest
 from schedulers.core.placer import placers
-from schedulers.core.policy import policies
+from schedulers.core.policy import needs_estimates, policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 from schedulers.objects.names import BRAIN_LEASE, NAMESPACE
@@ -224,9 +224,8 @@ def _not_usable(registry: Registry[Any], part: Mapping[str, Any]) -> tuple[str, 
 
 def _whole(config: BrainConfig) -> Iterator[tuple[Where, str]]:
     """What is wrong between fields that are right by themselves."""
-    kind = str(config.policy.get("kind"))
-    if config.predictor is None and kind in policies and policies.entry(kind).cls.needs_estimates:
-        yield ("policy",), f"policy '{kind}' orders jobs by estimated run time: give it a predictor"
+    if config.predictor is None and needs_estimates(config.policy):
+        yield ("policy",), f"policy '{config.policy['kind']}' orders jobs by estimated run time: give it a predictor"
     for name in NEEDED:
         if name not in config.resources:
             near = nearest(name, config.resources)

@@ -14,7 +14,7 @@ from schedulers.core.decisions import Decision, Place
 from schedulers.core.events import ContainerEnded, ContainerStarted, Heartbeat, JobSubmitted, NodeAdded, QueueChanged
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Limit, Node, Queue, Stage
-from schedulers.core.policy import policies
+from schedulers.core.policy import needs_estimates
 from schedulers.core.scheduler import Scheduler
 
 _TASKS: Final = 100
@@ -150,7 +150,7 @@ def quantile(taken: list[float], part: float) -> float:
 
 
 def _config(policy: str) -> SchedulerConfig:
-    needs = policies.entry(policy).cls.needs_estimates
+    needs = needs_estimates({"kind": policy})
     settings: dict[str, Any] = {"kind": policy}
     return SchedulerConfig(
         resources=("cpu", "memory"), policy=settings, predictor={"kind": "slearn"} if needs else None

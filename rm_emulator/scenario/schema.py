@@ -33,7 +33,7 @@ from rm_emulator.scenario.issues import did_you_mean, show_value
 from rm_emulator.workload.tpch import TpchSettings
 from schedulers.core.errors import InvalidParameters, InvalidQuantity, UnknownName, nearest
 from schedulers.core.placer import placers
-from schedulers.core.policy import policies
+from schedulers.core.policy import needs_estimates, policies
 from schedulers.core.predictor import predictors
 from schedulers.core.queues import parse_share
 from schedulers.core.registry import Registry
@@ -684,7 +684,7 @@ class PolicySpec(BaseModel):
         if errors:
             raise ValidationError.from_exception_data("policy", errors)
         predictor = data.get("predictor")
-        if predictor is None and policies.entry(data["kind"]).cls.needs_estimates:
+        if predictor is None and needs_estimates(own):
             raise ValueError(f"policy '{data['kind']}' orders jobs by estimated run time: give it a predictor")
         return {"label": predictor["kind"] if predictor else data["kind"], **data}
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from schedulers.core import keyed
+from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.registry import NoParams, Registry
 
 if TYPE_CHECKING:
@@ -329,7 +330,7 @@ class Policy(ABC):
     triggers = Triggers()
     #: Whether it serves clusters whose containers outlive tasks.
     runs_executors = True
-    #: Whether its order is made of estimates, so that it makes no sense without a predictor.
+    #: Whether, set as it is, its order is made of estimates, so that it makes no sense without a predictor.
     needs_estimates = False
     #: Whether, set as it is, it names victims.
     preempts = False
@@ -382,3 +383,15 @@ class Policy(ABC):
 
 
 policies: Registry[Policy] = Registry("policy", "schedulers.policies")
+
+
+def needs_estimates(settings: Mapping[str, Any]) -> bool:
+    """Whether a policy with these settings (`kind` among them) makes no sense without a predictor.
+
+    False where the settings are wrong, which is said elsewhere.
+    """
+    try:
+        cls, params = policies.parse(settings)
+        return cls(params).needs_estimates
+    except (UnknownName, InvalidParameters):
+        return False

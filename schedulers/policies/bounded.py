@@ -68,6 +68,7 @@ class Bounded(Policy):
         self._policy = _made(params, seed)
         self.triggers, self.runs_executors = self._policy.triggers, self._policy.runs_executors
         self.preempts, self.plans = self._policy.preempts, self._policy.plans
+        self.needs_estimates = self._policy.needs_estimates
         self._balance = Balance(params.level, params.deficit, params.kappa)
 
     @classmethod

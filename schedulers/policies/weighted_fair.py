@@ -24,7 +24,6 @@ class WeightedFair(Partitioned, ByShare):
     up to their share of them, rounded up, and an executor stays with its job until that has nothing more to start.
     """
 
-    needs_estimates = True
     spills = False
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -41,6 +40,7 @@ class WeightedFair(Partitioned, ByShare):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
+        self.needs_estimates = params.alpha != 0
         self._whole = (0.0, 0)
 
     def key(self, job: JobState, view: ClusterView) -> Key:

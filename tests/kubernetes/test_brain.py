@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from operators.extender.telling import Telling
 from operators.extender.why import why
-from schedulers.core.policy import policies
+from schedulers.core.policy import needs_estimates, policies
 from schedulers.core.reasons import Reason
 from schedulers.core.replay import Replay
 from schedulers.objects import names
@@ -298,7 +298,7 @@ PACKS = ["tetris", "graphene", "bounded", "bfs", "cp", "random", "sjf_cp", "weig
 
 def predictor_of(policy: str) -> str | None:
     """A predictor where the policy's order is made of estimates."""
-    return "slearn" if policies.entry(policy).cls.needs_estimates else None
+    return "slearn" if needs_estimates({"kind": policy}) else None
 
 
 def running(world: World) -> dict[str, int]:

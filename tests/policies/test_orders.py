@@ -19,6 +19,7 @@ from schedulers.core.events import (
     Tick,
 )
 from schedulers.core.model import Node
+from schedulers.core.policy import needs_estimates
 from schedulers.core.scheduler import Scheduler
 
 
@@ -266,3 +267,23 @@ def test_keeping_an_executor_does_not_open_a_new_one_for_its_job() -> None:
         made.handle(TaskEnded(2, container, job="a", stage=0, task=container - 1, attempt=0, runtime_ms=1))
     made.handle(JobSubmitted(2, job("b", stage(2), stage(1, (500, 512)))))
     assert served(made.handle(Tick(3)))[0] == "b"
+
+
+# -- which of them make no sense without estimates --------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("settings", "needs"),
+    [
+        ({"kind": "fifo"}, False),
+        ({"kind": "sjf"}, True),
+        ({"kind": "bounded", "policy": {"kind": "sjf"}}, True),
+        ({"kind": "bounded", "policy": {"kind": "fifo"}}, False),
+        ({"kind": "weighted_fair"}, True),
+        ({"kind": "weighted_fair", "alpha": 0}, False),
+        ({"kind": "bounded", "policy": {"kind": "fifoo"}}, False),  # what is wrong with it is said elsewhere
+    ],
+    ids=str,
+)
+def test_a_policy_that_orders_by_estimates_needs_them(settings: dict[str, object], needs: bool) -> None:
+    assert needs_estimates(settings) == needs
