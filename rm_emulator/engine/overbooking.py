@@ -1,17 +1,19 @@
-"""Overbooked network and disk: while tasks ask for more than a node has, all that use the resource slow down alike.
+"""Overrun nodes: while tasks use more of a resource than a node has, all that use it slow down alike.
 
-A task that asks for d of a resource of which c is there and D is asked for runs at min(1, c / D) of its speed; one that
-uses several such resources, at the lowest of these (Graphene, OSDI'16, section 7: their goodput does not collapse).
-Memory and cores are never overbooked: the core knows the slack of each node, and there is none for them.
+A task that uses a resource of which c is there and D is used runs at min(1, c / D) of its speed; one that uses several
+such resources, at the lowest of these (Graphene, OSDI'16, sections 7 and 8: it is delayed by a proportional amount).
+A node is overrun in network and disk where the cluster is told to overbook them, in anything where tasks use more than
+they ask for. That holds for memory as well; a real container that outgrows its memory is killed.
 """
 
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
+from rm_emulator.workload.model import Workload
 from schedulers.core.model import Node
 from schedulers.core.resources import Vector
 
@@ -22,23 +24,29 @@ _NOISE = 1e-6
 class _Sharer(msgspec.Struct):
     """A running task. left: what it would run still if it were alone, ms. rate: its speed since `since`; 0: new."""
 
-    demand: Vector
+    use: Vector
     left: float
     since: int
     rate: float = 0.0
 
 
 class Sharers:
-    """Running tasks by node. A start or an end changes when others end: both return (container, new end in ms)."""
+    """Running tasks by node. A start or an end changes when others end: both return (container, new end in ms).
 
-    def __init__(self, nodes: Sequence[Node]) -> None:
+    overrun: resources of which tasks may use more than they ask for. What a node has nothing of, it does not limit.
+    """
+
+    def __init__(self, nodes: Sequence[Node], overrun: Collection[int] = ()) -> None:
         self._capacities = [node.capacity for node in nodes]
-        self._shared = [[r for r, slack in enumerate(node.slack) if slack] for node in nodes]
+        self._shared = [
+            [r for r, there in enumerate(node.capacity) if there and (r in overrun or (node.slack and node.slack[r]))]
+            for node in nodes
+        ]
         self._there: list[dict[int, _Sharer]] = [{} for _ in nodes]
 
-    def start(self, node: int, container: int, demand: Vector, runtime_ms: int, now: int) -> list[tuple[int, int]]:
-        """A task starts that would run so long if it were alone."""
-        self._there[node][container] = _Sharer(demand, float(runtime_ms), now)
+    def start(self, node: int, container: int, use: Vector, runtime_ms: float, now: int) -> list[tuple[int, int]]:
+        """A task starts that would run so long if it were alone; infinity: until `end` says so."""
+        self._there[node][container] = _Sharer(use, runtime_ms, now)
         return self._share(node, now)
 
     def end(self, node: int, container: int, now: int) -> list[tuple[int, int]]:
@@ -52,13 +60,25 @@ class Sharers:
         there, moved = self._there[node], []
         factors = {}
         for r in self._shared[node]:
-            asked = sum(sharer.demand[r] for sharer in there.values())
-            if asked > self._capacities[node][r]:
-                factors[r] = self._capacities[node][r] / asked
+            used = sum(sharer.use[r] for sharer in there.values())
+            if used > self._capacities[node][r]:
+                factors[r] = self._capacities[node][r] / used
         for container, sharer in there.items():
-            rate = min((factor for r, factor in factors.items() if sharer.demand[r]), default=1.0)
+            rate = min((factor for r, factor in factors.items() if sharer.use[r]), default=1.0)
             if rate != sharer.rate:
                 sharer.left = max(0.0, sharer.left - (now - sharer.since) * sharer.rate)
                 sharer.since, sharer.rate = now, rate
-                moved.append((container, now + math.ceil(sharer.left / rate - _NOISE)))
+                if sharer.left < math.inf:
+                    moved.append((container, now + math.ceil(sharer.left / rate - _NOISE)))
         return moved
+
+
+def overrun(workload: Workload) -> set[int]:
+    """Resources of which some task uses more than it asks for."""
+    return {
+        r
+        for entry in workload.jobs
+        for stage, use in zip(entry.job.stages, entry.usage, strict=False)  # no usage: as asked
+        for r, (asked, used) in enumerate(zip(stage.demand, use, strict=True))
+        if used > asked
+    }

@@ -7,6 +7,7 @@ never sees them.
 
 from __future__ import annotations
 
+import math
 import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final, Literal, Protocol
@@ -16,7 +17,7 @@ import msgspec
 from rm_emulator.engine.calendar import ARRIVE, ASK, END, START, TICK, Calendar
 from rm_emulator.engine.config import Disorder, EngineConfig, Kubernetes
 from rm_emulator.engine.execution import Distances, Execution, StageTimes, WavesOf
-from rm_emulator.engine.overbooking import Sharers
+from rm_emulator.engine.overbooking import Sharers, overrun
 from rm_emulator.engine.ring import Ring
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core import keyed
@@ -242,7 +243,9 @@ class Simulation:
         shuffle = keyed.generator(seed, "disorder", "order") if self._disorder and self._disorder.permute else None
         self.calendar = Calendar(shuffle)
         self._execution = Execution(config, seed, waves_of)
-        self._sharers = Sharers(config.nodes) if any(any(node.slack) for node in config.nodes) else None
+        excess = overrun(workload)
+        shares = excess or any(any(node.slack) for node in config.nodes)
+        self._sharers = Sharers(config.nodes, excess) if shares else None
         self._distances = Distances(config.nodes, workload.remote)
         self._node_ids = [node.id for node in config.nodes]
         self._index = {node.id: i for i, node in enumerate(config.nodes)}
@@ -250,6 +253,7 @@ class Simulation:
         self._jobs: dict[str, _Job] = {}
         self._containers: dict[int, _Container] = {}
         self._ended: list[list[_Container]] = [[] for _ in config.nodes]
+        self._unreported = 0  # containers in all of these
         self._skip = config.skip and not control.policy.triggers.every_beat
         self._again = control.policy.triggers.every_offer  # refused offers are made again
         self._plans = control.policy.plans
@@ -376,8 +380,8 @@ class Simulation:
                 for size in state.woken:
                     ring.add_all([node.index for node in state.fitting(size)])
                 state.woken.clear()
-            if not state.active_sizes and self._am_delay == 0:
-                ring.clear()  # nobody waits for anything, and (profile yarn) no beat has an end to report
+            if not state.active_sizes and self._am_delay == 0 and not self._unreported:
+                ring.clear()  # nobody waits for anything, and no beat has an end to report
             self._unpark()
 
     def _carry_on(self) -> None:
@@ -458,6 +462,7 @@ class Simulation:
             return  # nobody waits for what is free here: the beat would change nothing
         if ended:
             self._ended[node] = []
+            self._unreported -= len(ended)
             for container in ended:
                 self._report_end(container)
         started = time.perf_counter_ns()
@@ -608,10 +613,15 @@ class Simulation:
         if self._sharers is None:
             self.calendar.at(now + container.runtime, END, container.id, self._over, container)
         else:
-            self._foretell(self._sharers.start(container.node, container.id, stage.demand, container.runtime, now))
+            self._share(container, job.source.uses(container.stage), container.runtime)
+
+    def _share(self, container: _Container, use: Vector, runtime: float) -> None:
+        """A container uses so much of its node from now on."""
+        assert self._sharers is not None
+        self._foretell(self._sharers.start(container.node, container.id, use, runtime, self.calendar.now))
 
     def _foretell(self, ends: list[tuple[int, int]]) -> None:
-        """Tasks that share an overbooked node end at other times than was thought."""
+        """Tasks that share an overrun node end at other times than was thought."""
         for number, end in ends:
             container = self._containers[number]
             container.turn += 1
@@ -633,6 +643,8 @@ class Simulation:
     def _start_master(self, job: _Job, container: _Container) -> None:
         """An application master registers, and asks at its next tick."""
         job.master = container
+        if self._sharers is not None:
+            self._share(container, job.source.am, math.inf)
         job.asks = [i for i, stage in enumerate(job.source.job.stages) if not stage.parents]
         self._late += 1
         self.calendar.at(self._am_tick(job, self.calendar.now), ASK, job.number, self._ask, job)
@@ -656,8 +668,7 @@ class Simulation:
             if self._hear_task(container, now):
                 return  # it went on with the same stage: nothing else has changed
         elif self.config.profile == "sls":
-            self._ended[container.node].append(container)
-            self._call_in(container.node)
+            self._report_later(container)
         else:
             self._hear_end(container)
         self._carry_on()
@@ -699,6 +710,12 @@ class Simulation:
                 self._wake()
                 ring.arm()
             ring.beat_now(container.node)
+
+    def _report_later(self, container: _Container) -> None:
+        """The next beat of its node reports the end."""
+        self._ended[container.node].append(container)
+        self._unreported += 1
+        self._call_in(container.node)
 
     def _call_in(self, node: int) -> None:
         assert self._ring is not None
@@ -825,9 +842,9 @@ class Simulation:
         self._finish(job)
         container, now = job.master, self.calendar.now
         container.runtime = now - container.started
+        self._leave_node(container)
         self._record(container, now, 0)
-        self._ended[container.node].append(container)
-        self._call_in(container.node)
+        self._report_later(container)
         self._carry_on()
 
     def _finish(self, job: _Job) -> None:

@@ -189,8 +189,8 @@ def _ideal(cell: Cell, config: EngineConfig, built: Built, progress: Progress) -
 
 def _fluid(entry: WorkloadJob, times: list[StageTimes], where: list[int]) -> FluidJob:
     stages = tuple(
-        FluidStage(tuple(stage.demand[r] for r in where), _times(each, stage.tasks), stage.parents)
-        for stage, each in zip(entry.job.stages, times, strict=True)
+        FluidStage(tuple(entry.uses(index)[r] for r in where), _times(each, stage.tasks), stage.parents)
+        for index, (stage, each) in enumerate(zip(entry.job.stages, times, strict=True))
     )
     job = entry.job
     return FluidJob(queue=job.queue, submit_ms=entry.submit_ms, stages=stages, weight=job.weight)

@@ -11,7 +11,7 @@ from rm_emulator.scenario import inline
 from rm_emulator.scenario.cluster import core_queue, nodes, resources_of
 from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.scenario.load import Loaded
-from rm_emulator.scenario.schema import Data, JobsWorkload, Queue, TpchWorkload, TraceWorkload
+from rm_emulator.scenario.schema import Asks, Data, JobsWorkload, Queue, TpchWorkload, TraceWorkload
 from rm_emulator.scenario.workload import Built, build, uses_waves
 from rm_emulator.workload.formats import TraceError
 from rm_emulator.workload.model import Workload
@@ -190,6 +190,7 @@ def _workload_block_issues(loaded: Loaded) -> Iterator[Issue]:
     elif isinstance(block, TpchWorkload) and block.profiles is not None:
         yield from _missing_file(loaded, (*at, "profiles"), block.profiles)
     yield from _data_issues(loaded, block.data)
+    yield from _asks_issues(loaded, block.asks)
 
 
 def _data_issues(loaded: Loaded, data: Data | None) -> Iterator[Issue]:
@@ -198,6 +199,19 @@ def _data_issues(loaded: Loaded, data: Data | None) -> Iterator[Issue]:
     if data is not None and data.replicas is not None and data.replicas > count:
         message = f"{data.replicas} replicas on {count} nodes (expected at most one a node)"
         yield loaded.issue(("spec", "workload", "data", "replicas"), message)
+
+
+def _asks_issues(loaded: Loaded, asks: Asks | None) -> Iterator[Issue]:
+    """Resources that the cluster does not have, or all that it has."""
+    without = asks.without if asks is not None else []
+    names = resources_of(loaded.scenario).names
+    at = ("spec", "workload", "asks", "without")
+    for index, name in enumerate(without):
+        if name not in names:
+            message = f"unknown resource '{name}' (this cluster has {', '.join(names)})"
+            yield loaded.issue((*at, index), message, did_you_mean(nearest(name, names)))
+    if set(names) <= set(without):
+        yield loaded.issue(at, f"{', '.join(without)} are all that there is (expected one at least to be asked for)")
 
 
 def _missing_file(loaded: Loaded, at: tuple[str, ...], name: str) -> Iterator[Issue]:

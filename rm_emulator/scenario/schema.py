@@ -285,6 +285,7 @@ class Cluster(Block):
     kubernetes (decisions in cycles; pods are created, released, bound and watched).
     mode: skipping leaves out heartbeats that cannot change anything; naive beats them all; same decisions.
     overbook: how much more than a node has of network or disk its tasks may ask for, as a part of it; they slow down.
+    Where tasks use more than they ask for (`asks` of the workload), they slow down as well.
     """
 
     nodes: Annotated[list[Nodes], Field(min_length=1)]
@@ -426,6 +427,24 @@ class Data(Block):
     remote: Remote = Remote()
 
 
+def _error_range(value: list[float]) -> list[float]:
+    if len(value) != 2 or not -1 < value[0] <= value[1]:
+        text = f"{value} is not accepted (expected two numbers, ascending, above -1)"
+        raise PydanticCustomError("value", "{text}", {"text": text})
+    return value
+
+
+class Asks(Block):
+    """Jobs that ask for something else than their tasks use, which is what the workload says.
+
+    error: relative error of what a stage asks for, [lowest, highest]; one draw per stage, by which `oracle` with the
+    same `error` misjudges its run time as well. without: resources that are used, but that nobody asks for.
+    """
+
+    error: Annotated[list[float], AfterValidator(_error_range)] = [0.0, 0.0]
+    without: list[str] = []
+
+
 class SyntheticWorkload(Block):
     """Jobs drawn from a preset's distributions; `load` is total work over slots times arrival span.
 
@@ -441,6 +460,7 @@ class SyntheticWorkload(Block):
     history: bool = True
     knobs: Annotated[dict[str, Any], BeforeValidator(_knobs)] = {}
     data: Data | None = None
+    asks: Asks | None = None
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -467,6 +487,7 @@ class TpchWorkload(_Settings):
     slots: Count | None = None
     profiles: str | None = None
     data: Data | None = None
+    asks: Asks | None = None
 
     @classmethod
     def struct(cls) -> type[msgspec.Struct]:
@@ -501,6 +522,7 @@ class TraceWorkload(Block):
     load: Positive | None = None
     slots: Count | None = None
     data: Data | None = None
+    asks: Asks | None = None
 
 
 class Requirement(Block):
@@ -584,6 +606,7 @@ class JobsWorkload(Block):
     jobs: list[InlineJob]
     history: list[InlinePastJob] = []
     data: Data | None = None
+    asks: Asks | None = None
 
 
 Workload = Annotated[

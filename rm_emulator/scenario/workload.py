@@ -12,6 +12,7 @@ from rm_emulator.engine.sizes import in_sizes
 from rm_emulator.scenario import inline
 from rm_emulator.scenario.cluster import container_sizes, nodes, resources_of, slots
 from rm_emulator.scenario.schema import (
+    Asks,
     Data,
     JobsWorkload,
     Scenario,
@@ -19,7 +20,7 @@ from rm_emulator.scenario.schema import (
     TpchWorkload,
     TraceWorkload,
 )
-from rm_emulator.workload import data
+from rm_emulator.workload import asks, data
 from rm_emulator.workload.model import Remote, Waves, Workload
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Node
@@ -61,6 +62,8 @@ def build(scenario: Scenario, folder: Path, seed: int) -> Built:
     workload = _with_masters(scenario, in_resources(built.workload, resources), resources)
     if block.data is not None:
         workload = _with_data(block.data, workload, nodes(scenario.spec.cluster.nodes, resources), seed)
+    if block.asks is not None:
+        workload = _with_asks(block.asks, workload, nodes(scenario.spec.cluster.nodes, resources), seed)
     if scenario.spec.cluster.sizes is not None:
         workload = in_sizes(workload, container_sizes(scenario.spec.cluster.sizes, resources))
     return msgspec.structs.replace(built, workload=workload)
@@ -81,6 +84,7 @@ def in_resources(workload: Workload, resources: Resources) -> Workload:
             entry,
             job=replace(entry.job, stages=tuple(replace(s, demand=moved(s.demand)) for s in entry.job.stages)),
             am=moved(entry.am),
+            usage=tuple(map(moved, entry.usage)),
         )
         for entry in workload.jobs
     )
@@ -103,6 +107,12 @@ def _with_data(block: Data, workload: Workload, machines: Sequence[Node], seed: 
         workload = data.place(workload, machines, block.replicas, seed)
     remote = Remote(node=block.remote.node, rack=block.remote.rack, off=block.remote.off)
     return msgspec.structs.replace(workload, remote=remote)
+
+
+def _with_asks(block: Asks, workload: Workload, machines: Sequence[Node], seed: int) -> Workload:
+    """The workload with asks that are not what its tasks use."""
+    low, high = block.error
+    return asks.misjudge(workload, machines, (low, high), block.without, seed)
 
 
 def _synthetic(scenario: Scenario, block: SyntheticWorkload, seed: int) -> Built:

@@ -52,12 +52,18 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     submit_ms: arrival on the simulated clock, >= 0.
     runtimes: one entry per stage of `job`.
     am: demand of its application master's container; () when it has none of its own.
+    usage: what a task of each stage truly uses, in the order of the demands; () when tasks use what they ask for.
     """
 
     job: Job
     submit_ms: int
     runtimes: tuple[RunTimes, ...]
     am: Vector = ()
+    usage: tuple[Vector, ...] = ()
+
+    def uses(self, stage: int) -> Vector:
+        """What a task of the stage truly uses."""
+        return self.usage[stage] if self.usage else self.job.stages[stage].demand
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True):

@@ -6,6 +6,7 @@
     history.parquet   one row per earlier run, oldest first
     profiles.json.gz  measured TPC-H durations, where run times refer to them
     asks.parquet      one row per job: its application master and the nodes its tasks ask for, where any has them
+    usage.parquet     one row per job: what its tasks use, where it differs for any from what they ask for
 
 A folder is written under another name and renamed when it is whole, so a killed run leaves none behind
 that looks finished.
@@ -39,6 +40,7 @@ FORMAT: Final = "rm-emulator workload, version 1"
 _YAML: Final = "workload.yaml"
 _PROFILES: Final = "profiles.json.gz"
 _ASKS: Final = "asks.parquet"
+_USAGE: Final = "usage.parquet"
 _MODE: Final = 0o755
 
 _INTS: Final = pl.List(pl.Int64)
@@ -79,6 +81,8 @@ _HISTORY: Final[dict[str, Any]] = {
     "demand": _INTS,
 }
 _ASK_COLUMNS: Final[dict[str, Any]] = {"am": _INTS, "hosts": pl.List(pl.List(pl.List(pl.String)))}
+_USAGE_COLUMNS: Final[dict[str, Any]] = {"usage": pl.List(_INTS)}
+_EXTRAS: Final = {_ASKS: _ASK_COLUMNS, _USAGE: _USAGE_COLUMNS}
 _TABLES: Final = {"jobs.parquet": _JOBS, "stages.parquet": _STAGES, "history.parquet": _HISTORY}
 
 
@@ -127,6 +131,8 @@ def save(
         files[_PROFILES] = profiles.to_bytes()
     if any(entry.am or any(stage.hosts for stage in entry.job.stages) for entry in workload.jobs):
         files[_ASKS] = _packed(_ask_rows(workload), _ASK_COLUMNS)
+    if any(entry.usage for entry in workload.jobs):
+        files[_USAGE] = _packed(_usage_rows(workload), _USAGE_COLUMNS)
     header = _Header(
         format=FORMAT,
         name=workload.name,
@@ -170,9 +176,8 @@ def load(path: Path | str) -> Workload:
     """
     folder = Path(path)
     header = _header(folder)
-    tables = {name: _table(folder, name, header, columns) for name, columns in _TABLES.items()}
-    if _ASKS in header.sha256:
-        tables[_ASKS] = _table(folder, _ASKS, header, _ASK_COLUMNS)
+    extras = {name: columns for name, columns in _EXTRAS.items() if name in header.sha256}
+    tables = {name: _table(folder, name, header, columns) for name, columns in {**_TABLES, **extras}.items()}
     try:
         workload = _rebuilt(header, tables)
     except (SchedulerError, msgspec.MsgspecError, TypeError, ValueError, IndexError) as error:
@@ -274,6 +279,21 @@ def _check_entry(entry: WorkloadJob, resources: int) -> None:
             )
     if entry.am and len(entry.am) != resources:
         raise ValueError(f"job '{entry.job.id}' has an application master of {entry.am} ({resources} components)")
+    if entry.usage:
+        _check_usage(entry, resources)
+
+
+def _check_usage(entry: WorkloadJob, resources: int) -> None:
+    if len(entry.usage) != len(entry.job.stages):
+        raise ValueError(
+            f"job '{entry.job.id}' has {len(entry.job.stages)} stages, but what {len(entry.usage)} of them use"
+        )
+    for stage, use in zip(entry.job.stages, entry.usage, strict=True):
+        if len(use) != resources or min(use) < 0 or max(use) <= 0:
+            raise ValueError(
+                f"job '{entry.job.id}' stage '{stage.name}' uses {use} "
+                f"({resources} components, none below 0, at least one above)"
+            )
 
 
 def _job_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
@@ -309,6 +329,11 @@ def _history_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
 def _ask_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
     for entry in workload.jobs:
         yield list(entry.am), [[list(hosts) for hosts in stage.hosts] for stage in entry.job.stages]
+
+
+def _usage_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
+    for entry in workload.jobs:
+        yield ([list(use) for use in entry.usage],)
 
 
 _ROWS: Final[dict[str, Callable[[Workload], Iterator[tuple[Any, ...]]]]] = {
@@ -382,9 +407,7 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
     for number, name, tasks, demand, parents, hint, *times in tables["stages.parquet"].iter_rows():
         stages[number].append(Stage(name=name, tasks=tasks, demand=tuple(demand), parents=tuple(parents), hint_ms=hint))
         runtimes[number].append(_times(*times))
-    asks = tables[_ASKS].rows() if _ASKS in tables else [((), ())] * len(jobs)
-    if len(asks) != len(jobs):
-        raise ValueError(f"{_ASKS} has {len(asks)} rows for {len(jobs)} jobs")
+    asks, usages = _extra(tables, _ASKS, len(jobs)), _extra(tables, _USAGE, len(jobs))
     entries = []
     for number, (job_id, submit_ms, name, user, app, queue, weight, count) in enumerate(jobs):
         if len(stages[number]) != count:
@@ -399,6 +422,7 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
             submit_ms=submit_ms,
             runtimes=tuple(runtimes[number]),
             am=tuple(am),
+            usage=tuple(tuple(use) for use in usages[number][0]),
         )
         _check_entry(entry, len(header.resources))
         entries.append(entry)
@@ -409,6 +433,14 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
         resources=header.resources,
         source=header.source,
     )
+
+
+def _extra(tables: dict[str, pl.DataFrame], name: str, jobs: int) -> list[tuple[Any, ...]]:
+    """The rows of a table that may be left out, one per job."""
+    rows = tables[name].rows() if name in tables else [((),) * len(_EXTRAS[name])] * jobs
+    if len(rows) != jobs:
+        raise ValueError(f"{name} has {len(rows)} rows for {jobs} jobs")
+    return rows
 
 
 def _hosted(stages: list[Stage], hosts: Sequence[Sequence[Sequence[str]]]) -> Iterator[Stage]:

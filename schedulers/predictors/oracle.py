@@ -13,6 +13,15 @@ from schedulers.core.model import Job
 from schedulers.core.predictor import Estimate, Predictor, predictors
 
 
+def misjudged(seed: int, job: str, stage: int, error: tuple[float, float]) -> float:
+    """By what factor a stage is misjudged whose relative error is drawn from [lowest, highest].
+
+    The draw hangs on the seed, the job's id and the stage alone: whoever errs, errs by the same.
+    """
+    low, high = error
+    return 1 + low if low == high else 1 + low + (high - low) * keyed.uniform(seed, "oracle-error", job, stage)
+
+
 @predictors.register("oracle", source="Jajoo et al., SLearn, NSDI 2022, section 5.1.3", worlds=("emulator",))
 class Oracle(Predictor):
     """Knows the true mean run time of every stage: whatever the event Estimated says.
@@ -34,8 +43,8 @@ class Oracle(Predictor):
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         assert isinstance(params, Oracle.Params)
         super().__init__(params, seed=seed)
-        self._low, self._high = params.error
-        if not -1 < self._low <= self._high:
+        self._error = params.error
+        if not -1 < params.error[0] <= params.error[1]:
             raise InvalidParameters(f"oracle: error is {list(params.error)} (two numbers, ascending, above -1)")
         self._told: dict[str, tuple[int, ...]] = {}
 
@@ -56,13 +65,7 @@ class Oracle(Predictor):
         told = self._told.get(job)
         if told is None or stage >= len(told):
             return None
-        return Estimate(told[stage] * self._factor(job, stage), 0.0, "oracle")
-
-    def _factor(self, job: str, stage: int) -> float:
-        """The same for every policy, since it hangs on the job's id alone."""
-        if self._low == self._high:
-            return 1 + self._low
-        return 1 + self._low + (self._high - self._low) * keyed.uniform(self.seed, "oracle-error", job, stage)
+        return Estimate(told[stage] * misjudged(self.seed, job, stage, self._error), 0.0, "oracle")
 
     def dump(self) -> Any:
         """The answers for the jobs that have not ended."""

@@ -1,6 +1,9 @@
-"""Overbooked network and disk: who is slowed down, how much, and that nothing else can be overbooked."""
+"""Overrun nodes: who is slowed down, how much, and that only network and disk can be overbooked."""
 
 from __future__ import annotations
+
+import itertools
+from fractions import Fraction
 
 import msgspec
 import pytest
@@ -23,10 +26,20 @@ NODE = Node(id="n", capacity=(8000, 1000), slack=(0, 500))
 COPY, COUNT = (1000, 600), (1000, 0)
 
 
-def ends(*tasks: tuple[int, tuple[int, int], int], node: Node = NODE, **config: object) -> dict[str, int]:
-    """When each task `(submitted, demand, run time alone)` ends, by its number."""
+def ends(
+    *tasks: tuple[int, tuple[int, int], int],
+    uses: tuple[int, int] | None = None,
+    am: tuple[int, int] | None = None,
+    node: Node = NODE,
+    **config: object,
+) -> dict[str, int]:
+    """When each task `(submitted, demand, run time alone)` ends, by its number. uses: what each truly uses.
+
+    am: what the application master of each asks for.
+    """
+    usage = (uses,) if uses is not None else ()
     jobs = tuple(
-        WorkloadJob(job=job(str(i), stage(1, demand)), submit_ms=at, runtimes=(Fixed(ms),))
+        WorkloadJob(job=job(str(i), stage(1, demand)), submit_ms=at, runtimes=(Fixed(ms),), usage=usage, am=am or ())
         for i, (at, demand, ms) in enumerate(tasks)
     )
     settings: dict[str, object] = {"profile": "events", **config}
@@ -37,7 +50,7 @@ def ends(*tasks: tuple[int, tuple[int, int], int], node: Node = NODE, **config: 
     Simulation(cluster, Workload(name="test", jobs=jobs, resources=("cpu", "network")), audit, kept).run()
     audit.state.validate()
     audit.drained()
-    return {task.job: task.ended_ms for task in kept.tasks}
+    return {task.job: task.ended_ms for task in kept.tasks if task.stage == 0}
 
 
 def test_both_are_slowed_down_in_proportion() -> None:
@@ -97,6 +110,94 @@ def test_what_is_run_together_is_what_the_network_gives(tasks: list[tuple[int, i
         assert done <= 1000 * (now + 1)
         assert now >= tasks[number][1]
         due |= dict(sharers.end(0, number, now))
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 100), st.integers(0, 900), st.integers(0, 900), st.integers(1, 100)),
+        min_size=1,
+        max_size=6,
+    )
+)
+def test_sharers_are_as_fast_as_a_clock_that_counts_every_ms(tasks: list[tuple[int, int, int, int]]) -> None:
+    """Two resources of 1000 each, both of which can be overrun; a task is (start, uses of them, run time alone)."""
+    assert shared(tasks) == counted(tasks)
+
+
+def shared(tasks: list[tuple[int, int, int, int]]) -> dict[int, int]:
+    sharers, due = Sharers([Node(id="n", capacity=(1000, 1000))], {0, 1}), dict[int, int]()
+    starts, found = sorted((at, number) for number, (at, *_) in enumerate(tasks)), dict[int, int]()
+    while starts or due:
+        first = min(due, key=lambda n: (due[n], n), default=None)
+        if first is not None and (not starts or due[first] <= starts[0][0]):
+            found[first] = due.pop(first)
+            due |= dict(sharers.end(0, first, found[first]))
+        else:
+            at, number = starts.pop(0)
+            _, one, two, ms = tasks[number]
+            due |= dict(sharers.start(0, number, (one, two), ms, at))
+    return found
+
+
+def counted(tasks: list[tuple[int, int, int, int]]) -> dict[int, int]:
+    left, found = {number: Fraction(ms) for number, (*_, ms) in enumerate(tasks)}, dict[int, int]()
+    for now in itertools.count():
+        found |= {number: now for number, ms in left.items() if ms <= 0 and number not in found}
+        if len(found) == len(tasks):
+            return found
+        there = {n: tasks[n][1:3] for n in left if n not in found and tasks[n][0] <= now}
+        used = [sum(use[r] for use in there.values()) for r in (0, 1)]
+        for number, use in there.items():
+            left[number] -= min([Fraction(1), *(Fraction(1000, used[r]) for r in (0, 1) if use[r])])
+    raise AssertionError("time is endless")
+
+
+# -- tasks that use something else than they ask for ------------------------------------------------
+
+CORE = Node(id="n", capacity=(1000, 1000))
+HALF = (500, 0)
+
+
+def test_two_tasks_of_three_quarters_share_a_core_that_they_asked_half_of() -> None:
+    assert ends((0, HALF, 1000), (0, HALF, 1000), uses=(750, 0), node=CORE) == {"0": 1500, "1": 1500}
+
+
+def test_who_uses_less_than_he_asks_for_is_no_faster() -> None:
+    assert ends((0, HALF, 1000), (0, HALF, 1000), uses=(100, 0), node=CORE) == {"0": 1000, "1": 1000}
+
+
+def test_room_is_what_was_asked_for() -> None:
+    assert ends((0, (600, 0), 1000), (0, (600, 0), 1000), uses=(100, 0), node=CORE) == {"0": 1000, "1": 2000}
+
+
+def test_what_nobody_asked_for_is_shared_too() -> None:
+    assert ends((0, HALF, 1000), (0, HALF, 1000), uses=(500, 800), node=CORE) == {"0": 1600, "1": 1600}
+
+
+def test_a_task_may_use_more_than_its_whole_node() -> None:
+    assert ends((0, HALF, 1000), uses=(2000, 0), node=CORE) == {"0": 2000}
+
+
+def test_an_overbooked_network_is_shared_by_what_is_used() -> None:
+    assert ends((0, COPY, 1000), (0, COPY, 1000), uses=(1000, 400)) == {"0": 1000, "1": 1000}
+
+
+def test_an_application_master_uses_what_it_asks_for() -> None:
+    alone = ends((0, HALF, 1000), uses=(900, 0), am=(0, 100), node=CORE, profile="yarn")["0"]
+    assert ends((0, HALF, 1000), uses=(900, 0), am=(500, 0), node=CORE, profile="yarn")["0"] == alone + 400
+
+
+@pytest.mark.parametrize("uses", [(1000, 600), (1000, 100)])
+def test_whoever_uses_no_more_than_he_asks_for_changes_nothing(uses: tuple[int, int]) -> None:
+    tasks = [(137 * i, (1000, 600), 900 + 311 * i) for i in range(12)]
+    plain = msgspec.structs.replace(NODE, slack=())
+    assert ends(*tasks, uses=uses, node=plain) == ends(*tasks, node=plain)
+
+
+@pytest.mark.parametrize("profile", ["yarn", "sls"])
+def test_heartbeats_are_skipped_alike_where_tasks_use_more(profile: str) -> None:
+    tasks = [(137 * i, HALF, 900 + 311 * i) for i in range(12)]
+    assert ends(*tasks, uses=(700, 900), profile=profile) == ends(*tasks, uses=(700, 900), profile=profile, skip=False)
 
 
 # -- the core -------------------------------------------------------------------------------------

@@ -398,7 +398,7 @@ def with_master(ms: int, tasks: int = 1, *, at: int = 0, name: str = "a") -> Wor
 
 
 def run_sources(sources: tuple[WorkloadJob, ...], seed: int, **config: Any) -> Kept:
-    made = EngineConfig(nodes=(node(cores=8),), profile="sls", **config)
+    made = EngineConfig(nodes=(node(cores=8),), **{"profile": "sls", **config})
     audit = Audit(Scheduler(SchedulerConfig(resources=("cpu", "memory"), policy={"kind": "fifo"}, offers="heartbeat")))
     kept = Kept()
     Simulation(made, Workload(name="test", jobs=sources), audit, kept, seed=seed).run()
@@ -435,6 +435,11 @@ def test_a_skipping_run_with_masters_is_the_naive_one() -> None:
     skipping, naive = run_sources(sources, 3), run_sources(sources, 3, skip=False)
     assert skipping.tasks == naive.tasks
     assert skipping.jobs == naive.jobs
+
+
+def test_the_last_master_is_reported_though_nobody_waits_for_its_room() -> None:
+    kept = run_sources((with_master(5000),), 1, profile="yarn")
+    assert [(t.stage, t.code) for t in kept.tasks] == [(0, 0), (1, 0)]
 
 
 # -- input ----------------------------------------------------------------------------------------

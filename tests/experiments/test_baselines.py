@@ -207,3 +207,8 @@ def test_wishes_for_nodes_are_dropped_on_the_one_node(shared: Make, tmp_path: Pa
     labels = "spec.cluster.nodes[0].labels={disk: ssd}"
     summary = grid.run(shared(places, labels, f"{stage}.hosts=[node-1]"), tmp_path / "out", jobs=1).summary
     assert summary["runs"][0]["costs"]["a"]["fragmentation"] == 1.0
+
+
+def test_the_ideal_goes_by_what_tasks_use(shared: Make, tmp_path: Path) -> None:
+    grid.run(shared("spec.workload.asks={error: [0.5, 0.5]}"), tmp_path / "out", jobs=1)
+    assert finished(tmp_path / "out", "baselines", "ideal", "1") == {"a": 60.0, "b": 41.0}

@@ -127,6 +127,34 @@ def test_a_good_scenario_gives_its_workload(write: Write) -> None:
             "s.yaml:12:21 spec.workload.data.remote.off-rack: unknown key 'off-rack' (accepted: node, rack, off)",
         ),
         (
+            "kind: jobs\n",
+            "kind: jobs\n    asks: {error: [0.5, 0.2]}\n",
+            "s.yaml:12:19 spec.workload.asks.error: [0.5, 0.2] is not accepted "
+            "(expected two numbers, ascending, above -1)",
+        ),
+        (
+            "kind: jobs\n",
+            "kind: jobs\n    asks: {error: [-1, 0]}\n",
+            "s.yaml:12:19 spec.workload.asks.error: [-1.0, 0.0] is not accepted (expected two numbers",
+        ),
+        (
+            "kind: jobs\n",
+            "kind: jobs\n    asks: {without: [memroy]}\n",
+            "s.yaml:12:22 spec.workload.asks.without[0]: unknown resource 'memroy' (this cluster has cpu, memory), "
+            "did you mean 'memory'?",
+        ),
+        (
+            "kind: jobs\n",
+            "kind: jobs\n    asks: {without: [cpu, memory]}\n",
+            "s.yaml:12:21 spec.workload.asks.without: cpu, memory are all that there is "
+            "(expected one at least to be asked for)",
+        ),
+        (
+            "kind: jobs\n",
+            "kind: jobs\n    asks: {without: [cpu]}\n",
+            "s.yaml:11:5 spec.workload: job 'a' stage 'm' uses cpu alone, so it has to ask for it",
+        ),
+        (
             "    nodes:",
             "    overbook: {disk: 0.5}\n    nodes:",
             "s.yaml:7:22 spec.cluster.overbook.disk: no node has 'disk', so nothing is overbooked",

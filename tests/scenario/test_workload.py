@@ -11,6 +11,7 @@ from rm_emulator.scenario.cluster import engine_config, nodes, resources_of, slo
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema import Nodes
 from rm_emulator.scenario.workload import build, description, in_resources
+from rm_emulator.workload import storage
 from rm_emulator.workload.describe import offered_load
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Remote
 from schedulers.core.errors import InvalidParameters
@@ -138,6 +139,46 @@ def test_distance_may_cost_time_where_stages_name_their_hosts(write: Write) -> N
     workload = build(load(path).scenario, Path(), 1).workload
     assert workload.jobs[0].job.stages[0].hosts == (("n2",),)
     assert workload.remote == Remote(rack=1.2, off=2.0)
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        JOBS,
+        "    kind: synthetic\n    preset: google11-like\n    jobs: 20\n",
+        "    kind: tpch\n    jobs: 5\n    sizes: [2]\n    durations: per_task\n",
+        "    kind: trace\n    path: stored\n",
+    ],
+    ids=["jobs", "synthetic", "tpch", "trace"],
+)
+def test_jobs_may_ask_for_something_else_than_their_tasks_use(tmp_path: Path, write: Write, text: str) -> None:
+    plain = build(load(write()).scenario, Path(), 1).workload
+    storage.save(plain, tmp_path / "stored", overwrite=True)
+    true, wrong = (
+        build(load(write((JOBS, f"{text}{asks}"))).scenario, tmp_path, 1).workload
+        for asks in ("", "    asks: {error: [-0.5, -0.5]}\n")
+    )
+    assert [entry.usage for entry in wrong.jobs] == [
+        tuple(stage.demand for stage in entry.job.stages) for entry in true.jobs
+    ]
+    assert [stage.demand[0] for entry in wrong.jobs for stage in entry.job.stages] == [
+        stage.demand[0] // 2 for entry in true.jobs for stage in entry.job.stages
+    ]
+
+
+def test_container_sizes_are_of_what_is_asked_for() -> None:
+    changes = ["spec.cluster.sizes={minimum: {cpu: 1, memory: 1Gi}}", "spec.workload.asks={error: [-0.5, -0.5]}"]
+    loaded = load("hello", overrides=[*changes, "spec.workload.jobs[1].stages[0].demand={cpu: 500m, memory: 3Gi}"])
+    entry = build(loaded.scenario, loaded.folder, 1).workload.jobs[1]
+    assert (entry.job.stages[0].demand, entry.usage[0]) == ((1000, 2048), (500, 3072))
+
+
+def test_usage_follows_the_cluster_s_resources(write: Write) -> None:
+    path = write(("kind: jobs\n", "kind: jobs\n    asks: {error: [0.5, 0.5]}\n"))
+    workload = build(load(path).scenario, Path(), 1).workload
+    moved = in_resources(workload, Resources(("memory", "disk", "cpu")))
+    assert moved.jobs[0].usage == ((0, 0, 1000), (0, 0, 1000))
+    assert moved.jobs[0].job.stages[0].demand == (0, 0, 1500)
 
 
 def test_a_synthetic_workload_has_the_load_asked_for_on_the_cluster_s_slots(write: Write) -> None:

@@ -59,7 +59,8 @@ def jobs(draw: st.DrawFn, names: tuple[str, ...]) -> WorkloadJob:
         id=draw(text), stages=tuple(stages), name=draw(text), user=draw(text), app=draw(text), queue=draw(text),
         weight=draw(st.floats(min_value=0, exclude_min=True, allow_infinity=False)),
     )  # fmt: skip
-    return WorkloadJob(job=job, submit_ms=draw(whole), runtimes=tuple(runtimes))
+    usage = st.just(()) | st.just(tuple(tuple(2 * amount for amount in stage.demand) for stage in stages))
+    return WorkloadJob(job=job, submit_ms=draw(whole), runtimes=tuple(runtimes), usage=draw(usage))
 
 
 past_jobs = st.builds(
