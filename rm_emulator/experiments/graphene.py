@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -30,24 +29,24 @@ def offline_tables(found: offline.Measured) -> dict[str, object]:
 
 
 def online_tables(found: dict[str, api.Results]) -> dict[str, str]:
-    """What the template needs of the runs, by experiment."""
-    made: dict[str, Callable[[api.Results], tuple[Sequence[str], list[list[str]]]]] = {
-        "queues": lambda runs: (online.HEAD_QUEUES, online.queue_rows(runs, found["alibaba"])),
-        "errors": lambda runs: (online.HEAD_ERRORS, online.error_rows(runs)),
-        "eta": lambda runs: (online.HEAD_SWEEP, online.sweep_rows(runs, "k_5")),
-        "remote": lambda runs: (online.HEAD_SWEEP, online.sweep_rows(runs, "remote_0_8")),
+    """What the template needs of the runs of all experiments, by table."""
+    plain = {name: found[name] for name in ("tpch", "alibaba")}
+    yarn = [row for name, runs in plain.items() for row in online.yarn_rows(name, found[f"{name}_as_yarn"], runs)]
+    demands = {error: found[f"demands_{error}"] for error in online.ERRORS}
+    return {
+        **{name: table(online.HEAD, online.rows(found[name])) for name in (*plain, "batch")},
+        "queues": table(online.HEAD_QUEUES, online.queue_rows(found["queues"], plain["alibaba"])),
+        "errors": table(online.HEAD_ERRORS, online.error_rows(found["errors"], demands)),
+        "as_yarn": table(online.HEAD_YARN, yarn),
+        "overbook": table(online.HEAD_SWEEP, online.overbook_rows(plain["alibaba"], found)),
+        "eta": table(online.HEAD_SWEEP, online.sweep_rows(found["eta"], "k_5")),
+        "remote": table(online.HEAD_SWEEP, online.sweep_rows(found["remote"], "remote_0_8")),
     }
-    return {name: table(*made.get(name, _compared)(runs)) for name, runs in found.items()}
 
 
-def _compared(runs: api.Results) -> tuple[Sequence[str], list[list[str]]]:
-    return online.HEAD, online.rows(runs)
-
-
-def page(template: str, plans: offline.Measured, runs: dict[str, api.Results], seeds: int) -> str:
-    """The page: the template's prose with the measured tables in it."""
-    tables = {"offline": offline_tables(plans), "online": online_tables(runs)}
-    return filled(template, **tables, seeds=seeds, nodes=online.NODES)
+def page(template: str, plans: offline.Measured, runs: dict[str, str], seeds: int) -> str:
+    """The page: the template's prose with the measured tables in it. runs: from `online_tables`."""
+    return filled(template, offline=offline_tables(plans), online=runs, seeds=seeds, nodes=online.NODES)
 
 
 def main(
@@ -71,7 +70,7 @@ def main(
         )
     online.prepare(out, trace)
     runs = {name: online.measure(name, range(1, seeds + 1), out, jobs) for name in online.EXPERIMENTS}
-    write_file(docs / f"{NAME}.md", page(template, plans, runs, seeds))
+    write_file(docs / f"{NAME}.md", page(template, plans, online_tables(runs), seeds))
     typer.echo(f"{docs / NAME}.md written", err=True)
 
 

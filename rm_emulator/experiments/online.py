@@ -26,18 +26,22 @@ from schedulers.core import keyed
 Policies = Mapping[str, Mapping[str, Any]]
 ORACLE: Final[Mapping[str, Any]] = {"kind": "oracle"}
 GRAPHENE: Final[Mapping[str, Any]] = {"kind": "graphene", "predictor": ORACLE}
+#: Follows each job's plan and nothing else.
+PLANNED: Final[Mapping[str, Any]] = {**GRAPHENE, "packing": False, "k": 0, "kappa": 9}
 #: What is compared (Graphene, OSDI 2016, section 8), and Graphene's two halves alone.
 COMPARED: Final[Policies] = {
     "graphene": GRAPHENE,
     "online_only": {**GRAPHENE, "plan": "none"},
-    "offline_only": {**GRAPHENE, "packing": False, "k": 0, "kappa": 9},
+    "offline_only": PLANNED,
+    "coffman_graham": {**PLANNED, "plan": "coffman_graham"},
+    "strip_part": {**PLANNED, "plan": "strip_part"},
     "tetris": {"kind": "tetris", "predictor": ORACLE},
     "cp": {"kind": "cp", "predictor": ORACLE},
     "bfs": {"kind": "bfs"},
     "random": {"kind": "random"},
     "capacity": {"kind": "capacity"},
 }
-#: Relative errors of run times by name: one draw per stage. Demands cannot be wrong: the engine has one per stage.
+#: Relative errors by name, one draw per stage: of run times alone, and of run times and demands alike.
 ERRORS: Final[Mapping[str, tuple[float, float]]] = {
     "m75_m50": (-0.75, -0.5),
     "m50_p50": (-0.5, 0.5),
@@ -53,13 +57,14 @@ TASKS_PER_NODE: Final = 6
 QUEUES: Final = ("a", "b")
 
 
+def _misled(error: str) -> Policies:
+    wrong = {"kind": "oracle", "error": list(ERRORS[error])}
+    return {f"{name}_{error}": {**COMPARED[name], "predictor": wrong} for name in MISLED}
+
+
 def _error_policies() -> Policies:
-    wrong = {
-        f"{name}_{error}": {**COMPARED[name], "predictor": {"kind": "oracle", "error": list(ERRORS[error])}}
-        for error in ERRORS
-        for name in MISLED
-    }
-    return {**{name: COMPARED[name] for name in MISLED}, **wrong}
+    right = {name: COMPARED[name] for name in MISLED}
+    return right | {label: policy for error in ERRORS for label, policy in _misled(error).items()}
 
 
 def _swept(setting: str, values: Sequence[float]) -> Policies:
@@ -95,15 +100,45 @@ ALIBABA: Final[Mapping[str, Any]] = {
 #: Input on three of the nodes, and a third more time away from it.
 DATA: Final[Mapping[str, Any]] = {"replicas": 3, "remote": {"rack": 1.33, "off": 1.33}}
 
-#: Workload and policies by the experiment's name.
-EXPERIMENTS: Final[Mapping[str, tuple[Mapping[str, Any], Policies]]] = {
-    "tpch": (POISSON, COMPARED),
-    "alibaba": (ALIBABA, COMPARED),
-    "queues": ({**ALIBABA, "path": "alibaba-queues"}, FAIR),
-    "errors": (ALIBABA, _error_policies()),
-    "eta": (ALIBABA, _swept("k", ETAS)),
-    "remote": ({**ALIBABA, "data": DATA}, _swept("remote", REMOTES)),
-    "batch": ({**TPCH, "arrivals": "batch"}, COMPARED),
+#: The paper's baselines run on YARN's Capacity Scheduler, which is asked for cores and memory alone.
+YARN: Final[Mapping[str, Any]] = {"without": ["disk", "network"]}
+AS_YARN: Final = ("cp", "bfs", "capacity")
+#: How much more of network and disk may be asked for than there is, by the experiment's name.
+OVERBOOK: Final[Mapping[str, float]] = {"overbook_0_25": 0.25, "overbook_0_5": 0.5, "overbook_1": 1.0}
+
+
+class Experiment(msgspec.Struct, frozen=True):
+    """What differs between the scenarios; each policy by its label."""
+
+    workload: Mapping[str, Any]
+    policies: Policies
+    overbook: Mapping[str, float] = {}
+    queues: Sequence[str] = ()
+
+
+def _as_yarn(workload: Mapping[str, Any]) -> Experiment:
+    return Experiment({**workload, "asks": YARN}, {name: COMPARED[name] for name in AS_YARN})
+
+
+def _demands(error: str) -> Experiment:
+    return Experiment({**ALIBABA, "asks": {"error": list(ERRORS[error])}}, _misled(error))
+
+
+EXPERIMENTS: Final[Mapping[str, Experiment]] = {
+    "tpch": Experiment(POISSON, COMPARED),
+    "alibaba": Experiment(ALIBABA, COMPARED),
+    "queues": Experiment({**ALIBABA, "path": "alibaba-queues"}, FAIR, queues=QUEUES),
+    "errors": Experiment(ALIBABA, _error_policies()),
+    **{f"demands_{error}": _demands(error) for error in ERRORS},
+    "eta": Experiment(ALIBABA, _swept("k", ETAS)),
+    "remote": Experiment({**ALIBABA, "data": DATA}, _swept("remote", REMOTES)),
+    "batch": Experiment({**TPCH, "arrivals": "batch"}, COMPARED),
+    "tpch_as_yarn": _as_yarn(POISSON),
+    "alibaba_as_yarn": _as_yarn(ALIBABA),
+    **{
+        name: Experiment(ALIBABA, {"graphene": GRAPHENE}, {"network": part, "disk": part})
+        for name, part in OVERBOOK.items()
+    },
 }
 
 
@@ -122,7 +157,7 @@ def _queued(entry: WorkloadJob) -> WorkloadJob:
 
 def scenario(name: str, seeds: Sequence[int], jobs: int | None = None) -> dict[str, Any]:
     """The scenario of one experiment. jobs: how many instead of those named above."""
-    workload, policies = EXPERIMENTS[name]
+    wanted = EXPERIMENTS[name]
     capacity = {"cpu": dags.UNITS, **dict.fromkeys(dags.RESOURCES[1:], f"{dags.UNITS}Gi")}
     return {
         "apiVersion": "rm-emulator.io/v1alpha1",
@@ -130,10 +165,14 @@ def scenario(name: str, seeds: Sequence[int], jobs: int | None = None) -> dict[s
         "metadata": {"name": name},
         "spec": {
             "seeds": list(seeds),
-            "cluster": {"nodes": [{"count": NODES, "capacity": capacity}], "profile": "events"},
-            "queues": [{"name": queue} for queue in (QUEUES if name == "queues" else ())],
-            "workload": workload if jobs is None else _smaller(workload, jobs),
-            "policies": [{"label": label, **policy} for label, policy in policies.items()],
+            "cluster": {
+                "nodes": [{"count": NODES, "capacity": capacity}],
+                "profile": "events",
+                "overbook": dict(wanted.overbook),
+            },
+            "queues": [{"name": queue} for queue in wanted.queues],
+            "workload": wanted.workload if jobs is None else _smaller(wanted.workload, jobs),
+            "policies": [{"label": label, **policy} for label, policy in wanted.policies.items()],
             "log": "hash",
         },
     }
@@ -217,28 +256,62 @@ def _jain(means: Sequence[float | None]) -> str:
     return f"{mean(there):.3f}" if there else "-"
 
 
-HEAD_ERRORS: Final = ("errors", *(f"{name} / itself without" for name in MISLED), "cp / graphene", "tetris / graphene")
+HEAD_ERRORS: Final = (
+    "errors",
+    "of",
+    *(f"{name} / itself without" for name in MISLED),
+    *(f"{name} / graphene" for name in MISLED[1:]),
+)
 
 
-def error_rows(results: api.Results) -> list[list[str]]:
-    """Cells of HEAD_ERRORS: mean JCT by its own with true estimates, and by Graphene's with the same errors."""
-    seeds = sorted(runs(results)["graphene"])
+def error_rows(right: api.Results, demands: Mapping[str, api.Results]) -> list[list[str]]:
+    """Cells of HEAD_ERRORS: mean JCT by its own with true estimates, and by Graphene's with the same errors.
 
-    def by(label: str, against: str) -> str:
-        return "1" if label == against else show(versus(results, against, label, seeds)["ratio_of_means"])
-
-    made = []
-    for error in ("", *ERRORS):
-        tail = f"_{error}" if error else ""
-        low, high = ERRORS.get(error, (0, 0))
-        made.append(
-            [
-                f"{100 * low:+.0f} to {100 * high:+.0f} %" if error else "none",
-                *(by(name + tail, name) for name in MISLED),
-                *(by(name + tail, "graphene" + tail) for name in MISLED[1:]),
-            ]
-        )
+    right: runs where demands are right. demands: by name of the error, runs where they are wrong as well.
+    """
+    seeds = sorted(runs(right)["graphene"])
+    own = ["1" for _ in MISLED]
+    made = [["none", "-", *own, *(jct(right, name, right, "graphene", seeds) for name in MISLED[1:])]]
+    for error, (low, high) in ERRORS.items():
+        for what, found in (("run times", right), ("run times and demands", demands[error])):
+            made.append(
+                [
+                    f"{100 * low:+.0f} to {100 * high:+.0f} %",
+                    what,
+                    *(jct(found, f"{name}_{error}", right, name, seeds) for name in MISLED),
+                    *(jct(found, f"{name}_{error}", found, f"graphene_{error}", seeds) for name in MISLED[1:]),
+                ]
+            )
     return made
+
+
+HEAD_YARN: Final = ("jobs", "policy", "JCT / graphene's", "JCT / its own asking for all", "makespan / graphene's")
+
+
+def yarn_rows(jobs: str, blind: api.Results, plain: api.Results) -> list[list[str]]:
+    """Cells of HEAD_YARN: means of those that ask for cores and memory alone, by those that ask for all they use."""
+    seeds = sorted(runs(plain)["graphene"])
+    return [
+        [
+            jobs,
+            label,
+            jct(blind, label, plain, "graphene", seeds),
+            jct(blind, label, plain, label, seeds),
+            makespan(blind, label, plain, "graphene", seeds),
+        ]
+        for label in AS_YARN
+    ]
+
+
+def jct(results: api.Results, label: str, other: api.Results, against: str, seeds: Sequence[int]) -> str:
+    """Mean JCT by that of another policy, which may be in the results of another experiment with the same jobs."""
+    return show(versus(other, against, label, seeds, results)["ratio_of_means"])
+
+
+def makespan(results: api.Results, label: str, other: api.Results, against: str, seeds: Sequence[int]) -> str:
+    """Makespan by that of another policy, as `jct`."""
+    above, below = runs(results)[label], runs(other)[against]
+    return ratio([above[s]["makespan_s"] / below[s]["makespan_s"] for s in seeds])
 
 
 HEAD_SWEEP: Final = ("setting", "mean JCT / default's", "makespan / default's")
@@ -247,6 +320,18 @@ HEAD_SWEEP: Final = ("setting", "mean JCT / default's", "makespan / default's")
 def sweep_rows(results: api.Results, default: str) -> list[list[str]]:
     """Cells of HEAD_SWEEP."""
     return [[row[0], row[2], row[4]] for row in rows(results, default)]
+
+
+def overbook_rows(plain: api.Results, booked: Mapping[str, api.Results]) -> list[list[str]]:
+    """Cells of HEAD_SWEEP: Graphene's by those without overbooking."""
+    seeds, name = sorted(runs(plain)["graphene"]), "graphene"
+    return [
+        ["0", "1", "1"],
+        *(
+            [f"{part:g}", jct(booked[e], name, plain, name, seeds), makespan(booked[e], name, plain, name, seeds)]
+            for e, part in OVERBOOK.items()
+        ),
+    ]
 
 
 def runs(results: api.Results) -> dict[str, dict[int, Any]]:

@@ -124,11 +124,16 @@ def measure(workload: str, load: float, seeds: Sequence[int], out: Path, jobs: i
     return api.run(path, out / name, None, {}, jobs, (), overwrite=False, progress=True)
 
 
-def versus(results: api.Results, label: str, baseline: str, seeds: Sequence[int]) -> dict[str, Any]:
-    """How much sooner jobs finish under `label` than under `baseline`: the three averages with intervals."""
+def versus(
+    results: api.Results, label: str, baseline: str, seeds: Sequence[int], other: api.Results | None = None
+) -> dict[str, Any]:
+    """How much sooner jobs finish under `label` than under `baseline`: the three averages with intervals.
+
+    other: where the baseline's runs are of the same jobs, `results` unless given.
+    """
     pairs = [
         pair(
-            read_table(cell_dir(results.path, baseline, seed), "jobs"),
+            read_table(cell_dir((other or results).path, baseline, seed), "jobs"),
             read_table(cell_dir(results.path, label, seed), "jobs"),
         )
         for seed in seeds
