@@ -18,11 +18,10 @@ from operators.controllers.objects import (
     DagJobStatus,
     StageSpec,
     StageStatus,
-    read_indexes,
     read_tries,
-    show_indexes,
     write_tries,
 )
+from schedulers.objects.indexes import read_indexes, show_indexes
 from schedulers.objects.meta import to_ms
 from schedulers.objects.names import (
     API_VERSION,

@@ -297,9 +297,13 @@ class Brain:
         if entry.is_asked(task.stage):
             return
         if entry.saw(task.stage, task.number) or not pod.is_gated:
-            entry.asked(task.stage)
+            self._open(entry, task.stage)
+
+    def _open(self, entry: JobEntry, stage: int) -> None:
+        if not entry.is_asked(stage):
+            entry.asked(stage)
             if not entry.plain:
-                self.tell(JobChanged(self.now(), entry.id, (task.stage,)))
+                self.tell(JobChanged(self.now(), entry.id, (stage,)))
 
     def _pod_waits(self, task: Task, pod: Pod) -> None:
         container = self.ledger.awaiting(task)
@@ -352,6 +356,18 @@ class Brain:
                 self.tell(ContainerStarted(self.now(), container.id))
             self.end(container.id, code if code is not None else FAILED, runtime if code == 0 else 0)
         self._remember(entry)
+
+    def hear_done(self, entry: JobEntry, stage: int, numbers: Iterable[int]) -> None:
+        """Tasks that have succeeded, as their job's status remembers; who has heard it of their pods hears nothing new.
+
+        How long they took is not remembered, so it is taken from others of their stage.
+        """
+        for number in numbers:
+            job = self.scheduler.state.jobs.get(entry.id)
+            if job is None or not self.scheduler.state.is_waiting(job.stages[stage], number):
+                continue
+            self._open(entry, stage)
+            self.tell(TaskFound(self.now(), entry.id, stage, number, entry.mean_ms(stage)))
 
     def _pod_gone(self, uid: str) -> None:
         there = self.ledger.drop(uid)

@@ -39,10 +39,19 @@ class JobEntry:
         """The task that a pod of this job stands for; None when its labels name none."""
         if self.plain:
             return Task(self.id, 0, 0)
-        stage, index = self._stages.get(pod.metadata.labels.get(STAGE_LABEL, "")), pod.metadata.labels.get(INDEX_LABEL)
+        stage, index = self.stage(pod.metadata.labels.get(STAGE_LABEL, "")), pod.metadata.labels.get(INDEX_LABEL)
         if stage is None or index is None or not index.isdecimal() or int(index) >= self.job.stages[stage].tasks:
             return None
         return Task(self.id, stage, int(index))
+
+    def stage(self, name: str) -> int | None:
+        """The index of the stage that is called so."""
+        return self._stages.get(name)
+
+    def mean_ms(self, stage: int) -> int:
+        """What a task of the stage has taken on average, or else is said to take; 0 where nothing is known."""
+        tasks, total = self._ran[stage]
+        return total // tasks if tasks else self.job.stages[stage].hint_ms or 0
 
     def saw(self, stage: int, index: int) -> bool:
         """A pod of this task is there; returns whether all tasks of the stage have had one."""

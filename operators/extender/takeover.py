@@ -6,7 +6,10 @@ restored from the same snapshot and told the same objects decides alike.
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+import math
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import partial
+from operator import itemgetter
 
 import msgspec
 import structlog
@@ -18,10 +21,14 @@ from schedulers.core.events import HistoryPrimed, JobCancelled, LeaderStarted
 from schedulers.core.model import PastJob
 from schedulers.core.state import GRANTED
 from schedulers.objects.dagjob import DagJob
+from schedulers.objects.indexes import read_indexes
 from schedulers.objects.names import GANG_PLAN
 from schedulers.objects.pod import Pod
 
 log = structlog.get_logger()
+
+#: When a fact of a takeover has its turn: by job, stage, attempt, pod.
+_Turn = tuple[str, int, float, str]
 
 
 def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: Sequence[PastJob]) -> None:
@@ -41,8 +48,8 @@ def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: 
     brain.know_foreign()
     _jobs(brain)
     _containers(brain, pods)
-    for pod in sorted(brain.cache.pods.values(), key=lambda pod: _order(brain, pod)):
-        brain.hear_pod(None, pod)
+    for _, tell in sorted([*_of_pods(brain), *_remembered(brain)], key=itemgetter(0)):
+        tell()
     for dagjob in _in_order(brain):
         entry = brain.jobs.of_owner(dagjob.metadata.uid)
         if entry is not None and dagjob.is_over:
@@ -100,7 +107,24 @@ def _containers(brain: Brain, pods: Mapping[int, str]) -> None:
             brain.ledger.assign(container.id, uid)
 
 
-def _order(brain: Brain, pod: Pod) -> tuple[str, int, int, str]:
+def _of_pods(brain: Brain) -> Iterator[tuple[_Turn, Callable[[], None]]]:
+    for pod in brain.cache.pods.values():
+        yield _order(brain, pod), partial(brain.hear_pod, None, pod)
+
+
+def _remembered(brain: Brain) -> Iterator[tuple[_Turn, Callable[[], None]]]:
+    """Tasks that have succeeded by their job's status, each stage's behind its pods: those of some may be gone."""
+    for dagjob in brain.cache.dagjobs.values():
+        entry = brain.jobs.of_owner(dagjob.metadata.uid)
+        for there in dagjob.status.stages if entry is not None else ():
+            assert entry is not None
+            stage = entry.stage(there.name)
+            if stage is not None and there.completedIndexes:
+                done = sorted(read_indexes(there.completedIndexes))
+                yield (entry.key, stage, math.inf, ""), partial(brain.hear_done, entry, stage, done)
+
+
+def _order(brain: Brain, pod: Pod) -> _Turn:
     """Parents' pods before their children's: a DagJob lists its stages in that order."""
     entry: JobEntry | None = brain.jobs.of_owner(pod.owner_uid)
     task = entry.task(pod) if entry is not None else None

@@ -131,7 +131,7 @@ class ContainerAdopted(Event, frozen=True, tag="ContainerAdopted"):
 
 
 class TaskFound(Event, frozen=True, tag="TaskFound"):
-    """A task of ours has succeeded unheard, before this scheduler began; it took `runtime_ms`."""
+    """A task of ours has succeeded unheard, before this scheduler began; it took `runtime_ms` (0: not known)."""
 
     job: str
     stage: int

@@ -236,13 +236,13 @@ class Scheduler:
         if not self._hear(event):
             return False
         if job is not None and self.predictor is not None:
-            self._learn_of(FinishedTask(job.id, event.stage, event.task, pilot), job, event.runtime_ms, 1.0)
+            self._learn_of(FinishedTask(job.id, event.stage, event.task, pilot), job, event.runtime_ms or None, 1.0)
         return True
 
-    def _learn_of(self, task: FinishedTask, job: JobState, runtime_ms: int, speed: float) -> None:
+    def _learn_of(self, task: FinishedTask, job: JobState, runtime_ms: int | None, speed: float) -> None:
         predictor = self.predictor
         assert predictor is not None
-        if not job.spec.stages[task.stage].master:
+        if runtime_ms is not None and not job.spec.stages[task.stage].master:
             predictor.finished(task, runtime_ms, speed, self.state.now)
         if task.pilot and job.pilots_left == 0:
             self._estimate_size(job)

@@ -47,7 +47,7 @@ class DagJobSpec(msgspec.Struct):
 
 
 class StageStatus(msgspec.Struct):
-    """Counts of a stage's tasks."""
+    """Counts of a stage's tasks. completedIndexes: of those that have succeeded, `0-5,7`; it outlives their pods."""
 
     name: str
     tasks: int = 0
@@ -57,6 +57,7 @@ class StageStatus(msgspec.Struct):
     running: int = 0
     succeeded: int = 0
     failed: int = 0
+    completedIndexes: str = ""
 
 
 class DagJobStatus(msgspec.Struct):

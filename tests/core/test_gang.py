@@ -157,3 +157,12 @@ def test_a_pilot_found_finished_teaches() -> None:
     (pilot,) = scheduler.state.jobs["j"].stages[0].pilots
     scheduler.handle(TaskFound(1, "j", 0, pilot, 500))
     assert scheduler.state.jobs["j"].size_ms == 10_000
+
+
+def test_a_pilot_found_finished_teaches_nothing_where_its_run_time_is_not_known() -> None:
+    scheduler = cluster(4, policy="gs", predictor="slearn")
+    scheduler.handle(JobSubmitted(0, Job(id="j", stages=(Stage(name="a", tasks=20, demand=(1,)),))))
+    (pilot,) = scheduler.state.jobs["j"].stages[0].pilots
+    scheduler.handle(TaskFound(1, "j", 0, pilot, 0))
+    assert scheduler.state.jobs["j"].size_ms is None
+    assert len(placed(scheduler.handle(Tick(2)))) == 4

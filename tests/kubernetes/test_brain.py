@@ -420,6 +420,42 @@ def test_dags_and_gangs_run_to_their_end_under_leaders_that_come_and_go(policy: 
     replay_last(world)
 
 
+def until(world: World, true: Callable[[], bool]) -> None:
+    """Everybody does their part until something is true."""
+    for _ in range(30):
+        if true():
+            return
+        world.settle(rounds=1)
+    raise AssertionError("it never came true")
+
+
+@pytest.mark.parametrize("gone", [1, 3])
+@pytest.mark.parametrize("gang", [False, True])
+def test_tasks_whose_pods_are_gone_count_for_a_leader_without_a_snapshot(gone: int, gang: bool) -> None:
+    world = World((4, 4))
+    job = world.submit(stage("map", 3), stage("next", 3, "map", gang=gang), stage("last", 1, "next"))
+    for done in ("map", "next"):
+        until(world, lambda done=done: sum(pod.exit_code == 0 for pod in world.pods_of(job, done)) == 3)
+        for pod in world.pods_of(job, done)[:gone]:
+            world.collect(pod)
+        world.new_leader()
+    world.settle()
+    assert world.lists.dagjobs[job.key].has_succeeded
+    assert world.brain.scheduler.state.jobs == {}
+    replay_last(world)
+
+
+def test_a_stage_of_which_some_pods_are_gone_goes_on_under_a_leader_without_a_snapshot() -> None:
+    world = World((1,))
+    job = world.submit(stage("map", 3))
+    until(world, lambda: any(pod.exit_code == 0 for pod in world.pods_of(job)))
+    world.collect(next(pod for pod in world.pods_of(job) if pod.exit_code == 0))
+    world.new_leader()
+    world.settle()
+    assert world.lists.dagjobs[job.key].has_succeeded
+    assert world.brain.scheduler.state.jobs == {}
+
+
 class Plans:
     """Takes what is said of plans, and lets all else pass."""
 

@@ -15,13 +15,12 @@ from operators.controllers.objects import (
     DagJobStatus,
     StageSpec,
     Tries,
-    read_indexes,
     read_tries,
-    show_indexes,
     write_tries,
 )
 from operators.controllers.plan import CreatePod, Plan, Surroundings, plan, pod_name
 from schedulers.objects import names
+from schedulers.objects.indexes import read_indexes, show_indexes
 from schedulers.objects.meta import Meta, OwnerReference
 from schedulers.objects.pod import (
     Condition,

@@ -18,7 +18,8 @@ from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import PastJob
 from schedulers.core.scheduler import Scheduler
 from schedulers.objects import names
-from schedulers.objects.dagjob import DagJob, DagJobSpec, DagJobStatus, StageSpec
+from schedulers.objects.dagjob import DagJob, DagJobSpec, DagJobStatus, StageSpec, StageStatus
+from schedulers.objects.indexes import read_indexes, show_indexes
 from schedulers.objects.meta import Meta, OwnerReference
 from schedulers.objects.node import Node, NodeStatus
 from schedulers.objects.pod import (
@@ -145,7 +146,7 @@ class World:
 
     def _create_pod(self, job: DagJob, stage: StageSpec, index: int) -> None:
         mine = [pod for pod in self.pods_of(job, stage.name) if pod.metadata.labels[names.INDEX_LABEL] == str(index)]
-        if any(pod.exit_code in (None, 0) for pod in mine):
+        if index in self._completed(job, stage.name) or any(pod.exit_code in (None, 0) for pod in mine):
             return
         attempt = self._numbers if mine else 0
         meta = self._meta(f"{job.metadata.name}-{stage.name}-{index}")
@@ -163,7 +164,22 @@ class World:
 
     def _done(self, job: DagJob, stage: str) -> bool:
         wanted = next(s.tasks for s in job.spec.stages if s.name == stage)
-        return sum(1 for pod in self.pods_of(job, stage) if pod.exit_code == 0) == wanted
+        ended = {int(pod.metadata.labels[names.INDEX_LABEL]) for pod in self.pods_of(job, stage) if pod.exit_code == 0}
+        return len(ended | self._completed(job, stage)) == wanted
+
+    def _completed(self, job: DagJob, stage: str) -> set[int]:
+        """Tasks that the job's status remembers."""
+        stages = self.lists.dagjobs[job.key].status.stages
+        return {index for there in stages if there.name == stage for index in read_indexes(there.completedIndexes)}
+
+    def collect(self, pod: Pod) -> None:
+        """A pod that has succeeded is deleted, as kube-controller-manager does when there are many."""
+        job = next(job for job in self.lists.dagjobs.values() if job.metadata.uid == pod.owner_uid)
+        done = {stage.name: self._completed(job, stage.name) for stage in job.spec.stages}
+        done[pod.metadata.labels[names.STAGE_LABEL]].add(int(pod.metadata.labels[names.INDEX_LABEL]))
+        stages = [StageStatus(name, completedIndexes=show_indexes(indexes)) for name, indexes in done.items()]
+        self._put("DagJob", self.lists.dagjobs, DagJob(job.metadata, job.spec, DagJobStatus(stages=stages)))
+        self.delete(pod)
 
     def close_jobs(self) -> None:
         """The controllers write that a job has succeeded."""
@@ -172,7 +188,8 @@ class World:
                 self.set_phase(job, "Succeeded")
 
     def set_phase(self, job: DagJob, phase: str) -> None:
-        self._put("DagJob", self.lists.dagjobs, DagJob(job.metadata, job.spec, DagJobStatus(phase=phase)))
+        status = DagJobStatus(phase=phase, stages=job.status.stages)
+        self._put("DagJob", self.lists.dagjobs, DagJob(job.metadata, job.spec, status))
 
     def plain(
         self, *, gated: bool = True, cpu: int = 1, scheduler: str = names.SCHEDULER, queue: str = "default"
