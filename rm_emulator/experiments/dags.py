@@ -10,12 +10,14 @@ from __future__ import annotations
 import math
 from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 import msgspec
 
 from rm_emulator.workload import formats, storage
-from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
+from rm_emulator.workload.model import Fixed, PerTask, RunTimes, Workload, WorkloadJob
+from rm_emulator.workload.tpch import TpchSettings, generate
 from schedulers.core import keyed
 from schedulers.core.model import Stage
 from schedulers.core.resources import Resources, Vector
@@ -71,6 +73,14 @@ def read(path: Path, seed: int) -> Workload:
     return drawn(formats.read("alibaba2018", path, {}).workload, seed)
 
 
+def tpch(seed: int) -> Workload:
+    """Every TPC-H query at each size once, with drawn demands; the built-in profiles."""
+    settings = TpchSettings(
+        jobs=None, arrivals="batch", durations="per_task", history=0, demand=dict(UNIT), drawn=dict(UNIT)
+    )
+    return generate(settings, seed=seed)
+
+
 def write(path: Path, trace: Path, seed: int) -> Path:
     """The same as a workload file that scenarios can read, made once."""
     if not path.exists():
@@ -88,9 +98,15 @@ def samples(workload: Workload, seed: int, part: float = SHARE) -> list[Sample]:
 
 def _sample(entry: WorkloadJob, capacity: Vector, part: float) -> Sample:
     stages = entry.job.stages
-    times = tuple(float(times.ms) for times in entry.runtimes if isinstance(times, Fixed))
-    assert len(times) == len(stages), "a batch_task table has one time per stage"
+    times = tuple(_mean_ms(times) for times in entry.runtimes)
     return Sample(entry.job.id, stages, times, capacity, share(stages, capacity, part))
+
+
+def _mean_ms(times: RunTimes) -> float:
+    if isinstance(times, Fixed):
+        return float(times.ms)
+    assert isinstance(times, PerTask), "these workloads have known times"
+    return fmean(times.ms)
 
 
 def share(stages: Sequence[Stage], capacity: Vector, part: float = SHARE) -> int:

@@ -25,6 +25,7 @@ def offline_tables(found: offline.Measured) -> dict[str, object]:
         },
         "errors": (len(found.errors), table(offline.HEAD_ERRORS, offline.error_rows(found.errors))),
         "dags": found.there,
+        "tpch": (len(found.tpch), table(offline.HEAD, offline.rows(found.tpch))),
     }
 
 

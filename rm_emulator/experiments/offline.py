@@ -194,16 +194,20 @@ WITH_ERRORS: Final = 600
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """Plans by part of the tasks that machines hold at once, and those with wrong estimates; there: DAGs there are."""
+    """Plans by part of the tasks that machines hold at once, and those with wrong estimates; there: DAGs there are.
+
+    tpch: plans of TPC-H's queries.
+    """
 
     shares: dict[float, list[Planned]]
     errors: list[Planned]
     there: int
+    tpch: list[Planned]
 
     @property
     def stopped(self) -> list[str]:
         """Ids of DAGs of which the clock ended a search."""
-        every = [*self.errors, *(each for found in self.shares.values() for each in found)]
+        every = [*self.errors, *self.tpch, *(each for found in self.shares.values() for each in found)]
         return list(dict.fromkeys(each.id for each in every if each.stopped))
 
 
@@ -216,8 +220,13 @@ def measure(out: Path, trace: Path, seed: int, jobs: int, most: int | None = Non
         name = f"offline-{part}{'-errors' if errors else ''}.jsonl"
         return plan_all(chosen, out / name, seed, errors=errors, jobs=jobs)
 
-    shares = {part: some(part, wanted, errors=False) for part, wanted in SHARES.items()}
-    return Measured(shares, some(dags.SHARE, WITH_ERRORS, errors=True), len(workload.jobs))
+    queries = dags.samples(dags.tpch(seed), seed)[:most]
+    return Measured(
+        shares={part: some(part, wanted, errors=False) for part, wanted in SHARES.items()},
+        errors=some(dags.SHARE, WITH_ERRORS, errors=True),
+        there=len(workload.jobs),
+        tpch=plan_all(queries, out / "offline-tpch.jsonl", seed, jobs=jobs),
+    )
 
 
 # -- Tables -----------------------------------------------------------------------------------------------------------

@@ -16,6 +16,7 @@ PLANS = offline.Measured(
     {part: [offline.Planned(i, 1, 10, {"graphene": 10, "cp": 12}) for i in "ab"] for part in offline.SHARES},
     [offline.Planned(i, 1, 10, {}, {name: [10] * len(offline.ERRORS) for name in offline.MISLED}) for i in "ab"],
     7,
+    [offline.Planned(i, 1, 10, {"graphene": 10, "cp": 12}) for i in "ab"],
 )
 
 
