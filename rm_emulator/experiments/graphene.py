@@ -54,7 +54,7 @@ def main(
     out: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("out/graphene"),
     docs: Annotated[Path, typer.Option(help="the folder with results-graphene.in.md")] = Path("docs"),
     trace: Annotated[Path, typer.Option(help="Alibaba's batch_task table of 2018")] = dags.TRACE,
-    seeds: Annotated[int, typer.Option(min=2, help="number of seeds of the runs")] = 3,
+    seeds: Annotated[int, typer.Option(min=2, help="number of seeds of the runs")] = 10,
     sample: Annotated[int | None, typer.Option(min=2, help="so many DAGs at most; default: as the page says")] = None,
     jobs: Annotated[int, typer.Option(min=1, help="parallel processes")] = 2,
 ) -> None:
