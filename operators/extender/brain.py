@@ -415,8 +415,8 @@ class Brain:
     def cycle(self) -> None:
         """Let the core decide over all nodes, if anything has changed."""
         if self.dirty:
-            self.tell(Tick(self.now()))
             self.dirty = False
+            self.carry_out(self.scheduler.handle(Tick(self.now())))  # which may tell facts, so another one is due
 
     def carry_out(self, decisions: Iterable[Decision]) -> None:
         """Turn decisions into releases; gangs go out as a whole, after their plan."""

@@ -420,6 +420,22 @@ def test_dags_and_gangs_run_to_their_end_under_leaders_that_come_and_go(policy: 
     replay_last(world)
 
 
+def test_a_fact_told_while_decisions_are_carried_out_asks_for_another_cycle(monkeypatch: pytest.MonkeyPatch) -> None:
+    world = World((1, 1))
+    world.submit(stage("a", 1))
+    world.create_pods()
+    carry_out = world.brain.carry_out
+
+    def carried(decisions: Any) -> None:
+        monkeypatch.setattr(world.brain, "carry_out", carry_out)
+        carry_out(decisions)
+        world.brain.lose_node("n1")
+
+    monkeypatch.setattr(world.brain, "carry_out", carried)
+    world.brain.cycle()
+    assert world.brain.dirty
+
+
 def until(world: World, true: Callable[[], bool]) -> None:
     """Everybody does their part until something is true."""
     for _ in range(30):

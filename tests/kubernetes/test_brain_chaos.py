@@ -112,7 +112,6 @@ class Chaos:
             for pod in self._unbound():
                 self.world.delete(pod)
             self.expire()
-            self.world.brain.dirty = True
 
     def _some(self, pods: list[Pod]) -> list[Pod]:
         return [pod for pod in pods if self.draw.random() < 0.5]
