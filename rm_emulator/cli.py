@@ -9,6 +9,7 @@ from __future__ import annotations
 
 import signal
 import sys
+from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
@@ -439,10 +440,15 @@ def _say(text: str) -> None:
 
 
 def main() -> NoReturn:
-    """The console script. Bad input ends with its mistakes and code 2; a bug keeps its traceback."""
+    """The console script."""
+    end(lambda: app(prog_name="rm-emulator"))
+
+
+def end(command: Callable[[], object]) -> NoReturn:
+    """Run a command, and end. Bad input ends with its mistakes and code 2; a bug keeps its traceback."""
     signal.signal(signal.SIGTERM, _interrupt)
     try:
-        app(prog_name="rm-emulator")
+        command()
     except Exception as error:
         lines = _mistakes(error)
         if lines is None:

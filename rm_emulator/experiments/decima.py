@@ -17,6 +17,7 @@ from typing import Annotated, Any, Final
 import typer
 import yaml
 
+from rm_emulator.cli import end
 from rm_emulator.experiments import api
 from rm_emulator.experiments.tables import filled, table
 from rm_emulator.results.record import write_file
@@ -161,4 +162,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    end(lambda: typer.run(main))

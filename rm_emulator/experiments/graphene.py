@@ -10,6 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
+from rm_emulator.cli import end
 from rm_emulator.experiments import api, dags, offline, online
 from rm_emulator.experiments.tables import filled, table
 from rm_emulator.results.record import write_file
@@ -76,4 +77,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    end(lambda: typer.run(main))

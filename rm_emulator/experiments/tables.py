@@ -14,6 +14,7 @@ import jinja2
 import typer
 import yaml
 
+from rm_emulator.cli import end
 from rm_emulator.experiments import api
 from rm_emulator.results.record import write_file
 from rm_emulator.results.statistics import SPEEDUPS, pair, speedup
@@ -257,4 +258,4 @@ def main(
 
 
 if __name__ == "__main__":
-    typer.run(main)
+    end(lambda: typer.run(main))
