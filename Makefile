@@ -42,7 +42,7 @@ TPCH ?= ../shared/data/tpch-spark-profiles.json.gz
 tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m rm_emulator.experiments.tables
 	$(BIN)/python -m rm_emulator.experiments.graphene
-	$(BIN)/python -m rm_emulator.experiments.decima --seeds 100 --grid --profiles $(TPCH) --docs docs
+	$(BIN)/python -m rm_emulator.experiments.decima --seeds 100 --profiles $(TPCH) --docs docs
 
 # SLS folders to run, copied first because runs are stored in them; and how often each.
 FOLDERS ?= ../shared/data/yarn-sls
