@@ -11,6 +11,7 @@ import gc
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
+from typing import Final
 
 import msgspec
 import structlog
@@ -25,7 +26,7 @@ from operators.extender.config import BrainConfig
 from operators.extender.eventlog import EventLog
 from operators.extender.history import History
 from operators.extender.outbox import Outbox
-from operators.extender.releases import Releases
+from operators.extender.releases import Releases, may_pass
 from operators.extender.server import serve
 from operators.extender.snapshots import Snapshots, Superseded
 from operators.extender.takeover import take_over
@@ -35,9 +36,14 @@ from schedulers.core.errors import SchedulerError
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import PastJob
 from schedulers.core.scheduler import Scheduler
+from schedulers.objects.meta import Stored
+from schedulers.objects.names import API_VERSION
 from schedulers.objects.pod import Pod
 
 log = structlog.get_logger()
+
+#: Seconds between two looks at a watch that lags behind.
+LAG_S: Final = 0.2
 
 
 class Term:
@@ -134,6 +140,12 @@ class Process:
             await asyncio.sleep(0.05)
         data = await self.snapshots.load() if use_snapshot else None
         scheduler, saved, events = self._scheduler(data)
+        try:
+            for job in list(scheduler.state.jobs):
+                await self._heard_of(job)
+        except BaseException:
+            events.discard()
+            raise
         releases = Releases(self.client, concurrency=self.config.releases.concurrency)
         conditions = Conditions(self.client, per_second=self.config.conditions.per_second)
         outbox = Outbox(releases, self.history)
@@ -157,6 +169,31 @@ class Process:
         self._changed.set()
         metrics.LEADER.set(1)
         log.info("leads", jobs=len(scheduler.state.jobs), nodes=len(scheduler.state.nodes), restored=saved is not None)
+
+    async def _heard_of(self, job: str) -> None:
+        """Wait until the watch has told of a job that the snapshot has, unless it is gone from the API server too.
+
+        The watch may lag behind the snapshot, whose leader heard more: taken for gone, the job would be given up.
+        """
+        key, _, uid = job.rpartition(".")
+        while not any(_is(objects.get(key), uid) for objects in (self.cache.dagjobs, self.cache.pods)):
+            if not await self._exists(key, uid):
+                return
+            await asyncio.sleep(LAG_S)
+
+    async def _exists(self, key: str, uid: str) -> bool:
+        """Whether the API server has this DagJob, or pod that joined by label; True while it does not answer."""
+        namespace, _, name = key.partition("/")
+        try:
+            for kind in (f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs", f"/api/v1/namespaces/{namespace}/pods"):
+                found = await self.client.get(kind, fieldSelector=f"metadata.name={name}")
+                if any(there["metadata"]["uid"].startswith(uid) for there in found["items"]):
+                    return True
+        except ApiError as error:
+            if not may_pass(error):
+                raise
+            return True
+        return False
 
     def _scheduler(self, data: bytes | None) -> tuple[Scheduler, Saved | None, EventLog]:
         """From the snapshot if it is one of this configuration, otherwise fresh."""
@@ -296,6 +333,10 @@ class Process:
             retry_s=election.retry_period / 1000,
         )
         await self.lease.run(self.gained, self.lost)
+
+
+def _is(there: Stored | None, uid: str) -> bool:
+    return there is not None and there.metadata.uid.startswith(uid)
 
 
 def wall_ms() -> int:

@@ -4,13 +4,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
-from typing import cast
+from typing import Any, cast
 
 import pytest
 
-from operators.client import Client
+from operators.client import ApiError, Client, Unreachable
 from operators.extender.config import BrainConfig, ExtenderPort
-from operators.extender.process import Process
+from operators.extender.process import LAG_S, Process
+from schedulers.objects.meta import Meta
+from schedulers.objects.pod import Pod
+
+CONFIG = BrainConfig(extender=ExtenderPort(tls=None), policy={"kind": "fifo"})
 
 
 async def breaks() -> None:
@@ -31,11 +35,7 @@ def test_a_loop_that_breaks_ends_the_term_and_a_new_one_begins_without_the_snaps
         begun.append(use_snapshot)
 
     async def main() -> None:
-        process = Process(
-            BrainConfig(extender=ExtenderPort(tls=None), policy={"kind": "fifo"}),
-            cast(Client, None),
-            identity="brain-0",
-        )
+        process = Process(CONFIG, cast(Client, None), identity="brain-0")
         await process._keep_up(loop)
         if process._ending is not None:
             await process._ending
@@ -43,3 +43,56 @@ def test_a_loop_that_breaks_ends_the_term_and_a_new_one_begins_without_the_snaps
     monkeypatch.setattr(Process, "_lead", lead)
     asyncio.run(main())
     assert begun == [False] * terms
+
+
+class Server:
+    """An API server with objects by key (`namespace/name`) of one kind; `errors` are its first answers."""
+
+    def __init__(self, kind: str, objects: dict[str, str], *errors: ApiError) -> None:
+        self.kind, self.objects, self.errors = kind, objects, list(errors)
+
+    async def get(self, path: str, fieldSelector: str) -> Any:  # noqa: N803 (the API's word)
+        if self.errors:
+            raise self.errors.pop()
+        *_, namespace, kind = path.split("/")
+        uid = self.objects.get(f"{namespace}/{fieldSelector.removeprefix('metadata.name=')}")
+        return {"items": [{"metadata": {"uid": uid}}] if uid is not None and kind == self.kind else []}
+
+
+def waits_for(job: str, server: Server, told: dict[str, str] | None = None) -> bool:
+    """Whether a new leader waits for this job of its snapshot; told: keys and uids of what the watch tells at last."""
+
+    async def main() -> bool:
+        process = Process(CONFIG, cast(Client, server), identity="brain-0")
+        waiting = asyncio.ensure_future(process._heard_of(job))
+        await asyncio.sleep(3 * LAG_S)
+        waits = not waiting.done()
+        for key, uid in (told or {}).items():
+            namespace, _, name = key.partition("/")
+            pod = Pod(metadata=Meta(name=name, namespace=namespace, uid=uid))
+            process.cache.reflectors["Pod"].objects[key] = pod
+        if told is None:
+            waiting.cancel()
+        else:
+            await asyncio.wait_for(waiting, 5)
+        return waits
+
+    return asyncio.run(main())
+
+
+def test_a_new_leader_waits_for_jobs_that_its_watch_has_yet_to_tell_of() -> None:
+    assert waits_for("ns/p.12345678", Server("pods", {"ns/p": "12345678-9"}), {"ns/p": "12345678-9"})
+
+
+@pytest.mark.parametrize(
+    "server",
+    [Server("dagjobs", {"ns/j": "12345678-9"}), Server("dagjobs", {"ns/j": "12345678-9"}, Unreachable("away"))],
+    ids=["there", "away at first"],
+)
+def test_it_waits_for_dagjobs_that_the_api_server_has(server: Server) -> None:
+    assert waits_for("ns/j.12345678", server)
+
+
+@pytest.mark.parametrize("objects", [{}, {"ns/j": "another"}], ids=["none", "another of its name"])
+def test_it_does_not_wait_for_what_is_gone(objects: dict[str, str]) -> None:
+    assert not waits_for("ns/j.12345678", Server("dagjobs", objects), {})
