@@ -5,8 +5,10 @@ Whatever is in the folder is found again: a devcluster can be brought up by one 
 
 from __future__ import annotations
 
+import contextlib
 import json
 import os
+import random
 import shutil
 import socket
 import subprocess
@@ -37,6 +39,8 @@ _CONTROLLERS: Final = (
 )
 _STAGES: Final = Path(__file__).parent / "stages.yaml"
 _READY_S: Final = 60.0
+#: Ports are chosen from here on.
+LOWEST_PORT: Final = 10_000
 
 
 class Broken(Exception):
@@ -327,12 +331,28 @@ def _list(items: list[dict[str, Any]]) -> dict[str, Any]:
 
 
 def free_ports(count: int) -> list[int]:
-    """Ports that nobody listens on now."""
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [s.getsockname()[1] for s in sockets]
-    for s in sockets:
-        s.close()
-    return ports
+    """Ports that nobody listens on now.
+
+    They are below those that the kernel gives to outgoing connections, of which one could take a port before it is
+    used, or while its owner is being restarted.
+    """
+    found: list[int] = []
+    for port in random.sample(range(LOWEST_PORT, _first_outgoing()), 100 * count):
+        with contextlib.suppress(OSError):
+            socket.create_server(("127.0.0.1", port)).close()
+            found.append(port)
+            if len(found) == count:
+                return found
+    raise Broken("hardly a port is free")
+
+
+def _first_outgoing() -> int:
+    """The first port that an outgoing connection may get (Linux' default where there is nothing to read)."""
+    with contextlib.suppress(OSError, ValueError):
+        first = int(Path("/proc/sys/net/ipv4/ip_local_port_range").read_text().split()[0])
+        if first > 2 * LOWEST_PORT:
+            return first
+    return 32_768
 
 
 def _listens(port: int) -> bool:

@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import re
 import signal
+import socket
 import sys
 import time
 from pathlib import Path
@@ -12,6 +13,7 @@ from pathlib import Path
 import pytest
 
 from operators.devcluster import binaries
+from operators.devcluster.cluster import LOWEST_PORT, free_ports
 from operators.devcluster.deployments import Probe
 from operators.devcluster.processes import Process
 
@@ -109,3 +111,16 @@ def test_a_probe_counts_only_failures_in_a_row() -> None:
     assert not probe.has_failed
     assert not probe.ask()
     assert probe.has_failed
+
+
+def test_ports_are_none_that_an_outgoing_connection_may_take() -> None:
+    ports = free_ports(20)
+    assert len(set(ports)) == 20
+    assert all(LOWEST_PORT <= port < 32_768 for port in ports)
+
+
+def test_a_port_in_use_is_not_chosen(monkeypatch: pytest.MonkeyPatch) -> None:
+    with socket.create_server(("127.0.0.1", 0)) as used:
+        taken, (free,) = used.getsockname()[1], free_ports(1)
+        monkeypatch.setattr("random.sample", lambda numbers, count: [taken, free])
+        assert free_ports(1) == [free]
