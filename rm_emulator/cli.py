@@ -329,7 +329,7 @@ def fidelity(
     plugin: Plugin = None,
 ) -> None:
     """Compare the emulator with real runs of YARN."""
-    from rm_emulator.fidelity import command
+    from rm_emulator.lab.fidelity import command
     from rm_emulator.plugins import load_plugins
 
     load_plugins(plugin or ())
@@ -410,7 +410,7 @@ def case(
     files: Annotated[list[Path], typer.Argument(metavar="FILE.yaml...", help="Files of known-answer cases.")],
 ) -> None:
     """Run known-answer cases: PASS, FAIL or SKIP."""
-    from rm_emulator.cases import runner
+    from rm_emulator.lab.cases import runner
 
     raise typer.Exit(runner.main(files))
 
@@ -421,7 +421,7 @@ def bench(
     json: Json = False,
 ) -> None:
     """Run the benchmarks, each beside its reference."""
-    from rm_emulator import bench as benchmarks
+    from rm_emulator.lab import bench as benchmarks
 
     raise typer.Exit(benchmarks.main(name, json))
 
@@ -468,7 +468,7 @@ def _mistakes(error: Exception) -> list[str] | None:
     """What to tell the user of an error in the input, None when it is a bug of ours."""
     # Whoever raised one of these has imported its module, so nothing needs to be imported to tell.
     names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(error).__mro__}
-    if "rm_emulator.scenario.issues.InvalidInput" in names:
+    if "rm_emulator.issues.InvalidInput" in names:
         found: list[str] = getattr(error, "lines")  # noqa: B009 (its class is not imported here)
         return found
     if names & _USERS_ERRORS:

@@ -23,7 +23,7 @@ from typing import Any, Final
 import yaml
 
 from rm_emulator.experiments.cell import Cell
-from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean
+from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from schedulers.core.errors import nearest
 
 _OURS: Final = ("runs", "baselines", "failed", "workload.json", "summary.json", "report.html")

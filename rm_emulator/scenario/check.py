@@ -6,10 +6,10 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.results import expect
 from rm_emulator.scenario import inline
 from rm_emulator.scenario.cluster import core_queue, nodes, resources_of
-from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.scenario.load import Loaded
 from rm_emulator.scenario.schema import Asks, Data, JobsWorkload, Queue, TpchWorkload, TraceWorkload
 from rm_emulator.scenario.workload import Built, build, uses_waves

@@ -28,8 +28,8 @@ from pydantic import (
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
 from rm_emulator.engine.config import Kubernetes as KubernetesDelays
+from rm_emulator.issues import did_you_mean, show_value
 from rm_emulator.scenario.durations import parse_duration, parse_seeds, show_duration
-from rm_emulator.scenario.issues import did_you_mean, show_value
 from rm_emulator.workload.tpch import TpchSettings
 from schedulers.core.errors import InvalidParameters, InvalidQuantity, UnknownName, nearest
 from schedulers.core.placer import placers

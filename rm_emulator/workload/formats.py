@@ -128,7 +128,9 @@ class TraceFormat(Protocol):
         ...
 
 
-FORMATS: Final[Registry[TraceFormat]] = Registry("trace format", "rm_emulator.workload.readers")
+FORMATS: Final[Registry[TraceFormat]] = Registry(
+    "trace format", "rm_emulator.workload.readers", "rm_emulator.hadoop.reader"
+)
 register = FORMATS.register
 
 

@@ -18,8 +18,8 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rm_emulator.engine.waves import StageWaves, filled, mean_of, without_fresh
 from rm_emulator.workload.model import Waves
+from rm_emulator.workload.waves import StageWaves, filled, mean_of, without_fresh
 from schedulers.core.errors import UnknownName
 
 #: Where the summary keeps the durations' quantiles; dense at the tails, which carry much of the mean.
@@ -59,7 +59,7 @@ class StageProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     parents: indexes of the parent stages in the job.
     fresh, first, rest: durations per level (number of executors); `first` without the fresh ones.
-    rough_ms: mean over all waves and levels after cleaning (`engine.waves`), from the full durations.
+    rough_ms: mean over all waves and levels after cleaning (`waves`), from the full durations.
     """
 
     tasks: int

@@ -10,7 +10,7 @@ from rm_emulator.hadoop import runner
 from rm_emulator.hadoop.configuration import Configuration
 from rm_emulator.hadoop.mistakes import Mistakes
 from rm_emulator.hadoop.xml import read_xml
-from rm_emulator.scenario.issues import InvalidInput
+from rm_emulator.issues import InvalidInput
 
 from .conftest import MakeFolder
 
