@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rm_emulator.version import __version__
+
 if TYPE_CHECKING:
     from rm_emulator.experiments.api import Results
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "load", "run"]
 
 

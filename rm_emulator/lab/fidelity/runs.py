@@ -16,7 +16,7 @@ import msgspec
 
 from rm_emulator.hadoop.folder import jobs_file, nodes_file
 from rm_emulator.hadoop.sls import SlsJob, read_sls, same_starts
-from rm_emulator.workload.formats import Issues, TraceError
+from rm_emulator.issues import Issues, TraceError
 from rm_emulator.workload.tables import decoded, one, read_bytes
 
 ALLOCATED: Final = "-allocated.csv"

@@ -17,9 +17,9 @@ from typing import Annotated, Any, Final
 import typer
 import yaml
 
-from rm_emulator.cli import end
 from rm_emulator.experiments import api
 from rm_emulator.lab.papers.tables import filled, table
+from rm_emulator.program import end
 from rm_emulator.results.record import write_file
 from rm_emulator.results.statistics import student_t
 

@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from rm_emulator.hadoop.sls import SlsJob
+from rm_emulator.issues import TraceError
 from rm_emulator.lab.fidelity.runs import by_label, labels, read_curve, read_runs
-from rm_emulator.workload.formats import TraceError
 from tests.hadoop.conftest import MakeFolder, job
 
 HEADER = "JobID,real_start_time,real_end_time,simulate_start_time,simulate_end_time"
