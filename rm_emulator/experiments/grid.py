@@ -21,7 +21,8 @@ from rm_emulator.experiments.cell import Cell
 from rm_emulator.experiments.directory import RunDirectory
 from rm_emulator.experiments.progress import Display, Silent
 from rm_emulator.scenario.load import Loaded
-from rm_emulator.scenario.schema import PolicySpec, TpchWorkload, TraceWorkload
+from rm_emulator.scenario.schema import PolicySpec
+from rm_emulator.scenario.schema.workload import TpchWorkload, TraceWorkload
 from rm_emulator.scenario.workload import Built, description
 from rm_emulator.version import __version__
 from schedulers.core.placer import placers

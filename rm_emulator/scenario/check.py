@@ -11,7 +11,8 @@ from rm_emulator.results import expect
 from rm_emulator.scenario import inline
 from rm_emulator.scenario.cluster import core_queue, nodes, resources_of
 from rm_emulator.scenario.load import Loaded
-from rm_emulator.scenario.schema import Asks, Data, JobsWorkload, Queue, TpchWorkload, TraceWorkload
+from rm_emulator.scenario.schema.cluster import Queue
+from rm_emulator.scenario.schema.workload import Asks, Data, JobsWorkload, TpchWorkload, TraceWorkload
 from rm_emulator.scenario.workload import Built, build, uses_waves
 from rm_emulator.workload.model import Workload
 from schedulers.core.errors import InvalidQuantity, SchedulerError, nearest
@@ -231,7 +232,7 @@ def _unknown_format(loaded: Loaded, block: TraceWorkload) -> Iterator[Issue]:
         if block.options:
             yield loaded.issue((*at, "options"), "a converted workload has no options")
     else:
-        from rm_emulator.scenario.schema import setting_errors
+        from rm_emulator.scenario.schema.settings import setting_errors
 
         entry = formats.FORMATS.entry(block.format)
         for error in setting_errors(f"trace format '{block.format}'", entry.params, block.options):

@@ -11,11 +11,11 @@ import msgspec
 from rm_emulator.engine.sizes import in_sizes
 from rm_emulator.scenario import inline
 from rm_emulator.scenario.cluster import container_sizes, nodes, resources_of, slots
-from rm_emulator.scenario.schema import (
+from rm_emulator.scenario.schema import Scenario
+from rm_emulator.scenario.schema.workload import (
     Asks,
     Data,
     JobsWorkload,
-    Scenario,
     SyntheticWorkload,
     TpchWorkload,
     TraceWorkload,
