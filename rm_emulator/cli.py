@@ -29,11 +29,22 @@ traces_app = typer.Typer(
     rich_markup_mode=None,
 )
 
+
+def _loaded(files: list[Path] | None) -> list[str]:
+    """Plug-ins are loaded while the command line is read: before anything that asks for a name."""
+    from rm_emulator.plugins import load_plugins
+
+    return load_plugins(files or ())
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
 Plugin = Annotated[
     list[Path] | None,
     typer.Option(
-        "--plugin", metavar="FILE.py", help="Python file that registers policies, predictors, placers or formats."
+        "--plugin",
+        metavar="FILE.py",
+        callback=_loaded,
+        help="Python file that registers policies, predictors, placers or formats.",
     ),
 ]
 Set = Annotated[
@@ -81,15 +92,14 @@ def run(
 ) -> None:
     """Run a scenario: every policy and seed, compared."""
     from rm_emulator.experiments import grid, progress
-    from rm_emulator.plugins import load_plugins
     from rm_emulator.scenario.check import check as check_scenario
     from rm_emulator.scenario.load import load
 
-    files = load_plugins(plugin or ())
     loaded = load(scenario, overrides=set_ or (), seeds=seeds)
     for note in loaded.notes:
         _say(note)
     built = check_scenario(loaded)
+    files = [str(file) for file in plugin or ()]
     where = out or Path("out") / loaded.scenario.metadata.name
     try:
         finished = grid.run(
@@ -151,11 +161,9 @@ def init(
 @app.command()
 def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin: Plugin = None) -> None:
     """Name every mistake of a scenario; run nothing."""
-    from rm_emulator.plugins import load_plugins
     from rm_emulator.scenario.check import check as check_scenario
     from rm_emulator.scenario.load import load
 
-    load_plugins(plugin or ())
     loaded = load(scenario, overrides=set_ or (), seeds=seeds)
     built = check_scenario(loaded)
     spec = loaded.scenario.spec
@@ -170,10 +178,8 @@ def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin:
 @app.command()
 def schema(plugin: Plugin = None) -> None:
     """Print the JSON Schema of scenario files."""
-    from rm_emulator.plugins import load_plugins
     from rm_emulator.scenario.schema import json_schema
 
-    load_plugins(plugin or ())
     _print_json(json_schema())
 
 
@@ -182,7 +188,7 @@ def policies(json: Json = False, plugin: Plugin = None) -> None:
     """List the policies with their settings."""
     from schedulers.core.policy import policies as registry
 
-    _list(registry, json, plugin)
+    _list(registry, json)
 
 
 @app.command()
@@ -190,7 +196,7 @@ def predictors(json: Json = False, plugin: Plugin = None) -> None:
     """List the run-time predictors with their settings."""
     from schedulers.core.predictor import predictors as registry
 
-    _list(registry, json, plugin)
+    _list(registry, json)
 
 
 @app.command()
@@ -198,13 +204,10 @@ def placers(json: Json = False, plugin: Plugin = None) -> None:
     """List the placers, which pick a task's node."""
     from schedulers.core.placer import placers as registry
 
-    _list(registry, json, plugin)
+    _list(registry, json)
 
 
-def _list(registry: Any, json: bool, plugin: list[Path] | None) -> None:
-    from rm_emulator.plugins import load_plugins
-
-    load_plugins(plugin or ())
+def _list(registry: Any, json: bool) -> None:
     entries = [entry.describe() for entry in registry]
     if json:
         _print_json(entries)
@@ -234,10 +237,8 @@ def traces(context: typer.Context, json: Json = False, plugin: Plugin = None) ->
     """List the trace formats, or describe a workload."""
     if context.invoked_subcommand is not None:
         return
-    from rm_emulator.plugins import load_plugins
     from rm_emulator.workload import formats
 
-    load_plugins(plugin or ())
     entries = [formats.describe(name) for name in formats.names()]
     if json:
         _print_json(entries)
@@ -256,15 +257,16 @@ def describe(
 ) -> None:
     """Describe a workload: would sampling pay here?"""
     from rm_emulator.workload import describe as description
+    from rm_emulator.workload import formats
 
     if workload.is_dir():
-        raise typer.Exit(description.main(workload, slots, json))
-    from rm_emulator.plugins import load_plugins
+        trace = formats.stored(workload)
+        description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes)
+        return
     from rm_emulator.scenario.check import check as check_scenario
     from rm_emulator.scenario.load import load
     from rm_emulator.scenario.workload import slots_of
 
-    load_plugins(plugin or ())
     loaded = load(workload)
     built = check_scenario(loaded)
     cores = slots or slots_of(loaded.scenario)
@@ -283,10 +285,8 @@ def convert(
     plugin: Plugin = None,
 ) -> None:
     """Convert a trace to a workload (Parquet and YAML); an SLS folder of Hadoop's to a scenario."""
-    from rm_emulator.plugins import load_plugins
     from rm_emulator.workload import formats
 
-    load_plugins(plugin or ())
     if format_ == "hadoop" and source.is_dir():
         _convert_folder(source, output, option or [], overwrite)
         return
@@ -330,9 +330,7 @@ def fidelity(
 ) -> None:
     """Compare the emulator with real runs of YARN."""
     from rm_emulator.lab.fidelity import command
-    from rm_emulator.plugins import load_plugins
 
-    load_plugins(plugin or ())
     code = command.main(folders, hadoop=hadoop, seeds=seeds, tolerance_pct=tolerance, as_json=json)
     raise typer.Exit(code)
 
@@ -347,7 +345,7 @@ def snapshot(
     kubectl: Annotated[str, typer.Option("--kubectl", metavar="PROGRAM", help="The kubectl to use.")] = "kubectl",
 ) -> None:
     """A live cluster's nodes, queues and jobs as a file that `run` takes."""
-    from rm_emulator.results.record import write_file
+    from rm_emulator.files import write_file
     from rm_emulator.scenario import live
 
     taken = live.take(kubeconfig, context=context, kubectl=kubectl)
@@ -369,10 +367,8 @@ def explain(
     plugin: Plugin = None,
 ) -> None:
     """Tell what a job waited for, when and why."""
-    from rm_emulator.plugins import load_plugins
     from rm_emulator.results import explain as explanation
 
-    load_plugins(plugin or ())
     raise typer.Exit(explanation.main(target, job, task, label, seed))
 
 
@@ -387,7 +383,7 @@ def replay(
     from rm_emulator.results import replay as replaying
     from rm_emulator.results.logs import event_log
 
-    raise typer.Exit(replaying.main(event_log(target, label, seed), plugin or []))
+    raise typer.Exit(replaying.main(event_log(target, label, seed)))
 
 
 @app.command()

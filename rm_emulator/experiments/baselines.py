@@ -29,9 +29,9 @@ from rm_emulator.engine.execution import Execution, Listed, StageTimes
 from rm_emulator.engine.simulation import Nothing
 from rm_emulator.experiments.cell import Cell, Progress, prepared, run_cell, scheduler_config, waves_of, workload_of
 from rm_emulator.experiments.fluid import FluidJob, FluidStage, finish_times
+from rm_emulator.files import replacing, write_file
 from rm_emulator.plugins import load_plugins
 from rm_emulator.results.filling import scenario_tree
-from rm_emulator.results.record import replacing, write_file
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built

@@ -19,8 +19,9 @@ import numpy as np
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.execution import WavesOf
 from rm_emulator.engine.simulation import Recording, Simulation
+from rm_emulator.files import write_file
 from rm_emulator.plugins import load_plugins
-from rm_emulator.results.record import Recorder, write_file
+from rm_emulator.results.record import Recorder
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built, build, offered

@@ -20,6 +20,7 @@ from rm_emulator.experiments import pool
 from rm_emulator.experiments.cell import Cell
 from rm_emulator.experiments.directory import RunDirectory
 from rm_emulator.experiments.progress import Display, Silent
+from rm_emulator.files import write_file
 from rm_emulator.scenario.load import Loaded
 from rm_emulator.scenario.schema import PolicySpec
 from rm_emulator.scenario.schema.workload import TpchWorkload, TraceWorkload
@@ -184,7 +185,7 @@ def run(
             work.display.end()
         if built is not None:
             described = msgspec.json.encode(description(loaded.scenario, built))
-            directory.write_text("workload.json", msgspec.json.format(described, indent=1).decode() + "\n")
+            write_file(directory.path / "workload.json", msgspec.json.format(described, indent=1).decode() + "\n")
         summary = None if work.failures else _summarise(out, scenario)
     return Finished(out, summary, tuple(work.failures), len(missing) - len(work.failures), len(done))
 

@@ -24,10 +24,8 @@ All of them are written beside their final name and then renamed, and equal call
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, Final, Protocol
 
@@ -36,6 +34,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from rm_emulator.files import replacing
 from schedulers.core.model import Job, Node
 from schedulers.core.policy import Planned
 from schedulers.core.resources import Vector
@@ -411,20 +410,3 @@ class _Timeline:
         ends = np.minimum(starts + self._width, end_ms)
         means: Floats = self._sums[:, :count] / (ends - starts)
         return means, starts, ends
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; it takes the place of `path` when the block succeeds, else it is removed."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield beside
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def write_file(path: Path, content: str | bytes) -> None:
-    """Writes a whole file, or nothing."""
-    with replacing(path) as beside:
-        beside.write_bytes(content if isinstance(content, bytes) else content.encode())

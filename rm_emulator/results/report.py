@@ -19,8 +19,8 @@ import numpy as np
 import polars as pl
 import yaml
 
+from rm_emulator.files import write_file
 from rm_emulator.results import charts, fairness, metrics, planned, sharing, statistics, table
-from rm_emulator.results.record import write_file
 from rm_emulator.results.summary import (
     cell_dir,
     listed_queues,

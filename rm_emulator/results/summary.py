@@ -17,8 +17,8 @@ from typing import Any, Final
 
 import polars as pl
 
+from rm_emulator.files import write_file
 from rm_emulator.results import costs, expect, fairness, metrics, statistics
-from rm_emulator.results.record import write_file
 from schedulers.core.errors import UserError
 
 #: What cell.json contributes to an entry of `runs`, in this order.

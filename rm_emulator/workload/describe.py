@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -311,21 +310,6 @@ def lines(description: Description) -> list[str]:
     text += [line for groups in d.groups for line in _group_lines(groups)]
     text += [f"note: {note}" for note in d.notes]
     return [*text, d.verdict]
-
-
-def main(path: Path, slots: int | None, json: bool) -> int:
-    """`rm-emulator traces describe`: print the description of a stored workload; returns the exit code.
-
-    Raises TraceError when the folder does not hold one.
-    """
-    from rm_emulator.workload import profiles, storage
-
-    workload = storage.load(path)
-    measured = storage.load_profiles(path)
-    if measured is None and any(isinstance(t, Waves) for job in workload.jobs for t in job.runtimes):
-        measured = profiles.builtin_profiles()
-    show(workload, slots, json, profiles=measured, notes=storage.notes(path))
-    return 0
 
 
 def show(

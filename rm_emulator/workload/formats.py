@@ -25,7 +25,7 @@ import msgspec
 from rm_emulator.issues import Issue, Issues, TraceError
 from rm_emulator.workload import storage
 from rm_emulator.workload.model import Workload
-from rm_emulator.workload.profiles import TpchProfiles
+from rm_emulator.workload.profiles import TpchProfiles, builtin_profiles
 from schedulers.core.errors import InvalidParameters, nearest
 from schedulers.core.registry import NoParams, Registry
 
@@ -132,6 +132,14 @@ def read(name: str, path: Path | str, options: Mapping[str, Any] | None = None) 
     """
     cls, params = FORMATS.parse({"kind": name, **(options or {})})
     return cls.read(Path(path), params)
+
+
+def stored(path: Path | str) -> Trace:
+    """What `convert` wrote. Raises TraceError when the folder does not hold it."""
+    workload, profiles = storage.load(path), storage.load_profiles(path)
+    if profiles is None and workload.uses_waves:
+        profiles = builtin_profiles()
+    return Trace(workload=workload, profiles=profiles, notes=storage.notes(path))
 
 
 def convert(
