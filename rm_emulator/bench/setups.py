@@ -12,7 +12,8 @@ import numpy as np
 
 from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.execution import WavesOf
-from rm_emulator.engine.simulation import Recording, Simulation
+from rm_emulator.engine.recording import Recording
+from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.log import Log, SchedulerConfig

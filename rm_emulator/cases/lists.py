@@ -8,7 +8,8 @@ from typing import Any, Final
 
 from rm_emulator.cases.kinds import ABOUT, Case, Check, Checks, Skip, kind, only
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.simulation import JobResult, Nothing, Simulation
+from rm_emulator.engine.recording import JobResult, Nothing
+from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Stage

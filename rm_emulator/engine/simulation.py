@@ -10,16 +10,20 @@ from __future__ import annotations
 import math
 import time
 from collections.abc import Callable, Iterable
-from typing import Any, Final, Literal, Protocol
+from typing import Any, Final, Literal
 
 import msgspec
 
+from rm_emulator.engine.attempts import Attempt
 from rm_emulator.engine.calendar import ARRIVE, ASK, END, START, TICK, Calendar
 from rm_emulator.engine.config import Disorder, EngineConfig, Kubernetes
-from rm_emulator.engine.execution import Distances, Execution, StageTimes, WavesOf
+from rm_emulator.engine.control import Control, Stalled
+from rm_emulator.engine.execution import Distances, Execution, WavesOf
+from rm_emulator.engine.masters import Master, result
 from rm_emulator.engine.overbooking import Sharers, overrun
+from rm_emulator.engine.recording import Nothing, Recording
 from rm_emulator.engine.ring import Ring
-from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
+from rm_emulator.workload.model import Fixed, Workload
 from schedulers.core import keyed
 from schedulers.core.decisions import Commit, Decision, Move, Place, Preempt, Release, Run
 from schedulers.core.events import (
@@ -36,11 +40,9 @@ from schedulers.core.events import (
     TaskEnded,
     Tick,
 )
-from schedulers.core.explain import Explanation
-from schedulers.core.model import Job, Stage, topological_order
-from schedulers.core.policy import Offer, Planned, Policy
+from schedulers.core.model import Job, Stage
+from schedulers.core.policy import Offer
 from schedulers.core.resources import Vector
-from schedulers.core.state import ClusterState, JobState
 
 #: Exit code of a preempted container (YARN).
 PREEMPTED: Final = -102
@@ -49,165 +51,6 @@ _REPORT_TASKS: Final = 512
 #: So many beats of every node (or cycles) may pass without any change where these themselves count.
 _PATIENCE: Final = 200
 Entry = Any  # a SimPy event on the calendar; `_value` is what was entered with it
-
-
-class Stalled(RuntimeError):
-    """Nothing can happen any more and jobs are unfinished; the message says which and why."""
-
-
-class Control(Protocol):
-    """Who decides. `Scheduler` is the default."""
-
-    state: ClusterState
-
-    @property
-    def policy(self) -> Policy:
-        """Whose triggers say what it wants to hear of."""
-
-    def handle(self, event: Event) -> list[Decision]:
-        """Take in a fact, return decisions."""
-
-    def explain(self, job: str) -> Explanation:
-        """Why a live job waits."""
-
-
-class JobResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished job, as recorders get it; times in ms."""
-
-    id: str
-    submit_ms: int
-    tasks: int
-    work_ms: int
-    name: str
-    user: str
-    queue: str
-    first_start_ms: int | None
-    finish_ms: int | None
-    stages: int
-    width: int
-    size_ms: float | None
-    size_source: str | None
-    thin: bool
-    pilots: int
-    failed_tasks: int
-    weight: float
-    ideal_ms: int | None
-
-
-class Recording(Protocol):
-    """Where results go; `rm_emulator.results.record.Recorder` is one."""
-
-    def demand(self, job: str, stage: int, vector: Vector) -> None:
-        """What a task of a stage holds."""
-
-    def task(
-        self,
-        job: str,
-        stage: int,
-        task: int,
-        attempt: int,
-        node: str,
-        container: int,
-        granted_ms: int,
-        started_ms: int | None,
-        ended_ms: int,
-        pilot: bool,
-        code: int,
-    ) -> None:
-        """An attempt that ended."""
-
-    def job(self, row: Any) -> None:
-        """A job that ended."""
-
-    def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
-        """The policy has planned a live job; the last plan counts."""
-
-    def finish(self, end_ms: int) -> None:
-        """The run is over."""
-
-
-class Nothing:
-    """A recording that keeps nothing."""
-
-    def demand(self, *_: Any) -> None:
-        """See Recording."""
-
-    def task(self, *_: Any) -> None:
-        """See Recording."""
-
-    def job(self, row: Any) -> None:
-        """See Recording."""
-
-    def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
-        """See Recording."""
-
-    def finish(self, end_ms: int) -> None:
-        """See Recording."""
-
-
-class _Job:
-    """An application master: what it knows of its job."""
-
-    __slots__ = (
-        "asks",
-        "failed",
-        "first_start",
-        "left",
-        "master",
-        "name",
-        "number",
-        "own_stage",
-        "parents_left",
-        "source",
-        "state",
-        "times",
-        "unregisters",
-        "work",
-    )
-
-    def __init__(self, source: WorkloadJob, number: int, times: list[StageTimes], state: JobState) -> None:
-        self.source, self.number, self.times, self.state = source, number, times, state
-        self.name = source.job.id
-        self.left = [stage.tasks for stage in source.job.stages]
-        self.parents_left = [len(stage.parents) for stage in source.job.stages]
-        self.asks: list[int] = []
-        self.first_start: int | None = None
-        self.failed = 0
-        self.work = 0
-        self.master: _Container | None = None  # its own container, once it runs
-        self.own_stage = len(source.job.stages)  # the stage of that container
-        self.unregisters = False
-
-
-class _Container:
-    """A container as its node sees it."""
-
-    __slots__ = (
-        "attempt",
-        "distance",
-        "granted",
-        "id",
-        "job",
-        "node",
-        "pilot",
-        "runtime",
-        "stage",
-        "started",
-        "task",
-        "turn",
-        "wave",
-    )
-
-    def __init__(self, number: int, node: int) -> None:
-        self.id, self.node = number, node
-        self.started: int | None = None
-        self.runtime = 0
-        self.distance: int | None = None  # from its task's input
-        self.wave: Any = "fresh"
-        self.turn = 0  # how often the end was foretold, where others can move it
-        self.job: _Job
-        self.stage = self.task = self.attempt = self.granted = 0
-        self.pilot = False
 
 
 class Simulation:
@@ -250,9 +93,9 @@ class Simulation:
         self._node_ids = [node.id for node in config.nodes]
         self._index = {node.id: i for i, node in enumerate(config.nodes)}
         self._speeds = [node.speed for node in config.nodes]
-        self._jobs: dict[str, _Job] = {}
-        self._containers: dict[int, _Container] = {}
-        self._ended: list[list[_Container]] = [[] for _ in config.nodes]
+        self._jobs: dict[str, Master] = {}
+        self._containers: dict[int, Attempt] = {}
+        self._ended: list[list[Attempt]] = [[] for _ in config.nodes]
         self._unreported = 0  # containers in all of these
         self._skip = config.skip and not control.policy.triggers.every_beat
         self._again = control.policy.triggers.every_offer  # refused offers are made again
@@ -342,7 +185,7 @@ class Simulation:
         profile = self.config.profile
         decisions = self.control.handle(JobSubmitted(now, spec, "asked" if source.am else self._asks))
         self.facts += 1
-        job = self._jobs[spec.id] = _Job(source, number, times, self.control.state.jobs[spec.id])
+        job = self._jobs[spec.id] = Master(source, number, times, self.control.state.jobs[spec.id])
         for index, stage in enumerate(spec.stages):
             self.record.demand(spec.id, index, stage.demand)
         self._obey(decisions)
@@ -516,7 +359,7 @@ class Simulation:
         del self._containers[decision.container]
 
     def _place(self, decision: Place) -> None:
-        container = _Container(decision.container, self._index[decision.node])
+        container = Attempt(decision.container, self._index[decision.node])
         self._containers[decision.container] = container
         self._grant(container, decision)
 
@@ -538,7 +381,7 @@ class Simulation:
         """An executor sets out for a job that will have tasks for it."""
         number, now = decision.container, self.calendar.now
         if decision.node:
-            self._containers[number] = _Container(number, self._index[decision.node])
+            self._containers[number] = Attempt(number, self._index[decision.node])
         container = self._containers[number]
         container.job, container.stage, container.started = self._jobs[decision.job], -1, None
         late = self._moving_ms + (self._disorder.lateness() if self._disorder is not None else 0)
@@ -547,19 +390,19 @@ class Simulation:
         self.calendar.at(now + late, START, number, self._arrived, container)
 
     def _arrived(self, entry: Entry) -> None:
-        container: _Container = entry._value
+        container: Attempt = entry._value
         if self._containers.get(container.id) is container:
             self._say(ContainerStarted(self.calendar.now, container.id))
             self._carry_on()
 
-    def _assign(self, container: _Container, decision: Place | Run | Move) -> None:
+    def _assign(self, container: Attempt, decision: Place | Run | Move) -> None:
         container.job = self._jobs[decision.job]
         container.stage, container.task, container.attempt = decision.stage, decision.task, decision.attempt
         container.granted = self.calendar.now
         container.started = container.distance = None
         container.pilot = self.control.state.containers[decision.container].pilot
 
-    def _grant(self, container: _Container, decision: Place | Move) -> None:
+    def _grant(self, container: Attempt, decision: Place | Move) -> None:
         """A container is granted: when will its task start?"""
         self._assign(container, decision)
         start = container.granted
@@ -577,13 +420,13 @@ class Simulation:
             start += self._disorder.lateness()
         self.calendar.at(start, START, container.id, self._started, container)
 
-    def _am_tick(self, job: _Job, now: int) -> int:
+    def _am_tick(self, job: Master, now: int) -> int:
         """The application master's first allocate call after `now`; it calls every interval since submission."""
         interval = self.config.am_heartbeat_ms
         return now + interval - (now - job.source.submit_ms) % interval
 
     def _started(self, entry: Entry) -> None:
-        container: _Container = entry._value
+        container: Attempt = entry._value
         if container.id not in self._containers:
             return
         now = self.calendar.now
@@ -591,7 +434,7 @@ class Simulation:
         self.control.handle(ContainerStarted(now, container.id))
         self._start(container, now)
 
-    def _start(self, container: _Container, now: int) -> None:
+    def _start(self, container: Attempt, now: int) -> None:
         """The task's first instant: its end is now a fact of the future."""
         job = container.job
         container.started = now
@@ -615,7 +458,7 @@ class Simulation:
         else:
             self._share(container, job.source.uses(container.stage), container.runtime)
 
-    def _share(self, container: _Container, use: Vector, runtime: float) -> None:
+    def _share(self, container: Attempt, use: Vector, runtime: float) -> None:
         """A container uses so much of its node from now on."""
         assert self._sharers is not None
         self._foretell(self._sharers.start(container.node, container.id, use, runtime, self.calendar.now))
@@ -635,12 +478,12 @@ class Simulation:
             self._leave_node(container)
             self._complete(container)
 
-    def _leave_node(self, container: _Container) -> None:
+    def _leave_node(self, container: Attempt) -> None:
         if self._sharers is not None:
             container.turn += 1
             self._foretell(self._sharers.end(container.node, container.id, self.calendar.now))
 
-    def _start_master(self, job: _Job, container: _Container) -> None:
+    def _start_master(self, job: Master, container: Attempt) -> None:
         """An application master registers, and asks at its next tick."""
         job.master = container
         if self._sharers is not None:
@@ -655,7 +498,7 @@ class Simulation:
         """A task's last instant, on its node."""
         self._complete(entry._value)
 
-    def _complete(self, container: _Container) -> None:
+    def _complete(self, container: Attempt) -> None:
         if self._containers.get(container.id) is not container or container.started is None:
             return
         now = self.calendar.now
@@ -673,7 +516,7 @@ class Simulation:
             self._hear_end(container)
         self._carry_on()
 
-    def _record(self, container: _Container, now: int, code: int) -> None:
+    def _record(self, container: Attempt, now: int, code: int) -> None:
         self._record_task(
             container.job.name,
             container.stage,
@@ -688,7 +531,7 @@ class Simulation:
             code,
         )
 
-    def _hear_task(self, container: _Container, now: int) -> bool:
+    def _hear_task(self, container: Attempt, now: int) -> bool:
         """An executor reports a finished task; True when it got the next one of the stage."""
         job = container.job
         ended = (container.id, job.name, container.stage, container.task, container.attempt, container.runtime)
@@ -701,7 +544,7 @@ class Simulation:
         self._finish_if_over(job)
         return False
 
-    def _hear_end(self, container: _Container) -> None:
+    def _hear_end(self, container: Attempt) -> None:
         """All profiles but `sls`: the end is heard at once; in `yarn` by an out-of-band heartbeat."""
         self._report_end(container)
         ring = self._ring
@@ -711,7 +554,7 @@ class Simulation:
                 ring.arm()
             ring.beat_now(container.node)
 
-    def _report_later(self, container: _Container) -> None:
+    def _report_later(self, container: Attempt) -> None:
         """The next beat of its node reports the end."""
         self._ended[container.node].append(container)
         self._unreported += 1
@@ -721,7 +564,7 @@ class Simulation:
         assert self._ring is not None
         self._ring.add(node)
 
-    def _report_end(self, container: _Container) -> None:
+    def _report_end(self, container: Attempt) -> None:
         del self._containers[container.id]
         if container is container.job.master:
             self._say(ContainerEnded(self.calendar.now, container.id, 0, container.runtime))
@@ -775,7 +618,7 @@ class Simulation:
 
     # -- application masters --------------------------------------------------------------------
 
-    def _count(self, job: _Job, stage: int) -> None:
+    def _count(self, job: Master, stage: int) -> None:
         """The application master counts a finished task; a finished stage lets it ask for the next ones."""
         self.finished_tasks += 1
         if self._progress is not None and self.finished_tasks % _REPORT_TASKS == 0:
@@ -799,13 +642,13 @@ class Simulation:
                 self.calendar.at(at, ASK, job.number, self._ask, job)
             job.asks.extend(ready)
 
-    def _create_children(self, job: _Job, stage: int) -> None:
+    def _create_children(self, job: Master, stage: int) -> None:
         for child in job.state.children[stage]:
             job.parents_left[child] -= 1
             if job.parents_left[child] == 0:
                 self._create_pods(job, child)
 
-    def _create_pods(self, job: _Job, stage: int) -> None:
+    def _create_pods(self, job: Master, stage: int) -> None:
         """The controllers create a stage's pods; it may start once all of them have been seen."""
         assert self._pods is not None
         self._late += 1
@@ -825,7 +668,7 @@ class Simulation:
         self._say(JobChanged(self.calendar.now, job.source.job.id, asked))
         self._carry_on()
 
-    def _finish_if_over(self, job: _Job) -> None:
+    def _finish_if_over(self, job: Master) -> None:
         if job.master is not None:
             if not any(job.left) and not job.unregisters:
                 job.unregisters = True
@@ -847,38 +690,14 @@ class Simulation:
         self._report_later(container)
         self._carry_on()
 
-    def _finish(self, job: _Job) -> None:
+    def _finish(self, job: Master) -> None:
         if self._jobs.pop(job.name, None) is not None:
             self.end_ms = self.calendar.now
-            self.record.job(self._result(job, self.calendar.now))
-
-    def _result(self, job: _Job, finish: int | None) -> JobResult:
-        spec, state = job.source.job, job.state
-        plan = state.plan
-        return JobResult(
-            id=spec.id,
-            submit_ms=job.source.submit_ms,
-            tasks=spec.tasks,
-            work_ms=job.work,
-            name=spec.name,
-            user=spec.user,
-            queue=spec.queue,
-            first_start_ms=job.first_start,
-            finish_ms=finish,
-            stages=len(spec.stages),
-            width=spec.width,
-            size_ms=state.size_ms,
-            size_source=state.size_source or None,
-            thin=plan is not None and plan.thin,
-            pilots=len(plan.pilots) if plan is not None else 0,
-            failed_tasks=job.failed,
-            weight=spec.weight,
-            ideal_ms=_ideal_ms(job),
-        )
+            self.record.job(result(job, self.calendar.now))
 
     def _explain_stall(self) -> None:
         for job in self._jobs.values():
-            self.record.job(self._result(job, None))
+            self.record.job(result(job, None))
         name = next(iter(self._jobs))
         why = "; ".join(because.sentence for because in self.control.explain(name).reasons) or "no reason is known"
         raise Stalled(f"{len(self._jobs)} jobs can never finish; the first is '{name}': {why}")
@@ -943,15 +762,3 @@ def _with_master(job: Job, demand: Vector) -> Job:
     """A job whose last stage is its application master."""
     master = Stage(name="application-master", tasks=1, demand=demand, master=True)
     return msgspec.structs.replace(job, stages=(*job.stages, master))
-
-
-def _ideal_ms(job: _Job) -> int | None:
-    """Longest path through the stages, each as long as its longest task; None for measured waves."""
-    stages = job.source.job.stages
-    ends = [0] * len(stages)
-    for index in topological_order(stages):
-        first = getattr(job.times[index], "first", None)
-        if first is None:
-            return None
-        ends[index] = max((ends[parent] for parent in stages[index].parents), default=0) + max(first)
-    return max(ends)

@@ -27,7 +27,7 @@ import polars as pl
 import rm_emulator
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.execution import Execution, Listed, StageTimes
-from rm_emulator.engine.simulation import Nothing
+from rm_emulator.engine.recording import Nothing
 from rm_emulator.experiments.cell import Cell, Progress, prepared, run_cell, scheduler_config, waves_of, workload_of
 from rm_emulator.experiments.fluid import FluidJob, FluidStage, finish_times
 from rm_emulator.plugins import load_plugins

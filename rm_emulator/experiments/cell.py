@@ -19,7 +19,8 @@ import numpy as np
 import rm_emulator
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.execution import WavesOf
-from rm_emulator.engine.simulation import Recording, Simulation
+from rm_emulator.engine.recording import Recording
+from rm_emulator.engine.simulation import Simulation
 from rm_emulator.plugins import load_plugins
 from rm_emulator.results.record import Recorder, write_file
 from rm_emulator.scenario.cluster import engine_config
