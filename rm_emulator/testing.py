@@ -27,6 +27,7 @@ import numpy as np
 
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.execution import draw
+from rm_emulator.engine.recording import JobRow
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.formats import FORMATS, TraceError
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
@@ -443,7 +444,7 @@ class Kept:
 
     def __init__(self) -> None:
         self.tasks: list[Attempt] = []
-        self.jobs: list[Any] = []
+        self.jobs: list[JobRow] = []
         self.plans: dict[str, Planned] = {}
 
     def demand(self, job: str, stage: int, vector: Vector) -> None:
@@ -466,7 +467,7 @@ class Kept:
         """See Recording."""
         self.tasks.append(Attempt(job, stage, task, attempt, node, granted_ms, started_ms, ended_ms, pilot, code))
 
-    def job(self, row: Any) -> None:
+    def job(self, row: JobRow) -> None:
         """See Recording."""
         self.jobs.append(row)
 

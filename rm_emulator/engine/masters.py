@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from rm_emulator.engine.execution import StageTimes
-from rm_emulator.engine.recording import JobResult
+from rm_emulator.engine.recording import JobRow
 from rm_emulator.workload.model import WorkloadJob
 from schedulers.core.model import topological_order
 from schedulers.core.state import JobState
@@ -48,11 +48,11 @@ class Master:
         self.unregisters = False
 
 
-def result(job: Master, finish: int | None) -> JobResult:
+def result(job: Master, finish: int | None) -> JobRow:
     """What recorders get of a job that finished then, or never."""
     spec, state = job.source.job, job.state
     plan = state.plan
-    return JobResult(
+    return JobRow(
         id=spec.id,
         submit_ms=job.source.submit_ms,
         tasks=spec.tasks,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any, Protocol
+from typing import Annotated, Any, Protocol
 
 import msgspec
 
@@ -10,28 +10,42 @@ from schedulers.core.model import Job
 from schedulers.core.policy import Planned
 from schedulers.core.resources import Vector
 
+#: Whole numbers of a row that are stored in fewer than 64 bits.
+Int16 = Annotated[int, msgspec.Meta(extra={"bits": 16})]
+Int32 = Annotated[int, msgspec.Meta(extra={"bits": 32})]
 
-class JobResult(msgspec.Struct, frozen=True, kw_only=True):
-    """A finished job, as recorders get it; times in ms."""
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One job as it ended, a row of jobs.parquet with these columns; times in ms on the simulated clock.
+
+    first_start_ms, finish_ms: None when no task ever started, or the job did not finish.
+    tasks, stages, width: all tasks, all stages, tasks of the widest stage.
+    work_ms: the true total of its tasks' run times at node speed 1.
+    size_ms, size_source: the estimated total when the policy sized the job and where it came from
+        (`history:job_name`, `pilots:2`); None when the job was never sized.
+    thin: it bypassed sampling; pilots: tasks that ran as samples.
+    failed_tasks: attempts that ended with a code other than 0.
+    ideal_ms: JCT on an empty cluster with room for everything (longest path of true run times), None if unknown.
+    """
 
     id: str
     submit_ms: int
-    tasks: int
+    tasks: Int32
     work_ms: int
-    name: str
-    user: str
-    queue: str
-    first_start_ms: int | None
-    finish_ms: int | None
-    stages: int
-    width: int
-    size_ms: float | None
-    size_source: str | None
-    thin: bool
-    pilots: int
-    failed_tasks: int
-    weight: float
-    ideal_ms: int | None
+    name: str = ""
+    user: str = ""
+    queue: str = "default"
+    first_start_ms: int | None = None
+    finish_ms: int | None = None
+    stages: Int32 = 1
+    width: Int32 = 1
+    size_ms: float | None = None
+    size_source: str | None = None
+    thin: bool = False
+    pilots: Int32 = 0
+    failed_tasks: Int32 = 0
+    weight: float = 1.0
+    ideal_ms: int | None = None
 
 
 class Recording(Protocol):
@@ -56,7 +70,7 @@ class Recording(Protocol):
     ) -> None:
         """An attempt that ended."""
 
-    def job(self, row: Any) -> None:
+    def job(self, row: JobRow) -> None:
         """A job that ended."""
 
     def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
@@ -75,7 +89,7 @@ class Nothing:
     def task(self, *_: Any) -> None:
         """See Recording."""
 
-    def job(self, row: Any) -> None:
+    def job(self, row: JobRow) -> None:
         """See Recording."""
 
     def plan(self, job: Job, made_ms: int, planned: Planned) -> None:

@@ -5,7 +5,7 @@ there into Parquet parts on disk, so memory does not grow with the number of fin
 The files of `Recorder.write` (times in ms on the simulated clock):
 
 `jobs.parquet`
-    one row per job, the fields of `JobRow`, in order of submission (ties: id).
+    one row per job, the fields of `rm_emulator.engine.recording.JobRow`, in order of submission (ties: id).
 `tasks.parquet`
     one row per attempt, the arguments of `Recorder.task` and one column `demand_RESOURCE` per resource
     (milli-CPU, MiB, pieces), in order of recording.
@@ -29,13 +29,14 @@ import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from rm_emulator.engine.recording import JobRow
 from schedulers.core.model import Job, Node
 from schedulers.core.policy import Planned
 from schedulers.core.resources import Vector
@@ -53,67 +54,28 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One job as it ended; times in ms on the simulated clock.
-
-    first_start_ms, finish_ms: None when no task ever started, or the job did not finish.
-    tasks, stages, width: all tasks, all stages, tasks of the widest stage.
-    work_ms: the true total of its tasks' run times at node speed 1.
-    size_ms, size_source: the estimated total when the policy sized the job and where it came from
-        (`history:job_name`, `pilots:2`); None when the job was never sized.
-    thin: it bypassed sampling; pilots: tasks that ran as samples.
-    failed_tasks: attempts that ended with a code other than 0.
-    ideal_ms: JCT on an empty cluster with room for everything (longest path of true run times), None if unknown.
-    """
-
-    id: str
-    submit_ms: int
-    tasks: int
-    work_ms: int
-    name: str = ""
-    user: str = ""
-    queue: str = "default"
-    first_start_ms: int | None = None
-    finish_ms: int | None = None
-    stages: int = 1
-    width: int = 1
-    size_ms: float | None = None
-    size_source: str | None = None
-    thin: bool = False
-    pilots: int = 0
-    failed_tasks: int = 0
-    weight: float = 1.0
-    ideal_ms: int | None = None
+def columns_of(row: type[msgspec.Struct]) -> dict[str, pl.DataType]:
+    """The columns of a table whose rows are these records: whole numbers have 64 bits unless they say otherwise."""
+    info = msgspec.inspect.type_info(row)
+    assert isinstance(info, msgspec.inspect.StructType)
+    return {field.name: _stored_as(field.type) for field in info.fields}
 
 
-class JobFacts(Protocol):
-    """Anything with the fields of `JobRow`: the engine need not import this package to report a job."""
+def _stored_as(kind: msgspec.inspect.Type) -> pl.DataType:
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return _stored_as(next(each for each in kind.types if not isinstance(each, msgspec.inspect.NoneType)))
+    if isinstance(kind, msgspec.inspect.Metadata):
+        return {16: pl.Int16(), 32: pl.Int32()}[(kind.extra or {})["bits"]]
+    return _STORED[type(kind)]
 
-    @property
-    def id(self) -> str:
-        """The job's id; all other fields of `JobRow` are read by name."""
 
-
-JOB_SCHEMA: Final[dict[str, pl.DataType]] = {
-    "id": pl.String(),
-    "submit_ms": pl.Int64(),
-    "tasks": pl.Int32(),
-    "work_ms": pl.Int64(),
-    "name": pl.String(),
-    "user": pl.String(),
-    "queue": pl.String(),
-    "first_start_ms": pl.Int64(),
-    "finish_ms": pl.Int64(),
-    "stages": pl.Int32(),
-    "width": pl.Int32(),
-    "size_ms": pl.Float64(),
-    "size_source": pl.String(),
-    "thin": pl.Boolean(),
-    "pilots": pl.Int32(),
-    "failed_tasks": pl.Int32(),
-    "weight": pl.Float64(),
-    "ideal_ms": pl.Int64(),
+_STORED: Final[dict[type[msgspec.inspect.Type], pl.DataType]] = {
+    msgspec.inspect.StrType: pl.String(),
+    msgspec.inspect.IntType: pl.Int64(),
+    msgspec.inspect.FloatType: pl.Float64(),
+    msgspec.inspect.BoolType: pl.Boolean(),
 }
+JOB_SCHEMA: Final = columns_of(JobRow)
 TASK_SCHEMA: Final[dict[str, pl.DataType]] = {
     "job": pl.String(),
     "stage": pl.Int32(),
@@ -217,9 +179,9 @@ class Recorder:
         if len(cells) >= self._full:
             self._drain_tasks()
 
-    def job(self, row: JobFacts) -> None:
+    def job(self, row: JobRow) -> None:
         """One job has finished, or will not finish any more."""
-        self._jobs.append(tuple(getattr(row, field) for field in JOB_SCHEMA))
+        self._jobs.append(msgspec.structs.astuple(row))
 
     def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
         """The policy has planned a job; the last plan counts. An application master is no work, so not shown."""

@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rm_emulator.results.record import JobRow, Recorder
+from rm_emulator.engine.recording import JobRow
+from rm_emulator.results.record import Recorder
 from schedulers.core.model import Job, Node, Stage
 from schedulers.core.policy import Planned, Stretch
 

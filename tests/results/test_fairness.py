@@ -11,9 +11,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rm_emulator.engine.recording import JobRow
 from rm_emulator.results import fairness
 from rm_emulator.results.fairness import HUNGRY, IDLE, SATISFIED, STARVED
-from rm_emulator.results.record import JobRow, Recorder
+from rm_emulator.results.record import Recorder
 from schedulers.core.model import Node
 
 NODES = (Node(id="a", capacity=(1000, 1000)), Node(id="b", capacity=(1000, 1000)))

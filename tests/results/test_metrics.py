@@ -5,8 +5,9 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from rm_emulator.engine.recording import JobRow
 from rm_emulator.results import metrics
-from rm_emulator.results.record import JobRow, Recorder
+from rm_emulator.results.record import Recorder
 from schedulers.core.model import Node
 
 

@@ -9,8 +9,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rm_emulator.engine.recording import JobRow
 from rm_emulator.results import record
-from rm_emulator.results.record import IncompleteRecord, JobRow, Recorder, replacing
+from rm_emulator.results.record import IncompleteRecord, Recorder, replacing
 from schedulers.core.model import Job, Node, Stage
 from schedulers.core.policy import Planned, Stretch
 
