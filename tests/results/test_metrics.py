@@ -5,6 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from rm_emulator.engine.recording import Attempt
 from rm_emulator.results import metrics
 from rm_emulator.results.record import JobRow, Recorder
 from schedulers.core.model import Node
@@ -16,7 +17,7 @@ def tables(jobs: list[dict], tasks: list[tuple], demands: dict[str, tuple[int, i
     for job, vector in demands.items():
         recorder.demand(job, 0, vector)
     for index, (job, node, granted, ended, code) in enumerate(tasks):
-        recorder.task(job, 0, index, 0, node, index, granted, granted, ended, False, code)
+        recorder.task(Attempt(job, 0, index, 0, node, index, granted, granted, ended, False, code))
     rows = [JobRow(**{"submit_ms": 0, "tasks": 1, "work_ms": 1000, **job}) for job in jobs]
     for row in rows:
         recorder.job(row)
