@@ -58,7 +58,7 @@ def run(setup: Setup, log: Log | None = None, record: Recording | None = None) -
         resources=cluster.resources,
         policy=dict(setup.policy),
         predictor=dict(setup.predictor) if setup.predictor is not None else None,
-        offers="heartbeat" if cluster.beats else "cycle",
+        offers=cluster.offers,
         executors=cluster.executors is not None,
         containers_per_offer=cluster.containers_per_heartbeat,
         seed=SEED,

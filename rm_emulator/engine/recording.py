@@ -48,27 +48,35 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ideal_ms: int | None = None
 
 
+class Attempt(msgspec.Struct):
+    """One attempt of a task, as recorders get it when it has ended: a row of tasks.parquet; times in ms.
+
+    It is the engine's own record of a container, which goes on to the next task: copy what you keep.
+    granted_ms: since when its resources were held for it (in a kept executor: since it was handed the task).
+    started_ms: its first instant of running, None if it never ran. code: 0 when it succeeded.
+    """
+
+    job: str
+    stage: Int32
+    task: Int32
+    attempt: Int16
+    node: str
+    container: int
+    granted_ms: int
+    started_ms: int | None
+    ended_ms: int
+    pilot: bool
+    code: Int32
+
+
 class Recording(Protocol):
     """Where results go; `rm_emulator.results.record.Recorder` is one."""
 
     def demand(self, job: str, stage: int, vector: Vector) -> None:
         """What a task of a stage holds."""
 
-    def task(
-        self,
-        job: str,
-        stage: int,
-        task: int,
-        attempt: int,
-        node: str,
-        container: int,
-        granted_ms: int,
-        started_ms: int | None,
-        ended_ms: int,
-        pilot: bool,
-        code: int,
-    ) -> None:
-        """An attempt that ended."""
+    def task(self, attempt: Attempt) -> None:
+        """An attempt has ended."""
 
     def job(self, row: JobRow) -> None:
         """A job that ended."""
@@ -86,7 +94,7 @@ class Nothing:
     def demand(self, *_: Any) -> None:
         """See Recording."""
 
-    def task(self, *_: Any) -> None:
+    def task(self, attempt: Attempt) -> None:
         """See Recording."""
 
     def job(self, row: JobRow) -> None:

@@ -124,7 +124,7 @@ def scheduler_config(cell: Cell, scenario: Scenario, config: EngineConfig) -> Sc
         policy=own,
         predictor=policy.get("predictor"),
         placement=policy["placement"],
-        offers="heartbeat" if config.beats else "cycle",
+        offers=config.offers,
         executors=config.executors is not None,
         containers_per_offer=config.containers_per_heartbeat,
         seed=cell.seed,

@@ -5,9 +5,9 @@ there into Parquet parts on disk, so memory does not grow with the number of fin
 The files of `Recorder.write` (times in ms on the simulated clock):
 
 `jobs.parquet`
-    one row per job, the fields of `rm_emulator.engine.recording.JobRow`, in order of submission (ties: id).
+    one row per job, the fields of `JobRow` (`rm_emulator.engine.recording`), in order of submission (ties: id).
 `tasks.parquet`
-    one row per attempt, the arguments of `Recorder.task` and one column `demand_RESOURCE` per resource
+    one row per attempt, the fields of `Attempt` and one column `demand_RESOURCE` per resource
     (milli-CPU, MiB, pieces), in order of recording.
 `nodes.parquet`
     `node, resource, speed, capacity, start_ms, end_ms, held`: mean units held in one time bucket. Rows with
@@ -28,6 +28,7 @@ import os
 import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
+from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
 
@@ -36,7 +37,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rm_emulator.engine.recording import JobRow
+from rm_emulator.engine.recording import Attempt, JobRow
 from schedulers.core.model import Job, Node
 from schedulers.core.policy import Planned
 from schedulers.core.resources import Vector
@@ -76,19 +77,8 @@ _STORED: Final[dict[type[msgspec.inspect.Type], pl.DataType]] = {
     msgspec.inspect.BoolType: pl.Boolean(),
 }
 JOB_SCHEMA: Final = columns_of(JobRow)
-TASK_SCHEMA: Final[dict[str, pl.DataType]] = {
-    "job": pl.String(),
-    "stage": pl.Int32(),
-    "task": pl.Int32(),
-    "attempt": pl.Int16(),
-    "node": pl.String(),
-    "container": pl.Int64(),
-    "granted_ms": pl.Int64(),
-    "started_ms": pl.Int64(),
-    "ended_ms": pl.Int64(),
-    "pilot": pl.Boolean(),
-    "code": pl.Int32(),
-}
+TASK_SCHEMA: Final = columns_of(Attempt)
+_CELLS: Final = attrgetter(*TASK_SCHEMA)
 NODE_SCHEMA: Final[dict[str, pl.DataType]] = {
     "node": pl.String(),
     "resource": pl.String(),
@@ -154,28 +144,11 @@ class Recorder:
         """What each task of a stage holds; to be said before the stage's first task is reported."""
         self._demand[job, stage] = self._vectors.setdefault(tuple(vector), len(self._vectors))
 
-    def task(
-        self,
-        job: str,
-        stage: int,
-        task: int,
-        attempt: int,
-        node: str,
-        container: int,
-        granted_ms: int,
-        started_ms: int | None,
-        ended_ms: int,
-        pilot: bool,
-        code: int,
-    ) -> None:
-        """One attempt has ended.
-
-        granted_ms: since when its resources were held for it (in a kept executor: since it was handed the task).
-        started_ms: its first instant of running, None if it never ran; code: 0 when it succeeded.
-        """
+    def task(self, attempt: Attempt) -> None:
+        """One attempt has ended."""
         # One flat list: no object per row that the garbage collector would have to visit.
         cells = self._cells
-        cells += (job, stage, task, attempt, node, container, granted_ms, started_ms, ended_ms, pilot, code)
+        cells += _CELLS(attempt)
         if len(cells) >= self._full:
             self._drain_tasks()
 

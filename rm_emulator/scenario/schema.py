@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterable, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 import msgspec
 from pydantic import (
@@ -27,6 +27,7 @@ from pydantic import (
 )
 from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
 
+from rm_emulator.engine import profiles
 from rm_emulator.engine.config import Kubernetes as KubernetesDelays
 from rm_emulator.scenario.durations import parse_duration, parse_seeds, show_duration
 from rm_emulator.scenario.issues import did_you_mean, show_value
@@ -43,6 +44,10 @@ API_VERSION: Final = "rm-emulator.io/v1alpha1"
 NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
 _KUBERNETES: Final = KubernetesDelays()
 LABEL: Final = r"^[A-Za-z_][A-Za-z0-9_-]*$"
+if TYPE_CHECKING:
+    Profile = str
+else:
+    Profile = Literal[profiles.names()]
 
 
 def _read(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
@@ -289,7 +294,7 @@ class Cluster(Block):
     """
 
     nodes: Annotated[list[Nodes], Field(min_length=1)]
-    profile: Literal["yarn", "sls", "events", "kubernetes"] = "yarn"
+    profile: Profile = "yarn"
     heartbeat: Interval = 1000
     application_master: ApplicationMaster = ApplicationMaster()
     mode: Literal["skipping", "naive"] = "skipping"

@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from rm_emulator.engine.config import EngineConfig, Kubernetes
+from rm_emulator.engine.pods import Pods
 from rm_emulator.engine.recording import JobRow, Nothing
-from rm_emulator.engine.simulation import Pods, Simulation
+from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Job, Node, Stage

@@ -43,7 +43,7 @@ class Run:
             resources=("cpu", "memory"),
             policy={"kind": policy} if isinstance(policy, str) else policy,
             predictor=predictor,
-            offers="heartbeat" if self.config.beats else "cycle",
+            offers=self.config.offers,
             executors=self.config.executors is not None,
             containers_per_offer=self.config.containers_per_heartbeat,
         )
@@ -367,7 +367,7 @@ def test_nobody_else_is_told(predictor: dict[str, Any] | None) -> None:
 def test_finished_jobs_are_forgotten(policy: str, predictor: dict[str, Any] | None) -> None:
     jobs = [(3000 * i, job(f"j{i}", stage(3), stage(2, parents=(0,))), (Fixed(500), Fixed(200))) for i in range(60)]
     run = Run(jobs, node("n", 4), policy=policy, predictor=predictor, profile="events")
-    assert (run.simulation._jobs, run.simulation._containers) == ({}, {})
+    assert (run.simulation.jobs, run.simulation.containers) == ({}, {})
     assert len(run.audit.state.touched) <= 2
     memory = run.audit.scheduler.policy.dump() or {}
     assert len(memory.get("places", ())) <= 2

@@ -12,7 +12,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rm_emulator.engine.recording import JobRow
+from rm_emulator.engine.recording import Attempt, JobRow
 from rm_emulator.results import fairness
 from rm_emulator.results.fairness import HUNGRY, IDLE, SATISFIED, STARVED
 from rm_emulator.results.figures import NewQueue, QueueFairness, Windows
@@ -30,7 +30,7 @@ def tables(queues: dict[str, str], tasks: list[tuple], submits: dict[str, int] |
         recorder.demand(job, stage, QUARTER)
     for index, (job, stage, task, attempt, granted, ended, code) in enumerate(tasks):
         at, end = 1000 * granted, 1000 * ended
-        recorder.task(job, stage, task, attempt, "a", index, at, at, end, False, code)
+        recorder.task(Attempt(job, stage, task, attempt, "a", index, at, at, end, False, code))
     for job, queue in queues.items():
         submit = 1000 * (submits or {}).get(job, 0)
         recorder.job(JobRow(id=job, queue=queue, submit_ms=submit, tasks=1, work_ms=1))

@@ -5,7 +5,7 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
-from rm_emulator.engine.recording import JobRow
+from rm_emulator.engine.recording import Attempt, JobRow
 from rm_emulator.results import metrics
 from rm_emulator.results.figures import Placement, Spread
 from rm_emulator.results.record import Recorder
@@ -18,7 +18,7 @@ def tables(jobs: list[dict], tasks: list[tuple], demands: dict[str, tuple[int, i
     for job, vector in demands.items():
         recorder.demand(job, 0, vector)
     for index, (job, node, granted, ended, code) in enumerate(tasks):
-        recorder.task(job, 0, index, 0, node, index, granted, granted, ended, False, code)
+        recorder.task(Attempt(job, 0, index, 0, node, index, granted, granted, ended, False, code))
     rows = [JobRow(**{"submit_ms": 0, "tasks": 1, "work_ms": 1000, **job}) for job in jobs]
     for row in rows:
         recorder.job(row)
