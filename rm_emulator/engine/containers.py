@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from rm_emulator.engine.masters import Master
 from rm_emulator.engine.recording import Attempt
-from rm_emulator.engine.waves import Wave
+from rm_emulator.workload.waves import Wave
 from schedulers.core.decisions import Move, Place, Run
 
 

@@ -18,6 +18,7 @@ import polars as pl
 from rm_emulator.results import costs, expect, fairness, metrics, statistics
 from rm_emulator.results.figures import Comparison, Run, Summary, Workload
 from rm_emulator.results.record import write_file
+from schedulers.core.errors import UserError
 
 T = TypeVar("T")
 
@@ -25,7 +26,7 @@ T = TypeVar("T")
 TASK_COLUMNS: Final = ("job", "stage", "task", "attempt", "granted_ms", "started_ms", "ended_ms", "code")
 
 
-class MissingCell(ValueError):
+class MissingCell(UserError, ValueError):
     """A cell of the run directory has not been computed, or lacks a file."""
 
 

@@ -15,7 +15,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from rm_emulator.workload.formats import Issue, Issues, TraceError
+from rm_emulator.issues import Issue, Issues, TraceError, did_you_mean
 
 _GZIP: Final = b"\x1f\x8b"
 
@@ -41,8 +41,8 @@ def read_bytes(path: Path) -> bytes:
 
 
 def one(path: Path | str, message: str, *, line: int | None = None, hint: str = "") -> TraceError:
-    """A TraceError of a single mistake."""
-    return TraceError([Issue(str(path), message, line, hint=hint)])
+    """A TraceError of a single mistake. hint: the nearest valid name, '' when none is near."""
+    return TraceError([Issue(str(path), message, line, hint=did_you_mean(hint))])
 
 
 def _unpacked(path: Path, data: bytes) -> bytes:

@@ -13,9 +13,9 @@ from msgspec.structs import replace
 
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.experiments import baselines, grid, pool
+from rm_emulator.issues import InvalidInput
 from rm_emulator.results.figures import MACHINE_FIGURES, Costs, Summary
 from rm_emulator.scenario.check import check
-from rm_emulator.scenario.issues import InvalidInput
 from rm_emulator.scenario.load import Loaded, load
 from schedulers.core.model import Node
 
