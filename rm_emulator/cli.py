@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from rm_emulator.program import end
+
+if TYPE_CHECKING:
+    from rm_emulator.results.figures import Summary
 
 app = typer.Typer(
     help="Run cluster schedulers on simulated time and compare them: heartbeats, DAG jobs, learned run times.",
@@ -113,12 +116,14 @@ def run(
         _say_failures(finished)
         raise typer.Exit(1)
     if json:
-        _print_json(finished.summary)
+        from msgspec import to_builtins
+
+        _print_json(to_builtins(finished.summary))
     else:
         _show_summary(finished.summary, where)
-    failed = [outcome for outcome in finished.summary["expect"] if not outcome["holds"]]
+    failed = [outcome for outcome in finished.summary.expect if not outcome.holds]
     for outcome in failed:
-        _say(f"expectation failed: {outcome['text']} ({_figure(outcome['left'])} against {_figure(outcome['right'])})")
+        _say(f"expectation failed: {outcome.text} ({_figure(outcome.left)} against {_figure(outcome.right)})")
     raise typer.Exit(1 if failed else 0)
 
 
@@ -129,7 +134,7 @@ def _say_failures(finished: Any) -> None:
     _say(f"{kept} finished runs are kept in {finished.out}; the same command computes only what is missing")
 
 
-def _show_summary(summary: dict[str, Any], where: Path) -> None:
+def _show_summary(summary: Summary, where: Path) -> None:
     from rich.console import Console
 
     from rm_emulator.results import table

@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from rm_emulator.engine.config import EngineConfig, Executors
-from rm_emulator.engine.simulation import Simulation, Stalled
+from rm_emulator.engine.control import Stalled
+from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Attempt, Audit, Kept, job, node, stage
 from rm_emulator.workload.model import Fixed, PerTask, Remote, RunTimes, Waves, Workload, WorkloadJob
 from rm_emulator.workload.waves import StageWaves
@@ -42,7 +43,7 @@ class Run:
             resources=("cpu", "memory"),
             policy={"kind": policy} if isinstance(policy, str) else policy,
             predictor=predictor,
-            offers="heartbeat" if self.config.beats else "cycle",
+            offers=self.config.offers,
             executors=self.config.executors is not None,
             containers_per_offer=self.config.containers_per_heartbeat,
         )
@@ -366,7 +367,7 @@ def test_nobody_else_is_told(predictor: dict[str, Any] | None) -> None:
 def test_finished_jobs_are_forgotten(policy: str, predictor: dict[str, Any] | None) -> None:
     jobs = [(3000 * i, job(f"j{i}", stage(3), stage(2, parents=(0,))), (Fixed(500), Fixed(200))) for i in range(60)]
     run = Run(jobs, node("n", 4), policy=policy, predictor=predictor, profile="events")
-    assert (run.simulation._jobs, run.simulation._containers) == ({}, {})
+    assert (run.simulation.jobs, run.simulation.containers) == ({}, {})
     assert len(run.audit.state.touched) <= 2
     memory = run.audit.scheduler.policy.dump() or {}
     assert len(memory.get("places", ())) <= 2
