@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Protocol
+from typing import Final, Protocol
 
 from schedulers.core.decisions import Decision
 from schedulers.core.events import Event
@@ -11,6 +11,9 @@ from schedulers.core.explain import Explanation
 from schedulers.core.model import Job
 from schedulers.core.policy import Offer, Planned, Policy
 from schedulers.core.state import ClusterState, JobState
+
+#: So many beats of every node, cycles, or periods may pass without any change where these themselves count.
+PATIENCE: Final = 200
 
 
 class Stalled(RuntimeError):

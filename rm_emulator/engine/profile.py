@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Final, Literal
+from typing import ClassVar, Literal
 
 from rm_emulator.engine.containers import Container
+from rm_emulator.engine.control import PATIENCE
 from rm_emulator.engine.masters import Master
 from rm_emulator.engine.simulation import Simulation
-
-#: So many beats of every node (or cycles) may pass without any change where these themselves count.
-PATIENCE: Final = 200
 
 
 class Profile(ABC):

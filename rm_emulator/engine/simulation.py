@@ -15,7 +15,7 @@ from rm_emulator.engine import containers, masters
 from rm_emulator.engine.calendar import ARRIVE, END, START, TICK, Calendar
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container
-from rm_emulator.engine.control import Control, Decider, Stalled
+from rm_emulator.engine.control import PATIENCE, Control, Decider, Stalled
 from rm_emulator.engine.disorder import DisorderDraws
 from rm_emulator.engine.execution import Distances, Execution, WavesOf
 from rm_emulator.engine.masters import Master
@@ -41,8 +41,6 @@ from schedulers.core.events import (
 PREEMPTED: Final = -102
 _SAMPLE: Final = 15  # every 16th decision is timed
 _REPORT_TASKS: Final = 512
-#: So many periods of a policy may pass without any change.
-_PATIENCE: Final = 200
 
 
 class Simulation:
@@ -160,7 +158,7 @@ class Simulation:
         busy = self.control.version != version or self.is_busy
         self._idle_periods = 0 if busy else self._idle_periods + 1
         arrivals = self._next_job < len(self.workload.jobs)
-        if arrivals or (self.jobs and self._idle_periods <= _PATIENCE):
+        if arrivals or (self.jobs and self._idle_periods <= PATIENCE):
             self.calendar.at(self.calendar.now + period, TICK, 1, self._period, period)
         self.carry_on()
 
