@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rm_emulator.engine.calendar import END
-from rm_emulator.engine.containers import Container
-from rm_emulator.engine.masters import Master, Masters
+from rm_emulator.engine.containers import Container, Master
+from rm_emulator.engine.masters import Masters
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.ring import Ring
 from rm_emulator.engine.simulation import Simulation
@@ -27,6 +27,8 @@ class Beats(Profile):
     offers = "heartbeat"
     has_masters = True
     sleeps_at_once: ClassVar[bool] = False
+
+    engine: Simulation
 
     def __init__(self, engine: Simulation, *, answer_ms: int = 0, begin_ms: int = 0) -> None:
         super().__init__(engine)

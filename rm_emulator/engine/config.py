@@ -6,7 +6,7 @@ from typing import Literal
 
 import msgspec
 
-from rm_emulator.engine.profiles import profile
+from rm_emulator.engine.known import profile
 from rm_emulator.workload.model import Drawn, Fixed
 from schedulers.core.model import Node, Queue
 
@@ -88,4 +88,5 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def offers(self) -> Literal["heartbeat", "cycle"]:
         """What a scheduler is offered: the node that beats, or all nodes in each cycle."""
-        return profile(self.profile).offers
+        offers: Literal["heartbeat", "cycle"] = profile(self.profile).offers
+        return offers

@@ -16,6 +16,8 @@ class Cycles(Profile):
 
     offers = "cycle"
 
+    engine: Simulation
+
     def __init__(self, engine: Simulation, *, gather_ms: int = 0) -> None:
         super().__init__(engine)
         self._gather_ms = gather_ms

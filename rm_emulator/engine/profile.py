@@ -3,12 +3,35 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal
+from typing import ClassVar, Literal, Protocol
 
-from rm_emulator.engine.containers import Container
-from rm_emulator.engine.control import PATIENCE
-from rm_emulator.engine.masters import Master
-from rm_emulator.engine.simulation import Simulation
+from rm_emulator.engine.calendar import Calendar
+from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.containers import Container, Master
+from rm_emulator.engine.control import PATIENCE, Control
+
+
+class Engine(Protocol):
+    """What every profile needs of the simulation; those that need more say so by its class."""
+
+    calendar: Calendar
+    config: EngineConfig
+    control: Control
+    jobs: dict[str, Master]
+
+    @property
+    def is_busy(self) -> bool:
+        """See Simulation."""
+        ...
+
+    def count(self, container: Container) -> None:
+        """See Simulation."""
+
+    def tell_end(self, container: Container) -> None:
+        """See Simulation."""
+
+    def finish(self, job: Master) -> None:
+        """See Simulation."""
 
 
 class Profile(ABC):
@@ -28,7 +51,7 @@ class Profile(ABC):
     has_executors: ClassVar[bool] = False
     has_masters: ClassVar[bool] = False
 
-    def __init__(self, engine: Simulation) -> None:
+    def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._idle_offers = 0
 

@@ -11,16 +11,16 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
-from rm_emulator.engine import containers, masters
+from rm_emulator.engine import containers
 from rm_emulator.engine.calendar import ARRIVE, END, START, TICK, Calendar
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.containers import Container
+from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.control import PATIENCE, Control, Decider, Stalled
 from rm_emulator.engine.disorder import DisorderDraws
 from rm_emulator.engine.execution import Distances, Execution, WavesOf
-from rm_emulator.engine.masters import Master
+from rm_emulator.engine.known import profile, with_trait
 from rm_emulator.engine.overbooking import SharedNodes, Sharers, overrun
-from rm_emulator.engine.profiles import profile, with_trait
+from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import Nothing, Recording
 from rm_emulator.workload.model import Fixed, Workload
 from schedulers.core import keyed
@@ -87,7 +87,7 @@ class Simulation:
         self._next_job = 0
         self._coming = 0  # facts on the calendar that are sure to come
         self._idle_periods = 0
-        self.profile = profile(config.profile)(self)
+        self.profile: Profile = profile(config.profile)(self)
         self.end_ms = 0
         self.finished_tasks = 0
         self.facts = 0
@@ -140,7 +140,7 @@ class Simulation:
         now, spec = self.calendar.now, source.job
         times = self._execution.stages(source)
         if source.am:
-            spec = masters.with_master(spec, source.am)
+            spec = containers.with_master(spec, source.am)
         if self._oracle:
             self.say(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times)))
         decisions = self.hear(JobSubmitted(now, spec, "asked" if source.am else self.profile.asks))
@@ -164,7 +164,7 @@ class Simulation:
 
     def _explain_stall(self) -> None:
         for job in self.jobs.values():
-            self.record.job(masters.result(job, None))
+            self.record.job(containers.result(job, None))
         name = next(iter(self.jobs))
         why = "; ".join(because.sentence for because in self.control.explain(name).reasons) or "no reason is known"
         raise Stalled(f"{len(self.jobs)} jobs can never finish; the first is '{name}': {why}")
@@ -356,7 +356,7 @@ class Simulation:
         """A job is over."""
         if self.jobs.pop(job.name, None) is not None:
             self.end_ms = self.calendar.now
-            self.record.job(masters.result(job, self.end_ms))
+            self.record.job(containers.result(job, self.end_ms))
 
 
 def _check(config: EngineConfig, workload: Workload) -> None:

@@ -10,8 +10,8 @@ import pytest
 
 import rm_emulator.engine as engine
 from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.known import names, profile
 from rm_emulator.engine.profile import Profile
-from rm_emulator.engine.profiles import names, profile
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.scenario.schema import Cluster
 from rm_emulator.testing import Subject, case, job, node, run_case, scheduler, stage

@@ -10,7 +10,7 @@ import pytest
 
 from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.control import Stalled
-from rm_emulator.engine.profiles import names
+from rm_emulator.engine.known import names
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Attempt, Audit, Kept, job, node, stage
 from rm_emulator.workload.model import Fixed, PerTask, Remote, RunTimes, Waves, Workload, WorkloadJob

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from rm_emulator.engine.calendar import ASK
-from rm_emulator.engine.containers import Container
+from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.cycles import Cycles
-from rm_emulator.engine.masters import Master
 from rm_emulator.engine.pods import Pods
 from rm_emulator.engine.simulation import Simulation
 from schedulers.core.events import JobChanged

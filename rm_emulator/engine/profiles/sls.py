@@ -3,8 +3,7 @@
 from __future__ import annotations
 
 from rm_emulator.engine.beats import Beats
-from rm_emulator.engine.containers import Container
-from rm_emulator.engine.masters import Master
+from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.simulation import Simulation
 
 

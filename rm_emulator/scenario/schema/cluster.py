@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema
 
-from rm_emulator.engine import profiles
+from rm_emulator.engine import known
 from rm_emulator.engine.config import Kubernetes as KubernetesDelays
 from rm_emulator.scenario.schema.values import (
     NAME,
@@ -27,7 +27,7 @@ _KUBERNETES: Final = KubernetesDelays()
 if TYPE_CHECKING:
     Profile = str
 else:
-    Profile = Literal[profiles.names()]
+    Profile = Literal[known.names()]
 
 
 class Taint(Block):
