@@ -24,33 +24,36 @@ _FACTS: Final = START << _SHIFT
 class _Environment(simpy.Environment):
     """SimPy's environment, in which an entry may be a callback with what it is called with: no event around it."""
 
+    def __init__(self, calendar: Calendar) -> None:
+        super().__init__()
+        self._calendar = calendar
+
     def step(self) -> None:
         """Call what is next; whatever is no such entry is SimPy's own."""
         queue: Any = self._queue
         if not queue or type(queue[0][3]) is not tuple:
             super().step()
             return
-        self._now, _, _, (callback, value) = heappop(queue)
+        now, _, _, (callback, value) = heappop(queue)
+        self._now = self._calendar.now = now
         callback(value)
 
 
 class Calendar:
-    """SimPy's queue with integer milliseconds. `shuffle` permutes facts of the same instant (seeded)."""
+    """SimPy's queue with integer milliseconds. `shuffle` permutes facts of the same instant (seeded).
+
+    now: simulated time in ms, an attribute because whoever is called asks for it again and again.
+    """
 
     def __init__(self, shuffle: np.random.Generator | None = None) -> None:
-        self._env = _Environment()
+        self.now = 0
+        self._env = _Environment(self)
         self._shuffle = shuffle
-
-    @property
-    def now(self) -> int:
-        """Simulated time in ms."""
-        now: int = self._env._now  # type: ignore[assignment]  # every time here is a whole number of ms
-        return now
 
     def is_turn(self, rank: int, key: int) -> bool:
         """Whether an entry of this instant with this rank and key would be the next to be called."""
         queue = self._env._queue
-        return not queue or (queue[0][0], queue[0][1]) > (self._env._now, rank << _SHIFT | key)
+        return not queue or (queue[0][0], queue[0][1]) > (self.now, rank << _SHIFT | key)
 
     def at(self, when: int, rank: int, key: int, callback: Callable[[Any], object], value: Any = None) -> None:
         """Call `callback(value)` at `when`; among the same instant by rank, then key."""

@@ -82,7 +82,7 @@ class Container(Attempt, kw_only=True, eq=False):
     wave: Wave = "fresh"
     turn: int = 0
 
-    def take(self, decision: Place | Run | Move, master: Master, now: int, *, pilot: bool) -> None:
+    def take(self, decision: Place | Run | Move, master: Master, now: int, pilot: bool) -> None:
         """It is granted a task."""
         self.master, self.job = master, decision.job
         self.stage, self.task, self.attempt = decision.stage, decision.task, decision.attempt

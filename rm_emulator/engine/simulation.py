@@ -68,7 +68,7 @@ class Simulation:
         _check(config, workload)
         self.config, self.workload, self.control, self.seed = config, workload, Control(control), seed
         self.record: Recording = record if record is not None else Nothing()
-        self._record_task = self.record.task
+        self._record_task, self._is_pilot = self.record.task, self.control.is_pilot
         self._oracle, self._progress = oracle, progress
         self.disorder = DisorderDraws(config.disorder, seed) if config.disorder is not None else None
         permute = config.disorder is not None and config.disorder.permute
@@ -265,8 +265,8 @@ class Simulation:
 
     def assign(self, container: Container, decision: Place | Run | Move) -> None:
         """A container is given a task now."""
-        pilot = self.control.is_pilot(decision.container)
-        container.take(decision, self.jobs[decision.job], self.calendar.now, pilot=pilot)
+        pilot = self._is_pilot(decision.container)
+        container.take(decision, self.jobs[decision.job], self.calendar.now, pilot)
 
     def delayed(self, at: int, job: str, stage: int, task: int, attempt: int) -> int:
         """When what is launched at that time is there: after its start-up, and with disorder even later."""

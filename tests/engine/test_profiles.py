@@ -23,7 +23,7 @@ MASTER = WorkloadJob(job=job("a", stage()), submit_ms=0, runtimes=(Fixed(1),), a
 
 
 def test_every_file_is_a_profile() -> None:
-    assert names() == ("events", "kubernetes", "sls", "yarn")
+    assert {"events", "kubernetes", "sls", "yarn"} <= set(names())
     assert all(issubclass(profile(name), Profile) for name in names())
 
 
