@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
@@ -78,33 +79,44 @@ def time_unit(end_ms: float) -> tuple[float, str]:
     return (60_000.0, "min") if end_ms > 600_000 else (1000.0, "s")
 
 
+def rows_of(names: Sequence[str]) -> Figure:
+    """An axis with a row per name, the first one on top."""
+    ticks = {"tickvals": list(range(len(names))), "ticktext": list(names), "range": [len(names) - 0.5, -0.5]}
+    return {**ticks, "showgrid": False, "automargin": True}
+
+
+def hatched(shape: str, size: int, strength: float, ground: str = "$page") -> Figure:
+    """A pattern over a bar's colour; shape: as of plotly, plain when empty."""
+    return {"shape": shape, "fillmode": "overlay", "size": size, "fgcolor": ground, "fgopacity": strength}
+
+
+def curves(of_labels: Mapping[str, tuple[int, Floats]], axis: str, hover: str) -> Figure:
+    """Cumulative distributions on a logarithmic axis. of_labels: index and sorted values of each label."""
+    lines = {label: curve(values) for label, (_, values) in of_labels.items()}
+    data = [trace(label, x, y, of_label(of_labels[label][0], 2.2), hover) for label, (x, y) in lines.items()]
+    reach = min(x[0] for x, _ in lines.values()), max(x[-1] for x, _ in lines.values())
+    layout = {"xaxis": log_axis(axis, *reach), "yaxis": {"tickformat": ".0%", "range": [0, 1.01]}}
+    return {"data": data, "layout": {**layout, "hovermode": "x unified"}}
+
+
 def distribution(
     cells: Cells, column: str, *, title: str, axis: str, caption: str, floor: float = 0.001
 ) -> Chart | None:
     """The cumulative distribution of a column of the timed jobs, a curve per label. floor: of the logarithmic axis."""
-    data, rows = [], []
-    reach = (np.inf, 0.0)
-    for index, label in enumerate(cells.labels):
-        values = cells.pooled(label, column)
-        if len(values) == 0:
-            continue
-        x, y = curve(np.maximum(values, floor))
-        reach = (min(reach[0], x[0]), max(reach[1], x[-1]))
-        data.append(trace(label, x, y, of_label(index, 2.2), "%{x:.3~s}: %{y:.0%} of jobs"))
+    pooled = {label: (index, cells.pooled(label, column)) for index, label in enumerate(cells.labels)}
+    found = {label: (index, values) for label, (index, values) in pooled.items() if len(values)}
+    if not found:
+        return None
+    raised = {label: (index, np.maximum(values, floor)) for label, (index, values) in found.items()}
+    rows = []
+    for label, (_, values) in found.items():
         figures = [values.mean(), *np.quantile(values, [0.1, 0.25, 0.5, 0.75, 0.9, 0.99])]
         rows.append((label, f"{len(values):,}", *(number(float(v)) for v in figures)))
-    if not data:
-        return None
-    layout = {
-        "xaxis": log_axis(axis, *reach),
-        "yaxis": {"tickformat": ".0%", "range": [0, 1.01]},
-        "hovermode": "x unified",
-    }
     return Chart(
         title=title,
         alt=f"Cumulative distribution: {title.lower()}, one curve per label",
         caption=caption,
-        variants=(("", {"data": data, "layout": layout}),),
+        variants=(("", curves(raised, axis, "%{x:.3~s}: %{y:.0%} of jobs")),),
         head=("label", "jobs", "mean", "p10", "p25", "p50", "p75", "p90", "p99"),
         rows=tuple(rows),
     )

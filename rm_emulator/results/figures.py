@@ -14,6 +14,8 @@ import msgspec
 from msgspec import Struct
 
 T = TypeVar("T")
+#: A figure, None where it does not apply.
+Maybe = float | None
 
 
 def _is(meaning: str, unit: str = "", *, good: int = 0, machine: bool = False) -> msgspec.Meta:
@@ -24,29 +26,32 @@ def _is(meaning: str, unit: str = "", *, good: int = 0, machine: bool = False) -
 class Spread(Struct, frozen=True, kw_only=True):
     """Mean and quantiles of a series."""
 
-    mean: float | None = None
-    p50: float | None = None
-    p90: float | None = None
-    p99: float | None = None
+    mean: Maybe = None
+    p50: Maybe = None
+    p90: Maybe = None
+    p99: Maybe = None
+
+
+Seconds = Annotated[Spread, _is("as of all jobs", "s", good=-1)]
 
 
 class ErrorSpread(Struct, frozen=True, kw_only=True):
     """Quantiles of prediction errors."""
 
-    p50: float | None = None
-    p90: float | None = None
+    p50: Maybe = None
+    p90: Maybe = None
 
 
 class RatioQuantiles(Struct, frozen=True, kw_only=True):
     """Quantiles of the jobs' ratios."""
 
-    p5: float | None = None
-    p10: float | None = None
-    p25: float | None = None
-    p50: float | None = None
-    p75: float | None = None
-    p90: float | None = None
-    p95: float | None = None
+    p5: Maybe = None
+    p10: Maybe = None
+    p25: Maybe = None
+    p50: Maybe = None
+    p75: Maybe = None
+    p90: Maybe = None
+    p95: Maybe = None
 
 
 class Bins(Struct, Generic[T], frozen=True, kw_only=True):
@@ -66,39 +71,33 @@ class Bin(Struct, frozen=True, kw_only=True):
     """Jobs of one bin."""
 
     jobs: int = 0
-    jobs_fraction: Annotated[float | None, _is("of all jobs")] = None
-    work_fraction: Annotated[float | None, _is("of the true work of all jobs")] = None
-    jct_s: Annotated[Spread, _is("as of all jobs", "s", good=-1)] = Spread()
+    jobs_fraction: Annotated[Maybe, _is("of all jobs")] = None
+    work_fraction: Annotated[Maybe, _is("of the true work of all jobs")] = None
+    jct_s: Seconds = Spread()
 
 
 class Queue(Struct, frozen=True, kw_only=True):
     """Jobs of one queue."""
 
     jobs: int = 0
-    jct_s: Annotated[Spread, _is("as of all jobs", "s", good=-1)] = Spread()
-    wait_s: Annotated[Spread, _is("as of all jobs", "s", good=-1)] = Spread()
-    share: Annotated[
-        float | None,
-        _is(
-            "dominant share (DRF, section 4.1): the largest fraction of any resource of the cluster, averaged over the "
-            "makespan; exact, not sampled"
-        ),
-    ] = None
+    jct_s: Seconds = Spread()
+    wait_s: Seconds = Spread()
+    share: Annotated[Maybe, _is("dominant share (DRF, section 4.1), mean over the makespan, exact")] = None
 
 
 class Placement(Struct, frozen=True, kw_only=True):
     """Fractions of wide, sized jobs by the priority queue that their estimate puts them in."""
 
-    correct: Annotated[float | None, _is("that of their true size", good=1)] = None
-    over: Annotated[float | None, _is("one of lower priority: the estimate is too large")] = None
-    under: Annotated[float | None, _is("one of higher priority: the estimate is too small")] = None
+    correct: Annotated[Maybe, _is("that of their true size", good=1)] = None
+    over: Annotated[Maybe, _is("one of lower priority: the estimate is too large")] = None
+    under: Annotated[Maybe, _is("one of higher priority: the estimate is too small")] = None
 
 
 class Windows(Struct, frozen=True, kw_only=True):
     """Jain's index over the windows of a run (`results.fairness`)."""
 
-    mean: float | None = None
-    worst: float | None = None
+    mean: Maybe = None
+    worst: Maybe = None
 
 
 class QueueFairness(Struct, frozen=True, kw_only=True):
@@ -124,35 +123,41 @@ class NewQueue(Struct, frozen=True, kw_only=True):
     """What one more queue of this weight would be given at the time of highest load."""
 
     weight: float = 1.0
-    share: float | None = None
-    at_s: Annotated[float | None, _is("when that was", "s")] = None
+    share: Maybe = None
+    at_s: Annotated[Maybe, _is("when that was", "s")] = None
 
 
 class Locality(Struct, frozen=True, kw_only=True):
     """Shares of the tasks with input that ran on a node with it, in a rack with it, elsewhere."""
 
-    node: float | None = None
-    rack: float | None = None
-    off: float | None = None
+    node: Maybe = None
+    rack: Maybe = None
+    off: Maybe = None
 
 
 class Latency(Struct, frozen=True, kw_only=True):
     """Quantiles of the time a decision takes."""
 
-    p50: float | None = None
-    p99: float | None = None
+    p50: Maybe = None
+    p99: Maybe = None
 
 
 class Costs(Struct, frozen=True, kw_only=True):
     """Mean JCT of a queue over that of the same jobs under a baseline (`results.costs`)."""
 
-    sharing: Annotated[float | None, _is("alone on the cluster", good=-1)] = None
-    fragmentation: Annotated[float | None, _is("all nodes are one", good=-1)] = None
-    unfairness: Annotated[float | None, _is("ideal water-filling", good=-1)] = None
+    sharing: Annotated[Maybe, _is("alone on the cluster", good=-1)] = None
+    fragmentation: Annotated[Maybe, _is("all nodes are one", good=-1)] = None
+    unfairness: Annotated[Maybe, _is("ideal water-filling", good=-1)] = None
 
 
 class Run(Struct, frozen=True, kw_only=True):
-    """One cell: a label (policy, predictor, placer) on one seed."""
+    """One cell: a label (policy, predictor, placer) on one seed.
+
+    load: total true work / (slots x arrival span): slots = how many of the average task (weighted by run time) the
+        cluster holds at once, nodes weighted by speed; arrival span = last - first submission.
+    utilisation: by resource, held from grant to end of each attempt, failed attempts included, / (capacity of all
+        nodes x makespan). Time in which a kept executor idles is not held by a task.
+    """
 
     policy: str | None = None
     predictor: str | None = None
@@ -164,37 +169,16 @@ class Run(Struct, frozen=True, kw_only=True):
     unfinished_jobs: Annotated[int, _is("those that had not finished when the run ended", good=-1)] = 0
     tasks: Annotated[int, _is("of all jobs")] = 0
     failed_tasks: Annotated[int, _is("attempts that ended with a code other than 0", good=-1)] = 0
-    jct_s: Annotated[Spread, _is("job completion time: finish - submit, of jobs that finished", "s", good=-1)] = (
-        Spread()
-    )
+    jct_s: Annotated[Spread, _is("finish - submit, of jobs that finished", "s", good=-1)] = Spread()
     wait_s: Annotated[Spread, _is("first start of a task - submit", "s", good=-1)] = Spread()
-    slowdown: Annotated[
-        Spread, _is("JCT / ideal JCT (longest path of true run times on an empty cluster)", good=-1)
-    ] = Spread()
-    makespan_s: Annotated[float | None, _is("last finish - first submission", "s", good=-1)] = None
-    load: Annotated[
-        float | None,
-        _is(
-            "total true work / (slots x arrival span): slots = how many of the average task (weighted by run time) the "
-            "cluster holds at once, nodes weighted by speed; arrival span = last - first submission"
-        ),
-    ] = None
-    utilisation: Annotated[
-        dict[str, float | None],
-        _is(
-            "by resource: held from grant to end of each attempt, failed attempts included, / (capacity of all nodes x "
-            "makespan); time in which a kept executor idles is not held by a task",
-            good=1,
-        ),
-    ] = {}
-    jain: Annotated[
-        float | None, _is("Jain's index of shares per weight over queues, over users where there is one queue", good=1)
-    ] = None
-    queue_placement_correct: Annotated[float | None, _is("`correct` of queue_placement", good=1)] = None
+    slowdown: Annotated[Spread, _is("JCT / ideal JCT: longest path of true run times", good=-1)] = Spread()
+    makespan_s: Annotated[Maybe, _is("last finish - first submission", "s", good=-1)] = None
+    load: Maybe = None
+    utilisation: Annotated[dict[str, Maybe], _is("by resource", good=1)] = {}
+    jain: Annotated[Maybe, _is("index of shares per weight, of queues; of users where there is one", good=1)] = None
+    queue_placement_correct: Annotated[Maybe, _is("`correct` of queue_placement", good=1)] = None
     queue_placement: Placement = Placement()
-    prediction_error_pct: Annotated[
-        ErrorSpread, _is("|estimated - true| / true of a job's total work, of jobs that were sized", "%", good=-1)
-    ] = ErrorSpread()
+    prediction_error_pct: Annotated[ErrorSpread, _is("|estimated - true| / true work", "%", good=-1)] = ErrorSpread()
     sized_jobs: Annotated[int, _is("jobs that have an estimate")] = 0
     pilots: Annotated[int, _is("tasks that ran as samples")] = 0
     queues: dict[str, Queue] = {}
@@ -204,10 +188,10 @@ class Run(Struct, frozen=True, kw_only=True):
     locality: Locality | None = None
     decisions: int | None = None
     decision_us: Annotated[Latency | None, _is("of the scheduler's code", "us", machine=True)] = None
-    wall_s: Annotated[float | None, _is("real time the run took", "s", machine=True)] = None
-    sim_s: Annotated[float | None, _is("simulated time of the run", "s")] = None
-    tasks_per_s: Annotated[float | None, _is("finished tasks / wall_s", machine=True)] = None
-    peak_rss_mb: Annotated[float | None, _is("of the process", "MB", machine=True)] = None
+    wall_s: Annotated[Maybe, _is("real time the run took", "s", machine=True)] = None
+    sim_s: Annotated[Maybe, _is("simulated time of the run", "s")] = None
+    tasks_per_s: Annotated[Maybe, _is("finished tasks / wall_s", machine=True)] = None
+    peak_rss_mb: Annotated[Maybe, _is("of the process", "MB", machine=True)] = None
     log_sha256: Annotated[str | None, _is("of the event log: equal hashes, equal runs")] = None
     costs: Annotated[dict[str, Costs], _is("by queue, under the baselines that were run")] = {}
 
@@ -215,7 +199,7 @@ class Run(Struct, frozen=True, kw_only=True):
 class Speedup(Struct, frozen=True, kw_only=True):
     """An average of the ratios JCT(baseline) / JCT(label), above 1 is faster, and its 95 % interval."""
 
-    value: Annotated[float | None, _is("mean over the seeds", good=1)] = None
+    value: Annotated[Maybe, _is("mean over the seeds", good=1)] = None
     ci95: list[float] | None = None
 
 
@@ -231,7 +215,7 @@ class ComparedBin(Struct, frozen=True, kw_only=True):
     """Jobs of one bin that finished under both."""
 
     pairs: Annotated[int, _is("over all seeds")] = 0
-    jobs_faster: Annotated[float | None, _is("fraction with a ratio above 1", good=1)] = None
+    jobs_faster: Annotated[Maybe, _is("fraction with a ratio above 1", good=1)] = None
     speedup: Speedups = Speedups()
 
 
@@ -244,8 +228,8 @@ class Comparison(Struct, frozen=True, kw_only=True):
     interval: Annotated[str, _is("how intervals were found")]
     speedup: Speedups
     ratio_quantiles: RatioQuantiles
-    jobs_faster: Annotated[float | None, _is("fraction with a ratio above 1", good=1)]
-    jobs_slower: Annotated[float | None, _is("fraction with a ratio below 1", good=-1)]
+    jobs_faster: Annotated[Maybe, _is("fraction with a ratio above 1", good=1)]
+    jobs_slower: Annotated[Maybe, _is("fraction with a ratio below 1", good=-1)]
     bins: Bins[ComparedBin]
 
 
@@ -262,8 +246,8 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
     text: str
     holds: bool
-    left: float | None
-    right: float | None
+    left: Maybe
+    right: Maybe
 
 
 class Summary(Struct, frozen=True, kw_only=True):

@@ -11,7 +11,7 @@ import numpy as np
 import polars as pl
 
 from rm_emulator.results.chart import CLUSTER, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import SERIES, time_unit
+from rm_emulator.results.drawing import SERIES, hatched, time_unit
 from rm_emulator.results.perfetto import lanes
 from rm_emulator.results.table import number
 
@@ -146,13 +146,7 @@ def _gantt_traces(bars: Sequence[_Bar], divisor: float) -> list[Figure]:
             "marker": {
                 "color": tint,
                 "line": {"width": 0.4, "color": "$page"},
-                "pattern": {
-                    "shape": shapes[kind],
-                    "fillmode": "overlay",
-                    "size": 5,
-                    "fgcolor": "$page",
-                    "fgopacity": 0.8,
-                },
+                "pattern": hatched(shapes[kind], 5, 0.8),
             },
             "hovertemplate": "%{text}<br>%{base:.4~r} for %{x:.4~r}<extra></extra>",
         }

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rm_emulator.results.chart import PREDICTION, Cells, Chart, register
+from rm_emulator.results.drawing import hatched
 from rm_emulator.results.table import mean_over_seeds
 
 
@@ -25,10 +26,7 @@ def placement(cells: Cells) -> Chart | None:
             "name": name,
             "y": list(reversed(shown)),
             "x": [round(shown[label][i], 5) for label in reversed(shown)],
-            "marker": {
-                "color": tint,
-                "pattern": {"shape": shape, "fillmode": "overlay", "size": 6, "fgcolor": "$page", "fgopacity": 0.6},
-            },
+            "marker": {"color": tint, "pattern": hatched(shape, 6, 0.6)},
             "hovertemplate": "%{y}: %{x:.1%}<extra>" + name + "</extra>",
         }
         for i, (name, (tint, shape)) in enumerate(zip(names, styles, strict=True))

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from rm_emulator.results.chart import PLANNING, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import time_unit
+from rm_emulator.results.drawing import hatched, rows_of, time_unit
 from rm_emulator.results.table import number
 
 #: Stages of one chart, and bars of one panel: with more of them nobody could read it.
@@ -146,14 +146,8 @@ def _figure(course: Course, height: int) -> Figure:
     divisor, unit = course.unit
     whole, count = 2 * height + GAP, len(course.stages)
     panels = {"y": (course.planned, 1 - height / whole), "y2": (course.went, 0.0)}
-    rows = {
-        "tickvals": list(range(count)),
-        "ticktext": [f"<b>{name}</b>" if hard else name for name, hard in _names(course)],
-        "tickfont": {"size": 12 if height >= 19 * count else 10, "color": "$soft"},
-        "range": [count - 0.5, -0.5],
-        "showgrid": False,
-        "automargin": True,
-    }
+    rows = rows_of([f"<b>{name}</b>" if hard else name for name, hard in _names(course)])
+    rows["tickfont"] = {"size": 12 if height >= 19 * count else 10, "color": "$soft"}
     said = {"y": _planned(course), "y2": _went(course)}
     layout: Figure = {
         "barmode": "overlay",
@@ -195,7 +189,7 @@ def _bars(course: Course, runs: pl.DataFrame, divisor: float) -> list[Figure]:
             continue
         tint = "$s1" if hard else "$s0"
         high = (0.22 + 0.64 * group["running"] / group["most"]).to_list()
-        pattern = {"shape": "/" if hard else "", "fillmode": "overlay", "size": 5, "fgcolor": "$page", "fgopacity": 0.7}
+        pattern = hatched("/" if hard else "", 5, 0.7)
         spans = zip(group["name"], group["running"], strict=True)
         traces.append(
             {

@@ -7,7 +7,7 @@ import numpy as np
 
 from rm_emulator.results import statistics
 from rm_emulator.results.chart import TIMES, Cells, Chart, register
-from rm_emulator.results.drawing import curve, line, log_axis, of_label, trace
+from rm_emulator.results.drawing import curves, line
 from rm_emulator.results.figures import RatioQuantiles
 from rm_emulator.results.table import number
 
@@ -16,34 +16,27 @@ from rm_emulator.results.table import number
 def ratios(cells: Cells) -> Chart | None:
     """Distribution of the per-job ratio, over all jobs and seeds."""
     summary, jobs = cells.summary, cells.jobs
-    data, rows = [], []
-    reach = (np.inf, 0.0)
+    found, rows = {}, []
     for compared in summary.comparisons:
-        label, index = compared.label, cells.labels.index(compared.label)
+        label = compared.label
         pairs = (statistics.pair(jobs[summary.baseline, seed], jobs[label, seed]) for seed in cells.seeds)
         values = np.sort(statistics.all_ratios(pairs))
-        if len(values) == 0:
-            continue
-        x, y = curve(values)
-        reach = (min(reach[0], x[0]), max(reach[1], x[-1]))
-        data.append(trace(label, x, y, of_label(index, 2.2), "%{x:.2f}x: %{y:.0%} of jobs gain less"))
-        quantiles = [number(q) for q in msgspec.structs.astuple(compared.ratio_quantiles)]
-        sides = [f"{100 * (part or 0.0):.0f} %" for part in (compared.jobs_faster, compared.jobs_slower)]
-        rows.append((label, *sides, *quantiles))
-    if not data:
+        if len(values):
+            found[label] = (cells.labels.index(label), values)
+            quantiles = [number(q) for q in msgspec.structs.astuple(compared.ratio_quantiles)]
+            sides = [f"{100 * (part or 0.0):.0f} %" for part in (compared.jobs_faster, compared.jobs_slower)]
+            rows.append((label, *sides, *quantiles))
+    if not found:
         return None
-    layout = {
-        "xaxis": log_axis(f"JCT under {summary.baseline} / JCT of the same job", *reach),
-        "yaxis": {"tickformat": ".0%", "range": [0, 1.01]},
-        "hovermode": "x unified",
-        "shapes": [line(x0=1, x1=1, yref="paper", y0=0, y1=1)],
-    }
+    axis = f"JCT under {summary.baseline} / JCT of the same job"
+    figure = curves(found, axis, "%{x:.2f}x: %{y:.0%} of jobs gain less")
+    figure["layout"]["shapes"] = [line(x0=1, x1=1, yref="paper", y0=0, y1=1)]
     return Chart(
         title="Who wins, who loses",
         alt=f"Cumulative distribution of each job's speedup over {summary.baseline}",
         caption="Every job against itself under the baseline. Left of 1 a job is slower than before: an average "
         "hides how many those are.",
-        variants=(("", {"data": data, "layout": layout}),),
+        variants=(("", figure),),
         head=("label", "faster", "slower", *RatioQuantiles.__struct_fields__),
         rows=tuple(rows),
     )

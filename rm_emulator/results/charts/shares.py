@@ -9,7 +9,7 @@ import numpy as np
 
 from rm_emulator.results import fairness
 from rm_emulator.results.chart import SHARING, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import CURVE_POINTS, SERIES, colour, means, time_unit
+from rm_emulator.results.drawing import CURVE_POINTS, SERIES, colour, hatched, means, time_unit
 from rm_emulator.results.fairness import Course
 from rm_emulator.results.metrics import Floats
 from rm_emulator.results.table import mean_over_seeds, percent
@@ -93,7 +93,6 @@ def _two_panels(found: Course, groups: Sequence[tuple[str, list[int]]]) -> Figur
 def _area(name: str, index: int, *, grouped: bool) -> Figure:
     """The looks of one queue's area; from the ninth queue on colours come again with a pattern."""
     tint = "$faint" if grouped else colour(index)
-    pattern = {"shape": "/" if index >= SERIES and not grouped else "", "fgcolor": "$card", "size": 7, "fgopacity": 0.7}
     return {
         "type": "scatter",
         "mode": "lines",
@@ -101,7 +100,7 @@ def _area(name: str, index: int, *, grouped: bool) -> Figure:
         "legendgroup": name,
         "line": {"color": tint, "width": 0.6, "shape": "hv"},
         "fillcolor": tint,
-        "fillpattern": {**pattern, "fillmode": "overlay"},
+        "fillpattern": hatched("/" if index >= SERIES and not grouped else "", 7, 0.7, "$card"),
         "hovertemplate": "%{y:.1%}<extra>" + name + "</extra>",
     }
 

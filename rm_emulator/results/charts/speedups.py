@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rm_emulator.results.chart import RESULTS, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import colour, line
+from rm_emulator.results.drawing import colour, line, rows_of
 from rm_emulator.results.figures import Speedup
 from rm_emulator.results.table import SPEEDUP_NAMES, interval, times
 
@@ -31,13 +31,7 @@ def speedups(cells: Cells) -> Chart | None:
     ]
     layout = {
         "xaxis": {"title": {"text": f"speedup over {summary.baseline}"}, "ticksuffix": "x", "rangemode": "tozero"},
-        "yaxis": {
-            "tickvals": list(range(len(compared))),
-            "ticktext": [found.label for found in compared],
-            "range": [len(compared) - 0.5, -0.5],
-            "showgrid": False,
-            "automargin": True,
-        },
+        "yaxis": rows_of([found.label for found in compared]),
         "shapes": [line(x0=1, x1=1, yref="paper", y0=0, y1=1)],
         "hovermode": "closest",
     }

@@ -10,7 +10,7 @@ import numpy as np
 
 from rm_emulator.results import fairness
 from rm_emulator.results.chart import SHARING, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import time_unit
+from rm_emulator.results.drawing import hatched, rows_of, time_unit
 from rm_emulator.results.fairness import Course
 from rm_emulator.results.table import mean_over_seeds, number
 
@@ -93,11 +93,7 @@ def _strips(found: Course, names: Sequence[str]) -> Figure:
                 "x": [round((end - start) / divisor, 4) for _, start, end in spans],
                 "width": 0.72,
                 "opacity": strength,
-                "marker": {
-                    "color": tint,
-                    "line": {"width": 0},
-                    "pattern": {"shape": shape, "fillmode": "overlay", "size": 6, "fgcolor": "$card", "fgopacity": 0.7},
-                },
+                "marker": {"color": tint, "line": {"width": 0}, "pattern": hatched(shape, 6, 0.7, "$card")},
                 "hovertemplate": "from %{base:.4~r} for %{x:.4~r} " + unit + f"<extra>{fairness.STATES[code]}</extra>",
             }
         )
@@ -110,13 +106,7 @@ def _strips(found: Course, names: Sequence[str]) -> Figure:
             "title": {"text": f"time ({unit})"},
             "range": [round(found.start_ms / divisor, 4), round((found.start_ms + last) / divisor, 4)],
         },
-        "yaxis": {
-            "tickvals": list(range(len(names))),
-            "ticktext": list(names),
-            "range": [len(names) - 0.5, -0.5],
-            "showgrid": False,
-            "automargin": True,
-        },
+        "yaxis": rows_of(names),
     }
     return {"data": data, "layout": layout}
 
