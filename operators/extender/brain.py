@@ -597,9 +597,9 @@ class Brain:
         if job is None:
             return _none(nodes, "the pod is over")
         said = self.scheduler.why_not(job.stages[0], nodes)
-        # Labels and taints are no matter of preemption; lack of room is.
-        final = {name: text for name, text in said.items() if text.startswith(("taint", "node labels", "too small"))}
-        return FilterAnswer([], {name: text for name, text in said.items() if name not in final}, final)
+        final = {name: why.sentence for name, why in said.items() if not why.code.resolvable_by_preemption}
+        failed = {name: why.sentence for name, why in said.items() if name not in final}
+        return FilterAnswer([], failed, final)
 
     def prioritize(self, pod: Pod, nodes: Sequence[str]) -> list[tuple[str, int]]:
         """10 for the reserved node; a node that is not named scores 0."""
