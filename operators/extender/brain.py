@@ -418,8 +418,11 @@ class Brain:
             self.dirty = False
             self.carry_out(self.scheduler.handle(Tick(self.now())))  # which may tell facts, so another one is due
 
-    def carry_out(self, decisions: Iterable[Decision]) -> None:
-        """Turn decisions into releases; gangs go out as a whole, after their plan."""
+    def carry_out(self, decisions: Iterable[Decision], *, asking: str | None = None) -> None:
+        """Turn decisions into releases; gangs go out as a whole, after their plan.
+
+        asking: uid of a pod that kube-scheduler asks about now; its place is the answer, and nothing is written.
+        """
         gangs: dict[tuple[str, int], list[Place]] = {}
         for decision in decisions:
             kind = type(decision).__name__
@@ -430,6 +433,8 @@ class Brain:
                 entry = self.jobs.get(task.job)
                 if entry is not None and entry.job.stages[task.stage].gang:
                     gangs.setdefault((task.job, task.stage), []).append(decision)
+                elif asking is not None and self.ledger.current.get(task) == asking:
+                    self.ledger.assign(decision.container, asking)
                 else:
                     self._place(task, decision.container, decision.node)
             elif isinstance(decision, Hold):
@@ -581,15 +586,12 @@ class Brain:
                 self.ledger.assign(awaited.id, pod.metadata.uid)
                 return _only(awaited.node)
             self._give_up(awaited.id)
-        everywhere = len(nodes) == len(self.scheduler.state.nodes)
-        decisions = self.scheduler.handle(OfferAsked(self.now(), entry.id, 0, None if everywhere else tuple(nodes)))
-        for decision in decisions:
-            if isinstance(decision, Place):
-                self.ledger.grant(decision.container, task)
-                self.ledger.assign(decision.container, pod.metadata.uid)
-                return _only(decision.node)
-        self.carry_out(decisions)
-        return self._refuse(entry, nodes)
+        there = self.scheduler.state.nodes
+        everywhere = len(nodes) == len(there) and there.keys() == set(nodes)
+        offer = OfferAsked(self.now(), entry.id, 0, None if everywhere else tuple(nodes))
+        self.carry_out(self.scheduler.handle(offer), asking=pod.metadata.uid)
+        container = self._container(self.ledger.pods[pod.metadata.uid].container)
+        return _only(container.node) if container is not None else self._refuse(entry, nodes)
 
     def _refuse(self, entry: JobEntry, nodes: Sequence[str]) -> FilterAnswer:
         """Say of every node why not."""

@@ -107,6 +107,18 @@ def test_a_refused_pod_is_told_why_of_every_node() -> None:
     )
 
 
+def test_a_filter_call_that_names_an_unknown_node_is_given_none_that_it_does_not_name() -> None:
+    world = World((1, 4))
+    assert world.brain.filter(world.plain(gated=False, cpu=2), ["n0", "n9"]).nodes == []
+
+
+def test_a_placement_of_the_filter_is_counted_as_a_decision() -> None:
+    world = World()
+    pod = world.plain(gated=False)
+    world.brain.filter(pod, ["n0", "n1"])
+    assert (world.brain.decisions["Place"], world.writes.pending) == (1, [])
+
+
 def test_a_pod_whose_node_kube_scheduler_rules_out_is_chosen_another() -> None:
     world = World()
     pod = world.plain(gated=False)
