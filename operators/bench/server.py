@@ -10,12 +10,12 @@ from collections.abc import Sequence
 from typing import Any
 
 from operators.cache.reflector import Change
-from operators.extender.app import Extender, FilterAnswer, management
+from operators.extender.app import Extender, management
 from operators.extender.brain import Brain
 from operators.extender.config import BrainConfig, ExtenderPort, ManagementPort
 from operators.extender.process import scheduler_config, wall_ms
 from operators.extender.server import serve
-from schedulers.core.model import PastJob
+from operators.extender.wire import FilterAnswer
 from schedulers.core.scheduler import Scheduler
 from schedulers.objects.meta import Meta
 from schedulers.objects.node import Node, NodeStatus
@@ -39,9 +39,6 @@ class Nobody:
     def is_pending(self, uid: str) -> bool:
         """Nothing is."""
         return False
-
-    def past(self, job: PastJob, queue: str) -> None:
-        """Nothing."""
 
 
 class Ready:

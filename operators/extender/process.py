@@ -19,18 +19,18 @@ import structlog
 from operators import lease, metrics
 from operators.cache.cache import Cache, Change
 from operators.client import ApiError, Client
-from operators.extender.app import Extender, FilterAnswer, management
+from operators.extender.app import Extender, management
 from operators.extender.brain import Brain, Saved
 from operators.extender.conditions import Conditions
 from operators.extender.config import BrainConfig
 from operators.extender.eventlog import EventLog
 from operators.extender.history import History
-from operators.extender.outbox import Outbox
 from operators.extender.releases import Releases, may_pass
 from operators.extender.server import serve
 from operators.extender.snapshots import Snapshots, Superseded
 from operators.extender.takeover import take_over
 from operators.extender.telling import Telling
+from operators.extender.wire import FilterAnswer, Victims
 from operators.lease import Lease
 from schedulers.core.errors import SchedulerError
 from schedulers.core.log import SchedulerConfig
@@ -94,7 +94,7 @@ class Process:
         """See Decider."""
         return self.term.brain.prioritize(pod, nodes) if self.term is not None else []
 
-    def preempt(self, pod: Pod, victims: dict[str, tuple[list[str], int]]) -> dict[str, tuple[list[str], int]]:
+    def preempt(self, pod: Pod, victims: Victims) -> Victims:
         """See Decider."""
         return self.term.brain.preempt(pod, victims) if self.term is not None else {}
 
@@ -148,8 +148,14 @@ class Process:
             raise
         releases = Releases(self.client, concurrency=self.config.releases.concurrency)
         conditions = Conditions(self.client, per_second=self.config.conditions.per_second)
-        outbox = Outbox(releases, self.history)
-        brain = Brain(scheduler, self.cache, outbox, clock=wall_ms, expire_ms=int(1000 * self.config.releases.expire_s))
+        brain = Brain(
+            scheduler,
+            self.cache,
+            releases,
+            clock=wall_ms,
+            remember=lambda job, queue: self.history.add(job, queue=queue),
+            expire_ms=int(1000 * self.config.releases.expire_s),
+        )
         past: Sequence[PastJob] = () if saved is not None else self.history.recent(self.config.storage.history)
         take_over(brain, identity=self.identity, pods=saved.pods if saved is not None else {}, history=past)
         # What is there now stays: the collector need not look at it again with every call.
@@ -272,7 +278,7 @@ class Process:
         for queue, count in pending.items():
             metrics.PENDING.labels(queue=queue).set(count)
         metrics.show_holds(holds)
-        metrics.show_decisions(brain.decisions)
+        metrics.show_decisions(brain.decisions.counts)
 
     async def _save(self) -> None:
         """Store the snapshot every few seconds while there is something new; large ones less often."""

@@ -116,7 +116,7 @@ def test_a_placement_of_the_filter_is_counted_as_a_decision() -> None:
     world = World()
     pod = world.plain(gated=False)
     world.brain.filter(pod, ["n0", "n1"])
-    assert (world.brain.decisions["Place"], world.writes.pending) == (1, [])
+    assert (world.brain.decisions.counts["Place"], world.writes.pending) == (1, [])
 
 
 def test_a_pod_whose_node_kube_scheduler_rules_out_is_chosen_another() -> None:
@@ -327,7 +327,7 @@ def turn(world: World, times: int = 1) -> None:
     """The pods that are wanted are made, and so many cycles follow."""
     world.create_pods()
     for _ in range(times):
-        world.brain.dirty = True
+        world.brain.decisions.dirty = True
         world.brain.cycle()
 
 
@@ -436,16 +436,16 @@ def test_a_fact_told_while_decisions_are_carried_out_asks_for_another_cycle(monk
     world = World((1, 1))
     world.submit(stage("a", 1))
     world.create_pods()
-    carry_out = world.brain.carry_out
+    carry_out = world.brain.decisions.carry_out
 
     def carried(decisions: Any) -> None:
-        monkeypatch.setattr(world.brain, "carry_out", carry_out)
+        monkeypatch.setattr(world.brain.decisions, "carry_out", carry_out)
         carry_out(decisions)
-        world.brain.lose_node("n1")
+        world.brain.facts.lose_node("n1")
 
-    monkeypatch.setattr(world.brain, "carry_out", carried)
+    monkeypatch.setattr(world.brain.decisions, "carry_out", carried)
     world.brain.cycle()
-    assert world.brain.dirty
+    assert world.brain.decisions.dirty
 
 
 def until(world: World, true: Callable[[], bool]) -> None:

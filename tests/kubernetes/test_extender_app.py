@@ -9,7 +9,8 @@ from typing import Any
 import pytest
 
 from operators import metrics
-from operators.extender.app import UNEXPLAINED, Extender, FilterAnswer, management
+from operators.extender.app import UNEXPLAINED, Extender, management
+from operators.extender.wire import FilterAnswer
 from tests.kubernetes.calls import POD, Recorder, _drive, call
 
 ASKED = {"Pod": POD, "Nodes": None, "NodeNames": ["a", "b"]}

@@ -22,9 +22,10 @@ from typing import Any
 
 import pytest
 
-from operators.extender.app import Extender, FilterAnswer, management
+from operators.extender.app import Extender, management
 from operators.extender.config import BrainConfig, ExtenderPort, ManagementPort, Tls
 from operators.extender.server import serve
+from operators.extender.wire import FilterAnswer
 from schedulers.objects.pod import Pod
 from tests.kubernetes.calls import Authority, Recorder
 
