@@ -13,12 +13,12 @@ from operators.cache.reflector import Kind
 from operators.client import ApiError, Client
 from operators.controllers.config import ControllersConfig
 from operators.controllers.dagjobs import DagJobs
-from operators.controllers.objects import DagJob
 from operators.controllers.queues import Queues
 from operators.controllers.work import Work
 from operators.extender.app import management
 from operators.extender.server import serve_management
 from operators.lease import Lease
+from schedulers.objects.dagjob import WholeDagJob
 from schedulers.objects.names import QUEUE_LABEL
 from schedulers.objects.pod import Pod
 
@@ -34,7 +34,7 @@ def _kinds() -> list[Kind]:
     return [
         by_name["Node"],
         by_name["Queue"],
-        Kind("DagJob", DagJob, by_name["DagJob"].path),
+        Kind("DagJob", WholeDagJob, by_name["DagJob"].path),
         Kind("Pod", Pod, by_name["Pod"].path, selector=QUEUE_LABEL),
     ]
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
@@ -15,6 +16,7 @@ from schedulers.core.policy import needs_estimates, policies
 from schedulers.core.reasons import Reason
 from schedulers.core.replay import Replay
 from schedulers.objects import names
+from schedulers.objects.dagjob import PlanStatus
 from schedulers.objects.queue import PerUser
 from tests.kubernetes.world import World, stage
 
@@ -490,8 +492,8 @@ class Plans:
     def __init__(self) -> None:
         self.heard: list[tuple[str, dict[str, Any]]] = []
 
-    def say_plan(self, key: str, *, uid: str, plan: dict[str, Any]) -> None:
-        self.heard.append((key, plan))
+    def say_plan(self, key: str, *, uid: str, plan: PlanStatus) -> None:
+        self.heard.append((key, msgspec.to_builtins(plan)))
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **kwargs: None
