@@ -31,6 +31,7 @@ from operators.extender.wire import (
     read_asked,
     read_victims,
 )
+from operators.serving.server import FIRST_BYTE
 from schedulers.objects.pod import Pod
 
 log = structlog.get_logger()
@@ -38,12 +39,8 @@ T = TypeVar("T")
 
 #: A scheduler configured to send whole nodes sends 54 MB for 5,000 of them with 50 images each.
 BODY_LIMIT: Final = 64 * 2**20
-#: Where the server leaves the time of a request's first byte (monotonic seconds), for the budget.
-FIRST_BYTE: Final = "first_byte_s"
 #: Why a node that the brain did not mention is not in an answer without any node.
 UNEXPLAINED: Final = "not among the nodes that rm-scheduler considers"
-#: The media type of the metrics page.
-METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 
 class Decider(Protocol):
@@ -211,22 +208,6 @@ class _Call:
     def excuse(self, when: str) -> str:
         """The message of a call that cannot be answered in time."""
         return f"the call's budget of {self._budget_s:g} s was used up {when}; the pod will be tried again"
-
-
-def management(not_ready: Callable[[], str | None]) -> Starlette:
-    """Probes and metrics: `/healthz` (the loop is alive), `/readyz` (503 with the reason), `/metrics`."""
-
-    async def healthz(request: Request) -> Response:
-        return Response("ok")
-
-    async def readyz(request: Request) -> Response:
-        why = not_ready()
-        return Response("ok") if why is None else Response(f"not ready: {why}", 503)
-
-    async def show(request: Request) -> Response:
-        return Response(metrics.exposition(), media_type=METRICS_TYPE)
-
-    return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", show)])
 
 
 def _refusal(verb: str, refused: _Refused) -> _Answer:

@@ -9,8 +9,9 @@ from typing import Any
 import pytest
 
 from operators import metrics
-from operators.extender.app import UNEXPLAINED, Extender, management
+from operators.extender.app import UNEXPLAINED, Extender
 from operators.extender.wire import FilterAnswer
+from operators.serving.management import management
 from tests.kubernetes.calls import POD, Recorder, _drive, call
 
 ASKED = {"Pod": POD, "Nodes": None, "NodeNames": ["a", "b"]}
