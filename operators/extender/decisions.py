@@ -6,6 +6,7 @@ from collections.abc import Callable, Iterable
 
 import structlog
 
+from operators import metrics
 from operators.cache.cache import Cache
 from operators.extender.jobs import Jobs
 from operators.extender.ledger import Ledger, Task, runtime_ms
@@ -24,8 +25,8 @@ log = structlog.get_logger()
 class Decisions:
     """The core, told of facts, with the ledger and the outbox that its decisions go to.
 
-    clock: wall clock in ms. expire_ms: after so long a grant whose pod has not come is given up. counts: decisions
-    so far, by kind. dirty: something was told since the last cycle.
+    clock: wall clock in ms. expire_ms: after so long a grant whose pod has not come is given up. dirty:
+    something was told since the last cycle.
     """
 
     def __init__(
@@ -34,7 +35,6 @@ class Decisions:
         self.scheduler, self.cache, self.outbox = scheduler, cache, outbox
         self.resources = Resources(scheduler.config.resources)
         self.ledger, self.jobs = Ledger(), Jobs()
-        self.counts: dict[str, int] = {}
         self.dirty = False
         self._clock, self._expire_ms = clock, expire_ms
 
@@ -62,8 +62,7 @@ class Decisions:
         """
         gangs: dict[tuple[str, int], list[Place]] = {}
         for decision in decisions:
-            kind = type(decision).__name__
-            self.counts[kind] = self.counts.get(kind, 0) + 1
+            metrics.DECISIONS.labels(type(decision).__name__).inc()
             if isinstance(decision, Place):
                 task = Task(decision.job, decision.stage, decision.task)
                 self.ledger.grant(decision.container, task)

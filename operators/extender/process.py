@@ -279,7 +279,6 @@ class Process:
         for queue, count in pending.items():
             metrics.PENDING.labels(queue=queue).set(count)
         metrics.show_holds(holds)
-        metrics.show_decisions(brain.decisions.counts)
 
     async def _save(self) -> None:
         """Store the snapshot every few seconds while there is something new; large ones less often."""

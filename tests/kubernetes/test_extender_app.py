@@ -242,15 +242,6 @@ def test_every_metric_is_in_the_table() -> None:
     assert all(f"`{name}" in table for name in names)
 
 
-def test_a_new_brains_totals_are_added_to_the_counter() -> None:
-    def total() -> float:
-        return metrics.REGISTRY.get_sample_value("rm_decisions_total", {"decision": "Test"}) or 0.0
-
-    for totals, expected in [({"Test": 3}, 3), ({"Test": 5}, 5), ({"Test": 1}, 6), ({}, 6), ({"Test": 1}, 7)]:
-        metrics.show_decisions(totals)
-        assert total() == expected
-
-
 def test_a_reason_that_nobody_waits_for_any_more_disappears() -> None:
     metrics.show_holds({"X": 2})
     metrics.show_holds({"Y": 1})
