@@ -89,6 +89,7 @@ class Client:
         self._access: Access | None = None if isinstance(access, Login) else access
         self._connections, self._timeout = connections, aiohttp.ClientTimeout(total=timeout_s)
         self._session: aiohttp.ClientSession | None = None
+        self._former: aiohttp.ClientSession | None = None
         self._logging_in = asyncio.Lock()
         self._renewal: asyncio.Task[Access] | None = None
         self._renew_at, self._not_before, self._trouble = math.inf, 0.0, ""
@@ -157,7 +158,8 @@ class Client:
         """Close all connections."""
         if self._renewal is not None:
             self._renewal.cancel()
-        await self._disconnect()
+        for _ in ("current", "former"):
+            await self._replace_session()
 
     async def _call(
         self,
@@ -190,7 +192,7 @@ class Client:
         """
         access, is_last = await self._logged_in(), False
         while True:
-            async with self._open(access).request(
+            async with self._open().request(
                 method,
                 self._url(path),
                 headers={**(headers or {}), **access.headers()},
@@ -210,18 +212,21 @@ class Client:
         assert self._access is not None
         return self._access.url + path
 
-    def _open(self, access: Access) -> aiohttp.ClientSession:
+    def _open(self) -> aiohttp.ClientSession:
+        access = self._access
         if self._session is None:
+            assert access is not None
             connector = aiohttp.TCPConnector(limit=self._connections, ssl=access.tls() or True)
             self._session = aiohttp.ClientSession(
                 connector=connector, timeout=self._timeout, trust_env=False, read_bufsize=1 << 20, proxy=access.proxy
             )
         return self._session
 
-    async def _disconnect(self) -> None:
-        if self._session is not None:
-            session, self._session = self._session, None
-            await session.close()
+    async def _replace_session(self) -> None:
+        """What runs on the connections may end on them: the ones to be closed are those of the time before."""
+        closing, self._former, self._session = self._former, self._session, None
+        if closing is not None:
+            await closing.close()
 
     # -- credentials ----------------------------------------------------------------------------
 
@@ -256,7 +261,7 @@ class Client:
         left = access.expires - time.time() if access.expires is not None else math.inf
         self._renew_at = time.time() + max(_LOGIN_PAUSE_S, left - _RENEW_EARLY_S, left * 0.8)
         if old is not None and not access.is_reached_as(old):
-            await self._disconnect()  # a connection speaks for the certificate that it began with
+            await self._replace_session()  # a connection speaks for the certificate that it began with
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

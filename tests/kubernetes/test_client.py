@@ -296,19 +296,24 @@ def test_a_client_that_cannot_log_in_does_not_begin(plugin: Plugin) -> None:
 
 
 @pytest.mark.usefixtures("pauseless")
-def test_a_new_certificate_gets_new_connections(plugin: Plugin, tmp_path: Path) -> None:
+def test_a_new_certificate_gets_new_connections_and_the_old_ones_finish(plugin: Plugin, tmp_path: Path) -> None:
     authority = Authority(tmp_path / "pki")
 
     def says(name: str) -> None:
         certificate, key = authority.issue(name, name)
         plugin.says(clientCertificateData=certificate.read_text(), clientKeyData=key.read_text())
 
-    good = ["first"]
+    good, began, answering = ["first"], asyncio.Event(), asyncio.Event()
 
     async def handler(request: web.Request) -> web.Response:
         assert request.transport is not None
-        subject = request.transport.get_extra_info("peercert")["subject"]
-        return web.json_response({"name": subject[-1][0][1]}, status=200 if subject[-1][0][1] == good[0] else 401)
+        name = request.transport.get_extra_info("peercert")["subject"][-1][0][1]
+        if "slow" in request.query:
+            began.set()
+            await answering.wait()
+        elif name != good[0]:
+            return web.json_response({}, status=401)
+        return web.json_response({"name": name})
 
     async def ask() -> None:
         app = web.Application()
@@ -321,10 +326,13 @@ def test_a_new_certificate_gets_new_connections(plugin: Plugin, tmp_path: Path) 
         await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
         cluster = {"server": f"https://127.0.0.1:{runner.addresses[0][1]}", "certificate-authority": str(authority.ca)}
         async with Client(Login(kubeconfig=str(kubeconfig(tmp_path, cluster, plugin.user())))) as client:
-            assert await client.get("/api") == {"name": "first"}
+            slow = asyncio.ensure_future(client.get("/api", slow=""))
+            await began.wait()
             says("second")
             good[0] = "second"
             assert await client.get("/api") == {"name": "second"}
+            answering.set()
+            assert await slow == {"name": "first"}
         await runner.cleanup()
 
     says("first")

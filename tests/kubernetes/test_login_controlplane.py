@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from datetime import UTC, datetime
 from typing import Any
 
 import pytest
 
 from operators.access import Login
-from operators.client import Client
+from operators.client import Client, Forbidden
 from operators.devcluster.cluster import Devcluster
 from tests.kubernetes.kubeconfigs import Plugin, kubeconfig
 
@@ -67,25 +68,30 @@ def test_a_certificate_that_ends_is_followed_by_the_plugins_next(devcluster: Dev
 
 def test_a_watch_survives_a_renewal_of_the_token(devcluster: Devcluster, plugin: Plugin) -> None:
     namespace = devcluster.namespace()
-    devcluster.kubectl("create", "serviceaccount", "watcher", "-n", namespace)
-    devcluster.kubectl(
-        "create", "rolebinding", "w", "--clusterrole=view", f"--serviceaccount={namespace}:watcher", "-n", namespace
-    )
-    plugin.says(token=devcluster.token(namespace, "watcher"), expirationTimestamp=datetime.now(UTC).isoformat())
+    devcluster.kubectl("create", "serviceaccount", "w", "-n", namespace)
+    devcluster.kubectl("create", "role", "w", "--verb=list,watch", "--resource=configmaps", "-n", namespace)
+    devcluster.kubectl("create", "rolebinding", "w", "--role=w", f"--serviceaccount={namespace}:w", "-n", namespace)
+    path = f"/api/v1/namespaces/{namespace}/configmaps"
+
+    async def version(client: Client) -> str:
+        while True:
+            with contextlib.suppress(Forbidden):  # a role counts a moment after it was made
+                return str((await client.get(path))["metadata"]["resourceVersion"])
+            await asyncio.sleep(0.1)
 
     async def main() -> None:
         async with Client(login(devcluster, plugin)) as client:
-            plugin.says(token=devcluster.token(namespace, "watcher"))
-            path = f"/api/v1/namespaces/{namespace}/configmaps"
-            watch = client.watch(path, read_timeout_s=30, resourceVersion="0")
-            await anext(watch)
-            await client.get(path)
+            watch = client.watch(path, read_timeout_s=30, resourceVersion=await version(client))
+            devcluster.kubectl("create", "configmap", "old", "-n", namespace)
+            assert b'"old"' in await anext(watch)
+            plugin.says(token=devcluster.token(namespace, "w"))
+            client._renew_at = 0
+            await version(client)
             assert client._renewal is not None
             await client._renewal
-            devcluster.kubectl("create", "configmap", "news", "-n", namespace)
-            async for line in watch:
-                if b'"news"' in line:
-                    break
+            devcluster.kubectl("create", "configmap", "new", "-n", namespace)
+            assert b'"new"' in await anext(watch)
 
+    plugin.says(token=devcluster.token(namespace, "w"))
     asyncio.run(asyncio.wait_for(main(), 60))
     assert plugin.calls == 2
