@@ -54,9 +54,14 @@ class _Context(msgspec.Struct):
     context: dict[str, Any]
 
 
+class _Credentials(msgspec.Struct, rename="kebab"):
+    auth_provider: dict[str, Any] | None = None
+    program: dict[str, Any] | None = msgspec.field(default=None, name="exec")
+
+
 class _User(msgspec.Struct):
     name: str
-    user: dict[str, Any]
+    user: _Credentials
 
 
 class _Kubeconfig(msgspec.Struct, rename="kebab"):
@@ -177,11 +182,11 @@ def _completed(entry: Mapping[str, Any], folder: Path) -> dict[str, Any]:
     for key in _FILES:
         if key in entry:
             entry[key] = str(folder / str(entry[key]))
-    command = entry["exec"].get("command") if isinstance(entry.get("exec"), dict) else None
+    command = entry.get("exec", {}).get("command")
     if isinstance(command, str) and os.sep in command:
         entry["exec"]["command"] = str(folder / command)
-    provider = entry.get("auth-provider")
-    if isinstance(provider, dict) and provider.get("name") == "oidc" and isinstance(provider.get("config"), dict):
+    provider = entry.get("auth-provider", {})
+    if provider.get("name") == "oidc" and isinstance(provider.get("config"), dict):
         config = provider["config"]
         config.setdefault("client-secret", "")  # public clients have none
         if not config.keys() & {"idp-certificate-authority", "idp-certificate-authority-data"}:
@@ -192,21 +197,21 @@ def _completed(entry: Mapping[str, Any], folder: Path) -> dict[str, Any]:
 def _entry(files: str, merger: KubeConfigMerger, kind: str, name: Any) -> dict[str, Any]:
     """What the entry `name` of the list `kind`s holds."""
     entries = {node.value["name"]: node.value[kind] for node in merger.config.value[f"{kind}s"]}
-    if name not in entries:
+    if str(name) not in entries:
         known = ", ".join(entries) or "none"
         raise InvalidKubeconfig(f"{files}: no entry '{name}' among {kind}s (there are: {known})")
-    entry: dict[str, Any] = entries[name]
+    entry: dict[str, Any] = entries[str(name)]
     return entry
 
 
 def _how(user: Mapping[str, Any]) -> str:
     """What `user` logs in by, if that may take time."""
     provider, program = user.get("auth-provider"), user.get("exec")
-    if isinstance(provider, dict):
+    if provider:
         config = provider.get("config")
         issuer = config.get("idp-issuer-url") if isinstance(config, dict) else None
         return f"auth-provider {provider.get('name')}" + (f" at {issuer}" if issuer else "")
-    return f"exec plug-in '{program.get('command')}'" if isinstance(program, dict) else ""
+    return f"exec plug-in '{program.get('command')}'" if program else ""
 
 
 def _loaded(loader: KubeConfigLoader, user: Mapping[str, Any]) -> Access:
