@@ -85,9 +85,6 @@ class Hold(Decision, frozen=True, tag="Hold"):
 
 AnyDecision = Place | Run | Move | Commit | Release | Preempt | Hold
 
-#: Fields that name the task of a decision that starts one.
-Starts = Place | Run | Move
-
 
 def describe(decision: Decision) -> Mapping[str, object]:
     """A decision as plain data, as it stands in the log."""

@@ -1154,53 +1154,7 @@ class ClusterState:
             self._journal.clear()
             self._rooms.clear()
 
-    # -- what if, checks, memory ----------------------------------------------------------------
-
-    def what_if(self, decisions: Iterable[Place]) -> Callable[[], None]:
-        """Apply placements tentatively; the function returned takes them back, in reverse order.
-
-        Raises InvalidTransition, with nothing applied, when one of them is impossible.
-        """
-        placed: list[Place] = []
-        counter, touched, stirred = self.next_container, dict(self.touched), dict(self.stirred)
-
-        def undo() -> None:
-            for decision in reversed(placed):
-                self._take_back(decision)
-            self.next_container, self.touched, self.stirred = counter, touched, stirred
-
-        for decision in decisions:
-            try:
-                self.apply(decision)
-            except InvalidTransition:
-                undo()
-                raise
-            placed.append(decision)
-        return undo
-
-    def _take_back(self, decision: Place) -> None:
-        container = self.containers[decision.container]
-        stage = self.jobs[container.job].stages[container.stage]
-        attempts = stage.attempts.get(container.task)
-        self._end(container, ABORTED, 0)
-        if attempts is None:
-            del stage.attempts[container.task]
-        else:
-            stage.attempts[container.task] = attempts
-        if not container.pilot and container.attempt == 0:
-            self._unlaunch(stage, container.task)
-
-    @staticmethod
-    def _unlaunch(stage: StageState, task: int) -> None:
-        stage.returned.remove(task)
-        heapify(stage.returned)
-        if task == stage.next - 1:
-            stage.next -= 1
-        elif task < stage.next:
-            stage.taken.update(dict.fromkeys(range(task + 1, stage.next)))
-            stage.next = task
-        else:
-            stage.taken.pop(task, None)
+    # -- checks, memory ----------------------------------------------------------------
 
     def story(self, container: int) -> str:
         """What is known of a container, for messages."""

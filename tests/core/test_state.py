@@ -304,7 +304,7 @@ def test_an_estimate_of_an_unknown_job_is_kept_for_it() -> None:
 
 def test_an_impossible_placement_tells_the_story_and_changes_nothing(one: Scheduler) -> None:
     with pytest.raises(InvalidTransition, match=r"node n has .* free"):
-        one.state.what_if([Place(2, "n", "a", 0, 1)])
+        one.state.apply(Place(2, "n", "a", 0, 1))
     one.state.validate()
 
 
@@ -335,30 +335,6 @@ def test_only_containers_that_are_there_are_preempted(one: Scheduler) -> None:
 def test_a_pilot_must_be_a_task(one: Scheduler) -> None:
     with pytest.raises(InvalidTransition, match="no task 9 in stage 0 to be a pilot"):
         one.state.plan_pilots(one.state.jobs["a"], SamplePlan(pilots=((0, 9),)))
-
-
-# -- what if --------------------------------------------------------------------------------------
-
-
-def test_what_if_can_be_taken_back() -> None:
-    made = scheduler("fifo", node("n", 4), offers="cycle")
-    made.handle(JobSubmitted(0, job("a", stage(5))))
-    before = msgspec.msgpack.encode({**made.state.dump(), "nodes": [], "next": []})
-    undo = made.state.what_if([Place(1, "n", "a", 0, 2), Place(2, "n", "a", 0, 0), Place(3, "n", "a", 0, 1)])
-    made.state.validate()
-    assert made.state.jobs["a"].waiting == 2
-    undo()
-    made.state.validate()
-    assert msgspec.msgpack.encode({**made.state.dump(), "nodes": [], "next": []}) == before
-
-
-def test_what_if_that_fails_half_way_leaves_nothing_behind() -> None:
-    made = scheduler("fifo", node("n", 1), offers="cycle")
-    made.handle(JobSubmitted(0, job("a", stage(5))))
-    with pytest.raises(InvalidTransition):
-        made.state.what_if([Place(1, "n", "a", 0, 0), Place(2, "n", "a", 0, 1)])
-    made.state.validate()
-    assert not made.state.containers
 
 
 # -- executors ------------------------------------------------------------------------------------
