@@ -46,6 +46,7 @@ class Control:
     def __init__(self, decider: Decider) -> None:
         self.handle, self.explain = decider.handle, decider.explain
         self._state, self._policy = decider.state, decider.policy
+        self._woken = decider.state.journal.sizes.cursor()
         self.triggers, self.plans = self._policy.triggers, self._policy.plans
 
     @property
@@ -56,12 +57,12 @@ class Control:
     @property
     def waits(self) -> bool:
         """Whether any task waits to be placed."""
-        return bool(self._state.active_sizes)
+        return bool(self._state.sizes.active)
 
     def could_place(self, node: str) -> bool:
         """Whether anything that waits could start on this node now."""
         state = self._state
-        return state.could_place(state.nodes[node])
+        return state.sizes.could_place(state.nodes[node])
 
     def has_takers(self) -> bool:
         """Whether anything that waits could start anywhere now, in an idle executor too."""
@@ -70,14 +71,12 @@ class Control:
     @property
     def has_woken(self) -> bool:
         """Whether `woken` has anything to say."""
-        return bool(self._state.woken)
+        return self._woken.is_behind
 
     def woken(self) -> set[int]:
         """Indexes of nodes for what began to wait, or was let start again, since this was asked last."""
-        state = self._state
-        found = {node.index for size in state.woken for node in state.fitting(size)}
-        state.woken.clear()
-        return found
+        fitting = self._state.sizes.fitting
+        return {index for size in self._woken.read() for index in fitting(size).indexes}
 
     def job(self, name: str) -> JobState:
         """What is known of a live job."""

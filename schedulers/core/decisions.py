@@ -83,6 +83,12 @@ class Hold(Decision, frozen=True, tag="Hold"):
     reason: Reason
 
 
+class Resume(Decision, frozen=True):
+    """Nothing of the job waits any more, so what was said of it last is over. Not in the log, nor told to the shell."""
+
+    job: str
+
+
 AnyDecision = Place | Run | Move | Commit | Release | Preempt | Hold
 
 

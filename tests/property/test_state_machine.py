@@ -18,6 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from schedulers.core.checks import validate
 from schedulers.core.decisions import Commit, Decision, Hold, Move, Place, Release, Run
 from schedulers.core.events import (
     ContainerEnded,
@@ -342,7 +343,7 @@ class Core(RuleBasedStateMachine):
     @invariant()
     def figures_are_true(self) -> None:
         if hasattr(self, "scheduler"):
-            self.state.validate()
+            validate(self.state)
 
     @invariant()
     def who_waits_has_been_told_why(self) -> None:
