@@ -35,17 +35,23 @@ class Decider(Protocol):
     def explain(self, job: str) -> Explanation:
         """Why a live job waits."""
 
+    def next_change(self) -> int | None:
+        """When time alone would change what is decided, or None."""
+
 
 class Control:
     """All that the engine asks of who decides: nothing else in the engine looks into a scheduler's state.
 
     One decider stands behind it; it is the place where several would be told apart.
-    handle, explain: the decider's. triggers: what its policy wants to hear of. plans: whether that policy plans jobs.
+    handle, explain, next_change: the decider's; the last is None where the policy never says. triggers: what its policy
+    wants to hear of. plans: whether that policy plans jobs.
     """
 
     def __init__(self, decider: Decider) -> None:
         self.handle, self.explain = decider.handle, decider.explain
         self._state, self._policy = decider.state, decider.policy
+        says = type(self._policy).next_change is not Policy.next_change
+        self.next_change = decider.next_change if says else None
         self._woken = decider.state.journal.sizes.cursor()
         self.triggers, self.plans = self._policy.triggers, self._policy.plans
 
