@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -11,8 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from operators import metrics
-from operators.extender.telling import Telling
-from operators.extender.why import why
+from operators.cache.cache import Change
+from operators.client import Client
+from operators.extender.conditions import Conditions
+from operators.extender.status import StatusWriter, why
 from schedulers.core.checks import validate
 from schedulers.core.policy import needs_estimates, policies
 from schedulers.core.reasons import Reason
@@ -282,10 +284,10 @@ def test_a_waiting_job_is_told_its_place_and_share() -> None:
     world.brain.cycle()
     entry = world.brain.jobs.of_owner(second.metadata.uid)
     assert entry is not None
-    found = why(world.brain, entry)
-    assert found is not None
-    assert "no node has 1 cpu" in found.message
-    assert "number 1 of 1 waiting in queue default; holds 0.0 % of the cluster" in found.message
+    waits = why(world.brain, entry)
+    assert waits is not None
+    assert "no node has 1 cpu" in waits.message
+    assert "number 1 of 1 waiting in queue default; holds 0.0 % of the cluster" in waits.message
 
 
 def test_limits_of_queues_hold() -> None:
@@ -490,13 +492,30 @@ def test_a_stage_of_which_some_pods_are_gone_goes_on_under_a_leader_without_a_sn
     assert world.brain.scheduler.state.jobs == {}
 
 
+def test_of_a_dagjob_that_is_gone_nothing_is_reported_any_more() -> None:
+    world = World((1,))
+    world.submit(stage("a", 1))
+    second = world.submit(stage("a", 1))
+    world.create_pods()
+    world.brain.cycle()
+    conditions = Conditions(cast(Client, None))
+    writer = StatusWriter(world.brain, conditions)
+    writer.go_round()
+    assert conditions.pending == 2  # the DagJob and its pod, both not written yet
+    world.brain.hear(Change("DagJob", world.lists.dagjobs.pop(second.key), None))
+    for pod in world.pods_of(second):
+        world.delete(pod)
+    writer.go_round()
+    assert conditions.pending == 0
+
+
 class Plans:
-    """Takes what is said of plans, and lets all else pass."""
+    """Takes what is reported of plans, and lets all else pass."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, dict[str, Any]]] = []
 
-    def say_plan(self, key: str, *, uid: str, plan: PlanStatus) -> None:
+    def report_plan(self, key: str, *, uid: str, plan: PlanStatus) -> None:
         self.heard.append((key, msgspec.to_builtins(plan)))
 
     def __getattr__(self, name: str) -> Any:
@@ -504,11 +523,11 @@ class Plans:
 
 
 def plans(world: World, rounds: int = 2) -> list[tuple[str, dict[str, Any]]]:
-    there: Any = Plans()
-    telling = Telling(world.brain, there)
+    recorder: Any = Plans()
+    writer = StatusWriter(world.brain, recorder)
     for _ in range(rounds):
-        telling.go_round()
-    return list(there.heard)
+        writer.go_round()
+    return list(recorder.heard)
 
 
 def test_a_plan_is_told_once_after_submission() -> None:

@@ -15,8 +15,8 @@ import pytest
 from aiohttp import web
 
 from operators.access import Access
+from operators.bench.recorded import InvalidRecording, Page, build, feed, load, record, write
 from operators.cache.cache import Cache
-from operators.cache.recorded import InvalidRecording, Page, build, feed, load, record, write
 from operators.cache.reflector import Change, Kind, Listing, Reflector
 from operators.client import ApiError, Client
 from schedulers.objects.node import Node

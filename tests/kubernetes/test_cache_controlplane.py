@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from operators.bench.recorded import feed, record
 from operators.cache.cache import Cache, Change
-from operators.cache.recorded import feed, record
 from operators.cache.reflector import Kind
 from operators.client import ApiError, Client
 from schedulers.objects.names import GATE, QUEUE_LABEL, RUN_SECONDS, SCHEDULER

@@ -103,10 +103,10 @@ class Controller:
         if one is not None:
             old = self.lists.pods.get(one.key)
             self.lists.pods[one.key] = one
-            self.dagjobs.heard(old, one)
+            self.dagjobs.hear(old, one)
         if gone is not None:
             self.lists.pods.pop(gone.key, None)
-            self.dagjobs.heard(gone, None)
+            self.dagjobs.hear(gone, None)
 
     def watch_status(self) -> None:
         """The watch of DagJobs tells what was written."""

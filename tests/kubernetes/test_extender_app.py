@@ -11,7 +11,7 @@ import pytest
 from operators import metrics
 from operators.extender.app import UNEXPLAINED, Extender
 from operators.extender.wire import FilterAnswer
-from operators.serving.management import management
+from operators.serving.server import management
 from tests.kubernetes.calls import POD, Recorder, _drive, call
 
 ASKED = {"Pod": POD, "Nodes": None, "NodeNames": ["a", "b"]}

@@ -25,9 +25,8 @@ import pytest
 from operators.extender.app import Extender
 from operators.extender.config import BrainConfig
 from operators.extender.wire import FilterAnswer
-from operators.serving.management import management
 from operators.serving.ports import ExtenderPort, ManagementPort, Tls
-from operators.serving.server import serve
+from operators.serving.server import management, serve
 from schedulers.objects.pod import Pod
 from tests.kubernetes.calls import Authority, Recorder
 

@@ -18,9 +18,8 @@ from operators import metrics
 from operators.config import InvalidConfig, Millis
 from operators.extender.app import Extender
 from operators.extender.config import BrainConfig
-from operators.serving.management import management
 from operators.serving.ports import ExtenderPort, ManagementPort, Tls
-from operators.serving.server import _listen, serve, serve_management
+from operators.serving.server import _listen, management, serve, serve_management
 from tests.kubernetes.calls import POD, Authority, Recorder
 
 ASKED = {"Pod": POD, "Nodes": None, "NodeNames": ["a", "b"]}

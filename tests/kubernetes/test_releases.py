@@ -325,15 +325,3 @@ def test_a_member_that_is_gone_does_not_keep_the_plan() -> None:
     run = gang(Answers(None, NotFound(404, "", "")), "train")
     assert sorted(run.outcomes) == [Outcome.GONE, Outcome.OK, Outcome.OK]
     assert plans(run)[-1] is None
-
-
-def test_a_plan_alone_can_be_awaited() -> None:
-    async def main() -> Run:
-        run = Run(Answers())
-        async with run.at_work():
-            await run.releases.plan("ns/d", "train", PLAN)
-            run.releases.planned_done("ns/d", "train")
-            await run.releases.drained()
-        return run
-
-    assert plans(asyncio.run(main())) == [{"train": PLAN}, None]

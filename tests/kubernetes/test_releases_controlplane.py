@@ -290,12 +290,18 @@ def test_a_gangs_plan_stands_on_its_dagjob_before_the_first_gate_opens(devcluste
         job = await dagjob(place)
         members = [(await place.pod(f"p{i}", owner=owner(job)), f"n{i}") for i in range(3)]
         path = f"/apis/{API_VERSION}/namespaces/{place.namespace}/dagjobs/d"
-        await place.releases.plan(f"{place.namespace}/d", "train", PLAN)
-        text = (await place.client.get(path))["metadata"]["annotations"][GANG_PLAN]
-        assert msgspec.json.decode(text) == {"train": PLAN}
-        assert all([(await place.fresh(f"p{i}")).is_gated for i in range(3)])
+        patch: Any = place.client.patch
+        plans = []
+
+        async def patched(where: str, *args: Any, **how: Any) -> bytes:
+            if "/pods/" in where:
+                plans.append((await place.client.get(path))["metadata"]["annotations"][GANG_PLAN])
+            return bytes(await patch(where, *args, **how))
+
+        place.client.patch = patched  # type: ignore[method-assign]
         place.releases.release_gang(f"{place.namespace}/d", "train", members, PLAN)
         await place.releases.drained()
+        assert [msgspec.json.decode(plan) for plan in plans] == [{"train": PLAN}] * 3
         assert [(await place.fresh(f"p{i}")).narrowed_to for i in range(3)] == ["n0", "n1", "n2"]
         assert GANG_PLAN not in (await place.client.get(path))["metadata"].get("annotations", {})
 

@@ -18,8 +18,15 @@ from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import PastJob
 from schedulers.core.scheduler import Scheduler
 from schedulers.objects import names
-from schedulers.objects.dagjob import DagJob, DagJobSpec, DagJobStatus, StageSpec, StageStatus
-from schedulers.objects.indexes import read_indexes, show_indexes
+from schedulers.objects.dagjob import (
+    DagJob,
+    DagJobSpec,
+    DagJobStatus,
+    StageSpec,
+    StageStatus,
+    read_indexes,
+    show_indexes,
+)
 from schedulers.objects.meta import Meta, OwnerReference
 from schedulers.objects.node import Node, NodeStatus
 from schedulers.objects.pod import (
