@@ -324,14 +324,14 @@ def predictor_of(policy: str) -> str | None:
 def running(world: World) -> dict[str, int]:
     """Containers by queue."""
     state = world.brain.scheduler.state
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for container in state.containers.values():
         queue = state.jobs[container.job].spec.queue
-        found[queue] = found.get(queue, 0) + 1
-    return found
+        counts[queue] = counts.get(queue, 0) + 1
+    return counts
 
 
-def turn(world: World, times: int = 1) -> None:
+def run_cycles(world: World, times: int = 1) -> None:
     """The pods that are wanted are made, and so many cycles follow."""
     world.create_pods()
     for _ in range(times):
@@ -349,7 +349,7 @@ def test_queues_hold_what_their_weights_say_along_the_tree(policy: str) -> None:
     world.put_queue("rest", weight=1.0)
     for queue in ("dev", "prod", "rest"):
         world.submit(stage("a", 40), queue=queue)
-    turn(world, 10)
+    run_cycles(world, 10)
     assert running(world) == {"prod": 12, "dev": 4, "rest": 8}
 
 
@@ -359,7 +359,7 @@ def test_capacities_are_what_is_guaranteed() -> None:
     world.put_queue("b", weight=9.0)
     for queue in "ab":
         world.submit(stage("a", 20), queue=queue)
-    turn(world)
+    run_cycles(world)
     assert running(world) == {"a": 6, "b": 2}
 
 
@@ -370,7 +370,7 @@ def test_a_queue_at_its_limit_holds_up_nobody_else(policy: str) -> None:
     world.put_queue("b")
     world.submit(stage("a", 20), queue="a", user="ann")
     world.submit(stage("a", 20), queue="b", user="bob")
-    turn(world, 10)
+    run_cycles(world, 10)
     least = 1 if policy == "capacity" else 6  # a user may hold what his queue is guaranteed, and one container more
     assert running(world)["a"] == 2
     assert least <= running(world)["b"] <= 6
@@ -382,7 +382,7 @@ def test_users_and_jobs_of_a_queue_are_limited(policy: str) -> None:
     world.put_queue("a", perUser=PerUser({"cpu": 2}, maxRunning=1), maxRunning=2)
     for user in ("ann", "ann", "bob", "cid"):
         world.submit(stage("a", 3), queue="a", user=user)
-    turn(world, 5)
+    run_cycles(world, 5)
     state = world.brain.scheduler.state
     held = sorted(state.jobs[container.job].spec.user for container in state.containers.values())
     assert held == ["ann", "ann", "bob", "bob"]
@@ -393,7 +393,7 @@ def test_a_gang_that_finds_no_room_holds_up_nobody_else(policy: str) -> None:
     world = World((4, 4), policy=policy)
     world.submit(stage("a", 9, gang=True))
     world.submit(stage("a", 2, gang=True))
-    turn(world, 3)
+    run_cycles(world, 3)
     assert len(released(world)) == 2
 
 
@@ -402,7 +402,7 @@ def test_cycles_that_bring_nothing_are_cheap() -> None:
     world.put_queue("a")
     world.put_queue("b", weight=9.0)
     world.submit(stage("a", 200), queue="a")
-    turn(world)
+    run_cycles(world)
     held = len(world.brain.scheduler.state.containers)
     assert 10 <= held <= 12  # what a user may hold: there is room on, and nobody to use it
     yarn: Any = world.brain.scheduler.policy
@@ -413,7 +413,7 @@ def test_cycles_that_bring_nothing_are_cheap() -> None:
         return beat(node, now)
 
     yarn._yarn.beat = counted
-    turn(world, 5)
+    run_cycles(world, 5)
     assert len(beats) == 5
 
 
@@ -421,7 +421,7 @@ def test_cycles_that_bring_nothing_are_cheap() -> None:
 def test_a_cycle_leaves_no_room_that_the_next_one_would_give_away(policy: str) -> None:
     world = World((4, 4), policy=policy)
     world.submit(stage("a", 20))
-    turn(world)
+    run_cycles(world)
     assert len(released(world)) == 8
 
 
@@ -602,9 +602,9 @@ def start_one(world: World, pick: int) -> None:
 
 
 def delete_one(world: World, pick: int) -> None:
-    there = [pod for pod in world.lists.pods.values() if pod.owner_uid and not pod.is_terminal]
-    if there:
-        world.delete(there[pick % len(there)])
+    live = [pod for pod in world.lists.pods.values() if pod.owner_uid and not pod.is_terminal]
+    if live:
+        world.delete(live[pick % len(live)])
 
 
 def restore(world: World, pick: int) -> None:

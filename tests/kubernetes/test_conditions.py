@@ -65,16 +65,16 @@ def test_only_the_newest_word_is_written() -> None:
 
 
 def test_what_the_pod_says_already_is_not_said_again() -> None:
-    there = pod("p", Condition(WAITING_CONDITION, "True", "NoRoom", "x"))
-    assert heard(lambda conditions: conditions.report_pod(there, "NoRoom", "x")).words == []
+    told = pod("p", Condition(WAITING_CONDITION, "True", "NoRoom", "x"))
+    assert heard(lambda conditions: conditions.report_pod(told, "NoRoom", "x")).words == []
 
 
 def test_taking_a_word_back_before_it_is_written_writes_nothing() -> None:
-    there = pod("p", Condition(WAITING_CONDITION, "True", "NoRoom", "x"))
+    told = pod("p", Condition(WAITING_CONDITION, "True", "NoRoom", "x"))
 
     def say(conditions: Conditions) -> None:
-        conditions.report_pod(there, "NoRoom", "y")
-        conditions.report_pod(there, "NoRoom", "x")
+        conditions.report_pod(told, "NoRoom", "y")
+        conditions.report_pod(told, "NoRoom", "x")
 
     assert heard(say).words == []
 

@@ -78,9 +78,9 @@ def test_a_pod_says_why_it_waits(devcluster: Any) -> None:
     async def main(place: Here) -> None:
         pod = await place.pod()
         await place.written(lambda conditions: conditions.report_pod(pod, "NoRoom", "no node has 4 CPUs free"))
-        found = await place.waiting()
-        assert found is not None
-        assert (found.status, found.reason, found.message) == ("True", "NoRoom", "no node has 4 CPUs free")
+        condition = await place.waiting()
+        assert condition is not None
+        assert (condition.status, condition.reason, condition.message) == ("True", "NoRoom", "no node has 4 CPUs free")
 
     here(devcluster, main)
 
@@ -123,9 +123,9 @@ def test_a_released_pod_waits_no_longer(devcluster: Any) -> None:
         await place.written(lambda conditions: conditions.report_pod(pod, "NoRoom", "x"))
         seen = await place.fresh()
         await place.written(lambda conditions: conditions.report_released(seen, "n1"))
-        found = await place.waiting()
-        assert found is not None
-        assert (found.status, found.reason, found.message) == ("False", "Released", "released to node n1")
+        condition = await place.waiting()
+        assert condition is not None
+        assert (condition.status, condition.reason, condition.message) == ("False", "Released", "released to node n1")
 
     here(devcluster, main)
 

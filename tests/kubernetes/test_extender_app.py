@@ -44,8 +44,8 @@ def test_prioritize_answers_the_brains_scores() -> None:
 def test_preempt_answers_the_brains_victims() -> None:
     brain = Recorder()
     brain.victims = {"a": (["1", "2"], 1)}
-    found = {"a": {"Pods": [{"UID": "1"}, {"UID": "2"}], "NumPDBViolations": 1}}
-    assert call(brain, "preempt", VICTIMS).json == {"NodeNameToMetaVictims": found}
+    nodes = {"a": {"Pods": [{"UID": "1"}, {"UID": "2"}], "NumPDBViolations": 1}}
+    assert call(brain, "preempt", VICTIMS).json == {"NodeNameToMetaVictims": nodes}
 
 
 def test_preempt_accepts_empty_lists_of_victims() -> None:

@@ -310,9 +310,9 @@ def test_that_a_stage_has_started_is_told_once_also_if_its_pods_are_refused() ->
 
 @pytest.mark.parametrize("name", ["j", "a" * 63, "x" * 40])
 def test_names_are_host_names_and_differ(name: str) -> None:
-    found = {pod_name(name, stage, index, 0) for stage in ("map", "reduce") for index in range(20)}
-    assert len(found) == 40
-    assert max(map(len, found)) <= 63
+    made_names = {pod_name(name, stage, index, 0) for stage in ("map", "reduce") for index in range(20)}
+    assert len(made_names) == 40
+    assert max(map(len, made_names)) <= 63
 
 
 @given(st.sets(st.integers(0, 200)))

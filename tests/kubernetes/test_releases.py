@@ -80,9 +80,9 @@ def test_a_term_that_matches_no_node_stays_so() -> None:
 
 
 def test_what_names_the_node_already_is_narrowed() -> None:
-    there = pod(affinity=terms({"matchFields": [NODE]}))
-    assert is_narrowed(there, "n1")
-    assert added(release_patch(there, "n1")) == []
+    narrowed = pod(affinity=terms({"matchFields": [NODE]}))
+    assert is_narrowed(narrowed, "n1")
+    assert added(release_patch(narrowed, "n1")) == []
 
 
 @pytest.mark.parametrize(

@@ -110,8 +110,8 @@ def test_what_a_pod_required_before_it_still_requires(devcluster: Any) -> None:
     async def main(place: Here) -> None:
         place.releases.release(await place.pod(affinity=required(ZONE_A, ZONE_B)), "n1")
         await place.releases.drained()
-        there = (await place.client.get(place.path("p")))["spec"]["affinity"]["nodeAffinity"][REQUIRED]
-        assert [term["matchExpressions"] for term in there["nodeSelectorTerms"]] == [
+        selector = (await place.client.get(place.path("p")))["spec"]["affinity"]["nodeAffinity"][REQUIRED]
+        assert [term["matchExpressions"] for term in selector["nodeSelectorTerms"]] == [
             ZONE_A["matchExpressions"],
             ZONE_B["matchExpressions"],
         ]
@@ -149,8 +149,8 @@ def test_an_affinity_that_has_appeared_since_the_pod_was_seen_is_not_overwritten
         place.releases.release(seen, "n1")
         await place.releases.drained()
         assert place.outcomes == [Outcome.OK]
-        there = (await place.client.get(place.path("p")))["spec"]["affinity"]["nodeAffinity"]
-        assert there[PREFERRED] == wish["nodeAffinity"][PREFERRED]
+        affinity = (await place.client.get(place.path("p")))["spec"]["affinity"]["nodeAffinity"]
+        assert affinity[PREFERRED] == wish["nodeAffinity"][PREFERRED]
         assert is_narrowed(await place.fresh(), "n1")
 
     here(devcluster, main)
@@ -254,8 +254,8 @@ def test_many_releases_all_arrive(devcluster: Any) -> None:
         for i, each in enumerate(pods):
             place.releases.release(each, f"n{i}")
         await place.releases.drained()
-        there = await place.client.get(place.path())
-        assert {pod.metadata.name: pod.narrowed_to for pod in msgspec.convert(there["items"], list[Pod])} == {
+        listed = await place.client.get(place.path())
+        assert {pod.metadata.name: pod.narrowed_to for pod in msgspec.convert(listed["items"], list[Pod])} == {
             f"p{i}": f"n{i}" for i in range(100)
         }
 
