@@ -48,11 +48,13 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     profiles: measured TPC-H durations that the workload's `Waves` refer to, or None.
     notes: what was left out or assumed, each with its count, one sentence per entry.
+    mapping: where each column came from, as `mapping` reads it; empty where the file's columns were ours.
     """
 
     workload: Workload
     profiles: TpchProfiles | None = None
     notes: tuple[str, ...] = ()
+    mapping: dict[str, str] = {}
 
 
 class Issue(msgspec.Struct, frozen=True):
