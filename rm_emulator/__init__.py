@@ -13,10 +13,11 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
+from rm_emulator.version import __version__
+
 if TYPE_CHECKING:
     from rm_emulator.experiments.api import Results
 
-__version__ = "0.1.0"
 __all__ = ["__version__", "load", "run"]
 
 
@@ -36,7 +37,7 @@ def run(
     out: the run directory, `out/NAME` by default, where finished cells are reused. seeds: `"1..5"` or numbers.
     set: changes to the scenario by path, such as `{"spec.workload.load": 0.8}`. jobs: processes at once.
     progress: show bars on standard error.
-    Raises `rm_emulator.scenario.issues.InvalidInput` with every mistake of the scenario, and
+    Raises `rm_emulator.issues.InvalidInput` with every mistake of the scenario, and
     `rm_emulator.experiments.api.CellsFailed` when cells could not be computed.
     """
     from rm_emulator.experiments import api

@@ -7,13 +7,13 @@ one document), standard error progress and messages. Heavy imports are inside th
 
 from __future__ import annotations
 
-import signal
 import sys
-from collections.abc import Callable
 from pathlib import Path
 from typing import Annotated, Any, NoReturn
 
 import typer
+
+from rm_emulator.program import end
 
 app = typer.Typer(
     help="Run cluster schedulers on simulated time and compare them: heartbeats, DAG jobs, learned run times.",
@@ -51,7 +51,7 @@ ScenarioFile = Annotated[
 
 def _show_version(wanted: bool) -> None:
     if wanted:
-        from rm_emulator import __version__
+        from rm_emulator.version import __version__
 
         typer.echo(f"rm-emulator {__version__}")
         raise typer.Exit
@@ -329,7 +329,7 @@ def fidelity(
     plugin: Plugin = None,
 ) -> None:
     """Compare the emulator with real runs of YARN."""
-    from rm_emulator.fidelity import command
+    from rm_emulator.lab.fidelity import command
     from rm_emulator.plugins import load_plugins
 
     load_plugins(plugin or ())
@@ -384,8 +384,8 @@ def replay(
     plugin: Plugin = None,
 ) -> None:
     """Replay an event log: are the decisions the same?"""
-    from rm_emulator.experiments.directory import event_log
     from rm_emulator.results import replay as replaying
+    from rm_emulator.results.logs import event_log
 
     raise typer.Exit(replaying.main(event_log(target, label, seed), plugin or []))
 
@@ -410,7 +410,7 @@ def case(
     files: Annotated[list[Path], typer.Argument(metavar="FILE.yaml...", help="Files of known-answer cases.")],
 ) -> None:
     """Run known-answer cases: PASS, FAIL or SKIP."""
-    from rm_emulator.cases import runner
+    from rm_emulator.lab.cases import runner
 
     raise typer.Exit(runner.main(files))
 
@@ -421,7 +421,7 @@ def bench(
     json: Json = False,
 ) -> None:
     """Run the benchmarks, each beside its reference."""
-    from rm_emulator import bench as benchmarks
+    from rm_emulator.lab import bench as benchmarks
 
     raise typer.Exit(benchmarks.main(name, json))
 
@@ -443,48 +443,6 @@ def main() -> NoReturn:
     """The console script."""
     end(lambda: app(prog_name="rm-emulator"))
 
-
-def end(command: Callable[[], object]) -> NoReturn:
-    """Run a command, and end. Bad input ends with its mistakes and code 2; a bug keeps its traceback."""
-    signal.signal(signal.SIGTERM, _interrupt)
-    try:
-        command()
-    except Exception as error:
-        lines = _mistakes(error)
-        if lines is None:
-            raise
-        for line in lines:
-            _say(line)
-        sys.exit(2)
-    sys.exit(0)
-
-
-def _interrupt(number: int, frame: object) -> NoReturn:
-    """A request to end is treated like Ctrl-C: workers are ended, nothing half-written stays."""
-    raise KeyboardInterrupt
-
-
-def _mistakes(error: Exception) -> list[str] | None:
-    """What to tell the user of an error in the input, None when it is a bug of ours."""
-    # Whoever raised one of these has imported its module, so nothing needs to be imported to tell.
-    names = {f"{cls.__module__}.{cls.__qualname__}" for cls in type(error).__mro__}
-    if "rm_emulator.scenario.issues.InvalidInput" in names:
-        found: list[str] = getattr(error, "lines")  # noqa: B009 (its class is not imported here)
-        return found
-    if names & _USERS_ERRORS:
-        return str(error).splitlines()
-    return None
-
-
-_USERS_ERRORS = {
-    "rm_emulator.workload.formats.TraceError",
-    "rm_emulator.results.expect.ExpectError",
-    "rm_emulator.results.summary.MissingCell",
-    "schedulers.core.errors.InvalidParameters",
-    "schedulers.core.errors.InvalidQuantity",
-    "schedulers.core.errors.InvalidJob",
-    "schedulers.core.errors.UnknownName",
-}
 
 if __name__ == "__main__":
     main()

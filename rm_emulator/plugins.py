@@ -14,7 +14,7 @@ from importlib.metadata import entry_points
 from pathlib import Path
 from typing import Final
 
-from rm_emulator.scenario.issues import InvalidInput, Issue
+from rm_emulator.issues import InvalidInput, Issue
 
 GROUP: Final = "rm_emulator.plugins"
 

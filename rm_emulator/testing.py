@@ -28,7 +28,8 @@ import numpy as np
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.execution import draw
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.workload.formats import FORMATS, TraceError
+from rm_emulator.issues import TraceError
+from rm_emulator.workload.formats import FORMATS
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.decisions import Commit, Decision, Hold, Move, Place, Release, Run

@@ -34,3 +34,9 @@ def _registries_as_before() -> Iterator[None]:
     for name in set(sys.modules) - modules:
         if name.startswith("rm_emulator_plugin_"):
             del sys.modules[name]
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    """Options of tests/same."""
+    parser.addoption("--update", action="store_true", help="tests/same: keep the hashes that are found")
+    parser.addoption("--every-seed", action="store_true", help="tests/same: all seeds of the scenarios, not only one")

@@ -12,8 +12,8 @@ from typing import Protocol
 import numpy as np
 
 from rm_emulator.engine.config import EngineConfig, Executors
-from rm_emulator.engine.waves import StageWaves, TaskDraws, TaskDurations, Wave
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Remote, RunTimes, Waves, WorkloadJob
+from rm_emulator.workload.waves import StageWaves, TaskDraws, TaskDurations, Wave
 from schedulers.core import keyed
 from schedulers.core.model import Node, Stage
 

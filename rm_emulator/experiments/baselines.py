@@ -24,7 +24,6 @@ from typing import Any
 import msgspec
 import polars as pl
 
-import rm_emulator
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.execution import Execution, Listed, StageTimes
 from rm_emulator.engine.simulation import Nothing
@@ -36,6 +35,7 @@ from rm_emulator.results.record import replacing, write_file
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built
+from rm_emulator.version import __version__
 from rm_emulator.workload.model import WorkloadJob
 from schedulers.core.log import Log
 from schedulers.core.model import Node, Stage
@@ -94,7 +94,7 @@ def run_baseline(cell: Cell, directory: Path, progress: Progress) -> None:
         "label": cell.label,
         "seed": cell.seed,
         "baseline": cell.baseline,
-        "version": rm_emulator.__version__,
+        "version": __version__,
         "wall_s": round(time.perf_counter() - begun, 3),
         "log_sha256": sha256,
     }

@@ -16,7 +16,6 @@ from typing import Any, BinaryIO, Final
 
 import numpy as np
 
-import rm_emulator
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.execution import WavesOf
 from rm_emulator.engine.simulation import Recording, Simulation
@@ -25,6 +24,7 @@ from rm_emulator.results.record import Recorder, write_file
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built, build, offered
+from rm_emulator.version import __version__
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.predictor import predictors
 from schedulers.core.resources import Resources
@@ -97,7 +97,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         "settings": cell.settings,
         "label": cell.label,
         "seed": cell.seed,
-        "version": rm_emulator.__version__,
+        "version": __version__,
         **_names(cell.scenario["spec"]["policies"][0]),
         "load": offered(scenario, built),
         "locality": simulation.locality,

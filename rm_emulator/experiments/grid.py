@@ -16,15 +16,15 @@ from typing import Any, Final
 
 import msgspec
 
-import rm_emulator
-import schedulers
 from rm_emulator.experiments import pool
 from rm_emulator.experiments.cell import Cell
 from rm_emulator.experiments.directory import RunDirectory
 from rm_emulator.experiments.progress import Display, Silent
 from rm_emulator.scenario.load import Loaded
-from rm_emulator.scenario.schema import PolicySpec, TpchWorkload, TraceWorkload
+from rm_emulator.scenario.schema import PolicySpec
+from rm_emulator.scenario.schema.workload import TpchWorkload, TraceWorkload
 from rm_emulator.scenario.workload import Built, description
+from rm_emulator.version import __version__
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
@@ -115,7 +115,7 @@ def _cell(
     if baseline in WITHOUT_POLICY:
         essence, label = {k: v for k, v in essence.items() if k != "policies"}, ""
     settings = _hash([essence, *outside, *([baseline] if baseline else [])])
-    key = _hash([settings, rm_emulator.__version__, code_digest()])
+    key = _hash([settings, __version__, code_digest()])
     return Cell(scenario, label, seed, key, settings, tuple(plugins), baseline)
 
 
@@ -127,9 +127,8 @@ def _hash(data: Any) -> str:
 def code_digest() -> str:
     """Hash of this program's own sources: a result of edited code is not taken for one of today's."""
     digest = hashlib.sha256()
-    for package in (schedulers, rm_emulator):
-        assert package.__file__ is not None
-        root = Path(package.__file__).parent
+    for package in ("schedulers", "rm_emulator"):
+        root = Path(__file__).parents[2] / package
         for file in sorted(root.rglob("*.py")):
             digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()

@@ -17,7 +17,6 @@ from multiprocessing.connection import Connection, wait
 from pathlib import Path
 from typing import Any, Final, Protocol
 
-import rm_emulator
 from rm_emulator.experiments.baselines import compute
 from rm_emulator.experiments.cell import Cell
 from rm_emulator.experiments.worker import failure_text
@@ -106,7 +105,7 @@ class _Worker:
 
     def __init__(self) -> None:
         self.pipe, theirs = Pipe()
-        root = str(Path(rm_emulator.__file__).parents[1])
+        root = str(Path(__file__).parents[2])
         path = os.pathsep.join(p for p in (root, os.environ.get("PYTHONPATH", "")) if p)
         # Workers fill the cores themselves; threads inside each would only get in each other's way.
         environment = {**os.environ, "PYTHONPATH": path, "POLARS_MAX_THREADS": "1", "OMP_NUM_THREADS": "1"}

@@ -64,7 +64,7 @@ class CapacityConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def capacity_config(conf: Configuration) -> CapacityConfig:
-    """The scheduler's settings; what is wrong with them is noted in the configuration's mistakes."""
+    """The scheduler's settings; what is wrong with them is noted in the configuration's issues."""
     heartbeat = f"{_PREFIX}per-node-heartbeat."
     return CapacityConfig(
         queues=tuple(_queues(conf, "root", preemptible=True)),

@@ -13,9 +13,8 @@ from typing import Final
 
 import msgspec
 
-from rm_emulator.hadoop.mistakes import Mistakes
 from rm_emulator.hadoop.xml import Element, read_xml
-from rm_emulator.workload.formats import TraceError
+from rm_emulator.issues import Issues, TraceError
 from schedulers.core.errors import nearest
 
 _VARIABLE: Final = re.compile(r"\$\{([^\}\$\s]+)\}")
@@ -41,21 +40,21 @@ class Configuration:
     A look-up with a mistake gives the default, so that one reading finds every mistake.
     """
 
-    def __init__(self, mistakes: Mistakes) -> None:
-        self.mistakes = mistakes
+    def __init__(self, issues: Issues) -> None:
+        self.issues = issues
         self.notes: list[str] = []
         self._properties: dict[str, Property] = {}
 
     def read(self, path: Path) -> None:
-        """Add a file's properties. What is wrong with it is noted in `mistakes`."""
+        """Add a file's properties. What is wrong with it is noted in `issues`."""
         try:
             root = read_xml(path)
         except TraceError as error:
-            self.mistakes.include(error)
+            self.issues.include(error)
             return
         if root.tag != "configuration":
             message = f"the root element is <{root.tag}> (expected <configuration>)"
-            self.mistakes.add(path, root.line, message)
+            self.issues.add(message, file=path, line=root.line)
             return
         self._add_all(path, root)
 
@@ -67,20 +66,23 @@ class Configuration:
                 self._add(path, element)
             else:
                 what = "files are not included" if element.tag.endswith("include") else "unknown element"
-                self.mistakes.add(path, element.line, f"<{element.tag}>: {what} (accepted: <property>)")
+                self.issues.add(f"<{element.tag}>: {what} (accepted: <property>)", file=path, line=element.line)
 
     def _add(self, path: Path, element: Element) -> None:
         parts = dict(element.attributes)
         for child in element.children:
             if child.tag not in _PARTS:
                 near = nearest(child.tag, _PARTS)
-                self.mistakes.add(
-                    path, child.line, f"<{child.tag}> in <property> (accepted: {', '.join(_PARTS)})", near
+                self.issues.add(
+                    f"<{child.tag}> in <property> (accepted: {', '.join(_PARTS)})",
+                    file=path,
+                    line=child.line,
+                    hint=near,
                 )
             parts[child.tag] = child.text
         name = parts.get("name", "").strip()
         if not name:
-            self.mistakes.add(path, element.line, "a <property> without a <name>")
+            self.issues.add("a <property> without a <name>", file=path, line=element.line)
             return
         final = parts.get("final", "").strip().lower() == "true"
         earlier = self._properties.get(name)
@@ -106,7 +108,7 @@ class Configuration:
     def wrong(self, name: str, message: str, hint: str | None = None) -> None:
         """Note a mistake in a property's value."""
         found = self._properties[name]
-        self.mistakes.add(found.file, found.line, f"{name}: {message}", hint)
+        self.issues.add(f"{name}: {message}", file=found.file, line=found.line, hint=hint)
 
     def text(self, name: str, default: str) -> str:
         """The value with its variables replaced, without white space around it; the default when it has none."""

@@ -10,9 +10,8 @@ from typing import Final, TypeVar
 import msgspec
 
 from rm_emulator.hadoop.configuration import Configuration
-from rm_emulator.hadoop.mistakes import Mistakes
 from rm_emulator.hadoop.xml import Element, read_xml
-from rm_emulator.workload.formats import TraceError
+from rm_emulator.issues import Issues, TraceError
 from schedulers.core.errors import nearest
 
 T = TypeVar("T")
@@ -97,7 +96,7 @@ class FairConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def fair_config(conf: Configuration, folder: Path) -> FairConfig:
-    """The scheduler's settings; what is wrong is noted in the configuration's mistakes.
+    """The scheduler's settings; what is wrong is noted in the configuration's issues.
 
     folder: where the allocation file is, when its name is not a path of its own.
     """
@@ -109,7 +108,7 @@ def fair_config(conf: Configuration, folder: Path) -> FairConfig:
         if not file.is_file():
             conf.wrong(setting, f"there is no file '{conf.text(setting, '')}' in {folder}", nearest(file.name, beside))
             return FairConfig()
-    found = read_allocations(file, conf.mistakes) if file.is_file() else FairConfig()
+    found = read_allocations(file, conf.issues) if file.is_file() else FairConfig()
     return msgspec.structs.replace(
         found,
         undeclared_queues=conf.flag(f"{_PREFIX}allow-undeclared-pools", True),
@@ -124,24 +123,24 @@ def fair_config(conf: Configuration, folder: Path) -> FairConfig:
     )
 
 
-def read_allocations(path: Path, mistakes: Mistakes) -> FairConfig:
-    """The allocation file alone; its mistakes are noted in `mistakes`."""
+def read_allocations(path: Path, issues: Issues) -> FairConfig:
+    """The allocation file alone; its mistakes are noted in `issues`."""
     try:
         root = read_xml(path)
     except TraceError as error:
-        mistakes.include(error)
+        issues.include(error)
         return FairConfig()
     if root.tag != "allocations":
-        mistakes.add(path, root.line, f"the root element is <{root.tag}> (expected <allocations>)")
+        issues.add(f"the root element is <{root.tag}> (expected <allocations>)", file=path, line=root.line)
         return FairConfig()
-    return _Allocations(path, mistakes).read(root)
+    return _Allocations(path, issues).read(root)
 
 
 class _Allocations:
     """Reads one allocation file, noting mistakes on the way."""
 
-    def __init__(self, path: Path, mistakes: Mistakes) -> None:
-        self._path, self._mistakes = path, mistakes
+    def __init__(self, path: Path, issues: Issues) -> None:
+        self._path, self._issues = path, issues
         self._not_modelled: dict[str, None] = {}
         self._seen: dict[str, int] = {}
 
@@ -218,7 +217,7 @@ class _Allocations:
             self._wrong(element, str(error))
 
     def _wrong(self, element: Element, message: str, hint: str | None = None) -> None:
-        self._mistakes.add(self._path, element.line, f"<{element.tag}>: {message}", hint)
+        self._issues.add(f"<{element.tag}>: {message}", file=self._path, line=element.line, hint=hint)
 
 
 def parse_amount(text: str) -> Amount:

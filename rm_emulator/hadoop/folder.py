@@ -11,11 +11,10 @@ import msgspec
 from rm_emulator.hadoop.capacity import CapacityConfig, capacity_config
 from rm_emulator.hadoop.configuration import Configuration
 from rm_emulator.hadoop.fair import FairConfig, FairQueue, fair_config
-from rm_emulator.hadoop.mistakes import Mistakes
 from rm_emulator.hadoop.properties import kind_of, near_modelled, not_modelled
 from rm_emulator.hadoop.settings import RmConfig, rm_config
 from rm_emulator.hadoop.sls import SlsJob, SlsNode, SlsRun, read_sls
-from rm_emulator.workload.formats import TraceError
+from rm_emulator.issues import Issues, TraceError
 from rm_emulator.workload.tables import one
 from schedulers.core.errors import nearest
 
@@ -75,14 +74,14 @@ def read_folder(path: Path) -> Folder:
     """Everything that an SLS folder holds, checked. Raises TraceError with every mistake of all its files."""
     if not path.is_dir():
         raise one(path, f"not a folder (expected one with {JOBS}, {NODES} and conf/ in it)")
-    mistakes = Mistakes()
+    issues = Issues()
     run: SlsRun | None = None
     try:
         run = read_sls(jobs_file(path), nodes_file(path))
     except TraceError as error:
-        mistakes.include(error)
+        issues.include(error)
     conf_folder = path / "conf" if (path / "conf").is_dir() else path
-    conf, sls = _configuration(conf_folder, mistakes)
+    conf, sls = _configuration(conf_folder, issues)
     rm = rm_config(conf, sls=sls)
     capacity = capacity_config(conf) if rm.scheduler == "capacity" else None
     fair = fair_config(conf, conf_folder) if rm.scheduler == "fair" else None
@@ -90,12 +89,12 @@ def read_folder(path: Path) -> Folder:
     notes = list(conf.notes)
     if run is not None:
         if capacity is not None:
-            queues = list(_capacity_queues(path, run, capacity, mistakes))
+            queues = list(_capacity_queues(path, run, capacity, issues))
         elif fair is not None:
-            fair, queues = _fair_queues(path, run, fair, mistakes)
-        _check_sizes(path, run, rm, mistakes)
+            fair, queues = _fair_queues(path, run, fair, issues)
+        _check_sizes(path, run, rm, issues)
         notes += run.notes
-    mistakes.check()
+    issues.check()
     assert run is not None, "without a run there is a mistake"
     return Folder(
         path=path,
@@ -109,24 +108,24 @@ def read_folder(path: Path) -> Folder:
     )
 
 
-def _configuration(folder: Path, mistakes: Mistakes) -> tuple[Configuration, bool]:
+def _configuration(folder: Path, issues: Issues) -> tuple[Configuration, bool]:
     """The properties that count, and whether they are those of SLS, which reads its own file but not yarn-site.xml."""
-    conf = Configuration(mistakes)
+    conf = Configuration(issues)
     sls = (folder / SLS).is_file()
     if not sls and not (folder / SITE).is_file():
-        mistakes.add(folder, None, f"neither {SLS} nor {SITE} is in it")
+        issues.add(f"neither {SLS} nor {SITE} is in it", file=folder)
     # The later file wins: the CapacityScheduler adds its own to what the ResourceManager was started with.
     for name in (SLS if sls else SITE, _CAPACITY):
         if (folder / name).is_file():
             conf.read(folder / name)
     if sls and (folder / SITE).is_file():
-        conf.notes += _unread(conf, folder / SITE, mistakes)
+        conf.notes += _unread(conf, folder / SITE, issues)
     return conf, sls
 
 
-def _unread(conf: Configuration, file: Path, mistakes: Mistakes) -> Iterator[str]:
+def _unread(conf: Configuration, file: Path, issues: Issues) -> Iterator[str]:
     """What yarn-site.xml says of modelled properties and SLS does not hear."""
-    site = Configuration(mistakes)
+    site = Configuration(issues)
     site.read(file)
     for found in site:
         there = conf.get(found.name)
@@ -146,7 +145,7 @@ def _near(conf: Configuration) -> Iterator[str]:
             yield f"{name} is not modelled, did you mean '{near}'?"
 
 
-def _capacity_queues(path: Path, run: SlsRun, config: CapacityConfig, mistakes: Mistakes) -> Iterator[str]:
+def _capacity_queues(path: Path, run: SlsRun, config: CapacityConfig, issues: Issues) -> Iterator[str]:
     leaves = [queue.path for queue in config.queues if not queue.children]
     parents = [queue.path for queue in config.queues if queue.children]
     for job in run.jobs:
@@ -161,7 +160,9 @@ def _capacity_queues(path: Path, run: SlsRun, config: CapacityConfig, mistakes: 
             what = f"could be {' or '.join(found)}"
         short = {leaf.rpartition(".")[2]: leaf for leaf in leaves}
         message = f"job.queue.name: '{job.queue}' {what} (accepted: {', '.join(leaves)})"
-        mistakes.add(jobs_file(path), run.lines.get(job.id), message, nearest(job.queue, [*short, *leaves]))
+        issues.add(
+            message, file=jobs_file(path), line=run.lines.get(job.id), hint=nearest(job.queue, [*short, *leaves])
+        )
         yield job.queue
 
 
@@ -170,7 +171,7 @@ def _leaf(name: str, paths: Sequence[str]) -> list[str]:
     return [path for path in paths if path == name] or [path for path in paths if path.rpartition(".")[2] == name]
 
 
-def _fair_queues(path: Path, run: SlsRun, config: FairConfig, mistakes: Mistakes) -> tuple[FairConfig, list[str]]:
+def _fair_queues(path: Path, run: SlsRun, config: FairConfig, issues: Issues) -> tuple[FairConfig, list[str]]:
     """The queue of each job; queues that no file declares are made where the configuration allows it."""
     queues = {queue.path: queue for queue in config.queues}
     found = []
@@ -182,10 +183,10 @@ def _fair_queues(path: Path, run: SlsRun, config: FairConfig, mistakes: Mistakes
         if name not in queues:
             leaves = [q.path for q in queues.values() if not q.children]
             message = f"job.queue.name: '{job.queue}' is not declared (accepted: {', '.join(leaves)})"
-            mistakes.add(jobs_file(path), line, message, nearest(name, leaves))
+            issues.add(message, file=jobs_file(path), line=line, hint=nearest(name, leaves))
         elif queues[name].children:
             message = f"job.queue.name: '{job.queue}' has queues below it, jobs run in leaves"
-            mistakes.add(jobs_file(path), line, message)
+            issues.add(message, file=jobs_file(path), line=line)
         found.append(name)
     return msgspec.structs.replace(config, queues=tuple(queues.values())), found
 
@@ -201,7 +202,7 @@ def _declare(path: str, queues: dict[str, FairQueue]) -> None:
     queues[path] = FairQueue(path=path)
 
 
-def _check_sizes(path: Path, run: SlsRun, rm: RmConfig, mistakes: Mistakes) -> None:
+def _check_sizes(path: Path, run: SlsRun, rm: RmConfig, issues: Issues) -> None:
     """YARN refuses an ask above the maximum, which ends the job; hosts have to be nodes of the run."""
     names = {node.name for node in run.nodes}
     for job in run.jobs:
@@ -213,7 +214,9 @@ def _check_sizes(path: Path, run: SlsRun, rm: RmConfig, mistakes: Mistakes) -> N
                     f"job '{job.id}' asks for {size[0]} MB, {size[1]} vcores; the largest container has "
                     f"{rm.maximum[0]} MB, {rm.maximum[1]} vcores (yarn.scheduler.maximum-allocation-mb, -vcores)"
                 )
-                mistakes.add(file, line, message)
+                issues.add(message, file=file, line=line)
         for host in sorted({task.host for task in job.tasks if task.host} - names):
             near = nearest(host, names)
-            mistakes.add(file, line, f"job '{job.id}' asks for node '{host}', which {NODES} does not have", near)
+            issues.add(
+                f"job '{job.id}' asks for node '{host}', which {NODES} does not have", file=file, line=line, hint=near
+            )

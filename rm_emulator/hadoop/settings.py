@@ -50,7 +50,7 @@ class RmConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def rm_config(conf: Configuration, *, sls: bool) -> RmConfig:
-    """The settings; what is wrong with them is noted in the configuration's mistakes."""
+    """The settings; what is wrong with them is noted in the configuration's issues."""
     scheduler = _scheduler(conf)
     _am_type(conf)
     minimum, maximum = _sizes(conf)

@@ -14,8 +14,7 @@ from typing import Any, Final, NoReturn
 
 import msgspec
 
-from rm_emulator.hadoop.mistakes import Mistakes
-from rm_emulator.workload.formats import TraceError
+from rm_emulator.issues import Issues, TraceError
 from rm_emulator.workload.tables import decoded, one, read_bytes
 from schedulers.core.errors import nearest
 
@@ -112,19 +111,19 @@ def read_sls(jobs: Path, nodes: Path | None = None) -> SlsRun:
 
     Raises TraceError with every mistake, each with its file, the line of its JSON object, and its key.
     """
-    mistakes = Mistakes()
-    reader = _Jobs(jobs, mistakes)
+    issues = Issues()
+    reader = _Jobs(jobs, issues)
     found_nodes: list[SlsNode] = []
     try:
         reader.read()
     except TraceError as error:
-        mistakes.include(error)
+        issues.include(error)
     if nodes is not None:
         try:
-            found_nodes = read_nodes(nodes, mistakes)
+            found_nodes = read_nodes(nodes, issues)
         except TraceError as error:
-            mistakes.include(error)
-    mistakes.check()
+            issues.include(error)
+    issues.check()
     if not reader.jobs:
         raise one(jobs, "there is no job in it")
     return SlsRun(
@@ -170,24 +169,26 @@ def _no_constant(name: str) -> NoReturn:
     raise ValueError(f"{name} is not a number")
 
 
-def read_nodes(path: Path, mistakes: Mistakes) -> list[SlsNode]:
+def read_nodes(path: Path, issues: Issues) -> list[SlsNode]:
     """nodes.json: one object per rack. Mistakes are noted; raises TraceError when it is not JSON."""
     found: dict[str, SlsNode] = {}
     for line, rack in json_objects(path):
-        keys = _Keys(path, line, rack, mistakes)
+        keys = _Keys(path, line, rack, issues)
         if "num.nodes" in rack:
-            mistakes.add(path, line, "num.nodes belongs into the file of jobs (expected rack and nodes)")
+            issues.add("num.nodes belongs into the file of jobs (expected rack and nodes)", file=path, line=line)
             continue
         keys.only(("rack", "nodes"), ())
         name = keys.name("rack")
         nodes = rack.get("nodes")
         if not isinstance(nodes, list) or not nodes:
-            mistakes.add(path, line, f'nodes: {_show(nodes)} is not accepted (expected [{{"node": "node1"}}, ...])')
+            issues.add(
+                f'nodes: {_show(nodes)} is not accepted (expected [{{"node": "node1"}}, ...])', file=path, line=line
+            )
             continue
         for index, entry in enumerate(nodes):
-            _add_node(_Keys(path, line, entry, mistakes, f"nodes[{index}]."), name, found)
-    if not found and not mistakes.count:
-        mistakes.add(path, None, "there is no node in it")
+            _add_node(_Keys(path, line, entry, issues, f"nodes[{index}]."), name, found)
+    if not found and not issues.count:
+        issues.add("there is no node in it", file=path)
     return list(found.values())
 
 
@@ -206,19 +207,19 @@ def _add_node(keys: _Keys, rack: str, found: dict[str, SlsNode]) -> None:
 class _Keys:
     """The keys of one JSON object, read with their mistakes."""
 
-    def __init__(self, path: Path, line: int, data: Any, mistakes: Mistakes, prefix: str = "") -> None:
-        self._path, self._line, self._mistakes, self._prefix = path, line, mistakes, prefix
+    def __init__(self, path: Path, line: int, data: Any, issues: Issues, prefix: str = "") -> None:
+        self._path, self._line, self._issues, self._prefix = path, line, issues, prefix
         self.data: dict[str, Any] = data if isinstance(data, dict) else {}
         self._whole = data
 
     def wrong(self, key: str, message: str, hint: str | None = None) -> None:
         """Note a mistake at a key."""
-        self._mistakes.add(self._path, self._line, f"{self._prefix}{key}: {message}", hint)
+        self._issues.add(f"{self._prefix}{key}: {message}", file=self._path, line=self._line, hint=hint)
 
     def is_object(self) -> bool:
         if not isinstance(self._whole, dict):
             message = f"{self._prefix.rstrip('.')}: {_show(self._whole)} is not accepted (expected a JSON object)"
-            self._mistakes.add(self._path, self._line, message)
+            self._issues.add(message, file=self._path, line=self._line)
         return isinstance(self._whole, dict)
 
     def only(self, accepted: Sequence[str], passed_over: Sequence[str]) -> None:
@@ -266,8 +267,8 @@ class _Keys:
 class _Jobs:
     """Reads jobs.json."""
 
-    def __init__(self, path: Path, mistakes: Mistakes) -> None:
-        self._path, self._mistakes = path, mistakes
+    def __init__(self, path: Path, issues: Issues) -> None:
+        self._path, self._issues = path, issues
         self.jobs: list[SlsJob] = []
         self.lines: dict[str, int] = {}
         self.passed_over: dict[str, int] = {}
@@ -295,7 +296,7 @@ class _Jobs:
 
     def read(self) -> None:
         for line, data in json_objects(self._path):
-            keys = _Keys(self._path, line, data, self._mistakes)
+            keys = _Keys(self._path, line, data, self._issues)
             if "num.nodes" in data:
                 keys.only(_NODES_KEYS, ())
                 count = keys.whole("num.nodes", 1, least=1, most=1_000_000)
@@ -339,7 +340,7 @@ class _Jobs:
             keys.wrong("job.tasks", f"{seen} (expected a list with at least one task)")
             return
         for index, entry in enumerate(entries):
-            task = _Keys(self._path, line, entry, self._mistakes, f"job.tasks[{index}].")
+            task = _Keys(self._path, line, entry, self._issues, f"job.tasks[{index}].")
             if task.is_object():
                 count = max(1, task.whole("count", 1) or 1)
                 self._count(count, line)

@@ -21,7 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
-from schedulers.core.errors import nearest
+from schedulers.core.errors import UserError, nearest
 
 COMPARISONS: Final = ("<", "<=", ">", ">=", "==")
 _TOKEN: Final = re.compile(
@@ -37,7 +37,7 @@ _TOKEN: Final = re.compile(
 _OPEN: Final = ("queues", "utilisation")
 
 
-class ExpectError(ValueError):
+class ExpectError(UserError, ValueError):
     """An expectation that cannot be read, or that names what is not there. column counts from 1."""
 
     def __init__(self, text: str, column: int, message: str) -> None:

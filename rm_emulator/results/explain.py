@@ -5,7 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from rm_emulator.experiments.directory import event_log
+from rm_emulator.results.logs import event_log
 from rm_emulator.results.replay import show_difference
 from rm_emulator.results.story import STARTING, Story, Waiting, clock, story
 from schedulers.core.replay import LogDiffers

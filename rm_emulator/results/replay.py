@@ -9,8 +9,8 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 
+from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.plugins import load_plugins
-from rm_emulator.scenario.issues import InvalidInput, Issue
 from schedulers.core.errors import InvalidJob, InvalidParameters, UnknownName
 from schedulers.core.replay import CorruptLog, IncompleteLog, LogDiffers, Replay
 

@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import msgspec
 
+from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.results.replay import log_lines, reading
-from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean
 from schedulers.core.decisions import Decision, Move, Place, Preempt, Run
 from schedulers.core.errors import nearest
 from schedulers.core.events import (

@@ -19,6 +19,7 @@ import polars as pl
 
 from rm_emulator.results import costs, expect, fairness, metrics, statistics
 from rm_emulator.results.record import write_file
+from schedulers.core.errors import UserError
 
 #: What cell.json contributes to an entry of `runs`, in this order.
 COUNTERS: Final = (
@@ -37,7 +38,7 @@ TASK_COLUMNS: Final = ("job", "stage", "task", "attempt", "granted_ms", "started
 MACHINE_FIGURES: Final = ("wall_s", "decision_us", "tasks_per_s", "peak_rss_mb")
 
 
-class MissingCell(ValueError):
+class MissingCell(UserError, ValueError):
     """A cell of the run directory has not been computed, or lacks a file."""
 
 

@@ -6,14 +6,14 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from rm_emulator.issues import InvalidInput, Issue, TraceError, did_you_mean
 from rm_emulator.results import expect
 from rm_emulator.scenario import inline
 from rm_emulator.scenario.cluster import core_queue, nodes, resources_of
-from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.scenario.load import Loaded
-from rm_emulator.scenario.schema import Asks, Data, JobsWorkload, Queue, TpchWorkload, TraceWorkload
+from rm_emulator.scenario.schema.cluster import Queue
+from rm_emulator.scenario.schema.workload import Asks, Data, JobsWorkload, TpchWorkload, TraceWorkload
 from rm_emulator.scenario.workload import Built, build, uses_waves
-from rm_emulator.workload.formats import TraceError
 from rm_emulator.workload.model import Workload
 from schedulers.core.errors import InvalidQuantity, SchedulerError, nearest
 from schedulers.core.model import Node
@@ -50,17 +50,13 @@ def build_first(loaded: Loaded) -> Built:
         return build(loaded.scenario, loaded.folder, loaded.scenario.spec.seeds[0])
     except TraceError as error:
         more = error.count - len(error.issues)
-        issues = [Issue(i.file, i.message, i.line, None, _column(i.column), did_you_mean(i.hint)) for i in error.issues]
+        issues = error.issues
         issues += [Issue(error.issues[0].file, f"and {more:,} more mistakes")] if more else []
     except (SchedulerError, ValueError) as error:
         issues = [loaded.issue(("spec", "workload"), str(error))]
     except MemoryError:
         issues = [loaded.issue(("spec", "workload"), "does not fit into this machine's memory: ask for fewer tasks")]
     raise InvalidInput(issues)
-
-
-def _column(name: str) -> str:
-    return f"column '{name}'" if name else ""
 
 
 def _policy_issues(loaded: Loaded) -> Iterator[Issue]:
@@ -236,7 +232,7 @@ def _unknown_format(loaded: Loaded, block: TraceWorkload) -> Iterator[Issue]:
         if block.options:
             yield loaded.issue((*at, "options"), "a converted workload has no options")
     else:
-        from rm_emulator.scenario.schema import setting_errors
+        from rm_emulator.scenario.schema.settings import setting_errors
 
         entry = formats.FORMATS.entry(block.format)
         for error in setting_errors(f"trace format '{block.format}'", entry.params, block.options):

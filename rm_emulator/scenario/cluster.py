@@ -10,8 +10,9 @@ import msgspec
 
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors, Kubernetes
 from rm_emulator.engine.sizes import Sizes
-from rm_emulator.scenario import schema
-from rm_emulator.scenario.schema import Scenario, Spread
+from rm_emulator.scenario.schema import Scenario
+from rm_emulator.scenario.schema import cluster as blocks
+from rm_emulator.scenario.schema.values import Spread
 from rm_emulator.workload.model import Drawn, Fixed
 from schedulers.core.model import Node, PerUser, Queue
 from schedulers.core.places import Taint
@@ -38,7 +39,7 @@ def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
     )
 
 
-def core_queue(queue: schema.Queue, resources: Resources) -> Queue:
+def core_queue(queue: blocks.Queue, resources: Resources) -> Queue:
     """A queue as the core knows it. Raises InvalidQuantity for resources that the cluster does not have."""
     each = queue.per_user
     per_user = None
@@ -56,7 +57,7 @@ def core_queue(queue: schema.Queue, resources: Resources) -> Queue:
     )
 
 
-def container_sizes(block: schema.Sizes, resources: Resources) -> Sizes:
+def container_sizes(block: blocks.Sizes, resources: Resources) -> Sizes:
     """The sizes that the cluster hands out; a resource that is not named is left as asked for."""
     return Sizes(
         minimum=resources.demand(block.minimum),
@@ -75,7 +76,7 @@ def resources_of(scenario: Scenario, others: Iterable[str] = ()) -> Resources:
     return Resources().extended([*named, *others])
 
 
-def nodes(groups: Iterable[schema.Nodes], resources: Resources) -> list[Node]:
+def nodes(groups: Iterable[blocks.Nodes], resources: Resources) -> list[Node]:
     """Each node of each group, in order; names are numbered per prefix, with leading zeros."""
     groups = list(groups)
     totals: dict[str, int] = {}
@@ -109,7 +110,7 @@ def _overbooked(nodes: Iterable[Node], parts: Mapping[Any, float], resources: Re
         yield msgspec.structs.replace(node, slack=slack) if any(slack) else node
 
 
-def _rack(group: schema.Nodes, index: int) -> str:
+def _rack(group: blocks.Nodes, index: int) -> str:
     if group.racks is None:
         return group.rack
     return f"{group.rack or 'rack'}{index * group.racks // group.count + 1}"
@@ -136,13 +137,13 @@ def run_times(value: int | Spread) -> Fixed | Drawn:
     return Fixed(value)
 
 
-def _executors(block: schema.Executors | None) -> Executors | None:
+def _executors(block: blocks.Executors | None) -> Executors | None:
     if block is None:
         return None
     return Executors(moving_ms=block.moving_delay, warmup_ms=block.warmup, inverted_levels=block.inverted_levels)
 
 
-def _kubernetes(block: schema.Kubernetes | None) -> Kubernetes:
+def _kubernetes(block: blocks.Kubernetes | None) -> Kubernetes:
     if block is None:
         return Kubernetes()
     return Kubernetes(
@@ -156,7 +157,7 @@ def _kubernetes(block: schema.Kubernetes | None) -> Kubernetes:
     )
 
 
-def _disorder(block: schema.Disorder | None) -> Disorder | None:
+def _disorder(block: blocks.Disorder | None) -> Disorder | None:
     if block is None:
         return None
     return Disorder(

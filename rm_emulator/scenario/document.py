@@ -15,7 +15,7 @@ from typing import Any, Final
 
 import yaml
 
-from rm_emulator.scenario.issues import InvalidInput, Issue, show_path
+from rm_emulator.issues import InvalidInput, Issue, show_path
 
 _BOOL = re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$")
 _NULL = re.compile(r"^(?:~|null|Null|NULL|)$")

@@ -6,9 +6,9 @@ from collections.abc import Iterator, Sequence
 
 import msgspec
 
+from rm_emulator.issues import did_you_mean
 from rm_emulator.scenario.cluster import run_times
-from rm_emulator.scenario.issues import did_you_mean
-from rm_emulator.scenario.schema import InlineJob, InlinePastJob, InlineStage, JobsWorkload
+from rm_emulator.scenario.schema.workload import InlineJob, InlinePastJob, InlineStage, JobsWorkload
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
 from schedulers.core.errors import InvalidJob, nearest
 from schedulers.core.model import Job, PastJob, Stage, topological_order

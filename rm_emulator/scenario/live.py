@@ -14,7 +14,7 @@ from typing import Any, Final
 
 import yaml
 
-from rm_emulator.scenario.issues import InvalidInput
+from rm_emulator.issues import InvalidInput
 from schedulers.objects.names import DAGJOB_LABEL, GROUP, QUEUE_LABEL, RUN_SECONDS, SCHEDULER
 
 _ENDED: Final = ("Succeeded", "Failed")

@@ -10,10 +10,10 @@ from typing import Any, Final
 
 from pydantic import ValidationError
 
+from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_path, show_value
 from rm_emulator.scenario import objects
 from rm_emulator.scenario.document import Document, parse_value, read_documents
 from rm_emulator.scenario.durations import parse_seeds
-from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean, show_path, show_value
 from rm_emulator.scenario.schema import API_VERSION, Scenario
 from schedulers.core.errors import nearest
 

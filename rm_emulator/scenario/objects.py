@@ -16,8 +16,8 @@ from typing import Any, Final, TypeVar
 import msgspec
 import yaml
 
+from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_value
 from rm_emulator.scenario.document import Document, parse_documents
-from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean, show_value
 from rm_emulator.scenario.schema import API_VERSION
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
 from schedulers.core.places import Places

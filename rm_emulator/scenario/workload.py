@@ -11,11 +11,11 @@ import msgspec
 from rm_emulator.engine.sizes import in_sizes
 from rm_emulator.scenario import inline
 from rm_emulator.scenario.cluster import container_sizes, nodes, resources_of, slots
-from rm_emulator.scenario.schema import (
+from rm_emulator.scenario.schema import Scenario
+from rm_emulator.scenario.schema.workload import (
     Asks,
     Data,
     JobsWorkload,
-    Scenario,
     SyntheticWorkload,
     TpchWorkload,
     TraceWorkload,
@@ -135,7 +135,7 @@ def _synthetic(scenario: Scenario, block: SyntheticWorkload, seed: int) -> Built
 
 
 def _tpch(scenario: Scenario, block: TpchWorkload, folder: Path, seed: int) -> Built:
-    from rm_emulator.workload import profiles, tpch
+    from rm_emulator.workload import profile_files, tpch
 
     settings: dict[str, Any] = dict(block.settings)
     if block.interarrival is not None:
@@ -145,7 +145,7 @@ def _tpch(scenario: Scenario, block: TpchWorkload, folder: Path, seed: int) -> B
     demand = settings.get("demand", tpch.TpchSettings().demand)
     settings["slots"] = block.slots or slots(scenario, demand)
     parsed = msgspec.convert(settings, tpch.TpchSettings)
-    measured = profiles.load_profiles(parsed.profiles)
+    measured = profile_files.load_profiles(parsed.profiles)
     return Built(tpch.generate(parsed, seed=seed, profiles=measured), measured)
 
 

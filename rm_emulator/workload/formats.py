@@ -18,21 +18,16 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final, Protocol
+from typing import Any, Final, Protocol
 
 import msgspec
 
+from rm_emulator.issues import Issue, Issues, TraceError
+from rm_emulator.workload import storage
 from rm_emulator.workload.model import Workload
+from rm_emulator.workload.profiles import TpchProfiles
 from schedulers.core.errors import InvalidParameters, nearest
 from schedulers.core.registry import NoParams, Registry
-
-if TYPE_CHECKING:
-    from rm_emulator.workload.profiles import TpchProfiles
-
-#: So many mistakes are shown one by one, the rest is counted.
-SHOWN: Final = 20
-#: So many are kept at all, so that a file that is wrong in every line does not fill the memory.
-_KEPT: Final = 1000
 
 
 class Column(msgspec.Struct, frozen=True):
@@ -57,65 +52,6 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
     mapping: dict[str, str] = {}
 
 
-class Issue(msgspec.Struct, frozen=True):
-    """One mistake in an input file.
-
-    line: 1-based, None where the file as a whole is meant; column: the column's name, '' likewise.
-    message: the value seen and what would be accepted; hint: the nearest valid name, '' when none is near.
-    """
-
-    file: str
-    message: str
-    line: int | None = None
-    column: str = ""
-    hint: str = ""
-
-    def __str__(self) -> str:
-        place = self.file if self.line is None else f"{self.file}:{self.line}"
-        column = f" column '{self.column}'" if self.column else ""
-        hint = f", did you mean '{self.hint}'?" if self.hint else ""
-        return f"{place}{column}: {self.message}{hint}"
-
-
-class TraceError(ValueError):
-    """An input that cannot be used.
-
-    issues: the mistakes found, file by file, in the order of their lines (at most 1000).
-    count: how many there are in all.
-    The message shows the first 20, one per line.
-    """
-
-    def __init__(self, issues: Iterable[Issue], count: int | None = None) -> None:
-        issues = list(issues)
-        files = {file: place for place, file in enumerate(dict.fromkeys(issue.file for issue in issues))}
-        self.issues = sorted(issues, key=lambda issue: (files[issue.file], issue.line or 0))
-        self.count = len(self.issues) if count is None else count
-        lines = [str(issue) for issue in self.issues[:SHOWN]]
-        if self.count > SHOWN:
-            lines.append(f"... and {self.count - SHOWN:,} more")
-        super().__init__("\n".join(lines))
-
-
-class Issues:
-    """Collects the mistakes of one file, to be raised all at once."""
-
-    def __init__(self, file: str) -> None:
-        self.file = file
-        self.count = 0
-        self._kept: list[Issue] = []
-
-    def add(self, message: str, *, line: int | None = None, column: str = "", hint: str | None = None) -> None:
-        """Note one mistake."""
-        self.count += 1
-        if len(self._kept) < _KEPT:
-            self._kept.append(Issue(self.file, message, line, column, hint or ""))
-
-    def check(self) -> None:
-        """Raise TraceError if any mistake was noted."""
-        if self.count:
-            raise TraceError(self._kept, self.count)
-
-
 class TraceFormat(Protocol):
     """What a format class offers. Its settings are a frozen struct `Params` inside the class."""
 
@@ -130,7 +66,9 @@ class TraceFormat(Protocol):
         ...
 
 
-FORMATS: Final[Registry[TraceFormat]] = Registry("trace format", "rm_emulator.workload.readers")
+FORMATS: Final[Registry[TraceFormat]] = Registry(
+    "trace format", "rm_emulator.workload.readers", "rm_emulator.hadoop.reader"
+)
 register = FORMATS.register
 
 
@@ -210,8 +148,6 @@ def convert(
 
     Raises what `read` and `storage.save` raise; on any error nothing is left at `output`.
     """
-    from rm_emulator.workload import storage
-
     storage.check_target(output, overwrite=overwrite)
     trace = read(name, path, options)
     storage.save(trace.workload, output, profiles=trace.profiles, notes=trace.notes, overwrite=overwrite)

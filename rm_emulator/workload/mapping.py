@@ -16,7 +16,7 @@ from typing import Final
 import msgspec
 import yaml
 
-from rm_emulator.workload.formats import Issues
+from rm_emulator.issues import Issues
 from rm_emulator.workload.records import clock, number, shown
 from rm_emulator.workload.tables import BadRow, BadRows, decoded, one, read_bytes
 from schedulers.core.errors import nearest
@@ -118,7 +118,7 @@ def mapped(
     def made() -> Rows:
         for line, cells in itertools.chain(first, rows):
             if len(cells) != len(header):
-                bad.note(f"{len(cells)} cells, but the header has {len(header)}", line=line)
+                bad.add(f"{len(cells)} cells, but the header has {len(header)}", line=line)
                 continue
             try:
                 yield (
@@ -129,7 +129,7 @@ def mapped(
                     ],
                 )
             except BadRow as error:
-                bad.add(path, line, error)
+                bad.row(path, line, error)
 
     return Mapped(
         header=[source.target for source in sources],

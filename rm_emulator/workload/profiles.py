@@ -11,15 +11,14 @@ import gzip
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
 from importlib import resources
-from pathlib import Path
 from typing import Final
 
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rm_emulator.engine.waves import StageWaves, filled, mean_of, without_fresh
 from rm_emulator.workload.model import Waves
+from rm_emulator.workload.waves import StageWaves, filled, mean_of, without_fresh
 from schedulers.core.errors import UnknownName
 
 #: Where the summary keeps the durations' quantiles; dense at the tails, which carry much of the mean.
@@ -59,7 +58,7 @@ class StageProfile(msgspec.Struct, frozen=True, kw_only=True):
 
     parents: indexes of the parent stages in the job.
     fresh, first, rest: durations per level (number of executors); `first` without the fresh ones.
-    rough_ms: mean over all waves and levels after cleaning (`engine.waves`), from the full durations.
+    rough_ms: mean over all waves and levels after cleaning (`waves`), from the full durations.
     """
 
     tasks: int
@@ -226,24 +225,3 @@ def builtin_profiles() -> TpchProfiles:
     """The summary that ships with the package."""
     data = resources.files("rm_emulator.workload").joinpath("data", BUILTIN).read_bytes()
     return TpchProfiles.from_bytes(data)
-
-
-def load_profiles(path: Path | str | None = None) -> TpchProfiles:
-    """The built-in summary, or full profiles from `path`: the released folder, or a JSON file of them.
-
-    Raises TraceError for anything else.
-    """
-    if path is None:
-        return builtin_profiles()
-    from rm_emulator.workload.readers.decima import read_profiles
-
-    return read_profiles(Path(path))
-
-
-def summarise(source: Path, output: Path) -> TpchProfiles:
-    """Write the summary of the full profiles at `source` to `output`, at once or not at all."""
-    from rm_emulator.workload.storage import write_file
-
-    summary = load_profiles(source).summarised()
-    write_file(output, summary.to_bytes())
-    return summary

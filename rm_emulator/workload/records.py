@@ -150,7 +150,7 @@ def table(
         if len(current) == len(header):
             yield line, cell
         else:
-            bad.add(path, line, BadRow(f"{len(current)} cells, but the header has {len(header)}"))
+            bad.row(path, line, BadRow(f"{len(current)} cells, but the header has {len(header)}"))
     if line == 1:
         raise one(path, "a header but no rows")
 

@@ -28,7 +28,7 @@ import msgspec
 import polars as pl
 import yaml
 
-from rm_emulator.workload.formats import Issues, TraceError
+from rm_emulator.issues import Issues, TraceError
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Waves, Workload, WorkloadJob
 from rm_emulator.workload.profiles import TpchProfiles
 from rm_emulator.workload.tables import one, parquet_frame

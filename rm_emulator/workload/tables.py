@@ -20,7 +20,7 @@ import numpy as np
 import polars as pl
 from numpy.typing import NDArray
 
-from rm_emulator.workload.formats import Issue, TraceError
+from rm_emulator.issues import Issue, Issues, TraceError, did_you_mean
 
 #: The most that is read of one file, unpacked. A packed file may also hold a table that no memory can.
 MAX_BYTES: Final = 4 * 2**30
@@ -33,13 +33,11 @@ MAX_LINE: Final = 64 * 2**20
 _GZIP: Final = b"\x1f\x8b"
 _CHUNK: Final = 2**20
 _SHOWN: Final = 3
-#: So many mistakes are kept at all, so that a file that is wrong in every line does not fill the memory.
-_KEPT: Final = 1000
 
 
 def one(path: Path | str, message: str, *, line: int | None = None, hint: str = "") -> TraceError:
-    """A TraceError of a single mistake."""
-    return TraceError([Issue(str(path), message, line, hint=hint)])
+    """A TraceError of a single mistake. hint: the nearest valid name, '' when none is near."""
+    return TraceError([Issue(str(path), message, line, hint=did_you_mean(hint))])
 
 
 class _Unpacked(io.RawIOBase):
@@ -187,25 +185,30 @@ class BadRow(ValueError):
         self.column, self.hint = column, hint or ""
 
 
-class BadRows:
+class BadRows(Issues):
     """The rows that cannot be read: raised all at once, or with `skip` left out, counted and named."""
 
     def __init__(self, path: Path | str = "", *, skip: bool) -> None:
-        self.path, self.skip = path, skip
-        self.count = 0
-        self._issues: list[Issue] = []
+        super().__init__(str(path))
+        self.skip = skip
         self._rows: set[tuple[str, int | None]] = set()
 
-    def add(self, path: Path | str, line: int | None, error: BadRow) -> None:
+    def add(
+        self,
+        message: str,
+        *,
+        file: Path | None = None,
+        line: int | None = None,
+        column: str = "",
+        hint: str | None = None,
+    ) -> None:
         """Note one mistake of a row; those of one line are one row."""
-        self.count += 1
-        self._rows.add((str(path), line))
-        if len(self._issues) < _KEPT:
-            self._issues.append(Issue(str(path), str(error), line, error.column, error.hint))
+        super().add(message, file=file, line=line, column=column, hint=hint)
+        self._rows.add((str(file or self.file), line))
 
-    def note(self, message: str, *, line: int | None = None, column: str = "", hint: str | None = None) -> None:
-        """The same, of the file that this is about."""
-        self.add(self.path, line, BadRow(message, column, hint))
+    def row(self, path: Path, line: int | None, error: BadRow) -> None:
+        """Note what was raised for a row."""
+        self.add(str(error), file=path, line=line, column=error.column, hint=error.hint)
 
     def at(self, path: Path | str) -> list[int]:
         """The lines of a file that are bad, in order."""
@@ -213,14 +216,14 @@ class BadRows:
 
     def check(self, *, rows: int = 1) -> None:
         """Raise TraceError if a mistake was noted and rows are not left out, or if so many are left that none is."""
-        if self.count and (not self.skip or rows == 0):
-            raise TraceError(self._issues, self.count)
+        if not self.skip or rows == 0:
+            super().check()
 
     def notes(self) -> list[str]:
         """What was left out, by count and the first three."""
         if not self._rows:
             return []
-        named = [str(issue).removeprefix(f"{issue.file}:") for issue in self._issues[:_SHOWN]]
+        named = [str(issue).removeprefix(f"{issue.file}:") for issue in self.kept[:_SHOWN]]
         more = f"; and {self.count - _SHOWN:,} more" if self.count > _SHOWN else ""
         return [f"rows left out, they cannot be read: {len(self._rows):,} (line {'; line '.join(named)}{more})"]
 
@@ -291,7 +294,7 @@ def _of_width(path: Path, data: bytes, fields: tuple[Field, ...], skip: int, bad
         seen = int(counts[row]) + 1
         names = ", ".join(field.name for field in fields)
         message = f"{seen} column{'s' if seen > 1 else ''}, but there should be {wanted}: {names}"
-        bad.add(path, row + skip + 1, BadRow(message))
+        bad.row(path, row + skip + 1, BadRow(message))
     kept: NDArray[np.int64] = np.flatnonzero(counts == wanted - 1) + skip + 1
     return kept
 
@@ -325,5 +328,5 @@ def _typed(path: Path, frame: pl.DataFrame, field: Field, bad: BadRows) -> pl.Da
     wrong = frame.filter(column.is_not_null() & ~good.fill_null(value=False)).select("line", field.name)
     wanted = "a whole number" if field.type == "whole" else "a number"
     for line, value in wrong.iter_rows():
-        bad.add(path, line, BadRow(f"'{value}' is not {wanted}", field.name))
+        bad.row(path, line, BadRow(f"'{value}' is not {wanted}", field.name))
     return frame.with_columns(number.cast(pl.Int64, strict=False) if field.type == "whole" else number)

@@ -20,7 +20,8 @@ import numpy as np
 import typer
 
 from rm_emulator.workload.model import PerTask, RunTimes, Waves, Workload, WorkloadJob
-from rm_emulator.workload.profiles import BUILTIN, JobProfile, TpchProfiles, load_profiles, profile_key, summarise
+from rm_emulator.workload.profile_files import load_profiles, summarise
+from rm_emulator.workload.profiles import BUILTIN, JobProfile, TpchProfiles, profile_key
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Job, PastJob, Stage

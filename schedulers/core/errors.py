@@ -6,6 +6,15 @@ import difflib
 from collections.abc import Iterable
 
 
+class UserError(Exception):
+    """Root of all errors in what somebody gave us; programs print its lines and end with code 2."""
+
+    @property
+    def lines(self) -> list[str]:
+        """One line per mistake, as printed."""
+        return str(self).split("\n")
+
+
 class SchedulerError(Exception):
     """Root of all errors of `schedulers`."""
 
@@ -14,11 +23,11 @@ class InvalidTransition(SchedulerError):
     """An impossible decision or a corrupt log; the message carries the story of the object concerned."""
 
 
-class InvalidQuantity(SchedulerError, ValueError):
+class InvalidQuantity(SchedulerError, UserError, ValueError):
     """A resource quantity that cannot be read."""
 
 
-class InvalidJob(SchedulerError, ValueError):
+class InvalidJob(SchedulerError, UserError, ValueError):
     """A job whose stages do not form a DAG, or with impossible counts."""
 
 
@@ -30,11 +39,11 @@ class InvalidQueue(SchedulerError, ValueError):
     """A queue with impossible weights or limits."""
 
 
-class InvalidParameters(SchedulerError, ValueError):
+class InvalidParameters(SchedulerError, UserError, ValueError):
     """Parameters that a policy, placer or predictor does not accept."""
 
 
-class UnknownName(SchedulerError, LookupError):
+class UnknownName(SchedulerError, UserError, LookupError):
     """A name that is not registered; carries the nearest valid one, if any is near."""
 
     def __init__(self, kind: str, name: str, known: Iterable[str]) -> None:

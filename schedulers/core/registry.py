@@ -80,8 +80,8 @@ class Entry(msgspec.Struct, Generic[T], frozen=True):
 class Registry(Generic[T]):
     """Named classes of one kind."""
 
-    def __init__(self, kind: str, package: str) -> None:
-        self.kind, self._package = kind, package
+    def __init__(self, kind: str, *packages: str) -> None:
+        self.kind, self._packages = kind, packages
         self._entries: dict[str, Entry[T]] = {}
         self._loaded = False
 
@@ -136,9 +136,15 @@ class Registry(Generic[T]):
         if self._loaded:
             return
         self._loaded = True
-        package = importlib.import_module(self._package)
-        for module in sorted(m.name for m in pkgutil.iter_modules(package.__path__)):
-            importlib.import_module(f"{self._package}.{module}")
+        for package in self._packages:
+            discover(package)
+
+
+def discover(package: str) -> None:
+    """Import a package and all modules in it, or a single module, so that what is there registers itself."""
+    found = importlib.import_module(package)
+    for module in sorted(m.name for m in pkgutil.iter_modules(getattr(found, "__path__", ()))):
+        importlib.import_module(f"{package}.{module}")
 
 
 def _name(cls: type) -> tuple[str, str]:

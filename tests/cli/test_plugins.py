@@ -7,8 +7,8 @@ from typing import Any
 
 import pytest
 
+from rm_emulator.issues import InvalidInput
 from rm_emulator.plugins import load_plugins
-from rm_emulator.scenario.issues import InvalidInput
 
 GOOD = '''
 from schedulers.core.policy import policies

@@ -7,9 +7,9 @@ import pytest
 
 from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.execution import Distances, Execution, NoProfiles, draw
-from rm_emulator.engine.waves import StageWaves
 from rm_emulator.testing import job, node, stage
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Remote, RunTimes, Waves, WorkloadJob
+from rm_emulator.workload.waves import StageWaves
 from schedulers.core.model import Stage
 
 CONFIG = EngineConfig(nodes=(node(),))

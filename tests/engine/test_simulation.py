@@ -10,9 +10,9 @@ import pytest
 
 from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.simulation import Simulation, Stalled
-from rm_emulator.engine.waves import StageWaves
 from rm_emulator.testing import Attempt, Audit, Kept, job, node, stage
 from rm_emulator.workload.model import Fixed, PerTask, Remote, RunTimes, Waves, Workload, WorkloadJob
+from rm_emulator.workload.waves import StageWaves
 from schedulers.core.events import ContainerEnded, Estimated, Event, Heartbeat, JobChanged, JobSubmitted, Tick
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Stage

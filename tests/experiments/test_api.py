@@ -9,7 +9,7 @@ import pytest
 
 import rm_emulator
 from rm_emulator.experiments.api import Results
-from rm_emulator.scenario.issues import InvalidInput
+from rm_emulator.issues import InvalidInput
 
 
 @pytest.fixture(scope="module")

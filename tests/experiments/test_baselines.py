@@ -11,9 +11,9 @@ import pytest
 
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.experiments import baselines, grid, pool
+from rm_emulator.issues import InvalidInput
 from rm_emulator.results.summary import MACHINE_FIGURES
 from rm_emulator.scenario.check import check
-from rm_emulator.scenario.issues import InvalidInput
 from rm_emulator.scenario.load import Loaded, load
 from schedulers.core.model import Node
 

@@ -14,9 +14,9 @@ import pytest
 
 from rm_emulator.experiments import cell as cell_module
 from rm_emulator.experiments import grid
-from rm_emulator.experiments.directory import event_log
+from rm_emulator.issues import InvalidInput
+from rm_emulator.results.logs import event_log
 from rm_emulator.results.summary import MACHINE_FIGURES
-from rm_emulator.scenario.issues import InvalidInput
 from rm_emulator.scenario.load import Loaded, load
 
 Tiny = Callable[..., Loaded]

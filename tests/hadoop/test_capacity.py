@@ -8,8 +8,7 @@ import pytest
 
 from rm_emulator.hadoop.capacity import CapacityConfig, CapacityQueue, capacity_config
 from rm_emulator.hadoop.configuration import Configuration
-from rm_emulator.hadoop.mistakes import Mistakes
-from rm_emulator.workload.formats import TraceError
+from rm_emulator.issues import Issues, TraceError
 
 from .conftest import TWO_QUEUES, xml
 
@@ -19,10 +18,10 @@ P = "yarn.scheduler.capacity."
 def read(tmp_path: Path, **changes: str) -> CapacityConfig:
     path = tmp_path / "capacity-scheduler.xml"
     path.write_text(xml({**TWO_QUEUES, **{P + name.replace("__", "."): value for name, value in changes.items()}}))
-    conf = Configuration(Mistakes())
+    conf = Configuration(Issues())
     conf.read(path)
     found = capacity_config(conf)
-    conf.mistakes.check()
+    conf.issues.check()
     return found
 
 
@@ -41,7 +40,7 @@ def test_defaults_are_those_of_3_3_5(tmp_path: Path) -> None:
 def test_no_queues_at_all_is_hadoops_default_queue(tmp_path: Path) -> None:
     path = tmp_path / "c.xml"
     path.write_text("<configuration/>")
-    conf = Configuration(Mistakes())
+    conf = Configuration(Issues())
     conf.read(path)
     assert [q.path for q in capacity_config(conf).queues] == ["root", "root.default"]
 

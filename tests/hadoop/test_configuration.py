@@ -7,14 +7,13 @@ from pathlib import Path
 import pytest
 
 from rm_emulator.hadoop.configuration import Configuration
-from rm_emulator.hadoop.mistakes import Mistakes
-from rm_emulator.workload.formats import TraceError
+from rm_emulator.issues import Issues, TraceError
 
 from .conftest import xml
 
 
 def read(tmp_path: Path, *texts: str) -> Configuration:
-    conf = Configuration(Mistakes())
+    conf = Configuration(Issues())
     for number, text in enumerate(texts):
         path = tmp_path / f"{number}.xml"
         path.write_text(text)
@@ -24,7 +23,7 @@ def read(tmp_path: Path, *texts: str) -> Configuration:
 
 def said(conf: Configuration) -> str:
     with pytest.raises(TraceError) as raised:
-        conf.mistakes.check()
+        conf.issues.check()
     return str(raised.value)
 
 

@@ -7,16 +7,15 @@ from pathlib import Path
 import pytest
 
 from rm_emulator.hadoop.fair import Amount, FairConfig, FairQueue, parse_amount, read_allocations
-from rm_emulator.hadoop.mistakes import Mistakes
-from rm_emulator.workload.formats import TraceError
+from rm_emulator.issues import Issues, TraceError
 
 
 def read(tmp_path: Path, inside: str) -> FairConfig:
     path = tmp_path / "fair-scheduler.xml"
     path.write_text(f"<allocations>\n{inside}\n</allocations>")
-    mistakes = Mistakes()
-    found = read_allocations(path, mistakes)
-    mistakes.check()
+    issues = Issues()
+    found = read_allocations(path, issues)
+    issues.check()
     return found
 
 

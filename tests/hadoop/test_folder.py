@@ -8,7 +8,7 @@ import pytest
 
 from rm_emulator.hadoop.folder import read_folder
 from rm_emulator.hadoop.settings import Preemption
-from rm_emulator.workload.formats import TraceError
+from rm_emulator.issues import TraceError
 
 from .conftest import MakeFolder, job, task, xml
 

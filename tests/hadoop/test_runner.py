@@ -8,9 +8,8 @@ import pytest
 
 from rm_emulator.hadoop import runner
 from rm_emulator.hadoop.configuration import Configuration
-from rm_emulator.hadoop.mistakes import Mistakes
 from rm_emulator.hadoop.xml import read_xml
-from rm_emulator.scenario.issues import InvalidInput
+from rm_emulator.issues import InvalidInput, Issues
 
 from .conftest import MakeFolder
 
@@ -107,11 +106,11 @@ def test_addresses_are_free_ports_of_the_loopback(folder: MakeFolder, tmp_path: 
     work = tmp_path / "work"
     work.mkdir()
     runner._prepare(path, work)
-    conf = Configuration(Mistakes())
+    conf = Configuration(Issues())
     conf.read(work / "conf" / "sls-runner.xml")
     addresses = {p.value for p in conf if p.name.startswith("yarn.resourcemanager") and p.name.endswith("address")}
     assert addresses == {"127.0.0.1:0"}
-    assert not conf.mistakes.count
+    assert not conf.issues.count
 
 
 @pytest.mark.parametrize("there", [None, "<configuration>\n</configuration>\n"])
@@ -124,9 +123,9 @@ def test_what_sls_does_not_begin_without_is_added(folder: MakeFolder, tmp_path: 
     runner._prepare(path, work)
     found = {}
     for name in ("sls-runner.xml", "core-site.xml"):
-        conf = Configuration(Mistakes())
+        conf = Configuration(Issues())
         conf.read(work / "conf" / name)
-        assert not conf.mistakes.count
+        assert not conf.issues.count
         found |= {p.name: p.value for p in conf}
         assert found["hadoop.security.token.service.use_ip"] == "false"
     assert found["yarn.sls.am.type.mapreduce"].endswith(".MRAMSimulator")

@@ -12,11 +12,11 @@ import yaml
 from rm_emulator.cli import main
 from rm_emulator.hadoop.folder import read_folder
 from rm_emulator.hadoop.scenario import scenario_data, scenario_text, write_scenario
+from rm_emulator.issues import TraceError
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.workload import formats, storage
-from rm_emulator.workload.formats import TraceError
 from rm_emulator.workload.model import Fixed, PerTask
 from schedulers.core.errors import InvalidParameters
 

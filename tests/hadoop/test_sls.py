@@ -10,7 +10,7 @@ import pytest
 
 from rm_emulator.hadoop import sls
 from rm_emulator.hadoop.sls import SlsNode, SlsRun, read_sls, same_starts
-from rm_emulator.workload.formats import TraceError
+from rm_emulator.issues import TraceError
 
 from .conftest import NODES, job, task
 

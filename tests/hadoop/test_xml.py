@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from rm_emulator.hadoop.xml import MAX_DEPTH, read_xml
-from rm_emulator.workload.formats import TraceError
+from rm_emulator.issues import TraceError
 
 
 def write(tmp_path: Path, text: str | bytes) -> Path:

@@ -11,8 +11,8 @@ import pytest
 
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.simulation import Simulation
+from rm_emulator.issues import InvalidInput
 from rm_emulator.results import replay
-from rm_emulator.scenario.issues import InvalidInput
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core.events import Heartbeat, JobSubmitted, NodeAdded
 from schedulers.core.log import Log, SchedulerConfig

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
+from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario.check import check
-from rm_emulator.scenario.issues import InvalidInput
 from rm_emulator.scenario.load import load
 
 GOOD = """\

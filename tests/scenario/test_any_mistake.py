@@ -10,9 +10,9 @@ import yaml
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.document import parse_documents
-from rm_emulator.scenario.issues import InvalidInput, Issue
 from rm_emulator.scenario.load import EXAMPLES, load
 
 GOOD = yaml.safe_load((EXAMPLES / "dag-heterogeneous.yaml").read_text())

@@ -5,8 +5,8 @@ from typing import Any
 
 import pytest
 
+from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario.document import Document, parse_documents, parse_value
-from rm_emulator.scenario.issues import InvalidInput
 
 
 def only(text: str) -> Document:

@@ -4,9 +4,9 @@ from pathlib import Path
 
 import pytest
 
+from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario import examples
 from rm_emulator.scenario.check import check
-from rm_emulator.scenario.issues import InvalidInput
 from rm_emulator.scenario.load import load
 
 NAMES = [name for name, _ in examples.summaries()]

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from rm_emulator.scenario.issues import InvalidInput
+from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.objects import read_run_seconds
 from rm_emulator.scenario.workload import build

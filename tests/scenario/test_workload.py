@@ -9,7 +9,7 @@ import pytest
 from rm_emulator.engine.config import Executors
 from rm_emulator.scenario.cluster import engine_config, nodes, resources_of, slots
 from rm_emulator.scenario.load import load
-from rm_emulator.scenario.schema import Nodes
+from rm_emulator.scenario.schema.cluster import Nodes
 from rm_emulator.scenario.workload import build, description, in_resources
 from rm_emulator.workload import storage
 from rm_emulator.workload.describe import offered_load

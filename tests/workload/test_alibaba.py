@@ -7,8 +7,9 @@ from typing import Any
 
 import pytest
 
+from rm_emulator.issues import TraceError
 from rm_emulator.workload import formats
-from rm_emulator.workload.formats import Trace, TraceError
+from rm_emulator.workload.formats import Trace
 from rm_emulator.workload.model import Drawn, Fixed
 from schedulers.core.errors import InvalidParameters
 

@@ -13,8 +13,8 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from rm_emulator.issues import TraceError
 from rm_emulator.workload import formats
-from rm_emulator.workload.formats import TraceError
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 import pytest
 
+from rm_emulator.issues import TraceError
 from rm_emulator.workload import formats, npy
-from rm_emulator.workload.formats import TraceError
 from rm_emulator.workload.model import PerTask, Waves
-from rm_emulator.workload.profiles import load_profiles
+from rm_emulator.workload.profile_files import load_profiles
 
 DATA = Path(__file__).parents[2] / "../shared/data"
 RAW = DATA / "decima-tpch-raw"

@@ -9,8 +9,9 @@ from pathlib import Path
 import msgspec
 import pytest
 
+from rm_emulator.issues import TraceError
 from rm_emulator.workload import formats, storage
-from rm_emulator.workload.formats import Column, Trace, TraceError
+from rm_emulator.workload.formats import Column, Trace
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.model import Job, Stage
@@ -140,8 +141,11 @@ def test_convert_looks_at_the_target_before_it_reads(table: Path, tmp_path: Path
 
 
 def test_an_issue_reads_as_a_sentence() -> None:
-    issue = formats.Issue("f.csv", "'x' is not a number", 3, "tasks", "task")
-    assert str(issue) == "f.csv:3 column 'tasks': 'x' is not a number, did you mean 'task'?"
+    issues = formats.Issues("f.csv")
+    issues.add("'x' is not a number", line=3, column="tasks", hint="task")
+    with pytest.raises(TraceError) as caught:
+        issues.check()
+    assert str(caught.value) == "f.csv:3 column 'tasks': 'x' is not a number, did you mean 'task'?"
 
 
 DOCS = (Path(__file__).parents[2] / "docs" / "traces.md").read_text()

@@ -12,8 +12,8 @@ import yaml
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rm_emulator.issues import TraceError
 from rm_emulator.workload import storage
-from rm_emulator.workload.formats import TraceError
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Waves, Workload, WorkloadJob
 from rm_emulator.workload.profiles import JobProfile, TpchProfiles, measured_stage
 from schedulers.core.errors import InvalidJob

@@ -13,9 +13,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rm_emulator.workload import describe, synthetic
+from rm_emulator.lab.papers import presets
+from rm_emulator.lab.papers.presets import PAPER, measure
+from rm_emulator.workload import describe
 from rm_emulator.workload.model import PerTask, Workload
-from rm_emulator.workload.synthetic import PAPER, PRESETS, Spec, generate, measure, spec
+from rm_emulator.workload.synthetic import PRESETS, Spec, generate, spec
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.model import check_job
 
@@ -95,7 +97,7 @@ def test_few_google_jobs_are_thin_and_large(preset: str, share: float) -> None:
 @seeds
 @every_preset
 def test_error_of_three_percent_pilots_is_near_the_paper_s(preset: str, seed: int) -> None:
-    errors = np.abs(100 * synthetic.sampling_errors(made(preset, seed), seed=seed))
+    errors = np.abs(100 * presets.sampling_errors(made(preset, seed), seed=seed))
     p50, p90 = PAPER[preset]["sampling_error"]
     assert np.quantile(errors, (0.5, 0.9)).tolist() == pytest.approx([p50, p90], rel=0.25)
 
@@ -104,7 +106,7 @@ def test_error_of_three_percent_pilots_is_near_the_paper_s(preset: str, seed: in
 @pytest.mark.parametrize("seed", [1, 2, 3])
 @every_preset
 def test_error_of_3sigma_is_near_the_paper_s(preset: str, seed: int) -> None:
-    errors = np.abs(100 * synthetic.history_errors(made(preset, seed)))
+    errors = np.abs(100 * presets.history_errors(made(preset, seed)))
     p50, p90 = np.quantile(errors, (0.5, 0.9)).tolist()
     wanted = PAPER[preset]["history_error"]
     assert p50 == pytest.approx(wanted[0], rel=0.25)
@@ -292,7 +294,7 @@ def test_every_knob_is_described() -> None:
 
 @pytest.mark.slow
 def test_the_check_command_prints_a_table(capsys: pytest.CaptureFixture[str]) -> None:
-    synthetic.main(["google11-like", "--seeds", "1"])
+    presets.main(["google11-like", "--seeds", "1"])
     text = capsys.readouterr().out
     assert text.startswith("| google11-like | paper | measured |")
     assert "| CoV over time: P50 | 0.2 |" in text
@@ -300,6 +302,6 @@ def test_the_check_command_prints_a_table(capsys: pytest.CaptureFixture[str]) ->
 
 def test_the_check_command_refuses_an_unknown_preset(capsys: pytest.CaptureFixture[str]) -> None:
     with pytest.raises(SystemExit) as stopped:
-        synthetic.main(["google11"])
+        presets.main(["google11"])
     assert stopped.value.code == 2
     assert "did you mean 'google11-like'" in capsys.readouterr().err

@@ -10,15 +10,8 @@ import pytest
 
 from rm_emulator.workload import tpch
 from rm_emulator.workload.model import PerTask, Waves, Workload
-from rm_emulator.workload.profiles import (
-    JobProfile,
-    Sample,
-    TpchProfiles,
-    builtin_profiles,
-    load_profiles,
-    measured_stage,
-    summarise,
-)
+from rm_emulator.workload.profile_files import load_profiles, summarise
+from rm_emulator.workload.profiles import JobProfile, Sample, TpchProfiles, builtin_profiles, measured_stage
 from rm_emulator.workload.tpch import TpchSettings, generate
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.model import check_job

@@ -25,7 +25,7 @@ import msgspec
 
 from rm_emulator.hadoop.folder import JOBS, SLS, Folder, nodes_file, read_folder
 from rm_emulator.hadoop.settings import MAPREDUCE
-from rm_emulator.scenario.issues import InvalidInput
+from rm_emulator.issues import InvalidInput
 from rm_emulator.workload.storage import write_file
 
 VERSION: Final = "3.3.5"

@@ -7,7 +7,7 @@ import tempfile
 from pathlib import Path
 from typing import Final
 
-from rm_emulator.scenario.issues import InvalidInput, Issue, did_you_mean
+from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from schedulers.core.errors import nearest
 
 FOLDER: Final = Path(__file__).parent

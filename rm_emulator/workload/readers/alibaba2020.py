@@ -90,7 +90,7 @@ class Alibaba2020:
                 if made is not None:
                     stages.setdefault(row["job_name"], []).append(made)
             except BadRow as error:
-                bad.add(file, line, error)
+                bad.row(file, line, error)
         entries = [_entry(name, made, known.get(name), groups, left) for name, made in stages.items()]
         assumed = [
             "the tasks of a job wait for nothing: the trace does not say which needs which",
@@ -122,7 +122,7 @@ def _rows(path: Path, table: str, bad: BadRows, *, needed: bool = False) -> Iter
                 continue
             if len(cells) != len(names):
                 wanted = ", ".join(names)
-                bad.add(file, line, BadRow(f"{len(cells)} columns, but there should be {len(names)}: {wanted}"))
+                bad.row(file, line, BadRow(f"{len(cells)} columns, but there should be {len(names)}: {wanted}"))
                 continue
             yield file, line, dict(zip(names, map(str.strip, cells), strict=True))
 
@@ -137,7 +137,7 @@ def _jobs(path: Path, bad: BadRows) -> Iterator[tuple[str, _Job]]:
             submit = number(row["start_time"], "start_time") if row["start_time"] else -1.0
             yield row["job_name"], _Job(submit, row["user"], row["inst_id"])
         except BadRow as error:
-            bad.add(file, line, error)
+            bad.row(file, line, error)
 
 
 def _instances(path: Path, options: Alibaba2020.Params, bad: BadRows) -> _Times:
@@ -150,7 +150,7 @@ def _instances(path: Path, options: Alibaba2020.Params, bad: BadRows) -> _Times:
         try:
             found.setdefault((row["job_name"], row["task_name"]), []).append(_span(row))
         except BadRow as error:
-            bad.add(file, line, error)
+            bad.row(file, line, error)
     return found
 
 

@@ -121,7 +121,7 @@ class CsvTable:
         cells = _Cells(positions, options, issues, titles)
         jobs = _gathered(rows, len(header), cells, issues)
         if not jobs and not issues.count:
-            issues.note("a header but no rows")
+            issues.add("a header but no rows")
         made = list(_jobs(jobs, options, issues))
         issues.check(rows=len(made))
         workload = Workload(
@@ -191,22 +191,22 @@ def _positions(header: list[str], options: _Options, issues: BadRows) -> dict[st
         name = title.strip()
         key = name if _RESOURCE.fullmatch(name) else name.lower()
         if key in found:
-            issues.note("this column is there twice", line=1, column=name)
+            issues.add("this column is there twice", line=1, column=name)
         elif key in _NAMES or _RESOURCE.fullmatch(key):
             found[key] = position
         elif key not in passed and "*" not in passed:
-            issues.note(
+            issues.add(
                 f"not a known column (known: {', '.join(_NAMES)}, res:NAME; or name it in the option ignore)",
                 line=1,
                 column=name,
                 hint=nearest(key, _NAMES),
             )
     if "job" not in found:
-        issues.note("there is no column 'job'", line=1)
+        issues.add("there is no column 'job'", line=1)
     if "durations" not in found and "mean" not in found:
-        issues.note("there is no column with run times (durations or mean)", line=1)
+        issues.add("there is no column with run times (durations or mean)", line=1)
     if options.rows == "task" and "tasks" in found:
-        issues.note("with one row per task there is no number of tasks", line=1, column="tasks")
+        issues.add("with one row per task there is no number of tasks", line=1, column="tasks")
     return found
 
 
@@ -215,7 +215,7 @@ def _gathered(rows: Iterable[tuple[int, list[str]]], width: int, cells: _Cells, 
     jobs: dict[str, _Jobs] = {}
     for line, texts in rows:
         if len(texts) != width:
-            issues.note(f"{len(texts)} cells, but the header has {width}", line=line)
+            issues.add(f"{len(texts)} cells, but the header has {width}", line=line)
             continue
         before = issues.count
         cells.at(line, texts)
@@ -313,7 +313,7 @@ class _Cells:
 
     def wrong(self, column: str, message: str) -> None:
         """Note a mistake, by the file's own name of the column."""
-        self._issues.note(message, line=self.line, column=self._titles.get(column, column))
+        self._issues.add(message, line=self.line, column=self._titles.get(column, column))
 
     def _number(self, column: str, text: str) -> float | None:
         """A finite number; None, and noted, for anything else."""
@@ -412,7 +412,7 @@ class _Cells:
     def _drawn(self, mean: str) -> RunTimes:
         kind = self.text("distribution").lower() or "lognormal"
         if kind not in _DISTRIBUTIONS:
-            self._issues.note(
+            self._issues.add(
                 f"'{kind}' is not a distribution ({', '.join(_DISTRIBUTIONS)})",
                 line=self.line,
                 column="distribution",
@@ -491,7 +491,7 @@ def _job(job_id: str, found: _Jobs, options: _Options, issues: BadRows) -> Workl
     try:
         topological_order(stages)
     except InvalidJob as error:
-        issues.note(f"job '{job_id}': {error}", line=_first_stuck(rows, stages).line, column="parents")
+        issues.add(f"job '{job_id}': {error}", line=_first_stuck(rows, stages).line, column="parents")
     facts = {column: value for column, (value, _) in found.facts.items()}
     submit = facts.pop("submit", 0)
     job = Job(id=job_id, stages=stages, **facts)
@@ -511,7 +511,7 @@ def _check_unique(job_id: str, rows: list[_Row], names: list[str], issues: BadRo
     first: dict[str, int] = {}
     for row, name in zip(rows, names, strict=True):
         if name in first:
-            issues.note(
+            issues.add(
                 f"job '{job_id}' has a stage '{name}' already, on line {first[name]} "
                 "(one row per stage; for one row per task set the option rows)",
                 line=row.line,
@@ -537,9 +537,9 @@ def _joined(job_id: str, tasks: list[_Row], issues: BadRows) -> _Row:
     for task in tasks:
         where = f"the row of line {first.line}, of the same stage of job '{job_id}'"
         if task.demand != first.demand:
-            issues.note(f"asks for other resources than {where}", line=task.line)
+            issues.add(f"asks for other resources than {where}", line=task.line)
         if task.parents not in ("", parents):
-            issues.note(f"'{task.parents}' differs from {where}", line=task.line, column="parents")
+            issues.add(f"'{task.parents}' differs from {where}", line=task.line, column="parents")
     times = tuple(task.runtimes.ms for task in tasks if isinstance(task.runtimes, Fixed))
     return msgspec.structs.replace(first, parents=parents, tasks=len(tasks), runtimes=PerTask(times))
 
@@ -556,7 +556,7 @@ def _parents(job_id: str, row: _Row, names: list[str], issues: BadRows) -> tuple
             found.add(int(part))
         else:
             known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
-            issues.note(
+            issues.add(
                 f"job '{job_id}' has no stage '{part}' (it has: {known})",
                 line=row.line,
                 column="parents",
@@ -570,5 +570,5 @@ def _in_time(jobs: list[WorkloadJob], options: _Options, issues: BadRows) -> tup
     ordered = arranged(jobs, options.limit, start=None if options.origin == "first" else 0)
     for entry in ordered:
         if entry.submit_ms < 0:
-            issues.note(f"job '{entry.job.id}' arrives before time 0 (with the option origin=first it would not)")
+            issues.add(f"job '{entry.job.id}' arrives before time 0 (with the option origin=first it would not)")
     return ordered

@@ -60,7 +60,7 @@ class Google2011:
                 try:
                     _add(cells, events)
                 except BadRow as error:
-                    events.bad.add(file, line, error)
+                    events.bad.row(file, line, error)
         assumed = () if path.is_dir() else ("the logical names of jobs are in job_events, which was not given",)
         return events.trace(_names(path), source="Google clusterdata-2011-2", assumed=assumed)
 

@@ -103,7 +103,7 @@ class Google2019:
                 try:
                     _add(row, events)
                 except BadRow as error:
-                    events.bad.add(file, line, error)
+                    events.bad.row(file, line, error)
         names, after = _names(path, events)
         assumed = [] if names else ["users and logical names are in collection_events, which was not given"]
         if after:
@@ -120,14 +120,14 @@ def _rows(file: Path, events: TaskEvents, needed: tuple[str | tuple[str, ...], .
             try:
                 yield line, item(msgspec.Raw(text.encode()), _Row)
             except BadRow as error:
-                events.bad.add(file, line, BadRow(f"'{shown(text.strip())}': {error}", error.column))
+                events.bad.row(file, line, BadRow(f"'{shown(text.strip())}': {error}", error.column))
         return
     for line, cell in table(file, needed, events.bad):
         cpu, memory = (next((found for name in names if (found := cell(name))), "") for names in (_CPU, _MEMORY))
         try:
             request = _Request(float(cpu), float(memory or 0)) if cpu else None
         except ValueError:
-            events.bad.add(file, line, BadRow(f"'{shown(cpu)}' or '{shown(memory)}' is not a number", _CPU[0]))
+            events.bad.row(file, line, BadRow(f"'{shown(cpu)}' or '{shown(memory)}' is not a number", _CPU[0]))
             continue
         yield (
             line,

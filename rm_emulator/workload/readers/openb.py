@@ -57,7 +57,7 @@ class OpenB:
                 if found is not None:
                     jobs.append(found)
             except BadRow as error:
-                bad.add(path, line, error)
+                bad.row(path, line, error)
         return trace(
             jobs,
             path,

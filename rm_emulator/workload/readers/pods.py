@@ -118,14 +118,14 @@ class Pods:
                 if span is not None:
                     pods.append((number, pod, span))
             except BadRow as error:
-                bad.add(path, number, error)
+                bad.row(path, number, error)
         resources = Resources().extended({name for _, pod, _ in pods for name in _asked(pod.spec)} - set(_STANDARD))
         jobs: dict[str, _Found] = {}
         for number, pod, ms in pods:
             try:
                 _gather(pod, ms, resources, jobs)
             except BadRow as error:
-                bad.add(path, number, error)
+                bad.row(path, number, error)
         assumed = (
             "pods of one owner are one job, which arrives when its first pod was made",
             "node selectors, affinity and tolerations are not taken over",

@@ -138,7 +138,7 @@ class Sacct:
             try:
                 jobs.append(_job(ident, job, resources, gang=options.gang))
             except BadRow as error:
-                bad.add(path, None, error)
+                bad.row(path, None, error)
         assumed = (
             "a job is one task per node, with an equal share of its resources each"
             + (", which start together (gang)" if options.gang else ""),
@@ -161,7 +161,7 @@ def _gathered(path: Path, options: Sacct.Params, bad: BadRows, left: Left) -> di
         try:
             _note(cell, options, found, left)
         except BadRow as error:
-            bad.add(path, line, error)
+            bad.row(path, line, error)
     return found
 
 

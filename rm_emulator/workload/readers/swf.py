@@ -72,7 +72,7 @@ class Swf:
                     once.check(found.job.id, line)
                     jobs.append(found)
             except BadRow as error:
-                bad.add(path, line, error)
+                bad.row(path, line, error)
         assumed = [
             "a job is as many tasks of one core as it has processors"
             + (", which start together (gang)" if options.gang else ", which may start one by one"),

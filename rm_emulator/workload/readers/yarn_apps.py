@@ -84,7 +84,7 @@ class YarnApps:
                 if found is not None:
                     jobs.append(found)
             except BadRow as error:
-                bad.add(path, number, error)
+                bad.row(path, number, error)
         length = "its application" if options.task_seconds is None else f"{options.task_seconds:g} s"
         assumed = (
             "the list holds no containers: an application is as many tasks of one vcore as its vcoreSeconds need, with "

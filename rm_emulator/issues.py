@@ -1,0 +1,123 @@
+"""What is wrong with an input, said so that it can be put right: file, line, column, path, value, remedy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import ClassVar, Final
+
+import msgspec
+
+from schedulers.core.errors import UserError
+
+#: So many mistakes are kept at all, so that a file that is wrong in every line does not fill the memory.
+_KEPT: Final = 1000
+
+
+class Issue(msgspec.Struct, frozen=True):
+    """One mistake.
+
+    file: as the user named it, '' where it is none; line, col: 1-based, None where the input has no lines (an option,
+    a folder) or the file as a whole is meant.
+    message: the value seen and what would be accepted.
+    path: of the value inside the document, such as `spec.policies[1].predictor.kind` or `column 'cpu'`; '' for the
+    document itself.
+    hint: what the user probably meant, without punctuation; '' when nothing is near.
+    """
+
+    file: str
+    message: str
+    line: int | None = None
+    col: int | None = None
+    path: str = ""
+    hint: str = ""
+
+    def __str__(self) -> str:
+        place = ":".join(str(part) for part in (self.file, self.line, self.col) if part not in (None, ""))
+        head = f"{place} {self.path}".strip()
+        return (f"{head}: " if head else "") + self.message + (f", {self.hint}" if self.hint else "")
+
+
+class InvalidInput(UserError):
+    """Input that cannot be used.
+
+    issues: the mistakes found, file by file, in order of position. count: how many there are in all.
+    """
+
+    #: So many are shown one by one, the rest is counted.
+    shown: ClassVar[int | None] = None
+
+    def __init__(self, issues: Iterable[Issue] | str, count: int | None = None) -> None:
+        found = [Issue("", issues)] if isinstance(issues, str) else list(issues)
+        files = {file: place for place, file in enumerate(dict.fromkeys(issue.file for issue in found))}
+        self.issues = sorted(found, key=lambda issue: (files[issue.file], issue.line or 0, issue.col or 0))
+        self.count = len(found) if count is None else count
+        lines = [str(issue) for issue in self.issues[: self.shown]]
+        if self.shown is not None and self.count > self.shown:
+            lines.append(f"... and {self.count - self.shown:,} more")
+        super().__init__("\n".join(lines))
+
+
+class TraceError(InvalidInput, ValueError):
+    """A trace, a stored workload or a folder of Hadoop's that cannot be used; at most 1000 of its mistakes are kept."""
+
+    shown = 20
+
+
+class Issues:
+    """Collects the mistakes of an input, to be raised all at once. file: where they are unless one says otherwise."""
+
+    def __init__(self, file: str = "") -> None:
+        self.file = file
+        self.count = 0
+        self.kept: list[Issue] = []
+
+    def add(
+        self,
+        message: str,
+        *,
+        file: Path | None = None,
+        line: int | None = None,
+        column: str = "",
+        hint: str | None = None,
+    ) -> None:
+        """Note one mistake. column: its name, in a table; hint: the nearest valid name, if any is near."""
+        self.count += 1
+        if len(self.kept) < _KEPT:
+            path = f"column '{column}'" if column else ""
+            self.kept.append(Issue(str(file or self.file), message, line, path=path, hint=did_you_mean(hint)))
+
+    def include(self, error: TraceError) -> None:
+        """Note the mistakes of a file that could not be read at all."""
+        self.count += error.count
+        self.kept += error.issues[: max(0, _KEPT - len(self.kept))]
+
+    def check(self) -> None:
+        """Raise TraceError if any mistake was noted."""
+        if self.count:
+            raise TraceError(self.kept, self.count)
+
+
+def did_you_mean(word: str | None) -> str:
+    """The hint for a nearest valid name, '' for None."""
+    return f"did you mean '{word}'?" if word else ""
+
+
+def show_path(path: Sequence[str | int]) -> str:
+    """`('spec', 'policies', 1, 'kind')` as `spec.policies[1].kind`."""
+    text = ""
+    for part in path:
+        if isinstance(part, int):
+            text += f"[{part}]"
+        elif part.replace("_", "a").replace("-", "a").isalnum():
+            text += f".{part}" if text else part
+        else:
+            text += f'["{part}"]'
+    return text
+
+
+def show_value(value: object, limit: int = 60) -> str:
+    """A value as the user would recognise it, cut to `limit` characters."""
+    text = {None: "null", True: "true", False: "false"}.get(value) if isinstance(value, bool | None) else None
+    text = text or repr(value)
+    return text if len(text) <= limit else text[: limit - 3] + "..."

@@ -1,0 +1,25 @@
+"""The Kubernetes side measures itself, in a process of its own: the two shells do not import each other."""
+
+from __future__ import annotations
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator
+
+from rm_emulator.issues import InvalidInput
+from rm_emulator.lab.bench.rows import Row, benchmark
+
+
+@benchmark("kubernetes", "kubernetes")
+def kubernetes(tiny: bool) -> Iterator[Row]:
+    """Extender latency, cold start, gate releases and pods per second on a real control plane."""
+    command = [sys.executable, "-m", "operators.bench", *(["--tiny"] if tiny else [])]
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as process:  # noqa: S603 - our own module
+        assert process.stdout is not None
+        for line in process.stdout:
+            said = json.loads(line)
+            said.pop("met")
+            yield Row(**said)
+    if process.returncode:
+        raise InvalidInput("the Kubernetes benchmarks did not come to their end (see above)")

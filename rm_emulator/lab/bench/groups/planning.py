@@ -1,0 +1,103 @@
+"""Group `planning`: how long the offline plan of one DAG takes, and how good it is."""
+
+from __future__ import annotations
+
+import os
+import time
+from collections.abc import Callable, Iterator
+from concurrent.futures import Executor, ProcessPoolExecutor
+from functools import partial
+from multiprocessing import get_context
+from typing import Final
+
+from rm_emulator.lab.bench.reference import quiet
+from rm_emulator.lab.bench.rows import Row, benchmark
+from schedulers.core import keyed
+from schedulers.core.model import Stage
+from schedulers.planning import lists
+from schedulers.planning.graphene import build_schedule
+from schedulers.planning.schedule import Plan
+
+_CAPACITY: Final = (16_000, 65_536)
+#: Parents are at most so many stages back, so that the DAG is deep as well as wide.
+_BACK: Final = 20
+
+
+@benchmark("build_schedule", "planning")
+def build_schedule_rows(tiny: bool) -> Iterator[Row]:
+    """Graphene's BuildSchedule with its usual budget on DAGs of 10,000 and 100,000 tasks."""
+    for name, stages, tasks, machines, target in (
+        ("10k_tasks", 100, 10_000, 100, "<= 10"),
+        ("10k_stages", 10_000, 10_000, 100, "<= 10"),
+        ("100k_tasks", 1000, 100_000, 1000, None),
+    ):
+        made = dag(stages // 50, tasks // 50) if tiny else dag(stages, tasks)
+        plan, taken = _timed(partial(build_schedule, *made, _CAPACITY, machines))
+        other, bare = _timed(partial(lists.cp, *made, _CAPACITY, machines))
+        yield Row(
+            name=f"build_schedule/{name}",
+            value=taken,
+            unit="s",
+            reference=bare,
+            target=target,
+            note=(
+                f"{len(made[0])} stages, {len(plan.order)} tasks, {machines} machines; ended: {plan.ended}; makespan "
+                f"{plan.makespan / plan.bounds.best:.3f} of the lower bound; reference: a critical-path list schedule, "
+                f"{other.makespan / other.bounds.best:.3f} of it"
+            ),
+        )
+    yield _pool_row(tiny)
+
+
+def _pool_row(tiny: bool) -> Row:
+    """BuildSchedule with a pool of all cores beside itself without one."""
+    made, cores = dag(2, 200) if tiny else dag(100, 10_000), os.cpu_count() or 1
+    times = 1 if tiny else 3
+    # Before there is a pool: what one has under way when the budget ends runs on for a moment.
+    alone = min(_waited(made, None) for _ in range(times))
+    with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
+        _waited(made, pool)  # starts the processes
+        taken = min(_waited(made, pool) for _ in range(times))
+    return Row(
+        name="build_schedule/10k_tasks_pool",
+        value=taken,
+        unit="s",
+        reference=alone,
+        ratio=taken / alone,
+        note=f"wall time, {cores} cores; reference: one core, without a pool; the shortest of {times} each",
+    )
+
+
+def _waited(made: tuple[tuple[Stage, ...], list[int]], pool: Executor | None) -> float:
+    """Seconds by the wall clock until there is a plan."""
+    with quiet():
+        begun = time.perf_counter()
+        build_schedule(*made, _CAPACITY, 100, pool=pool)
+        return time.perf_counter() - begun
+
+
+def dag(stages: int, tasks: int, seed: int = 1) -> tuple[tuple[Stage, ...], list[int]]:
+    """Stages with about so many tasks in all, and their run times in ms; widths and run times vary lognormally."""
+    draw = keyed.generator(seed, "bench", "planning", stages)
+    widths = draw.lognormal(0, 1, stages)
+    made = []
+    for s, width in enumerate((widths * tasks / widths.sum()).tolist()):
+        before = range(max(0, s - _BACK), s)
+        chosen = draw.integers(before.start, s, int(draw.integers(0, 3))).tolist() if s else []
+        made.append(
+            Stage(
+                name=f"s{s}",
+                tasks=max(1, round(width)),
+                demand=(500 * int(draw.integers(1, 9)), 1024 * int(draw.integers(1, 17))),
+                parents=tuple(sorted(set(chosen))),
+            )
+        )
+    return tuple(made), [max(1, round(ms)) for ms in draw.lognormal(9, 1, stages).tolist()]
+
+
+def _timed(plan: Callable[[], Plan]) -> tuple[Plan, float]:
+    """A plan and the CPU seconds it took."""
+    with quiet():
+        begun = time.process_time()
+        made = plan()
+        return made, time.process_time() - begun

@@ -1,0 +1,261 @@
+"""The docs' result tables: sampling against history on every preset and on TPC-H, beside the paper's figures.
+
+`make tables` runs it. Each (workload, load) is a scenario of its own under OUT, so a killed run goes on
+where it was; when all are there, docs/results.md is written from `results.in.md` and the measured tables.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import jinja2
+import typer
+import yaml
+
+from rm_emulator.experiments import api
+from rm_emulator.program import end
+from rm_emulator.results.record import write_file
+from rm_emulator.results.statistics import SPEEDUPS, pair, speedup
+from rm_emulator.results.summary import cell_dir, read_table
+
+LOADS: Final = (0.8, 1.05, 1.3)
+PRESETS: Final = ("2sigma-like", "google11-like", "google19-like")
+#: What is compared, in the paper's words (SLearn, section 6.1), and our `posterior`.
+POLICIES: Final[Mapping[str, dict[str, Any]]] = {
+    "slearn": {"kind": "gs", "predictor": {"kind": "slearn"}},
+    "three_sigma": {"kind": "gs", "predictor": {"kind": "three_sigma"}},
+    "three_sigma_tl": {"kind": "gs", "predictor": {"kind": "three_sigma", "thin_bypass": True}},
+    "point_estimate": {"kind": "gs", "predictor": {"kind": "point_estimate"}},
+    "las": {"kind": "las"},
+    "fifo": {"kind": "fifo"},
+    "oracle": {"kind": "gs", "predictor": {"kind": "oracle"}},
+    "posterior": {"kind": "gs", "predictor": {"kind": "posterior"}},
+}
+DAG_POLICIES: Final[Mapping[str, dict[str, Any]]] = {
+    "slearn_dag": {"kind": "gs", "predictor": {"kind": "slearn_dag"}},
+    "three_sigma_dag": {"kind": "gs", "predictor": {"kind": "three_sigma_dag"}},
+}
+#: SLearn's average speedup over each (and the median of the per-job ratio where the paper prints it), section 6.3.
+PAPER: Final[Mapping[str, Mapping[str, str]]] = {
+    "2sigma-like": {
+        "three_sigma": "1.28 (P50 0.92)",
+        "three_sigma_tl": "1.26",
+        "point_estimate": "1.42",
+        "las": "1.91 (P50 1.29)",
+        "fifo": "3.29 (P50 8.45)",
+        "oracle": "0.79 (P50 0.73)",
+    },
+    "google11-like": {
+        "three_sigma": "1.56 (P50 1.00)",
+        "three_sigma_tl": "1.55",
+        "point_estimate": "2.17",
+        "las": "1.65",
+    },
+    "google19-like": {
+        "three_sigma": "1.32 (P50 1.07)",
+        "three_sigma_tl": "1.32",
+        "point_estimate": "1.54",
+        "las": "1.72",
+    },
+}
+#: Correct queue %, P50 and P90 of the error in %, as the paper prints them (Tables 6 and 10).
+PAPER_ACCURACY: Final[Mapping[str, Mapping[str, tuple[float, float, float]]]] = {
+    "2sigma-like": {"slearn": (89.09, 18.98, 58.66), "three_sigma": (73.84, 36.57, 475.78)},
+    "google11-like": {"slearn": (86.45, 13.68, 49.95), "three_sigma": (76.20, 21.39, 294.52)},
+    "google19-like": {"slearn": (73.96, 51.84, 92.25), "three_sigma": (58.07, 71.56, 1927.51)},
+}
+
+
+#: Where the jobs come from. The preset without its tide shows how much of the gain hangs on it (docs/workloads.md).
+WORKLOADS: Final[Mapping[str, dict[str, Any]]] = {
+    **{preset: {"kind": "synthetic", "preset": preset, "jobs": 1250} for preset in PRESETS},
+    "2sigma-like-no-tide": {
+        "kind": "synthetic",
+        "preset": "2sigma-like",
+        "jobs": 1250,
+        "knobs": {"tide": 0.0, "burstiness": 1.4},
+    },
+    "tpch": {
+        "kind": "tpch",
+        "jobs": 60,
+        "sizes": [2, 5, 10, 20],
+        "history_sizes": [2, 5, 10, 20],
+        "durations": "per_task",
+        "slots": 150,
+    },
+}
+
+
+#: The variant without tide is there for one comparison, at the paper's load.
+LOADS_OF: Final[Mapping[str, tuple[float, ...]]] = {"2sigma-like-no-tide": (1.05,)}
+
+
+def scenario(workload: str, load: float, seeds: Sequence[int]) -> dict[str, Any]:
+    """The scenario of one workload at one load: 150 slots, 1 s heartbeats, every policy."""
+    policies = dict(POLICIES)
+    if workload == "tpch":
+        policies = {label: {**policy, **_narrow(policy)} for label, policy in {**policies, **DAG_POLICIES}.items()}
+    return {
+        "apiVersion": "rm-emulator.io/v1alpha1",
+        "kind": "Scenario",
+        "metadata": {"name": f"{workload}-{load}"},
+        "spec": {
+            "seeds": list(seeds),
+            "cluster": {"nodes": [{"count": 150, "capacity": {"cpu": 1, "memory": "4Gi"}}], "profile": "yarn"},
+            "workload": {**WORKLOADS[workload], "load": load},
+            "policies": [{"label": label, **policy} for label, policy in policies.items()],
+            "baseline": "three_sigma",
+            "log": "hash",
+        },
+    }
+
+
+def _narrow(policy: Mapping[str, Any]) -> dict[str, Any]:
+    """Queue bounds for TPC-H, whose jobs (some 40 to 1,600 task-seconds) would all share the paper's first two."""
+    return {"first_threshold_ms": 3e4, "growth": 3.0} if policy["kind"] in ("gs", "las") else {}
+
+
+def measure(workload: str, load: float, seeds: Sequence[int], out: Path, jobs: int | None) -> api.Results:
+    """Run one scenario, or read what is there of it."""
+    name = f"{workload}-{load}"
+    path = out / f"{name}.yaml"
+    write_file(path, yaml.safe_dump(scenario(workload, load, seeds), sort_keys=False))
+    return api.run(path, out / name, None, {}, jobs, (), overwrite=False, progress=True)
+
+
+def versus(
+    results: api.Results, label: str, baseline: str, seeds: Sequence[int], other: api.Results | None = None
+) -> dict[str, Any]:
+    """How much sooner jobs finish under `label` than under `baseline`: the three averages with intervals.
+
+    other: where the baseline's runs are of the same jobs, `results` unless given.
+    """
+    pairs = [
+        pair(
+            read_table(cell_dir((other or results).path, baseline, seed), "jobs"),
+            read_table(cell_dir(results.path, label, seed), "jobs"),
+        )
+        for seed in seeds
+    ]
+    return {name: speedup(pairs, statistic) for name, statistic in SPEEDUPS.items()}
+
+
+def speedup_rows(results: api.Results, workload: str, label: str, seeds: Sequence[int]) -> list[list[str]]:
+    """Markdown cells: baseline, three averages with intervals, the paper's figure."""
+    rows = []
+    for baseline in _labels(results):
+        if baseline != label:
+            found = versus(results, label, baseline, seeds)
+            paper = PAPER.get(workload, {}).get(baseline, "-") if label == "slearn" else "-"
+            rows.append([baseline, *(show(found[name]) for name in SPEEDUPS), paper])
+    return rows
+
+
+def accuracy_rows(results: api.Results, workload: str) -> list[list[str]]:
+    """Markdown cells: label, correct queue %, error P50 and P90 in %, and the paper's three."""
+    rows = []
+    for label in _labels(results):
+        runs = [run for run in results.summary["runs"] if run["label"] == label]
+        correct = _mean([run["queue_placement_correct"] for run in runs])
+        if correct is None:
+            continue
+        errors = [_mean([run["prediction_error_pct"][q] for run in runs]) for q in ("p50", "p90")]
+        paper = PAPER_ACCURACY.get(workload, {}).get(label)
+        there = " / ".join(f"{x:.1f}" for x in paper) if paper else "-"
+        rows.append([label, f"{100 * correct:.1f}", *("-" if e is None else f"{e:.1f}" for e in errors), there])
+    return rows
+
+
+def show(found: Mapping[str, Any], digits: int = 2) -> str:
+    """`1.23 [1.10, 1.36]`."""
+    if found["value"] is None:
+        return "-"
+    low, high = found["ci95"]
+    return f"{found['value']:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+
+
+def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
+    """A Markdown table."""
+    lines = ["| " + " | ".join(head) + " |", "|" + " --- |" * len(head)]
+    return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
+
+
+def _labels(results: api.Results) -> list[str]:
+    return list(dict.fromkeys(run["label"] for run in results.summary["runs"]))
+
+
+def _mean(values: Sequence[float | None]) -> float | None:
+    there = [value for value in values if value is not None]
+    return sum(there) / len(there) if there else None
+
+
+def filled(template: str, **measured: object) -> str:
+    """A page of Markdown: the template's prose with the measured tables in it. What is missing is an error."""
+    environment = jinja2.Environment(undefined=jinja2.StrictUndefined, keep_trailing_newline=True, autoescape=False)  # noqa: S701 (Markdown, from our own figures)
+    return environment.from_string(template).render(**measured)
+
+
+def page(measured: Mapping[tuple[str, float], api.Results], seeds: Sequence[int], template: str) -> str:
+    """The page: the template's prose with the measured tables in it."""
+    averages = [name.replace("_", " ") for name in SPEEDUPS]
+    slearn = {
+        key: table(["over", *averages, "paper"], speedup_rows(found, key[0], "slearn", seeds))
+        for key, found in measured.items()
+    }
+    posterior = table(
+        ["workload", "load", "over", *averages],
+        [
+            [workload, str(load), *row[:-1]]
+            for (workload, load), found in measured.items()
+            for row in speedup_rows(found, workload, "posterior", seeds)
+            if row[0] in ("slearn", "three_sigma", "oracle", *DAG_POLICIES)
+        ],
+    )
+    accuracy = {
+        key: table(
+            ["predictor", "correct queue %", "error P50 %", "error P90 %", "paper"], accuracy_rows(found, key[0])
+        )
+        for key, found in measured.items()
+    }
+    workloads = list(dict.fromkeys(workload for workload, _ in measured))
+    loads = {name: [load for workload, load in measured if workload == name] for name in workloads}
+
+    def gain(label: str, baseline: str, workload: str, load: float, average: str = "ratio_of_means") -> str:
+        """For the prose: one speedup with its interval, so that text and tables cannot disagree."""
+        return show(versus(measured[workload, load], label, baseline, seeds)[average])
+
+    return filled(
+        template,
+        gain=gain,
+        slearn=slearn,
+        posterior=posterior,
+        accuracy=accuracy,
+        seeds=len(seeds),
+        workloads=workloads,
+        loads=loads,
+    )
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("out/tables"),
+    docs: Annotated[Path, typer.Option(help="the folder with results.in.md")] = Path("docs"),
+    seeds: Annotated[int, typer.Option(min=2, help="number of seeds")] = 5,
+    jobs: Annotated[int | None, typer.Option(min=1, help="parallel processes; default: one per core")] = None,
+) -> None:
+    """Run the comparison of every workload at every load, and write docs/results.md."""
+    out.mkdir(parents=True, exist_ok=True)
+    template = (docs / "results.in.md").read_text(encoding="utf-8")
+    numbers = range(1, seeds + 1)
+    measured = {
+        (workload, load): measure(workload, load, numbers, out, jobs)
+        for workload in WORKLOADS
+        for load in LOADS_OF.get(workload, LOADS)
+    }
+    write_file(docs / "results.md", page(measured, numbers, template))
+    typer.echo(f"{docs / 'results.md'} written", err=True)
+
+
+if __name__ == "__main__":
+    end(lambda: typer.run(main))

@@ -1,0 +1,147 @@
+"""Settings that a struct beside the code describes: those of registered names, and of some workloads.
+
+Names that only a registry knows (policies, predictors, placers, trace formats) are checked against it, so a
+plug-in's parameters are checked as well.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+import msgspec
+from pydantic import BaseModel, ConfigDict, GetJsonSchemaHandler, ValidationError, model_validator
+from pydantic_core import CoreSchema, InitErrorDetails, PydanticCustomError
+
+from rm_emulator.issues import did_you_mean, show_value
+from schedulers.core.errors import InvalidParameters, UnknownName, nearest
+from schedulers.core.registry import Registry
+
+
+class Settings(BaseModel):
+    """A block whose other keys are the settings of a struct that lives beside the code that uses them."""
+
+    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False, frozen=True)
+
+    @classmethod
+    def struct(cls) -> type[msgspec.Struct]:
+        """What describes the other keys."""
+        raise AssertionError(f"{cls.__name__} names no struct")
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The struct's settings that the file gives."""
+        return dict(self.model_extra or {})
+
+    @model_validator(mode="before")
+    @classmethod
+    def _checked(cls, data: Any) -> Any:
+        if isinstance(data, Mapping) and all(isinstance(key, str) for key in data):
+            own = {key: value for key, value in data.items() if key not in cls.model_fields}
+            errors = list(setting_errors(f"workload '{data.get('kind')}'", cls.struct(), own, tuple(cls.model_fields)))
+            if errors:
+                raise ValidationError.from_exception_data("settings", errors)
+        return data
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        found = handler.resolve_ref_schema(handler(schema))
+        found["properties"] = {**found.get("properties", {}), **struct_properties(cls.struct())}
+        found["additionalProperties"] = False
+        return found
+
+
+def registered_errors(
+    registry: Registry[Any], settings: Mapping[str, Any], beside: Iterable[str] = ()
+) -> list[InitErrorDetails]:
+    """Every mistake in `{'kind': name, **settings}`, each at its own key; `beside`: other keys of the same block."""
+    name = settings.get("kind")
+    if name is None:
+        accepted = ", ".join(entry.name for entry in registry)
+        return [error_at((), f"kind is missing (accepted: {accepted})", settings)]
+    try:
+        entry = registry.entry(str(name))
+    except UnknownName as error:
+        text = f"unknown {registry.kind} '{name}' (accepted: {', '.join(error.known)})"
+        return [error_at(("kind",), text, name, did_you_mean(error.nearest))]
+    own = {key: value for key, value in settings.items() if key != "kind"}
+    errors = list(setting_errors(f"'{entry.name}'", entry.params, own, ("kind", *beside)))
+    if not errors:
+        try:
+            registry.parse(settings)
+        except InvalidParameters as error:
+            errors.append(error_at((), str(error), dict(settings)))
+    return errors
+
+
+def setting_errors(
+    what: str, params: type[msgspec.Struct], settings: Mapping[str, Any], beside: Iterable[str] = ()
+) -> Iterable[InitErrorDetails]:
+    """Every mistake in the settings of a struct, each at its own key; `beside`: other keys of the same block."""
+    fields = {field.encode_name: field for field in msgspec.structs.fields(params)}
+    for key, value in settings.items():
+        if key not in fields:
+            accepted = [*beside, *fields]
+            text = f"{what} has no setting '{key}' (accepted: {', '.join(accepted)})"
+            yield error_at((str(key),), text, value, did_you_mean(nearest(str(key), accepted)), key=True)
+            continue
+        try:
+            if isinstance(value, float) and not math.isfinite(value):
+                raise msgspec.ValidationError("Expected a finite number")
+            msgspec.convert(value, fields[key].type)
+        except msgspec.ValidationError as error:
+            text = f"{show_value(value)} is not accepted: {str(error)[:1].lower()}{str(error)[1:]}"
+            choices = _choices(fields[key].type)
+            if choices:
+                text = f"{show_value(value)} is not accepted (expected {', '.join(choices)})"
+            near = nearest(value, choices) if isinstance(value, str) else None
+            yield error_at((str(key),), text, value, did_you_mean(near))
+
+
+def _choices(type_: Any) -> list[str]:
+    """The words that a setting of this type accepts, [] when it is not an enumeration."""
+    return [str(word) for word in msgspec.json.schema(type_).get("enum", ())]
+
+
+def error_at(
+    loc: tuple[str | int, ...], text: str, value: Any, hint: str = "", *, key: bool = False
+) -> InitErrorDetails:
+    """A mistake as pydantic carries it; the hint and whether the key itself is wrong travel in its context."""
+    context = {"text": text, "hint": hint, "key": key}
+    return InitErrorDetails(type=PydanticCustomError("value", "{text}", context), loc=loc, input=value)
+
+
+def struct_properties(params: type[msgspec.Struct]) -> dict[str, Any]:
+    """The JSON Schema of each field; nested structs are written out, as there is nowhere to refer to."""
+    schema = msgspec.json.schema(params)
+    definitions = schema.get("$defs", {})
+    found = _written_out(definitions[params.__name__]["properties"], definitions)
+    assert isinstance(found, dict)
+    return found
+
+
+def _written_out(part: Any, definitions: Mapping[str, Any]) -> Any:
+    if isinstance(part, list):
+        return [_written_out(item, definitions) for item in part]
+    if isinstance(part, dict):
+        if "$ref" in part:
+            return _written_out(definitions[part["$ref"].rpartition("/")[2]], definitions)
+        return {key: _written_out(value, definitions) for key, value in part.items()}
+    return part
+
+
+def registry_schema(registry: Registry[Any], shared: Mapping[str, Any] | None = None) -> dict[str, Any]:
+    """One JSON Schema alternative per registered name, with its settings."""
+    options = [
+        {
+            "type": "object",
+            "title": entry.name,
+            "description": entry.summary,
+            "properties": {"kind": {"const": entry.name}, **(shared or {}), **struct_properties(entry.params)},
+            "required": ["kind"],
+            "additionalProperties": False,
+        }
+        for entry in registry
+    ]
+    return {"oneOf": options, "discriminator": {"propertyName": "kind"}}

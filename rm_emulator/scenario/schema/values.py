@@ -1,0 +1,163 @@
+"""Values with units, and what every block of a scenario file is. Durations are whole milliseconds once read."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Annotated, Any, Final, Literal
+
+from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, WithJsonSchema
+from pydantic_core import InitErrorDetails, PydanticCustomError
+
+from rm_emulator.issues import did_you_mean
+from rm_emulator.scenario.durations import parse_duration, parse_seeds, show_duration
+from schedulers.core.errors import InvalidQuantity
+from schedulers.core.resources import parse_quantity
+
+NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
+
+
+def read(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    """A validator from a function that raises ValueError with a full message."""
+
+    def validate(value: Any) -> Any:
+        try:
+            return parse(value)
+        except ValueError as error:
+            raise PydanticCustomError("value", "{text}", {"text": str(error)}) from None
+
+    return validate
+
+
+def _positive(ms: int) -> int:
+    if ms < 1:
+        raise PydanticCustomError("value", "{text}", {"text": "is 0: expected a duration above zero"})
+    return ms
+
+
+def _quantity(value: Any) -> Any:
+    try:
+        parse_quantity(value)
+    except InvalidQuantity as error:
+        raise PydanticCustomError("value", "{text}", {"text": str(error), "hint": _quantity_hint(value)}) from None
+    return value
+
+
+def _quantity_hint(value: Any) -> str:
+    """What Kubernetes calls a unit that is written in another way: 4GB, 4gi, 4 GiB."""
+    text = str(value).replace(" ", "").rstrip("bB")
+    for candidate in (text, text[:-2] + text[-2:].title(), text[:-1] + text[-1:].upper()):
+        try:
+            parse_quantity(candidate)
+        except InvalidQuantity:
+            continue
+        return did_you_mean(candidate)
+    return ""
+
+
+_DURATION_SCHEMA: Final = {
+    "anyOf": [
+        {"type": "string", "pattern": r"^\s*((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*(ms|s|m|h|d)?\s*)+$"},
+        {"type": "number", "minimum": 0},
+    ],
+    "description": "500ms, 1.5s, 2m, 1h30m, 1d; plain numbers are seconds",
+}
+_shown = PlainSerializer(show_duration)
+Duration = Annotated[int, BeforeValidator(read(parse_duration)), _shown, WithJsonSchema(_DURATION_SCHEMA)]
+Interval = Annotated[
+    int,
+    BeforeValidator(_positive),
+    BeforeValidator(read(parse_duration)),
+    _shown,
+    WithJsonSchema(_DURATION_SCHEMA),
+]
+Quantity = Annotated[
+    str | int | float,
+    BeforeValidator(_quantity),
+    WithJsonSchema(
+        {
+            "anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}],
+            "description": "a Kubernetes quantity: 4, 500m, 1.5Gi",
+        }
+    ),
+]
+Quantities = Annotated[dict[str, Quantity], Field(min_length=1)]
+Seeds = Annotated[
+    list[int],
+    BeforeValidator(read(parse_seeds)),
+    WithJsonSchema(
+        {
+            "anyOf": [
+                {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
+                {"type": "string", "pattern": r"^\d+(\s*\.\.\s*\d+)?(\s*,\s*\d+(\s*\.\.\s*\d+)?)*$"},
+                {"type": "integer", "minimum": 0},
+            ],
+            "description": "[1, 2, 3] or 1..5",
+        }
+    ),
+]
+Count = Annotated[int, Field(ge=1, le=10_000_000)]
+Positive = Annotated[float, Field(gt=0)]
+Probability = Annotated[float, Field(ge=0, le=1)]
+
+
+class Block(BaseModel):
+    """A mapping of the scenario file."""
+
+    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+
+
+class Spread(Block):
+    """A distribution of times by its mean and coefficient of variation."""
+
+    kind: Literal["lognormal", "gamma", "exponential", "uniform", "normal"]
+    mean: Interval
+    cov: Annotated[float, Field(ge=0)] = 1.0
+
+
+def _times(value: Any) -> Any:
+    """A scalar is a fixed duration, a list one duration per task, a mapping a distribution."""
+    if isinstance(value, Mapping):
+        return Spread.model_validate(dict(value))
+    if isinstance(value, list):
+        return _each(value, read(parse_duration))
+    return read(parse_duration)(value)
+
+
+def _each(values: list[Any], read: Callable[[Any], Any]) -> list[Any]:
+    found, errors = [], []
+    for index, value in enumerate(values):
+        try:
+            found.append(read(value))
+        except PydanticCustomError as error:
+            errors.append(InitErrorDetails(type=error, loc=(index,), input=value))
+    if errors:
+        raise ValidationError.from_exception_data("list", errors)
+    return found
+
+
+def _show_times(value: Any) -> Any:
+    if isinstance(value, Spread):
+        return value.model_dump(mode="json")
+    return [show_duration(ms) for ms in value] if isinstance(value, list) else show_duration(value)
+
+
+_TIMES_SCHEMA: Final = {
+    "anyOf": [
+        *_DURATION_SCHEMA["anyOf"],
+        {"type": "array", "items": {"anyOf": _DURATION_SCHEMA["anyOf"]}, "minItems": 1},
+        Spread.model_json_schema(),
+    ],
+    "description": "a duration, a list with one per task, or {kind: lognormal, mean: 30s, cov: 0.3}",
+}
+Times = Annotated[
+    int | list[int] | Spread,
+    BeforeValidator(_times),
+    PlainSerializer(_show_times),
+    WithJsonSchema(_TIMES_SCHEMA),
+]
+StartUp = Annotated[
+    int | Spread,
+    BeforeValidator(lambda v: _times(v) if isinstance(v, Mapping) else read(parse_duration)(v)),
+    PlainSerializer(_show_times),
+    WithJsonSchema({"anyOf": [*_DURATION_SCHEMA["anyOf"], Spread.model_json_schema()]}),
+]

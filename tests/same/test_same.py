@@ -1,0 +1,95 @@
+"""No decision changes unnoticed: hashes of event logs and results, kept in `hashes/`, one file per scenario.
+
+A log's hash is over its lines after the header; a summary's over all but what the clock and the machine decide.
+`pytest tests/same --every-seed` runs all seeds of each scenario instead of the first one.
+`pytest tests/same --update` writes what it finds (add --every-seed, so that the other seeds' hashes do not go stale);
+that belongs into a commit which names the defect that it fixes.
+"""
+
+from __future__ import annotations
+
+import base64
+import gzip
+import hashlib
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any, Final
+
+import pytest
+import yaml
+
+from rm_emulator.scenario import examples
+from tests.same.scenarios import SCENARIOS
+
+HASHES: Final = Path(__file__).parent / "hashes"
+SHARED: Final = Path(__file__).parents[3] / "shared" / "cases"
+CASES: Final = ("fairness", "yarn", "dag")
+#: What the clock and the machine decide.
+_MEASURED: Final = ("wall_s", "decision_us", "tasks_per_s", "peak_rss_mb")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", [*SCENARIOS, *(name for name, _ in examples.summaries())])
+def test_a_scenario_is_decided_and_summed_up_as_before(
+    name: str, tmp_path: Path, request: pytest.FixtureRequest
+) -> None:
+    given = name
+    if name in SCENARIOS:
+        given = str(tmp_path / f"{name}.yaml")
+        Path(given).write_text(yaml.safe_dump(SCENARIOS[name], sort_keys=False), "utf-8")
+    every = request.config.getoption("--every-seed")
+    arguments = [given, "--out", str(tmp_path / "out"), "--jobs", "1", *(() if every else ("--seeds", "1"))]
+    ran = _command("run", *arguments)
+    assert ran.returncode in (0, 1), ran.stderr  # 1: an expectation over all seeds that one seed alone need not meet
+    _compare(name, _hashes(tmp_path / "out", every=every), request)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", CASES)
+def test_known_answers_come_out_as_before(name: str, request: pytest.FixtureRequest) -> None:
+    if not (SHARED / f"{name}.yaml").exists():
+        pytest.skip("the known answers are not here: ../shared/cases")
+    ran = _command("case", str(SHARED / f"{name}.yaml"))
+    assert ran.returncode == 0, ran.stdout
+    _compare(f"case-{name}", {"answers": _sha256(ran.stdout.encode())}, request)
+
+
+def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
+    command = [sys.executable, "-m", "rm_emulator", *arguments]
+    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"})
+
+
+def _hashes(out: Path, *, every: bool) -> dict[str, str]:
+    found = {}
+    for log in sorted(out.glob("runs/*/*/events.jsonl*")):
+        seed, label = log.parent.name, log.parent.parent.name
+        opened = gzip.open if log.suffix == ".gz" else open
+        with opened(log, "rb") as lines:
+            assert b'"note":"Header"' in next(lines)
+            found[f"log {label} {seed}"] = _sha256(*lines)
+    summary = json.loads((out / "summary.json").read_text("utf-8"))
+    for run in summary["runs"]:
+        for figure in (*_MEASURED, "log_sha256"):
+            del run[figure]
+    found["summary of every seed" if every else "summary of seed 1"] = _sha256(json.dumps(summary).encode())
+    return found
+
+
+def _sha256(*parts: bytes) -> str:
+    digest = hashlib.sha256()
+    for part in parts:
+        digest.update(part)
+    return base64.urlsafe_b64encode(digest.digest()[:18]).decode()  # 144 bits tell any two logs apart
+
+
+def _compare(name: str, found: dict[str, str], request: pytest.FixtureRequest) -> None:
+    path = HASHES / f"{name}.json"
+    known: dict[str, Any] = json.loads(path.read_text("utf-8")) if path.exists() else {}
+    if request.config.getoption("--update"):
+        path.write_text(json.dumps(dict(sorted({**known, **found}.items())), indent=1) + "\n", "utf-8")
+        return
+    assert known, f"{path} is not there: make it with --update"
+    assert {key: known.get(key) for key in found} == found

@@ -1,0 +1,76 @@
+"""The tree as a whole: no circle of imports, between files or between packages, and nothing too large to read."""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Iterator, Mapping
+from functools import cache
+from graphlib import CycleError, TopologicalSorter
+from pathlib import Path
+
+import grimp
+import pytest
+
+ROOT = Path(__file__).parents[1]
+PROGRAM = ("schedulers", "rm_emulator", "operators")
+FILES = sorted(file for package in PROGRAM for file in (ROOT / package).rglob("*.py"))
+MAX_MODULE, MAX_CLASS, MAX_FUNCTION = 800, 600, 60
+
+
+@cache
+def graph() -> grimp.ImportGraph:
+    """Every import of the program, those inside functions and those for type checking alone too."""
+    return grimp.build_graph(*PROGRAM, cache_dir=None)
+
+
+def circle(imports: Mapping[str, set[str]]) -> list[str]:
+    """The modules of one circle, [] when there is none."""
+    try:
+        TopologicalSorter(imports).prepare()
+    except CycleError as error:
+        found: list[str] = error.args[1]
+        return found
+    return []
+
+
+def between_children(package: str) -> dict[str, set[str]]:
+    """The imports among a package's own modules and sub-packages, each with all that is in it."""
+    children = sorted(graph().find_children(package))
+    of = {module: child for child in children for module in (child, *graph().find_descendants(child))}
+    imports: dict[str, set[str]] = {child: set() for child in children}
+    for module, child in of.items():
+        imported = {of[name] for name in graph().find_modules_directly_imported_by(module) if name in of}
+        imports[child] |= imported - {child}
+    return imports
+
+
+def test_no_files_import_each_other_in_a_circle() -> None:
+    assert circle({name: graph().find_modules_directly_imported_by(name) for name in graph().modules}) == []
+
+
+@pytest.mark.parametrize("program", PROGRAM)
+def test_no_packages_import_each_other_in_a_circle(program: str) -> None:
+    packages = [name for name in (program, *graph().find_descendants(program)) if graph().find_children(name)]
+    assert {name: found for name in packages if (found := circle(between_children(name)))} == {}
+
+
+def lengths(kinds: type[ast.AST] | tuple[type[ast.AST], ...]) -> Iterator[tuple[int, str]]:
+    """Lines of every definition of these kinds, each with its file and name."""
+    for file in FILES:
+        for node in ast.walk(ast.parse(file.read_text(encoding="utf-8"))):
+            if isinstance(node, kinds) and isinstance(node, ast.ClassDef | ast.FunctionDef | ast.AsyncFunctionDef):
+                assert node.end_lineno is not None
+                yield node.end_lineno - node.lineno + 1, f"{file.relative_to(ROOT)} {node.name}"
+
+
+def test_no_module_is_too_long() -> None:
+    sizes = {str(file.relative_to(ROOT)): len(file.read_text(encoding="utf-8").splitlines()) for file in FILES}
+    assert {name: lines for name, lines in sizes.items() if lines > MAX_MODULE} == {}
+
+
+def test_no_class_is_too_long() -> None:
+    assert [found for found in lengths(ast.ClassDef) if found[0] > MAX_CLASS] == []
+
+
+def test_no_function_is_too_long() -> None:
+    assert [found for found in lengths((ast.FunctionDef, ast.AsyncFunctionDef)) if found[0] > MAX_FUNCTION] == []
