@@ -45,7 +45,7 @@ class InvalidInput(UserError):
     """
 
     #: So many are shown one by one, the rest is counted.
-    shown: ClassVar[int | None] = None
+    shown: ClassVar[int] = 20
 
     def __init__(self, issues: Iterable[Issue] | str, count: int | None = None) -> None:
         found = [Issue("", issues)] if isinstance(issues, str) else list(issues)
@@ -53,15 +53,13 @@ class InvalidInput(UserError):
         self.issues = sorted(found, key=lambda issue: (files[issue.file], issue.line or 0, issue.col or 0))
         self.count = len(found) if count is None else count
         lines = [str(issue) for issue in self.issues[: self.shown]]
-        if self.shown is not None and self.count > self.shown:
+        if self.count > self.shown:
             lines.append(f"... and {self.count - self.shown:,} more")
         super().__init__("\n".join(lines))
 
 
 class TraceError(InvalidInput, ValueError):
     """A trace, a stored workload or a folder of Hadoop's that cannot be used; at most 1000 of its mistakes are kept."""
-
-    shown = 20
 
 
 class Issues:

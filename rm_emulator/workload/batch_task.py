@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from fractions import Fraction
 from pathlib import Path
-from typing import Annotated, NamedTuple
+from typing import Annotated, Final, NamedTuple
 
 import msgspec
 import polars as pl
@@ -42,6 +42,9 @@ class _Row(NamedTuple):
 ParentsOf = Callable[[list[tuple[int | None, list[int] | None]]], list[tuple[int, ...]]]
 
 
+_STATUSES: Final = (b"Terminated", b"Failed", b"Running", b"Waiting", b"Ready", b"Interrupted", b"Cancelled")
+
+
 class BatchParams(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of both readers."""
 
@@ -71,6 +74,12 @@ class Rows(msgspec.Struct, kw_only=True):
 
     frame: pl.DataFrame
     notes: list[str]
+
+
+def is_batch_task(head: bytes, *, columns: int, status: int) -> bool:
+    """Whether the first rows have so many columns, and the last of them a status at that place."""
+    rows = [line.split(b",") for line in head.splitlines()[:3]]
+    return bool(rows) and all(len(row) == columns for row in rows) and rows[-1][status].strip() in _STATUSES
 
 
 def finished(frame: pl.DataFrame, *, unknown: pl.Expr) -> Rows:

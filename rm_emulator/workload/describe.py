@@ -313,18 +313,34 @@ def lines(description: Description) -> list[str]:
     return [*text, d.verdict]
 
 
-def main(path: Path, slots: int | None, json: bool) -> int:
-    """`rm-emulator traces describe`: print the description of a stored workload; returns the exit code.
+def is_scenario(path: Path) -> bool:
+    """Whether a file is YAML, or the name of an example, rather than a trace or a stored workload."""
+    return not path.is_dir() and (path.suffix.lower() in (".yaml", ".yml") or not path.exists())
 
-    Raises TraceError when the folder does not hold one.
+
+def main(
+    path: Path,
+    slots: int | None,
+    json: bool,
+    format_: str | None = None,
+    options: Sequence[str] = (),
+    skip_bad_rows: bool = False,
+) -> int:
+    """`rm-emulator traces describe`: print the description of a stored workload or a trace; returns the exit code.
+
+    Raises TraceError when there is none, and what `formats.settings` does.
     """
-    from rm_emulator.workload import profiles, storage
+    from rm_emulator.workload import formats, profiles, storage
 
-    workload = storage.load(path)
-    measured = storage.load_profiles(path)
+    if format_ is None and storage.is_stored(path):
+        workload, measured, notes = storage.load(path), storage.load_profiles(path), storage.notes(path)
+    else:
+        name = format_ or formats.guess(path)
+        trace = formats.read(name, path, formats.settings(name, options, skip_bad_rows=skip_bad_rows))
+        workload, measured, notes = trace.workload, trace.profiles, (f"read as {name}", *trace.notes)
     if measured is None and any(isinstance(t, Waves) for job in workload.jobs for t in job.runtimes):
         measured = profiles.builtin_profiles()
-    show(workload, slots, json, profiles=measured, notes=storage.notes(path))
+    show(workload, slots, json, profiles=measured, notes=notes)
     return 0
 
 

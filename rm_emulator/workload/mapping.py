@@ -19,11 +19,12 @@ import yaml
 from rm_emulator.issues import Issues
 from rm_emulator.workload.records import clock, number, shown
 from rm_emulator.workload.tables import BadRow, BadRows, decoded, one, read_bytes
-from schedulers.core.errors import nearest
+from schedulers.core.errors import InvalidParameters, nearest
 
 UNITS_MS: Final = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
 #: From so large a number on, a time is in this unit: seconds reach it in the year 5138.
 _EPOCHS: Final = ((1e17, "ns"), (1e14, "us"), (1e11, "ms"))
+_PAIRS: Final = re.compile(r",(?=\s*[A-Za-z][\w:./-]*\s*=)")
 _DATES: Final = (
     *("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m-%d %H:%M:%S %z", "%Y-%m-%d %H:%M:%S %Z"),
     *("%d/%m/%Y %H:%M:%S", "%d/%m/%Y %H:%M", "%d/%m/%Y", "%m/%d/%Y %H:%M:%S", "%m/%d/%Y %H:%M", "%m/%d/%Y"),
@@ -80,6 +81,26 @@ def read_map(path: Path) -> dict[str, str]:
         raise one(path, f"not YAML: {getattr(error, 'problem', error)}") from None
     except (msgspec.ValidationError, RecursionError):
         raise one(path, "not a mapping: one line per column is needed, such as 'submit: SubmitTime@ms'") from None
+
+
+def mapping_of(texts: Sequence[str], path: Path | None) -> dict[str, str]:
+    """The mapping of a command line: `OURS=YOURS,...`; without one that of the file, if any.
+
+    Raises TraceError, and where a mapping is to be written over a file.
+    """
+    if not texts:
+        return {} if path is None else read_map(path)
+    if path is not None and (path.exists() or not path.parent.is_dir()):
+        raise one(
+            path, "is there already (the mapping is written there)" if path.exists() else "there is no such folder"
+        )
+    found = {}
+    for text in itertools.chain.from_iterable(map(_PAIRS.split, texts)):
+        ours, equals, yours = text.partition("=")
+        if not equals or not yours.strip():
+            raise InvalidParameters(f"'{text}' is not a mapping (write OURS=YOURS, such as submit=SubmitTime)")
+        found[ours.strip()] = yours.strip()
+    return found
 
 
 def map_text(kept: Mapping[str, str], source: str) -> str:

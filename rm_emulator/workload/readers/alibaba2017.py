@@ -7,7 +7,7 @@ from typing import Final
 
 import polars as pl
 
-from rm_emulator.workload.batch_task import BatchParams, assemble, finished
+from rm_emulator.workload.batch_task import BatchParams, assemble, finished, is_batch_task
 from rm_emulator.workload.formats import Column, Trace, register
 from rm_emulator.workload.tables import BadRows, Field, fixed_table
 
@@ -49,6 +49,11 @@ class Alibaba2017:
 
     class Params(BatchParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
         """Settings of the reader."""
+
+    @staticmethod
+    def recognises(path: Path, head: bytes) -> bool:
+        """Eight columns with a status among them."""
+        return is_batch_task(head, columns=len(_FIELDS), status=5)
 
     @staticmethod
     def read(path: Path, options: Params) -> Trace:

@@ -102,6 +102,12 @@ class CsvTable:
     Params = _Options
 
     @staticmethod
+    def recognises(path: Path, head: bytes) -> bool:
+        """A header line with job, and durations or mean; or Parquet."""
+        names = set(re.split(rb"[,;|\t]", head.partition(b"\n")[0].strip().lower().replace(b" ", b"")))
+        return head[:4] == b"PAR1" or (b"job" in names and bool(names & {b"durations", b"mean"}))
+
+    @staticmethod
     def read(path: Path, options: _Options) -> Trace:
         """One job per value of `job`, in order of arrival. gzip is unpacked, Parquet told by its first bytes."""
         header, rows = _rows(path, options)
