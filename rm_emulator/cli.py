@@ -269,10 +269,13 @@ def describe(
     """Describe a workload: would sampling pay here?"""
     from rm_emulator.plugins import load_plugins
     from rm_emulator.workload import describe as description
+    from rm_emulator.workload import formats
 
     load_plugins(plugin or ())
-    if format_ or option or skip_bad_rows or not description.is_scenario(workload):
-        raise typer.Exit(description.main(workload, slots, json, format_, option or (), skip_bad_rows))
+    if format_ or option or skip_bad_rows or not formats.is_scenario(workload):
+        trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
+        description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes)
+        return
     from rm_emulator.scenario.check import check as check_scenario
     from rm_emulator.scenario.load import load
     from rm_emulator.scenario.workload import slots_of

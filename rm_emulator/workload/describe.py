@@ -10,7 +10,6 @@ from __future__ import annotations
 import math
 import sys
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from pathlib import Path
 from typing import TYPE_CHECKING, Final
 
 import msgspec
@@ -311,37 +310,6 @@ def lines(description: Description) -> list[str]:
     text += [line for groups in d.groups for line in _group_lines(groups)]
     text += [f"note: {note}" for note in d.notes]
     return [*text, d.verdict]
-
-
-def is_scenario(path: Path) -> bool:
-    """Whether a file is YAML, or the name of an example, rather than a trace or a stored workload."""
-    return not path.is_dir() and (path.suffix.lower() in (".yaml", ".yml") or not path.exists())
-
-
-def main(
-    path: Path,
-    slots: int | None,
-    json: bool,
-    format_: str | None = None,
-    options: Sequence[str] = (),
-    skip_bad_rows: bool = False,
-) -> int:
-    """`rm-emulator traces describe`: print the description of a stored workload or a trace; returns the exit code.
-
-    Raises TraceError when there is none, and what `formats.settings` does.
-    """
-    from rm_emulator.workload import formats, profiles, storage
-
-    if format_ is None and storage.is_stored(path):
-        workload, measured, notes = storage.load(path), storage.load_profiles(path), storage.notes(path)
-    else:
-        name = format_ or formats.guess(path)
-        trace = formats.read(name, path, formats.settings(name, options, skip_bad_rows=skip_bad_rows))
-        workload, measured, notes = trace.workload, trace.profiles, (f"read as {name}", *trace.notes)
-    if measured is None and any(isinstance(t, Waves) for job in workload.jobs for t in job.runtimes):
-        measured = profiles.builtin_profiles()
-    show(workload, slots, json, profiles=measured, notes=notes)
-    return 0
 
 
 def show(

@@ -24,8 +24,8 @@ import msgspec
 
 from rm_emulator.issues import Issue, Issues, TraceError
 from rm_emulator.workload import storage
-from rm_emulator.workload.model import Workload
-from rm_emulator.workload.profiles import TpchProfiles
+from rm_emulator.workload.model import Waves, Workload
+from rm_emulator.workload.profiles import TpchProfiles, builtin_profiles
 from rm_emulator.workload.tables import head, one
 from schedulers.core.errors import InvalidParameters, nearest
 from schedulers.core.registry import NoParams, Registry
@@ -169,6 +169,27 @@ def guess(path: Path) -> str:
         which = f"it may be {' or '.join(found)}" if found else "it looks like none of the formats"
         raise one(path, f"{which} (name it with --format: {', '.join(found or names())})")
     return found[0]
+
+
+def is_scenario(path: Path) -> bool:
+    """Whether a file is YAML, or the name of an example, rather than a trace or a stored workload."""
+    return not path.is_dir() and (path.suffix.lower() in (".yaml", ".yml") or not path.exists())
+
+
+def opened(path: Path, name: str | None = None, texts: Iterable[str] = (), *, skip_bad_rows: bool = False) -> Trace:
+    """A stored workload, or a trace of the named format (guessed when None) with a command line's settings.
+
+    Raises TraceError when there is none, and what `settings` does.
+    """
+    if name is None and storage.is_stored(path):
+        workload, measured, notes = storage.load(path), storage.load_profiles(path), storage.notes(path)
+    else:
+        name = name or guess(path)
+        trace = read(name, path, settings(name, texts, skip_bad_rows=skip_bad_rows))
+        workload, measured, notes = trace.workload, trace.profiles, (f"read as {name}", *trace.notes)
+    if measured is None and any(isinstance(t, Waves) for job in workload.jobs for t in job.runtimes):
+        measured = builtin_profiles()
+    return Trace(workload=workload, profiles=measured, notes=notes)
 
 
 def convert(

@@ -24,6 +24,8 @@ from schedulers.core.errors import InvalidParameters, nearest
 UNITS_MS: Final = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
 #: From so large a number on, a time is in this unit: seconds reach it in the year 5138.
 _EPOCHS: Final = ((1e17, "ns"), (1e14, "us"), (1e11, "ms"))
+#: A line of a mapping's file: empty, a comment, or a key and a value that opens nothing.
+_LINE: Final = re.compile(r"\s*(#.*)?$|[^\s#\[{&*!|>?-][^:]*:\s+[^\s\[{&*!|>?-]")
 _PAIRS: Final = re.compile(r",(?=\s*[A-Za-z][\w:./-]*\s*=)")
 _DATES: Final = (
     *("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m-%d %H:%M:%S %z", "%Y-%m-%d %H:%M:%S %Z"),
@@ -74,12 +76,14 @@ class Mapped(msgspec.Struct):
 
 def read_map(path: Path) -> dict[str, str]:
     """A mapping from a YAML file. Raises TraceError."""
+    text = decoded(path, read_bytes(path))
+    flat = all(_LINE.match(line) for line in text.splitlines())
     try:
-        found = yaml.load(decoded(path, read_bytes(path)), Loader=yaml.CSafeLoader)
-        return msgspec.convert(found, dict[str, str])
+        # Only flat text goes to the parser, which runs out of stack on deep nesting.
+        return msgspec.convert(yaml.load(text, Loader=yaml.CSafeLoader) if flat else None, dict[str, str])
     except yaml.YAMLError as error:
         raise one(path, f"not YAML: {getattr(error, 'problem', error)}") from None
-    except (msgspec.ValidationError, RecursionError):
+    except msgspec.ValidationError:
         raise one(path, "not a mapping: one line per column is needed, such as 'submit: SubmitTime@ms'") from None
 
 
@@ -97,7 +101,7 @@ def mapping_of(texts: Sequence[str], path: Path | None) -> dict[str, str]:
     found = {}
     for text in itertools.chain.from_iterable(map(_PAIRS.split, texts)):
         ours, equals, yours = text.partition("=")
-        if not equals or not yours.strip():
+        if not equals or not ours.strip() or not yours.strip():
             raise InvalidParameters(f"'{text}' is not a mapping (write OURS=YOURS, such as submit=SubmitTime)")
         found[ours.strip()] = yours.strip()
     return found
@@ -105,7 +109,7 @@ def mapping_of(texts: Sequence[str], path: Path | None) -> dict[str, str]:
 
 def map_text(kept: Mapping[str, str], source: str) -> str:
     """A mapping as the YAML file that `read_map` reads."""
-    body: str = yaml.dump(dict(kept), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=120)
+    body: str = yaml.dump(dict(kept), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=10**6)
     return f"# Columns of {source}: rm-emulator convert csv --map-file THIS_FILE\n{body}"
 
 
@@ -163,7 +167,9 @@ def mapped(
 
 def _source(target: str, text: str, header: Sequence[str], issues: Issues) -> _Source | None:
     """Reads `COLUMN`, `COLUMN@UNIT`, `END-START@UNIT`; a column's whole name counts first. None, noted, if wrong."""
-    places = {title.strip(): place for place, title in reversed(list(enumerate(header)))}
+    places: dict[str, int] = {}
+    for place, title in enumerate(header):
+        places.setdefault(title.strip(), place)
     cut = [(text, "")] + [(text[:at], text[at + 1 :]) for at, letter in enumerate(text) if letter == "@"]
     for names, unit in cut:
         if names.strip() in places:

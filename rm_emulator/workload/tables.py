@@ -26,7 +26,7 @@ from rm_emulator.issues import Issue, Issues, TraceError, did_you_mean
 MAX_BYTES: Final = 4 * 2**30
 #: No real table packs better than this (zeros do, by 1,000); small files may.
 MAX_RATIO: Final = 200
-_ANY_RATIO: Final = 64 * 2**20
+_ANY_RATIO: Final = 16 * 2**20
 #: The most rows of one table, and characters of one line (a cell may list the run times of many tasks).
 MAX_ROWS: Final = 10_000_000
 MAX_LINE: Final = 64 * 2**20

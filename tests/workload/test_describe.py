@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rm_emulator.cli import describe as traces
 from rm_emulator.workload import describe, storage
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Waves, Workload, WorkloadJob
 from schedulers.core.model import Job, PastJob, Stage
@@ -257,11 +258,11 @@ def test_text_ends_with_the_verdict() -> None:
 
 def test_the_command_prints_one_json_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     storage.save(workload(job(0, ONE_TWO_THREE), job(9, ONE_TWO_THREE)), tmp_path / "w")
-    assert describe.main(tmp_path / "w", 10, True) == 0
+    traces(tmp_path / "w", slots=10, json=True)
     assert msgspec.json.decode(capsys.readouterr().out)["jobs"] == 2
 
 
 def test_the_command_looks_measured_waves_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     storage.save(workload(job(0, WAVES)), tmp_path / "w")
-    describe.main(tmp_path / "w", None, True)
+    traces(tmp_path / "w", json=True)
     assert msgspec.json.decode(capsys.readouterr().out)["cov_space"]["p50"] > 0

@@ -187,9 +187,9 @@ def _note(cell: Cell, options: Sacct.Params, found: dict[str, _Found], left: Lef
         left.out(f"jobs left out, {state}" + ("" if seconds else " before they started"))
     else:
         queue = cell("Account" if options.queue == "account" else "Partition")
-        job = found.setdefault(ident, _Found(cell("JobName"), cell("User"), queue, {}))
         name = element or (f"+{component}" if component else "run")
         part = _part(name, cell, options, seconds)
+        job = found.setdefault(ident, _Found(cell("JobName"), cell("User"), queue, {}))
         earlier = job.parts.get(name)
         if earlier is not None:
             left.out("attempts left out, a later row of the same job counts")
