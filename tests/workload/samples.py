@@ -1,5 +1,6 @@
 """A small file of each format, written to its published description (the source stands in the reader's docstring)."""
 
+# ruff: noqa: E501  # rows as their programs print them
 from __future__ import annotations
 
 import json

@@ -68,7 +68,8 @@ def test_a_column_of_dates_and_numbers_is_refused_with_both_lines(tmp_path: Path
     )
     text = "j,t,d\na,1709287200,5\nb,2024-03-01T10:00:00,5\n"
     assert refused(tmp_path, text, "job=j,submit=t,durations=d") == (
-        "jobs.csv:3 column 't': '2024-03-01T10:00:00' is not a number, as line 2 has ('1709287200'): one kind per column"
+        "jobs.csv:3 column 't': '2024-03-01T10:00:00' is not a number, as line 2 has ('1709287200'): "
+        "one kind per column"
     )
 
 

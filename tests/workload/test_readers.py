@@ -52,7 +52,7 @@ def test_the_first_job_arrives_at_zero_and_notes_say_what_is_assumed(name: str, 
 
 def test_a_workload_of_nothing_known_is_not_guessed(tmp_path: Path) -> None:
     (tmp_path / "x.csv").write_text("a,b\n1,2\n")
-    with pytest.raises(TraceError, match="looks like none of the formats .name it with --format"):
+    with pytest.raises(TraceError, match=r"looks like none of the formats \(name it with --format"):
         formats.guess(tmp_path / "x.csv")
 
 
