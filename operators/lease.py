@@ -16,16 +16,34 @@ import secrets
 import time
 from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
-from typing import Any, Final, NamedTuple
+from typing import Annotated, Any, Final, NamedTuple
 
+import msgspec
 import structlog
 
 from operators.client import ApiError, Client, Conflict, NotFound
+from operators.config import Millis
+from schedulers.objects.names import BRAIN_LEASE
 
 log = structlog.get_logger()
 
 #: Spread of the pause between two tries to acquire, so that candidates do not try in step (client-go's).
 JITTER: Final = 1.2
+
+
+class LeaderElection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """The Lease by which replicas agree on one that decides; times as in client-go."""
+
+    name: Annotated[str, msgspec.Meta(min_length=1)] = BRAIN_LEASE
+    lease_duration: Millis = Millis(15_000)
+    renew_deadline: Millis = Millis(10_000)
+    retry_period: Millis = Millis(2000)
+
+    def __post_init__(self) -> None:
+        if not 0 < self.retry_period < self.renew_deadline < self.lease_duration:
+            raise ValueError(
+                "expected retryPeriod < renewDeadline < leaseDuration, so that there are never two leaders"
+            )
 
 
 class Term(NamedTuple):
@@ -88,6 +106,19 @@ class Lease:
         self._seen_at, self._wait_s = 0.0, 0.0  # when its spec was seen to change, and how long to wait from then
         self._holds, self._renewed_at = False, 0.0
         self.term = Term()
+
+    @classmethod
+    def of(cls, client: Client, election: LeaderElection, *, namespace: str, identity: str) -> Lease:
+        """A candidate as the configuration says."""
+        return cls(
+            client,
+            name=election.name,
+            namespace=namespace,
+            identity=identity,
+            duration_s=election.lease_duration / 1000,
+            renew_s=election.renew_deadline / 1000,
+            retry_s=election.retry_period / 1000,
+        )
 
     @property
     def leads(self) -> bool:

@@ -107,7 +107,7 @@ RESERVATIONS: Final = Gauge(
 )
 DECISIONS: Final = Counter(
     "rm_decisions_total",
-    "Decisions of the core by kind (Place, Hold, Preempt, ...).",
+    "Decisions of the core by kind (Place, Hold, Preempt, ...), those on kube-scheduler's asking included.",
     ["decision"],
     registry=REGISTRY,
 )
@@ -170,18 +170,6 @@ PODS_CREATED: Final = Counter(
     ["cause"],
     registry=REGISTRY,
 )
-
-_told: dict[str, int] = {}
-
-
-def show_decisions(totals: Mapping[str, int]) -> None:
-    """Bring the counter up to one brain's totals; a new brain begins at zero again."""
-    for decision, total in totals.items():
-        before = _told.get(decision, 0)
-        DECISIONS.labels(decision=decision).inc(total - before if total >= before else total)
-        _told[decision] = total
-    for decision in _told.keys() - totals.keys():
-        _told[decision] = 0
 
 
 def show_holds(jobs: Mapping[str, int]) -> None:

@@ -9,11 +9,14 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
 from rm_emulator.program import end
+
+if TYPE_CHECKING:
+    from rm_emulator.results.figures import Summary
 
 app = typer.Typer(
     help="Run cluster schedulers on simulated time and compare them: heartbeats, DAG jobs, learned run times.",
@@ -29,11 +32,22 @@ traces_app = typer.Typer(
     rich_markup_mode=None,
 )
 
+
+def _loaded(files: list[Path] | None) -> list[str]:
+    """Plug-ins are loaded while the command line is read: before anything that asks for a name."""
+    from rm_emulator.plugins import load_plugins
+
+    return load_plugins(files or ())
+
+
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
 Plugin = Annotated[
     list[Path] | None,
     typer.Option(
-        "--plugin", metavar="FILE.py", help="Python file that registers policies, predictors, placers or formats."
+        "--plugin",
+        metavar="FILE.py",
+        callback=_loaded,
+        help="Python file that registers policies, predictors, placers or formats.",
     ),
 ]
 Set = Annotated[
@@ -85,15 +99,14 @@ def run(
 ) -> None:
     """Run a scenario: every policy and seed, compared."""
     from rm_emulator.experiments import grid, progress
-    from rm_emulator.plugins import load_plugins
     from rm_emulator.scenario.check import check as check_scenario
     from rm_emulator.scenario.load import load
 
-    files = load_plugins(plugin or ())
     loaded = load(scenario, overrides=set_ or (), seeds=seeds)
     for note in loaded.notes:
         _say(note)
     built = check_scenario(loaded)
+    files = [str(file) for file in plugin or ()]
     where = out or Path("out") / loaded.scenario.metadata.name
     try:
         finished = grid.run(
@@ -107,12 +120,14 @@ def run(
         _say_failures(finished)
         raise typer.Exit(1)
     if json:
-        _print_json(finished.summary)
+        from msgspec import to_builtins
+
+        _print_json(to_builtins(finished.summary))
     else:
         _show_summary(finished.summary, where)
-    failed = [outcome for outcome in finished.summary["expect"] if not outcome["holds"]]
+    failed = [outcome for outcome in finished.summary.expect if not outcome.holds]
     for outcome in failed:
-        _say(f"expectation failed: {outcome['text']} ({_figure(outcome['left'])} against {_figure(outcome['right'])})")
+        _say(f"expectation failed: {outcome.text} ({_figure(outcome.left)} against {_figure(outcome.right)})")
     raise typer.Exit(1 if failed else 0)
 
 
@@ -123,7 +138,7 @@ def _say_failures(finished: Any) -> None:
     _say(f"{kept} finished runs are kept in {finished.out}; the same command computes only what is missing")
 
 
-def _show_summary(summary: dict[str, Any], where: Path) -> None:
+def _show_summary(summary: Summary, where: Path) -> None:
     from rich.console import Console
 
     from rm_emulator.results import table
@@ -155,11 +170,9 @@ def init(
 @app.command()
 def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin: Plugin = None) -> None:
     """Name every mistake of a scenario; run nothing."""
-    from rm_emulator.plugins import load_plugins
     from rm_emulator.scenario.check import check as check_scenario
     from rm_emulator.scenario.load import load
 
-    load_plugins(plugin or ())
     loaded = load(scenario, overrides=set_ or (), seeds=seeds)
     built = check_scenario(loaded)
     spec = loaded.scenario.spec
@@ -174,10 +187,8 @@ def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin:
 @app.command()
 def schema(plugin: Plugin = None) -> None:
     """Print the JSON Schema of scenario files."""
-    from rm_emulator.plugins import load_plugins
     from rm_emulator.scenario.schema import json_schema
 
-    load_plugins(plugin or ())
     _print_json(json_schema())
 
 
@@ -186,7 +197,7 @@ def policies(json: Json = False, plugin: Plugin = None) -> None:
     """List the policies with their settings."""
     from schedulers.core.policy import policies as registry
 
-    _list(registry, json, plugin)
+    _list(registry, json)
 
 
 @app.command()
@@ -194,7 +205,7 @@ def predictors(json: Json = False, plugin: Plugin = None) -> None:
     """List the run-time predictors with their settings."""
     from schedulers.core.predictor import predictors as registry
 
-    _list(registry, json, plugin)
+    _list(registry, json)
 
 
 @app.command()
@@ -202,13 +213,10 @@ def placers(json: Json = False, plugin: Plugin = None) -> None:
     """List the placers, which pick a task's node."""
     from schedulers.core.placer import placers as registry
 
-    _list(registry, json, plugin)
+    _list(registry, json)
 
 
-def _list(registry: Any, json: bool, plugin: list[Path] | None) -> None:
-    from rm_emulator.plugins import load_plugins
-
-    load_plugins(plugin or ())
+def _list(registry: Any, json: bool) -> None:
     entries = [entry.describe() for entry in registry]
     if json:
         _print_json(entries)
@@ -238,10 +246,8 @@ def traces(context: typer.Context, json: Json = False, plugin: Plugin = None) ->
     """List the trace formats, or describe a workload."""
     if context.invoked_subcommand is not None:
         return
-    from rm_emulator.plugins import load_plugins
     from rm_emulator.workload import formats
 
-    load_plugins(plugin or ())
     entries = [formats.describe(name) for name in formats.names()]
     if json:
         _print_json(entries)
@@ -267,11 +273,9 @@ def describe(
     plugin: Plugin = None,
 ) -> None:
     """Describe a workload: would sampling pay here?"""
-    from rm_emulator.plugins import load_plugins
     from rm_emulator.workload import describe as description
     from rm_emulator.workload import formats
 
-    load_plugins(plugin or ())
     if format_ or option or skip_bad_rows or not formats.is_scenario(workload):
         trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
         description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes)
@@ -305,11 +309,9 @@ def convert(
     plugin: Plugin = None,
 ) -> None:
     """Convert a trace to a workload (Parquet and YAML); an SLS folder of Hadoop's to a scenario."""
-    from rm_emulator.plugins import load_plugins
     from rm_emulator.workload import formats
     from rm_emulator.workload.mapping import map_text, mapping_of
 
-    load_plugins(plugin or ())
     if format_ == "hadoop" and source.is_dir():
         _convert_folder(source, output, option or [], overwrite)
         return
@@ -359,9 +361,7 @@ def fidelity(
 ) -> None:
     """Compare the emulator with real runs of YARN."""
     from rm_emulator.lab.fidelity import command
-    from rm_emulator.plugins import load_plugins
 
-    load_plugins(plugin or ())
     code = command.main(folders, hadoop=hadoop, seeds=seeds, tolerance_pct=tolerance, as_json=json)
     raise typer.Exit(code)
 
@@ -376,7 +376,7 @@ def snapshot(
     kubectl: Annotated[str, typer.Option("--kubectl", metavar="PROGRAM", help="The kubectl to use.")] = "kubectl",
 ) -> None:
     """A live cluster's nodes, queues and jobs as a file that `run` takes."""
-    from rm_emulator.results.record import write_file
+    from rm_emulator.files import write_file
     from rm_emulator.scenario import live
 
     taken = live.take(kubeconfig, context=context, kubectl=kubectl)
@@ -398,10 +398,8 @@ def explain(
     plugin: Plugin = None,
 ) -> None:
     """Tell what a job waited for, when and why."""
-    from rm_emulator.plugins import load_plugins
     from rm_emulator.results import explain as explanation
 
-    load_plugins(plugin or ())
     raise typer.Exit(explanation.main(target, job, task, label, seed))
 
 
@@ -416,7 +414,7 @@ def replay(
     from rm_emulator.results import replay as replaying
     from rm_emulator.results.logs import event_log
 
-    raise typer.Exit(replaying.main(event_log(target, label, seed), plugin or []))
+    raise typer.Exit(replaying.main(event_log(target, label, seed)))
 
 
 @app.command()

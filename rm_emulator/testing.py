@@ -27,6 +27,7 @@ import numpy as np
 
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.execution import draw
+from rm_emulator.engine.recording import Attempt, JobRow
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.issues import TraceError
 from rm_emulator.workload.formats import FORMATS
@@ -137,7 +138,7 @@ def case(seed: int, *, disorder: bool = False, profile: str | None = None, execu
         nodes=nodes,
         resources=resources,
         queues=queues,
-        profile=profile,  # type: ignore[arg-type]  # a string from outside, checked by the engine's branches
+        profile=profile,
         heartbeat_ms=int(rng.choice([10, 20, 50] if fine else [500, 1000, 1700])),
         am_heartbeat_ms=int(rng.choice([10, 20] if fine else [400, 1000])),
         startup=Fixed(0) if fine or rng.random() < 0.5 else Drawn(800.0, 0.5),
@@ -424,50 +425,22 @@ class Audit:
         self._held[decision.container] = _Held(node, decision.job, decision.stage, decision.task, stage.demand)
 
 
-class Attempt(msgspec.Struct, frozen=True):
-    """One recorded attempt of a task; times in ms."""
-
-    job: str
-    stage: int
-    task: int
-    attempt: int
-    node: str
-    granted_ms: int
-    started_ms: int | None
-    ended_ms: int
-    pilot: bool
-    code: int
-
-
 class Kept:
     """A recording that keeps everything in memory; for small runs."""
 
     def __init__(self) -> None:
         self.tasks: list[Attempt] = []
-        self.jobs: list[Any] = []
+        self.jobs: list[JobRow] = []
         self.plans: dict[str, Planned] = {}
 
     def demand(self, job: str, stage: int, vector: Vector) -> None:
         """See Recording."""
 
-    def task(
-        self,
-        job: str,
-        stage: int,
-        task: int,
-        attempt: int,
-        node: str,
-        container: int,
-        granted_ms: int,
-        started_ms: int | None,
-        ended_ms: int,
-        pilot: bool,
-        code: int,
-    ) -> None:
+    def task(self, attempt: Attempt) -> None:
         """See Recording."""
-        self.tasks.append(Attempt(job, stage, task, attempt, node, granted_ms, started_ms, ended_ms, pilot, code))
+        self.tasks.append(Attempt(*(getattr(attempt, field) for field in Attempt.__struct_fields__)))
 
-    def job(self, row: Any) -> None:
+    def job(self, row: JobRow) -> None:
         """See Recording."""
         self.jobs.append(row)
 
@@ -493,7 +466,7 @@ def scheduler_config(subject: Subject, config: EngineConfig, seed: int) -> Sched
         policy=subject.policy,
         predictor=subject.predictor,
         placement=subject.placement,
-        offers="heartbeat" if config.beats else "cycle",
+        offers=config.offers,
         executors=config.executors is not None,
         containers_per_offer=config.containers_per_heartbeat,
         seed=seed,

@@ -20,9 +20,10 @@ from operators.cache import recorded
 from operators.cache.cache import Cache, Change
 from operators.client import Access, Client
 from operators.extender.brain import Brain
-from operators.extender.config import BrainConfig, ExtenderPort
+from operators.extender.config import BrainConfig
 from operators.extender.process import scheduler_config, wall_ms
 from operators.extender.takeover import take_over
+from operators.serving.ports import ExtenderPort
 from schedulers.core.scheduler import Scheduler
 
 

@@ -10,12 +10,14 @@ from collections.abc import Sequence
 from typing import Any
 
 from operators.cache.reflector import Change
-from operators.extender.app import Extender, FilterAnswer, management
+from operators.extender.app import Extender
 from operators.extender.brain import Brain
-from operators.extender.config import BrainConfig, ExtenderPort, ManagementPort
+from operators.extender.config import BrainConfig
 from operators.extender.process import scheduler_config, wall_ms
-from operators.extender.server import serve
-from schedulers.core.model import PastJob
+from operators.extender.wire import FilterAnswer
+from operators.serving.management import management
+from operators.serving.ports import ExtenderPort, ManagementPort
+from operators.serving.server import serve
 from schedulers.core.scheduler import Scheduler
 from schedulers.objects.meta import Meta
 from schedulers.objects.node import Node, NodeStatus
@@ -39,9 +41,6 @@ class Nobody:
     def is_pending(self, uid: str) -> bool:
         """Nothing is."""
         return False
-
-    def past(self, job: PastJob, queue: str) -> None:
-        """Nothing."""
 
 
 class Ready:
@@ -107,7 +106,7 @@ async def _serve(nodes: int) -> None:
         sys.stdout.write(f"{verbs}\n")
         sys.stdout.flush()
 
-    await serve(app, management(decider.not_ready), config, listening=listening)
+    await serve(app, config.extender, management(decider.not_ready), config.management, listening=listening)
 
 
 if __name__ == "__main__":

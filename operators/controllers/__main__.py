@@ -13,7 +13,7 @@ from operators.client import Client, InvalidKubeconfig
 from operators.config import InvalidConfig
 from operators.controllers.config import ControllersConfig, load_controllers
 from operators.controllers.process import Process
-from operators.extender.server import until_signalled
+from operators.serving.server import until_signalled
 
 
 def main() -> int:

@@ -8,7 +8,8 @@ from typing import Annotated, Literal
 import msgspec
 
 from operators.config import Millis, load
-from operators.extender.config import LeaderElection, ManagementPort
+from operators.lease import LeaderElection
+from operators.serving.ports import ManagementPort
 from schedulers.objects.names import CONTROLLERS_LEASE, NAMESPACE
 
 Count = Annotated[int, msgspec.Meta(ge=1)]

@@ -13,9 +13,9 @@ import structlog
 from operators.cache.cache import Cache
 from operators.client import ApiError, Client, Conflict, NotFound
 from operators.controllers.config import ControllersConfig
-from operators.controllers.objects import DagJob, DagJobStatus
 from operators.controllers.plan import Plan, Surroundings, Tell, plan
 from operators.controllers.pods import Made, Pods, Refusal
+from schedulers.objects.dagjob import DagJobStatus, Progress, WholeDagJob
 from schedulers.objects.names import API_VERSION, DAGJOB_LABEL, GROUP, VERSION
 from schedulers.objects.pod import Condition, Pod
 
@@ -86,7 +86,7 @@ class DagJobs:
         for known in (self._planned, self._gone, self._written):
             known.clear()
 
-    def pods_of(self, job: DagJob) -> list[Pod]:
+    def pods_of(self, job: WholeDagJob) -> list[Pod]:
         """The job's pods, as far as heard."""
         keys = self._pods.get(job.metadata.uid, ())
         return [pod for key in keys if (pod := self._cache.pods.get(key)) is not None]
@@ -137,7 +137,7 @@ class DagJobs:
             stamp=_stamp,
         )
 
-    async def _expire(self, job: DagJob) -> None:
+    async def _expire(self, job: WholeDagJob) -> None:
         path = f"/apis/{GROUP}/{VERSION}/namespaces/{job.metadata.namespace}/dagjobs/{job.metadata.name}"
         body = {"preconditions": {"uid": job.metadata.uid}, "propagationPolicy": "Background"}
         try:
@@ -146,10 +146,10 @@ class DagJobs:
             return
         log.info("deleted a finished job after its time", dagjob=job.key)
 
-    async def _write_status(self, job: DagJob, todo: Plan) -> float | None:
-        """Write what has changed; returns in how many seconds to come back when it is too early for that."""
+    async def _write_status(self, job: WholeDagJob, todo: Plan) -> float | None:
+        """Write what has changed of our part; returns in how many seconds to come back when it is too early."""
         old, new = msgspec.to_builtins(job.status), msgspec.to_builtins(todo.status)
-        patch = {name: value for name, value in new.items() if value != old.get(name)}
+        patch = {name: new[name] for name in Progress.__struct_fields__ if new[name] != old[name]}
         if not patch:
             return None
         uid, now, pause = job.metadata.uid, time.monotonic(), self._config.status_every / 1000
@@ -170,7 +170,7 @@ class DagJobs:
                 self._written[uid] = now
         return None
 
-    async def _tell(self, job: DagJob, tell: Tell) -> None:
+    async def _tell(self, job: WholeDagJob, tell: Tell) -> None:
         """An event; that one gets lost is no reason to stop."""
         namespace = job.metadata.namespace
         body = {

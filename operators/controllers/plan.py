@@ -13,14 +13,7 @@ from typing import Any, Final
 
 import msgspec
 
-from operators.controllers.objects import (
-    DagJob,
-    DagJobStatus,
-    StageSpec,
-    StageStatus,
-    read_tries,
-    write_tries,
-)
+from schedulers.objects.dagjob import DagJobStatus, StageSpec, StageStatus, WholeDagJob, read_tries, write_tries
 from schedulers.objects.indexes import read_indexes, show_indexes
 from schedulers.objects.meta import to_ms
 from schedulers.objects.names import (
@@ -36,6 +29,8 @@ from schedulers.objects.names import (
 )
 from schedulers.objects.pod import Condition, Pod
 
+#: A stage with its pod template as it was written.
+Stage = StageSpec[dict[str, Any]]
 #: Names of pods are host names.
 _LONGEST: Final = 63
 #: `status.reason` of pods that kubelets and Kubernetes' controllers have stopped, or not let in.
@@ -112,7 +107,7 @@ class _Task(msgspec.Struct):
     lost: str | None = None
 
 
-def plan(job: DagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
+def plan(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
     """What the DagJob needs now. pods: all that belong to it."""
     if job.is_over:
         return _after_the_end(job, pods, around)
@@ -128,12 +123,12 @@ def plan(job: DagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
     return todo
 
 
-def _before(job: DagJob, stage: StageSpec) -> StageStatus:
+def _before(job: WholeDagJob, stage: Stage) -> StageStatus:
     """What the status says of a stage."""
     return next((there for there in job.status.stages if there.name == stage.name), StageStatus(stage.name))
 
 
-def _tasks(job: DagJob, stage: StageSpec, pods: Sequence[Pod], around: Surroundings) -> Iterator[_Task]:
+def _tasks(job: WholeDagJob, stage: Stage, pods: Sequence[Pod], around: Surroundings) -> Iterator[_Task]:
     before = _before(job, stage)
     done, tries = read_indexes(before.completedIndexes), read_tries(before.tries)
     mine: dict[int, list[Pod]] = {}
@@ -193,7 +188,7 @@ def _lost(pod: Pod, around: Surroundings) -> str | None:
     return None
 
 
-def _plan_stage(job: DagJob, stage: StageSpec, stages: Mapping[str, list[_Task]], todo: Plan) -> None:
+def _plan_stage(job: WholeDagJob, stage: Stage, stages: Mapping[str, list[_Task]], todo: Plan) -> None:
     if not _may_start(stage, stages):
         return
     for task in stages[stage.name]:
@@ -210,11 +205,11 @@ def _plan_stage(job: DagJob, stage: StageSpec, stages: Mapping[str, list[_Task]]
         todo.tells.append(Tell("StageStarted", f"stage {stage.name}: {stage.tasks} tasks"))
 
 
-def _may_start(stage: StageSpec, stages: Mapping[str, list[_Task]]) -> bool:
+def _may_start(stage: Stage, stages: Mapping[str, list[_Task]]) -> bool:
     return all(task.done for parent in stage.parents for task in stages[parent])
 
 
-def _has_started(job: DagJob, stage: StageSpec, stages: Mapping[str, list[_Task]]) -> bool:
+def _has_started(job: WholeDagJob, stage: Stage, stages: Mapping[str, list[_Task]]) -> bool:
     """Whether it had before this look; that pods are refused since does not make it start again."""
     there = any(task.current is not None or task.done for task in stages[stage.name])
     return _before(job, stage).started or there
@@ -240,7 +235,7 @@ def pod_name(job: str, stage: str, index: int, attempt: int) -> str:
     return f"{job[: _LONGEST - len(tail) - 9].rstrip('.-')}-{digest}{tail}"
 
 
-def _create(job: DagJob, stage: StageSpec, task: _Task) -> CreatePod:
+def _create(job: WholeDagJob, stage: Stage, task: _Task) -> CreatePod:
     """The pod of a task's next attempt."""
     attempt = task.attempt + 1
     name = pod_name(job.metadata.name, stage.name, task.index, attempt)
@@ -254,7 +249,7 @@ def _create(job: DagJob, stage: StageSpec, task: _Task) -> CreatePod:
     return CreatePod(name, _body(job, stage, name, task.index, attempt), attempt, cause, tell)
 
 
-def _body(job: DagJob, stage: StageSpec, name: str, index: int, attempt: int) -> dict[str, Any]:
+def _body(job: WholeDagJob, stage: Stage, name: str, index: int, attempt: int) -> dict[str, Any]:
     template = stage.template
     given = template.get("metadata") or {}
     labels = {
@@ -294,7 +289,7 @@ def _body(job: DagJob, stage: StageSpec, name: str, index: int, attempt: int) ->
 
 
 def _write_status(
-    job: DagJob, stages: Mapping[str, list[_Task]], pods: Sequence[Pod], todo: Plan, around: Surroundings
+    job: WholeDagJob, stages: Mapping[str, list[_Task]], pods: Sequence[Pod], todo: Plan, around: Surroundings
 ) -> None:
     status = todo.status
     status.stages = [_stage_status(job, stage, stages) for stage in job.spec.stages]
@@ -341,7 +336,7 @@ def _set(
     conditions[kind] = Condition(kind, status, reason, message, since)
 
 
-def _given_up(job: DagJob, stages: Mapping[str, list[_Task]]) -> str | None:
+def _given_up(job: WholeDagJob, stages: Mapping[str, list[_Task]]) -> str | None:
     """Which task has failed too often."""
     for stage in job.spec.stages:
         for task in stages[stage.name]:
@@ -355,7 +350,7 @@ def _given_up(job: DagJob, stages: Mapping[str, list[_Task]]) -> str | None:
     return None
 
 
-def _stage_status(job: DagJob, stage: StageSpec, stages: Mapping[str, list[_Task]]) -> StageStatus:
+def _stage_status(job: WholeDagJob, stage: Stage, stages: Mapping[str, list[_Task]]) -> StageStatus:
     tasks = stages[stage.name]
     done = {task.index for task in tasks if task.done}
     live = [task.current for task in tasks if not task.done and task.current is not None]
@@ -377,7 +372,7 @@ def _stage_status(job: DagJob, stage: StageSpec, stages: Mapping[str, list[_Task
     )
 
 
-def _after_the_end(job: DagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
+def _after_the_end(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
     """Nothing starts any more; what still runs of a failed job goes; the job itself after its time."""
     todo = Plan(status=job.status)
     todo.deletes = [_delete(pod, "the job is over") for pod in pods if not _is_ending(pod)]
@@ -389,7 +384,7 @@ def _after_the_end(job: DagJob, pods: Sequence[Pod], around: Surroundings) -> Pl
     return todo
 
 
-def _again_s(job: DagJob, pods: Sequence[Pod], around: Surroundings) -> float | None:
+def _again_s(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> float | None:
     """When time alone changes what is needed."""
     due = [
         around.released_ms[pod.metadata.uid] + around.recreate_after_ms

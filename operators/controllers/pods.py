@@ -11,8 +11,8 @@ import structlog
 
 from operators import metrics
 from operators.client import AlreadyExists, ApiError, Client, Conflict, Invalid, NotFound
-from operators.controllers.objects import DagJob
 from operators.controllers.plan import CreatePod, DeletePod
+from schedulers.objects.dagjob import WholeDagJob
 from schedulers.objects.names import ATTEMPT_LABEL, DAGJOB_LABEL, INDEX_LABEL, QUEUE_LABEL, STAGE_LABEL
 
 log = structlog.get_logger()
@@ -53,7 +53,7 @@ class Pods:
         self._client, self._concurrency = client, concurrency
         self._writes = asyncio.Semaphore(concurrency)
 
-    async def create(self, job: DagJob, creates: Iterable[CreatePod]) -> Made:
+    async def create(self, job: WholeDagJob, creates: Iterable[CreatePod]) -> Made:
         """Make pods, until one is refused for good. Raises ApiError for what may go better later."""
         made = Made()
 
@@ -64,7 +64,7 @@ class Pods:
         await self._each(creates, create)
         return made
 
-    async def delete(self, job: DagJob, deletes: Iterable[DeletePod]) -> None:
+    async def delete(self, job: WholeDagJob, deletes: Iterable[DeletePod]) -> None:
         """Delete pods; those that are gone, or have a successor of the same name, are left. Raises ApiError."""
 
         async def delete(one: DeletePod) -> None:
@@ -87,7 +87,7 @@ class Pods:
             if error is not None:
                 raise error
 
-    async def _create(self, job: DagJob, one: CreatePod, made: Made) -> None:
+    async def _create(self, job: WholeDagJob, one: CreatePod, made: Made) -> None:
         try:
             await self._client.create(f"/api/v1/namespaces/{job.metadata.namespace}/pods", one.body)
         except AlreadyExists:
@@ -101,7 +101,7 @@ class Pods:
             made.pods.append(one)
             metrics.PODS_CREATED.labels(cause=one.cause).inc()
 
-    async def _look_at(self, job: DagJob, one: CreatePod, made: Made) -> None:
+    async def _look_at(self, job: WholeDagJob, one: CreatePod, made: Made) -> None:
         """What it is that has the pod's name already."""
         try:
             there = await self._client.get(_path(job, one.name))
@@ -120,7 +120,7 @@ class Pods:
             message = f"pod {one.name} is there already and is {whose}; it has to go before this job's can be made"
             made.refusal = Refusal("NameTaken", message)
 
-    async def _find_again(self, job: DagJob, one: CreatePod, there: dict[str, Any], made: Made) -> None:
+    async def _find_again(self, job: WholeDagJob, one: CreatePod, there: dict[str, Any], made: Made) -> None:
         """A pod of ours. Usually the watch has not told of it yet; but without its labels it never will.
 
         Whoever may patch pods may do much, so we may not: it is deleted, and made anew.
@@ -131,7 +131,7 @@ class Pods:
         made.waits = True
         await self._delete(job, DeletePod(one.name, there["metadata"]["uid"], "its labels were changed"))
 
-    async def _delete(self, job: DagJob, delete: DeletePod) -> None:
+    async def _delete(self, job: WholeDagJob, delete: DeletePod) -> None:
         # The uid makes sure that it is not a successor of the same name that goes.
         body: dict[str, Any] = {"preconditions": {"uid": delete.uid}}
         if delete.at_once:
@@ -143,7 +143,7 @@ class Pods:
         log.info("deleted a pod", pod=delete.name, dagjob=job.key, why=delete.why)
 
 
-def _path(job: DagJob, name: str) -> str:
+def _path(job: WholeDagJob, name: str) -> str:
     return f"/api/v1/namespaces/{job.metadata.namespace}/pods/{name}"
 
 

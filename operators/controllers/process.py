@@ -13,12 +13,12 @@ from operators.cache.reflector import Kind
 from operators.client import ApiError, Client
 from operators.controllers.config import ControllersConfig
 from operators.controllers.dagjobs import DagJobs
-from operators.controllers.objects import DagJob
 from operators.controllers.queues import Queues
 from operators.controllers.work import Work
-from operators.extender.app import management
-from operators.extender.server import serve_management
 from operators.lease import Lease
+from operators.serving.management import management
+from operators.serving.server import serve_management
+from schedulers.objects.dagjob import WholeDagJob
 from schedulers.objects.names import QUEUE_LABEL
 from schedulers.objects.pod import Pod
 
@@ -34,7 +34,7 @@ def _kinds() -> list[Kind]:
     return [
         by_name["Node"],
         by_name["Queue"],
-        Kind("DagJob", DagJob, by_name["DagJob"].path),
+        Kind("DagJob", WholeDagJob, by_name["DagJob"].path),
         Kind("Pod", Pod, by_name["Pod"].path, selector=QUEUE_LABEL),
     ]
 
@@ -88,15 +88,7 @@ class Process:
                 if election is None:
                     await self.gained()
                 else:
-                    lease = Lease(
-                        self.client,
-                        name=election.name,
-                        namespace=self.config.namespace,
-                        identity=self.identity,
-                        duration_s=election.lease_duration / 1000,
-                        renew_s=election.renew_deadline / 1000,
-                        retry_s=election.retry_period / 1000,
-                    )
+                    lease = Lease.of(self.client, election, namespace=self.config.namespace, identity=self.identity)
                     group.create_task(lease.run(self.gained, self.lost))
         finally:
             await self.lost()

@@ -14,7 +14,7 @@ from operators.config import InvalidConfig
 from operators.extender.config import BrainConfig, load_brain
 from operators.extender.history import HistoryUnavailable
 from operators.extender.process import Process
-from operators.extender.server import until_signalled
+from operators.serving.server import until_signalled
 
 
 def main() -> int:

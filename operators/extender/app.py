@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from collections.abc import Set as AbstractSet
 from typing import Any, Final, NamedTuple, Protocol, TypeVar
 
-import msgspec
 import structlog
 from starlette.applications import Starlette
 from starlette.requests import ClientDisconnect, Request
@@ -24,6 +23,7 @@ from operators import metrics
 from operators.extender.wire import (
     AskedVictims,
     BadRequest,
+    FilterAnswer,
     Victims,
     filter_reply,
     preempt_reply,
@@ -31,6 +31,7 @@ from operators.extender.wire import (
     read_asked,
     read_victims,
 )
+from operators.serving.server import FIRST_BYTE
 from schedulers.objects.pod import Pod
 
 log = structlog.get_logger()
@@ -38,25 +39,8 @@ T = TypeVar("T")
 
 #: A scheduler configured to send whole nodes sends 54 MB for 5,000 of them with 50 images each.
 BODY_LIMIT: Final = 64 * 2**20
-#: Where the server leaves the time of a request's first byte (monotonic seconds), for the budget.
-FIRST_BYTE: Final = "first_byte_s"
 #: Why a node that the brain did not mention is not in an answer without any node.
 UNEXPLAINED: Final = "not among the nodes that rm-scheduler considers"
-#: The media type of the metrics page.
-METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
-
-
-class FilterAnswer(msgspec.Struct):
-    """What the brain says to filter.
-
-    nodes: those the pod may be bound to. failed: why not, for nodes where preemption might help; unresolvable: why
-    not, for the others. error: the call fails as a whole and the pod is tried again; everything else is ignored.
-    """
-
-    nodes: list[str]
-    failed: dict[str, str] = {}
-    unresolvable: dict[str, str] = {}
-    error: str = ""
 
 
 class Decider(Protocol):
@@ -166,7 +150,7 @@ class Extender:
         asked = self._read(read_asked, body)
         found: FilterAnswer = self._decide(call, lambda: self._decider.filter(asked.pod, asked.names))
         if found.error:
-            return _Answer(filter_reply(asked, (), {}, {}, found.error), "error")
+            return _Answer(filter_reply(asked, FilterAnswer([], error=found.error)), "error")
         there = set(asked.names)
         nodes = _known("filter", list(dict.fromkeys(found.nodes)), there)
         failed, unresolvable = _known_reasons(found.failed, there), _known_reasons(found.unresolvable, there)
@@ -174,7 +158,7 @@ class Extender:
             # A node without a word is no candidate of preemption, and its reason would be missing in the event.
             silent = [name for name in asked.names if name not in failed and name not in unresolvable]
             unresolvable = {**unresolvable, **dict.fromkeys(silent, UNEXPLAINED)}
-        return _Answer(filter_reply(asked, nodes, failed, unresolvable, ""), "ok" if nodes else "none")
+        return _Answer(filter_reply(asked, FilterAnswer(nodes, failed, unresolvable)), "ok" if nodes else "none")
 
     def _prioritize(self, body: bytes, call: _Call) -> _Answer:
         asked = self._read(read_asked, body)
@@ -226,27 +210,11 @@ class _Call:
         return f"the call's budget of {self._budget_s:g} s was used up {when}; the pod will be tried again"
 
 
-def management(not_ready: Callable[[], str | None]) -> Starlette:
-    """Probes and metrics: `/healthz` (the loop is alive), `/readyz` (503 with the reason), `/metrics`."""
-
-    async def healthz(request: Request) -> Response:
-        return Response("ok")
-
-    async def readyz(request: Request) -> Response:
-        why = not_ready()
-        return Response("ok") if why is None else Response(f"not ready: {why}", 503)
-
-    async def show(request: Request) -> Response:
-        return Response(metrics.exposition(), media_type=METRICS_TYPE)
-
-    return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", show)])
-
-
 def _refusal(verb: str, refused: _Refused) -> _Answer:
     """How each verb says no: filter has a field for it, prioritize ignores errors, preempt knows the status only."""
     log.warning("a call is not answered", verb=verb, outcome=refused.outcome, why=str(refused))
     if verb == "filter":
-        return _Answer(filter_reply(None, (), {}, {}, str(refused)), refused.outcome)
+        return _Answer(filter_reply(None, FilterAnswer([], error=str(refused))), refused.outcome)
     if verb == "prioritize":
         return _Answer(prioritize_reply(()), refused.outcome)
     return _Answer(str(refused).encode(), refused.outcome, refused.status)
@@ -262,7 +230,7 @@ def _known(verb: str, names: Iterable[str], asked: Collection[str]) -> list[str]
     return kept
 
 
-def _known_reasons(reasons: Mapping[str, str], asked: AbstractSet[str]) -> Mapping[str, str]:
+def _known_reasons(reasons: dict[str, str], asked: AbstractSet[str]) -> dict[str, str]:
     if reasons.keys() <= asked:
         return reasons
     return {name: why for name, why in reasons.items() if name in asked}

@@ -14,11 +14,13 @@ from collections.abc import Awaitable, Callable
 from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
+import msgspec
 import structlog
 
 from operators import metrics
 from operators.client import ApiError, Client, NotFound
 from operators.extender.releases import FIELD_MANAGER, may_pass, pause_s
+from schedulers.objects.dagjob import PlanStatus
 from schedulers.objects.meta import Meta
 from schedulers.objects.names import API_VERSION, WAITING_CONDITION
 from schedulers.objects.pod import Condition, Pod
@@ -92,9 +94,9 @@ class Conditions:
         }
         self._say_dagjob(uid, key, fields)
 
-    def say_plan(self, key: str, *, uid: str, plan: dict[str, Any]) -> None:
+    def say_plan(self, key: str, *, uid: str, plan: PlanStatus) -> None:
         """How the DagJob `namespace/name` is planned: a word of its own, not written again with each reason."""
-        self._say_dagjob(uid + _PLAN, key, {"plan": plan})
+        self._say_dagjob(uid + _PLAN, key, {"plan": msgspec.to_builtins(plan)})
 
     def _say_dagjob(self, word: str, key: str, fields: dict[str, Any]) -> None:
         if self._told_dagjobs.get(word) == fields:

@@ -7,9 +7,14 @@ current pod is the one of the highest attempt that is there. A container may be 
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
+
+from schedulers.objects.pod import Pod
+
+#: A run time heard by watch is preferred to the object's own stamps (whole seconds) while both agree this well.
+AGREE_MS: Final = 1500
 
 
 class Task(NamedTuple):
@@ -96,3 +101,15 @@ class Ledger:
     def dump(self) -> dict[int, str]:
         """Container -> uid of its pod, for the snapshot."""
         return {container: uid for container, uid in self.containers.items() if uid is not None}
+
+
+def runtime_ms(heard_start: int, pod: Pod, now: int) -> int:
+    """How long the pod ran: as heard, unless the object's own stamps tell something else (we were away)."""
+    start, finish = pod.started_ms, pod.finished_ms
+    stamped = finish - start if start is not None and finish is not None else None
+    heard = now - heard_start if heard_start >= 0 else None
+    if stamped is None:
+        return max(0, heard or 0)
+    if heard is not None and abs(heard - stamped) <= AGREE_MS:
+        return heard
+    return max(0, stamped)

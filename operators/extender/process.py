@@ -19,19 +19,20 @@ import structlog
 from operators import lease, metrics
 from operators.cache.cache import Cache, Change
 from operators.client import ApiError, Client
-from operators.extender.app import Extender, FilterAnswer, management
+from operators.extender.app import Extender
 from operators.extender.brain import Brain, Saved
 from operators.extender.conditions import Conditions
 from operators.extender.config import BrainConfig
 from operators.extender.eventlog import EventLog
 from operators.extender.history import History
-from operators.extender.outbox import Outbox
 from operators.extender.releases import Releases, may_pass
-from operators.extender.server import serve
 from operators.extender.snapshots import Snapshots, Superseded
 from operators.extender.takeover import take_over
 from operators.extender.telling import Telling
+from operators.extender.wire import FilterAnswer, Victims
 from operators.lease import Lease
+from operators.serving.management import management
+from operators.serving.server import serve
 from schedulers.core.errors import SchedulerError
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import PastJob
@@ -94,7 +95,7 @@ class Process:
         """See Decider."""
         return self.term.brain.prioritize(pod, nodes) if self.term is not None else []
 
-    def preempt(self, pod: Pod, victims: dict[str, tuple[list[str], int]]) -> dict[str, tuple[list[str], int]]:
+    def preempt(self, pod: Pod, victims: Victims) -> Victims:
         """See Decider."""
         return self.term.brain.preempt(pod, victims) if self.term is not None else {}
 
@@ -148,8 +149,14 @@ class Process:
             raise
         releases = Releases(self.client, concurrency=self.config.releases.concurrency)
         conditions = Conditions(self.client, per_second=self.config.conditions.per_second)
-        outbox = Outbox(releases, self.history)
-        brain = Brain(scheduler, self.cache, outbox, clock=wall_ms, expire_ms=int(1000 * self.config.releases.expire_s))
+        brain = Brain(
+            scheduler,
+            self.cache,
+            releases,
+            clock=wall_ms,
+            remember=lambda job, queue: self.history.add(job, queue=queue),
+            expire_ms=int(1000 * self.config.releases.expire_s),
+        )
         past: Sequence[PastJob] = () if saved is not None else self.history.recent(self.config.storage.history)
         take_over(brain, identity=self.identity, pods=saved.pods if saved is not None else {}, history=past)
         # What is there now stays: the collector need not look at it again with every call.
@@ -272,7 +279,6 @@ class Process:
         for queue, count in pending.items():
             metrics.PENDING.labels(queue=queue).set(count)
         metrics.show_holds(holds)
-        metrics.show_decisions(brain.decisions)
 
     async def _save(self) -> None:
         """Store the snapshot every few seconds while there is something new; large ones less often."""
@@ -307,11 +313,12 @@ class Process:
 
     async def run(self) -> None:
         """Until cancelled: watch, lead when it is our turn, serve."""
-        extender = Extender(self, budget_s=self.config.extender.budget_s)
+        port = self.config.extender
+        verbs = Extender(self, budget_s=port.budget_s).app()
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.cache.run())
-                group.create_task(serve(extender.app(), management(self.not_ready), self.config))
+                group.create_task(serve(verbs, port, management(self.not_ready), self.config.management))
                 group.create_task(self._campaign())
         finally:
             await self.lost()
@@ -323,15 +330,7 @@ class Process:
         if election is None:
             await self.gained()
             return
-        self.lease = Lease(
-            self.client,
-            name=election.name,
-            namespace=self.config.namespace,
-            identity=self.identity,
-            duration_s=election.lease_duration / 1000,
-            renew_s=election.renew_deadline / 1000,
-            retry_s=election.retry_period / 1000,
-        )
+        self.lease = Lease.of(self.client, election, namespace=self.config.namespace, identity=self.identity)
         await self.lease.run(self.gained, self.lost)
 
 

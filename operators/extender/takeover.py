@@ -37,15 +37,15 @@ def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: 
     pods: container -> uid of its pod, as the snapshot has it (empty: there was none). history: what the
     predictor starts from when there was no snapshot.
     """
-    brain.tell(LeaderStarted(brain.now(), identity))
+    brain.decisions.tell(LeaderStarted(brain.decisions.now(), identity))
     _nodes(brain)
     for queue in sorted(brain.cache.queues.values(), key=lambda queue: queue.metadata.name):
-        brain.hear_queue(None, queue)
+        brain.facts.hear_queue(None, queue)
     for name in [name for name in brain.scheduler.state.queues if name not in brain.cache.queues]:
-        brain.lose_queue(name)
+        brain.facts.lose_queue(name)
     if history:
-        brain.tell(HistoryPrimed(brain.now(), tuple(history)))
-    brain.know_foreign()
+        brain.decisions.tell(HistoryPrimed(brain.decisions.now(), tuple(history)))
+    brain.facts.know_foreign()
     _jobs(brain)
     _containers(brain, pods)
     for _, tell in sorted([*_of_pods(brain), *_remembered(brain)], key=itemgetter(0)):
@@ -53,19 +53,19 @@ def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: 
     for dagjob in _in_order(brain):
         entry = brain.jobs.of_owner(dagjob.metadata.uid)
         if entry is not None and dagjob.is_over:
-            brain.cancel(entry.id)  # what has not ended by now never will
+            brain.facts.cancel(entry.id)  # what has not ended by now never will
     for entry in brain.jobs:
         entry.done = entry.id not in brain.scheduler.state.jobs
     for dagjob in _in_order(brain):
         _finish_gangs(brain, dagjob)
-    brain.begins = False
+    brain.facts.begins = False
 
 
 def _nodes(brain: Brain) -> None:
     for name in sorted(brain.cache.nodes):
-        brain.hear_node(None, brain.cache.nodes[name])
+        brain.facts.hear_node(None, brain.cache.nodes[name])
     for name in [name for name in brain.scheduler.state.nodes if name not in brain.cache.nodes]:
-        brain.lose_node(name)
+        brain.facts.lose_node(name)
 
 
 def _in_order(brain: Brain) -> list[DagJob]:
@@ -75,17 +75,17 @@ def _in_order(brain: Brain) -> list[DagJob]:
 def _jobs(brain: Brain) -> None:
     """New jobs in the order in which they were created; jobs that are gone meanwhile are cancelled."""
     for dagjob in _in_order(brain):
-        brain.hear_dagjob(None, dagjob)
+        brain.facts.hear_dagjob(None, dagjob)
         if brain.jobs.of_owner(dagjob.metadata.uid) is None:
             _enter_if_known(brain, dagjob)
     known = {entry.id for entry in brain.jobs} | {plain_id(pod) for pod in brain.cache.pods.values()}
     for job in [job for job in brain.scheduler.state.jobs if job not in known]:
-        brain.tell(JobCancelled(brain.now(), job))
+        brain.decisions.tell(JobCancelled(brain.decisions.now(), job))
 
 
 def _enter_if_known(brain: Brain, dagjob: DagJob) -> None:
     """A job that ended while nobody led: the core still holds room for its pods, whose end is to be heard."""
-    entry = brain.jobs.make(dagjob, brain.resources, brain.now())
+    entry = brain.jobs.make(dagjob, brain.resources, brain.decisions.now())
     if entry is not None and entry.id in brain.scheduler.state.jobs:
         brain.jobs.add(entry)
 
@@ -101,7 +101,7 @@ def _containers(brain: Brain, pods: Mapping[int, str]) -> None:
             continue
         pod = by_uid.get(uid)
         if pod is None:
-            brain.end(container.id)
+            brain.decisions.end(container.id)
         elif not (pod.is_gated and container.status == GRANTED):
             brain.ledger.put(uid, pod.key, task, pod.attempt)
             brain.ledger.assign(container.id, uid)
@@ -109,7 +109,7 @@ def _containers(brain: Brain, pods: Mapping[int, str]) -> None:
 
 def _of_pods(brain: Brain) -> Iterator[tuple[_Turn, Callable[[], None]]]:
     for pod in brain.cache.pods.values():
-        yield _order(brain, pod), partial(brain.hear_pod, None, pod)
+        yield _order(brain, pod), partial(brain.facts.hear_pod, None, pod)
 
 
 def _remembered(brain: Brain) -> Iterator[tuple[_Turn, Callable[[], None]]]:
@@ -121,7 +121,7 @@ def _remembered(brain: Brain) -> Iterator[tuple[_Turn, Callable[[], None]]]:
             stage = entry.stage(there.name)
             if stage is not None and there.completedIndexes:
                 done = sorted(read_indexes(there.completedIndexes))
-                yield (entry.key, stage, math.inf, ""), partial(brain.hear_done, entry, stage, done)
+                yield (entry.key, stage, math.inf, ""), partial(brain.facts.pods.hear_done, entry, stage, done)
 
 
 def _order(brain: Brain, pod: Pod) -> _Turn:
@@ -151,4 +151,4 @@ def _finish_gangs(brain: Brain, dagjob: DagJob) -> None:
         if plan is None or not stage.gang or brain.scheduler.state.waits_whole(job, job.stages[index]):
             continue
         for number, node in sorted(plan.items()):
-            brain.place_as_planned(Task(entry.id, index, int(number)), node)
+            brain.decisions.place_as_planned(Task(entry.id, index, int(number)), node)

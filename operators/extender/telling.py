@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Any, Final
+from typing import Final
 
 from operators.extender.brain import Brain
 from operators.extender.conditions import Conditions
@@ -15,6 +15,7 @@ from operators.extender.jobs import JobEntry
 from operators.extender.why import waiting_pods, why
 from schedulers.core.model import Job
 from schedulers.core.policy import Planned
+from schedulers.objects.dagjob import PlannedStage, PlanStatus
 
 #: Explaining looks at every node: so much of each half second may go to it.
 _BUDGET_S: Final = 0.01
@@ -112,13 +113,12 @@ class Telling:
         return job.size_ms / 1000 if job is not None and job.size_ms is not None else None
 
 
-def shown(job: Job, planned: Planned) -> dict[str, Any]:
+def shown(job: Job, planned: Planned) -> PlanStatus:
     """A plan as `status.plan` of a DagJob; times in seconds."""
-    starts = planned.starts.items()
-    return {
-        "machines": planned.machines,
-        "boundSeconds": planned.bound / 1000,
-        "makespanSeconds": planned.makespan / 1000,
-        "stages": [{"name": job.stages[stage].name, "startSeconds": start / 1000} for stage, start in starts],
-        "troublesome": [job.stages[stage].name for stage in planned.troublesome],
-    }
+    return PlanStatus(
+        machines=planned.machines,
+        boundSeconds=planned.bound / 1000,
+        makespanSeconds=planned.makespan / 1000,
+        stages=[PlannedStage(job.stages[stage].name, start / 1000) for stage, start in planned.starts.items()],
+        troublesome=[job.stages[stage].name for stage in planned.troublesome],
+    )

@@ -46,6 +46,19 @@ class AskedVictims(msgspec.Struct):
     victims: Victims
 
 
+class FilterAnswer(msgspec.Struct):
+    """What the brain says to filter.
+
+    nodes: those the pod may be bound to. failed: why not, for nodes where preemption might help; unresolvable: why
+    not, for the others. error: the call fails as a whole and the pod is tried again; everything else is ignored.
+    """
+
+    nodes: list[str]
+    failed: dict[str, str] = {}
+    unresolvable: dict[str, str] = {}
+    error: str = ""
+
+
 class NodeList(msgspec.Struct):
     """Whole Node objects, handed back as they came: scoring plug-ins go on with what the extender returns."""
 
@@ -143,17 +156,15 @@ def read_victims(body: bytes) -> AskedVictims:
     return AskedVictims(pod, {})
 
 
-def filter_reply(
-    asked: Asked | None, nodes: Iterable[str], failed: Mapping[str, str], unresolvable: Mapping[str, str], error: str
-) -> bytes:
+def filter_reply(asked: Asked | None, answer: FilterAnswer) -> bytes:
     """The answer to filter, in the form that was asked in; None where the question could not be read.
 
     kube-scheduler reads `NodeNames` only if it sent names, and otherwise the `items` of `Nodes`.
     """
-    names = list(nodes)
     whole = asked.nodes if asked is not None else None
-    listed = None if whole is None else NodeList([whole[name] for name in names])
-    result = FilterResult(listed, names if whole is None else None, failed, unresolvable, error)
+    listed = None if whole is None else NodeList([whole[name] for name in answer.nodes])
+    names = answer.nodes if whole is None else None
+    result = FilterResult(listed, names, answer.failed, answer.unresolvable, answer.error)
     return _encoder.encode(result)
 
 

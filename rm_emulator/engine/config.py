@@ -6,6 +6,7 @@ from typing import Literal
 
 import msgspec
 
+from rm_emulator.engine.known import profile
 from rm_emulator.workload.model import Drawn, Fixed
 from schedulers.core.model import Node, Queue
 
@@ -63,9 +64,7 @@ class Kubernetes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster and how it behaves.
 
-    profile: 'yarn' (out-of-band heartbeat when a container ends, a grant is launched at the AM's next tick),
-        'sls' (ticks only, launch one AM tick later), 'events' (no heartbeats: decisions at scheduling events),
-        'kubernetes' (decisions in cycles, pods that are created, released, bound and watched).
+    profile: how the resource manager hears and acts, a name of `rm_emulator.engine.profiles`.
     heartbeat_ms, am_heartbeat_ms: intervals of nodes and application masters.
     skip: skip heartbeats that cannot change anything; False beats every node every interval (same log).
     startup: time between launch and the task's first instant.
@@ -76,7 +75,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     nodes: tuple[Node, ...]
     resources: tuple[str, ...] = ("cpu", "memory")
     queues: tuple[Queue, ...] = ()
-    profile: Literal["yarn", "sls", "events", "kubernetes"] = "yarn"
+    profile: str = "yarn"
     heartbeat_ms: int = 1000
     am_heartbeat_ms: int = 1000
     skip: bool = True
@@ -87,6 +86,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     kubernetes: Kubernetes = Kubernetes()
 
     @property
-    def beats(self) -> bool:
-        """Whether nodes send heartbeats; otherwise all nodes are on offer in each cycle."""
-        return self.profile in ("yarn", "sls")
+    def offers(self) -> Literal["heartbeat", "cycle"]:
+        """What a scheduler is offered: the node that beats, or all nodes in each cycle."""
+        offers: Literal["heartbeat", "cycle"] = profile(self.profile).offers
+        return offers

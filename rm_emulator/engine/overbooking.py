@@ -9,10 +9,12 @@ they ask for. That holds for memory as well; a real container that outgrows its 
 from __future__ import annotations
 
 import math
-from collections.abc import Collection, Sequence
+from collections.abc import Callable, Collection, Sequence
 
 import msgspec
 
+from rm_emulator.engine.calendar import END, Calendar
+from rm_emulator.engine.containers import Container
 from rm_emulator.workload.model import Workload
 from schedulers.core.model import Node
 from schedulers.core.resources import Vector
@@ -71,6 +73,43 @@ class Sharers:
                 if sharer.left < math.inf:
                     moved.append((container, now + math.ceil(sharer.left / rate - _NOISE)))
         return moved
+
+
+class SharedNodes:
+    """Containers on nodes that can be overrun: a start or an end on a node moves the ends of the others there.
+
+    over(container) is called at the last instant of each.
+    """
+
+    def __init__(self, calendar: Calendar, sharers: Sharers, over: Callable[[Container], None]) -> None:
+        self._calendar, self._sharers, self._over = calendar, sharers, over
+        self._there: dict[int, Container] = {}
+
+    def start(self, container: Container, use: Vector, runtime: float) -> None:
+        """A container uses so much of its node from now on; runtime as for `Sharers.start`."""
+        self._there[container.container] = container
+        now = self._calendar.now
+        self._foretell(self._sharers.start(container.index, container.container, use, runtime, now))
+
+    def end(self, container: Container) -> None:
+        """A container uses nothing any more; it need not have started."""
+        container.turn += 1
+        self._there.pop(container.container, None)
+        self._foretell(self._sharers.end(container.index, container.container, self._calendar.now))
+
+    def _foretell(self, ends: list[tuple[int, int]]) -> None:
+        for number, end in ends:
+            container = self._there[number]
+            container.turn += 1
+            self._calendar.at(end, END, number, self._end, (container, container.turn))
+
+    def _end(self, foretold: tuple[Container, int]) -> None:
+        """A container is over, unless its end was moved since this was entered."""
+        container, turn = foretold
+        if container.turn == turn and container.started_ms is not None:
+            container.runtime = self._calendar.now - container.started_ms
+            self.end(container)
+            self._over(container)
 
 
 def overrun(workload: Workload) -> set[int]:

@@ -9,7 +9,6 @@ from __future__ import annotations
 
 from bisect import bisect_left, bisect_right, insort
 from collections.abc import Callable, Iterable
-from typing import Any
 
 from rm_emulator.engine.calendar import BEAT, Calendar
 
@@ -113,8 +112,8 @@ class Ring:
         phase, node = members[0]
         return now + ((phase - now) % interval or interval), node
 
-    def _turn(self, event: Any) -> None:
-        if event._value != self._generation or self._next is None:
+    def _turn(self, generation: int) -> None:
+        if generation != self._generation or self._next is None:
             return
         time, node = self._next
         self._last, self._next, self._changed = (time, node), None, True

@@ -115,7 +115,7 @@ def run(
     )
     if finished.summary is None:
         raise CellsFailed(finished.failures)
-    return Results(where, finished.summary)
+    return Results(where, msgspec.to_builtins(finished.summary))
 
 
 def _display(wanted: bool) -> progress.Display:
@@ -124,7 +124,7 @@ def _display(wanted: bool) -> progress.Display:
 
 def load(out: str | Path) -> Results:
     """See `rm_emulator.load`."""
-    return Results(Path(out), summary.read_summary(Path(out)))
+    return Results(Path(out), msgspec.to_builtins(summary.read_summary(Path(out))))
 
 
 def _flat(run: Mapping[str, Any], skip: Sequence[str], prefix: str = "") -> dict[str, Any]:

@@ -19,19 +19,19 @@ import math
 import time
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any
 
 import msgspec
 import polars as pl
 
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.execution import Execution, Listed, StageTimes
-from rm_emulator.engine.simulation import Nothing
+from rm_emulator.engine.recording import JobRow, Nothing
 from rm_emulator.experiments.cell import Cell, Progress, prepared, run_cell, scheduler_config, waves_of, workload_of
 from rm_emulator.experiments.fluid import FluidJob, FluidStage, finish_times
+from rm_emulator.files import replacing, write_file
 from rm_emulator.plugins import load_plugins
 from rm_emulator.results.filling import scenario_tree
-from rm_emulator.results.record import replacing, write_file
+from rm_emulator.results.record import JOB_SCHEMA
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built
@@ -44,12 +44,7 @@ from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
 
 #: The columns of a baseline's jobs.parquet.
-SCHEMA: Mapping[str, pl.DataType] = {
-    "id": pl.String(),
-    "queue": pl.String(),
-    "submit_ms": pl.Int64(),
-    "finish_ms": pl.Int64(),
-}
+SCHEMA: Mapping[str, pl.DataType] = {name: JOB_SCHEMA[name] for name in ("id", "queue", "submit_ms", "finish_ms")}
 
 
 class Times(Nothing):
@@ -58,7 +53,7 @@ class Times(Nothing):
     def __init__(self) -> None:
         self.rows: list[tuple[str, str, int, int | None]] = []
 
-    def job(self, row: Any) -> None:
+    def job(self, row: JobRow) -> None:
         """See Recording."""
         self.rows.append((row.id, row.queue, row.submit_ms, row.finish_ms))
 

@@ -18,9 +18,11 @@ import numpy as np
 
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.execution import WavesOf
-from rm_emulator.engine.simulation import Recording, Simulation
+from rm_emulator.engine.recording import Recording
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.files import write_file
 from rm_emulator.plugins import load_plugins
-from rm_emulator.results.record import Recorder, write_file
+from rm_emulator.results.record import Recorder
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built, build, offered
@@ -123,7 +125,7 @@ def scheduler_config(cell: Cell, scenario: Scenario, config: EngineConfig) -> Sc
         policy=own,
         predictor=policy.get("predictor"),
         placement=policy["placement"],
-        offers="heartbeat" if config.beats else "cycle",
+        offers=config.offers,
         executors=config.executors is not None,
         containers_per_offer=config.containers_per_heartbeat,
         seed=cell.seed,

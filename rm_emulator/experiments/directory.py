@@ -23,6 +23,7 @@ from typing import Any, Final
 import yaml
 
 from rm_emulator.experiments.cell import Cell
+from rm_emulator.files import write_file
 from rm_emulator.issues import InvalidInput, Issue
 
 _OURS: Final = ("runs", "baselines", "failed", "workload.json", "summary.json", "report.html")
@@ -61,7 +62,9 @@ class RunDirectory:
             for name in _OURS:
                 _remove(self.path / name)
         _remove(self.path / "failed")
-        self.write_text(_SCENARIO, yaml.safe_dump(self._scenario, sort_keys=False, allow_unicode=True, width=110))
+        write_file(
+            self.path / _SCENARIO, yaml.safe_dump(self._scenario, sort_keys=False, allow_unicode=True, width=110)
+        )
         return self
 
     def __exit__(
@@ -97,16 +100,8 @@ class RunDirectory:
         shutil.rmtree(workplace, ignore_errors=True)
         (self.path / "failed").mkdir(exist_ok=True)
         name = f"failed/{_joined(cell)}.txt"
-        self.write_text(name, text)
+        write_file(self.path / name, text)
         return self.path / name
-
-    def write_text(self, name: str, text: str) -> None:
-        """Write one file, whole or not at all."""
-        handle, temporary = tempfile.mkstemp(dir=self.path / _PARTIAL)
-        with os.fdopen(handle, "w", encoding="utf-8") as file:
-            file.write(text)
-        Path(temporary).chmod(0o644)
-        Path(temporary).replace(self.path / name)
 
     def _refuse_others(self) -> None:
         """Raise InvalidInput when cells are there that this grid would not compute, or would compute otherwise."""

@@ -20,6 +20,8 @@ from rm_emulator.experiments import pool
 from rm_emulator.experiments.cell import Cell
 from rm_emulator.experiments.directory import RunDirectory
 from rm_emulator.experiments.progress import Display, Silent
+from rm_emulator.files import write_file
+from rm_emulator.results.figures import Summary
 from rm_emulator.scenario.load import Loaded
 from rm_emulator.scenario.schema import PolicySpec
 from rm_emulator.scenario.schema.workload import TpchWorkload, TraceWorkload
@@ -48,7 +50,7 @@ class Finished(msgspec.Struct, frozen=True):
     """What became of a grid. summary: None when a cell failed; reused: cells that were there already."""
 
     out: Path
-    summary: dict[str, Any] | None
+    summary: Summary | None
     failures: tuple[Failure, ...]
     computed: int
     reused: int
@@ -184,7 +186,7 @@ def run(
             work.display.end()
         if built is not None:
             described = msgspec.json.encode(description(loaded.scenario, built))
-            directory.write_text("workload.json", msgspec.json.format(described, indent=1).decode() + "\n")
+            write_file(directory.path / "workload.json", msgspec.json.format(described, indent=1).decode() + "\n")
         summary = None if work.failures else _summarise(out, scenario)
     return Finished(out, summary, tuple(work.failures), len(missing) - len(work.failures), len(done))
 
@@ -194,7 +196,7 @@ def _processes(missing: Sequence[Cell], built: Built | None) -> int:
     return 1 if small else pool.cores()
 
 
-def _summarise(out: Path, scenario: Mapping[str, Any]) -> dict[str, Any]:
+def _summarise(out: Path, scenario: Mapping[str, Any]) -> Summary:
     from rm_emulator.results import report, summary
 
     found = summary.build(out, scenario)

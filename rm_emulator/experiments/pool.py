@@ -11,6 +11,7 @@ import contextlib
 import os
 import subprocess
 import sys
+import traceback
 from collections.abc import Sequence
 from multiprocessing import Pipe
 from multiprocessing.connection import Connection, wait
@@ -19,7 +20,6 @@ from typing import Any, Final, Protocol
 
 from rm_emulator.experiments.baselines import compute
 from rm_emulator.experiments.cell import Cell
-from rm_emulator.experiments.worker import failure_text
 
 _GRACE_S: Final = 2.0
 
@@ -67,7 +67,7 @@ def _run_here(index: int, cell: Cell, directory: Path, work: Work) -> None:
     try:
         compute(cell, directory, lambda done, total: work.progress(index, done, total))
     except Exception:
-        work.failed(index, failure_text())
+        work.failed(index, traceback.format_exc())
     else:
         work.finished(index)
 

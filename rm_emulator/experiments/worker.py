@@ -11,11 +11,6 @@ from typing import Any, Final
 _EVERY_S: Final = 0.1
 
 
-def failure_text() -> str:
-    """The traceback of the exception being handled."""
-    return traceback.format_exc()
-
-
 def main(descriptor: int) -> None:
     """Work until the pipe is closed, by the parent's wish or its end."""
     from rm_emulator.experiments.baselines import compute
@@ -31,7 +26,7 @@ def main(descriptor: int) -> None:
         except BrokenPipeError:
             return  # the parent is gone: nobody wants the result
         except Exception:
-            pipe.send(("failed", failure_text()))
+            pipe.send(("failed", traceback.format_exc()))
         else:
             pipe.send(("finished",))
 

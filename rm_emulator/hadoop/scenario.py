@@ -11,6 +11,7 @@ from typing import Any, Final
 import msgspec
 import yaml
 
+from rm_emulator.files import write_file
 from rm_emulator.hadoop.capacity import CapacityConfig, CapacityQueue
 from rm_emulator.hadoop.fair import FairConfig, FairQueue
 from rm_emulator.hadoop.folder import Folder
@@ -36,7 +37,7 @@ def write_scenario(folder: Folder, target: Path, *, overwrite: bool = False) -> 
     jobs, notes = workload(folder.run, name=name, container=folder.rm.container, am=folder.rm.am, queues=folder.queues)
     with storage.whole_folder(target) as fresh:
         storage.save(jobs, fresh / WORKLOAD, notes=[*folder.notes, *notes])
-        storage.write_file(fresh / SCENARIO, scenario_text(folder).encode())
+        write_file(fresh / SCENARIO, scenario_text(folder), sync=True)
     return jobs
 
 

@@ -23,29 +23,29 @@ from rich.table import Table
 from rich.text import Text
 
 from rm_emulator.results import statistics
-from rm_emulator.results.charts import BIN_NAMES
-from rm_emulator.results.metrics import BINS, figure
+from rm_emulator.results.figures import BINS, Speedup, Summary, meaning
+from rm_emulator.results.metrics import figure
 from rm_emulator.results.summary import MissingCell, cell_dir, read_summary, read_table
-from rm_emulator.results.table import interval, mean_over_seeds, number, times
+from rm_emulator.results.table import BIN_NAMES, interval, mean_over_seeds, number, times
 from schedulers.core.errors import nearest
 
-#: Figure, path in summary.json, which way is good (-1 lower, 1 higher), unit.
-SCORES: Final = (
-    ("mean JCT", ("jct_s", "mean"), -1, "s"),
-    ("p50 JCT", ("jct_s", "p50"), -1, "s"),
-    ("p90 JCT", ("jct_s", "p90"), -1, "s"),
-    ("p99 JCT", ("jct_s", "p99"), -1, "s"),
-    ("mean wait", ("wait_s", "mean"), -1, "s"),
-    ("p90 wait", ("wait_s", "p90"), -1, "s"),
-    ("mean slowdown", ("slowdown", "mean"), -1, ""),
-    ("makespan", ("makespan_s",), -1, "s"),
-    ("fairness (Jain)", ("jain",), 1, ""),
-    ("jobs in the right queue", ("queue_placement_correct",), 1, ""),
-    ("prediction error p50", ("prediction_error_pct", "p50"), -1, "%"),
-    ("prediction error p90", ("prediction_error_pct", "p90"), -1, "%"),
-    ("failed tasks", ("failed_tasks",), -1, ""),
-    ("unfinished jobs", ("unfinished_jobs",), -1, ""),
-)
+#: Figures and where they are in `figures.Run`.
+SCORES: Final = {
+    "mean JCT": ("jct_s", "mean"),
+    "p50 JCT": ("jct_s", "p50"),
+    "p90 JCT": ("jct_s", "p90"),
+    "p99 JCT": ("jct_s", "p99"),
+    "mean wait": ("wait_s", "mean"),
+    "p90 wait": ("wait_s", "p90"),
+    "mean slowdown": ("slowdown", "mean"),
+    "makespan": ("makespan_s",),
+    "fairness (Jain)": ("jain",),
+    "jobs in the right queue": ("queue_placement_correct",),
+    "prediction error p50": ("prediction_error_pct", "p50"),
+    "prediction error p90": ("prediction_error_pct", "p90"),
+    "failed tasks": ("failed_tasks",),
+    "unfinished jobs": ("unfinished_jobs",),
+}
 #: Jobs listed as winners and as losers.
 SHOWN: Final = 5
 #: Figures that differ by less, relative to the larger one, count as the same: they print as +0.0 %.
@@ -61,12 +61,12 @@ class Side(msgspec.Struct, frozen=True):
 
     directory: Path
     label: str
-    summary: dict[str, Any]
+    summary: Summary
 
     @property
     def seeds(self) -> list[int]:
         """The seeds of this label."""
-        return [run["seed"] for run in self.summary["runs"] if run["label"] == self.label]
+        return [run.seed for run in self.summary.of(self.label)]
 
 
 class Parting(msgspec.Struct, frozen=True):
@@ -122,7 +122,7 @@ def sides(run_dirs: Sequence[Path], labels: Sequence[str]) -> tuple[Side, Side]:
     if len(run_dirs) == 1:
         chosen = _two_labels(summaries[0], list(labels), first)
     else:
-        named = [labels[0], labels[-1]] if labels else [s["runs"][0]["label"] for s in summaries]
+        named = [labels[0], labels[-1]] if labels else [s.labels[0] for s in summaries]
         chosen = (named[0], named[1])
     found = [Side(d, label, s) for d, label, s in zip((first, last), chosen, summaries, strict=True)]
     for side in found:
@@ -130,23 +130,19 @@ def sides(run_dirs: Sequence[Path], labels: Sequence[str]) -> tuple[Side, Side]:
     return found[0], found[1]
 
 
-def _two_labels(summary: Mapping[str, Any], labels: list[str], directory: Path) -> tuple[str, str]:
-    known = _labels(summary)
+def _two_labels(summary: Summary, labels: list[str], directory: Path) -> tuple[str, str]:
+    known = summary.labels
     if len(labels) == 2:
         return labels[0], labels[1]
     if len(known) < 2:
         raise CompareError(f"{directory} has one label only ('{known[0]}'): name a second run directory")
-    baseline = summary["baseline"]
+    baseline = summary.baseline
     others = [label for label in (labels or known) if label != baseline]
     return (others[0], baseline) if others else (baseline, next(label for label in known if label != baseline))
 
 
-def _labels(summary: Mapping[str, Any]) -> list[str]:
-    return list(dict.fromkeys(run["label"] for run in summary["runs"]))
-
-
 def _check(side: Side) -> None:
-    known = _labels(side.summary)
+    known = side.summary.labels
     if side.label not in known:
         near = nearest(side.label, known)
         hint = f", did you mean '{near}'?" if near else ""
@@ -168,7 +164,7 @@ def compare(left: Side, right: Side, seed: int | None = None) -> dict[str, Any]:
         raise CompareError("no job finished on both sides under the same id: these are runs of different workloads")
     shown = common[0] if seed is None else seed
     parting = first_difference(_log(left, shown), _log(right, shown))
-    found = statistics.compare(left.label, right.label, pairs)
+    found = msgspec.to_builtins(statistics.compare(left.label, right.label, pairs))
     return {
         "left": {"run": str(left.directory), "label": left.label},
         "right": {"run": str(right.directory), "label": right.label},
@@ -193,16 +189,19 @@ def _pairs(left: Side, right: Side, seed: int) -> statistics.Pairs:
 
 
 def _scores(left: Side, right: Side, seeds: Sequence[int]) -> list[dict[str, Any]]:
-    runs = [run for side in (left, right) for run in side.summary["runs"]]
-    resources = dict.fromkeys(name for run in runs for name in run["utilisation"])
-    use = [(f"{name} utilisation", ("utilisation", name), 1, "") for name in resources]
+    resources = dict.fromkeys(name for side in (left, right) for run in side.summary.runs for name in run.utilisation)
+    use = {f"{name} utilisation": ("utilisation", name) for name in resources}
+    common = [
+        msgspec.structs.replace(side.summary, runs=[run for run in side.summary.runs if run.seed in seeds])
+        for side in (left, right)
+    ]
     found = []
-    for name, path, sign, unit in [*SCORES, *use]:
+    for name, path in {**SCORES, **use}.items():
+        unit, good = meaning(*path)
         ours, theirs = (
-            mean_over_seeds({"runs": [r for r in side.summary["runs"] if r["seed"] in seeds]}, side.label, *path)
-            for side in (left, right)
+            mean_over_seeds(summary, side.label, *path) for summary, side in zip(common, (left, right), strict=True)
         )
-        found.append({"name": name, "unit": unit, **_verdict(ours, theirs, sign)})
+        found.append({"name": name, "unit": unit, **_verdict(ours, theirs, good)})
     return found
 
 
@@ -219,8 +218,7 @@ def _verdict(ours: float | None, theirs: float | None, sign: int) -> dict[str, A
 
 
 def _bin(pairs: Mapping[int, statistics.Pairs], name: str) -> dict[str, Any]:
-    parts = [pair.only(name) for pair in pairs.values()]
-    ratios = np.concatenate([part.ratios for part in parts])
+    ratios = statistics.all_ratios(pair.only(name) for pair in pairs.values())
     if len(ratios) == 0:
         return {"jobs": 0, "faster": None, "slower": None, "median_ratio": None}
     return {
@@ -255,10 +253,7 @@ def _same_hash(left: Side, right: Side, seed: int) -> bool:
     """Whether the two logs are known to be the same, by their hashes or by having been read."""
     if _log(left, seed) and _log(right, seed):
         return True
-    hashes = [
-        next((r.get("log_sha256") for r in s.summary["runs"] if r["label"] == s.label and r["seed"] == seed), None)
-        for s in (left, right)
-    ]
+    hashes = [next(run.log_sha256 for run in side.summary.of(side.label) if run.seed == seed) for side in (left, right)]
     return hashes[0] is not None and hashes[0] == hashes[1]
 
 
@@ -313,8 +308,8 @@ def show(card: Mapping[str, Any], console: Console) -> None:
     """Prints a comparison for people."""
     left, right = (_title(card[side], card) for side in ("left", "right"))
     console.print(_score_table(card, left, right))
-    means = card["speedup"]["ratio_of_means"]
-    text = Text(f"{left} against {right}: mean JCT {times(means['value'])} {interval(means)}, ", style="bold")
+    means = msgspec.convert(card["speedup"]["ratio_of_means"], Speedup)
+    text = Text(f"{left} against {right}: mean JCT {times(means.value)} {interval(means)}, ", style="bold")
     text.append(f"median job {times(card['speedup']['p50_of_ratios']['value'])}; ")
     text.append(f"{100 * card['jobs_faster']:.0f} % of the jobs are faster, {100 * card['jobs_slower']:.0f} % slower")
     console.print(text)

@@ -18,22 +18,21 @@ from typing import Final
 
 import polars as pl
 
+from rm_emulator.results.figures import Costs
 from rm_emulator.results.metrics import average, figure
 
 #: Baseline -> the cost that it shows.
 COSTS: Final = {"alone": "sharing", "one_node": "fragmentation", "ideal": "unfairness"}
 
-Costs = dict[str, float | None]
-
 
 def costs(jobs: pl.DataFrame, references: Mapping[str, pl.DataFrame]) -> dict[str, Costs]:
-    """Per queue: `sharing`, `fragmentation`, `unfairness`. references: baseline -> its jobs.
+    """Of each queue. references: baseline -> its jobs.
 
     Jobs have columns id, queue, submit_ms and finish_ms.
     """
     pairs = {name: _paired(jobs, reference) for name, reference in references.items()}
     return {
-        queue: {cost: _ratio(pairs[name], queue) if name in pairs else None for name, cost in COSTS.items()}
+        queue: Costs(**{COSTS[name]: _ratio(each, queue) for name, each in pairs.items()})
         for queue in sorted(jobs["queue"].unique().to_list())
     }
 

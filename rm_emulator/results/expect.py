@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import msgspec
 
+from rm_emulator.results.figures import Comparison, Outcome, Run
 from schedulers.core.errors import UserError, nearest
 
 COMPARISONS: Final = ("<", "<=", ">", ">=", "==")
@@ -33,8 +34,6 @@ _TOKEN: Final = re.compile(
     )""",
     re.VERBOSE | re.ASCII,
 )
-#: Below these the names depend on the run: what is there cannot be checked before it.
-_OPEN: Final = ("queues", "utilisation")
 
 
 class ExpectError(UserError, ValueError):
@@ -95,15 +94,15 @@ def parse(text: str) -> Expectation:
     return _Reader(text).expectation()
 
 
-def evaluate(expectation: Expectation, summary: Mapping[str, Any]) -> dict[str, Any]:
-    """`{"text", "holds", "left", "right"}` with both sides as numbers, or null where a figure does not apply.
+def evaluate(expectation: Expectation, summary: Mapping[str, Any]) -> Outcome:
+    """Whether it holds and the figures of both sides. summary: `figures.Summary` as plain data.
 
     Raises ExpectError for an unknown label or field, with the nearest valid name.
     """
     left = _value(expectation.left, expectation.text, summary)
     right = _value(expectation.right, expectation.text, summary)
     holds = left is not None and right is not None and _compare(expectation.sign, left, right)
-    return {"text": expectation.text, "holds": holds, "left": left, "right": right}
+    return Outcome(text=expectation.text, holds=holds, left=left, right=right)
 
 
 def check(expectation: Expectation, labels: Sequence[str], baseline: str | None = None) -> None:
@@ -302,23 +301,21 @@ class _Anything(dict[str, Any]):
 
 def _skeleton(labels: list[str], baseline: str) -> dict[str, Any]:
     """A summary with every field and no figures."""
-    import polars as pl
-
-    from rm_emulator.results import costs, fairness, metrics, statistics, summary
-    from rm_emulator.results.record import JOB_SCHEMA, NODE_SCHEMA, TASK_SCHEMA
-
-    frames = (pl.DataFrame(schema=schema) for schema in (JOB_SCHEMA, TASK_SCHEMA, NODE_SCHEMA))
-    empty = metrics.figures(*frames)
-    times = metrics.spread(pl.Series([], dtype=pl.Float64))
-    queue = {"jobs": None, "jct_s": times, "wait_s": times, "share": None}
-    below = dict(zip(_OPEN, (_Anything(queue), _Anything(None)), strict=True))
-    sharing = fairness.figures(None, ["any"])
-    sharing["fairness"]["queues"] = _Anything(sharing["fairness"]["queues"]["any"])
-    sharing["costs"] = _Anything(dict.fromkeys(costs.COSTS.values()))
-    several = {"locality": ("node", "rack", "off"), "decision_us": ("p50", "p99")}
-    counters = {**dict.fromkeys(summary.COUNTERS), **{name: dict.fromkeys(parts) for name, parts in several.items()}}
-    others = [label for label in labels if label != baseline]
+    run, comparison = _blank(msgspec.inspect.type_info(Run)), _blank(msgspec.inspect.type_info(Comparison))
     return {
-        "runs": [{"label": label, "seed": None, **empty, **sharing, **counters, **below} for label in labels],
-        "comparisons": [statistics.compare(label, baseline, {}) for label in others],
+        "runs": [{**run, "label": label} for label in labels],
+        "comparisons": [{**comparison, "label": label} for label in labels if label != baseline],
     }
+
+
+def _blank(kind: msgspec.inspect.Type) -> Any:
+    """What has the names of a type, with None for each figure; text stays text, so that it is told from figures."""
+    if isinstance(kind, msgspec.inspect.Metadata):
+        return _blank(kind.type)
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return _blank(kind.types[0])
+    if isinstance(kind, msgspec.inspect.DictType):
+        return _Anything(_blank(kind.value_type))
+    if isinstance(kind, msgspec.inspect.StructType):
+        return {field.name: _blank(field.type) for field in kind.fields}
+    return "..." if isinstance(kind, msgspec.inspect.StrType) else None

@@ -31,6 +31,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from rm_emulator.results.figures import Fairness, NewQueue, QueueFairness, Windows
 from rm_emulator.results.filling import Tree, scenario_tree
 from rm_emulator.results.metrics import figure, whole_cluster
 
@@ -45,8 +46,6 @@ WIDTHS_MS: Final = (1000, 2000, 5000, 10_000, 20_000, 60_000, 240_000)
 CELLS: Final = 4_000_000
 IDLE, SATISFIED, HUNGRY, STARVED = range(4)
 STATES: Final = {STARVED: "starved", HUNGRY: "hungry", SATISFIED: "satisfied"}
-#: The weight of the queue that is asked about in `new_queue`.
-NEW_WEIGHT: Final = 1.0
 _CLOSE: Final = 1e-9
 
 
@@ -68,6 +67,11 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
     waiting: Floats
     task: Floats
     state: Codes
+
+    @property
+    def end_ms(self) -> int:
+        """The last bucket's end."""
+        return self.start_ms + len(self.held) * self.width_ms
 
 
 def course(
@@ -221,30 +225,31 @@ def jain_over_time(found: Course, window_ms: int) -> Floats | None:
 
 
 def figures(found: Course | None, queues: Sequence[str]) -> dict[str, Any]:
-    """`fairness` and `new_queue` of one cell in summary.json. queues: names, for a cell without a course."""
+    """`fairness` and `new_queue` of one cell, as fields of `figures.Run`. queues: of a cell without a course."""
     names = found.queues if found is not None else tuple(queues)
-    each = {f"jain_{window // 1000}s": _mean_and_worst(found, window) for window in WINDOWS_MS}
-    return {
-        "fairness": {**each, "queues": {name: _queue(found, index) for index, name in enumerate(names)}},
-        "new_queue": _new_queue(found),
-    }
+    each = {f"jain_{window // 1000}s": _windows(found, window) for window in WINDOWS_MS}
+    of_queues = {name: _queue(found, index) for index, name in enumerate(names)}
+    return {"fairness": Fairness(**each, queues=of_queues), "new_queue": _new_queue(found)}
 
 
-def _mean_and_worst(found: Course | None, window_ms: int) -> dict[str, float | None]:
+def _windows(found: Course | None, window_ms: int) -> Windows:
     index = None if found is None else jain_over_time(found, window_ms)
     there = index[~np.isnan(index)] if index is not None else np.zeros(0)
-    if not len(there):
-        return {"mean": None, "worst": None}
-    return {"mean": figure(there.mean()), "worst": figure(there.min())}
+    return Windows(mean=figure(there.mean()), worst=figure(there.min())) if len(there) else Windows()
 
 
-def _queue(found: Course | None, index: int) -> dict[str, float | None]:
+def _queue(found: Course | None, index: int) -> QueueFairness:
     if found is None:
-        return {**{f"{name}_s": 0.0 for name in STATES.values()}, "share_mean": 0.0, "fair_share_mean": 0.0}
+        return QueueFairness()
     state = found.state[:, index]
     times = {f"{name}_s": int((state == code).sum()) * found.width_ms / 1000 for code, name in STATES.items()}
     means = {"share_mean": found.held, "fair_share_mean": found.fair}
-    return {**times, **{name: figure(values[:, index].mean()) for name, values in means.items()}}
+    return QueueFairness(**times, **{name: figure(values[:, index].mean()) for name, values in means.items()})
+
+
+def several(courses: Mapping[str, Course]) -> bool:
+    """Whether there is anything to share: a run with more than one queue."""
+    return any(len(found.queues) > 1 for found in courses.values())
 
 
 def busiest(found: Course) -> int:
@@ -252,10 +257,9 @@ def busiest(found: Course) -> int:
     return int(found.asked.sum(axis=1).max(axis=1).argmax())
 
 
-def _new_queue(found: Course | None) -> dict[str, float | None]:
+def _new_queue(found: Course | None) -> NewQueue:
     if found is None:
-        return {"weight": NEW_WEIGHT, "share": None, "at_s": None}
-    at = busiest(found)
-    share = found.tree.share_of_another(found.asked[at], NEW_WEIGHT)
-    when = (found.start_ms + at * found.width_ms) / 1000
-    return {"weight": NEW_WEIGHT, "share": figure(share), "at_s": when}
+        return NewQueue()
+    at, weight = busiest(found), NewQueue().weight
+    share = found.tree.share_of_another(found.asked[at], weight)
+    return NewQueue(share=figure(share), at_s=(found.start_ms + at * found.width_ms) / 1000)

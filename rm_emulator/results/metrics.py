@@ -1,64 +1,42 @@
 """The figures of one cell, as pure functions of its three tables (`rm_emulator.results.record`).
 
-Definitions, the same everywhere a figure is shown:
-
-JCT
-    finish - submit, of jobs that finished. Wait: first start of a task - submit.
-quantiles
-    with linear interpolation between neighbours (NumPy's default).
-makespan
-    last finish - first submission.
-utilisation
-    resource x time held from grant to end of each attempt, failed attempts included, divided by
-    (capacity of all nodes x makespan). Time in which a kept executor idles is not held by a task.
-load
-    total true work / (slots x arrival span): slots = how many of the average task (weighted by run time) the
-    cluster holds at once, nodes weighted by speed; arrival span = last - first submission.
-share
-    dominant share (DRF, section 4.1): the largest fraction of any resource of the cluster, averaged over
-    the makespan; exact, not sampled.
-slowdown
-    JCT / ideal JCT (longest path of true run times on an empty cluster).
-prediction error
-    |estimated - true| / true of a job's total work, of jobs that were sized.
-wide, small
-    width >= 3 tasks; true work < 1000 s (SLearn, NSDI'22, Table 8).
+`results.figures` defines them.
 """
 
 from __future__ import annotations
 
 import math
 from collections.abc import Iterable, Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
+
+from rm_emulator.results.figures import BINS, Bin, Bins, ErrorSpread, Placement, Queue, Spread
 
 THIN_WIDTH: Final = 3
 SMALL_MS: Final = 1_000_000
 #: Upper bounds of the priority queues 0..8 of GS (SLearn, section 4): 10^6 ms, ten times more for each.
 GS_BOUNDS_MS: Final = tuple(10 ** (6 + q) for q in range(9))
-QUANTILES: Final = {"p50": 0.5, "p90": 0.9, "p99": 0.99}
-#: Table 8's bins in the paper's order: bin-1 to bin-4.
-BINS: Final = ("thin_small", "wide_small", "thin_large", "wide_large")
 
-Figures = dict[str, float | None]
 Floats = npt.NDArray[np.float64]
+S = TypeVar("S", bound=msgspec.Struct)
 
 
-def spread(values: pl.Series, names: Mapping[str, float] = QUANTILES, *, mean: bool = True) -> Figures:
-    """Mean and quantiles of a series; every one None when it is empty. Nulls are left out.
+def spread(values: pl.Series | Floats, kind: type[S]) -> S:
+    """A record of the mean and quantiles that it has fields for (`mean`, `p50`); all None when there are no values.
 
-    >>> spread(pl.Series([1.0, 2.0, 3.0, 4.0, 5.0]))
-    {'mean': 3.0, 'p50': 3.0, 'p90': 4.6, 'p99': 4.96}
+    >>> spread(pl.Series([1.0, 2.0, 3.0, 4.0, 5.0, None]), Spread)
+    Spread(mean=3.0, p50=3.0, p90=4.6, p99=4.96)
     """
-    there = values.drop_nulls().to_numpy().astype(np.float64)
-    keys = (["mean"] if mean else []) + list(names)
+    there = values.drop_nulls().to_numpy().astype(np.float64) if isinstance(values, pl.Series) else values
     if len(there) == 0:
-        return dict.fromkeys(keys)
-    figures = ([figure(average(there))] if mean else []) + [figure(np.quantile(there, q)) for q in names.values()]
-    return dict(zip(keys, figures, strict=True))
+        return kind()
+    names = kind.__struct_fields__
+    found = {name: average(there) if name == "mean" else np.quantile(there, int(name[1:]) / 100) for name in names}
+    return kind(**{name: figure(value) for name, value in found.items()})
 
 
 def figure(value: float | np.floating[Any]) -> float:
@@ -99,10 +77,10 @@ def whole_cluster(nodes: pl.DataFrame) -> pl.DataFrame:
     return nodes.filter(pl.col("node").is_null())
 
 
-def utilisation(jobs: pl.DataFrame, nodes: pl.DataFrame) -> Figures:
+def utilisation(jobs: pl.DataFrame, nodes: pl.DataFrame) -> dict[str, float | None]:
     """Held / capacity per resource over the makespan; None for a resource the cluster lacks."""
     span = makespan_ms(jobs)
-    found: Figures = {}
+    found: dict[str, float | None] = {}
     for (resource,), rows in whole_cluster(nodes).partition_by("resource", as_dict=True, maintain_order=True).items():
         capacity = int(rows["capacity"][0])
         area = math.fsum((rows["held"] * (rows["end_ms"] - rows["start_ms"])).to_list())
@@ -196,47 +174,42 @@ def gs_queues(sizes_ms: pl.Series, bounds_ms: Sequence[float] = GS_BOUNDS_MS) ->
     return np.searchsorted(bounds, sizes_ms.to_numpy().astype(np.float64), side="right").astype(np.int64)
 
 
-def queue_placement(jobs: pl.DataFrame, bounds_ms: Sequence[float] = GS_BOUNDS_MS) -> Figures:
-    """Fractions of wide, sized jobs whose estimate puts them in the priority queue of their true size, or not.
+def queue_placement(jobs: pl.DataFrame, bounds_ms: Sequence[float] = GS_BOUNDS_MS) -> Placement:
+    """Whether the estimates of wide, sized jobs put them in the priority queue of their true size.
 
     bounds_ms: upper bounds of the queues; the policy's own where it has some.
-    over: the estimate is too large, the job waits in a queue of lower priority than it deserves.
     """
     wide = jobs.filter((pl.col("width") >= THIN_WIDTH) & pl.col("size_ms").is_not_null())
     if wide.is_empty():
-        return {"correct": None, "over": None, "under": None}
+        return Placement()
     off = gs_queues(wide["size_ms"], bounds_ms) - gs_queues(wide["work_ms"], bounds_ms)
-    return {
-        "correct": figure((off == 0).mean()),
-        "over": figure((off > 0).mean()),
-        "under": figure((off < 0).mean()),
-    }
+    return Placement(correct=figure((off == 0).mean()), over=figure((off > 0).mean()), under=figure((off < 0).mean()))
 
 
-def bins(jobs: pl.DataFrame) -> dict[str, dict[str, Any]]:
-    """Table 8's bins: jobs in each, its fractions of jobs and of work, and the JCT in it."""
+def bins(jobs: pl.DataFrame) -> Bins[Bin]:
+    """Table 8's bins of timed jobs."""
     work = _total(jobs["work_ms"])
-    found: dict[str, dict[str, Any]] = {}
-    for name in BINS:
-        part = jobs.filter(pl.col("bin") == name)
-        found[name] = {
-            "jobs": len(part),
-            "jobs_fraction": figure(len(part) / len(jobs)) if len(jobs) else None,
-            "work_fraction": figure(_total(part["work_ms"]) / work) if work else None,
-            "jct_s": spread(part["jct_s"]),
-        }
-    return found
+
+    def one(part: pl.DataFrame) -> Bin:
+        return Bin(
+            jobs=len(part),
+            jobs_fraction=figure(len(part) / len(jobs)) if len(jobs) else None,
+            work_fraction=figure(_total(part["work_ms"]) / work) if work else None,
+            jct_s=spread(part["jct_s"], Spread),
+        )
+
+    return Bins(**{name: one(jobs.filter(pl.col("bin") == name)) for name in BINS})
 
 
-def queues(jobs: pl.DataFrame, shares: Mapping[str, float]) -> dict[str, dict[str, Any]]:
-    """Per queue: number of jobs, JCT, wait, time-averaged dominant share."""
+def queues(jobs: pl.DataFrame, shares: Mapping[str, float]) -> dict[str, Queue]:
+    """The figures of each queue of timed jobs; shares: time-averaged dominant shares."""
     return {
-        name: {
-            "jobs": len(part),
-            "jct_s": spread(part["jct_s"]),
-            "wait_s": spread(part["wait_s"]),
-            "share": shares.get(name),
-        }
+        name: Queue(
+            jobs=len(part),
+            jct_s=spread(part["jct_s"], Spread),
+            wait_s=spread(part["wait_s"], Spread),
+            share=shares.get(name),
+        )
         for name in sorted(jobs["queue"].unique().to_list())
         for part in [jobs.filter(pl.col("queue") == name)]
     }
@@ -250,7 +223,7 @@ def figures(
     queue_weights: Mapping[str, float] | None = None,
     bounds_ms: Sequence[float] = GS_BOUNDS_MS,
 ) -> dict[str, Any]:
-    """All figures of one cell from its tables, under their names in summary.json."""
+    """All figures of one cell that follow from its tables, as fields of `figures.Run`."""
     with_times = timed(jobs)
     span = makespan_ms(jobs)
     per_queue = dominant_shares(jobs, tasks, nodes, "queue")
@@ -263,16 +236,16 @@ def figures(
         "unfinished_jobs": int(jobs["finish_ms"].null_count()),
         "tasks": _total(jobs["tasks"]),
         "failed_tasks": int((tasks["code"] != 0).sum()),
-        "jct_s": spread(with_times["jct_s"]),
-        "wait_s": spread(with_times["wait_s"]),
-        "slowdown": spread(with_times["slowdown"]),
+        "jct_s": spread(with_times["jct_s"], Spread),
+        "wait_s": spread(with_times["wait_s"], Spread),
+        "slowdown": spread(with_times["slowdown"], Spread),
         "makespan_s": span / 1000 if span is not None else None,
         "load": load(jobs, tasks, nodes),
         "utilisation": utilisation(jobs, nodes),
         "jain": fairness,
-        "queue_placement_correct": placement["correct"],
+        "queue_placement_correct": placement.correct,
         "queue_placement": placement,
-        "prediction_error_pct": spread(with_times["error_pct"], {"p50": 0.5, "p90": 0.9}, mean=False),
+        "prediction_error_pct": spread(with_times["error_pct"], ErrorSpread),
         "sized_jobs": int(jobs["size_ms"].count()),
         "pilots": _total(jobs["pilots"]),
         "queues": queues(with_times, per_queue),

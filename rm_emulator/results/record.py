@@ -5,9 +5,9 @@ there into Parquet parts on disk, so memory does not grow with the number of fin
 The files of `Recorder.write` (times in ms on the simulated clock):
 
 `jobs.parquet`
-    one row per job, the fields of `JobRow`, in order of submission (ties: id).
+    one row per job, the fields of `JobRow` (`rm_emulator.engine.recording`), in order of submission (ties: id).
 `tasks.parquet`
-    one row per attempt, the arguments of `Recorder.task` and one column `demand_RESOURCE` per resource
+    one row per attempt, the fields of `Attempt` and one column `demand_RESOURCE` per resource
     (milli-CPU, MiB, pieces), in order of recording.
 `nodes.parquet`
     `node, resource, speed, capacity, start_ms, end_ms, held`: mean units held in one time bucket. Rows with
@@ -24,18 +24,19 @@ All of them are written beside their final name and then renamed, and equal call
 
 from __future__ import annotations
 
-import os
 import tempfile
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Sequence
+from operator import attrgetter
 from pathlib import Path
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
+from rm_emulator.engine.recording import Attempt, JobRow
+from rm_emulator.files import replacing
 from schedulers.core.model import Job, Node
 from schedulers.core.policy import Planned
 from schedulers.core.resources import Vector
@@ -53,80 +54,30 @@ Floats = npt.NDArray[np.float64]
 Ints = npt.NDArray[np.int64]
 
 
-class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """One job as it ended; times in ms on the simulated clock.
-
-    first_start_ms, finish_ms: None when no task ever started, or the job did not finish.
-    tasks, stages, width: all tasks, all stages, tasks of the widest stage.
-    work_ms: the true total of its tasks' run times at node speed 1.
-    size_ms, size_source: the estimated total when the policy sized the job and where it came from
-        (`history:job_name`, `pilots:2`); None when the job was never sized.
-    thin: it bypassed sampling; pilots: tasks that ran as samples.
-    failed_tasks: attempts that ended with a code other than 0.
-    ideal_ms: JCT on an empty cluster with room for everything (longest path of true run times), None if unknown.
-    """
-
-    id: str
-    submit_ms: int
-    tasks: int
-    work_ms: int
-    name: str = ""
-    user: str = ""
-    queue: str = "default"
-    first_start_ms: int | None = None
-    finish_ms: int | None = None
-    stages: int = 1
-    width: int = 1
-    size_ms: float | None = None
-    size_source: str | None = None
-    thin: bool = False
-    pilots: int = 0
-    failed_tasks: int = 0
-    weight: float = 1.0
-    ideal_ms: int | None = None
+def columns_of(row: type[msgspec.Struct]) -> dict[str, pl.DataType]:
+    """The columns of a table whose rows are these records: whole numbers have 64 bits unless they say otherwise."""
+    info = msgspec.inspect.type_info(row)
+    assert isinstance(info, msgspec.inspect.StructType)
+    return {field.name: _stored_as(field.type) for field in info.fields}
 
 
-class JobFacts(Protocol):
-    """Anything with the fields of `JobRow`: the engine need not import this package to report a job."""
+def _stored_as(kind: msgspec.inspect.Type) -> pl.DataType:
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return _stored_as(next(each for each in kind.types if not isinstance(each, msgspec.inspect.NoneType)))
+    if isinstance(kind, msgspec.inspect.Metadata):
+        return {16: pl.Int16(), 32: pl.Int32()}[(kind.extra or {})["bits"]]
+    return _STORED[type(kind)]
 
-    @property
-    def id(self) -> str:
-        """The job's id; all other fields of `JobRow` are read by name."""
 
-
-JOB_SCHEMA: Final[dict[str, pl.DataType]] = {
-    "id": pl.String(),
-    "submit_ms": pl.Int64(),
-    "tasks": pl.Int32(),
-    "work_ms": pl.Int64(),
-    "name": pl.String(),
-    "user": pl.String(),
-    "queue": pl.String(),
-    "first_start_ms": pl.Int64(),
-    "finish_ms": pl.Int64(),
-    "stages": pl.Int32(),
-    "width": pl.Int32(),
-    "size_ms": pl.Float64(),
-    "size_source": pl.String(),
-    "thin": pl.Boolean(),
-    "pilots": pl.Int32(),
-    "failed_tasks": pl.Int32(),
-    "weight": pl.Float64(),
-    "ideal_ms": pl.Int64(),
+_STORED: Final[dict[type[msgspec.inspect.Type], pl.DataType]] = {
+    msgspec.inspect.StrType: pl.String(),
+    msgspec.inspect.IntType: pl.Int64(),
+    msgspec.inspect.FloatType: pl.Float64(),
+    msgspec.inspect.BoolType: pl.Boolean(),
 }
-TASK_SCHEMA: Final[dict[str, pl.DataType]] = {
-    "job": pl.String(),
-    "stage": pl.Int32(),
-    "task": pl.Int32(),
-    "attempt": pl.Int16(),
-    "node": pl.String(),
-    "container": pl.Int64(),
-    "granted_ms": pl.Int64(),
-    "started_ms": pl.Int64(),
-    "ended_ms": pl.Int64(),
-    "pilot": pl.Boolean(),
-    "code": pl.Int32(),
-}
+JOB_SCHEMA: Final = columns_of(JobRow)
+TASK_SCHEMA: Final = columns_of(Attempt)
+_CELLS: Final = attrgetter(*TASK_SCHEMA)
 NODE_SCHEMA: Final[dict[str, pl.DataType]] = {
     "node": pl.String(),
     "resource": pl.String(),
@@ -192,34 +143,17 @@ class Recorder:
         """What each task of a stage holds; to be said before the stage's first task is reported."""
         self._demand[job, stage] = self._vectors.setdefault(tuple(vector), len(self._vectors))
 
-    def task(
-        self,
-        job: str,
-        stage: int,
-        task: int,
-        attempt: int,
-        node: str,
-        container: int,
-        granted_ms: int,
-        started_ms: int | None,
-        ended_ms: int,
-        pilot: bool,
-        code: int,
-    ) -> None:
-        """One attempt has ended.
-
-        granted_ms: since when its resources were held for it (in a kept executor: since it was handed the task).
-        started_ms: its first instant of running, None if it never ran; code: 0 when it succeeded.
-        """
+    def task(self, attempt: Attempt) -> None:
+        """One attempt has ended."""
         # One flat list: no object per row that the garbage collector would have to visit.
         cells = self._cells
-        cells += (job, stage, task, attempt, node, container, granted_ms, started_ms, ended_ms, pilot, code)
+        cells += _CELLS(attempt)
         if len(cells) >= self._full:
             self._drain_tasks()
 
-    def job(self, row: JobFacts) -> None:
+    def job(self, row: JobRow) -> None:
         """One job has finished, or will not finish any more."""
-        self._jobs.append(tuple(getattr(row, field) for field in JOB_SCHEMA))
+        self._jobs.append(msgspec.structs.astuple(row))
 
     def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
         """The policy has planned a job; the last plan counts. An application master is no work, so not shown."""
@@ -411,20 +345,3 @@ class _Timeline:
         ends = np.minimum(starts + self._width, end_ms)
         means: Floats = self._sums[:, :count] / (ends - starts)
         return means, starts, ends
-
-
-@contextmanager
-def replacing(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; it takes the place of `path` when the block succeeds, else it is removed."""
-    beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
-    try:
-        yield beside
-        beside.replace(path)
-    finally:
-        beside.unlink(missing_ok=True)
-
-
-def write_file(path: Path, content: str | bytes) -> None:
-    """Writes a whole file, or nothing."""
-    with replacing(path) as beside:
-        beside.write_bytes(content if isinstance(content, bytes) else content.encode())

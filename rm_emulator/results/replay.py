@@ -5,23 +5,20 @@ from __future__ import annotations
 import gzip
 import json
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
 from rm_emulator.issues import InvalidInput, Issue
-from rm_emulator.plugins import load_plugins
 from schedulers.core.errors import InvalidJob, InvalidParameters, UnknownName
 from schedulers.core.replay import CorruptLog, IncompleteLog, LogDiffers, Replay
 
 
-def main(path: Path, plugins: Sequence[Path] | None = None) -> int:
+def main(path: Path) -> int:
     """Replay one log and say how it went. Returns 0 when all decisions are the same, 1 at the first that differs.
 
-    path: events.jsonl or events.jsonl.gz. plugins: files that register policies named in the log.
-    Raises InvalidInput for a log that cannot be read to its end or is not whole.
+    path: events.jsonl or events.jsonl.gz. Raises InvalidInput for a log that cannot be read to its end or is not whole.
     """
-    load_plugins(plugins or ())
     try:
         with reading(path):
             replay = Replay(log_lines(path))

@@ -10,26 +10,19 @@ import base64
 import functools
 import json
 import zlib
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any
 
 import jinja2
-import numpy as np
-import polars as pl
+import msgspec
 import yaml
 
-from rm_emulator.results import charts, fairness, metrics, planned, sharing, statistics, table
-from rm_emulator.results.record import write_file
-from rm_emulator.results.summary import (
-    cell_dir,
-    listed_queues,
-    read_for_figures,
-    read_summary,
-    read_table,
-)
-
-TASK_COLUMNS: Final = ("job", "stage", "node", "granted_ms", "started_ms", "ended_ms", "pilot", "code")
+from rm_emulator.files import write_file
+from rm_emulator.results import table
+from rm_emulator.results.chart import SECTIONS, Cells, Chart, Registered, Section, registered
+from rm_emulator.results.figures import Costs, Summary
+from rm_emulator.results.summary import read_summary
 
 
 def write(out_dir: Path) -> Path:
@@ -46,8 +39,8 @@ def write(out_dir: Path) -> Path:
 def render(out_dir: Path) -> str:
     """The page as text. Raises summary.MissingCell when the summary or a cell is missing."""
     summary = read_summary(out_dir)
-    cells = _cells(out_dir, summary)
-    shown = [*_charts(summary, cells), *_queue_charts(out_dir, summary, cells), *_plan_charts(out_dir, cells)]
+    cells = Cells(out_dir, summary, _spec(out_dir))
+    made = [(place, chart) for place in registered() if (chart := place.make(cells)) is not None]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("rm_emulator.results"),
         autoescape=True,
@@ -56,39 +49,68 @@ def render(out_dir: Path) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(number=table.number, times=table.times, interval=table.interval)
+    shared = {
+        "summary": summary,
+        "columns": table.figures(summary),
+        "speedups": table.speedups(summary),
+        "averages": table.SPEEDUP_NAMES,
+        "queues": _queues(summary),
+        "new_queue": table.new_queue(summary),
+        "locality": table.locality(summary),
+        "costs": table.cost_rows(summary),
+        "kinds_of_cost": Costs.__struct_fields__,
+        "workload": _workload(out_dir),
+    }
     return environment.get_template("report.html.jinja").render(
-        summary=summary,
+        **shared,
         headline=headline(summary),
         facts=_facts(summary, cells),
-        rows=table.rows(summary),
-        seeds=len(cells.seeds),
-        charts={chart.id: chart for chart in shown},
-        figures=_embedded({chart.id: [figure for _, figure in chart.variants] for chart in shown}),
-        queues=_queues(summary, cells.labels),
-        new_queue=table.new_queue(summary),
-        locality=table.locality(summary),
-        costs=table.cost_rows(summary),
-        workload=_workload(out_dir),
+        sections=_sections(environment, made, shared),
+        figures=_embedded({place.id: [figure for _, figure in chart.variants] for place, chart in made}),
         scenario=_text(out_dir / "scenario.yaml"),
-        machine=[_machine(run) for run in summary["runs"]],
         plotly=plotly_compressed(),
     )
 
 
-def headline(summary: Mapping[str, Any]) -> str:
+class _Shown(msgspec.Struct, frozen=True):
+    """A section with its charts, and as HTML what stands above and below them."""
+
+    section: Section
+    charts: list[tuple[Registered, Chart]]
+    above: str
+    below: str
+
+
+def _sections(
+    environment: jinja2.Environment, made: Sequence[tuple[Registered, Chart]], shared: Mapping[str, Any]
+) -> list[_Shown]:
+    """The sections in their order, without those that have nothing to show."""
+    found = []
+    for section in sorted({*SECTIONS, *(place.section for place, _ in made)}, key=lambda section: section.order):
+        charts = [(place, chart) for place, chart in made if place.section == section]
+        parts = (f"{section.id}-{side}.html.jinja" for side in ("above", "below"))
+        there = environment.list_templates()
+        texts = [environment.get_template(p).render(**shared, charts=charts) if p in there else "" for p in parts]
+        shown = _Shown(section, charts, texts[0].strip(), texts[1].strip())
+        if charts or shown.above or shown.below:
+            found.append(shown)
+    return found
+
+
+def headline(summary: Summary) -> str:
     """The result in one sentence: the first label against the baseline, by the ratio of means, with its interval.
 
     Says so when the interval holds 1: then the run does not tell them apart.
     """
-    if not summary["comparisons"]:
-        label = table.labels(summary)[0]
+    if not summary.comparisons:
+        label = summary.labels[0]
         mean = table.mean_over_seeds(summary, label, "jct_s", "mean")
         return f"{label} finishes a job in {table.number(mean)} s on average"
-    compared = summary["comparisons"][0]
-    label, baseline, speedup = compared["label"], compared["baseline"], compared["speedup"]["ratio_of_means"]
-    if speedup["value"] is None:
+    compared = summary.comparisons[0]
+    label, baseline, speedup = compared.label, compared.baseline, compared.speedup.ratio_of_means
+    if speedup.value is None or speedup.ci95 is None:
         return f"No job finished under both {label} and {baseline}"
-    value, (low, high) = speedup["value"], speedup["ci95"]
+    value, (low, high) = speedup.value, speedup.ci95
     interval = f"95 % CI {low:.2f}\u2013{high:.2f}"
     if low <= 1 <= high:
         undecided = f"This run cannot tell {label} from {baseline}"
@@ -107,70 +129,6 @@ def plotly_compressed() -> str:
     return base64.b64encode(zlib.compress(get_plotlyjs().encode(), 9)).decode()
 
 
-def _cells(out_dir: Path, summary: Mapping[str, Any]) -> charts.Cells:
-    labels = table.labels(summary)
-    seeds = list(dict.fromkeys(run["seed"] for run in summary["runs"]))
-    jobs = {
-        (label, seed): metrics.timed(read_table(cell_dir(out_dir, label, seed), "jobs"))
-        for label in labels
-        for seed in seeds
-    }
-
-    @functools.cache
-    def nodes(label: str) -> pl.DataFrame:
-        return read_table(cell_dir(out_dir, label, seeds[0]), "nodes")
-
-    def tasks(label: str) -> pl.DataFrame:
-        return read_table(cell_dir(out_dir, label, seeds[0]), "tasks", TASK_COLUMNS)
-
-    return charts.Cells(labels, seeds, jobs, tasks, nodes)
-
-
-def _charts(summary: Mapping[str, Any], cells: charts.Cells) -> list[charts.Chart]:
-    def ratios(label: str) -> charts.Floats:
-        pairs = [
-            statistics.pair(cells.jobs[summary["baseline"], seed], cells.jobs[label, seed]) for seed in cells.seeds
-        ]
-        return np.concatenate([pair.ratios for pair in pairs])
-
-    found = (
-        charts.speedups(summary, cells.labels),
-        charts.jct(cells),
-        charts.ratios(cells, summary, ratios),
-        charts.wait(cells),
-        charts.error(cells),
-        charts.placement(summary, cells.labels),
-        charts.variation(cells),
-        charts.bins(summary, cells.labels),
-        charts.utilisation(cells, summary),
-        charts.gantt(cells),
-    )
-    return [chart for chart in found if chart is not None]
-
-
-def _queue_charts(out_dir: Path, summary: Mapping[str, Any], cells: charts.Cells) -> list[charts.Chart]:
-    """Charts of the queues, none for a run with a single one."""
-    if all(len(run["queues"]) < 2 for run in summary["runs"]):
-        return []
-    queues, seed = listed_queues(_spec(out_dir)), cells.seeds[0]
-    courses = {}
-    for label in cells.labels:
-        cell = cell_dir(out_dir, label, seed)
-        found = fairness.course(cells.jobs[label, seed], *read_for_figures(cell), queues)
-        if found is not None:
-            courses[label] = found
-    made = [make(courses, summary, seed) for make in (sharing.shares, sharing.states, sharing.jain)]
-    return [chart for chart in made if chart is not None]
-
-
-def _plan_charts(out_dir: Path, cells: charts.Cells) -> list[charts.Chart]:
-    """The chart of a plan, none for a run in which nothing was planned."""
-    where = {label: cell_dir(out_dir, label, cells.seeds[0]) for label in cells.labels}
-    plans = {label: read_table(cell, "plans") for label, cell in where.items() if (cell / "plans.parquet").is_file()}
-    made = planned.plan(plans, cells)
-    return [] if made is None else [made]
-
-
 def _spec(out_dir: Path) -> Mapping[str, Any]:
     """The scenario's spec as resolved, {} when the file is absent."""
     text = _text(out_dir / "scenario.yaml")
@@ -178,44 +136,43 @@ def _spec(out_dir: Path) -> Mapping[str, Any]:
     return found.get("spec", {}) if isinstance(found, dict) else {}
 
 
-def _facts(summary: Mapping[str, Any], cells: charts.Cells) -> list[tuple[str, str]]:
-    first = summary["runs"][0]
-    nodes = cells.nodes(cells.labels[0])["node"].n_unique() - 1
-    load = table.mean_over_seeds(summary, cells.labels[0], "load")
-    found = [
-        ("jobs", f"{first['jobs']:,}"),
-        ("tasks", f"{first['tasks']:,}"),
-        ("nodes", f"{nodes:,}"),
-        ("seeds" if len(cells.seeds) > 1 else "seed", str(len(cells.seeds))),
-    ]
+def _facts(summary: Summary, cells: Cells) -> list[tuple[str, str]]:
+    first, seeds = summary.runs[0], len(cells.seeds)
+    nodes = cells.nodes(first.label)["node"].n_unique() - 1
+    load = table.mean_over_seeds(summary, first.label, "load")
+    counts = {"jobs": first.jobs, "tasks": first.tasks, "nodes": nodes, "seeds" if seeds > 1 else "seed": seeds}
+    found = [(name, f"{count:,}") for name, count in counts.items()]
     return [*found, ("load", table.number(load))] if load is not None else found
 
 
-def _queues(summary: Mapping[str, Any], labels: list[str]) -> list[dict[str, Any]]:
+#: Columns of the table of queues, and where each is in a run; QUEUE stands for the queue's name.
+_QUEUE = "QUEUE"
+_OF_QUEUES: Mapping[str, tuple[str, ...]] = {
+    "mean JCT (s)": ("queues", _QUEUE, "jct_s", "mean"),
+    "p90 JCT (s)": ("queues", _QUEUE, "jct_s", "p90"),
+    "mean wait (s)": ("queues", _QUEUE, "wait_s", "mean"),
+    "share": ("queues", _QUEUE, "share"),
+    "fair share": ("fairness", "queues", _QUEUE, "fair_share_mean"),
+    "starved (s)": ("fairness", "queues", _QUEUE, "starved_s"),
+    "hungry (s)": ("fairness", "queues", _QUEUE, "hungry_s"),
+}
+
+
+def _queues(summary: Summary) -> list[dict[str, Any]]:
     """Rows of the table of queues, none when the run has a single queue."""
-    names = sorted({name for run in summary["runs"] for name in run["queues"]})
+    names = sorted({name for run in summary.runs for name in run.queues})
     if len(names) < 2:
         return []
-    paths = {"jct": ("jct_s", "mean"), "jct90": ("jct_s", "p90"), "wait": ("wait_s", "mean"), "share": ("share",)}
-    of_fairness = ("fair_share_mean", "starved_s", "hungry_s")
+
+    def figure(label: str, queue: str, path: Sequence[str]) -> float | None:
+        return table.mean_over_seeds(summary, label, *(queue if key == _QUEUE else key for key in path))
+
     return [
-        {
-            "queue": name,
-            "label": label,
-            **{k: table.mean_over_seeds(summary, label, "queues", name, *path) for k, path in paths.items()},
-            **{k: table.mean_over_seeds(summary, label, "fairness", "queues", name, k) for k in of_fairness},
-        }
+        {"queue": name, "label": label, "figures": {k: figure(label, name, path) for k, path in _OF_QUEUES.items()}}
         for name in names
-        for label in labels
-        if all(name in run["queues"] for run in summary["runs"] if run["label"] == label)
+        for label in summary.labels
+        if all(name in run.queues for run in summary.of(label))
     ]
-
-
-def _machine(run: Mapping[str, Any]) -> dict[str, Any]:
-    latency = run.get("decision_us") or {}
-    keys = ("label", "seed", "policy", "predictor", "placement", "tie", "decisions", "wall_s", "sim_s", "tasks_per_s")
-    found = {key: run.get(key) for key in (*keys, "peak_rss_mb", "log_sha256")}
-    return {**found, "p50_us": latency.get("p50"), "p99_us": latency.get("p99")}
 
 
 def _workload(out_dir: Path) -> dict[str, Any] | None:

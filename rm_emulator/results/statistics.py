@@ -14,19 +14,19 @@ p50_of_ratios
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Final
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rm_emulator.results.metrics import BINS, average, figure, timed
+from rm_emulator.results.figures import BINS, Bins, ComparedBin, Comparison, RatioQuantiles, Speedup, Speedups
+from rm_emulator.results.metrics import average, figure, spread, timed
 from schedulers.core.keyed import generator
 
 Floats = npt.NDArray[np.float64]
-RATIO_QUANTILES: Final = {"p5": 0.05, "p10": 0.1, "p25": 0.25, "p50": 0.5, "p75": 0.75, "p90": 0.9, "p95": 0.95}
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 1000
 #: Draws over all resamples of one bootstrap: bounds its time for runs of very many jobs.
@@ -123,47 +123,50 @@ def bootstrap(pairs: Pairs, statistic: Statistic) -> tuple[float, float]:
     return float(low), float(high)
 
 
-def speedup(seeds: Sequence[Pairs], statistic: Statistic) -> dict[str, Any]:
-    """`{"value", "ci95"}`: mean over seeds of the statistic, with `student_t`; of one seed with `bootstrap`.
+def speedup(seeds: Sequence[Pairs], statistic: Statistic) -> Speedup:
+    """Mean over seeds of the statistic, its interval with `student_t`; of one seed with `bootstrap`.
 
-    Few and different seeds can give a wide interval; it is cut at 0, as no ratio is below. Nulls when no job
-    finished in both.
+    Few and different seeds can give a wide interval; it is cut at 0, as no ratio is below. Without figures when no
+    job finished in both.
     """
     there = [pairs for pairs in seeds if len(pairs.baseline)]
     if not there:
-        return {"value": None, "ci95": None}
+        return Speedup()
     values = [statistic(pairs.baseline, pairs.label) for pairs in there]
     low, high = student_t(values) if len(values) > 1 else bootstrap(there[0], statistic)
-    return {"value": figure(average(values)), "ci95": [figure(max(0.0, low)), figure(high)]}
+    return Speedup(value=figure(average(values)), ci95=[figure(max(0.0, low)), figure(high)])
 
 
-def compare(label: str, baseline: str, seeds: Mapping[int, Pairs]) -> dict[str, Any]:
-    """One entry of `comparisons` in summary.json: the speedups, quantiles of the per-job ratio, and Table 8's bins."""
+def speedups(seeds: Sequence[Pairs]) -> Speedups:
+    """All three averages."""
+    return Speedups(**{name: speedup(seeds, statistic) for name, statistic in SPEEDUPS.items()})
+
+
+def compare(label: str, baseline: str, seeds: Mapping[int, Pairs]) -> Comparison:
+    """The speedups, quantiles of the per-job ratio, and Table 8's bins."""
     each = [seeds[seed] for seed in sorted(seeds)]
-    ratios = np.concatenate([pairs.ratios for pairs in each]) if each else np.empty(0)
-    quantiles = (
-        {name: figure(np.quantile(ratios, q)) for name, q in RATIO_QUANTILES.items()}
-        if len(ratios)
-        else dict.fromkeys(RATIO_QUANTILES)
+    ratios = all_ratios(each)
+    return Comparison(
+        label=label,
+        baseline=baseline,
+        seeds=sorted(seeds),
+        interval=f"Student's t over {len(each)} seeds" if len(each) > 1 else "bootstrap over the jobs of one seed",
+        speedup=speedups(each),
+        ratio_quantiles=spread(ratios, RatioQuantiles),
+        jobs_faster=figure((ratios > 1).mean()) if len(ratios) else None,
+        jobs_slower=figure((ratios < 1).mean()) if len(ratios) else None,
+        bins=Bins(**{name: _bin(each, name) for name in BINS}),
     )
-    return {
-        "label": label,
-        "baseline": baseline,
-        "seeds": sorted(seeds),
-        "interval": f"Student's t over {len(each)} seeds" if len(each) > 1 else "bootstrap over the jobs of one seed",
-        "speedup": {name: speedup(each, statistic) for name, statistic in SPEEDUPS.items()},
-        "ratio_quantiles": quantiles,
-        "jobs_faster": figure((ratios > 1).mean()) if len(ratios) else None,
-        "jobs_slower": figure((ratios < 1).mean()) if len(ratios) else None,
-        "bins": {name: _bin(each, name) for name in BINS},
-    }
 
 
-def _bin(each: Sequence[Pairs], name: str) -> dict[str, Any]:
+def all_ratios(seeds: Iterable[Pairs]) -> Floats:
+    """The ratios of the jobs of all seeds."""
+    found: Floats = np.concatenate([np.empty(0), *(pairs.ratios for pairs in seeds)])
+    return found
+
+
+def _bin(each: Sequence[Pairs], name: str) -> ComparedBin:
     parts = [pairs.only(name) for pairs in each]
-    ratios = np.concatenate([part.ratios for part in parts]) if parts else np.empty(0)
-    return {
-        "pairs": len(ratios),
-        "jobs_faster": figure((ratios > 1).mean()) if len(ratios) else None,
-        "speedup": {key: speedup(parts, statistic) for key, statistic in SPEEDUPS.items()},
-    }
+    ratios = all_ratios(parts)
+    faster = figure((ratios > 1).mean()) if len(ratios) else None
+    return ComparedBin(pairs=len(ratios), jobs_faster=faster, speedup=speedups(parts))

@@ -1,11 +1,8 @@
 """summary.json: the figures of every cell of a run, the comparisons between labels, the expectations.
 
 Reads `runs/LABEL/SEED/{jobs,tasks,nodes}.parquet`, `jobs.parquet` of the baselines that the scenario asks for
-(`baselines/NAME/LABEL/SEED`) and `cell.json`, the engine's counters of that cell:
-`policy, predictor, placement, tie, version, locality {node, rack, off}, decisions, decision_us {p50, p99}, wall_s,
-sim_s, tasks_per_s, peak_rss_mb, log_sha256` and, when known, `load` and `workload {name, source, notes}`.
-`locality`: shares of the tasks with input that ran on a node with it, in a rack with it, elsewhere.
-Every field that does not apply is null.
+(`baselines/NAME/LABEL/SEED`) and `cell.json`, which holds those fields of `figures.Run` that only the engine knows,
+`version` and `workload`.
 """
 
 from __future__ import annotations
@@ -13,36 +10,27 @@ from __future__ import annotations
 import json
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
+import msgspec
 import polars as pl
 
+from rm_emulator.files import write_file
 from rm_emulator.results import costs, expect, fairness, metrics, statistics
-from rm_emulator.results.record import write_file
+from rm_emulator.results.figures import Comparison, Run, Summary, Workload
 from schedulers.core.errors import UserError
 
-#: What cell.json contributes to an entry of `runs`, in this order.
-COUNTERS: Final = (
-    "locality",
-    "decisions",
-    "decision_us",
-    "wall_s",
-    "sim_s",
-    "tasks_per_s",
-    "peak_rss_mb",
-    "log_sha256",
-)
+T = TypeVar("T")
+
 #: What the figures need of tasks.parquet, beside the demands.
 TASK_COLUMNS: Final = ("job", "stage", "task", "attempt", "granted_ms", "started_ms", "ended_ms", "code")
-#: The only figures that may differ between machines, `--jobs` and PYTHONHASHSEED.
-MACHINE_FIGURES: Final = ("wall_s", "decision_us", "tasks_per_s", "peak_rss_mb")
 
 
 class MissingCell(UserError, ValueError):
     """A cell of the run directory has not been computed, or lacks a file."""
 
 
-def build(out_dir: Path, scenario: Mapping[str, Any]) -> dict[str, Any]:
+def build(out_dir: Path, scenario: Mapping[str, Any]) -> Summary:
     """Computes the summary of a run directory and writes it to `summary.json` there.
 
     scenario: the resolved scenario as plain data (with or without the `spec` level); its policies, seeds,
@@ -54,33 +42,22 @@ def build(out_dir: Path, scenario: Mapping[str, Any]) -> dict[str, Any]:
     baseline = str(spec.get("baseline") or labels[0])
     if baseline not in labels:
         raise MissingCell(f"baseline '{baseline}' is not a label of this run (it has: {', '.join(labels)})")
-    runs: list[dict[str, Any]] = []
-    versions: list[str] = []
-    workload: dict[str, Any] | None = None
-    jobs: dict[tuple[str, int], pl.DataFrame] = {}
-    for label in labels:
-        for seed in seeds:
-            cell = cell_dir(out_dir, label, seed)
-            jobs[label, seed] = read_table(cell, "jobs")
-            counters = read_counters(cell)
-            versions.append(str(counters.get("version") or ""))
-            named = {"policy": counters.get("policy"), "predictor": counters.get("predictor"), "label": label}
-            ties = {"placement": counters.get("placement"), "tie": counters.get("tie")}
-            workload = workload or counters.get("workload")
-            figures = _figures(cell, jobs[label, seed], counters, spec, label)
-            compared = costs.costs(jobs[label, seed], _references(spec, out_dir, label, seed))
-            runs.append({**named, "seed": seed, **ties, **figures, "costs": compared})
-    summary: dict[str, Any] = {
-        "scenario": _name(scenario, out_dir),
-        "version": next(filter(None, versions), None),
-        "workload": workload,
-        "baseline": baseline,
-        "runs": runs,
-        "comparisons": [_compare(jobs, label, baseline, seeds) for label in labels if label != baseline],
-    }
+    cells = {(label, seed): cell_dir(out_dir, label, seed) for label in labels for seed in seeds}
+    jobs = {cell: read_table(place, "jobs") for cell, place in cells.items()}
+    told = {cell: read_counters(place) for cell, place in cells.items()}
+    summary = Summary(
+        scenario=_name(scenario, out_dir),
+        version=next(filter(None, (each.version for each in told.values())), None),
+        workload=next(filter(None, (each.workload for each in told.values())), None),
+        baseline=baseline,
+        runs=[_run(out_dir, spec, cell, jobs[cell], told[cell].run) for cell in cells],
+        comparisons=[_compare(jobs, label, baseline, seeds) for label in labels if label != baseline],
+    )
+    plain = msgspec.to_builtins(summary)
     wanted = [expect.parse(text) for text in spec.get("expect") or ()]
-    summary["expect"] = [expect.evaluate(parsed, summary) for parsed in wanted]
-    write_file(out_dir / "summary.json", json.dumps(summary, indent=1, ensure_ascii=False, allow_nan=False) + "\n")
+    summary = msgspec.structs.replace(summary, expect=[expect.evaluate(parsed, plain) for parsed in wanted])
+    text = json.dumps(msgspec.to_builtins(summary), indent=1, ensure_ascii=False, allow_nan=False)
+    write_file(out_dir / "summary.json", text + "\n")
     return summary
 
 
@@ -117,30 +94,38 @@ def read_for_figures(cell: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     return read_table(cell, "tasks", [*TASK_COLUMNS, *demands]), nodes
 
 
-def read_counters(cell: Path) -> dict[str, Any]:
-    """The contents of cell.json. Raises MissingCell when it is absent or is not a JSON object."""
-    path = cell / "cell.json"
+class Told(msgspec.Struct, frozen=True):
+    """What cell.json says. run: the figures that the engine knows."""
+
+    run: Run
+    version: str | None
+    workload: Workload | None
+
+
+def read_counters(cell: Path) -> Told:
+    """The contents of cell.json. Raises MissingCell when it is absent or does not hold what it should."""
+    found = _read_json(cell / "cell.json", dict[str, Any], "run the scenario again to compute what is missing")
     try:
-        counters = json.loads(path.read_text())
-    except FileNotFoundError:
-        raise MissingCell(f"{path}: not there; run the scenario again to compute what is missing") from None
-    except ValueError as error:
-        raise MissingCell(f"{path}: not valid JSON ({error})") from None
-    if not isinstance(counters, dict):
-        raise MissingCell(f"{path}: expected a JSON object")
-    return counters
+        workload = msgspec.convert(found.get("workload"), Workload | None)
+        return Told(msgspec.convert(found, Run), str(found.get("version") or ""), workload)
+    except msgspec.ValidationError as error:
+        raise MissingCell(f"{cell / 'cell.json'}: {error}") from None
 
 
-def read_summary(out_dir: Path) -> dict[str, Any]:
+def read_summary(out_dir: Path) -> Summary:
     """The summary of a finished run. Raises MissingCell when there is none."""
-    path = out_dir / "summary.json"
-    if not path.is_file():
-        raise MissingCell(f"{path}: not there; is {out_dir} a run directory?")
+    return _read_json(out_dir / "summary.json", Summary, f"is {out_dir} a run directory?")
+
+
+def _read_json(path: Path, kind: type[T], hint: str) -> T:
     try:
-        found: dict[str, Any] = json.loads(path.read_text())
-    except ValueError as error:
+        return msgspec.json.decode(path.read_bytes(), type=kind)
+    except FileNotFoundError:
+        raise MissingCell(f"{path}: not there; {hint}") from None
+    except msgspec.ValidationError as error:
+        raise MissingCell(f"{path}: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError) as error:
         raise MissingCell(f"{path}: not valid JSON ({error})") from None
-    return found
 
 
 def labels_of(spec: Mapping[str, Any], out_dir: Path) -> list[str]:
@@ -182,25 +167,22 @@ def _name(scenario: Mapping[str, Any], out_dir: Path) -> str:
     return str(metadata.get("name") or scenario.get("name") or out_dir.name)
 
 
-def _figures(
-    cell: Path,
-    jobs: pl.DataFrame,
-    counters: Mapping[str, Any],
-    spec: Mapping[str, Any],
-    label: str,
-) -> dict[str, Any]:
-    tasks, nodes = read_for_figures(cell)
+def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl.DataFrame, told: Run) -> Run:
+    """The figures of one cell. told: those that the engine knows."""
+    label, seed = cell
+    tasks, nodes = read_for_figures(cell_dir(out_dir, label, seed))
     weights, bounds_ms = queue_weights(spec), queue_bounds(spec, label)
     found = metrics.figures(jobs, tasks, nodes, queue_weights=weights, bounds_ms=bounds_ms)
     course = fairness.course(jobs, tasks, nodes, listed_queues(spec))
-    found.update(fairness.figures(course, sorted(found["queues"])))
-    if counters.get("load") is not None:
-        found["load"] = counters["load"]
-    return {**found, **{key: counters.get(key) for key in COUNTERS}}
+    found |= fairness.figures(course, sorted(found["queues"]))
+    if told.load is not None:
+        found["load"] = told.load
+    compared = costs.costs(jobs, _references(spec, out_dir, label, seed))
+    return msgspec.structs.replace(told, label=label, seed=seed, **found, costs=compared)
 
 
 def _compare(
     jobs: Mapping[tuple[str, int], pl.DataFrame], label: str, baseline: str, seeds: Sequence[int]
-) -> dict[str, Any]:
+) -> Comparison:
     pairs = {seed: statistics.pair(jobs[baseline, seed], jobs[label, seed]) for seed in seeds}
     return statistics.compare(label, baseline, pairs)

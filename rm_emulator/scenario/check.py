@@ -13,7 +13,7 @@ from rm_emulator.scenario.cluster import core_queue, nodes, resources_of
 from rm_emulator.scenario.load import Loaded
 from rm_emulator.scenario.schema.cluster import Queue
 from rm_emulator.scenario.schema.workload import Asks, Data, JobsWorkload, TpchWorkload, TraceWorkload
-from rm_emulator.scenario.workload import Built, build, uses_waves
+from rm_emulator.scenario.workload import Built, build
 from rm_emulator.workload.model import Workload
 from schedulers.core.errors import InvalidQuantity, SchedulerError, nearest
 from schedulers.core.model import Node
@@ -291,7 +291,7 @@ def _workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     yield from _policies_and_queues(loaded, workload)
     yield from _unknown_hosts(loaded, workload)
     yield from _never_in_queue(loaded, workload)
-    if loaded.scenario.spec.cluster.executors is None and uses_waves(workload):
+    if loaded.scenario.spec.cluster.executors is None and workload.uses_waves:
         message = "run times measured per executor need executors (write `executors: {}` here)"
         if isinstance(loaded.scenario.spec.workload, TpchWorkload):
             message = f"{message}, or `durations: per_task` in the workload"

@@ -21,7 +21,7 @@ from rm_emulator.scenario.schema.workload import (
     TraceWorkload,
 )
 from rm_emulator.workload import asks, data
-from rm_emulator.workload.model import Remote, Waves, Workload
+from rm_emulator.workload.model import Remote, Workload
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Node
 from schedulers.core.resources import Resources, Vector
@@ -203,18 +203,7 @@ def slots_of(scenario: Scenario) -> int:
 
 
 def _read_trace(block: TraceWorkload, path: Path) -> Built:
-    from rm_emulator.workload import formats, profiles, storage
+    from rm_emulator.workload import formats
 
-    if block.format != "internal":
-        trace = formats.read(block.format, path, block.options)
-        return Built(trace.workload, trace.profiles, trace.notes)
-    workload = storage.load(path)
-    measured = storage.load_profiles(path)
-    if measured is None and uses_waves(workload):
-        measured = profiles.builtin_profiles()
-    return Built(workload, measured, storage.notes(path))
-
-
-def uses_waves(workload: Workload) -> bool:
-    """Whether any run time is a measured wave, which only executors can have."""
-    return any(isinstance(times, Waves) for entry in workload.jobs for times in entry.runtimes)
+    trace = formats.stored(path) if block.format == "internal" else formats.read(block.format, path, block.options)
+    return Built(trace.workload, trace.profiles, trace.notes)

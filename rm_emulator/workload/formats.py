@@ -24,7 +24,7 @@ import msgspec
 
 from rm_emulator.issues import Issue, Issues, TraceError
 from rm_emulator.workload import storage
-from rm_emulator.workload.model import Waves, Workload
+from rm_emulator.workload.model import Workload
 from rm_emulator.workload.profiles import TpchProfiles, builtin_profiles
 from rm_emulator.workload.tables import head, one
 from schedulers.core.errors import InvalidParameters, nearest
@@ -182,14 +182,18 @@ def opened(path: Path, name: str | None = None, texts: Iterable[str] = (), *, sk
     Raises TraceError when there is none, and what `settings` does.
     """
     if name is None and storage.is_stored(path):
-        workload, measured, notes = storage.load(path), storage.load_profiles(path), storage.notes(path)
-    else:
-        name = name or guess(path)
-        trace = read(name, path, settings(name, texts, skip_bad_rows=skip_bad_rows))
-        workload, measured, notes = trace.workload, trace.profiles, (f"read as {name}", *trace.notes)
-    if measured is None and any(isinstance(t, Waves) for job in workload.jobs for t in job.runtimes):
-        measured = builtin_profiles()
-    return Trace(workload=workload, profiles=measured, notes=notes)
+        return stored(path)
+    name = name or guess(path)
+    trace = read(name, path, settings(name, texts, skip_bad_rows=skip_bad_rows))
+    return msgspec.structs.replace(trace, notes=(f"read as {name}", *trace.notes))
+
+
+def stored(path: Path | str) -> Trace:
+    """What `convert` wrote. Raises TraceError when the folder does not hold it."""
+    workload, profiles = storage.load(path), storage.load_profiles(path)
+    if profiles is None and workload.uses_waves:
+        profiles = builtin_profiles()
+    return Trace(workload=workload, profiles=profiles, notes=storage.notes(path))
 
 
 def convert(

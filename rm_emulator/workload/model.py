@@ -91,3 +91,8 @@ class Workload(msgspec.Struct, frozen=True, kw_only=True):
     def tasks(self) -> int:
         """Number of tasks over all jobs."""
         return sum(j.job.tasks for j in self.jobs)
+
+    @property
+    def uses_waves(self) -> bool:
+        """Whether any run time is a measured wave, which only executors can have."""
+        return any(isinstance(times, Waves) for entry in self.jobs for times in entry.runtimes)

@@ -9,10 +9,10 @@ from typing import Annotated, Any, Final
 
 import msgspec
 
+from rm_emulator.files import write_file
 from rm_emulator.issues import Issue, Issues, TraceError
 from rm_emulator.workload import npy
 from rm_emulator.workload.profiles import JobProfile, StageProfile, TpchProfiles, builtin_profiles, measured_stage
-from rm_emulator.workload.storage import write_file
 from rm_emulator.workload.tables import one, read_bytes
 from schedulers.core.errors import InvalidJob
 from schedulers.core.model import Stage, topological_order

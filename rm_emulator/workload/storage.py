@@ -16,7 +16,6 @@ from __future__ import annotations
 
 import hashlib
 import io
-import os
 import shutil
 import tempfile
 from collections.abc import Callable, Iterator, Sequence
@@ -28,7 +27,8 @@ import msgspec
 import polars as pl
 import yaml
 
-from rm_emulator.issues import Issues, TraceError
+from rm_emulator.files import write_file
+from rm_emulator.issues import Issues
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Waves, Workload, WorkloadJob
 from rm_emulator.workload.profiles import TpchProfiles
 from rm_emulator.workload.tables import one, parquet_frame
@@ -151,7 +151,7 @@ def save(
     )
     with whole_folder(target) as fresh:
         for file, data in {**files, _YAML: text.encode()}.items():
-            write_file(fresh / file, data)
+            write_file(fresh / file, data, sync=True)
 
 
 def check_target(path: Path | str, *, overwrite: bool) -> None:
@@ -198,10 +198,9 @@ def load_profiles(path: Path | str) -> TpchProfiles | None:
     header = _header(folder)
     if _PROFILES not in header.sha256:
         return None
+    data = _checked(folder, _PROFILES, header)
     try:
-        return TpchProfiles.from_bytes(_checked(folder, _PROFILES, header))
-    except TraceError:
-        raise
+        return TpchProfiles.from_bytes(data)
     except ValueError as error:
         raise one(folder / _PROFILES, str(error)) from None
 
@@ -209,21 +208,6 @@ def load_profiles(path: Path | str) -> TpchProfiles | None:
 def notes(path: Path | str) -> tuple[str, ...]:
     """What was left out or assumed when the workload was made. Raises TraceError."""
     return _header(Path(path)).notes
-
-
-def write_file(path: Path, data: bytes) -> None:
-    """Write a file at once or not at all: under another name in the same folder, then renamed."""
-    handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
-    try:
-        with os.fdopen(handle, "wb") as stream:
-            stream.write(data)
-            stream.flush()
-            os.fsync(stream.fileno())
-        Path(name).chmod(0o644)
-        Path(name).replace(path)
-    except BaseException:
-        Path(name).unlink(missing_ok=True)
-        raise
 
 
 @contextmanager

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 import msgspec
 
 from schedulers.core.reasons import Reason, sentence, suggestion
+from schedulers.core.refusals import NodeCode, NodeRefusal
 from schedulers.core.resources import show_steps
 
 if TYPE_CHECKING:
@@ -152,7 +153,7 @@ def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers:
     if account is not None and state.fits_ever(stage.size):
         return {limit_reason(account): _limit_data(account, job, stage, state)}
     excluded = _excluded(stage, state)
-    room = excluded.pop("has room", 0)
+    room = sum(count for why, count in excluded.items() if why.code is NodeCode.HAS_ROOM)
     if room and state.waits_whole(job, stage) and not state.has_room_for_all(stage):
         places = sum(node.room_for(stage) for node in state.fitting(stage.size))
         name = job.spec.stages[stage.index].name
@@ -166,39 +167,49 @@ def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers:
     if not state.fits_ever(stage.size):
         name = job.spec.stages[stage.index].name
         return {Reason.TOO_LARGE: {"stage": name, "demand": demand, "nodes": len(state.nodes)}}
-    counts = ", ".join(f"{count} {why}" for why, count in sorted(excluded.items()))
-    lacks = [why for why in sorted(excluded) if why.startswith("lack ")]
-    scarce = max(lacks, key=lambda why: excluded[why], default="lack room").removeprefix("lack ")
+    counts = ", ".join(f"{count} {why}" for why, count in sorted(_shown(excluded).items()))
+    lacks = {why.name: count for why, count in excluded.items() if why.code is NodeCode.LACKS}
+    scarce = max(sorted(lacks), key=lambda name: lacks[name], default="room")
     return {Reason.NO_ROOM: {"demand": demand, "excluded": counts, "scarce": scarce}}
 
 
 def _stage_view(job: JobState, stage: StageState, state: ClusterState) -> StageView:
     name = job.spec.stages[stage.index].name
-    excluded = _excluded(stage, state)
+    excluded = _shown(_excluded(stage, state))
     return StageView(stage.index, name, stage.tasks, stage.waiting, stage.running, stage.finished, excluded)
 
 
-def _excluded(stage: StageState, state: ClusterState) -> dict[str, int]:
-    counts: dict[str, int] = {}
+def _excluded(stage: StageState, state: ClusterState) -> dict[NodeRefusal, int]:
+    """Number of nodes by refusal, without its numbers."""
+    counts: dict[NodeRefusal, int] = {}
     for node in state.nodes.values():
         why = why_not(node, stage, state.size_places[stage.size], state.resources.names)
-        counts[why] = counts.get(why, 0) + 1
+        kind = NodeRefusal(why.code, why.name)
+        counts[kind] = counts.get(kind, 0) + 1
     return counts
 
 
-def why_not(node: NodeState, stage: StageState, places: Places, names: tuple[str, ...]) -> str:
-    """What keeps a task of the stage off the node now, in a few words."""
+def _shown(excluded: dict[NodeRefusal, int]) -> dict[str, int]:
+    counts: dict[str, int] = {}
+    for why, count in excluded.items():
+        counts[why.sentence] = counts.get(why.sentence, 0) + count
+    return counts
+
+
+def why_not(node: NodeState, stage: StageState, places: Places, names: tuple[str, ...]) -> NodeRefusal:
+    """What keeps a task of the stage off the node now."""
     if node.draining:
-        return "draining"
+        return NodeRefusal(NodeCode.DRAINING)
     if stage.size in node.barred:
         spec = node.spec
-        return places.bars(spec.id, spec.labels, spec.taints) or "barred"
-    if any(d > c for d, c in zip(stage.demand, node.spec.room, strict=True)):
-        return "too small"
-    for name, wanted, free in zip(names, stage.demand, node.free, strict=True):
-        if wanted > free:
-            return f"lack {name}"
-    return "has room"
+        barred = places.bars(spec.id, spec.labels, spec.taints)
+        assert barred is not None
+        return barred
+    for code, has in ((NodeCode.TOO_SMALL, node.spec.room), (NodeCode.LACKS, node.free)):
+        for name, wanted, there in zip(names, stage.demand, has, strict=True):
+            if wanted > there:
+                return NodeRefusal(code, name, wanted, there)
+    return NodeRefusal(NodeCode.HAS_ROOM)
 
 
 def _show(quantities: dict[str, str]) -> str:

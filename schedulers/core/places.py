@@ -11,6 +11,8 @@ from typing import Literal
 
 import msgspec
 
+from schedulers.core.refusals import NodeCode, NodeRefusal
+
 
 class Requirement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     """One condition on a node: on a label, or (field) on a field of the node, of which there is `metadata.name`."""
@@ -76,13 +78,13 @@ class Places(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     terms: tuple[tuple[Requirement, ...], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
 
-    def bars(self, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> str | None:
-        """Why a node is not among them, in two words (`node labels`, or the taint's key); None: it is."""
+    def bars(self, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> NodeRefusal | None:
+        """Why a node is not among them (its labels, or a taint); None: it is."""
         for taint in taints:
             if taint.effect != "PreferNoSchedule" and not any(t.covers(taint) for t in self.tolerations):
-                return f"taint {taint.key}"
+                return NodeRefusal(NodeCode.TAINT, taint.key)
         if self.terms and not any(term and all(r.holds(name, labels) for r in term) for term in self.terms):
-            return "node labels"
+            return NodeRefusal(NodeCode.LABELS)
         return None
 
 

@@ -32,6 +32,7 @@ from schedulers.core.placer import Placer, placers
 from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, policies
 from schedulers.core.predictor import FinishedTask, Predictor, predictors
 from schedulers.core.reasons import Reason
+from schedulers.core.refusals import NodeCode, NodeRefusal
 from schedulers.core.resources import Resources
 from schedulers.core.state import GRANTED, RUNNING, ClusterState, ContainerState, JobState, NodeState, StageState
 
@@ -368,15 +369,16 @@ class Scheduler:
         """The full record of why a live job waits: every reason with its numbers. Raises KeyError if it is not live."""
         return explain_job(self.state.jobs[job], self.state, self.policy, self.view, self.config.offers)
 
-    def why_not(self, stage: StageState, nodes: Iterable[str]) -> dict[str, str]:
-        """For each of these nodes, in a few words, why it does not take a task of the stage now.
+    def why_not(self, stage: StageState, nodes: Iterable[str]) -> dict[str, NodeRefusal]:
+        """For each of these nodes why it does not take a task of the stage now.
 
-        A node with room says so; one that the core does not know is `unknown`.
+        One with room says so (HAS_ROOM), and so does one that the core does not know (UNKNOWN).
         """
         state = self.state
         places, names = state.size_places[stage.size], state.resources.names
         there = state.nodes
-        return {name: why_not(there[name], stage, places, names) if name in there else "unknown node" for name in nodes}
+        unknown = NodeRefusal(NodeCode.UNKNOWN)
+        return {name: why_not(there[name], stage, places, names) if name in there else unknown for name in nodes}
 
     # -- memory ---------------------------------------------------------------------------------
 

@@ -1,20 +1,28 @@
-"""DagJobs: stages of equal pods, each stage after its parents."""
+"""DagJobs: stages of equal pods, each stage after its parents.
+
+The one description of the object, held against its CRD by a test. Who decides reads only what scheduling needs of a
+pod template (`DagJob`: no policy may see the true run time); who makes pods reads all of it (`WholeDagJob`).
+"""
 
 from __future__ import annotations
 
-from typing import Final
+from collections.abc import Iterable, Mapping
+from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
 from schedulers.core import model
 from schedulers.core.errors import InvalidJob
 from schedulers.core.resources import Resources
+from schedulers.objects.indexes import read_indexes, show_indexes
 from schedulers.objects.meta import Stored
 from schedulers.objects.names import RECURRING_LABEL, USER_LABEL
 from schedulers.objects.pod import Condition, PodTemplate, demand, places
 
 #: Seconds; more than 30 years.
 _LONGEST_HINT: Final = 1e9
+
+Template = TypeVar("Template")
 
 
 class Hints(msgspec.Struct):
@@ -24,21 +32,21 @@ class Hints(msgspec.Struct):
     spread: float | None = None
 
 
-class StageSpec(msgspec.Struct):
+class StageSpec(msgspec.Struct, Generic[Template]):
     """One stage. gang: its tasks start all together or not at all."""
 
     name: str
-    template: PodTemplate
+    template: Template
     tasks: int = 1
     parents: tuple[str, ...] = ()
     gang: bool = False
     hints: Hints | None = None
 
 
-class DagJobSpec(msgspec.Struct):
+class DagJobSpec(msgspec.Struct, Generic[Template]):
     """What is to run. retries: further tries of a task that failed. deadline: RFC 3339 time."""
 
-    stages: tuple[StageSpec, ...]
+    stages: tuple[StageSpec[Template], ...]
     queue: str = "default"
     user: str = ""
     deadline: str | None = None
@@ -46,8 +54,22 @@ class DagJobSpec(msgspec.Struct):
     ttlSecondsAfterFinished: int | None = None
 
 
+class Tries(msgspec.Struct, frozen=True):
+    """What is remembered of tasks that are not done and have ended badly at least once.
+
+    failures: tries of theirs that count. attempt: the highest that has ended. indexes: of all such tasks, `0-5,7`.
+    """
+
+    failures: int = 0
+    attempt: int = 0
+    indexes: str = ""
+
+
 class StageStatus(msgspec.Struct):
-    """Counts of a stage's tasks. completedIndexes: of those that have succeeded, `0-5,7`; it outlives their pods."""
+    """Counts of a stage's tasks. completedIndexes (of those that have succeeded, `0-5,7`) and tries outlive their pods.
+
+    started: its pods have been asked for.
+    """
 
     name: str
     tasks: int = 0
@@ -58,10 +80,29 @@ class StageStatus(msgspec.Struct):
     succeeded: int = 0
     failed: int = 0
     completedIndexes: str = ""
+    started: bool = False
+    tries: list[Tries] = []
 
 
-class DagJobStatus(msgspec.Struct):
-    """As controllers and brain write it."""
+class PlannedStage(msgspec.Struct):
+    """When the first task of a stage starts by the plan."""
+
+    name: str
+    startSeconds: float = 0.0
+
+
+class PlanStatus(msgspec.Struct):
+    """How the policy would run the job (see the CRD); stages: the first to start in front."""
+
+    machines: int = 0
+    boundSeconds: float = 0.0
+    makespanSeconds: float = 0.0
+    stages: list[PlannedStage] = []
+    troublesome: list[str] = []
+
+
+class Progress(msgspec.Struct):
+    """The part of the status that the controllers write."""
 
     observedGeneration: int = 0
     phase: str = ""
@@ -69,18 +110,24 @@ class DagJobStatus(msgspec.Struct):
     stages: list[StageStatus] = []
     tasks: int = 0
     succeeded: int = 0
-    estimateSeconds: float | None = None
-    reason: str = ""
-    message: str = ""
-    position: int | None = None
     startTime: str | None = None
     completionTime: str | None = None
 
 
-class DagJob(Stored):
+class DagJobStatus(Progress):
+    """The whole status: what the controllers write, and what the brain does."""
+
+    estimateSeconds: float | None = None
+    reason: str = ""
+    message: str = ""
+    position: int | None = None
+    plan: PlanStatus | None = None
+
+
+class DagJobOf(Stored, Generic[Template]):
     """A job of the API server."""
 
-    spec: DagJobSpec
+    spec: DagJobSpec[Template]
     status: DagJobStatus = msgspec.field(default_factory=DagJobStatus)
 
     @property
@@ -92,6 +139,23 @@ class DagJob(Stored):
     def has_succeeded(self) -> bool:
         """Whether all its tasks have succeeded."""
         return self.status.phase == "Succeeded"
+
+
+DagJob = DagJobOf[PodTemplate]
+WholeDagJob = DagJobOf[dict[str, Any]]
+
+
+def write_tries(tries: Mapping[int, tuple[int, int]]) -> list[Tries]:
+    """Task index -> (failures, attempt), with equal ones together: 100,000 tasks that all failed once are one entry."""
+    same: dict[tuple[int, int], set[int]] = {}
+    for index, ended in tries.items():
+        same.setdefault(ended, set()).add(index)
+    return [Tries(failures, attempt, show_indexes(same[failures, attempt])) for failures, attempt in sorted(same)]
+
+
+def read_tries(tries: Iterable[Tries]) -> dict[int, tuple[int, int]]:
+    """The inverse of `write_tries`."""
+    return {index: (one.failures, one.attempt) for one in tries for index in read_indexes(one.indexes)}
 
 
 def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> model.Job:  # noqa: A002 (the core's word)
@@ -119,7 +183,7 @@ def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> 
     return job
 
 
-def _stage(dagjob: DagJob, stage: StageSpec, names: list[str], resources: Resources) -> model.Stage:
+def _stage(dagjob: DagJob, stage: StageSpec[PodTemplate], names: list[str], resources: Resources) -> model.Stage:
     unknown = next((parent for parent in stage.parents if parent not in names), None)
     if unknown is not None:
         raise InvalidJob(f"DagJob {dagjob.key}: stage '{stage.name}' names parent '{unknown}' ({', '.join(names)})")
@@ -138,7 +202,7 @@ def _stage(dagjob: DagJob, stage: StageSpec, names: list[str], resources: Resour
     )
 
 
-def _hint_ms(dagjob: DagJob, stage: StageSpec) -> int | None:
+def _hint_ms(dagjob: DagJob, stage: StageSpec[PodTemplate]) -> int | None:
     hints = stage.hints if stage.hints is not None else Hints()
     for name, value in (("durationSeconds", hints.durationSeconds), ("spread", hints.spread)):
         if value is not None and not 0 <= value <= _LONGEST_HINT:

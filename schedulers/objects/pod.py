@@ -135,13 +135,14 @@ class PodSpec(msgspec.Struct):
 
 
 class Condition(msgspec.Struct, gc=False):
-    """A condition of an object."""
+    """A condition of an object; of pods, nodes and our own objects alike."""
 
     type: str
     status: str = "Unknown"
     reason: str = ""
     message: str = ""
     lastTransitionTime: str | None = None
+    observedGeneration: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class Running(msgspec.Struct, gc=False):

@@ -8,6 +8,7 @@ from schedulers.core.events import JobSubmitted, NodeAdded, NodeChanged, OfferAs
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Stage
 from schedulers.core.places import Places, Requirement, Taint, Toleration
+from schedulers.core.refusals import NodeCode, NodeRefusal
 from schedulers.core.scheduler import Scheduler
 
 ZONE = {"zone": "a", "cores": "16"}
@@ -37,11 +38,11 @@ def test_a_requirement_means_what_it_means_in_kubernetes(requirement: Requiremen
 def test_one_term_of_several_is_enough_and_all_of_its_requirements_are_needed() -> None:
     near, big = Requirement("zone", "In", ("b",)), Requirement("cores", "Gt", ("8",))
     assert Places(terms=((near,), (big,))).bars("n", ZONE, ()) is None
-    assert Places(terms=((near, big),)).bars("n", ZONE, ()) == "node labels"
+    assert Places(terms=((near, big),)).bars("n", ZONE, ()) == NodeRefusal(NodeCode.LABELS)
 
 
 def test_an_empty_term_matches_no_node() -> None:
-    assert Places(terms=((),)).bars("n", ZONE, ()) == "node labels"
+    assert Places(terms=((),)).bars("n", ZONE, ()) == NodeRefusal(NodeCode.LABELS)
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ def order(entries: list[tuple[int, int, int]], calendar: Calendar | None = None)
     calendar = calendar or Calendar()
     called: list[tuple[int, int, int]] = []
     for entry in entries:
-        calendar.at(*entry, lambda event: called.append(event._value), entry)
-    calendar.env.run()
+        calendar.at(*entry, called.append, entry)
+    calendar.run()
     return called
 
 
@@ -35,7 +35,7 @@ def test_time_is_a_whole_number_of_milliseconds() -> None:
     calendar = Calendar()
     seen: list[int] = []
     calendar.at(7, END, 0, lambda _: seen.append(calendar.now))
-    calendar.env.run()
+    calendar.run()
     assert seen == [7]
     assert isinstance(seen[0], int)
 

@@ -85,10 +85,9 @@ def test_the_run_ends_although_every_heartbeat_is_late(profile: str, skip: bool)
     config = msgspec.structs.replace(made.config, skip=skip, disorder=Disorder(permute=False, delay=1.0, delay_ms=300))
     audit = Audit(Scheduler(scheduler_config(FAIR, config, 6)))
     simulation = Simulation(config, made.workload, audit, seed=6)
-    simulation._begin()
-    simulation.calendar.env.run(until=3_600_000)
+    simulation.run(until=3_600_000)
     audit.drained()
-    assert len(simulation._ring) == 0, "nodes still beat, an hour after everything is over"
+    assert len(simulation.profile.ring) == 0, "nodes still beat, an hour after everything is over"
 
 
 def test_executors_repeat_completions_without_finishing_other_jobs() -> None:

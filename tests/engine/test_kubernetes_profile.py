@@ -7,7 +7,9 @@ from typing import Any
 import pytest
 
 from rm_emulator.engine.config import EngineConfig, Kubernetes
-from rm_emulator.engine.simulation import JobResult, Nothing, Pods, Simulation
+from rm_emulator.engine.pods import Pods
+from rm_emulator.engine.recording import JobRow, Nothing
+from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Job, Node, Stage
@@ -23,13 +25,13 @@ class Jobs(Nothing):
     """Keeps finished jobs."""
 
     def __init__(self) -> None:
-        self.rows: dict[str, JobResult] = {}
+        self.rows: dict[str, JobRow] = {}
 
-    def job(self, row: JobResult) -> None:
+    def job(self, row: JobRow) -> None:
         self.rows[row.id] = row
 
 
-def run(*stages: Stage, settings: Kubernetes = EXACT, ms: int = 1000, nodes: int = 4) -> tuple[JobResult, bytes]:
+def run(*stages: Stage, settings: Kubernetes = EXACT, ms: int = 1000, nodes: int = 4) -> tuple[JobRow, bytes]:
     config = EngineConfig(
         nodes=tuple(Node(id=f"n{i}", capacity=(4,)) for i in range(nodes)),
         resources=("cpu",),

@@ -44,7 +44,7 @@ def ends(
     )
     settings: dict[str, object] = {"profile": "events", **config}
     cluster = EngineConfig(nodes=(node,), resources=("cpu", "network"), **settings)
-    offers = "heartbeat" if cluster.beats else "cycle"
+    offers = cluster.offers
     audit = Audit(Scheduler(SchedulerConfig(resources=("cpu", "network"), policy={"kind": "fifo"}, offers=offers)))
     kept = Kept()
     Simulation(cluster, Workload(name="test", jobs=jobs, resources=("cpu", "network")), audit, kept).run()

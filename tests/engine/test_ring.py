@@ -25,7 +25,7 @@ class Beats:
     def run(self, *nodes: int) -> list[tuple[int, int]]:
         self.ring.add_all(nodes)
         self.ring.arm()
-        self.calendar.env.run(until=self.until)
+        self.calendar.run(until=self.until)
         return self.heard
 
     def at(self, when: int, do: Callable[[], None], rank: int = END) -> None:

@@ -8,11 +8,13 @@ from pathlib import Path
 
 import polars as pl
 import pytest
+from msgspec import to_builtins
+from msgspec.structs import replace
 
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.experiments import baselines, grid, pool
 from rm_emulator.issues import InvalidInput
-from rm_emulator.results.summary import MACHINE_FIGURES
+from rm_emulator.results.figures import MACHINE_FIGURES, Costs, Summary
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.load import Loaded, load
 from schedulers.core.model import Node
@@ -57,9 +59,9 @@ def finished(out: Path, *place: str) -> dict[str, float]:
     return {queue: ms / 1000 for queue, ms in jobs.select("queue", "finish_ms").iter_rows()}
 
 
-def without_machine_figures(summary: dict) -> dict:
-    runs = [{k: v for k, v in run.items() if k not in MACHINE_FIGURES} for run in summary["runs"]]
-    return {**summary, "runs": runs}
+def without_machine_figures(summary: Summary) -> Summary:
+    same = dict.fromkeys(MACHINE_FIGURES)
+    return replace(summary, runs=[replace(run, **same) for run in summary.runs])
 
 
 def test_every_baseline_is_as_worked_out_by_hand(shared: Make, tmp_path: Path) -> None:
@@ -74,7 +76,7 @@ def test_every_baseline_is_as_worked_out_by_hand(shared: Make, tmp_path: Path) -
     # ideal: a has 6 of its 8 CPUs for 1 s, then each 3 CPUs: a at 3/8, b at 3/4 until b is done at 41 s;
     # a then has run 0.75 + 15 of its 30 s, and 14.25 s at 3/4 take 19 s
     assert finished(out, "baselines", "ideal", "1") == {"a": 60.0, "b": 41.0}
-    assert summary["runs"][0]["costs"] == {
+    assert {queue: to_builtins(costs) for queue, costs in summary.runs[0].costs.items()} == {
         "a": pytest.approx({"sharing": 1.0, "fragmentation": 1.0, "unfairness": 1.0}),
         "b": pytest.approx({"sharing": 89 / 30, "fragmentation": 89 / 59, "unfairness": 89 / 40}),
     }
@@ -82,18 +84,14 @@ def test_every_baseline_is_as_worked_out_by_hand(shared: Make, tmp_path: Path) -
 
 def test_costs_are_null_without_baselines(shared: Make, tmp_path: Path) -> None:
     summary = grid.run(shared("spec.baselines=[one_node]"), tmp_path / "out", jobs=1).summary
-    assert summary["runs"][0]["costs"]["b"] == {
-        "sharing": None,
-        "fragmentation": pytest.approx(89 / 59),
-        "unfairness": None,
-    }
+    assert summary.runs[0].costs["b"] == Costs(fragmentation=pytest.approx(89 / 59))
     assert not (tmp_path / "out" / "baselines" / "alone").exists()
 
 
 def test_an_expectation_may_speak_of_costs(shared: Make, tmp_path: Path) -> None:
     loaded = shared('spec.expect=["fifo.costs[\\"b\\"].sharing > 2.9"]')
     check(loaded)
-    assert grid.run(loaded, tmp_path / "out", jobs=1).summary["expect"][0]["holds"] is True
+    assert grid.run(loaded, tmp_path / "out", jobs=1).summary.expect[0].holds is True
 
 
 def test_baselines_can_be_asked_for_later(shared: Make, tmp_path: Path) -> None:
@@ -106,7 +104,7 @@ def test_baselines_that_are_not_asked_for_any_more_stay(shared: Make, tmp_path: 
     grid.run(shared(), tmp_path / "out", jobs=1)
     without = grid.run(shared("spec.baselines=[]"), tmp_path / "out", jobs=1)
     assert (without.computed, without.reused) == (0, 1)
-    assert without.summary["runs"][0]["costs"]["a"]["sharing"] is None
+    assert without.summary.runs[0].costs["a"].sharing is None
     assert grid.run(shared(), tmp_path / "out", jobs=1).computed == 0
 
 
@@ -191,7 +189,7 @@ def test_the_example_of_the_docs_holds_what_it_expects(tmp_path: Path) -> None:
     loaded = load(path)
     check(loaded)
     summary = grid.run(loaded, tmp_path / "out", jobs=1).summary
-    assert [outcome["holds"] for outcome in summary["expect"]] == [True]
+    assert [outcome.holds for outcome in summary.expect] == [True]
 
 
 def test_the_one_node_is_the_sum_of_all() -> None:
@@ -206,7 +204,7 @@ def test_wishes_for_nodes_are_dropped_on_the_one_node(shared: Make, tmp_path: Pa
     places = f"{stage}.places={{terms: [[{{key: disk, operator: In, values: [ssd]}}]]}}"
     labels = "spec.cluster.nodes[0].labels={disk: ssd}"
     summary = grid.run(shared(places, labels, f"{stage}.hosts=[node-1]"), tmp_path / "out", jobs=1).summary
-    assert summary["runs"][0]["costs"]["a"]["fragmentation"] == 1.0
+    assert summary.runs[0].costs["a"].fragmentation == 1.0
 
 
 def test_the_ideal_goes_by_what_tasks_use(shared: Make, tmp_path: Path) -> None:

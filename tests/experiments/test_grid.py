@@ -10,13 +10,14 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rm_emulator.experiments import cell as cell_module
 from rm_emulator.experiments import grid
 from rm_emulator.issues import InvalidInput
+from rm_emulator.results.figures import MACHINE_FIGURES, Summary
 from rm_emulator.results.logs import event_log
-from rm_emulator.results.summary import MACHINE_FIGURES
 from rm_emulator.scenario.load import Loaded, load
 
 Tiny = Callable[..., Loaded]
@@ -59,8 +60,8 @@ def _short_report(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("rm_emulator.results.report.write", lambda out: (out / "report.html").write_text(""))
 
 
-def without_machine_figures(summary: dict[str, object]) -> str:
-    text = json.loads(json.dumps(summary))
+def without_machine_figures(summary: Summary) -> str:
+    text = msgspec.to_builtins(summary)
     for run in text["runs"]:
         for key in MACHINE_FIGURES:
             run.pop(key)

@@ -15,8 +15,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from operators.extender.app import Extender, FilterAnswer
-from operators.extender.wire import Victims
+from operators.extender.app import Extender
+from operators.extender.wire import FilterAnswer, Victims
 from schedulers.objects.pod import Pod
 
 POD = {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": {"containers": [{"name": "c"}]}, "status": {}}

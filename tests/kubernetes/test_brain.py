@@ -5,16 +5,19 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+import msgspec
 import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
+from operators import metrics
 from operators.extender.telling import Telling
 from operators.extender.why import why
 from schedulers.core.policy import needs_estimates, policies
 from schedulers.core.reasons import Reason
 from schedulers.core.replay import Replay
 from schedulers.objects import names
+from schedulers.objects.dagjob import PlanStatus
 from schedulers.objects.queue import PerUser
 from tests.kubernetes.world import World, stage
 
@@ -105,6 +108,20 @@ def test_a_refused_pod_is_told_why_of_every_node() -> None:
         [],
         {"n0": "too small", "n1": "too small", "n9": "unknown node"},
     )
+
+
+def test_a_filter_call_that_names_an_unknown_node_is_given_none_that_it_does_not_name() -> None:
+    world = World((1, 4))
+    assert world.brain.filter(world.plain(gated=False, cpu=2), ["n0", "n9"]).nodes == []
+
+
+def test_a_placement_of_the_filter_is_counted_as_a_decision() -> None:
+    world = World()
+    pod = world.plain(gated=False)
+    placed = ("rm_decisions_total", {"decision": "Place"})
+    before = metrics.REGISTRY.get_sample_value(*placed) or 0
+    world.brain.filter(pod, ["n0", "n1"])
+    assert (metrics.REGISTRY.get_sample_value(*placed), world.writes.pending) == (before + 1, [])
 
 
 def test_a_pod_whose_node_kube_scheduler_rules_out_is_chosen_another() -> None:
@@ -315,7 +332,7 @@ def turn(world: World, times: int = 1) -> None:
     """The pods that are wanted are made, and so many cycles follow."""
     world.create_pods()
     for _ in range(times):
-        world.brain.dirty = True
+        world.brain.decisions.dirty = True
         world.brain.cycle()
 
 
@@ -424,16 +441,16 @@ def test_a_fact_told_while_decisions_are_carried_out_asks_for_another_cycle(monk
     world = World((1, 1))
     world.submit(stage("a", 1))
     world.create_pods()
-    carry_out = world.brain.carry_out
+    carry_out = world.brain.decisions.carry_out
 
     def carried(decisions: Any) -> None:
-        monkeypatch.setattr(world.brain, "carry_out", carry_out)
+        monkeypatch.setattr(world.brain.decisions, "carry_out", carry_out)
         carry_out(decisions)
-        world.brain.lose_node("n1")
+        world.brain.facts.lose_node("n1")
 
-    monkeypatch.setattr(world.brain, "carry_out", carried)
+    monkeypatch.setattr(world.brain.decisions, "carry_out", carried)
     world.brain.cycle()
-    assert world.brain.dirty
+    assert world.brain.decisions.dirty
 
 
 def until(world: World, true: Callable[[], bool]) -> None:
@@ -478,8 +495,8 @@ class Plans:
     def __init__(self) -> None:
         self.heard: list[tuple[str, dict[str, Any]]] = []
 
-    def say_plan(self, key: str, *, uid: str, plan: dict[str, Any]) -> None:
-        self.heard.append((key, plan))
+    def say_plan(self, key: str, *, uid: str, plan: PlanStatus) -> None:
+        self.heard.append((key, msgspec.to_builtins(plan)))
 
     def __getattr__(self, name: str) -> Any:
         return lambda *args, **kwargs: None

@@ -7,10 +7,12 @@ from collections import Counter, deque
 from collections.abc import Callable
 from typing import Any, cast
 
+import msgspec
 import pytest
 
 from operators.client import ApiError, Client, NotFound, Unreachable
 from operators.extender.conditions import Conditions
+from schedulers.objects.dagjob import PlanStatus
 from schedulers.objects.meta import Meta
 from schedulers.objects.names import WAITING_CONDITION
 from schedulers.objects.pod import Condition, Pod, PodStatus
@@ -181,7 +183,7 @@ def test_a_dagjob_is_not_told_twice() -> None:
 
 
 def test_a_plan_and_the_wait_are_words_of_their_own() -> None:
-    plan = {"machines": 1, "stages": []}
+    plan = PlanStatus(machines=1)
 
     def say(conditions: Conditions) -> None:
         for _ in range(2):
@@ -190,12 +192,12 @@ def test_a_plan_and_the_wait_are_words_of_their_own() -> None:
 
     words = [status for _, _, status in heard(say).heard]
     assert [sorted(word) for word in words] == [["plan"], ["estimateSeconds", "message", "position", "reason"]]
-    assert words[0] == {"plan": plan}
+    assert words[0] == {"plan": msgspec.to_builtins(plan)}
 
 
 def test_a_dagjob_that_is_gone_is_told_nothing() -> None:
     def say(conditions: Conditions) -> None:
-        conditions.say_plan("ns/d", uid="d", plan={})
+        conditions.say_plan("ns/d", uid="d", plan=PlanStatus())
         conditions.say_dagjob("ns/d", uid="d", reason="NoRoom", message="x", position=1, estimate_s=None)
         conditions.forget_dagjob("d")
 

@@ -12,9 +12,9 @@ from operators.client import Unreachable
 from operators.controllers import __main__ as main
 from operators.controllers import process as module
 from operators.controllers.config import ControllersConfig
-from operators.controllers.objects import StageSpec
 from operators.controllers.process import Process
 from operators.controllers.work import Work
+from schedulers.objects.dagjob import StageSpec
 from schedulers.objects.meta import Meta
 from schedulers.objects.queue import Queue
 from tests.kubernetes.test_plan import TEMPLATE, job

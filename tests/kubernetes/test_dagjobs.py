@@ -12,8 +12,8 @@ import pytest
 from operators.client import AlreadyExists, ApiError, Conflict, Forbidden, Invalid, NotFound, Unreachable
 from operators.controllers.config import ControllersConfig
 from operators.controllers.dagjobs import DagJobs
-from operators.controllers.objects import DagJob, StageSpec
 from schedulers.objects import names
+from schedulers.objects.dagjob import StageSpec, WholeDagJob
 from schedulers.objects.pod import Condition, Pod
 from tests.kubernetes.test_plan import GATED, TEMPLATE, job, pod
 
@@ -77,7 +77,7 @@ class Api:
 class Lists:
     """The cache."""
 
-    def __init__(self, *jobs: DagJob) -> None:
+    def __init__(self, *jobs: WholeDagJob) -> None:
         self.nodes: dict[str, Any] = {"n1": None}
         self.queues: dict[str, Any] = {}
         self.pods: dict[str, Pod] = {}
@@ -305,3 +305,17 @@ def test_a_status_is_meant_for_one_version_and_written_later_if_that_is_gone() -
     c.api.refuse_status = None
     c.look()
     assert (c.api.versions, c.api.status["phase"]) == (["7"], "Pending")
+
+
+def test_the_brains_part_of_a_status_is_not_written_although_it_has_changed_since_the_last_plan() -> None:
+    c = Controller(StageSpec("a", TEMPLATE))
+    c.look()
+    c.watch_status()
+    there = c.lists.dagjobs["ns/j"]
+    c.lists.dagjobs["ns/j"] = msgspec.structs.replace(
+        there, status=msgspec.structs.replace(there.status, reason="NoRoom", message="no room", position=2)
+    )
+    c.watch(pod("a", 0, phase="Succeeded"))
+    c.look()
+    assert c.api.status["phase"] == "Succeeded"
+    assert not {"reason", "message", "position", "estimateSeconds", "plan"} & c.api.status.keys()

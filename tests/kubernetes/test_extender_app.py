@@ -9,7 +9,9 @@ from typing import Any
 import pytest
 
 from operators import metrics
-from operators.extender.app import UNEXPLAINED, Extender, FilterAnswer, management
+from operators.extender.app import UNEXPLAINED, Extender
+from operators.extender.wire import FilterAnswer
+from operators.serving.management import management
 from tests.kubernetes.calls import POD, Recorder, _drive, call
 
 ASKED = {"Pod": POD, "Nodes": None, "NodeNames": ["a", "b"]}
@@ -238,15 +240,6 @@ def test_every_metric_is_in_the_table() -> None:
     names = {metric.name for metric in metrics.REGISTRY.collect() if metric.name.startswith("rm_")}
     assert len(names) > 20
     assert all(f"`{name}" in table for name in names)
-
-
-def test_a_new_brains_totals_are_added_to_the_counter() -> None:
-    def total() -> float:
-        return metrics.REGISTRY.get_sample_value("rm_decisions_total", {"decision": "Test"}) or 0.0
-
-    for totals, expected in [({"Test": 3}, 3), ({"Test": 5}, 5), ({"Test": 1}, 6), ({}, 6), ({"Test": 1}, 7)]:
-        metrics.show_decisions(totals)
-        assert total() == expected
 
 
 def test_a_reason_that_nobody_waits_for_any_more_disappears() -> None:

@@ -8,7 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from operators.extender.app import FilterAnswer
+from operators.extender.wire import FilterAnswer
 from tests.kubernetes.calls import POD, Recorder, Reply, call
 
 VERBS = st.sampled_from(["filter", "prioritize", "preempt"])

@@ -22,9 +22,12 @@ from typing import Any
 
 import pytest
 
-from operators.extender.app import Extender, FilterAnswer, management
-from operators.extender.config import BrainConfig, ExtenderPort, ManagementPort, Tls
-from operators.extender.server import serve
+from operators.extender.app import Extender
+from operators.extender.config import BrainConfig
+from operators.extender.wire import FilterAnswer
+from operators.serving.management import management
+from operators.serving.ports import ExtenderPort, ManagementPort, Tls
+from operators.serving.server import serve
 from schedulers.objects.pod import Pod
 from tests.kubernetes.calls import Authority, Recorder
 
@@ -90,7 +93,13 @@ class Site:
             loop = asyncio.get_running_loop()
             assert task is not None
             stop.set_result(lambda: loop.call_soon_threadsafe(task.cancel))
-            await serve(self.app, management(lambda: None), config, listening=lambda verbs, _: port.set_result(verbs))
+            await serve(
+                self.app,
+                config.extender,
+                management(lambda: None),
+                config.management,
+                listening=lambda verbs, _: port.set_result(verbs),
+            )
 
         try:
             asyncio.run(work())

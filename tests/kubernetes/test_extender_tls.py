@@ -16,9 +16,11 @@ import pytest
 
 from operators import metrics
 from operators.config import InvalidConfig, Millis
-from operators.extender.app import Extender, management
-from operators.extender.config import BrainConfig, ExtenderPort, ManagementPort, Tls
-from operators.extender.server import _listen, serve, serve_management
+from operators.extender.app import Extender
+from operators.extender.config import BrainConfig
+from operators.serving.management import management
+from operators.serving.ports import ExtenderPort, ManagementPort, Tls
+from operators.serving.server import _listen, serve, serve_management
 from tests.kubernetes.calls import POD, Authority, Recorder
 
 ASKED = {"Pod": POD, "Nodes": None, "NodeNames": ["a", "b"]}
@@ -55,7 +57,8 @@ class Site:
 
         app = Extender(self.brain, budget_s=self.budget_s).app()
         settings = config(self.tls(**changes))
-        task = asyncio.ensure_future(serve(app, management(self.brain.not_ready), settings, listening=listening))
+        probes = management(self.brain.not_ready)
+        task = asyncio.ensure_future(serve(app, settings.extender, probes, settings.management, listening=listening))
         await asyncio.wait([task, asyncio.ensure_future(open_.wait())], return_when=asyncio.FIRST_COMPLETED)
         try:
             yield task
@@ -266,20 +269,22 @@ def test_an_authority_that_is_replaced_no_longer_lets_its_clients_in(site: Site,
     run(work)
 
 
+async def serve_with(site: Site, tls: Tls) -> None:
+    settings = config(tls)
+    app = Extender(site.brain, budget_s=4).app()
+    await serve(app, settings.extender, management(lambda: None), settings.management)
+
+
 def test_an_expired_certificate_is_refused_at_the_start(site: Site) -> None:
     site.ca.issue("server", "extender", server=True, days=-1)
     with pytest.raises(InvalidConfig, match=r"server\.crt has expired at 2"):
-        run(lambda: serve(Extender(site.brain, budget_s=4).app(), management(lambda: None), config(site.tls())))
+        run(lambda: serve_with(site, site.tls()))
 
 
 def test_a_certificate_and_another_ones_key_are_refused_at_the_start(site: Site) -> None:
     _, key = site.ca.issue("other", "extender", server=True)
     with pytest.raises(InvalidConfig, match=r"server\.crt and .*other\.key are no pair"):
-        run(
-            lambda: serve(
-                Extender(site.brain, budget_s=4).app(), management(lambda: None), config(site.tls(key_file=str(key)))
-            )
-        )
+        run(lambda: serve_with(site, site.tls(key_file=str(key))))
 
 
 def test_the_expiry_is_a_metric(site: Site) -> None:

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.controllers.objects import (
-    DagJob,
+from operators.controllers.plan import CreatePod, Plan, Surroundings, plan, pod_name
+from schedulers.objects import names
+from schedulers.objects.dagjob import (
     DagJobSpec,
     DagJobStatus,
     StageSpec,
     Tries,
+    WholeDagJob,
     read_tries,
     write_tries,
 )
-from operators.controllers.plan import CreatePod, Plan, Surroundings, plan, pod_name
-from schedulers.objects import names
 from schedulers.objects.indexes import read_indexes, show_indexes
 from schedulers.objects.meta import Meta, OwnerReference
 from schedulers.objects.pod import (
@@ -40,9 +40,9 @@ TEMPLATE: dict[str, Any] = {
 }
 
 
-def job(*stages: StageSpec, retries: int = 1, status: DagJobStatus | None = None, **spec: Any) -> DagJob:
+def job(*stages: StageSpec, retries: int = 1, status: DagJobStatus | None = None, **spec: Any) -> WholeDagJob:
     wanted = stages or (StageSpec("a", TEMPLATE, 2),)
-    return DagJob(
+    return WholeDagJob(
         Meta(name="j", namespace="ns", uid="uid-j", generation=1),
         DagJobSpec(stages=wanted, retries=retries, **spec),
         status or DagJobStatus(),

@@ -9,8 +9,9 @@ from typing import Any, cast
 import pytest
 
 from operators.client import ApiError, Client, Unreachable
-from operators.extender.config import BrainConfig, ExtenderPort
+from operators.extender.config import BrainConfig
 from operators.extender.process import LAG_S, Process
+from operators.serving.ports import ExtenderPort
 from schedulers.objects.meta import Meta
 from schedulers.objects.pod import Pod
 

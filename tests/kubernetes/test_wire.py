@@ -10,6 +10,7 @@ import pytest
 
 from operators.extender.wire import (
     BadRequest,
+    FilterAnswer,
     filter_reply,
     preempt_reply,
     prioritize_reply,
@@ -101,7 +102,7 @@ def test_a_body_that_cannot_be_read_says_where(body: bytes, says: str) -> None:
 
 def test_filter_answers_names_with_names() -> None:
     asked = read_asked(encode(Pod=POD, NodeNames=["a", "b"]))
-    reply = filter_reply(asked, ["a"], {"b": "full"}, {}, "")
+    reply = filter_reply(asked, FilterAnswer(["a"], {"b": "full"}))
     assert reply == (
         b'{"Nodes":null,"NodeNames":["a"],"FailedNodes":{"b":"full"},"FailedAndUnresolvableNodes":{},"Error":""}'
     )
@@ -109,7 +110,7 @@ def test_filter_answers_names_with_names() -> None:
 
 def test_filter_answers_whole_nodes_with_the_same_objects() -> None:
     asked = read_asked(encode(Pod=POD, Nodes=whole("a", "b")))
-    reply = msgspec.json.decode(filter_reply(asked, ["b"], {}, {"a": "no"}, ""))
+    reply = msgspec.json.decode(filter_reply(asked, FilterAnswer(["b"], {}, {"a": "no"})))
     assert reply["Nodes"] == whole("b")
     assert reply["NodeNames"] is None
 
@@ -117,8 +118,8 @@ def test_filter_answers_whole_nodes_with_the_same_objects() -> None:
 def test_filter_without_nodes_answers_an_empty_list_not_null() -> None:
     names = read_asked(encode(Pod=POD, NodeNames=["a"]))
     nodes = read_asked(encode(Pod=POD, Nodes=whole("a")))
-    assert msgspec.json.decode(filter_reply(names, [], {}, {}, ""))["NodeNames"] == []
-    assert msgspec.json.decode(filter_reply(nodes, [], {}, {}, ""))["Nodes"] == {"metadata": {}, "items": []}
+    assert msgspec.json.decode(filter_reply(names, FilterAnswer([])))["NodeNames"] == []
+    assert msgspec.json.decode(filter_reply(nodes, FilterAnswer([])))["Nodes"] == {"metadata": {}, "items": []}
 
 
 def test_prioritize_answers_a_bare_list() -> None:

@@ -76,9 +76,6 @@ class Writes:
     def is_pending(self, uid: str) -> bool:
         return any(uid in data for what, data in self.pending if what == "release")
 
-    def past(self, job: PastJob, queue: str) -> None:
-        self.history.append(job)
-
 
 class World:
     """One cluster. Every change is told to the leading brain at once."""
@@ -115,7 +112,8 @@ class World:
             scheduler, pods = Scheduler.restore(saved.core, log=log), saved.pods
         cache: Any = self.lists
         self.log = log
-        self.brain = Brain(scheduler, cache, self.writes, clock=self.now)
+        past = self.writes.history
+        self.brain = Brain(scheduler, cache, self.writes, clock=self.now, remember=lambda job, queue: past.append(job))
         take_over(self.brain, identity="test", pods=pods, history=())
 
     def now(self) -> int:

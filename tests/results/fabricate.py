@@ -8,7 +8,8 @@ from pathlib import Path
 
 import numpy as np
 
-from rm_emulator.results.record import JobRow, Recorder
+from rm_emulator.engine.recording import Attempt, JobRow
+from rm_emulator.results.record import Recorder
 from schedulers.core.model import Job, Node, Stage
 from schedulers.core.policy import Planned, Stretch
 
@@ -83,7 +84,9 @@ def cell(directory: Path, label: str, noise: float | None, seed: int, jobs: int,
         first.setdefault(job, now)
         last[job] = max(last.get(job, 0), end)
         container += 1
-        recorder.task(f"job-{job:04d}", 0, task, 0, machines[slot // slots].id, container, now, now, end, False, 0)
+        recorder.task(
+            Attempt(f"job-{job:04d}", 0, task, 0, machines[slot // slots].id, container, now, now, end, False, 0)
+        )
         heapq.heappush(free, (end, slot))
         left[job] -= 1
         if left[job] == 0:

@@ -7,6 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rm_emulator.results.expect import ExpectError, check, evaluate, parse
+from rm_emulator.results.figures import Outcome
 
 SUMMARY = {
     "runs": [
@@ -46,25 +47,21 @@ def outcome(text):
     ],
 )
 def test_holds(text):
-    assert outcome(text)["holds"] is True
+    assert outcome(text).holds is True
 
 
 def test_the_value_is_the_mean_over_seeds():
-    assert outcome("slearn.jct_s.mean > 99") == {
-        "text": "slearn.jct_s.mean > 99",
-        "holds": False,
-        "left": 20.0,
-        "right": 99.0,
-    }
+    text = "slearn.jct_s.mean > 99"
+    assert outcome(text) == Outcome(text=text, holds=False, left=20.0, right=99.0)
 
 
 def test_a_figure_that_does_not_apply_does_not_hold():
     found = outcome("slearn.jain < 1")
-    assert (found["holds"], found["left"]) == (False, None)
+    assert (found.holds, found.left) == (False, None)
 
 
 def test_division_by_zero_does_not_hold():
-    assert outcome("1 / (2 - 2) > 0")["holds"] is False
+    assert outcome("1 / (2 - 2) > 0").holds is False
 
 
 @pytest.mark.parametrize(
@@ -126,7 +123,7 @@ def test_any_text_is_read_or_refused(text):
 @given(st.floats(0, 1e6), st.floats(0, 1e6), st.floats(1, 1e6))
 def test_arithmetic_is_that_of_python(a, b, c):
     found = evaluate(parse(f"{a!r} + {b!r} * {c!r} - {a!r} / {c!r} <= 0"), SUMMARY)
-    assert found["left"] == a + b * c - a / c
+    assert found.left == a + b * c - a / c
 
 
 @pytest.mark.parametrize(
@@ -152,3 +149,17 @@ def test_fields_are_checked_before_there_is_a_run(text):
 def test_an_unknown_field_is_found_before_there_is_a_run():
     with pytest.raises(ExpectError, match="did you mean 'makespan_s'"):
         check(parse("slearn.makespan < 1"), ["slearn", "fifo"])
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("slearn.policy < 1", "'policy' is not a number"),
+        ("slearn.decision_us.p9 < 1", "did you mean 'p99'"),
+        ('slearn.fairness.queues["any"].starved < 60', "did you mean 'starved_s'"),
+        ("slearn.jct_s < 1", "name one of mean, p50, p90, p99"),
+    ],
+)
+def test_what_is_no_figure_is_found_before_there_is_a_run(text, message):
+    with pytest.raises(ExpectError, match=message):
+        check(parse(text), ["slearn", "fifo"])

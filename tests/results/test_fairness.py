@@ -5,15 +5,18 @@ Two nodes of 1000 m-cpu; tasks of 500 m-cpu, each a quarter of the cluster.
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 import polars as pl
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rm_emulator.engine.recording import Attempt, JobRow
 from rm_emulator.results import fairness
 from rm_emulator.results.fairness import HUNGRY, IDLE, SATISFIED, STARVED
-from rm_emulator.results.record import JobRow, Recorder
+from rm_emulator.results.figures import NewQueue, QueueFairness, Windows
+from rm_emulator.results.record import Recorder
 from schedulers.core.model import Node
 
 NODES = (Node(id="a", capacity=(1000, 1000)), Node(id="b", capacity=(1000, 1000)))
@@ -27,7 +30,7 @@ def tables(queues: dict[str, str], tasks: list[tuple], submits: dict[str, int] |
         recorder.demand(job, stage, QUARTER)
     for index, (job, stage, task, attempt, granted, ended, code) in enumerate(tasks):
         at, end = 1000 * granted, 1000 * ended
-        recorder.task(job, stage, task, attempt, "a", index, at, at, end, False, code)
+        recorder.task(Attempt(job, stage, task, attempt, "a", index, at, at, end, False, code))
     for job, queue in queues.items():
         submit = 1000 * (submits or {}).get(job, 0)
         recorder.job(JobRow(id=job, queue=queue, submit_ms=submit, tasks=1, work_ms=1))
@@ -119,29 +122,25 @@ def test_the_rest_of_the_run_belongs_to_the_last_window():
 
 def test_the_figures_of_the_summary(one_after_the_other):
     found = fairness.figures(one_after_the_other, ["x", "y"])
-    assert found["fairness"]["jain_10s"] == {"mean": 0.5, "worst": 0.5}
-    assert found["fairness"]["jain_60s"] == pytest.approx({"mean": 0.8, "worst": 0.8})
-    assert found["fairness"]["queues"]["x"] == {
-        **{"starved_s": 0.0, "hungry_s": 0.0, "satisfied_s": 10.0},
-        **{"share_mean": 0.5, "fair_share_mean": 0.25},
-    }
-    assert found["fairness"]["queues"]["y"] == {
-        **{"starved_s": 10.0, "hungry_s": 0.0, "satisfied_s": 10.0},
-        **{"share_mean": 0.5, "fair_share_mean": 0.75},
-    }
+    assert found["fairness"].jain_10s == Windows(mean=0.5, worst=0.5)
+    assert msgspec.to_builtins(found["fairness"].jain_60s) == pytest.approx({"mean": 0.8, "worst": 0.8})
+    assert found["fairness"].queues["x"] == QueueFairness(satisfied_s=10.0, share_mean=0.5, fair_share_mean=0.25)
+    assert found["fairness"].queues["y"] == QueueFairness(
+        starved_s=10.0, satisfied_s=10.0, share_mean=0.5, fair_share_mean=0.75
+    )
 
 
 def test_a_new_queue_is_asked_about_at_the_time_of_highest_load():
     # from 5 s on three queues want everything: a fourth of weight 1 would get a quarter
     later = [*row("j", 0, 10, 4), *row("k", 10, 20, 4), *row("l", 20, 30, 4)]
     found = course({"j": "x", "k": "y", "l": "z"}, later, {"l": 5})
-    assert fairness.figures(found, [])["new_queue"] == {"weight": 1.0, "share": 0.25, "at_s": 5.0}
+    assert fairness.figures(found, [])["new_queue"] == NewQueue(weight=1.0, share=0.25, at_s=5.0)
 
 
 def test_a_new_queue_gets_what_a_guarantee_leaves():
     given_ = [{"name": "x", "guaranteed": 0.8}]
     found = course({"j": "x", "k": "y"}, [*row("j", 0, 10, 4), *row("k", 10, 20, 4)], queues=given_)
-    assert fairness.figures(found, [])["new_queue"]["share"] == pytest.approx(0.1)
+    assert fairness.figures(found, [])["new_queue"].share == pytest.approx(0.1)
 
 
 def test_a_stage_waits_from_its_parents_end():
@@ -159,8 +158,8 @@ def test_another_attempt_waits_from_the_end_of_the_one_before():
 def test_a_cell_in_which_nothing_ran_has_no_course():
     assert course({"j": "x"}, []) is None
     found = fairness.figures(None, ["x"])
-    assert found["fairness"]["jain_60s"] == {"mean": None, "worst": None}
-    assert found["new_queue"]["share"] is None
+    assert found["fairness"].jain_60s == Windows()
+    assert found["new_queue"].share is None
 
 
 def test_a_long_run_has_wider_buckets(monkeypatch):

@@ -5,8 +5,10 @@ from __future__ import annotations
 import polars as pl
 import pytest
 
+from rm_emulator.engine.recording import Attempt, JobRow
 from rm_emulator.results import metrics
-from rm_emulator.results.record import JobRow, Recorder
+from rm_emulator.results.figures import Placement, Spread
+from rm_emulator.results.record import Recorder
 from schedulers.core.model import Node
 
 
@@ -16,7 +18,7 @@ def tables(jobs: list[dict], tasks: list[tuple], demands: dict[str, tuple[int, i
     for job, vector in demands.items():
         recorder.demand(job, 0, vector)
     for index, (job, node, granted, ended, code) in enumerate(tasks):
-        recorder.task(job, 0, index, 0, node, index, granted, granted, ended, False, code)
+        recorder.task(Attempt(job, 0, index, 0, node, index, granted, granted, ended, False, code))
     rows = [JobRow(**{"submit_ms": 0, "tasks": 1, "work_ms": 1000, **job}) for job in jobs]
     for row in rows:
         recorder.job(row)
@@ -131,12 +133,12 @@ def test_queue_placement_counts_wide_sized_jobs_only():
         {"id": "unsized", "width": 5, "work_ms": 2_000_000},
     ]
     found = metrics.queue_placement(tables(jobs, [], {}, TWO)[0])
-    assert found == {"correct": 0.25, "over": 0.25, "under": 0.5}
+    assert found == Placement(correct=0.25, over=0.25, under=0.5)
 
 
 def test_queue_placement_without_estimates_does_not_apply():
     found = metrics.queue_placement(tables([{"id": "x", "width": 5}], [], {}, TWO)[0])
-    assert found == {"correct": None, "over": None, "under": None}
+    assert found == Placement()
 
 
 def test_prediction_error_is_relative_to_the_truth():
@@ -160,7 +162,7 @@ def test_bins_of_table_8():
 
 
 def test_quantiles_interpolate():
-    assert metrics.spread(pl.Series([1.0, 2.0, 3.0, 4.0, 5.0]))["p90"] == pytest.approx(4.6)
+    assert metrics.spread(pl.Series([1.0, 2.0, 3.0, 4.0, 5.0]), Spread).p90 == pytest.approx(4.6)
 
 
 def test_failed_attempts_are_counted():
@@ -170,4 +172,4 @@ def test_failed_attempts_are_counted():
 
 def test_a_queue_has_its_own_times(example):
     found = metrics.figures(*example)["queues"]["q2"]
-    assert (found["jobs"], found["jct_s"]["mean"], found["wait_s"]["p90"]) == (1, 8.5, 0.5)
+    assert (found.jobs, found.jct_s.mean, found.wait_s.p90) == (1, 8.5, 0.5)

@@ -20,12 +20,12 @@ def trace(run):
 
 def test_every_task_is_a_slice(run, trace):
     slices = [e for e in trace["traceEvents"] if e["ph"] == "X" and e["pid"] >= 10 and e["name"] != "start-up"]
-    assert len(slices) == run[2]["runs"][0]["tasks"]
+    assert len(slices) == run[2].runs[0].tasks
 
 
 def test_times_are_in_microseconds(run, trace):
     ends = [e["ts"] + e["dur"] for e in trace["traceEvents"] if e["ph"] == "X"]
-    assert max(ends) == pytest.approx(run[2]["runs"][0]["sim_s"] * 1e6)
+    assert max(ends) == pytest.approx(run[2].runs[0].sim_s * 1e6)
 
 
 def test_slices_of_one_lane_do_not_overlap(trace):

@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rm_emulator.engine.recording import Attempt, JobRow
+from rm_emulator.files import replacing
 from rm_emulator.results import record
-from rm_emulator.results.record import IncompleteRecord, JobRow, Recorder, replacing
+from rm_emulator.results.record import IncompleteRecord, Recorder
 from schedulers.core.model import Job, Node, Stage
 from schedulers.core.policy import Planned, Stretch
 
@@ -21,7 +23,7 @@ def recorder_with(*spans: tuple[str, int, int], demand: tuple[int, int] = (1000,
     recorder = Recorder(NODES)
     recorder.demand("j", 0, demand)
     for index, (node, start, end) in enumerate(spans):
-        recorder.task("j", 0, index, 0, node, index, start, start, end, False, 0)
+        recorder.task(Attempt("j", 0, index, 0, node, index, start, start, end, False, 0))
     return recorder
 
 
@@ -78,7 +80,7 @@ def test_rows_of_nodes_stay_below_the_limit_on_a_large_cluster():
 
 def test_the_files_hold_what_was_reported(tmp_path):
     recorder = recorder_with(("a", 0, 1000))
-    recorder.task("j", 0, 1, 2, "b", 7, 5, None, 9, True, 137)
+    recorder.task(Attempt("j", 0, 1, 2, "b", 7, 5, None, 9, True, 137))
     recorder.job(JobRow(id="j", submit_ms=0, tasks=2, work_ms=1000, finish_ms=1000, size_ms=1.5))
     recorder.finish(1000)
     recorder.write(tmp_path)
@@ -167,7 +169,7 @@ def test_a_task_on_an_unknown_node_is_refused():
 
 def test_a_stage_without_a_demand_is_refused():
     recorder = Recorder(NODES)
-    recorder.task("other", 3, 0, 0, "a", 0, 0, 0, 1, False, 0)
+    recorder.task(Attempt("other", 3, 0, 0, "a", 0, 0, 0, 1, False, 0))
     with pytest.raises(IncompleteRecord, match=r"\('other', 3\)"):
         recorder.finish(1)
 

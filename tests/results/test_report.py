@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-import copy
 import json
 import re
 import shutil
 import zlib
 from base64 import b64decode
 
+import msgspec
 import polars as pl
 import pytest
 
-from rm_emulator.results import charts, report, summary
+from rm_emulator.results import chart, report, summary
+from rm_emulator.results.charts import gantt
+from rm_emulator.results.charts.variation import recurring as recurring_jobs
+from rm_emulator.results.figures import Speedup
 
 CHARTS = [
     "speedups",
@@ -23,12 +26,12 @@ CHARTS = [
     "placement",
     "variation",
     "bins",
-    "utilisation",
-    "gantt",
     "shares",
     "states",
     "jain",
     "plan",
+    "utilisation",
+    "gantt",
 ]
 
 
@@ -44,6 +47,26 @@ def figures(page):
 
 def test_every_chart_is_there(figures):
     assert list(figures) == CHARTS
+
+
+def test_every_chart_stands_below_its_section_in_order(page):
+    places = [(page.index(f'<h2 id="{each.section.id}"'), page.index(f'id="{each.id}"')) for each in chart.registered()]
+    assert all(heading < figure for heading, figure in places)
+    assert places == sorted(places)
+
+
+def late(cells):
+    return chart.Chart(title="Late", alt="", caption="", variants=(("", {}),), head=("label",), rows=(("x",),))
+
+
+def test_a_chart_of_a_plug_in_brings_its_section(run, monkeypatch):
+    chart.registered()  # all of ours are there, so that only the new one goes with the patch
+    monkeypatch.setattr(chart, "_CHARTS", dict(chart._CHARTS))
+    chart.register(chart.Section("lateness", 45, "Late jobs", "Who was late", "As asked."), order=1)(late)
+    text = report.render(run[0])
+    order = ['<h2 id="kinds"', '<h2 id="lateness">Who was late</h2>', 'id="late"', '<h2 id="sharing"']
+    assert [text.index(part) for part in order] == sorted(text.index(part) for part in order)
+    assert '<a href="#lateness">Late jobs</a>' in text
 
 
 def test_every_chart_has_its_numbers_as_a_table(page):
@@ -97,9 +120,9 @@ def test_the_description_of_the_workload_is_shown_when_there_is_one(run, tmp_pat
 
 
 def with_speedup(built, value, low, high):
-    changed = copy.deepcopy(built)
-    changed["comparisons"][0]["speedup"]["ratio_of_means"] = {"value": value, "ci95": [low, high]}
-    return changed
+    replace, compared = msgspec.structs.replace, built.comparisons[0]
+    speedups = replace(compared.speedup, ratio_of_means=Speedup(value=value, ci95=[low, high]))
+    return replace(built, comparisons=[replace(compared, speedup=speedups)])
 
 
 @pytest.mark.parametrize(
@@ -125,7 +148,7 @@ def test_the_headline_says_no_more_than_the_interval(run, speedup, sentence):
 
 
 def test_a_gantt_of_many_tasks_is_merged(fabricate, run, monkeypatch):
-    monkeypatch.setattr(charts, "GANTT_SLICES", 300)
+    monkeypatch.setattr(gantt, "GANTT_SLICES", 300)
     figure = json.loads(re.search(r'id="figures">(.*?)</script>', report.render(run[0]), re.DOTALL)[1])["gantt"][0]
     assert sum(len(trace["x"]) for trace in figure["data"]) <= 300
     assert any("tasks" in text for trace in figure["data"] for text in trace["text"])
@@ -141,7 +164,7 @@ def recurring(times: dict[str, dict[int, tuple[int, ...]]]) -> dict:
         for ms in each
     ]
     nodes = pl.DataFrame({"node": ["x"], "speed": [1.0]})
-    return charts.recurring(jobs, pl.DataFrame(rows), nodes).row(0, named=True)
+    return recurring_jobs(jobs, pl.DataFrame(rows), nodes).row(0, named=True)
 
 
 def test_recurring_jobs_vary_as_worked_out_by_hand():

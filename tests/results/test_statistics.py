@@ -7,6 +7,7 @@ import polars as pl
 import pytest
 
 from rm_emulator.results import statistics
+from rm_emulator.results.figures import Speedup
 from rm_emulator.results.record import JOB_SCHEMA
 from rm_emulator.results.statistics import Pairs
 
@@ -49,12 +50,12 @@ def test_student_interval_of_three_values():
 def test_the_value_is_the_mean_over_seeds():
     seeds = [pairs([2], [1]), pairs([4], [1])]
     found = statistics.speedup(seeds, statistics.ratio_of_means)
-    assert found["value"] == 3.0
+    assert found.value == 3.0
 
 
 def test_an_interval_is_never_below_zero():
     seeds = [pairs([1], [10]), pairs([2], [1])]
-    assert statistics.speedup(seeds, statistics.ratio_of_means)["ci95"][0] == 0.0
+    assert statistics.speedup(seeds, statistics.ratio_of_means).ci95[0] == 0.0
 
 
 def test_one_seed_gets_a_bootstrap_that_covers_its_value():
@@ -62,8 +63,8 @@ def test_one_seed_gets_a_bootstrap_that_covers_its_value():
     label = rng.lognormal(1, 1, 400)
     pair = pairs(label * rng.lognormal(0.3, 0.2, 400), label)
     found = statistics.speedup([pair], statistics.p50_of_ratios)
-    assert found["ci95"][0] < found["value"] < found["ci95"][1]
-    assert found["ci95"] == pytest.approx([np.exp(0.3)] * 2, rel=0.05)
+    assert found.ci95[0] < found.value < found.ci95[1]
+    assert found.ci95 == pytest.approx([np.exp(0.3)] * 2, rel=0.05)
 
 
 def test_the_bootstrap_gives_the_same_answer_again():
@@ -74,9 +75,9 @@ def test_the_bootstrap_gives_the_same_answer_again():
 
 
 def test_nothing_to_compare_is_null():
-    assert statistics.speedup([pairs([], [])], statistics.ratio_of_means) == {"value": None, "ci95": None}
+    assert statistics.speedup([pairs([], [])], statistics.ratio_of_means) == Speedup()
 
 
 def test_faster_and_slower_jobs_are_counted_over_all_seeds():
     found = statistics.compare("l", "b", {1: pairs([2, 1], [1, 1]), 2: pairs([1, 1], [2, 2])})
-    assert (found["jobs_faster"], found["jobs_slower"]) == (0.25, 0.5)
+    assert (found.jobs_faster, found.jobs_slower) == (0.25, 0.5)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import copy
-
+import msgspec
 import pytest
 from rich.console import Console
 
 from rm_emulator.results import table
+from rm_emulator.results.figures import Summary
 
 
 def printed(summary, width):
@@ -47,30 +47,30 @@ def test_what_a_new_queue_would_get_is_one_line(run):
 
 
 def test_labels_that_differ_are_named(run):
-    other = copy.deepcopy(run[2])
+    other = msgspec.to_builtins(run[2])
     for entry in other["runs"]:
         entry["new_queue"]["share"] = 0.25 if entry["label"] == "slearn" else 0.5
-    assert "25.0 % (slearn), 50.0 % (three_sigma) of the cluster" in table.new_queue(other)
+    assert "25.0 % (slearn), 50.0 % (three_sigma) of the cluster" in table.new_queue(msgspec.convert(other, Summary))
 
 
 def test_a_single_queue_is_not_compared_with_a_new_one(run):
-    other = copy.deepcopy(run[2])
+    other = msgspec.to_builtins(run[2])
     for entry in other["runs"]:
         entry["queues"] = {"default": entry["queues"]["adhoc"]}
-    assert table.new_queue(other) == ""
+    assert table.new_queue(msgspec.convert(other, Summary)) == ""
 
 
 def test_a_column_without_any_figure_is_left_out(run):
-    bare = copy.deepcopy(run[2])
+    bare = msgspec.to_builtins(run[2])
     for entry in bare["runs"]:
         entry["queue_placement_correct"] = None
-    assert "right queue" not in printed(bare, 160)
+    assert "right queue" not in printed(msgspec.convert(bare, Summary), 160)
 
 
 def test_a_figure_that_lacks_in_one_seed_is_not_averaged(run):
-    bare = copy.deepcopy(run[2])
+    bare = msgspec.to_builtins(run[2])
     bare["runs"][0]["jain"] = None
-    assert table.mean_over_seeds(bare, "slearn", "jain") is None
+    assert table.mean_over_seeds(msgspec.convert(bare, Summary), "slearn", "jain") is None
 
 
 @pytest.mark.parametrize(
@@ -92,7 +92,10 @@ def test_numbers_have_three_digits(value, text):
 
 def test_how_near_tasks_were_to_their_input_is_one_line(run):
     assert table.locality(run[2]) == ""
-    other = copy.deepcopy(run[2])
+    other = msgspec.to_builtins(run[2])
     for entry in other["runs"]:
         entry["locality"] = {"node": 0.5 if entry["label"] == "slearn" else 0.25, "rack": 0.25, "off": 0.25}
-    assert table.locality(other) == "tasks that ran on a node with their input: 50.0 % (slearn), 25.0 % (three_sigma)"
+    assert (
+        table.locality(msgspec.convert(other, Summary))
+        == "tasks that ran on a node with their input: 50.0 % (slearn), 25.0 % (three_sigma)"
+    )

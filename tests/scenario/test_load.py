@@ -46,8 +46,8 @@ def test_a_label_is_the_predictor_s_name_else_the_policy_s(write: Write) -> None
         (
             "profile: yarn",
             "profile: yran",
-            "s.yaml:8:14 spec.cluster.profile: 'yran' is not accepted (expected 'yarn', 'sls', 'events' or "
-            "'kubernetes'), did you mean 'yarn'?",
+            "s.yaml:8:14 spec.cluster.profile: 'yran' is not accepted (expected 'events', 'kubernetes', 'sls' "
+            "or 'yarn'), did you mean 'yarn'?",
         ),
         (
             "memory: 4Gi",
@@ -189,7 +189,7 @@ def test_set_makes_the_blocks_on_the_way(write: Write) -> None:
         ("spec.cluster.profile=[1", "--set spec.cluster.profile=[1: not YAML"),
         (
             "spec.cluster.profile=yran",
-            "--set spec.cluster.profile=yran: 'yran' is not accepted (expected 'yarn', 'sls', 'events' or 'k",
+            "--set spec.cluster.profile=yran: 'yran' is not accepted (expected 'events', 'kubernetes', 'sls' o",
         ),
         ("spec.cluster.executors.warmpu=1s", "--set spec.cluster.executors.warmpu=1s: unknown key 'warmpu'"),
     ],

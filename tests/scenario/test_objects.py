@@ -10,6 +10,7 @@ from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.objects import read_run_seconds
 from rm_emulator.scenario.workload import build
+from schedulers.core.refusals import NodeCode, NodeRefusal
 
 NODE = """\
 apiVersion: v1
@@ -76,7 +77,7 @@ def test_a_dagjob_keeps_its_stages_places_and_gangs(tmp_path: Path) -> None:
     first, second = job.job.stages
     assert (job.job.id, job.job.queue, first.tasks, first.demand) == ("data/etl", "prod", 4, (500, 1024, 1))
     assert first.places.bars("n1", {"zone": "a"}, ()) is None
-    assert first.places.bars("n1", {"zone": "b"}, ()) == "node labels"
+    assert first.places.bars("n1", {"zone": "b"}, ()) == NodeRefusal(NodeCode.LABELS)
     assert (second.gang, second.parents) == (True, (0,))
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rm_emulator.cli import describe as traces
+from rm_emulator.cli import app
 from rm_emulator.workload import describe, storage
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Waves, Workload, WorkloadJob
 from schedulers.core.model import Job, PastJob, Stage
@@ -256,13 +256,17 @@ def test_text_ends_with_the_verdict() -> None:
     assert describe.lines(found)[-1] == found.verdict
 
 
+def command(*arguments: str | Path) -> None:
+    app(["traces", "describe", *map(str, arguments), "--json"], standalone_mode=False)
+
+
 def test_the_command_prints_one_json_document(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     storage.save(workload(job(0, ONE_TWO_THREE), job(9, ONE_TWO_THREE)), tmp_path / "w")
-    traces(tmp_path / "w", slots=10, json=True)
+    command(tmp_path / "w", "--slots", "10")
     assert msgspec.json.decode(capsys.readouterr().out)["jobs"] == 2
 
 
 def test_the_command_looks_measured_waves_up(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     storage.save(workload(job(0, WAVES)), tmp_path / "w")
-    traces(tmp_path / "w", json=True)
+    command(tmp_path / "w")
     assert msgspec.json.decode(capsys.readouterr().out)["cov_space"]["p50"] > 0

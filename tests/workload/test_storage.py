@@ -178,7 +178,7 @@ def test_a_missing_parent_folder_is_named(tmp_path: Path) -> None:
 
 
 def test_a_failed_write_leaves_nothing(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    def fail(path: Path, data: bytes) -> None:
+    def fail(path: Path, data: bytes, *, sync: bool) -> None:
         raise OSError("disk full")
 
     monkeypatch.setattr(storage, "write_file", fail)

@@ -23,10 +23,10 @@ from xml.sax.saxutils import escape
 
 import msgspec
 
+from rm_emulator.files import write_file
 from rm_emulator.hadoop.folder import JOBS, SLS, Folder, nodes_file, read_folder
 from rm_emulator.hadoop.settings import MAPREDUCE
 from rm_emulator.issues import InvalidInput
-from rm_emulator.workload.storage import write_file
 
 VERSION: Final = "3.3.5"
 POM: Final = Path(__file__).parent / "pom.xml"

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Iterable, Mapping
+from typing import Any
 
-if TYPE_CHECKING:
-    from collections.abc import Mapping
-
-    from rm_emulator.lab.bench.rows import Benchmark
+from rm_emulator.issues import InvalidInput, Issue, did_you_mean
+from rm_emulator.lab.bench.rows import BENCHMARKS, Benchmark
+from schedulers.core.errors import nearest
+from schedulers.core.registry import discover
 
 
 def main(name: str | None = None, json: bool = False) -> int:
@@ -44,17 +44,11 @@ def run(names: Iterable[str] | None = None, *, tiny: bool = False, progress: boo
 
 def known() -> Mapping[str, Benchmark]:
     """All benchmarks by name."""
-    from rm_emulator.lab.bench.rows import BENCHMARKS
-    from schedulers.core.registry import discover
-
     discover("rm_emulator.lab.bench.groups")
     return BENCHMARKS
 
 
 def _chosen(names: Iterable[str] | None) -> list[Benchmark]:
-    from rm_emulator.issues import InvalidInput, Issue, did_you_mean
-    from schedulers.core.errors import nearest
-
     there = known()
     if names is None:
         return list(there.values())

@@ -12,7 +12,8 @@ import numpy as np
 
 from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.execution import WavesOf
-from rm_emulator.engine.simulation import Recording, Simulation
+from rm_emulator.engine.recording import Recording
+from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.log import Log, SchedulerConfig
@@ -57,7 +58,7 @@ def run(setup: Setup, log: Log | None = None, record: Recording | None = None) -
         resources=cluster.resources,
         policy=dict(setup.policy),
         predictor=dict(setup.predictor) if setup.predictor is not None else None,
-        offers="heartbeat" if cluster.beats else "cycle",
+        offers=cluster.offers,
         executors=cluster.executors is not None,
         containers_per_offer=cluster.containers_per_heartbeat,
         seed=SEED,

@@ -18,9 +18,9 @@ import typer
 import yaml
 
 from rm_emulator.experiments import api
+from rm_emulator.files import write_file
 from rm_emulator.lab.papers.tables import filled, table
 from rm_emulator.program import end
-from rm_emulator.results.record import write_file
 from rm_emulator.results.statistics import student_t
 
 #: The released simulator's seeds begin here.

@@ -11,10 +11,10 @@ from typing import Annotated, Final
 import typer
 
 from rm_emulator.experiments import api
+from rm_emulator.files import write_file
 from rm_emulator.lab.papers import dags, offline, online
 from rm_emulator.lab.papers.tables import filled, table
 from rm_emulator.program import end
-from rm_emulator.results.record import write_file
 
 NAME: Final = "results-graphene"
 

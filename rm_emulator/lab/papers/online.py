@@ -15,9 +15,9 @@ import polars as pl
 import yaml
 
 from rm_emulator.experiments import api
+from rm_emulator.files import write_file
 from rm_emulator.lab.papers import dags
 from rm_emulator.lab.papers.tables import show, versus
-from rm_emulator.results.record import write_file
 from rm_emulator.results.statistics import student_t
 from rm_emulator.results.summary import cell_dir, read_table
 from rm_emulator.workload import storage

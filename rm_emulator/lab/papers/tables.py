@@ -15,8 +15,8 @@ import typer
 import yaml
 
 from rm_emulator.experiments import api
+from rm_emulator.files import write_file
 from rm_emulator.program import end
-from rm_emulator.results.record import write_file
 from rm_emulator.results.statistics import SPEEDUPS, pair, speedup
 from rm_emulator.results.summary import cell_dir, read_table
 

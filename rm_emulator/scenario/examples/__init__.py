@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-import os
-import tempfile
 from pathlib import Path
 from typing import Final
 
+from rm_emulator.files import write_file
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from schedulers.core.errors import nearest
 
@@ -46,15 +45,7 @@ def copy(name: str, folder: Path) -> list[Path]:
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for source, target in zip(sources, targets, strict=True):
-            _write(target, source.read_bytes())
+            write_file(target, source.read_bytes())
     except OSError as error:
         raise InvalidInput([Issue(str(folder), f"cannot be written: {error.strerror}")]) from None
     return targets
-
-
-def _write(target: Path, data: bytes) -> None:
-    handle, temporary = tempfile.mkstemp(dir=target.parent)
-    with os.fdopen(handle, "wb") as file:
-        file.write(data)
-    Path(temporary).chmod(0o644)
-    Path(temporary).replace(target)

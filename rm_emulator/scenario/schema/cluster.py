@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
 from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema
 
+from rm_emulator.engine import known
 from rm_emulator.engine.config import Kubernetes as KubernetesDelays
 from rm_emulator.scenario.schema.values import (
     NAME,
@@ -23,6 +24,10 @@ from rm_emulator.scenario.schema.values import (
 from schedulers.core.queues import parse_share
 
 _KUBERNETES: Final = KubernetesDelays()
+if TYPE_CHECKING:
+    Profile = str
+else:
+    Profile = Literal[known.names()]
 
 
 class Taint(Block):
@@ -112,7 +117,7 @@ class Cluster(Block):
     """
 
     nodes: Annotated[list[Nodes], Field(min_length=1)]
-    profile: Literal["yarn", "sls", "events", "kubernetes"] = "yarn"
+    profile: Profile = "yarn"
     heartbeat: Interval = 1000
     application_master: ApplicationMaster = ApplicationMaster()
     mode: Literal["skipping", "naive"] = "skipping"

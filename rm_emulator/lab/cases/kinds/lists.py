@@ -7,7 +7,8 @@ from fractions import Fraction
 from typing import Any, Final
 
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.simulation import JobResult, Nothing, Simulation
+from rm_emulator.engine.recording import JobRow, Nothing
+from rm_emulator.engine.simulation import Simulation
 from rm_emulator.lab.cases.checks import ABOUT, Case, Check, Checks, Skip, kind, only
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.log import SchedulerConfig
@@ -111,7 +112,7 @@ class _Ends(Nothing):
     def __init__(self) -> None:
         self.ends: dict[str, int] = {}
 
-    def job(self, row: JobResult) -> None:
+    def job(self, row: JobRow) -> None:
         """See Recording."""
         assert row.finish_ms is not None
         self.ends[row.id] = row.finish_ms

@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import polars as pl
 import pytest
 
-from rm_emulator.results import planned
-from rm_emulator.results.charts import Cells, Chart
+from rm_emulator.results.chart import Chart
+from rm_emulator.results.charts import plan
 from rm_emulator.results.record import PLAN_SCHEMA
 
 #: By job: submission, start and end per stage as it went (ms).
@@ -43,8 +45,9 @@ def shown(plans: dict[str, list[dict]], *, finished: str = "ab") -> Chart | None
         ],
         schema_overrides={"stage": pl.Int32},
     )
-    cells = Cells(list(plans), [7], {(label, 7): jobs for label in plans}, lambda _: tasks, lambda _: pl.DataFrame())
-    return planned.plan({label: pl.DataFrame(rows, schema=PLAN_SCHEMA) for label, rows in plans.items()}, cells)
+    frames = {label: pl.DataFrame(rows, schema=PLAN_SCHEMA) for label, rows in plans.items()}
+    jobs_of = {(label, 7): jobs for label in plans}
+    return plan.plan(SimpleNamespace(seeds=[7], jobs=jobs_of, tasks=lambda _: tasks, plans=frames))
 
 
 def bars(found: Chart | None, axis: str, variant: int = 0) -> list[tuple[int, float, float]]:
@@ -138,6 +141,6 @@ def test_the_table_has_a_row_per_stage() -> None:
 
 
 def test_many_changes_are_drawn_as_means(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(planned, "BARS", 8)
+    monkeypatch.setattr(plan, "BARS", 8)
     monkeypatch.setitem(WENT, "b", (0, [(start, start + 50) for start in range(0, 1000, 10)]))
     assert len(bars(shown({"x": ONE}), "y2")) <= 8

@@ -1,15 +1,15 @@
-"""The chart of a plan: what a policy planned for one job, and below it what happened, stage by stage."""
+"""A plan: what a policy planned for one job, and below it what happened, stage by stage."""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Final
 
 import msgspec
 import numpy as np
 import polars as pl
 
-from rm_emulator.results.charts import Cells, Chart, Figure, time_unit
+from rm_emulator.results.chart import PLANNING, Cells, Chart, Figure, register
+from rm_emulator.results.drawing import hatched, rows_of, time_unit
 from rm_emulator.results.table import number
 
 #: Stages of one chart, and bars of one panel: with more of them nobody could read it.
@@ -56,9 +56,10 @@ class Course(msgspec.Struct, frozen=True):
         return f"{number(ms / divisor)} {unit}"
 
 
-def plan(plans: Mapping[str, pl.DataFrame], cells: Cells) -> Chart | None:
-    """The plan of one job above its course, one variant per label. plans: by label, those of the first seed."""
-    courses = _courses(plans, cells)
+@register(PLANNING, order=10, wide=True)
+def plan(cells: Cells) -> Chart | None:
+    """The plan of one job above its course, one variant per label."""
+    courses = _courses(cells)
     if not courses:
         return None
     most = max(len(course.stages) for course in courses.values())
@@ -66,7 +67,6 @@ def plan(plans: Mapping[str, pl.DataFrame], cells: Cells) -> Chart | None:
     names = " and ".join(dict.fromkeys(course.job for course in courses.values()))
     times = ("planned start (s)", "planned end (s)", "started (s)", "ended (s)")
     return Chart(
-        id="plan",
         title="A plan and what came of it",
         alt="Two Gantt charts of the stages of one job: as planned, and as it went",
         caption=f"Job {names} of seed {cells.seeds[0]}: of those that finished one with troublesome stages if any has, "
@@ -81,11 +81,11 @@ def plan(plans: Mapping[str, pl.DataFrame], cells: Cells) -> Chart | None:
     )
 
 
-def _courses(plans: Mapping[str, pl.DataFrame], cells: Cells) -> dict[str, Course]:
+def _courses(cells: Cells) -> dict[str, Course]:
     """By label the course of the job to show, the same one wherever it was planned and has finished."""
     courses: dict[str, Course] = {}
     shown = ""
-    for label, each in plans.items():
+    for label, each in cells.plans.items():
         jobs = cells.jobs[label, cells.seeds[0]].filter(pl.col("finish_ms").is_not_null())
         ranked = _ranked(each.join(jobs, left_on="job", right_on="id", how="semi"))
         if ranked:
@@ -146,14 +146,8 @@ def _figure(course: Course, height: int) -> Figure:
     divisor, unit = course.unit
     whole, count = 2 * height + GAP, len(course.stages)
     panels = {"y": (course.planned, 1 - height / whole), "y2": (course.went, 0.0)}
-    rows = {
-        "tickvals": list(range(count)),
-        "ticktext": [f"<b>{name}</b>" if hard else name for name, hard in _names(course)],
-        "tickfont": {"size": 12 if height >= 19 * count else 10, "color": "$soft"},
-        "range": [count - 0.5, -0.5],
-        "showgrid": False,
-        "automargin": True,
-    }
+    rows = rows_of([f"<b>{name}</b>" if hard else name for name, hard in _names(course)])
+    rows["tickfont"] = {"size": 12 if height >= 19 * count else 10, "color": "$soft"}
     said = {"y": _planned(course), "y2": _went(course)}
     layout: Figure = {
         "barmode": "overlay",
@@ -195,7 +189,7 @@ def _bars(course: Course, runs: pl.DataFrame, divisor: float) -> list[Figure]:
             continue
         tint = "$s1" if hard else "$s0"
         high = (0.22 + 0.64 * group["running"] / group["most"]).to_list()
-        pattern = {"shape": "/" if hard else "", "fillmode": "overlay", "size": 5, "fgcolor": "$page", "fgopacity": 0.7}
+        pattern = hatched("/" if hard else "", 5, 0.7)
         spans = zip(group["name"], group["running"], strict=True)
         traces.append(
             {

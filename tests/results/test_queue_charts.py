@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from types import SimpleNamespace
+
 import numpy as np
 import pytest
 
-from rm_emulator.results import fairness, sharing
+from rm_emulator.results import fairness
+from rm_emulator.results.charts import jain, shares, states
 from rm_emulator.results.fairness import HUNGRY, IDLE, SATISFIED, STARVED, Course
+from rm_emulator.results.figures import Run, Summary
 from rm_emulator.results.filling import Tree
 
 
@@ -21,23 +25,24 @@ def course(held, fair, state=None, start_ms=0):
 
 
 def summary(**courses):
-    return {"runs": [{"label": label, "seed": 1, **fairness.figures(found, [])} for label, found in courses.items()]}
+    runs = [Run(label=label, seed=1, **fairness.figures(found, [])) for label, found in courses.items()]
+    return Summary(scenario="made", version=None, workload=None, baseline=runs[0].label, runs=runs, comparisons=[])
 
 
 def drawn(make, **courses):
-    return make(courses, summary(**courses), 1)
+    return make(SimpleNamespace(courses=courses, summary=summary(**courses), seeds=[1]))
 
 
 HALVES = course([[1.0, 0.0]] * 30, [[0.5, 0.5]] * 30, [[SATISFIED, STARVED]] * 10 + [[IDLE, HUNGRY]] * 20)
 
 
-@pytest.mark.parametrize("make", [sharing.shares, sharing.jain, sharing.states])
+@pytest.mark.parametrize("make", [shares.shares, jain.jain, states.states])
 def test_a_single_queue_has_no_chart(make):
     assert drawn(make, fifo=course([[1.0]] * 3, [[1.0]] * 3)) is None
 
 
 def test_shares_stand_above_fair_shares():
-    found = drawn(sharing.shares, fifo=HALVES, fair=HALVES)
+    found = drawn(shares.shares, fifo=HALVES, fair=HALVES)
     assert [name for name, _ in found.variants] == ["fifo", "fair"]
     traces = found.variants[0][1]["data"]
     assert [(t["name"], t["stackgroup"], t["y"][0]) for t in traces] == [
@@ -48,18 +53,18 @@ def test_shares_stand_above_fair_shares():
 
 
 def test_the_last_bucket_has_its_width():
-    assert len(drawn(sharing.shares, fifo=HALVES).variants[0][1]["data"][0]["y"]) == 31
+    assert len(drawn(shares.shares, fifo=HALVES).variants[0][1]["data"][0]["y"]) == 31
 
 
 def test_time_is_that_of_the_run():
     late = course([[1.0, 0.0]] * 5, [[0.5, 0.5]] * 5, start_ms=7000)
-    trace = drawn(sharing.shares, fifo=late).variants[0][1]["data"][0]
+    trace = drawn(shares.shares, fifo=late).variants[0][1]["data"][0]
     assert (trace["x0"], trace["dx"]) == (7.0, 1.0)
 
 
 def test_many_queues_are_summed():
     held = [[(index + 1) / 200 for index in range(15)]] * 4
-    traces = drawn(sharing.shares, fifo=course(held, held)).variants[0][1]["data"]
+    traces = drawn(shares.shares, fifo=course(held, held)).variants[0][1]["data"]
     names = [t["name"] for t in traces if t["yaxis"] == "y"]
     assert names == [*(f"q{index:02d}" for index in range(4, 15)), "others"]
     assert traces[11]["y"][0] == pytest.approx((1 + 2 + 3 + 4) / 200)
@@ -67,11 +72,11 @@ def test_many_queues_are_summed():
 
 def test_long_runs_are_drawn_in_few_points():
     long = course([[0.5, 0.5]] * 5000, [[0.5, 0.5]] * 5000)
-    assert all(len(t["y"]) <= 302 for t in drawn(sharing.shares, fifo=long).variants[0][1]["data"])
+    assert all(len(t["y"]) <= 302 for t in drawn(shares.shares, fifo=long).variants[0][1]["data"])
 
 
 def test_jain_has_a_variant_per_window():
-    found = drawn(sharing.jain, fifo=HALVES)
+    found = drawn(jain.jain, fifo=HALVES)
     assert [name for name, _ in found.variants] == ["10 s", "60 s", "240 s"]
     assert found.variants[0][1]["data"][0]["y"] == [0.5, 0.5, 0.5, 0.5]
     assert found.rows[0] == ("fifo", "10 s", "0.500", "0.500")
@@ -79,20 +84,20 @@ def test_jain_has_a_variant_per_window():
 
 def test_a_window_with_one_queue_is_a_gap():
     alone = course([[1.0, 0.0]] * 30, [[0.5, 0.5]] * 10 + [[1.0, 0.0]] * 10 + [[0.5, 0.5]] * 10)
-    line = drawn(sharing.jain, fifo=alone).variants[0][1]["data"][0]
+    line = drawn(jain.jain, fifo=alone).variants[0][1]["data"][0]
     assert line["x"] == [0.0, 10.0, 10.0, 20.0, 30.0]
     assert line["y"] == [0.5, 0.5, None, 0.5, 0.5]
 
 
 def test_all_labels_have_the_time_axis_of_the_longest_run():
     short, long = course([[1.0, 0.0]] * 60, [[0.5, 0.5]] * 60), course([[1.0, 0.0]] * 1200, [[0.5, 0.5]] * 1200)
-    figure = drawn(sharing.jain, fifo=short, fair=long).variants[0][1]
+    figure = drawn(jain.jain, fifo=short, fair=long).variants[0][1]
     assert figure["layout"]["xaxis"] == {"title": {"text": "time (min)"}, "range": [0.0, 20.0]}
     assert figure["data"][0]["x"][-1] == 1.0
 
 
 def test_states_are_bars_from_change_to_change():
-    starved, hungry, satisfied = drawn(sharing.states, fifo=HALVES).variants[0][1]["data"]
+    starved, hungry, satisfied = drawn(states.states, fifo=HALVES).variants[0][1]["data"]
     assert (starved["name"], starved["y"], starved["base"], starved["x"]) == ("starved", [1], [0.0], [10.0])
     assert (hungry["name"], hungry["y"], hungry["base"], hungry["x"]) == ("hungry", [1], [10.0], [20.0])
     assert (satisfied["name"], satisfied["y"], satisfied["base"], satisfied["x"]) == ("satisfied", [0], [0.0], [10.0])
@@ -100,13 +105,13 @@ def test_states_are_bars_from_change_to_change():
 
 def test_a_column_of_many_buckets_shows_what_held_longest():
     codes = np.array([STARVED, IDLE, IDLE, HUNGRY, STARVED], dtype=np.int8)
-    assert sharing._most(codes, 3).tolist() == [IDLE, STARVED]
+    assert states._most(codes, 3).tolist() == [IDLE, STARVED]
 
 
 def test_of_many_queues_those_that_starved_longest_are_shown():
     held = [[0.05] * 15] * 4
     state = [[STARVED if index >= 3 else SATISFIED for index in range(15)]] * 4
-    found = drawn(sharing.states, fifo=course(held, held, state))
+    found = drawn(states.states, fifo=course(held, held, state))
     assert found.variants[0][1]["layout"]["yaxis"]["ticktext"] == [f"q{index:02d}" for index in range(3, 15)]
     assert "3 more are in the table" in found.caption
     assert len(found.rows) == 15

@@ -25,11 +25,12 @@ from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from operators import metrics
 from operators.config import InvalidConfig
-from operators.extender.app import FIRST_BYTE
-from operators.extender.config import BrainConfig, ExtenderPort, ManagementPort, Tls
+from operators.serving.ports import ExtenderPort, ManagementPort, Tls
 
 log = structlog.get_logger()
 
+#: Where the server leaves the time of a request's first byte (monotonic seconds), for the budget.
+FIRST_BYTE: Final = "first_byte_s"
 #: Where the server leaves the names of the client's certificate; absent without TLS.
 CLIENT_NAMES: Final = "client_names"
 #: Go's client keeps idle connections for 90 s; closing first would fail a call that is just being sent.
@@ -166,17 +167,22 @@ class Admission:
 
 
 async def serve(
-    app: Asgi, management_app: Asgi, config: BrainConfig, *, listening: Callable[[int, int], None] | None = None
+    app: Asgi,
+    port: ExtenderPort,
+    management_app: Asgi,
+    management_port: ManagementPort,
+    *,
+    listening: Callable[[int, int], None] | None = None,
 ) -> None:
     """Serve both ports until cancelled; calls in flight are then answered before this returns.
 
     listening: told the two port numbers once they are open, that of the verbs first. Raises InvalidConfig for
     certificates that cannot be used, or an address that cannot be bound.
     """
-    tls = config.extender.tls
+    tls = port.tls
     certificates = Certificates(tls) if tls is not None else None
     guarded = Admission(app, tls.client_names) if tls is not None else app
-    with _listen(config.extender) as verbs, _listen(config.management) as management:
+    with _listen(port) as verbs, _listen(management_port) as management:
         if listening is not None:
             listening(verbs.getsockname()[1], management.getsockname()[1])
         async with asyncio.TaskGroup() as group:

@@ -1,0 +1,192 @@
+"""What the core decides becomes releases of pods, and its containers are kept in step with them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+
+import structlog
+
+from operators import metrics
+from operators.cache.cache import Cache
+from operators.extender.jobs import Jobs
+from operators.extender.ledger import Ledger, Task, runtime_ms
+from operators.extender.outbox import Outbox
+from schedulers.core.decisions import Decision, Hold, Place
+from schedulers.core.events import ContainerAdopted, ContainerEnded, ContainerExpired, ContainerStarted, Event, Tick
+from schedulers.core.resources import Resources
+from schedulers.core.scheduler import Scheduler
+from schedulers.core.state import ABORTED, GRANTED, ContainerState
+from schedulers.objects.names import DAGJOB_LABEL
+from schedulers.objects.pod import Pod, unmodelled
+
+log = structlog.get_logger()
+
+
+class Decisions:
+    """The core, told of facts, with the ledger and the outbox that its decisions go to.
+
+    clock: wall clock in ms. expire_ms: after so long a grant whose pod has not come is given up. dirty:
+    something was told since the last cycle.
+    """
+
+    def __init__(
+        self, scheduler: Scheduler, cache: Cache, outbox: Outbox, *, clock: Callable[[], int], expire_ms: int
+    ) -> None:
+        self.scheduler, self.cache, self.outbox = scheduler, cache, outbox
+        self.resources = Resources(scheduler.config.resources)
+        self.ledger, self.jobs = Ledger(), Jobs()
+        self.dirty = False
+        self._clock, self._expire_ms = clock, expire_ms
+
+    def now(self) -> int:
+        """The core's time: the wall clock, never backwards."""
+        return max(self.scheduler.state.now, self._clock())
+
+    def tell(self, event: Event) -> list[Decision]:
+        """One fact to the core; what it decides is carried out."""
+        decisions = self.scheduler.handle(event)
+        self.dirty = True
+        self.carry_out(decisions)
+        return decisions
+
+    def cycle(self) -> None:
+        """Let the core decide over all nodes, if anything has changed."""
+        if self.dirty:
+            self.dirty = False
+            self.carry_out(self.scheduler.handle(Tick(self.now())))  # which may tell facts, so another one is due
+
+    def carry_out(self, decisions: Iterable[Decision], *, asking: str | None = None) -> None:
+        """Turn decisions into releases; gangs go out as a whole, after their plan.
+
+        asking: uid of a pod that kube-scheduler asks about now; its place is the answer, and nothing is written.
+        """
+        gangs: dict[tuple[str, int], list[Place]] = {}
+        for decision in decisions:
+            metrics.DECISIONS.labels(type(decision).__name__).inc()
+            if isinstance(decision, Place):
+                task = Task(decision.job, decision.stage, decision.task)
+                self.ledger.grant(decision.container, task)
+                entry = self.jobs.get(task.job)
+                if entry is not None and entry.job.stages[task.stage].gang:
+                    gangs.setdefault((task.job, task.stage), []).append(decision)
+                elif asking is not None and self.ledger.current.get(task) == asking:
+                    self.ledger.assign(decision.container, asking)
+                else:
+                    self._place(task, decision.container, decision.node)
+            elif isinstance(decision, Hold):
+                self.jobs.hold(decision.job, decision.reason)
+        for (job, stage), places in gangs.items():
+            self._place_gang(job, stage, places)
+
+    def _place(self, task: Task, container: int, node: str) -> None:
+        pod = self._waiting_pod(task)
+        if pod is not None:
+            self.ledger.assign(container, pod.metadata.uid)
+            self.release(pod, node)
+            return
+        done = self._pod(self.ledger.current.get(task))
+        if done is not None and done.exit_code == 0:
+            log.error("a task that has succeeded was decided on again", pod=done.key)
+            self.tell(ContainerStarted(self.now(), container))
+            self.end(container, 0, runtime_ms(-1, done, self.now()))
+
+    def _place_gang(self, job: str, stage: int, places: list[Place]) -> None:
+        entry = self.jobs.get(job)
+        assert entry is not None
+        members = []
+        for place in places:
+            pod = self._waiting_pod(Task(job, stage, place.task))
+            if pod is not None:
+                self.ledger.assign(place.container, pod.metadata.uid)
+                members.append((pod, self._narrow(pod, place.node)))
+        plan = {str(place.task): place.node for place in places}
+        self.outbox.release_gang(entry.key, entry.job.stages[stage].name, members, plan)
+
+    def _waiting_pod(self, task: Task) -> Pod | None:
+        """The task's pod, if it is there and still waits."""
+        pod = self._pod(self.ledger.current.get(task))
+        if pod is None or pod.metadata.deletionTimestamp or pod.is_terminal or pod.spec.nodeName:
+            return None
+        return pod
+
+    def _pod(self, uid: str | None) -> Pod | None:
+        """The pod of this uid as it was last heard of, while it is there."""
+        entry = self.ledger.pods.get(uid) if uid is not None else None
+        pod = self.cache.pods.get(entry.key) if entry is not None else None
+        return pod if pod is not None and pod.metadata.uid == uid else None
+
+    def release(self, pod: Pod, node: str) -> None:
+        """Open the gate, or wake kube-scheduler for a pod that has none."""
+        if pod.is_gated:
+            self.outbox.release(pod, self._narrow(pod, node))
+        else:
+            self.outbox.wake(pod, node)
+
+    def _narrow(self, pod: Pod, node: str) -> str | None:
+        """Narrowing is one-way: only pods that we own, and only if the core knows all their constraints."""
+        ours = DAGJOB_LABEL in pod.metadata.labels
+        return node if ours and unmodelled(pod.spec, self.resources) is None else None
+
+    def place_as_planned(self, task: Task, node: str) -> None:
+        """A task of a gang that has partly started goes where the plan says, if there is still room."""
+        pod, state = self._waiting_pod(task), self.scheduler.state
+        there = state.nodes.get(node)
+        if pod is None or there is None or not there.fits(state.jobs[task.job].stages[task.stage]):
+            return
+        if self.adopt(task, pod, node) is not None:
+            self.release(pod, node)
+
+    # -- containers -----------------------------------------------------------------------------
+
+    def container(self, number: int | None) -> ContainerState | None:
+        """The live container of this number, if there is one."""
+        return None if number is None else self.scheduler.state.containers.get(number)
+
+    def container_of(self, uid: str) -> ContainerState | None:
+        """What is held for the pod of this uid."""
+        entry = self.ledger.pods.get(uid)
+        return self.container(entry.container) if entry is not None else None
+
+    def end(self, container: int, code: int = ABORTED, runtime_ms: int = 0) -> None:
+        """A container is over; by default because its pod is gone."""
+        self.ledger.free(container)
+        self.tell(ContainerEnded(self.now(), container, code, runtime_ms))
+
+    def give_up(self, container: int) -> None:
+        """A grant comes to nothing: nothing has started on it."""
+        self.ledger.free(container)
+        self.tell(ContainerExpired(self.now(), container))
+
+    def adopt(self, task: Task, pod: Pod, node: str) -> ContainerState | None:
+        """A pod that has its place by somebody else's decision: an earlier leader's, or a user's own hand."""
+        number = self.scheduler.state.next_container
+        self.tell(ContainerAdopted(self.now(), number, node, task.job, task.stage, task.number))
+        container = self.container(number)
+        if container is not None:
+            self.ledger.grant(number, task)
+            self.ledger.assign(number, pod.metadata.uid)
+        return container
+
+    def expire(self) -> None:
+        """Give up grants whose pod has not come, and repeat releases that have not been seen to work."""
+        limit = self.now() - self._expire_ms
+        state = self.scheduler.state
+        for number, uid in list(self.ledger.containers.items()):
+            container = state.containers.get(number)
+            if container is None:
+                self.ledger.free(number)
+            elif uid is not None and self._pod(uid) is None:
+                log.error("a container outlived its pod", container=state.story(number))
+                self.end(number)
+            elif container.status == GRANTED and container.granted < limit:
+                self._expire(container, uid)
+
+    def _expire(self, container: ContainerState, uid: str | None) -> None:
+        pod = self._pod(uid)
+        if pod is None:
+            self.give_up(container.id)
+        elif self.outbox.is_pending(pod.metadata.uid):
+            return  # the API server is slow or away; its patch still comes
+        elif pod.is_gated or (not pod.spec.nodeName and not pod.narrowed_to):
+            log.warning("a release did not take effect and is taken back", pod=pod.key, node=container.node)
+            self.give_up(container.id)

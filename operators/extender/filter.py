@@ -1,0 +1,107 @@
+"""What kube-scheduler asks: where a pod may be bound, how the nodes score, whom it may preempt."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from operators.extender.decisions import Decisions
+from operators.extender.facts import Facts
+from operators.extender.jobs import JobEntry
+from operators.extender.ledger import Task
+from operators.extender.wire import FilterAnswer, Victims
+from schedulers.core.errors import InvalidJob
+from schedulers.core.events import OfferAsked
+from schedulers.core.state import ContainerState
+from schedulers.objects.names import DAGJOB_LABEL
+from schedulers.objects.pod import Pod
+
+
+class Filter:
+    """The three verbs, by what is decided already and, for pods without gate, by a decision made now."""
+
+    def __init__(self, decisions: Decisions, facts: Facts) -> None:
+        self.scheduler, self.ledger, self.jobs = decisions.scheduler, decisions.ledger, decisions.jobs
+        self._decisions, self._facts = decisions, facts
+
+    def filter(self, pod: Pod, nodes: Sequence[str]) -> FilterAnswer:
+        """Which of these nodes the pod may be bound to: the one that is reserved for it, or one chosen now."""
+        container = self._decisions.container_of(pod.metadata.uid)
+        if container is not None and container.node in set(nodes):
+            return _only(container.node)
+        if pod.metadata.labels.get(DAGJOB_LABEL):
+            return self._filter_task(pod, nodes, container)
+        if container is not None:
+            self._decisions.give_up(container.id)  # kube-scheduler rules its node out: choose again among these
+        return self._filter_plain(pod, nodes)
+
+    def _filter_task(self, pod: Pod, nodes: Sequence[str], container: ContainerState | None) -> FilterAnswer:
+        if container is not None:
+            return _none(nodes, f"reserved on {container.node}, which kube-scheduler rules out")
+        entry = self.jobs.of_owner(pod.owner_uid)
+        task = entry.task(pod) if entry is not None else None
+        if entry is None or task is None:
+            return FilterAnswer([], {}, {}, f"the DagJob of pod {pod.key} is not known yet; try again")
+        self.ledger.put(pod.metadata.uid, pod.key, task, pod.attempt)
+        self._facts.pods.ask(entry, task, pod)
+        job = self.scheduler.state.jobs.get(task.job)
+        state = self.scheduler.state
+        if job is not None:
+            for name in nodes:
+                if name in state.nodes and state.nodes[name].fits(job.stages[task.stage]):
+                    if self._decisions.adopt(task, pod, name) is not None:
+                        return _only(name)
+                    break
+        return _none(nodes, "its gate was removed by somebody else, and there is no room for it")
+
+    def _filter_plain(self, pod: Pod, nodes: Sequence[str]) -> FilterAnswer:
+        entry = self.jobs.of_owner(pod.metadata.uid)
+        if entry is None:
+            try:
+                entry = self._facts.submit_plain(pod)
+            except InvalidJob as error:
+                return _none(nodes, str(error))
+        task = Task(entry.id, 0, 0)
+        self.ledger.put(pod.metadata.uid, pod.key, task, 0)
+        awaited = self._decisions.container(self.ledger.awaiting(task))
+        if awaited is not None:  # decided before the pod was heard of
+            if awaited.node in set(nodes):
+                self.ledger.assign(awaited.id, pod.metadata.uid)
+                return _only(awaited.node)
+            self._decisions.give_up(awaited.id)
+        there = self.scheduler.state.nodes
+        everywhere = len(nodes) == len(there) and there.keys() == set(nodes)
+        offer = OfferAsked(self._decisions.now(), entry.id, 0, None if everywhere else tuple(nodes))
+        self._decisions.carry_out(self.scheduler.handle(offer), asking=pod.metadata.uid)
+        container = self._decisions.container_of(pod.metadata.uid)
+        return _only(container.node) if container is not None else self._refuse(entry, nodes)
+
+    def _refuse(self, entry: JobEntry, nodes: Sequence[str]) -> FilterAnswer:
+        """Say of every node why not."""
+        job = self.scheduler.state.jobs.get(entry.id)
+        if job is None:
+            return _none(nodes, "the pod is over")
+        said = self.scheduler.why_not(job.stages[0], nodes)
+        final = {name: why.sentence for name, why in said.items() if not why.code.resolvable_by_preemption}
+        failed = {name: why.sentence for name, why in said.items() if name not in final}
+        return FilterAnswer([], failed, final)
+
+    def prioritize(self, pod: Pod, nodes: Sequence[str]) -> list[tuple[str, int]]:
+        """10 for the reserved node; a node that is not named scores 0."""
+        container = self._decisions.container_of(pod.metadata.uid)
+        return [(container.node, 10)] if container is not None and container.node in set(nodes) else []
+
+    def preempt(self, pod: Pod, victims: Victims) -> Victims:
+        """Where kube-scheduler may preempt: only on the reserved node, if there is one."""
+        container = self._decisions.container_of(pod.metadata.uid)
+        if container is None:
+            return victims
+        return {name: found for name, found in victims.items() if name == container.node}
+
+
+def _only(node: str) -> FilterAnswer:
+    """The chosen node. The others are not refused, so nothing is said of them: nobody would ever see it."""
+    return FilterAnswer([node])
+
+
+def _none(nodes: Sequence[str], why: str) -> FilterAnswer:
+    return FilterAnswer([], {}, dict.fromkeys(nodes, why))

@@ -1,0 +1,138 @@
+"""What becomes of the pods of tasks: waiting, bound, running, ended, gone."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+import structlog
+
+from operators.extender.decisions import Decisions
+from operators.extender.jobs import JobEntry
+from operators.extender.ledger import Task, runtime_ms
+from schedulers.core.events import ContainerStarted, JobChanged, TaskFound
+from schedulers.core.model import PastJob
+from schedulers.core.state import GRANTED
+from schedulers.objects.pod import Pod
+
+log = structlog.get_logger()
+
+#: Exit code of a failed pod that does not tell one.
+FAILED: Final = 1
+
+
+class TaskPods:
+    """Tells the core what has become of the containers that pods stand for. remember: see `Facts`."""
+
+    def __init__(self, decisions: Decisions, remember: Callable[[PastJob, str], None]) -> None:
+        self.scheduler, self.ledger = decisions.scheduler, decisions.ledger
+        self.tell, self.now = decisions.tell, decisions.now
+        self._decisions, self._remember_job = decisions, remember
+
+    def hear(self, entry: JobEntry, task: Task, pod: Pod, *, gone: bool) -> None:
+        """The pod of a task was made, changed, or is gone."""
+        uid = pod.metadata.uid
+        if gone:
+            if pod.is_terminal and uid in self.ledger.pods:
+                self._pod_ended(entry, task, pod)
+            self._pod_gone(uid)
+            return
+        self.ledger.put(uid, pod.key, task, pod.attempt)
+        self.ask(entry, task, pod)
+        if pod.is_terminal:
+            self._pod_ended(entry, task, pod)
+        elif pod.is_gated:
+            self._pod_waits(task, pod)
+        elif pod.spec.nodeName:
+            self._pod_bound(task, pod)
+        elif pod.narrowed_to:
+            self._pod_narrowed(task, pod, pod.narrowed_to)
+
+    def ask(self, entry: JobEntry, task: Task, pod: Pod) -> None:
+        """A stage may start once all its pods are there (or, after a change of leaders, if any of them has started)."""
+        if entry.is_asked(task.stage):
+            return
+        if entry.saw(task.stage, task.number) or not pod.is_gated:
+            self._open(entry, task.stage)
+
+    def _open(self, entry: JobEntry, stage: int) -> None:
+        if not entry.is_asked(stage):
+            entry.asked(stage)
+            if not entry.plain:
+                self.tell(JobChanged(self.now(), entry.id, (stage,)))
+
+    def _pod_waits(self, task: Task, pod: Pod) -> None:
+        container = self.ledger.awaiting(task)
+        if container is not None and not pod.metadata.deletionTimestamp and self.ledger.is_current(pod.metadata.uid):
+            self.ledger.assign(container, pod.metadata.uid)
+            self._decisions.release(pod, self.scheduler.state.containers[container].node)
+
+    def _pod_narrowed(self, task: Task, pod: Pod, node: str) -> None:
+        """Narrowing is one-way: what holds is the node in the pod, whoever decided it."""
+        container = self._decisions.container_of(pod.metadata.uid)
+        if container is not None and container.node != node:
+            self._decisions.end(container.id)
+            container = None
+        if container is None:
+            self._decisions.adopt(task, pod, node)
+
+    def _pod_bound(self, task: Task, pod: Pod) -> None:
+        there = self.ledger.pods[pod.metadata.uid]
+        container = self._decisions.container(there.container)
+        if container is not None and container.node != pod.spec.nodeName:
+            log.warning(
+                "a pod is on another node than decided", pod=pod.key, node=pod.spec.nodeName, not_on=container.node
+            )
+            self._decisions.end(container.id)
+            container = None
+        if container is None:
+            container = self._decisions.adopt(task, pod, pod.spec.nodeName)
+        if container is not None and container.status == GRANTED and pod.is_running:
+            there.started = self.now()
+            self.tell(ContainerStarted(there.started, container.id))
+
+    def _pod_ended(self, entry: JobEntry, task: Task, pod: Pod) -> None:
+        there = self.ledger.pods[pod.metadata.uid]
+        if there.ended:
+            return
+        there.ended = True
+        container, code = self._decisions.container(there.container), pod.exit_code
+        if container is None and code == 0:  # granted before its pod was known, by us or in the snapshot
+            container = self._decisions.container(self.ledger.awaiting(task))
+            if container is not None:
+                self.ledger.assign(container.id, pod.metadata.uid)
+        runtime = runtime_ms(there.started, pod, self.now())
+        if code == 0:
+            entry.ran(task.stage, runtime)
+        if container is None:
+            if code == 0:
+                self.tell(TaskFound(self.now(), task.job, task.stage, task.number, runtime))
+        else:
+            if container.status == GRANTED and code == 0:
+                self.tell(ContainerStarted(self.now(), container.id))
+            self._decisions.end(container.id, code if code is not None else FAILED, runtime if code == 0 else 0)
+        self._remember(entry)
+
+    def hear_done(self, entry: JobEntry, stage: int, numbers: Iterable[int]) -> None:
+        """Tasks that have succeeded, as their job's status remembers; who has heard it of their pods hears nothing new.
+
+        How long they took is not remembered, so it is taken from others of their stage.
+        """
+        for number in numbers:
+            job = self.scheduler.state.jobs.get(entry.id)
+            if job is None or not self.scheduler.state.is_waiting(job.stages[stage], number):
+                continue
+            self._open(entry, stage)
+            self.tell(TaskFound(self.now(), entry.id, stage, number, entry.mean_ms(stage)))
+
+    def _pod_gone(self, uid: str) -> None:
+        container = self._decisions.container_of(uid)
+        self.ledger.drop(uid)
+        if container is not None:
+            self._decisions.end(container.id)
+
+    def _remember(self, entry: JobEntry) -> None:
+        """Hand a finished job to history."""
+        if not entry.done and entry.id not in self.scheduler.state.jobs and entry.all_ran:
+            entry.done = True
+            self._remember_job(entry.past(self.now()), entry.job.queue)

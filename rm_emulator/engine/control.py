@@ -1,0 +1,93 @@
+"""Who decides, as the engine sees it."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Final, Protocol
+
+from schedulers.core.decisions import Decision
+from schedulers.core.events import Event
+from schedulers.core.explain import Explanation
+from schedulers.core.model import Job
+from schedulers.core.policy import Offer, Planned, Policy
+from schedulers.core.state import ClusterState, JobState
+
+#: So many beats of every node, cycles, or periods may pass without any change where these themselves count.
+PATIENCE: Final = 200
+
+
+class Stalled(RuntimeError):
+    """Nothing can happen any more and jobs are unfinished; the message says which and why."""
+
+
+class Decider(Protocol):
+    """One that decides. `Scheduler` is the default."""
+
+    state: ClusterState
+
+    @property
+    def policy(self) -> Policy:
+        """Whose triggers say what it wants to hear of."""
+
+    def handle(self, event: Event) -> list[Decision]:
+        """Take in a fact, return decisions."""
+
+    def explain(self, job: str) -> Explanation:
+        """Why a live job waits."""
+
+
+class Control:
+    """All that the engine asks of who decides: nothing else in the engine looks into a scheduler's state.
+
+    One decider stands behind it; it is the place where several would be told apart.
+    handle, explain: the decider's. triggers: what its policy wants to hear of. plans: whether that policy plans jobs.
+    """
+
+    def __init__(self, decider: Decider) -> None:
+        self.handle, self.explain = decider.handle, decider.explain
+        self._state, self._policy = decider.state, decider.policy
+        self.triggers, self.plans = self._policy.triggers, self._policy.plans
+
+    @property
+    def version(self) -> int:
+        """Counts the changes so far."""
+        return self._state.version
+
+    @property
+    def waits(self) -> bool:
+        """Whether any task waits to be placed."""
+        return bool(self._state.active_sizes)
+
+    def could_place(self, node: str) -> bool:
+        """Whether anything that waits could start on this node now."""
+        state = self._state
+        return state.could_place(state.nodes[node])
+
+    def has_takers(self) -> bool:
+        """Whether anything that waits could start anywhere now, in an idle executor too."""
+        return bool(self._state.waiting) and Offer(self._state, None).has_room()
+
+    @property
+    def has_woken(self) -> bool:
+        """Whether `woken` has anything to say."""
+        return bool(self._state.woken)
+
+    def woken(self) -> set[int]:
+        """Indexes of nodes for what began to wait, or was let start again, since this was asked last."""
+        state = self._state
+        found = {node.index for size in state.woken for node in state.fitting(size)}
+        state.woken.clear()
+        return found
+
+    def job(self, name: str) -> JobState:
+        """What is known of a live job."""
+        return self._state.jobs[name]
+
+    def is_pilot(self, container: int) -> bool:
+        """Whether the task in a container is a sample of its stage."""
+        return self._state.containers[container].pilot
+
+    def new_plans(self) -> Iterator[tuple[Job, Planned]]:
+        """Jobs that were planned since this was asked last."""
+        for name, planned in self._policy.new_plans().items():
+            yield self._state.jobs[name].spec, planned

@@ -1,0 +1,107 @@
+"""What a profile is: when a resource manager hears of things, and when it acts."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from typing import ClassVar, Literal, Protocol
+
+from rm_emulator.engine.calendar import Calendar
+from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.containers import Container, Master
+from rm_emulator.engine.control import PATIENCE, Control
+
+
+class Engine(Protocol):
+    """What every profile needs of the simulation; those that need more say so by its class."""
+
+    calendar: Calendar
+    config: EngineConfig
+    control: Control
+    jobs: dict[str, Master]
+
+    @property
+    def is_busy(self) -> bool:
+        """See Simulation."""
+        ...
+
+    def count(self, container: Container) -> None:
+        """See Simulation."""
+
+    def tell_end(self, container: Container) -> None:
+        """See Simulation."""
+
+    def finish(self, job: Master) -> None:
+        """See Simulation."""
+
+
+class Profile(ABC):
+    """One real system's timing. A subclass says in its docstring which system that is, and where that is written.
+
+    The hooks, in the order in which a task meets them: `begin` (the run), `arrived` (its job), `launch` (its grant),
+    `runs` (its start), `ended` (its end), `stage_ended`, `finish_if_over`; after whatever was heard comes `offer`.
+    Through `engine` a hook enters things on the calendar (`calendar`, `later`) and tells facts (`say`, `tell_end`).
+
+    offers: what the scheduler is offered, the node that beats or all nodes in each cycle.
+    asks: what a job asks for on its arrival, see `JobSubmitted`.
+    has_executors: containers may outlive tasks. has_masters: application masters may have containers of their own.
+    """
+
+    offers: ClassVar[Literal["heartbeat", "cycle"]]
+    asks: ClassVar[Literal["all", "roots", "asked"]] = "asked"
+    has_executors: ClassVar[bool] = False
+    has_masters: ClassVar[bool] = False
+
+    def __init__(self, engine: Engine) -> None:
+        self.engine = engine
+        self._idle_offers = 0
+
+    def begin(self) -> None:
+        """Nodes and queues have been told; the first job has not arrived."""
+
+    def arrived(self, job: Master) -> None:
+        """The scheduler has heard of a job: what else follows from its arrival?"""
+
+    def launch(self, container: Container) -> int:
+        """When the container that is granted now starts its task, in ms, before start-up times."""
+        return self.engine.calendar.now
+
+    def runs(self, runtime: int) -> int:
+        """How long a task of this run time, whose start is seen now, is seen to run."""
+        return runtime
+
+    def ended(self, container: Container) -> bool:
+        """A task has ended on its node: who hears of it, and when? False: nothing that could be offered has changed.
+
+        Whoever hears of it counts it (`engine.count`), and tells the scheduler (`engine.tell_end`).
+        """
+        self.engine.count(container)
+        self.engine.tell_end(container)
+        return True
+
+    def stage_ended(self, job: Master, stage: int) -> None:
+        """The last task of a stage was counted: what follows?"""
+
+    def master_started(self, container: Container) -> None:
+        """An application master's own container runs."""
+
+    def finish_if_over(self, job: Master) -> None:
+        """The scheduler has heard of an end in this job: is that the end of the job?"""
+        if not job.state.left:
+            self.engine.finish(job)
+
+    @abstractmethod
+    def offer(self) -> None:
+        """Something was heard: see to it that what is free will be offered, and when.
+
+        Called after every calendar entry that told facts; a policy that wants an offer at some time is asked here.
+        """
+
+    def freed(self, node: int | None) -> None:
+        """Room was given back on this node, or on any, unheard by the node: its next offer must not be missed."""
+
+    def is_patient(self, *, changed: bool) -> bool:
+        """Whether something may still come of going on as now, after an offer that has changed something or not."""
+        self._idle_offers = 0 if changed or self.engine.is_busy else self._idle_offers + 1
+        triggers = self.engine.control.triggers
+        counts = (triggers.every_beat or triggers.every_offer) and self.engine.jobs
+        return self._idle_offers <= (PATIENCE if counts else 1) * len(self.engine.config.nodes)

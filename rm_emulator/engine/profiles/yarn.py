@@ -1,0 +1,25 @@
+"""Profile `yarn`."""
+
+from __future__ import annotations
+
+from rm_emulator.engine.beats import Beats
+from rm_emulator.engine.containers import Container
+
+
+class Yarn(Beats):
+    """YARN on a cluster: a container's end is reported at once, by a heartbeat out of band.
+
+    Source: hadoop-yarn 3.3, NodeStatusUpdaterImpl (a finished container of an application interrupts the wait for the
+    next heartbeat) and AMRMClientAsync (the application master takes grants, counts ends and asks in its calls).
+    """
+
+    asks = "roots"
+    sleeps_at_once = True
+
+    def ended(self, container: Container) -> bool:
+        """See Profile. The node beats now; a sleeper whose turn is this very instant comes first."""
+        super().ended(container)
+        if self._parked or self.engine.control.has_woken:
+            self.offer()
+        self.ring.beat_now(container.index)
+        return True

@@ -1,0 +1,107 @@
+"""Where results go while a run runs."""
+
+from __future__ import annotations
+
+from typing import Annotated, Any, Protocol
+
+import msgspec
+
+from schedulers.core.model import Job
+from schedulers.core.policy import Planned
+from schedulers.core.resources import Vector
+
+#: Whole numbers of a row that are stored in fewer than 64 bits.
+Int16 = Annotated[int, msgspec.Meta(extra={"bits": 16})]
+Int32 = Annotated[int, msgspec.Meta(extra={"bits": 32})]
+
+
+class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """One job as it ended, a row of jobs.parquet with these columns; times in ms on the simulated clock.
+
+    first_start_ms, finish_ms: None when no task ever started, or the job did not finish.
+    tasks, stages, width: all tasks, all stages, tasks of the widest stage.
+    work_ms: the true total of its tasks' run times at node speed 1.
+    size_ms, size_source: the estimated total when the policy sized the job and where it came from
+        (`history:job_name`, `pilots:2`); None when the job was never sized.
+    thin: it bypassed sampling; pilots: tasks that ran as samples.
+    failed_tasks: attempts that ended with a code other than 0.
+    ideal_ms: JCT on an empty cluster with room for everything (longest path of true run times), None if unknown.
+    """
+
+    id: str
+    submit_ms: int
+    tasks: Int32
+    work_ms: int
+    name: str = ""
+    user: str = ""
+    queue: str = "default"
+    first_start_ms: int | None = None
+    finish_ms: int | None = None
+    stages: Int32 = 1
+    width: Int32 = 1
+    size_ms: float | None = None
+    size_source: str | None = None
+    thin: bool = False
+    pilots: Int32 = 0
+    failed_tasks: Int32 = 0
+    weight: float = 1.0
+    ideal_ms: int | None = None
+
+
+class Attempt(msgspec.Struct):
+    """One attempt of a task, as recorders get it when it has ended: a row of tasks.parquet; times in ms.
+
+    It is the engine's own record of a container, which goes on to the next task: copy what you keep.
+    granted_ms: since when its resources were held for it (in a kept executor: since it was handed the task).
+    started_ms: its first instant of running, None if it never ran. code: 0 when it succeeded.
+    """
+
+    job: str
+    stage: Int32
+    task: Int32
+    attempt: Int16
+    node: str
+    container: int
+    granted_ms: int
+    started_ms: int | None
+    ended_ms: int
+    pilot: bool
+    code: Int32
+
+
+class Recording(Protocol):
+    """Where results go; `rm_emulator.results.record.Recorder` is one."""
+
+    def demand(self, job: str, stage: int, vector: Vector) -> None:
+        """What a task of a stage holds."""
+
+    def task(self, attempt: Attempt) -> None:
+        """An attempt has ended."""
+
+    def job(self, row: JobRow) -> None:
+        """A job that ended."""
+
+    def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
+        """The policy has planned a live job; the last plan counts."""
+
+    def finish(self, end_ms: int) -> None:
+        """The run is over."""
+
+
+class Nothing:
+    """A recording that keeps nothing."""
+
+    def demand(self, *_: Any) -> None:
+        """See Recording."""
+
+    def task(self, attempt: Attempt) -> None:
+        """See Recording."""
+
+    def job(self, row: JobRow) -> None:
+        """See Recording."""
+
+    def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
+        """See Recording."""
+
+    def finish(self, end_ms: int) -> None:
+        """See Recording."""

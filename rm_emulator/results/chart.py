@@ -1,0 +1,188 @@
+"""Charts of the report: what one is, and where each registers itself; the numbers behind it come with it.
+
+A chart is one file in `charts/`, or one of a plug-in:
+
+    @register(TIMES, order=40)
+    def late(cells: Cells) -> Chart | None:
+        '''One line on what it shows.'''
+
+Its id is the function's name. It stands in its section of the page, in order; None: the run has nothing to show for it.
+Sections stand in their order as well, those that have nothing to show are left out. A chart may bring its own.
+Colours are names of CSS variables (`$s0` to `$s7`, `$ink`, `$faint`): the page fills them in for its light or dark
+theme. Nothing here draws.
+"""
+
+from __future__ import annotations
+
+import functools
+import importlib
+import pkgutil
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from rm_emulator.results import fairness, metrics
+from rm_emulator.results.figures import Summary
+from rm_emulator.results.summary import cell_dir, listed_queues, read_for_figures, read_table
+
+Figure = dict[str, Any]
+#: Columns of tasks.parquet that charts read.
+TASK_COLUMNS: Final = ("job", "stage", "node", "granted_ms", "started_ms", "ended_ms", "pilot", "code")
+
+
+class Section(msgspec.Struct, frozen=True):
+    """A part of the page. id: of its heading; name: in the list of sections; lead: the sentence below the title.
+
+    What is not a chart in it stands in `templates/ID-above.html.jinja` and `ID-below.html.jinja`.
+    """
+
+    id: str
+    order: int
+    name: str
+    title: str
+    lead: str = ""
+
+
+RESULTS: Final = Section("results", 10, "Results", "Results")
+TIMES: Final = Section(
+    "times",
+    20,
+    "Times",
+    "When jobs finish",
+    "All jobs of all seeds. Means hide who lost: look at the whole distribution, and at each job against itself.",
+)
+PREDICTION: Final = Section(
+    "prediction",
+    30,
+    "Prediction",
+    "How well sizes were known",
+    "A policy never sees a true run time; it orders jobs by what its predictor says of them.",
+)
+KINDS: Final = Section(
+    "kinds", 40, "Kinds of jobs", "Kinds of jobs", "The bins of SLearn's Table 8: who gains, who pays for it."
+)
+SHARING: Final = Section("sharing", 50, "Queues", "Queues")
+PLANNING: Final = Section(
+    "planning",
+    60,
+    "Plans",
+    "Plans",
+    "Each job is planned by itself when it comes. The plan only ranks its tasks: what starts also depends on all "
+    "other jobs.",
+)
+CLUSTER: Final = Section("cluster", 70, "Cluster", "The cluster", "The first seed of each label.")
+SECTIONS: Final = (RESULTS, TIMES, PREDICTION, KINDS, SHARING, PLANNING, CLUSTER)
+
+
+class Chart(msgspec.Struct, frozen=True, kw_only=True):
+    """One chart of the page.
+
+    alt: what it shows, for those who do not see it; caption: how to read it.
+    variants: (name, figure) as plain data for plotly.js; with more than one the page shows a selector called `choose`.
+    head, rows: the numbers behind it; tall: height in pixels.
+    """
+
+    title: str
+    alt: str
+    caption: str
+    variants: tuple[tuple[str, Figure], ...]
+    head: tuple[str, ...]
+    rows: tuple[tuple[str, ...], ...]
+    choose: str = ""
+    tall: int = 340
+
+
+class Cells:
+    """What charts are made from: the summary of a run, and the tables of its cells, read when first asked for.
+
+    Raises summary.MissingCell when one is missing.
+    """
+
+    def __init__(self, out_dir: Path, summary: Summary, spec: Mapping[str, Any]) -> None:
+        self._out_dir, self._spec = out_dir, spec
+        self.summary, self.labels, self.seeds = summary, summary.labels, summary.seeds
+
+    @functools.cached_property
+    def jobs(self) -> Mapping[tuple[str, int], pl.DataFrame]:
+        """(label, seed) -> the timed jobs."""
+        return {
+            (label, seed): metrics.timed(read_table(cell_dir(self._out_dir, label, seed), "jobs"))
+            for label in self.labels
+            for seed in self.seeds
+        }
+
+    def pooled(self, label: str, column: str) -> metrics.Floats:
+        """One column of a label's jobs over all seeds, nulls left out, ascending."""
+        parts = [self.jobs[label, seed][column].drop_nulls().to_numpy() for seed in self.seeds]
+        return np.sort(np.concatenate(parts).astype(np.float64))
+
+    def tasks(self, label: str) -> pl.DataFrame:
+        """The attempts of a label's first seed, TASK_COLUMNS."""
+        return read_table(self._first(label), "tasks", TASK_COLUMNS)
+
+    def nodes(self, label: str) -> pl.DataFrame:
+        """The use of the nodes in a label's first seed."""
+        return read_table(self._first(label), "nodes")
+
+    @functools.cached_property
+    def courses(self) -> Mapping[str, fairness.Course]:
+        """By label the queues over time in the first seed; none for a run with a single queue."""
+        if not self.summary.several_queues:
+            return {}
+        jobs, queues = self.jobs, listed_queues(self._spec)
+        found = {
+            label: fairness.course(jobs[label, self.seeds[0]], *read_for_figures(self._first(label)), queues)
+            for label in self.labels
+        }
+        return {label: course for label, course in found.items() if course is not None}
+
+    @functools.cached_property
+    def plans(self) -> Mapping[str, pl.DataFrame]:
+        """By label the plans of the first seed, where the policy plans jobs."""
+        there = [label for label in self.labels if (self._first(label) / "plans.parquet").is_file()]
+        return {label: read_table(self._first(label), "plans") for label in there}
+
+    def _first(self, label: str) -> Path:
+        return cell_dir(self._out_dir, label, self.seeds[0])
+
+
+Make = Callable[[Cells], Chart | None]
+
+
+class Registered(msgspec.Struct, frozen=True):
+    """A chart and its place. wide: over the whole width of the page."""
+
+    make: Make
+    section: Section
+    order: int
+    wide: bool
+
+    @property
+    def id(self) -> str:
+        """Of its element on the page."""
+        return self.make.__name__
+
+
+_CHARTS: Final[dict[str, Registered]] = {}
+
+
+def register(section: Section, order: int, *, wide: bool = False) -> Callable[[Make], Make]:
+    """Decorator: show this chart in a section of the page."""
+
+    def add(make: Make) -> Make:
+        _CHARTS[make.__name__] = Registered(make, section, order, wide)
+        return make
+
+    return add
+
+
+def registered() -> Sequence[Registered]:
+    """All charts in the order of the page."""
+    package = importlib.import_module("rm_emulator.results.charts")
+    for module in pkgutil.iter_modules(package.__path__):
+        importlib.import_module(f"{package.__name__}.{module.name}")
+    return sorted(_CHARTS.values(), key=lambda each: (each.section.order, each.order, each.id))

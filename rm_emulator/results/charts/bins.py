@@ -1,0 +1,58 @@
+"""Who gains, by size and width of the job."""
+
+from __future__ import annotations
+
+import msgspec
+
+from rm_emulator.results.chart import KINDS, Cells, Chart, register
+from rm_emulator.results.drawing import colour, line
+from rm_emulator.results.figures import BINS, Bin
+from rm_emulator.results.table import BIN_NAMES, SPEEDUP_NAMES, interval, percent, times
+
+
+@register(KINDS, order=10, wide=True)
+def bins(cells: Cells) -> Chart | None:
+    """Speedup by size and width of the job (SLearn, NSDI'22, Table 8)."""
+    summary, labels = cells.summary, cells.labels
+    if not summary.comparisons:
+        return None
+    first: dict[str, Bin] = msgspec.structs.asdict(summary.runs[0].bins)
+    heads = {
+        name: f"{BIN_NAMES[name].replace(', ', ',<br>')}<br>{percent(part.jobs_fraction)}"
+        for name, part in first.items()
+    }
+    data, rows = [], []
+    for compared in summary.comparisons:
+        index, found = labels.index(compared.label), msgspec.structs.asdict(compared.bins)
+        each = [found[name].speedup.ratio_of_means.value for name in BINS]
+        data.append(
+            {
+                "type": "bar",
+                "name": compared.label,
+                "x": [heads[name] for name in BINS],
+                "y": [None if value is None else round(value, 4) for value in each],
+                "marker": {"color": colour(index)},
+                "hovertemplate": "%{x}: %{y:.2f}x<extra>" + compared.label + "</extra>",
+            }
+        )
+        for name in BINS:
+            part, both = first[name], found[name]
+            shares = [percent(part.jobs_fraction), percent(part.work_fraction)]
+            averages = [times(getattr(both.speedup, key).value) for key in SPEEDUP_NAMES]
+            ci95 = interval(both.speedup.ratio_of_means)
+            rows.append((BIN_NAMES[name], *shares, compared.label, *averages, ci95, percent(both.jobs_faster)))
+    layout = {
+        "barmode": "group",
+        "yaxis": {"title": {"text": f"speedup over {summary.baseline}"}, "ticksuffix": "x", "rangemode": "tozero"},
+        "xaxis": {"type": "category", "tickangle": 0, "automargin": True, "showgrid": False},
+        "shapes": [line(x0=0, x1=1, xref="paper", y0=1, y1=1)],
+    }
+    return Chart(
+        title="By size and width of the job",
+        alt="Speedup of each label in the four bins of jobs: thin or wide, small or large",
+        caption="Small: under 1000 s of work. Thin: fewer than 3 tasks. Below each bin its share of the jobs; bars "
+        "show the ratio of means in it.",
+        variants=(("", {"data": data, "layout": layout}),),
+        head=("bin", "jobs", "work", "label", *SPEEDUP_NAMES.values(), "95 % (means)", "jobs faster"),
+        rows=tuple(sorted(rows, key=lambda row: list(BIN_NAMES.values()).index(row[0]))),
+    )

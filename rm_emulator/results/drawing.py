@@ -1,0 +1,122 @@
+"""What charts have in common: colours, curves, axes, units."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+import numpy as np
+
+from rm_emulator.results.chart import Cells, Chart, Figure
+from rm_emulator.results.metrics import Floats
+from rm_emulator.results.table import number
+
+SERIES: Final = 8
+DASHES: Final = ("solid", "solid", "solid", "solid", "dash", "dash", "dash", "dash")
+#: Points of one curve: beyond these a screen shows no difference.
+CURVE_POINTS: Final = 300
+
+
+def colour(index: int) -> str:
+    """The series colour of the label with this index."""
+    return f"$s{index % SERIES}"
+
+
+def of_label(index: int, width: float, **more: Any) -> Figure:
+    """The line of the label with this index."""
+    return {"color": colour(index), "width": width, "dash": DASHES[index % SERIES], **more}
+
+
+def curve(values: Floats) -> tuple[Floats, Floats]:
+    """A cumulative distribution of sorted values in few points: from the smallest value's share to 1."""
+    n = len(values)
+    at = np.unique(np.linspace(0, n - 1, min(n, CURVE_POINTS)).astype(int))
+    x = values[at]
+    share: Floats = np.searchsorted(values, x, side="right") / n
+    return x, share
+
+
+def trace(name: str, x: Floats, y: Floats, line: Figure, hover: str) -> Figure:
+    """A stepped line through these points. hover: what plotly shows at each."""
+    return {
+        "type": "scatter",
+        "mode": "lines",
+        "name": name,
+        "x": [float(f"{v:.5g}") for v in x],
+        "y": [round(float(v), 4) for v in y],
+        "line": {"shape": "hv", **line},
+        "hovertemplate": hover + "<extra>" + name + "</extra>",
+    }
+
+
+def log_axis(text: str, low: float, high: float) -> Figure:
+    """A logarithmic axis that names whole decades when it spans enough of them."""
+    axis = {"type": "log", "title": {"text": text}}
+    return {**axis, "dtick": 1} if high > 50 * low else axis
+
+
+def line(**where: Any) -> Figure:
+    """A dotted line below the data, such as that of no difference."""
+    return {"type": "line", "line": {"color": "$ink", "width": 1, "dash": "dot"}, "layer": "below", **where}
+
+
+def means(values: Floats, step: int) -> Floats:
+    """Means of `step` rows at a time, NaN left out; the last group may be shorter."""
+    if step <= 1:
+        return values
+    at = np.arange(0, len(values), step)
+    there = ~np.isnan(values)
+    sums = np.add.reduceat(np.where(there, values, 0.0), at)
+    counts = np.add.reduceat(there.astype(np.float64), at)
+    found: Floats = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+    return found
+
+
+def time_unit(end_ms: float) -> tuple[float, str]:
+    """What a time axis that ends here is in: ms of the unit, and its name."""
+    if end_ms > 3 * 3_600_000:
+        return 3_600_000.0, "h"
+    return (60_000.0, "min") if end_ms > 600_000 else (1000.0, "s")
+
+
+def rows_of(names: Sequence[str]) -> Figure:
+    """An axis with a row per name, the first one on top."""
+    ticks = {"tickvals": list(range(len(names))), "ticktext": list(names), "range": [len(names) - 0.5, -0.5]}
+    return {**ticks, "showgrid": False, "automargin": True}
+
+
+def hatched(shape: str, size: int, strength: float, ground: str = "$page") -> Figure:
+    """A pattern over a bar's colour; shape: as of plotly, plain when empty."""
+    return {"shape": shape, "fillmode": "overlay", "size": size, "fgcolor": ground, "fgopacity": strength}
+
+
+def curves(of_labels: Mapping[str, tuple[int, Floats]], axis: str, hover: str) -> Figure:
+    """Cumulative distributions on a logarithmic axis. of_labels: index and sorted values of each label."""
+    lines = {label: curve(values) for label, (_, values) in of_labels.items()}
+    data = [trace(label, x, y, of_label(of_labels[label][0], 2.2), hover) for label, (x, y) in lines.items()]
+    reach = min(x[0] for x, _ in lines.values()), max(x[-1] for x, _ in lines.values())
+    layout = {"xaxis": log_axis(axis, *reach), "yaxis": {"tickformat": ".0%", "range": [0, 1.01]}}
+    return {"data": data, "layout": {**layout, "hovermode": "x unified"}}
+
+
+def distribution(
+    cells: Cells, column: str, *, title: str, axis: str, caption: str, floor: float = 0.001
+) -> Chart | None:
+    """The cumulative distribution of a column of the timed jobs, a curve per label. floor: of the logarithmic axis."""
+    pooled = {label: (index, cells.pooled(label, column)) for index, label in enumerate(cells.labels)}
+    found = {label: (index, values) for label, (index, values) in pooled.items() if len(values)}
+    if not found:
+        return None
+    raised = {label: (index, np.maximum(values, floor)) for label, (index, values) in found.items()}
+    rows = []
+    for label, (_, values) in found.items():
+        figures = [values.mean(), *np.quantile(values, [0.1, 0.25, 0.5, 0.75, 0.9, 0.99])]
+        rows.append((label, f"{len(values):,}", *(number(float(v)) for v in figures)))
+    return Chart(
+        title=title,
+        alt=f"Cumulative distribution: {title.lower()}, one curve per label",
+        caption=caption,
+        variants=(("", curves(raised, axis, "%{x:.3~s}: %{y:.0%} of jobs")),),
+        head=("label", "jobs", "mean", "p10", "p25", "p50", "p75", "p90", "p99"),
+        rows=tuple(rows),
+    )

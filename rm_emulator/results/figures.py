@@ -1,0 +1,311 @@
+"""The figures of a run: what summary.json holds, field by field, with the definition and the unit of each.
+
+This is the one description of them. summary.json is encoded from it, what it lacks reads as the default, expectations
+take their names from it, and the report, the terminal's table and `compare` read it. Every figure that does not apply
+is None. Quantiles are with linear interpolation between neighbours (NumPy's default).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Annotated, Any, Final, Generic, TypeVar
+
+import msgspec
+from msgspec import Struct
+
+T = TypeVar("T")
+#: A figure, None where it does not apply.
+Maybe = float | None
+
+
+def _is(meaning: str, unit: str = "", *, good: int = 0, machine: bool = False) -> msgspec.Meta:
+    """What a figure is. good: -1 where lower is better, 1 where higher is; machine: it depends on the machine."""
+    return msgspec.Meta(description=meaning, extra={"unit": unit, "good": good, "machine": machine})
+
+
+class Spread(Struct, frozen=True, kw_only=True):
+    """Mean and quantiles of a series."""
+
+    mean: Maybe = None
+    p50: Maybe = None
+    p90: Maybe = None
+    p99: Maybe = None
+
+
+Seconds = Annotated[Spread, _is("as of all jobs", "s", good=-1)]
+
+
+class ErrorSpread(Struct, frozen=True, kw_only=True):
+    """Quantiles of prediction errors."""
+
+    p50: Maybe = None
+    p90: Maybe = None
+
+
+class RatioQuantiles(Struct, frozen=True, kw_only=True):
+    """Quantiles of the jobs' ratios."""
+
+    p5: Maybe = None
+    p10: Maybe = None
+    p25: Maybe = None
+    p50: Maybe = None
+    p75: Maybe = None
+    p90: Maybe = None
+    p95: Maybe = None
+
+
+class Bins(Struct, Generic[T], frozen=True, kw_only=True):
+    """Table 8's bins (SLearn, NSDI'22) in its order. Wide: width >= 3 tasks; small: true work < 1000 s."""
+
+    thin_small: T
+    wide_small: T
+    thin_large: T
+    wide_large: T
+
+
+#: Their names: bin-1 to bin-4.
+BINS: Final = Bins.__struct_fields__
+
+
+class Bin(Struct, frozen=True, kw_only=True):
+    """Jobs of one bin."""
+
+    jobs: int = 0
+    jobs_fraction: Annotated[Maybe, _is("of all jobs")] = None
+    work_fraction: Annotated[Maybe, _is("of the true work of all jobs")] = None
+    jct_s: Seconds = Spread()
+
+
+class Queue(Struct, frozen=True, kw_only=True):
+    """Jobs of one queue."""
+
+    jobs: int = 0
+    jct_s: Seconds = Spread()
+    wait_s: Seconds = Spread()
+    share: Annotated[Maybe, _is("dominant share (DRF, section 4.1), mean over the makespan, exact")] = None
+
+
+class Placement(Struct, frozen=True, kw_only=True):
+    """Fractions of wide, sized jobs by the priority queue that their estimate puts them in."""
+
+    correct: Annotated[Maybe, _is("that of their true size", good=1)] = None
+    over: Annotated[Maybe, _is("one of lower priority: the estimate is too large")] = None
+    under: Annotated[Maybe, _is("one of higher priority: the estimate is too small")] = None
+
+
+class Windows(Struct, frozen=True, kw_only=True):
+    """Jain's index over the windows of a run (`results.fairness`)."""
+
+    mean: Maybe = None
+    worst: Maybe = None
+
+
+class QueueFairness(Struct, frozen=True, kw_only=True):
+    """One queue over time, see `results.fairness`; its states are in seconds of the run."""
+
+    starved_s: Annotated[float, _is("work waits below the fair share, another queue is above its own", "s")] = 0.0
+    hungry_s: Annotated[float, _is("work waits otherwise", "s")] = 0.0
+    satisfied_s: Annotated[float, _is("none waits", "s")] = 0.0
+    share_mean: Annotated[float, _is("mean dominant share held")] = 0.0
+    fair_share_mean: Annotated[float, _is("mean dominant share under ideal water-filling")] = 0.0
+
+
+class Fairness(Struct, frozen=True, kw_only=True):
+    """Fairness over time: Jain's index by length of the window, and each queue."""
+
+    jain_10s: Windows = Windows()
+    jain_60s: Windows = Windows()
+    jain_240s: Windows = Windows()
+    queues: dict[str, QueueFairness] = {}
+
+
+class NewQueue(Struct, frozen=True, kw_only=True):
+    """What one more queue of this weight would be given at the time of highest load."""
+
+    weight: float = 1.0
+    share: Maybe = None
+    at_s: Annotated[Maybe, _is("when that was", "s")] = None
+
+
+class Locality(Struct, frozen=True, kw_only=True):
+    """Shares of the tasks with input that ran on a node with it, in a rack with it, elsewhere."""
+
+    node: Maybe = None
+    rack: Maybe = None
+    off: Maybe = None
+
+
+class Latency(Struct, frozen=True, kw_only=True):
+    """Quantiles of the time a decision takes."""
+
+    p50: Maybe = None
+    p99: Maybe = None
+
+
+class Costs(Struct, frozen=True, kw_only=True):
+    """Mean JCT of a queue over that of the same jobs under a baseline (`results.costs`)."""
+
+    sharing: Annotated[Maybe, _is("alone on the cluster", good=-1)] = None
+    fragmentation: Annotated[Maybe, _is("all nodes are one", good=-1)] = None
+    unfairness: Annotated[Maybe, _is("ideal water-filling", good=-1)] = None
+
+
+class Run(Struct, frozen=True, kw_only=True):
+    """One cell: a label (policy, predictor, placer) on one seed.
+
+    load: total true work / (slots x arrival span): slots = how many of the average task (weighted by run time) the
+        cluster holds at once, nodes weighted by speed; arrival span = last - first submission.
+    utilisation: by resource, held from grant to end of each attempt, failed attempts included, / (capacity of all
+        nodes x makespan). Time in which a kept executor idles is not held by a task.
+    """
+
+    policy: str | None = None
+    predictor: str | None = None
+    label: str = ""
+    seed: int = 0
+    placement: str | None = None
+    tie: str | None = None
+    jobs: int = 0
+    unfinished_jobs: Annotated[int, _is("those that had not finished when the run ended", good=-1)] = 0
+    tasks: Annotated[int, _is("of all jobs")] = 0
+    failed_tasks: Annotated[int, _is("attempts that ended with a code other than 0", good=-1)] = 0
+    jct_s: Annotated[Spread, _is("finish - submit, of jobs that finished", "s", good=-1)] = Spread()
+    wait_s: Annotated[Spread, _is("first start of a task - submit", "s", good=-1)] = Spread()
+    slowdown: Annotated[Spread, _is("JCT / ideal JCT: longest path of true run times", good=-1)] = Spread()
+    makespan_s: Annotated[Maybe, _is("last finish - first submission", "s", good=-1)] = None
+    load: Maybe = None
+    utilisation: Annotated[dict[str, Maybe], _is("by resource", good=1)] = {}
+    jain: Annotated[Maybe, _is("index of shares per weight, of queues; of users where there is one", good=1)] = None
+    queue_placement_correct: Annotated[Maybe, _is("`correct` of queue_placement", good=1)] = None
+    queue_placement: Placement = Placement()
+    prediction_error_pct: Annotated[ErrorSpread, _is("|estimated - true| / true work", "%", good=-1)] = ErrorSpread()
+    sized_jobs: Annotated[int, _is("jobs that have an estimate")] = 0
+    pilots: Annotated[int, _is("tasks that ran as samples")] = 0
+    queues: dict[str, Queue] = {}
+    bins: Bins[Bin] = Bins(thin_small=Bin(), wide_small=Bin(), thin_large=Bin(), wide_large=Bin())
+    fairness: Fairness = Fairness()
+    new_queue: NewQueue = NewQueue()
+    locality: Locality | None = None
+    decisions: int | None = None
+    decision_us: Annotated[Latency | None, _is("of the scheduler's code", "us", machine=True)] = None
+    wall_s: Annotated[Maybe, _is("real time the run took", "s", machine=True)] = None
+    sim_s: Annotated[Maybe, _is("simulated time of the run", "s")] = None
+    tasks_per_s: Annotated[Maybe, _is("finished tasks / wall_s", machine=True)] = None
+    peak_rss_mb: Annotated[Maybe, _is("of the process", "MB", machine=True)] = None
+    log_sha256: Annotated[str | None, _is("of the event log: equal hashes, equal runs")] = None
+    costs: Annotated[dict[str, Costs], _is("by queue, under the baselines that were run")] = {}
+
+
+class Speedup(Struct, frozen=True, kw_only=True):
+    """An average of the ratios JCT(baseline) / JCT(label), above 1 is faster, and its 95 % interval."""
+
+    value: Annotated[Maybe, _is("mean over the seeds", good=1)] = None
+    ci95: list[float] | None = None
+
+
+class Speedups(Struct, frozen=True, kw_only=True):
+    """Three averages, which answer different questions, see `results.statistics`."""
+
+    ratio_of_means: Speedup = Speedup()
+    mean_of_ratios: Speedup = Speedup()
+    p50_of_ratios: Speedup = Speedup()
+
+
+class ComparedBin(Struct, frozen=True, kw_only=True):
+    """Jobs of one bin that finished under both."""
+
+    pairs: Annotated[int, _is("over all seeds")] = 0
+    jobs_faster: Annotated[Maybe, _is("fraction with a ratio above 1", good=1)] = None
+    speedup: Speedups = Speedups()
+
+
+class Comparison(Struct, frozen=True, kw_only=True):
+    """One label against the baseline, job by job."""
+
+    label: str
+    baseline: str
+    seeds: list[int]
+    interval: Annotated[str, _is("how intervals were found")]
+    speedup: Speedups
+    ratio_quantiles: RatioQuantiles
+    jobs_faster: Annotated[Maybe, _is("fraction with a ratio above 1", good=1)]
+    jobs_slower: Annotated[Maybe, _is("fraction with a ratio below 1", good=-1)]
+    bins: Bins[ComparedBin]
+
+
+class Workload(Struct, frozen=True, kw_only=True):
+    """Where the jobs come from."""
+
+    name: str | None = None
+    source: str | None = None
+    notes: list[str] = []
+
+
+class Outcome(Struct, frozen=True, kw_only=True):
+    """An expectation and the figures of both sides, None where they do not apply."""
+
+    text: str
+    holds: bool
+    left: Maybe
+    right: Maybe
+
+
+class Summary(Struct, frozen=True, kw_only=True):
+    """All figures of a run directory."""
+
+    scenario: str
+    version: str | None
+    workload: Workload | None
+    baseline: str
+    runs: list[Run]
+    comparisons: list[Comparison]
+    expect: list[Outcome] = []
+
+    @property
+    def labels(self) -> list[str]:
+        """The labels in the order of the scenario."""
+        return list(dict.fromkeys(run.label for run in self.runs))
+
+    @property
+    def seeds(self) -> list[int]:
+        """The seeds in the order of the scenario."""
+        return list(dict.fromkeys(run.seed for run in self.runs))
+
+    def of(self, label: str) -> Iterator[Run]:
+        """The runs of one label."""
+        return (run for run in self.runs if run.label == label)
+
+    @property
+    def several_queues(self) -> bool:
+        """Whether some run has more than one queue."""
+        return any(len(run.queues) > 1 for run in self.runs)
+
+
+def meaning(*path: str) -> tuple[str, int]:
+    """The unit of a figure of `Run`, and which way is good: -1 lower, 1 higher. path: names of fields and keys."""
+    kind, unit, good = msgspec.inspect.type_info(Run), "", 0
+    for key in path:
+        kind = _below(kind, key)
+        unit, good = _said(kind, "unit") or unit, _said(kind, "good") or good
+    return unit, good
+
+
+def _below(kind: msgspec.inspect.Type, key: str) -> msgspec.inspect.Type:
+    if isinstance(kind, msgspec.inspect.Metadata):
+        return _below(kind.type, key)
+    if isinstance(kind, msgspec.inspect.UnionType):
+        return _below(kind.types[0], key)
+    if isinstance(kind, msgspec.inspect.DictType):
+        return kind.value_type
+    assert isinstance(kind, msgspec.inspect.StructType), key
+    return next(field.type for field in kind.fields if field.name == key)
+
+
+def _said(kind: msgspec.inspect.Type, key: str) -> Any:
+    return (kind.extra or {}).get(key) if isinstance(kind, msgspec.inspect.Metadata) else None
+
+
+#: The only figures that may differ between machines, `--jobs` and PYTHONHASHSEED.
+MACHINE_FIGURES: Final = tuple(
+    name for name in Run.__struct_fields__ if _said(_below(msgspec.inspect.type_info(Run), name), "machine")
+)
