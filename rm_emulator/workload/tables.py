@@ -81,10 +81,10 @@ class _Unpacked(io.RawIOBase):
             raise one(
                 self._path, f"holds more than {MAX_BYTES // 2**30} GiB (the most that is read: take a part of it)"
             )
-        if self._packed and self._total > max(_ANY_RATIO, MAX_RATIO * self._size):
+        if self._packed and self._total > _ANY_RATIO and self._total > MAX_RATIO * self._raw.tell():
             raise one(
                 self._path,
-                f"{self._size:,} bytes of gzip that hold more than {self._total:,}: no table packs like that "
+                f"{self._raw.tell():,} bytes of gzip that hold more than {self._total:,}: no table packs like that "
                 f"(unpack it yourself, if you know what it is)",
             )
 
@@ -129,6 +129,7 @@ def lines(path: Path) -> Iterator[str]:
     with their line).
     """
     empty = True
+    head(path, _ANY_RATIO + _CHUNK)  # damage and what no table packs are told before millions of rows are read
     with io.TextIOWrapper(io.BufferedReader(_Unpacked(path), _CHUNK), encoding="utf-8-sig", newline="") as text:
         try:
             while line := text.readline(MAX_LINE):
