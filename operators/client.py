@@ -5,19 +5,18 @@ Retrying is the callers' business, because only they know what a repetition mean
 
 from __future__ import annotations
 
-import base64
+import asyncio
 import contextlib
-import os
-import ssl
-import tempfile
+import math
+import time
 from collections.abc import AsyncIterator, Mapping
-from pathlib import Path
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 import aiohttp
 import msgspec
-import yaml
+
+from operators.access import Access, InvalidKubeconfig, Login
 
 _TYPES: Final = {
     "json": "application/json-patch+json",
@@ -25,8 +24,9 @@ _TYPES: Final = {
     "strategic": "application/strategic-merge-patch+json",
     "apply": "application/apply-patch+yaml",
 }
-_SERVICE_ACCOUNT: Final = "/var/run/secrets/kubernetes.io/serviceaccount"
 _LINE_LIMIT: Final = 32 << 20
+_RENEW_EARLY_S: Final = 60
+_LOGIN_PAUSE_S = 5.0
 
 PatchKind = Literal["json", "merge", "strategic", "apply"]
 
@@ -75,62 +75,33 @@ class Unreachable(ApiError):
         super().__init__(0, "Unreachable", message)
 
 
-class InvalidKubeconfig(Exception):
-    """The kubeconfig, or the ServiceAccount's directory, cannot be used; the message says what to do."""
-
-
 _ERRORS: Final[dict[int, type[ApiError]]] = {403: Forbidden, 404: NotFound, 409: Conflict, 410: Gone, 422: Invalid}
 
 
-class Access(msgspec.Struct, kw_only=True):
-    """How to reach the API server and who we are. token_file is read again before it can have expired."""
-
-    url: str
-    tls: ssl.SSLContext | None = None
-    token: str = ""
-    token_file: Path | None = None
-    namespace: str = "default"
-
-    def headers(self) -> dict[str, str]:
-        """Authorization, if we are a token.
-
-        Raises Unreachable while the token file cannot be used: the kubelet may be about to write it anew.
-        """
-        token = self.token
-        if self.token_file is not None:
-            try:
-                token = self.token_file.read_text(encoding="ascii").strip()
-            except (OSError, ValueError) as error:
-                raise Unreachable(f"the token file {self.token_file} cannot be read: {error}") from None
-            if not token.isprintable() or not token or " " in token:
-                raise Unreachable(f"the token file {self.token_file} holds no token (one word of text)")
-        return {"Authorization": f"Bearer {token}"} if token else {}
-
-
 class Client:
-    """One per process; an async context manager. timeout_s: of every call but a watch."""
+    """One per process; an async context manager, which logs in. timeout_s: of every call but a watch.
 
-    def __init__(self, access: Access, *, connections: int = 64, timeout_s: float = 30) -> None:
-        self.access = access
+    A login is repeated before its credentials end, and when the API server refuses them (401).
+    """
+
+    def __init__(self, access: Access | Login, *, connections: int = 64, timeout_s: float = 30) -> None:
+        self._login: Login | None = access if isinstance(access, Login) else None
+        self._access: Access | None = None if isinstance(access, Login) else access
         self._connections, self._timeout = connections, aiohttp.ClientTimeout(total=timeout_s)
         self._session: aiohttp.ClientSession | None = None
-
-    @classmethod
-    def from_kubeconfig(cls, path: Path | str, *, context: str | None = None, **settings: Any) -> Client:
-        """Raises InvalidKubeconfig."""
-        return cls(read_kubeconfig(Path(path), context), **settings)
-
-    @classmethod
-    def in_cluster(cls, **settings: Any) -> Client:
-        """As the pod's ServiceAccount. Raises InvalidKubeconfig outside a pod."""
-        return cls(in_cluster(), **settings)
+        self._former: aiohttp.ClientSession | None = None
+        self._logging_in = asyncio.Lock()
+        self._renewal: asyncio.Task[Access] | None = None
+        self._renew_at, self._not_before, self._trouble = math.inf, 0.0, ""
 
     @classmethod
     def find(cls, kubeconfig: str | None, **settings: Any) -> Client:
-        """The kubeconfig if one is given, else the pod's ServiceAccount. Raises InvalidKubeconfig."""
-        return cls.from_kubeconfig(kubeconfig, **settings) if kubeconfig else cls.in_cluster(**settings)
+        """By the kubeconfig if one is given, else by KUBECONFIG, else as the pod's ServiceAccount."""
+        return cls(Login(kubeconfig=kubeconfig), **settings)
 
     async def __aenter__(self) -> Self:
+        """Raises InvalidKubeconfig."""
+        await self._logged_in()
         return self
 
     async def __aexit__(
@@ -175,9 +146,7 @@ class Client:
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=read_timeout_s)
         query = {**params, "watch": "true", "allowWatchBookmarks": "true"}
         try:
-            async with self._open().get(
-                self._url(path), params=query, headers=self.access.headers(), timeout=timeout, allow_redirects=False
-            ) as answer:
+            async with self._answer("GET", path, params=query, timeout=timeout) as answer:
                 if answer.status != 200:
                     raise _error(answer.status, await answer.read())
                 async for line in _lines(answer.content):
@@ -187,20 +156,10 @@ class Client:
 
     async def close(self) -> None:
         """Close all connections."""
-        if self._session is not None:
-            await self._session.close()
-            self._session = None
-
-    def _open(self) -> aiohttp.ClientSession:
-        if self._session is None:
-            connector = aiohttp.TCPConnector(limit=self._connections, ssl=self.access.tls or True)
-            self._session = aiohttp.ClientSession(
-                connector=connector, timeout=self._timeout, trust_env=False, read_bufsize=1 << 20
-            )
-        return self._session
-
-    def _url(self, path: str) -> str:
-        return self.access.url + path
+        if self._renewal is not None:
+            self._renewal.cancel()
+        for _ in ("current", "former"):
+            await self._replace_session()
 
     async def _call(
         self,
@@ -211,20 +170,98 @@ class Client:
         params: Mapping[str, str],
         content_type: str = "application/json",
     ) -> bytes:
-        headers = self.access.headers()
-        data = None
+        headers, data = {}, None
         if body is not None:
             data, headers["Content-Type"] = msgspec.json.encode(body), content_type
         try:
-            async with self._open().request(
-                method, self._url(path), data=data, params=params, headers=headers, allow_redirects=False
-            ) as answer:
+            async with self._answer(method, path, data=data, params=params, headers=headers) as answer:
                 content = await answer.read()
                 if answer.status >= 300:
                     raise _error(answer.status, content)
                 return content
-        except (aiohttp.ClientError, TimeoutError, OSError) as error:
+        except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:
             raise Unreachable(f"{method} {path}: {error or type(error).__name__}") from None
+
+    @contextlib.asynccontextmanager
+    async def _answer(
+        self, method: str, path: str, *, headers: Mapping[str, str] | None = None, **options: Any
+    ) -> AsyncIterator[aiohttp.ClientResponse]:
+        """To one request; asked once more if it is 401 and there are newer credentials by now.
+
+        Raises Unreachable for a 401 after which logging in failed, ValueError for a token file that cannot be used.
+        """
+        access, is_last = await self._logged_in(), False
+        while True:
+            async with self._open().request(
+                method,
+                self._url(path),
+                headers={**(headers or {}), **access.headers()},
+                server_hostname=access.server_name,
+                allow_redirects=False,
+                **options,
+            ) as answer:
+                newer = await self._renewed(access) if answer.status == 401 and not is_last else access
+                if newer is access:
+                    if answer.status == 401 and self._trouble:
+                        raise Unreachable(f"{method} {path}: {self._trouble}")
+                    yield answer
+                    return
+            access, is_last = newer, True
+
+    def _url(self, path: str) -> str:
+        assert self._access is not None
+        return self._access.url + path
+
+    def _open(self) -> aiohttp.ClientSession:
+        access = self._access
+        if self._session is None:
+            assert access is not None
+            connector = aiohttp.TCPConnector(limit=self._connections, ssl=access.tls() or True)
+            self._session = aiohttp.ClientSession(
+                connector=connector, timeout=self._timeout, trust_env=False, read_bufsize=1 << 20, proxy=access.proxy
+            )
+        return self._session
+
+    async def _replace_session(self) -> None:
+        """What runs on the connections may end on them: the ones to be closed are those of the time before."""
+        closing, self._former, self._session = self._former, self._session, None
+        if closing is not None:
+            await closing.close()
+
+    # -- credentials ----------------------------------------------------------------------------
+
+    async def _logged_in(self) -> Access:
+        """Nobody waits for a renewal before the credentials have ended. Raises InvalidKubeconfig at the first login."""
+        if self._access is None:
+            return await self._renewed(None)
+        if time.time() >= self._renew_at and not self._logging_in.locked():
+            self._renew_at = time.time() + _LOGIN_PAUSE_S
+            self._renewal = asyncio.create_task(self._renewed(self._access))
+        return self._access
+
+    async def _renewed(self, old: Access | None) -> Access:
+        """What follows `old`, or `old` itself if there is nothing newer.
+
+        One logs in for all, and not at once after another, which may have failed or been in vain.
+        """
+        async with self._logging_in:
+            if self._login is not None and self._access is old and time.monotonic() >= self._not_before:
+                try:
+                    await self._take(await self._login())
+                except InvalidKubeconfig as error:
+                    if old is None:
+                        raise
+                    self._trouble = str(error)
+                self._not_before = time.monotonic() + _LOGIN_PAUSE_S
+        assert self._access is not None
+        return self._access
+
+    async def _take(self, access: Access) -> None:
+        old, self._access, self._trouble = self._access, access, ""
+        left = access.expires - time.time() if access.expires is not None else math.inf
+        self._renew_at = time.time() + max(_LOGIN_PAUSE_S, left - _RENEW_EARLY_S, left * 0.8)
+        if old is not None and not access.is_reached_as(old):
+            await self._replace_session()  # a connection speaks for the certificate that it began with
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
@@ -255,120 +292,3 @@ def error_of(status: Any, code: int = 0) -> ApiError:
     reason, message = str(told.get("reason", "")), str(told.get("message", ""))
     kind = AlreadyExists if reason == "AlreadyExists" else _ERRORS.get(code, ApiError)
     return kind(code, reason, message, told.get("details"))
-
-
-# -- who we are ---------------------------------------------------------------------------------
-
-
-def in_cluster() -> Access:
-    """The pod's ServiceAccount; RM_SERVICEACCOUNT_DIR overrides where its files are. Raises InvalidKubeconfig."""
-    host, port = os.environ.get("KUBERNETES_SERVICE_HOST"), os.environ.get("KUBERNETES_SERVICE_PORT", "443")
-    directory = Path(os.environ.get("RM_SERVICEACCOUNT_DIR", _SERVICE_ACCOUNT))
-    if not host or not (directory / "token").exists():
-        raise InvalidKubeconfig("not in a pod, and no kubeconfig is named: set `kubeconfig` in the configuration file")
-    host = f"[{host}]" if ":" in host else host
-    authority, space = directory / "ca.crt", directory / "namespace"
-    try:
-        tls = ssl.create_default_context(cafile=str(authority))
-        namespace = space.read_text().strip() if space.exists() else "default"
-    except (OSError, ValueError) as error:  # SSLError is an OSError
-        raise InvalidKubeconfig(f"{directory}: ca.crt (PEM) or namespace cannot be read: {error}") from None
-    return Access(url=f"https://{host}:{port}", tls=tls, token_file=directory / "token", namespace=namespace)
-
-
-def read_kubeconfig(path: Path, context: str | None = None) -> Access:
-    """One context of a kubeconfig. Raises InvalidKubeconfig with what is wrong and where."""
-    try:
-        config = yaml.safe_load(path.read_text())
-    except (OSError, yaml.YAMLError, UnicodeDecodeError) as error:
-        raise InvalidKubeconfig(f"{path}: cannot be read as a kubeconfig: {error}") from None
-    if not isinstance(config, dict):
-        raise InvalidKubeconfig(f"{path}: not a kubeconfig (no mapping)")
-    name = context or config.get("current-context")
-    if not name:
-        raise InvalidKubeconfig(f"{path}: no current-context is set, and none is named")
-    chosen = _named(path, config, "context", name)
-    cluster = _named(path, config, "cluster", chosen.get("cluster"))
-    user = _named(path, config, "user", chosen["user"]) if chosen.get("user") else {}
-    if "exec" in user or "auth-provider" in user:
-        raise InvalidKubeconfig(
-            f"{path}: user '{chosen.get('user')}' logs in by a program, which is not supported: "
-            "use a ServiceAccount's token (kubectl create token NAME)"
-        )
-    url = str(cluster.get("server", ""))
-    if not url.startswith(("https://", "http://")):
-        raise InvalidKubeconfig(
-            f"{path}: cluster '{chosen.get('cluster')}': server is '{url}' (an address such as https://host:6443)"
-        )
-    return Access(
-        url=url.rstrip("/"),
-        tls=_tls(path, cluster, user) if url.startswith("https:") else None,
-        token=str(user.get("token") or ""),
-        token_file=_token_file(path, user.get("tokenFile")),
-        namespace=str(chosen.get("namespace") or "default"),
-    )
-
-
-def _named(path: Path, config: Mapping[str, Any], kind: str, name: Any) -> dict[str, Any]:
-    """What the entry `name` of the list `kind`s holds under `kind`."""
-    there = config.get(f"{kind}s") or []
-    entries = [entry for entry in there if isinstance(entry, dict)] if isinstance(there, list) else []
-    found = next((entry for entry in entries if entry.get("name") == name), None)
-    if found is None:
-        known = ", ".join(str(entry.get("name")) for entry in entries) or "none"
-        raise InvalidKubeconfig(f"{path}: no entry '{name}' among {kind}s (there are: {known})")
-    content = found.get(kind)
-    if not isinstance(content, dict):
-        raise InvalidKubeconfig(f"{path}: entry '{name}' of {kind}s has no mapping called '{kind}'")
-    return content
-
-
-def _token_file(path: Path, name: Any) -> Path | None:
-    if not name:
-        return None
-    file = path.parent / str(name)
-    if not file.is_file():
-        raise InvalidKubeconfig(f"{path}: tokenFile: there is no file {file}")
-    return file
-
-
-def _tls(path: Path, cluster: Mapping[str, Any], user: Mapping[str, Any]) -> ssl.SSLContext:
-    authority = _content(path, cluster, "certificate-authority")
-    try:
-        tls = ssl.create_default_context(cadata=authority.decode() if authority else None)
-    except (ssl.SSLError, ValueError) as error:
-        raise InvalidKubeconfig(f"{path}: certificate-authority holds no PEM certificate: {error}") from None
-    if cluster.get("insecure-skip-tls-verify"):
-        tls.check_hostname, tls.verify_mode = False, ssl.CERT_NONE
-    certificate, key = _content(path, user, "client-certificate"), _content(path, user, "client-key")
-    if certificate is not None or key is not None:
-        _present(path, tls, certificate, key)
-    return tls
-
-
-def _present(path: Path, tls: ssl.SSLContext, certificate: bytes | None, key: bytes | None) -> None:
-    if not certificate or not key:
-        raise InvalidKubeconfig(f"{path}: client-certificate and client-key are both needed, or neither")
-    with tempfile.TemporaryDirectory() as directory:  # ssl reads files only
-        pair = Path(directory) / "pair.pem"
-        pair.touch(0o600)
-        pair.write_bytes(certificate + b"\n" + key)
-        try:
-            tls.load_cert_chain(str(pair), password=_no_password)
-        except (ssl.SSLError, ValueError) as error:
-            raise InvalidKubeconfig(f"{path}: client-certificate and client-key are no PEM pair: {error}") from None
-
-
-def _no_password() -> str:
-    raise ValueError("the key is encrypted")
-
-
-def _content(path: Path, entry: Mapping[str, Any], name: str) -> bytes | None:
-    """`name-data` inline, or the file that `name` names."""
-    inline, file = entry.get(f"{name}-data"), entry.get(name)
-    try:
-        if inline:
-            return base64.b64decode(str(inline), validate=True)
-        return (path.parent / str(file)).read_bytes() if file else None
-    except (OSError, ValueError) as error:
-        raise InvalidKubeconfig(f"{path}: {name}: {error}") from None

@@ -33,6 +33,7 @@ from rm_emulator.issues import TraceError
 from rm_emulator.workload.formats import FORMATS
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
 from schedulers.core import keyed
+from schedulers.core.checks import validate
 from schedulers.core.decisions import Commit, Decision, Hold, Move, Place, Release, Run
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.events import (
@@ -48,6 +49,7 @@ from schedulers.core.events import (
 )
 from schedulers.core.explain import Explanation
 from schedulers.core.log import Header, Ignored, Log, SchedulerConfig, parse
+from schedulers.core.memory import dump
 from schedulers.core.model import Job, Limit, Node, PastJob, PerUser, Queue, Stage
 from schedulers.core.placer import placers
 from schedulers.core.policy import Planned, Policy, policies
@@ -310,6 +312,10 @@ class Audit:
         """See Scheduler.explain."""
         return self.scheduler.explain(job)
 
+    def next_change(self) -> int | None:
+        """See Scheduler.next_change."""
+        return self.scheduler.next_change()
+
     def handle(self, event: Event) -> list[Decision]:
         """See Scheduler.handle."""
         self._hear(event)
@@ -521,7 +527,7 @@ def check_safe(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """No over-commit, no task before its parents, each task succeeds once, every hold has a reason, it drains."""
     for made in _cases(subject, seeds):
         ran = _known(subject, made)
-        ran.audit.state.validate()
+        validate(ran.audit.state)
         try:
             ran.audit.drained()
             _recorded_once(ran, made)
@@ -595,11 +601,48 @@ def check_snapshot(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
             for event in facts[:at]:
                 original.handle(event)
             restored = Scheduler.restore(original.snapshot())
-            restored.state.validate()
+            validate(restored.state)
             for number, event in enumerate(facts[at:], start=at):
                 expected, decided = original.handle(event), restored.handle(event)
                 where = f"{subject}, {made.name}: after a snapshot before fact {at}, at fact {number} ({event})"
                 assert decided == expected, f"{where}: {decided}, not {expected}"
+
+
+def check_hands_off(subject: Subject, seeds: tuple[int, ...] = SEEDS[:2]) -> None:
+    """Facts and decisions change the state, and nobody else does: no policy, predictor, placer or engine."""
+    for made in _cases(subject, seeds):
+        scheduler = Scheduler(scheduler_config(subject, made.config, made.seed))
+        scheduler.state.__class__ = _guarded(f"{subject}, {made.name}")
+        Simulation(made.config, made.workload, Audit(scheduler), seed=made.seed, oracle=subject.told_truth).run()
+
+
+def _guarded(where: str) -> type[ClusterState]:
+    """A state that notices what has changed since it last heard or applied something."""
+    left: list[bytes] = []
+
+    def figures(state: ClusterState) -> bytes:
+        known = {name: data for name, data in dump(state).items() if name not in ("touched", "doubted")}
+        sums = state.capacity, state.used, state.foreign, state.sizes.waiting
+        return msgspec.msgpack.encode((known, sums, list(state.tree.accounts())))
+
+    class Guarded(ClusterState):
+        __slots__ = ()
+
+        def hear(self, event: Event) -> str | None:
+            self._same(event)
+            why = super().hear(event)
+            left[:] = [figures(self)]
+            return why
+
+        def apply(self, decision: Decision) -> None:
+            self._same(decision)
+            super().apply(decision)
+            left[:] = [figures(self)]
+
+        def _same(self, what: object) -> None:
+            assert not left or figures(self) == left[0], f"{where}: before {what} somebody changed the state"
+
+    return Guarded
 
 
 def check_replay(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
@@ -676,6 +719,7 @@ POLICY_CHECKS: Final[tuple[PolicyCheck, ...]] = (
     check_skipping,
     check_no_peeking,
     check_snapshot,
+    check_hands_off,
     check_replay,
     check_memory,
     check_forgets,

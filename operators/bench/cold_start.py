@@ -14,11 +14,12 @@ from typing import Any
 
 import msgspec
 
+from operators.access import Access
 from operators.bench.row import Row
 from operators.bench.server import Nobody
 from operators.cache import recorded
 from operators.cache.cache import Cache, Change
-from operators.client import Access, Client
+from operators.client import Client
 from operators.extender.brain import Brain
 from operators.extender.config import BrainConfig
 from operators.extender.process import scheduler_config, wall_ms

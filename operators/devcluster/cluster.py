@@ -21,6 +21,7 @@ from typing import Any, Final
 
 import yaml
 
+from operators.access import Access
 from operators.client import Client
 from operators.devcluster import binaries
 from operators.devcluster.pki import Authority
@@ -275,7 +276,12 @@ class Devcluster:
 
     def client(self, **settings: Any) -> Client:
         """A client as the administrator."""
-        return Client.from_kubeconfig(self.kubeconfig, **settings)
+        certificate, key = ((self.authority.folder / f"admin.{end}").read_text() for end in ("crt", "key"))
+        return Client(self.access(certificate=certificate, key=key), **settings)
+
+    def access(self, **credentials: Any) -> Access:
+        """To the API server, by `authorization`, or `certificate` and `key`."""
+        return Access(url=self.url, authority=self.authority.ca.read_text(), **credentials)
 
     def namespace(self, prefix: str = "test") -> str:
         """A new namespace."""

@@ -9,7 +9,8 @@ import socket
 import sys
 
 from operators import log
-from operators.client import Client, InvalidKubeconfig
+from operators.access import InvalidKubeconfig
+from operators.client import Client
 from operators.config import InvalidConfig
 from operators.extender.config import BrainConfig, load_brain
 from operators.extender.history import HistoryUnavailable

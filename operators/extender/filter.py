@@ -68,12 +68,18 @@ class Filter:
                 self.ledger.assign(awaited.id, pod.metadata.uid)
                 return _only(awaited.node)
             self._decisions.give_up(awaited.id)
-        there = self.scheduler.state.nodes
-        everywhere = len(nodes) == len(there) and there.keys() == set(nodes)
-        offer = OfferAsked(self._decisions.now(), entry.id, 0, None if everywhere else tuple(nodes))
-        self._decisions.carry_out(self.scheduler.handle(offer), asking=pod.metadata.uid)
-        container = self._decisions.container_of(pod.metadata.uid)
+        everywhere = len(nodes) == len(self.scheduler.state.nodes)
+        container = self._place(entry, pod, None if everywhere else tuple(nodes))
+        if container is not None and container.node not in nodes:  # there were unknown ones among as many
+            self._decisions.give_up(container.id)
+            container = self._place(entry, pod, tuple(nodes))
         return _only(container.node) if container is not None else self._refuse(entry, nodes)
+
+    def _place(self, entry: JobEntry, pod: Pod, nodes: tuple[str, ...] | None) -> ContainerState | None:
+        """Let the core choose among these nodes, or all (to look up each of thousands takes longer than to choose)."""
+        offer = OfferAsked(self._decisions.now(), entry.id, 0, nodes)
+        self._decisions.carry_out(self.scheduler.handle(offer), asking=pod.metadata.uid)
+        return self._decisions.container_of(pod.metadata.uid)
 
     def _refuse(self, entry: JobEntry, nodes: Sequence[str]) -> FilterAnswer:
         """Say of every node why not."""

@@ -148,7 +148,7 @@ def _finish_gangs(brain: Brain, dagjob: DagJob) -> None:
         return
     for index, stage in enumerate(entry.job.stages):
         plan = plans.get(stage.name)
-        if plan is None or not stage.gang or brain.scheduler.state.waits_whole(job, job.stages[index]):
+        if plan is None or not stage.gang or job.waits_whole(job.stages[index]):
             continue
         for number, node in sorted(plan.items()):
             brain.decisions.place_as_planned(Task(entry.id, index, int(number)), node)

@@ -120,7 +120,7 @@ class TaskPods:
         """
         for number in numbers:
             job = self.scheduler.state.jobs.get(entry.id)
-            if job is None or not self.scheduler.state.is_waiting(job.stages[stage], number):
+            if job is None or not job.stages[stage].is_waiting(number):
                 continue
             self._open(entry, stage)
             self.tell(TaskFound(self.now(), entry.id, stage, number, entry.mean_ms(stage)))

@@ -35,17 +35,24 @@ class Decider(Protocol):
     def explain(self, job: str) -> Explanation:
         """Why a live job waits."""
 
+    def next_change(self) -> int | None:
+        """When time alone would change what is decided, or None."""
+
 
 class Control:
     """All that the engine asks of who decides: nothing else in the engine looks into a scheduler's state.
 
     One decider stands behind it; it is the place where several would be told apart.
-    handle, explain: the decider's. triggers: what its policy wants to hear of. plans: whether that policy plans jobs.
+    handle, explain, next_change: the decider's; the last is None where the policy never says. triggers: what its policy
+    wants to hear of. plans: whether that policy plans jobs.
     """
 
     def __init__(self, decider: Decider) -> None:
         self.handle, self.explain = decider.handle, decider.explain
         self._state, self._policy = decider.state, decider.policy
+        says = type(self._policy).next_change is not Policy.next_change
+        self.next_change = decider.next_change if says else None
+        self._woken = decider.state.journal.sizes.cursor()
         self.triggers, self.plans = self._policy.triggers, self._policy.plans
 
     @property
@@ -56,12 +63,12 @@ class Control:
     @property
     def waits(self) -> bool:
         """Whether any task waits to be placed."""
-        return bool(self._state.active_sizes)
+        return bool(self._state.sizes.active)
 
     def could_place(self, node: str) -> bool:
         """Whether anything that waits could start on this node now."""
         state = self._state
-        return state.could_place(state.nodes[node])
+        return state.sizes.could_place(state.nodes[node])
 
     def has_takers(self) -> bool:
         """Whether anything that waits could start anywhere now, in an idle executor too."""
@@ -70,14 +77,12 @@ class Control:
     @property
     def has_woken(self) -> bool:
         """Whether `woken` has anything to say."""
-        return bool(self._state.woken)
+        return self._woken.at < len(self._woken.entries)
 
     def woken(self) -> set[int]:
         """Indexes of nodes for what began to wait, or was let start again, since this was asked last."""
-        state = self._state
-        found = {node.index for size in state.woken for node in state.fitting(size)}
-        state.woken.clear()
-        return found
+        fitting = self._state.sizes.fitting
+        return {index for size in self._woken.read() for index in fitting(size).indexes}
 
     def job(self, name: str) -> JobState:
         """What is known of a live job."""

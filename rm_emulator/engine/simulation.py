@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from typing import Any, Final
 
 from rm_emulator.engine import containers
-from rm_emulator.engine.calendar import ARRIVE, END, START, TICK, Calendar
+from rm_emulator.engine.calendar import ARRIVE, ASK, END, START, TICK, Calendar
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.control import PATIENCE, Control, Decider, Stalled
@@ -87,6 +87,8 @@ class Simulation:
         self._next_job = 0
         self._coming = 0  # facts on the calendar that are sure to come
         self._idle_periods = 0
+        self._due: int | None = None  # when time alone changes what is decided, as said last
+        self._idle_turns = 0  # in a row, of time alone
         self.profile: Profile = profile(config.profile)(self)
         self.end_ms = 0
         self.finished_tasks = 0
@@ -103,7 +105,8 @@ class Simulation:
     @property
     def is_busy(self) -> bool:
         """Whether anything runs, or is sure to be heard."""
-        return bool(self.containers or self._coming or self._next_job < len(self.workload.jobs))
+        due = self._due is not None and self._idle_turns <= PATIENCE
+        return bool(self.containers or self._coming or due or self._next_job < len(self.workload.jobs))
 
     # -- the run --------------------------------------------------------------------------------
 
@@ -191,6 +194,7 @@ class Simulation:
         if self.facts & _SAMPLE == 0:
             self.decision_ns.append(time.perf_counter_ns() - started)
         self._obey(decisions)
+        self._mind_the_clock()
         return decisions
 
     def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
@@ -238,6 +242,28 @@ class Simulation:
             for job, planned in self.control.new_plans():
                 self.record.plan(job, self.calendar.now, planned)
         self.profile.offer()
+        self._mind_the_clock()
+
+    def _mind_the_clock(self) -> None:
+        """Be there when time alone changes what is decided; what was asked for an earlier time comes first."""
+        if self.control.next_change is None:
+            return
+        due, now = self.control.next_change(), self.calendar.now
+        if due is not None and now < due and (self._due is None or due < self._due):
+            self._due = due
+            self.calendar.at(due, ASK, 0, self._time_has_come, (due, self.control.version))
+
+    def _time_has_come(self, entered: tuple[int, int]) -> None:
+        """Whatever was refused is offered anew, as if room were given back; not for ever when nothing comes of it."""
+        due, version = entered
+        if due != self._due:
+            return
+        self._due = None
+        busy = self.control.version != version or self.is_busy
+        self._idle_turns = 0 if busy else self._idle_turns + 1
+        if self._idle_turns <= PATIENCE:
+            self.profile.freed(None)
+            self.carry_on()
 
     # -- decisions ------------------------------------------------------------------------------
 

@@ -83,10 +83,13 @@ class Hold(Decision, frozen=True, tag="Hold"):
     reason: Reason
 
 
-AnyDecision = Place | Run | Move | Commit | Release | Preempt | Hold
+class Resume(Decision, frozen=True):
+    """Nothing of the job waits any more, so what was said of it last is over. Not in the log, nor told to the shell."""
 
-#: Fields that name the task of a decision that starts one.
-Starts = Place | Run | Move
+    job: str
+
+
+AnyDecision = Place | Run | Move | Commit | Release | Preempt | Hold
 
 
 def describe(decision: Decision) -> Mapping[str, object]:

@@ -6,12 +6,16 @@ Facts may repeat or come late; the core ignores those. The log is the JSON of th
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
 from schedulers.core.model import Job, Node, PastJob, Queue
+from schedulers.core.predictor import SamplePlan
 from schedulers.core.resources import Vector
+
+if TYPE_CHECKING:
+    from schedulers.core.live import JobState
 
 
 class Event(msgspec.Struct, frozen=True, tag_field="event", gc=False):
@@ -176,6 +180,24 @@ class LeaderStarted(Event, frozen=True, tag="LeaderStarted"):
     """This process decides from now on."""
 
     name: str = ""
+
+
+class PilotsNamed(Event, frozen=True):
+    """The predictor chose a new job's pilots. Not in the log, as a replay's predictor chooses the same."""
+
+    job: str
+    plan: SamplePlan
+
+
+class SizeEstimated(Event, frozen=True):
+    """All stages of a job have estimates: its total work, and where that is from. Not in the log, as above.
+
+    job: itself, not its id, for the task that ended its last pilot may have been its last.
+    """
+
+    job: JobState
+    size_ms: float
+    source: str
 
 
 AnyEvent = (

@@ -117,7 +117,7 @@ def why_not_let_in(job: JobState, state: ClusterState) -> tuple[Reason, dict[str
     if gone is not None:
         return Reason.QUEUE_GONE, {"queue": gone}
     account = tree.full(spec.queue, spec.user)
-    ahead = sum(1 for other in state.pending.get((spec.queue, spec.user), {}).values() if other.seq < job.seq)
+    ahead = sum(1 for other in state.admission.pending.get((spec.queue, spec.user), {}).values() if other.seq < job.seq)
     data: dict[str, Any] = {"ahead": ahead, "queue": spec.queue, "user": spec.user}
     if account is None:
         return Reason.QUEUE_FULL_OF_JOBS, data
@@ -131,7 +131,7 @@ def limit_reason(account: Account) -> Reason:
 
 
 def _limit_data(account: Account, job: JobState, stage: StageState, state: ClusterState) -> dict[str, Any]:
-    count = stage.waiting if state.waits_whole(job, stage) else 1
+    count = stage.waiting if job.waits_whole(stage) else 1
     r = account.scarce(stage.demand, count)
     assert r is not None
     assert account.most is not None
@@ -149,13 +149,13 @@ def _limit_data(account: Account, job: JobState, stage: StageState, state: Clust
 
 
 def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers: str) -> Found:
-    account = state.at_limit(job, stage)
-    if account is not None and state.fits_ever(stage.size):
+    account = state.sizes.at_limit(job, stage)
+    if account is not None and state.sizes.fits_ever(stage.size):
         return {limit_reason(account): _limit_data(account, job, stage, state)}
     excluded = _excluded(stage, state)
     room = sum(count for why, count in excluded.items() if why.code is NodeCode.HAS_ROOM)
-    if room and state.waits_whole(job, stage) and not state.has_room_for_all(stage):
-        places = sum(node.room_for(stage) for node in state.fitting(stage.size))
+    if room and job.waits_whole(stage) and not state.sizes.has_room_for_all(stage):
+        places = sum(node.room_for(stage) for node in state.sizes.fitting(stage.size))
         name = job.spec.stages[stage.index].name
         return {Reason.NO_ROOM_FOR_GANG: {"stage": name, "tasks": stage.waiting, "room": places}}
     if room and offers == "heartbeat":
@@ -164,7 +164,7 @@ def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers:
         ahead = [j.id for j in state.waiting.values() if j.seq < job.seq]
         return {Reason.BEHIND_OTHERS: {"ahead": len(ahead), "first": ahead[0] if ahead else "none"}}
     demand = _show(state.resources.show(stage.demand))
-    if not state.fits_ever(stage.size):
+    if not state.sizes.fits_ever(stage.size):
         name = job.spec.stages[stage.index].name
         return {Reason.TOO_LARGE: {"stage": name, "demand": demand, "nodes": len(state.nodes)}}
     counts = ", ".join(f"{count} {why}" for why, count in sorted(_shown(excluded).items()))
@@ -183,7 +183,7 @@ def _excluded(stage: StageState, state: ClusterState) -> dict[NodeRefusal, int]:
     """Number of nodes by refusal, without its numbers."""
     counts: dict[NodeRefusal, int] = {}
     for node in state.nodes.values():
-        why = why_not(node, stage, state.size_places[stage.size], state.resources.names)
+        why = why_not(node, stage, state.sizes.places[stage.size], state.resources.names)
         kind = NodeRefusal(why.code, why.name)
         counts[kind] = counts.get(kind, 0) + 1
     return counts

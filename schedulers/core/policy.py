@@ -6,7 +6,7 @@ A policy is a function of state, time and its own observations, never of how oft
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -144,9 +144,9 @@ class Offer:
             return False
         state = self._state
         if self.nodes is None:
-            return bool(state.idle and state.waiting) or state.has_room()
+            return bool(state.idle and state.waiting) or state.sizes.has_room()
         for node in self.nodes:  # noqa: SIM110 (any() costs twice as much)
-            if state.could_place(node):
+            if state.sizes.could_place(node):
                 return True
         return False
 
@@ -160,8 +160,8 @@ class Offer:
             return False
         state = self._state
         if self.nodes is None:
-            return bool(state.idle) or bool(state.fitting(stage.size))
-        if stage.size in state.bounds and not state.idle and not state.admits(stage.size):
+            return bool(state.idle) or bool(state.sizes.fitting(stage.size))
+        if stage.size in state.sizes.bounds and not state.idle and not state.sizes.admits(stage.size):
             return False
         for node in self.nodes:  # noqa: SIM110 (any() costs twice as much)
             if node.fits(stage):
@@ -172,10 +172,12 @@ class Offer:
 class ClusterView:
     """What a policy may look at. Everything reached through it is read-only for the policy."""
 
-    __slots__ = ("_predictor", "_state", "seed")
+    __slots__ = ("_predictor", "_state", "changed", "seed")
 
     def __init__(self, state: ClusterState, predictor: Informed | None, seed: int) -> None:
         self._state, self._predictor, self.seed = state, predictor, seed
+        self.changed: Callable[[], Collection[str]] = state.journal.orders.cursor().read
+        """Call it for the jobs whose standing may have changed since it was called last; some may be gone."""
 
     @property
     def now(self) -> int:
@@ -239,11 +241,11 @@ class ClusterView:
 
     def could_place(self, node: NodeState) -> bool:
         """Whether anything that waits could start on the node now, so that it will be offered."""
-        return bool(self._state.waiting) and self._state.could_place(node)
+        return bool(self._state.waiting) and self._state.sizes.could_place(node)
 
     def with_room(self) -> list[NodeState]:
         """The nodes on which anything that waits could start now, in order of arrival."""
-        return self._state.with_room()
+        return self._state.sizes.with_room()
 
     def free(self, node: NodeState) -> Sequence[int]:
         """Free room of a node."""
@@ -251,11 +253,11 @@ class ClusterView:
 
     def fits(self, stage: StageState, node: NodeState) -> bool:
         """Whether a task of the stage could start on the node now."""
-        return node.fits(stage) and self._state.admits(stage.size)
+        return node.fits(stage) and self._state.sizes.admits(stage.size)
 
     def nodes_fitting(self, stage: StageState) -> Fitting:
         """Nodes on which a task of the stage could start now."""
-        return self._state.fitting(stage.size)
+        return self._state.sizes.fitting(stage.size)
 
     @property
     def resources(self) -> Sequence[str]:
@@ -270,16 +272,16 @@ class ClusterView:
     @property
     def active_sizes(self) -> Iterable[int]:
         """Numbers of the sizes of which tasks are launchable."""
-        return self._state.active_sizes
+        return self._state.sizes.active
 
     def demand(self, size: int) -> Vector:
         """What a task of this size asks for."""
-        return self._state.sizes[size]
+        return self._state.sizes.demands[size]
 
     def fits_somewhere(self, size: int) -> bool:
         """Whether a task of this size could start on some node now, or in an idle executor."""
         state = self._state
-        return bool(state.fitting(size)) or any(c.size == size for c in state.idle.values())
+        return bool(state.sizes.fitting(size)) or any(c.size == size for c in state.idle.values())
 
     def spare(self) -> list[int]:
         """What nobody holds, over all nodes."""
@@ -311,16 +313,9 @@ class ClusterView:
             return job.seq
         return job.id if how == "id" else keyed.uniform(self.seed, "tie", job.id)
 
-    def changed(self) -> Iterable[str]:
-        """Jobs whose standing may have changed since this was asked last (some may be gone); clears the list."""
-        state = self._state
-        changed = state.touched
-        state.touched = {}
-        return changed
-
     def stir(self, job: str) -> None:
         """Let the core look again why a job waits: the policy's own reason for it may be another now."""
-        self._state.stirred[job] = None
+        self._state.journal.reasons.note(job)
 
 
 class Policy(ABC):
@@ -363,7 +358,11 @@ class Policy(ABC):
         return None
 
     def next_change(self, view: ClusterView) -> int | None:
-        """When time alone would change what is placed (ms), or None if it never does."""
+        """When time alone would change what is placed (ms, after now), or None if it never does.
+
+        Asked after every fact; nodes that were refused are offered again then. A policy that refuses what it would
+        take later must say when, or the engine may end the run before.
+        """
         return None
 
     def about(self, job: JobState) -> dict[str, Any]:

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from enum import IntEnum
 
 from schedulers.core.model import Job, Node, Stage
-from schedulers.core.state import ClusterState, StageState
+from schedulers.core.state import StageState
 
 
 class Near(IntEnum):
@@ -64,7 +64,7 @@ class StageInputs:
 
     def _first(self, stage: StageState, tasks: list[int] | None, near: Near, node: Node | None) -> int | None:
         again = min((task for task in stage.returned if self._near(task, node) is near), default=None)
-        while tasks and not ClusterState.is_waiting(stage, tasks[-1]):
+        while tasks and not stage.is_waiting(tasks[-1]):
             tasks.pop()
         if not tasks:
             return again

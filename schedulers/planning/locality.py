@@ -1,7 +1,7 @@
 """How long a job must wait for its data: the analysis of delay scheduling (Zaharia et al., EuroSys 2010, section 3.5).
 
 A job of `tasks` tasks reads blocks that each have `replicas` copies, spread at random over `nodes` nodes; nodes come
-up for it in random order. All three functions are about the share of its tasks that run where their block is.
+up for it in random order. What is asked for is the share of its tasks that run where their block is.
 """
 
 from __future__ import annotations
@@ -28,18 +28,3 @@ def skips_per_node(locality: float, tasks: int, replicas: float) -> float:
         raise ValueError(f"{tasks} tasks with {replicas} replicas each have no data to wait for")
     remote = (1 - locality) * tasks
     return -math.log(remote / (1 + remote)) / replicas
-
-
-def expected_locality(skips: int, nodes: int, tasks: int, replicas: int) -> float:
-    """The share of local tasks that passing up `skips` opportunities gives.
-
-    With K tasks left a node holds data of one of them with probability p = 1 - (1 - K/M)^R, and the job finds one
-    such node among D with probability 1 - (1 - p)^D; the mean of that over K = 1 .. N.
-    """
-    missed = ((1 - min(1.0, left / nodes)) ** (replicas * skips) for left in range(1, tasks + 1))
-    return 1 - math.fsum(missed) / tasks
-
-
-def longest_wait(skips: int, slots: int, task_time: float) -> float:
-    """How long `skips` opportunities take when all slots are busy: one slot comes free every task_time / slots."""
-    return skips * task_time / slots

@@ -103,22 +103,6 @@ class Books(ABC):
             self.total = plus(self.total, capacity)
         self._cluster_changed()
 
-    def remove_node(self, node: str) -> list[int]:
-        """AbstractYarnScheduler.removeNode: its containers end, its reservation goes. Returns the containers."""
-        gone = self.nodes[node]
-        ended = list(gone.containers)
-        for container in ended:
-            self.container_ended(container)
-        if gone.reservation is not None:
-            self._forget(gone.reservation)
-        del self.nodes[node]
-        self.racks[gone.rack] -= 1
-        if not self.racks[gone.rack]:
-            del self.racks[gone.rack]
-        self.total = minus(self.total, gone.capacity)
-        self._cluster_changed()
-        return ended
-
     def add_app(
         self, app: str, queue: str, user: str = "default", priority: int = 0, *, now: int = 0, am: Vector | None = None
     ) -> None:

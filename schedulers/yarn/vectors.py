@@ -8,7 +8,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from operator import add, gt, neg, sub, truediv
+from operator import add, gt, sub, truediv
 from typing import Final
 
 Vector = tuple[int, ...]
@@ -34,11 +34,6 @@ def minus(a: Vector, b: Vector) -> Vector:
 def times(a: Vector, factor: float) -> Vector:
     """Resources.multiply and multiplyAndRoundDown: fractions are cut off."""
     return tuple(int(x * factor) for x in a)
-
-
-def negative(a: Vector) -> Vector:
-    """Resources.negate."""
-    return tuple(map(neg, a))
 
 
 def least(a: Vector, b: Vector) -> Vector:
@@ -80,11 +75,6 @@ def times_down(a: Vector, factor: float, step: Vector) -> Vector:
 def round_up(a: Vector, step: Vector) -> Vector:
     """Resources.roundUp."""
     return tuple(map(rounded_up, a, step))
-
-
-def round_down(a: Vector, step: Vector) -> Vector:
-    """Resources.roundDown."""
-    return tuple(map(rounded_down, a, step))
 
 
 def divide_ceil(a: Vector, by: float) -> Vector:

@@ -83,6 +83,14 @@ class CountsHowOftenItIsAsked(ForgetsItsMemory):
             yield from super().schedule(view, offer)
 
 
+class Meddles(Ordered):
+    """Writes what it thinks of a job into the job."""
+
+    def key(self, job: JobState, view: ClusterView) -> Key:
+        job.size_ms = float(job.left)
+        return (job.seq,)
+
+
 class Peeks(Predictor):
     """Hears true run times without saying so."""
 
@@ -114,6 +122,11 @@ class CannotDump(Predictor):
 
 
 SEEDS = tuple(range(12))
+
+
+def test_a_policy_that_writes_into_the_state_is_caught() -> None:
+    with pytest.raises(AssertionError, match="somebody changed the state"):
+        testing.check_hands_off(broken(policies, Meddles))
 
 
 def test_a_policy_that_differs_from_run_to_run_is_caught() -> None:

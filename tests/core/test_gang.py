@@ -6,6 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from schedulers.core.checks import validate
 from schedulers.core.decisions import Decision, Hold, Place
 from schedulers.core.events import (
     ContainerAdopted,
@@ -101,7 +102,7 @@ def test_no_policy_leaves_a_gang_partial(capacities: list[int], jobs: list[tuple
     running: list[Place] = []
     for at in range(1, 8):
         running += placed(scheduler.handle(Tick(at)))
-        scheduler.state.validate()
+        validate(scheduler.state)
         for job in scheduler.state.jobs.values():
             if job.spec.stages[0].gang:
                 assert job.stages[0].waiting in (0, job.stages[0].tasks)
@@ -113,7 +114,7 @@ def test_a_task_that_another_leader_placed_is_taken_over() -> None:
     scheduler = cluster(2)
     submit(scheduler, "a", 3, gang=False)
     scheduler.handle(ContainerAdopted(1, container=7, node="n0", job="a", stage=0, task=1))
-    scheduler.state.validate()
+    validate(scheduler.state)
     assert [(d.container, d.task) for d in placed(scheduler.handle(Tick(2)))] == [(8, 0)]
 
 
@@ -131,7 +132,7 @@ def test_what_was_taken_over_may_fill_a_node_beyond_its_capacity() -> None:
     for container, task in ((1, 0), (2, 1)):
         scheduler.handle(ContainerAdopted(1, container=container, node="n0", job="a", stage=0, task=task))
     assert scheduler.state.nodes["n0"].free == [-1]
-    scheduler.state.validate()
+    validate(scheduler.state)
 
 
 def test_a_hold_is_said_once() -> None:
@@ -147,7 +148,7 @@ def test_a_task_found_finished_feeds_what_comes_after_it() -> None:
     scheduler.handle(JobSubmitted(0, Job(id="j", stages=stages)))
     for task in (0, 1, 1):
         scheduler.handle(TaskFound(1, "j", 0, task, 500))
-        scheduler.state.validate()
+        validate(scheduler.state)
     assert [(d.stage, d.task) for d in placed(scheduler.handle(Tick(2)))] == [(1, 0)]
 
 

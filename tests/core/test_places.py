@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from schedulers.core.checks import validate
 from schedulers.core.events import JobSubmitted, NodeAdded, NodeChanged, OfferAsked, Tick
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Stage
@@ -94,7 +95,7 @@ def test_a_node_that_loses_its_taint_takes_the_task() -> None:
     assert not [d for d in scheduler.handle(Tick(2)) if hasattr(d, "node")]
     scheduler.handle(NodeChanged(3, Node(id="n", capacity=(4,))))
     assert [d.node for d in scheduler.handle(Tick(4)) if hasattr(d, "node")] == ["n"]
-    scheduler.state.validate()
+    validate(scheduler.state)
 
 
 def test_an_outside_scheduler_is_not_given_a_node_that_is_barred() -> None:
@@ -113,5 +114,5 @@ def test_a_restored_scheduler_bars_the_same_nodes() -> None:
     scheduler = cluster(*(Node(id=f"n{z}", capacity=(4,), labels={"zone": z}) for z in "ab"))
     submit(scheduler, IN_B)
     again = Scheduler.restore(scheduler.snapshot())
-    again.state.validate()
+    validate(again.state)
     assert again.handle(Tick(2)) == scheduler.handle(Tick(2))

@@ -7,6 +7,7 @@ from typing import Any
 import pytest
 
 from rm_emulator.testing import job, node, scheduler, stage
+from schedulers.core.checks import validate
 from schedulers.core.decisions import Hold, Place
 from schedulers.core.errors import InvalidQuantity, InvalidQueue
 from schedulers.core.events import (
@@ -132,7 +133,7 @@ def test_no_policy_exceeds_a_limit(policy: str, offers: str) -> None:
     fill(there)
     assert there.state.tree.used("up") == (5000, 5120)
     assert there.state.tree.used("a")[0] <= 3000
-    there.state.validate()
+    validate(there.state)
 
 
 def test_a_limit_is_said_with_its_numbers() -> None:
@@ -170,8 +171,9 @@ def test_what_ends_makes_room_under_a_limit() -> None:
     there = made(Queue(name="a", max=(2000, -1)))
     submit(there, "j", queue="a")
     fill(there)
+    woken = there.state.journal.sizes.cursor()
     there.handle(ContainerEnded(there.state.now, 1, 0, 1))
-    assert there.state.woken
+    assert woken.read()
     assert fill(there) == ["j"]
 
 
@@ -243,7 +245,7 @@ def test_each_user_may_run_so_many_jobs() -> None:
     assert said(there, "k")[0] is Reason.USER_FULL_OF_JOBS
     there.handle(JobCancelled(5, "k"))
     assert "k" not in there.state.jobs
-    there.state.validate()
+    validate(there.state)
 
 
 def test_what_runs_already_is_in_whatever_the_number_says() -> None:
@@ -253,7 +255,7 @@ def test_what_runs_already_is_in_whatever_the_number_says() -> None:
     there.handle(ContainerAdopted(1, 1, "n", "k", 0, 0))
     assert there.state.jobs["k"].running == 1
     assert there.state.jobs["k"].admitted
-    there.state.validate()
+    validate(there.state)
 
 
 def test_a_higher_number_lets_the_next_in() -> None:
@@ -297,12 +299,12 @@ def test_without_queues_nothing_is_counted() -> None:
     submit(there, "j", 2)
     fill(there)
     assert not list(there.state.tree.accounts())
-    assert not there.state.bounds
+    assert not there.state.sizes.bounds
 
 
 def test_unlimited_queues_leave_sizes_alone() -> None:
     there = made(Queue(name="a"), Queue(name="b"))
     submit(there, "j", 2, queue="a")
     submit(there, "k", 2, queue="b")
-    assert len(there.state.sizes) == 1
-    assert not there.state.bounds
+    assert len(there.state.sizes.demands) == 1
+    assert not there.state.sizes.bounds

@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from rm_emulator.testing import job, node, scheduler, stage
+from schedulers.core.checks import validate
 from schedulers.core.decisions import Commit, Hold, Move, Place, Release, Run, describe
 from schedulers.core.errors import InvalidParameters, InvalidTransition, UnknownName
 from schedulers.core.events import (
@@ -145,13 +146,13 @@ def test_a_named_task_is_placed_once(cycle: Scheduler) -> None:
     round_ = cycle.begin(Tick(1))
     assert round_.suggest(Suggestion("a", 0, task=2, count=2)).placed == 1
     assert round_.suggest(Suggestion("a", 0, task=2)).placed == 0
-    cycle.state.validate()
+    validate(cycle.state)
 
 
 @pytest.mark.parametrize("task", [-1, 3])
 def test_a_task_that_is_not_there_is_refused(cycle: Scheduler, task: int) -> None:
     assert cycle.begin(Tick(1)).suggest(Suggestion("a", 0, task=task)).placed == 0
-    cycle.state.validate()
+    validate(cycle.state)
 
 
 def test_without_an_offer_nothing_is_placed(cycle: Scheduler) -> None:
@@ -295,7 +296,7 @@ def test_a_moved_executor_counts_for_the_job_that_has_it(kept: Scheduler) -> Non
     over(kept, 5, 1)
     over(kept, 6, 1)
     assert (kept.state.jobs["a"].executors, kept.state.jobs["b"].executors) == (1, 1)
-    kept.state.validate()
+    validate(kept.state)
 
 
 def test_a_jobs_executors_are_given_back_at_its_end(kept: Scheduler) -> None:
@@ -331,13 +332,13 @@ def test_executors_are_brought_to_a_job_before_it_has_tasks_for_them() -> None:
     decided = made.handle(JobSubmitted(0, job("a", stage(), stage(3, parents=(0,)))))
     assert decided[:4] == [Place(1, "n", "a", 0, 0), *(Commit(number, "a", 1, "n") for number in (2, 3, 4))]
     assert made.state.jobs["a"].executors == 4
-    made.state.validate()
+    validate(made.state)
 
 
 def test_a_brought_executor_is_idle_when_it_arrives_and_runs_when_the_stage_opens(ahead: Scheduler) -> None:
     ahead.handle(ContainerStarted(1, 1))
     ahead.handle(ContainerStarted(2, 2))
-    ahead.state.validate()
+    validate(ahead.state)
     assert list(ahead.state.idle) == [2]
     decided = over(ahead, 5, 1)
     assert [d for d in decided if not isinstance(d, Hold)] == [Run(2, "a", 1, 0), Run(1, "a", 1, 1)]
@@ -349,18 +350,18 @@ def test_an_executor_under_way_takes_room_and_is_given_back_with_its_job(ahead: 
     decided = ahead.handle(JobCancelled(1, "a"))
     assert {d.container for d in decided if isinstance(d, Release)} == {2, 3, 4}
     assert ahead.state.used == [1000, 1024]
-    ahead.state.validate()
+    validate(ahead.state)
 
 
 def test_an_executor_under_way_may_be_lost_with_its_node(ahead: Scheduler) -> None:
     ahead.handle(NodeLost(1, "n"))
-    ahead.state.validate()
+    validate(ahead.state)
     assert not ahead.state.containers
 
 
 def test_executors_under_way_are_in_the_snapshot(ahead: Scheduler) -> None:
     restored = Scheduler.restore(ahead.snapshot())
-    restored.state.validate()
+    validate(restored.state)
     assert list(restored.state.moving) == [2, 3, 4]
 
 
@@ -375,7 +376,7 @@ def test_an_idle_executor_is_brought_to_another_job() -> None:
     assert over(made, 5, 1)[0] == Move(1, "b", 0, 0)
     assert over(made, 6, 2)[0] == Commit(2, "b", 1)
     assert (made.state.jobs["a"].executors, made.state.jobs["b"].executors) == (1, 2)
-    made.state.validate()
+    validate(made.state)
 
 
 def test_a_busy_executor_is_not_brought_anywhere(ahead: Scheduler) -> None:

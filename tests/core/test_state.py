@@ -6,6 +6,7 @@ import msgspec
 import pytest
 
 from rm_emulator.testing import job, node, scheduler, stage
+from schedulers.core.checks import validate
 from schedulers.core.decisions import Hold, Move, Place, Preempt, Release, Run
 from schedulers.core.errors import InvalidJob, InvalidTransition
 from schedulers.core.events import (
@@ -22,11 +23,13 @@ from schedulers.core.events import (
     NodeChanged,
     NodeLost,
     NodeRemoved,
+    PilotsNamed,
     QueueChanged,
     TaskEnded,
     Tick,
 )
 from schedulers.core.log import Ignored, Log, parse
+from schedulers.core.memory import dump
 from schedulers.core.model import Node, Queue
 from schedulers.core.predictor import SamplePlan
 from schedulers.core.reasons import Reason
@@ -71,9 +74,9 @@ def one() -> Scheduler:
 )
 def test_a_repeated_or_late_fact_changes_nothing(one: Scheduler, fact: object) -> None:
     one.handle(ContainerStarted(1, 1))
-    before = msgspec.msgpack.encode({**one.state.dump(), "now": 0})
+    before = msgspec.msgpack.encode({**dump(one.state), "now": 0})
     assert one.handle(fact) == []
-    assert msgspec.msgpack.encode({**one.state.dump(), "now": 0}) == before
+    assert msgspec.msgpack.encode({**dump(one.state), "now": 0}) == before
 
 
 def test_an_ignored_fact_is_logged_as_such() -> None:
@@ -154,13 +157,13 @@ def test_a_leaving_node_takes_nothing_new_and_goes_with_its_last_container(one: 
 def test_a_leaving_node_may_be_lost(one: Scheduler) -> None:
     one.handle(NodeRemoved(1, "n"))
     one.handle(NodeLost(2, "n"))
-    one.state.validate()
+    validate(one.state)
     assert one.state.nodes == {}
 
 
 def test_a_node_may_shrink_below_what_it_holds(one: Scheduler) -> None:
     one.handle(NodeChanged(1, Node(id="n", capacity=(500, 512))))
-    one.state.validate()
+    validate(one.state)
     assert one.state.nodes["n"].free == [-500, -512]
 
 
@@ -196,7 +199,7 @@ def test_foreign_use_may_change_size() -> None:
 def test_a_vector_of_the_wrong_length_is_refused_before_anything_changes(one: Scheduler, fact: object) -> None:
     with pytest.raises(InvalidTransition, match="resources, not 2"):
         one.handle(fact)
-    one.state.validate()
+    validate(one.state)
 
 
 # -- jobs -----------------------------------------------------------------------------------------
@@ -257,7 +260,7 @@ def test_asking_for_stages_of_a_cancelled_job_starts_nothing() -> None:
     made.handle(JobChanged(0, "a", (0,)))
     made.handle(JobCancelled(1, "a"))
     assert made.handle(JobChanged(2, "a", (1,))) == []
-    made.state.validate()
+    validate(made.state)
 
 
 def test_a_failed_task_runs_again_and_does_not_count() -> None:
@@ -304,8 +307,8 @@ def test_an_estimate_of_an_unknown_job_is_kept_for_it() -> None:
 
 def test_an_impossible_placement_tells_the_story_and_changes_nothing(one: Scheduler) -> None:
     with pytest.raises(InvalidTransition, match=r"node n has .* free"):
-        one.state.what_if([Place(2, "n", "a", 0, 1)])
-    one.state.validate()
+        one.state.apply(Place(2, "n", "a", 0, 1))
+    validate(one.state)
 
 
 def test_a_task_is_not_started_twice() -> None:
@@ -334,31 +337,7 @@ def test_only_containers_that_are_there_are_preempted(one: Scheduler) -> None:
 
 def test_a_pilot_must_be_a_task(one: Scheduler) -> None:
     with pytest.raises(InvalidTransition, match="no task 9 in stage 0 to be a pilot"):
-        one.state.plan_pilots(one.state.jobs["a"], SamplePlan(pilots=((0, 9),)))
-
-
-# -- what if --------------------------------------------------------------------------------------
-
-
-def test_what_if_can_be_taken_back() -> None:
-    made = scheduler("fifo", node("n", 4), offers="cycle")
-    made.handle(JobSubmitted(0, job("a", stage(5))))
-    before = msgspec.msgpack.encode({**made.state.dump(), "nodes": [], "next": []})
-    undo = made.state.what_if([Place(1, "n", "a", 0, 2), Place(2, "n", "a", 0, 0), Place(3, "n", "a", 0, 1)])
-    made.state.validate()
-    assert made.state.jobs["a"].waiting == 2
-    undo()
-    made.state.validate()
-    assert msgspec.msgpack.encode({**made.state.dump(), "nodes": [], "next": []}) == before
-
-
-def test_what_if_that_fails_half_way_leaves_nothing_behind() -> None:
-    made = scheduler("fifo", node("n", 1), offers="cycle")
-    made.handle(JobSubmitted(0, job("a", stage(5))))
-    with pytest.raises(InvalidTransition):
-        made.state.what_if([Place(1, "n", "a", 0, 0), Place(2, "n", "a", 0, 1)])
-    made.state.validate()
-    assert not made.state.containers
+        one.state.hear(PilotsNamed(0, "a", SamplePlan(pilots=((0, 9),))))
 
 
 # -- executors ------------------------------------------------------------------------------------

@@ -15,6 +15,7 @@ from rm_emulator.engine.overbooking import Sharers
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Audit, Kept, job, scheduler, stage
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
+from schedulers.core.checks import validate
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import ContainerEnded, Heartbeat, JobSubmitted, NodeAdded, NodeChanged
 from schedulers.core.log import Log, SchedulerConfig
@@ -48,7 +49,7 @@ def ends(
     audit = Audit(Scheduler(SchedulerConfig(resources=("cpu", "network"), policy={"kind": "fifo"}, offers=offers)))
     kept = Kept()
     Simulation(cluster, Workload(name="test", jobs=jobs, resources=("cpu", "network")), audit, kept).run()
-    audit.state.validate()
+    validate(audit.state)
     audit.drained()
     return {task.job: task.ended_ms for task in kept.tasks if task.stage == 0}
 
@@ -211,9 +212,9 @@ def test_room_is_capacity_and_slack_and_shares_are_of_the_capacity() -> None:
     state = made.state
     assert (state.used, state.nodes["n"].free) == ([2000, 1200], [6000, 300])
     assert state.share(state.jobs["j"]) == 1.2
-    state.validate()
+    validate(state)
     again = Scheduler.restore(made.snapshot())
-    again.state.validate()
+    validate(again.state)
     assert again.state.nodes["n"].spec.room == (8000, 1500)
 
 
@@ -226,7 +227,7 @@ def test_slack_can_change() -> None:
     assert made.state.nodes["n"].free == [6000, -200]
     made.handle(ContainerEnded(3, 1, 0, 1))
     assert made.handle(Heartbeat(4, "n")) == []
-    made.state.validate()
+    validate(made.state)
 
 
 def test_slack_of_another_width_is_refused() -> None:

@@ -369,7 +369,7 @@ def test_finished_jobs_are_forgotten(policy: str, predictor: dict[str, Any] | No
     jobs = [(3000 * i, job(f"j{i}", stage(3), stage(2, parents=(0,))), (Fixed(500), Fixed(200))) for i in range(60)]
     run = Run(jobs, node("n", 4), policy=policy, predictor=predictor, profile="events")
     assert (run.simulation.jobs, run.simulation.containers) == ({}, {})
-    assert len(run.audit.state.touched) <= 2
+    assert len(run.audit.state.journal.orders.unread()) <= 2
     memory = run.audit.scheduler.policy.dump() or {}
     assert len(memory.get("places", ())) <= 2
     assert len(memory.get("charges", ())) == 0

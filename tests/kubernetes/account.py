@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -18,16 +17,14 @@ class Account:
     """One of our two, by name."""
 
     def __init__(self, cluster: Devcluster, name: str, namespace: str = names.NAMESPACE) -> None:
-        file = cluster.folder / f"{namespace}-{name}-{uuid.uuid4().hex[:6]}.kubeconfig"
-        user = {"token": cluster.token(namespace, name)}
-        self._kubeconfig = cluster.authority.kubeconfig(file, cluster.url, user)
+        self._access = cluster.access(authorization=f"Bearer {cluster.token(namespace, name)}")
         self.user = f"system:serviceaccount:{namespace}:{name}"
 
     def __call__(self, call: Callable[[Client], Awaitable[Any]]) -> Any:
         """Do it. Raises ApiError."""
 
         async def do() -> Any:
-            async with Client.from_kubeconfig(self._kubeconfig) as client:
+            async with Client(self._access) as client:
                 return await call(client)
 
         return asyncio.run(do())

@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from operators import metrics
 from operators.extender.telling import Telling
 from operators.extender.why import why
+from schedulers.core.checks import validate
 from schedulers.core.policy import needs_estimates, policies
 from schedulers.core.reasons import Reason
 from schedulers.core.replay import Replay
@@ -634,7 +635,7 @@ def test_whatever_happens_nothing_is_overcommitted_and_every_job_ends(
     world = World((3, 2, 4), policy=policy, predictor=predictor_of(policy))
     for step, pick in steps:
         STEP[step](world, pick)
-        world.brain.scheduler.state.validate()
+        validate(world.brain.scheduler.state)
         assert world.overcommitted() == {}
     world.clock += 60_000
     world.brain.expire()

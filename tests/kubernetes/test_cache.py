@@ -14,10 +14,11 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from operators.access import Access
 from operators.cache.cache import Cache
 from operators.cache.recorded import InvalidRecording, Page, build, feed, load, record, write
 from operators.cache.reflector import Change, Kind, Listing, Reflector
-from operators.client import Access, ApiError, Client
+from operators.client import ApiError, Client
 from schedulers.objects.node import Node
 from schedulers.objects.pod import Pod
 

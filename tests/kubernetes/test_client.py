@@ -1,26 +1,20 @@
-"""The client of the API server: who it says it is, what it makes of answers, and of none."""
+"""The client of the API server: what it makes of answers, and of none."""
 
 from __future__ import annotations
 
 import asyncio
-import base64
 import ssl
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 from aiohttp import web
-from cryptography import x509
-from cryptography.hazmat.primitives import hashes, serialization
-from cryptography.hazmat.primitives.asymmetric import ec
-from cryptography.x509.oid import NameOID
 
+from operators.access import Access, InvalidKubeconfig, Login
 from operators.client import (
-    Access,
     AlreadyExists,
     ApiError,
     Client,
@@ -28,12 +22,11 @@ from operators.client import (
     Forbidden,
     Gone,
     Invalid,
-    InvalidKubeconfig,
     NotFound,
     Unreachable,
-    in_cluster,
-    read_kubeconfig,
 )
+from operators.devcluster.pki import Authority
+from tests.kubernetes.kubeconfigs import Plugin, kubeconfig
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]
 
@@ -105,7 +98,7 @@ def test_a_redirection_is_not_followed_with_our_token() -> None:
         return web.Response(status=307, headers={"Location": "/elsewhere"})
 
     async def ask() -> None:
-        async with serving(handler, token="secret") as client:
+        async with serving(handler, authorization="Bearer secret") as client:
             with pytest.raises(ApiError):
                 await client.get("/api/v1/pods")
         assert asked == ["/api/v1/pods"]
@@ -196,154 +189,151 @@ def test_a_token_file_that_cannot_be_used_is_like_no_answer(tmp_path: Path, cont
     asyncio.run(ask())
 
 
-# -- kubeconfig ---------------------------------------------------------------------------------
+# -- logins that end ----------------------------------------------------------------------------
 
 
-@pytest.fixture(scope="module")
-def pair() -> tuple[bytes, bytes]:
-    """A self-signed certificate and its key, PEM."""
-    key = ec.generate_private_key(ec.SECP256R1())
-    name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, "somebody")])
-    now = datetime.now(UTC)
-    certificate = (
-        x509.CertificateBuilder()
-        .subject_name(name)
-        .issuer_name(name)
-        .public_key(key.public_key())
-        .serial_number(1)
-        .not_valid_before(now)
-        .not_valid_after(now + timedelta(days=1))
-        .sign(key, hashes.SHA256())
-    )
-    pem = serialization.Encoding.PEM
-    return certificate.public_bytes(pem), key.private_bytes(
-        pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption()
-    )
+@asynccontextmanager
+async def logging_in(plugin: Plugin, good: list[str]) -> AsyncIterator[Client]:
+    """A client that logs in by `plugin` to a server that takes the token in `good`."""
+
+    async def handler(request: web.Request) -> web.StreamResponse:
+        if request.headers.get("Authorization") != f"Bearer {good[0]}":
+            return web.json_response({"kind": "Status", "code": 401, "reason": "Unauthorized"}, status=401)
+        return web.json_response({"token": good[0]})
+
+    async with serving(handler) as first:
+        access = first._access
+        assert access is not None
+        file = kubeconfig(plugin.file.parent, {"server": access.url}, plugin.user())
+        async with Client(Login(kubeconfig=str(file)), timeout_s=5) as client:
+            yield client
 
 
-def data(content: bytes) -> str:
-    return base64.b64encode(content).decode()
+@pytest.mark.usefixtures("pauseless")
+def test_a_refused_token_is_replaced_by_one_login_for_all_callers(plugin: Plugin) -> None:
+    async def ask() -> None:
+        plugin.says(token="first")
+        good = ["first"]
+        async with logging_in(plugin, good) as client:
+            assert await client.get("/api") == {"token": "first"}
+            plugin.says(token="second")
+            good[0] = "second"
+            answers = await asyncio.gather(*(client.get("/api") for _ in range(20)))
+            assert answers == [{"token": "second"}] * 20
+            lines = [line async for line in client.watch("/api", read_timeout_s=5)]
+            assert lines == [b'{"token": "second"}']
+
+    asyncio.run(ask())
+    assert plugin.calls == 2
 
 
-def kubeconfig(
-    path: Path, cluster: dict[str, Any] | None = None, user: dict[str, Any] | None = None, **rest: Any
-) -> Path:
-    file = path / "kubeconfig"
-    content = {
-        "current-context": "here",
-        "contexts": [{"name": "here", "context": {"cluster": "c", "user": "u", "namespace": "team"}}],
-        "clusters": [{"name": "c", "cluster": {"server": "https://localhost:6443"} | (cluster or {})}],
-        "users": [{"name": "u", "user": user or {}}],
-    }
-    file.write_text(yaml.safe_dump(content | rest))
-    return file
+@pytest.mark.usefixtures("pauseless")
+def test_a_watch_of_a_refused_token_begins_with_a_new_one(plugin: Plugin) -> None:
+    async def ask() -> None:
+        plugin.says(token="first")
+        good = ["second"]
+        async with logging_in(plugin, good) as client:
+            plugin.says(token="second")
+            assert [line async for line in client.watch("/api", read_timeout_s=5)] == [b'{"token": "second"}']
+
+    asyncio.run(ask())
 
 
-def test_a_kubeconfig_with_inline_certificates(tmp_path: Path, pair: tuple[bytes, bytes]) -> None:
-    certificate, key = pair
-    user = {"client-certificate-data": data(certificate), "client-key-data": data(key)}
-    access = read_kubeconfig(kubeconfig(tmp_path, {"certificate-authority-data": data(certificate)}, user))
-    assert (access.url, access.namespace) == ("https://localhost:6443", "team")
-    assert access.tls is not None
-    assert access.tls.verify_mode == ssl.CERT_REQUIRED
+@pytest.mark.usefixtures("pauseless")
+def test_a_token_is_renewed_before_it_ends_and_nobody_waits_for_it(plugin: Plugin) -> None:
+    async def ask() -> None:
+        plugin.says(token="first", expirationTimestamp=datetime.now(UTC).isoformat())
+        good = ["first"]
+        async with logging_in(plugin, good) as client:
+            plugin.says(token="second")
+            assert await client.get("/api") == {"token": "first"}
+            assert client._renewal is not None
+            await client._renewal
+            good[0] = "second"
+            assert await client.get("/api") == {"token": "second"}
+
+    asyncio.run(ask())
+    assert plugin.calls == 2
 
 
-def test_files_are_found_beside_the_kubeconfig(tmp_path: Path, pair: tuple[bytes, bytes]) -> None:
-    for name, content in (("ca.crt", pair[0]), ("me.crt", pair[0]), ("me.key", pair[1]), ("token", b"abc")):
-        (tmp_path / name).write_bytes(content)
-    user = {"client-certificate": "me.crt", "client-key": "me.key", "tokenFile": "token"}
-    access = read_kubeconfig(kubeconfig(tmp_path, {"certificate-authority": "ca.crt"}, user))
-    assert access.headers() == {"Authorization": "Bearer abc"}
+@pytest.mark.usefixtures("pauseless")
+def test_a_renewal_that_fails_is_told_and_tried_again(plugin: Plugin) -> None:
+    async def ask() -> None:
+        plugin.says(token="first")
+        good = ["first"]
+        async with logging_in(plugin, good) as client:
+            good[0] = "second"
+            plugin.prints("rubbish")
+            with pytest.raises(Unreachable, match=r"GET /api: .*exec plug-in.*failed to decode"):
+                await client.get("/api")
+            plugin.says(token="second")
+            assert await client.get("/api") == {"token": "second"}
+
+    asyncio.run(ask())
 
 
-def test_a_context_without_user_is_anonymous(tmp_path: Path) -> None:
-    file = kubeconfig(tmp_path, contexts=[{"name": "here", "context": {"cluster": "c"}}])
-    assert read_kubeconfig(file).headers() == {}
+def test_after_a_login_in_vain_comes_a_pause(plugin: Plugin) -> None:
+    async def ask() -> None:
+        plugin.says(token="never good")
+        async with logging_in(plugin, ["good"]) as client:
+            for _ in range(3):
+                with pytest.raises(ApiError) as refused:
+                    await client.get("/api")
+                assert refused.value.status == 401
+
+    asyncio.run(ask())
+    assert plugin.calls == 1
 
 
-BAD = data(b"no pem")
+def test_a_client_that_cannot_log_in_does_not_begin(plugin: Plugin) -> None:
+    async def ask() -> None:
+        plugin.prints("rubbish")
+        with pytest.raises(InvalidKubeconfig, match="failed to decode"):
+            async with logging_in(plugin, ["good"]):
+                raise AssertionError
+
+    asyncio.run(ask())
 
 
-@pytest.mark.parametrize(
-    ("cluster", "user", "rest", "said"),
-    [
-        ({"server": None}, {}, {}, "cluster 'c': server is 'None'"),
-        ({"server": "localhost:6443"}, {}, {}, "cluster 'c': server is 'localhost:6443'"),
-        ({"certificate-authority-data": BAD}, {}, {}, "certificate-authority holds no PEM certificate"),
-        ({"certificate-authority-data": "%%%"}, {}, {}, "certificate-authority: "),
-        ({"certificate-authority": "nowhere.crt"}, {}, {}, "certificate-authority: .*nowhere.crt"),
-        ({}, {"client-certificate-data": BAD, "client-key-data": BAD}, {}, "client-certificate and client-key are no"),
-        ({}, {"client-certificate-data": BAD}, {}, "are both needed"),
-        ({}, {"tokenFile": "nowhere"}, {}, "tokenFile: there is no file"),
-        ({}, {"exec": {"command": "aws"}}, {}, "logs in by a program"),
-        ({}, {}, {"current-context": ""}, "no current-context is set"),
-        ({}, {}, {"current-context": "there"}, r"no entry 'there' among contexts \(there are: here\)"),
-        ({}, {}, {"contexts": [{"name": "here"}]}, "entry 'here' of contexts has no mapping called 'context'"),
-        ({}, {}, {"contexts": "x"}, "no entry 'here' among contexts"),
-        ({}, {}, {"clusters": [None]}, "no entry 'c' among clusters"),
-        ({}, {}, {"users": None}, r"no entry 'u' among users \(there are: none\)"),
-    ],
-)
-def test_a_kubeconfig_that_cannot_be_used_says_where(
-    tmp_path: Path, cluster: dict[str, Any], user: dict[str, Any], rest: dict[str, Any], said: str
-) -> None:
-    file = kubeconfig(tmp_path, cluster, user, **rest)
-    with pytest.raises(InvalidKubeconfig, match=said) as refused:
-        read_kubeconfig(file)
-    assert str(file) in str(refused.value)
+@pytest.mark.usefixtures("pauseless")
+def test_a_new_certificate_gets_new_connections_and_the_old_ones_finish(plugin: Plugin, tmp_path: Path) -> None:
+    authority = Authority(tmp_path / "pki")
 
+    def says(name: str) -> None:
+        certificate, key = authority.issue(name, name)
+        plugin.says(clientCertificateData=certificate.read_text(), clientKeyData=key.read_text())
 
-@pytest.mark.parametrize("text", ["- a\n", "a: [", "\x00", ""])
-def test_a_file_that_is_no_kubeconfig(tmp_path: Path, text: str) -> None:
-    (tmp_path / "k").write_text(text)
-    with pytest.raises(InvalidKubeconfig, match="kubeconfig"):
-        read_kubeconfig(tmp_path / "k")
+    good, began, answering = ["first"], asyncio.Event(), asyncio.Event()
 
+    async def handler(request: web.Request) -> web.Response:
+        assert request.transport is not None
+        name = request.transport.get_extra_info("peercert")["subject"][-1][0][1]
+        if "slow" in request.query:
+            began.set()
+            await answering.wait()
+        elif name != good[0]:
+            return web.json_response({}, status=401)
+        return web.json_response({"name": name})
 
-def test_an_encrypted_key_is_refused_and_nobody_is_asked_for_a_password(
-    tmp_path: Path, pair: tuple[bytes, bytes]
-) -> None:
-    key = serialization.load_pem_private_key(pair[1], None).private_bytes(
-        serialization.Encoding.PEM,
-        serialization.PrivateFormat.PKCS8,
-        serialization.BestAvailableEncryption(b"secret"),
-    )
-    user = {"client-certificate-data": data(pair[0]), "client-key-data": data(key)}
-    with pytest.raises(InvalidKubeconfig, match="the key is encrypted"):
-        read_kubeconfig(kubeconfig(tmp_path, {}, user))
+    async def ask() -> None:
+        app = web.Application()
+        app.router.add_get("/api", handler)
+        runner = web.AppRunner(app, shutdown_timeout=0)
+        await runner.setup()
+        tls = ssl.create_default_context(ssl.Purpose.CLIENT_AUTH, cafile=authority.ca)
+        tls.verify_mode = ssl.CERT_REQUIRED
+        tls.load_cert_chain(*authority.issue("server", "server", hosts=("127.0.0.1",)))
+        await web.TCPSite(runner, "127.0.0.1", 0, ssl_context=tls).start()
+        cluster = {"server": f"https://127.0.0.1:{runner.addresses[0][1]}", "certificate-authority": str(authority.ca)}
+        async with Client(Login(kubeconfig=str(kubeconfig(tmp_path, cluster, plugin.user())))) as client:
+            slow = asyncio.ensure_future(client.get("/api", slow=""))
+            await began.wait()
+            says("second")
+            good[0] = "second"
+            assert await client.get("/api") == {"name": "second"}
+            answering.set()
+            assert await slow == {"name": "first"}
+        await runner.cleanup()
 
-
-# -- in a pod -----------------------------------------------------------------------------------
-
-
-@pytest.fixture
-def account(tmp_path: Path, monkeypatch: pytest.MonkeyPatch, pair: tuple[bytes, bytes]) -> Path:
-    """The directory of a pod's ServiceAccount."""
-    monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "fd00::1")
-    monkeypatch.setenv("KUBERNETES_SERVICE_PORT", "443")
-    monkeypatch.setenv("RM_SERVICEACCOUNT_DIR", str(tmp_path))
-    for name, content in (("token", b"abc"), ("ca.crt", pair[0]), ("namespace", b"rm-system\n")):
-        (tmp_path / name).write_bytes(content)
-    return tmp_path
-
-
-@pytest.mark.usefixtures("account")
-def test_in_a_pod_the_service_account_says_who_we_are() -> None:
-    access = in_cluster()
-    assert (access.url, access.namespace) == ("https://[fd00::1]:443", "rm-system")
-    assert access.headers() == {"Authorization": "Bearer abc"}
-
-
-@pytest.mark.parametrize("content", [None, b"no pem"])
-def test_in_a_pod_without_usable_authority_the_file_is_named(account: Path, content: bytes | None) -> None:
-    (account / "ca.crt").unlink()
-    if content is not None:
-        (account / "ca.crt").write_bytes(content)
-    with pytest.raises(InvalidKubeconfig, match=r"ca\.crt"):
-        in_cluster()
-
-
-def test_outside_a_pod_a_kubeconfig_is_asked_for(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(InvalidKubeconfig, match="set `kubeconfig`"):
-        Client.find(None)
+    says("first")
+    asyncio.run(ask())

@@ -18,6 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from schedulers.core.checks import validate
 from schedulers.core.decisions import Commit, Decision, Hold, Move, Place, Release, Run
 from schedulers.core.events import (
     ContainerEnded,
@@ -333,46 +334,16 @@ class Core(RuleBasedStateMachine):
             self.squeezed.add(fact.node.id if isinstance(fact, NodeChanged) else fact.node)
         self.tell(msgspec.structs.replace(fact, at=self.soon(later)))
 
-    # -- memory, what if, why -------------------------------------------------------------------
+    # -- memory, why -------------------------------------------------------------------
 
     @rule()
     def restored(self) -> None:
         self.scheduler = Scheduler.restore(self.scheduler.snapshot())
 
-    @rule(pick=PICK, count=st.integers(1, 4))
-    def what_if(self, pick: int, count: int) -> None:
-        decisions: list[Place] = []
-        before = plain(self.state)
-        undos = []
-        for number in range(count):
-            found = self._possible(pick + number)
-            if found is None:
-                break
-            decisions.append(found)
-            undos.append(self.state.what_if([found]))
-            self.state.validate()
-        for undo in reversed(undos):
-            undo()
-            self.state.validate()
-        assert plain(self.state) == before
-
-    def _possible(self, pick: int) -> Place | None:
-        jobs = list(self.state.waiting.values())
-        if not jobs:
-            return None
-        job = jobs[pick % len(jobs)]
-        for stage in job.open_stages():
-            fitting = list(self.state.fitting(stage.size))
-            if fitting:
-                task, attempt = self.state.take(job, stage)
-                node = fitting[pick % len(fitting)]
-                return Place(self.state.next_container, node.id, job.id, stage.index, task, attempt)
-        return None
-
     @invariant()
     def figures_are_true(self) -> None:
         if hasattr(self, "scheduler"):
-            self.state.validate()
+            validate(self.state)
 
     @invariant()
     def who_waits_has_been_told_why(self) -> None:
@@ -409,21 +380,6 @@ class Core(RuleBasedStateMachine):
     def teardown(self) -> None:
         if hasattr(self, "scheduler"):
             assert not [d for d in self.decided if isinstance(d, Release)] or self.state.kept
-
-
-def plain(state: Any) -> Any:
-    """A state as plain data, without what a what-if may change: counters of changes, and the order of equals.
-
-    `version` and the nodes' versions count changes and so go up; the sets kept as dicts (`waiting`,
-    `active_sizes`, `taken`) may come back in another order, which no decision depends on.
-    """
-    data = msgspec.msgpack.decode(msgspec.msgpack.encode(state.dump()))
-    data["next"] = data["next"][:3]
-    for name in ("waiting", "active_sizes"):
-        data[name] = sorted(data[name])
-    for node in data["nodes"]:
-        del node["version"]
-    return data
 
 
 def test_the_core_under_any_facts() -> None:

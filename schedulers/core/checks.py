@@ -1,0 +1,91 @@
+"""Every figure of the state that follows from others, worked out anew. Slow, and meant for tests."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from schedulers.core.live import GRANTED, IDLE, MOVING, RUNNING, JobState
+from schedulers.core.queues import QueueTree
+
+if TYPE_CHECKING:
+    from schedulers.core.state import ClusterState
+
+
+def validate(state: ClusterState) -> None:
+    """Raises AssertionError with the first figure that is wrong."""
+    used = [0] * len(state.resources)
+    for node in state.nodes.values():
+        held = [0] * len(state.resources)
+        for container in node.containers:
+            for r, amount in enumerate(state.sizes.demands[state.containers[container].size]):
+                held[r] += amount
+        foreign = [sum(v[r] for v in node.foreign.values()) for r in range(len(held))]
+        for r, room in enumerate(node.spec.room):
+            assert node.free[r] == room - held[r] - foreign[r], f"free room of {node.id}: {node.free}"
+            used[r] += held[r]
+    assert used == state.used, f"used {state.used}, containers hold {used}"
+    assert state.capacity == [sum(n.spec.capacity[r] for n in state.nodes.values()) for r in range(len(used))]
+    assert sum(len(n.containers) for n in state.nodes.values()) == len(state.containers)
+    waiting = [0] * len(state.sizes.demands)
+    for job in state.jobs.values():
+        _validate_job(job, state, waiting)
+    assert waiting == state.sizes.waiting, f"waiting by size {state.sizes.waiting}, not {waiting}"
+    assert set(state.sizes.active) == {s for s, n in enumerate(waiting) if n}
+    assert set(state.waiting) == {j.id for j in state.jobs.values() if j.waiting}
+    assert set(state.idle) == {c.id for c in state.containers.values() if c.status == IDLE}
+    assert set(state.moving) == {c.id for c in state.containers.values() if c.status == MOVING}
+    state.sizes.validate()
+    foreign = [sum(v[r] for n in state.nodes.values() for v in n.foreign.values()) for r in range(len(used))]
+    assert foreign == state.foreign, f"held by others {foreign}, not {state.foreign}"
+    _validate_queues(state)
+
+
+def _validate_queues(state: ClusterState) -> None:
+    tree, other = state.tree, QueueTree(len(state.resources))
+    other.queues, other.removed = tree.queues, tree.removed
+    other.resize(state.capacity)
+    for container in state.containers.values() if state.queues else ():
+        other.charge(*state.admission.payers[container.id], state.sizes.demands[container.size], 1)
+    pending = {}
+    for job in state.jobs.values():
+        if job.admitted:
+            other.count(job.spec.queue, job.spec.user, 1)
+        else:
+            pending[job.id] = job
+            assert not job.open, f"{job.id} was not let in and has open stages"
+            assert not state.admission.may_enter(job) or job.cancelled, f"{job.id} could be let in"
+        group = tree.path(job.spec.queue, job.spec.user).group
+        assert all(state.sizes.groups[stage.size] == group for stage in job.stages), f"{job.id}: limits"
+    assert {name for jobs in state.admission.pending.values() for name in jobs} == set(pending), (
+        "jobs that were not let in"
+    )
+    for account in tree.accounts():
+        assert tuple(account.used) == other.used(account.queue, account.user), f"use of {account}"
+    mine = {(a.queue, a.user): (a.jobs, a.most) for a in tree.accounts()}
+    for account in other.accounts():
+        assert mine[account.queue, account.user] == (account.jobs, account.most), f"jobs of {account}"
+
+
+def _validate_job(job: JobState, state: ClusterState, waiting: list[int]) -> None:
+    mine = [c for c in state.containers.values() if c.job == job.id]
+    assert job.executors == len(mine), f"{job.id}: {job.executors} containers, not {len(mine)}"
+    busy = [c for c in mine if c.status in (GRANTED, RUNNING)]
+    assert job.running == len(busy), f"{job.id}: {job.running} running, not {len(busy)}"
+    running = [c for c in busy if c.status == RUNNING]
+    assert (job.started, job.started_sum) == (len(running), sum(c.started for c in running))
+    assert job.used == [sum(state.sizes.demands[c.size][r] for c in mine) for r in range(len(job.used))]
+    assert job.left == sum(s.tasks - s.finished for s in job.stages) > 0
+    assert len({(c.stage, c.task) for c in busy}) == len(busy), f"{job.id}: a task runs twice"
+    for stage in job.stages:
+        there = sum(1 for c in busy if c.stage == stage.index)
+        assert stage.running == there
+        assert stage.waiting == stage.tasks - stage.finished - stage.running, f"{job.id}/{stage.index}"
+        undone = [job.spec.stages[p].tasks - job.stages[p].finished for p in job.spec.stages[stage.index].parents]
+        assert stage.parents_left == sum(1 for n in undone if n), f"{job.id}/{stage.index}: barrier"
+        assert stage.parents_left == 0 or stage.running == 0, f"{job.id}/{stage.index} runs before its parents"
+        is_open = stage.is_open and stage.waiting > 0 and not job.cancelled and job.admitted
+        assert (stage.index in job.open) == is_open
+        if is_open:
+            waiting[stage.size] += stage.waiting
+    assert job.open == sorted(job.open)
+    assert job.waiting == (0 if job.cancelled else sum(job.stages[i].waiting for i in job.open))

@@ -1,0 +1,106 @@
+"""The state as plain data, for another process to take over. What follows from the rest is left out."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import msgspec
+
+from schedulers.core.live import MOVING, ContainerState, JobState, NodeState
+from schedulers.core.model import Queue
+from schedulers.core.places import Places
+from schedulers.core.queues import Group
+from schedulers.core.resources import Vector
+from schedulers.core.state import ClusterState
+
+
+class _Saved(msgspec.Struct):
+    """What `dump` returns. touched, doubted: what the policy, and the scheduler, have yet to read of the journal."""
+
+    now: int
+    nodes: list[NodeState]
+    jobs: list[JobState]
+    waiting: list[str]
+    containers: list[ContainerState]
+    idle: list[int]
+    queues: list[Queue]
+    sizes: list[tuple[Vector, Places]]
+    active_sizes: list[int]
+    touched: list[str]
+    next: tuple[int, int, int, int]
+    finished: list[str]
+    removed: dict[str, int] = {}
+    groups: list[Group | None] = []
+    doubted: list[str] = []
+
+
+def dump(state: ClusterState) -> dict[str, Any]:
+    """Everything that is not derived, as plain data."""
+    sizes = state.sizes
+    return {
+        "now": state.now,
+        "nodes": list(state.nodes.values()),
+        "jobs": list(state.jobs.values()),
+        "waiting": list(state.waiting),
+        "containers": list(state.containers.values()),
+        "idle": list(state.idle),
+        "queues": list(state.queues.values()),
+        "removed": state.tree.removed,
+        "sizes": list(zip(sizes.demands, sizes.places, strict=True)),
+        "groups": sizes.groups if sizes.bounds else [],
+        "active_sizes": list(sizes.active),
+        "touched": list(state.journal.orders.unread()),
+        "doubted": list(state.journal.reasons.unread()),
+        "next": [state.next_container, state.next_seq, state.next_node, state.version],
+        "finished": list(state.work.finished),
+    }
+
+
+def load(state: ClusterState, data: Any) -> None:
+    """Let an empty state take over what `dump` returned (after a round trip through msgpack)."""
+    saved = msgspec.convert(data, _Saved)
+    state.now = saved.now
+    state.next_container, state.next_seq, state.next_node, state.version = saved.next
+    state.nodes.update((n.id, n) for n in saved.nodes)
+    state.jobs.update((j.id, j) for j in saved.jobs)
+    state.waiting.update((j, state.jobs[j]) for j in saved.waiting)
+    state.containers.update((c.id, c) for c in saved.containers)
+    state.idle.update((c, state.containers[c]) for c in saved.idle)
+    state.moving.update((c.id, c) for c in saved.containers if c.status == MOVING)
+    state.work.finished.update(dict.fromkeys(saved.finished))
+    _load_sizes(state, saved)
+    _load_sums(state)
+    _load_queues(state, saved)
+    for topic, unread in ((state.journal.orders, saved.touched), (state.journal.reasons, saved.doubted)):
+        topic.entries[:] = unread
+
+
+def _load_sizes(state: ClusterState, saved: _Saved) -> None:
+    state.sizes.nodes.update((n.index, n) for n in sorted(saved.nodes, key=lambda n: n.index))
+    groups = saved.groups or [None] * len(saved.sizes)
+    sizes = ((demand, places, group) for (demand, places), group in zip(saved.sizes, groups, strict=True))
+    state.sizes.load(sizes, saved.active_sizes)
+
+
+def _load_sums(state: ClusterState) -> None:
+    for node in state.nodes.values():
+        for r, amount in enumerate(node.spec.capacity):
+            state.capacity[r] += amount
+        for vector in node.foreign.values():
+            for r, amount in enumerate(vector):
+                state.foreign[r] += amount
+    for container in state.containers.values():
+        for r, amount in enumerate(state.sizes.demands[container.size]):
+            state.used[r] += amount
+
+
+def _load_queues(state: ClusterState, saved: _Saved) -> None:
+    for queue in saved.queues:
+        state.tree.put(queue)
+    state.tree.removed.update(saved.removed)
+    for job in state.jobs.values():
+        if not job.admitted:
+            state.admission.wait(job)
+    state.recount()
+    for size in state.sizes.bounds:
+        state.sizes.admits(size)  # notes those that are at a limit

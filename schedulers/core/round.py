@@ -1,0 +1,231 @@
+"""One round of deciding: suggestions are checked against the state as it is now, and what holds is applied."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+import msgspec
+
+from schedulers.core.decisions import Commit, Decision, Move, Place, Preempt, Run
+from schedulers.core.events import Event
+from schedulers.core.explain import limit_reason
+from schedulers.core.live import JobState, NodeState, StageState
+from schedulers.core.policy import Offer, Outcome, Suggestion
+from schedulers.core.reasons import Reason
+
+if TYPE_CHECKING:
+    from schedulers.core.scheduler import Scheduler
+
+
+class Asked(msgspec.Struct, frozen=True):
+    """One suggestion of a recorded round and its outcome."""
+
+    suggestion: Suggestion
+    outcome: Outcome
+
+
+class RoundRecord(msgspec.Struct, frozen=True):
+    """A round as `record: full` keeps it: when, on what fact, what was asked, how it ended."""
+
+    at: int
+    event: str
+    offered: int
+    asked: tuple[Asked, ...]
+    ended: str
+
+
+class Round:
+    """One fact's worth of deciding, step by step. `offer` is None when nothing is on offer now."""
+
+    __slots__ = ("_asked", "_decisions", "_event", "_scheduler", "_version", "offer")
+
+    def __init__(
+        self,
+        scheduler: Scheduler,
+        event: Event,
+        decisions: list[Decision],
+        offer: Offer | None,
+        version: int | None,
+    ) -> None:
+        self._scheduler, self._event, self._decisions, self.offer = scheduler, event, decisions, offer
+        self._version = version
+        self._asked: list[Asked] | None = [] if scheduler.config.record == "full" else None
+
+    def suggest(self, suggestion: Suggestion) -> Outcome:
+        """Check one suggestion against the state as it is now; apply what holds."""
+        outcome = self._bring(suggestion) if suggestion.ahead else self._try(suggestion)
+        if self._asked is not None:
+            self._asked.append(Asked(suggestion, outcome))
+        return outcome
+
+    def preempt(self, container: int, rule: str, cause: str) -> None:
+        """Order a container killed; what it holds stays held until its end is heard."""
+        self._scheduler.carry_out(Preempt(container, rule, cause), self._decisions)
+
+    def _try(self, suggestion: Suggestion) -> Outcome:
+        offer, state = self.offer, self._scheduler.state
+        job = state.waiting.get(suggestion.job)
+        if offer is None or job is None or offer.limit == 0 or not offer.serves(suggestion.job, suggestion.stage):
+            return Outcome(0, Reason.WAITS_FOR_OFFER)
+        if suggestion.stage not in job.open:
+            return Outcome(0, Reason.WAITS_FOR_STAGE)
+        stage = job.stages[suggestion.stage]
+        ready = stage.waiting
+        if suggestion.task is not None:
+            ready = int(stage.is_waiting(suggestion.task))
+        elif suggestion.pilots is not None:
+            ready = len(stage.pilots) if suggestion.pilots else stage.others
+        wanted = min(suggestion.count, ready)
+        if wanted and job.waits_whole(stage):
+            why = self._keeps_apart(job, stage, offer)
+            if why is not None:
+                return Outcome(0, why)
+            suggestion, wanted = Suggestion(job.id, stage.index), stage.waiting
+        node = self._only_node(suggestion, offer)
+        if node is not None:
+            wanted = min(wanted, node.room_for(stage))
+        containers: list[int] = []
+        while len(containers) < wanted and offer.limit != 0:
+            container = self._start_one(job, stage, suggestion, offer, node)
+            if container is None:
+                break
+            containers.append(container)
+        if not containers:
+            return Outcome(0, self._why_none(job, stage, ready))
+        # No room stays said while the job is served piecemeal (no oscillation), unless a limit is what stops it now.
+        if job.hold is not Reason.NO_ROOM or (
+            stage.size in state.sizes.bounds and state.sizes.at_limit(job, stage) is not None
+        ):
+            state.journal.reasons.note(suggestion.job)
+        return Outcome(len(containers), None, tuple(containers))
+
+    def _bring(self, suggestion: Suggestion) -> Outcome:
+        """Bring executors to a job for a stage that is not open yet."""
+        offer, state = self.offer, self._scheduler.state
+        job = state.jobs.get(suggestion.job)
+        if offer is None or job is None or not state.kept or not offer.serves(suggestion.job, suggestion.stage):
+            return Outcome(0, Reason.WAITS_FOR_OFFER)
+        stage = job.stages[suggestion.stage]
+        containers: list[int] = []
+        while len(containers) < suggestion.count and offer.limit != 0:
+            decision = self._committed(job, stage, suggestion, offer)
+            if decision is None:
+                break
+            self._scheduler.carry_out(decision, self._decisions)
+            containers.append(decision.container)
+        return Outcome(len(containers), None if containers else Reason.NO_ROOM, tuple(containers))
+
+    def _committed(self, job: JobState, stage: StageState, suggestion: Suggestion, offer: Offer) -> Commit | None:
+        state = self._scheduler.state
+        if suggestion.executor is not None:
+            container = state.idle.get(suggestion.executor)
+            if container is None or container.size != stage.size or container.job == job.id:
+                return None
+            return Commit(container.id, job.id, stage.index)
+        node = self._node_for(stage, suggestion, offer) if state.sizes.admits(stage.size) else None
+        if node is None:
+            return None
+        if offer.limit is not None:
+            offer.limit -= 1
+        return Commit(state.next_container, job.id, stage.index, node.id)
+
+    def _why_none(self, job: JobState, stage: StageState, ready: int) -> Reason:
+        account = self._scheduler.state.sizes.at_limit(job, stage)
+        if account is not None:
+            return limit_reason(account)
+        return Reason.NO_ROOM if ready else Reason.WAITS_FOR_PILOTS
+
+    def _keeps_apart(self, job: JobState, stage: StageState, offer: Offer) -> Reason | None:
+        """Why what is on offer does not take the whole gang, or None; a gang is never put on idle executors."""
+        state = self._scheduler.state
+        account = state.sizes.at_limit(job, stage)
+        if account is not None:
+            return limit_reason(account)
+        enough = offer.limit is None or offer.limit >= stage.waiting
+        return None if enough and state.sizes.has_room_for_all(stage, offer.nodes) else Reason.NO_ROOM_FOR_GANG
+
+    def _only_node(self, suggestion: Suggestion, offer: Offer) -> NodeState | None:
+        """The node that must take the tasks when there is no choice: a heartbeat without executors."""
+        if offer.nodes is None or len(offer.nodes) != 1 or self._scheduler.state.kept:
+            return None
+        node = offer.nodes[0]
+        return node if suggestion.node is None or suggestion.node == node.spec.id else None
+
+    def _start_one(
+        self, job: JobState, stage: StageState, suggestion: Suggestion, offer: Offer, node: NodeState | None
+    ) -> int | None:
+        """Start one task; returns its container, or None when there is no room."""
+        state = self._scheduler.state
+        if suggestion.task is None:
+            task, attempt = stage.first_task(suggestion.pilots)
+        else:
+            task, attempt = suggestion.task, stage.attempts.get(suggestion.task, 0)
+        decision: Place | Run | Move | None = None
+        named = suggestion.executor is not None
+        if named:
+            decision = self._with_named(job, stage, task, attempt, suggestion.executor)
+        elif state.kept:
+            decision = self._with_executor(job, stage, task, attempt, own=True)
+        if decision is None and not named and (stage.size not in state.sizes.bounds or state.sizes.admits(stage.size)):
+            node = node or self._node_for(stage, suggestion, offer)
+            if node is not None:
+                decision = Place(state.next_container, node.spec.id, suggestion.job, stage.index, task, attempt)
+                if offer.limit is not None:
+                    offer.limit -= 1
+        if decision is None and not named and state.kept:
+            decision = self._with_executor(job, stage, task, attempt, own=False)
+        if decision is None:
+            return None
+        self._scheduler.carry_out(decision, self._decisions)
+        return decision.container
+
+    def _with_named(
+        self, job: JobState, stage: StageState, task: int, attempt: int, executor: int | None
+    ) -> Run | Move | None:
+        container = self._scheduler.state.idle.get(executor or 0)
+        if container is None or container.size != stage.size:
+            return None
+        kind = Run if container.job == job.id else Move
+        return kind(container.id, job.id, stage.index, task, attempt)
+
+    def _with_executor(
+        self, job: JobState, stage: StageState, task: int, attempt: int, *, own: bool
+    ) -> Run | Move | None:
+        for container in self._scheduler.state.idle.values():
+            if (container.job == job.id) == own and container.size == stage.size:
+                kind = Run if own else Move
+                return kind(container.id, job.id, stage.index, task, attempt)
+        return None
+
+    def _node_for(self, stage: StageState, suggestion: Suggestion, offer: Offer) -> NodeState | None:
+        scheduler, state = self._scheduler, self._scheduler.state
+        if suggestion.node is not None:
+            node = state.nodes.get(suggestion.node)
+            there = node is not None and (offer.nodes is None or node in offer.nodes)
+            return node if there and node is not None and node.fits(stage) else None
+        if offer.nodes is None:
+            fitting: Any = state.sizes.fitting(stage.size)
+        else:
+            fitting = [node for node in offer.nodes if node.fits(stage)]
+        if not fitting:
+            return None
+        if len(fitting) == 1:
+            only: NodeState = fitting[0]
+            return only
+        return scheduler.placer.pick(stage.demand, fitting, tuple(state.capacity))
+
+    def end(self) -> list[Decision]:
+        """Say who waits, write the log, return the decisions."""
+        if self._version is not None:
+            self.remember()
+            self._scheduler.close(self._event, self._decisions, self._version, asked=self.offer is not None)
+        return self._decisions
+
+    def remember(self) -> None:
+        """With `record: full`, keep what was asked."""
+        scheduler, offer = self._scheduler, self.offer
+        if self._asked is not None and offer is not None:
+            offered = len(scheduler.state.nodes if offer.nodes is None else offer.nodes)
+            ended = "the policy suggests nothing more" if offer.has_room() else "nothing fits any more"
+            kind = type(self._event).__name__
+            scheduler.rounds.append(RoundRecord(self._event.at, kind, offered, tuple(self._asked), ended))
