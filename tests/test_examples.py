@@ -284,28 +284,40 @@ def test_the_schema_takes_the_profile_once_its_file_is_in_the_package(tmp_path: 
 
 # -- a field of DagJob ----------------------------------------------------------------------------
 
-WEIGHT = """
-import msgspec
-from schedulers.core.resources import Resources
-from schedulers.objects.dagjob import DagJob, core_job
-
-template = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "1"}}}]}}
-spec = {"stages": [{"name": "s", "template": template}], "weight": 2}
-dagjob = msgspec.convert({"metadata": {"name": "j", "uid": "u"}, "spec": spec}, DagJob)
-assert core_job(dagjob, Resources(("cpu", "memory"))).weight == 2
+HEAVY = """
+apiVersion: rm-emulator.io/v1alpha1
+kind: DagJob
+metadata: {name: heavy}
+spec:
+  weight: 2.5
+  stages:
+  - name: s
+    template:
+      metadata: {annotations: {rm-emulator.io/run-seconds: "2"}}
+      spec: {containers: [{name: c, resources: {requests: {cpu: "1", memory: 1Gi}}}]}
+---
+apiVersion: v1
+kind: Node
+metadata: {name: n1}
+status: {allocatable: {cpu: "2", memory: 4Gi, pods: "9"}}
 """
 
 
-def test_a_field_of_a_dagjob_is_one_file_and_the_crd(tmp_path: Path) -> None:
+def test_a_field_of_a_dagjob_is_two_files_and_the_crd(tmp_path: Path) -> None:
     patch = EXAMPLES / "dagjob_weight.patch"
     files = re.findall(r"^\+\+\+ b/(.*)$", patch.read_text(encoding="utf-8"), flags=re.MULTILINE)
-    assert files == ["manifests/crds/dagjob.yaml", "schedulers/objects/dagjob.py"]
-    for folder in ("schedulers", "manifests", "tests/kubernetes"):
+    assert files == ["manifests/crds/dagjob.yaml", "rm_emulator/scenario/objects.py", "schedulers/objects/dagjob.py"]
+    for folder in ("schedulers", "rm_emulator", "manifests", "tests/kubernetes"):
         shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
-    applied = subprocess.run(["git", "apply", str(patch)], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert applied.returncode == 0, applied.stderr
+    (tmp_path / "heavy.yaml").write_text(HEAVY)
     environment = {"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}
-    held = [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/kubernetes/test_crds.py"]
-    for command in ([sys.executable, "-c", WEIGHT], [*held, "--noconftest"]):
+    commands = [
+        ["git", "apply", str(patch)],
+        [sys.executable, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/kubernetes/test_crds.py"],
+        [sys.executable, "-m", "rm_emulator", "run", "heavy.yaml", "--out", "out"],
+    ]
+    for command in commands:
         done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
         assert done.returncode == 0, done.stdout + done.stderr
+    jobs = pl.read_parquet(next((tmp_path / "out" / "runs").glob("*/*/jobs.parquet")))
+    assert jobs["weight"].to_list() == [2.5]

@@ -71,10 +71,11 @@ class LastRun(Predictor):
         return Estimate(float(self._unknown), source="default") if self._unknown is not None else None
 
     def dump(self) -> Any:
-        """All of it is plain data, but keys of mappings are text only when they were."""
-        return {"last": self._last, "said": self._said, "sums": {j: [*s.items()] for j, s in self._sums.items()}}
+        """A copy, which later facts do not change: lists in `_last` and `_said` are replaced, never changed."""
+        sums = [(job, [(stage, *tasks) for stage, tasks in stages.items()]) for job, stages in self._sums.items()]
+        return {"last": dict(self._last), "said": dict(self._said), "sums": sums}
 
     def load(self, data: Any) -> None:
-        """See Predictor.load. Tuples come back as lists."""
-        self._last, self._said = data["last"], data["said"]
-        self._sums = {job: dict(map(tuple, stages)) for job, stages in data["sums"].items()}
+        """See Predictor.load."""
+        self._last, self._said = dict(data["last"]), dict(data["said"])
+        self._sums = {job: {stage: [count, ms] for stage, count, ms in stages} for job, stages in data["sums"]}

@@ -40,7 +40,8 @@ class Swf:
     @staticmethod
     def read(path: Path, options: Params) -> Trace:
         """Raises TraceError with every line that cannot be read."""
-        issues, jobs, never_ran = Issues(str(path)), [], 0
+        issues, never_ran = Issues(str(path)), 0
+        jobs: list[WorkloadJob] = []
         for number, line in enumerate(decoded(path, read_bytes(path)).splitlines(), start=1):
             fields = line.partition(";")[0].split()  # a semicolon begins a comment
             if not fields or len(jobs) == options.limit:

@@ -85,11 +85,11 @@ class UserAgeing(Policy):
             self._users.drop(user)
 
     def dump(self) -> Any:
-        """What each user was given. The orders follow from that and from the state."""
-        return self._given
+        """What each user was given, copied. The orders follow from that and from the state."""
+        return dict(self._given)
 
     def load(self, data: Any, view: ClusterView) -> None:
         """See Policy.load."""
-        self._given = data
+        self._given = dict(data)
         for name, job in view.waiting.items():
             self._enter(name, job.spec.user, job.seq)
