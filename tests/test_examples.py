@@ -167,32 +167,36 @@ def test_a_task_goes_where_fewest_others_are() -> None:
 
 
 def test_the_format_is_documented_and_refuses_what_it_cannot_read() -> None:
-    load("swf")
-    check_format("swf")
+    load("gwf")
+    check_format("gwf")
 
 
-def test_a_log_of_a_supercomputer_is_read(tmp_path: Path) -> None:
-    load("swf")
-    log = tmp_path / "log.swf"
+#: What is not read of a line.
+REST = " ".join(["-1"] * 14)
+
+
+def test_a_log_of_a_grid_is_read(tmp_path: Path) -> None:
+    load("gwf")
+    log = tmp_path / "log.gwf"
     log.write_text(
-        "; Version: 2.2\n"
-        "1 0 5 60 4 -1 2048 4 -1 -1 1 7 1 3 2 -1 -1 -1\n"
-        "2 9 5 -1 4 -1 -1 4 -1 -1 0 7 1 3 2 -1 -1 -1\n"
-        "3 2.5 5 1.5 1 -1 -1 1 -1 -1 1 8 1 -1 -1 -1 -1 -1 ; a comment\n"
+        "# Version: 1.0\n"
+        f"1 0 5 60 4 -1 2048 4 -1 -1 1 U7 G1 X3 Q2 {REST}\n"
+        f"2 9 5 -1 4 -1 -1 4 -1 -1 0 U7 G1 X3 Q2 {REST}\n"
+        f"3 2.5 5 1.5 1 -1 -1 1 -1 -1 1 U8 G1 -1 -1 {REST} # a comment\n"
     )
-    trace = formats.read("swf", log)
+    trace = formats.read("gwf", log)
     first, second = trace.workload.jobs
-    assert (first.job.id, first.job.user, first.job.queue, first.job.name) == ("j1", "u7", "q2", "x3")
+    assert (first.job.id, first.job.user, first.job.queue, first.job.name) == ("j1", "U7", "Q2", "X3")
     assert (first.job.stages[0].tasks, first.job.stages[0].demand, first.job.stages[0].gang) == (4, (1000, 2), True)
     assert (second.submit_ms, second.runtimes, second.job.queue) == (2500, (Fixed(1500),), "default")
     assert trace.notes == ("1 jobs that never ran are left out",)
 
 
 def test_every_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    load("swf")
-    (tmp_path / "log.swf").write_text("1 2 3\n1 0 x\n")
-    with pytest.raises(formats.TraceError, match=r"log.swf:1: 3 fields, not 18\n.*log.swf:2: could not convert"):
-        formats.read("swf", tmp_path / "log.swf")
+    load("gwf")
+    (tmp_path / "log.gwf").write_text("1 2 3\n1 0 x\n")
+    with pytest.raises(formats.TraceError, match=r"log.gwf:1: 3 fields, not 29\n.*log.gwf:2: could not convert"):
+        formats.read("gwf", tmp_path / "log.gwf")
 
 
 # -- chart ----------------------------------------------------------------------------------------
