@@ -175,12 +175,12 @@ def test_a_task_goes_where_fewest_others_are() -> None:
 
 
 def test_the_format_is_documented_and_refuses_what_it_cannot_read() -> None:
-    load("swf")
-    check_format("swf")
+    load("short_swf")
+    check_format("short_swf")
 
 
 def test_a_log_of_a_supercomputer_is_read(tmp_path: Path) -> None:
-    load("swf")
+    load("short_swf")
     log = tmp_path / "log.swf"
     log.write_text(
         "; Version: 2.2\n"
@@ -188,7 +188,7 @@ def test_a_log_of_a_supercomputer_is_read(tmp_path: Path) -> None:
         "2 9 5 -1 4 -1 -1 4 -1 -1 0 7 1 3 2 -1 -1 -1\n"
         "3 2.5 5 1.5 1 -1 -1 1 -1 -1 1 8 1 -1 -1 -1 -1 -1 ; a comment\n"
     )
-    trace = formats.read("swf", log)
+    trace = formats.read("short_swf", log)
     first, second = trace.workload.jobs
     assert (first.job.id, first.job.user, first.job.queue, first.job.name) == ("j1", "u7", "q2", "x3")
     assert (first.job.stages[0].tasks, first.job.stages[0].demand, first.job.stages[0].gang) == (4, (1000, 2), True)
@@ -197,10 +197,10 @@ def test_a_log_of_a_supercomputer_is_read(tmp_path: Path) -> None:
 
 
 def test_every_line_that_cannot_be_read_is_named(tmp_path: Path) -> None:
-    load("swf")
+    load("short_swf")
     (tmp_path / "log.swf").write_text("1 2 3\n1 0 x\n")
     with pytest.raises(formats.TraceError, match=r"log.swf:1: 3 fields, not 18\n.*log.swf:2: could not convert"):
-        formats.read("swf", tmp_path / "log.swf")
+        formats.read("short_swf", tmp_path / "log.swf")
 
 
 # -- chart ----------------------------------------------------------------------------------------

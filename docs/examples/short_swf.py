@@ -1,4 +1,4 @@
-"""The Standard Workload Format of the Parallel Workloads Archive: a trace reader from outside the tree."""
+"""The Standard Workload Format in short (`swf` in the tree knows more): a trace reader from outside the tree."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ from schedulers.core.model import Job, Stage
 _FIELDS = 18
 
 
-@register("swf", source="Feitelson, Parallel Workloads Archive: the Standard Workload Format, version 2.2")
-class Swf:
+@register("short_swf", source="Feitelson, Parallel Workloads Archive: the Standard Workload Format, version 2.2")
+class ShortSwf:
     """Jobs of supercomputers: each is a gang of processors for one run time."""
 
     columns = (
