@@ -77,7 +77,7 @@ class Control:
     @property
     def has_woken(self) -> bool:
         """Whether `woken` has anything to say."""
-        return self._woken.is_behind
+        return self._woken.at < len(self._woken.entries)
 
     def woken(self) -> set[int]:
         """Indexes of nodes for what began to wait, or was let start again, since this was asked last."""

@@ -19,23 +19,22 @@ UNREAD: Final = 100_000
 
 
 class Cursor(Generic[T]):
-    """One reader's place in a topic. at: so many of its entries were read."""
+    """One reader's place in a topic: what it has yet to read is entries[at:]."""
 
-    __slots__ = ("_entries", "at")
+    __slots__ = ("at", "entries")
 
     def __init__(self, entries: list[T], at: int) -> None:
-        self._entries: list[T] = entries
+        self.entries: list[T] = entries
         self.at = at
-
-    @property
-    def is_behind(self) -> bool:
-        """Whether there is anything to read."""
-        return self.at < len(self._entries)
 
     def read(self) -> Collection[T]:
         """What changed since the last reading, each id once, in the order of its first change."""
-        at, self.at = self.at, len(self._entries)
-        return dict.fromkeys(self._entries[at:])
+        entries, at = self.entries, self.at
+        count = len(entries)
+        if count == at:
+            return ()
+        self.at = count
+        return entries[at:] if count == at + 1 else dict.fromkeys(entries[at:])
 
 
 class Topic(Generic[T]):

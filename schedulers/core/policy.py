@@ -6,7 +6,7 @@ A policy is a function of state, time and its own observations, never of how oft
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
@@ -172,11 +172,12 @@ class Offer:
 class ClusterView:
     """What a policy may look at. Everything reached through it is read-only for the policy."""
 
-    __slots__ = ("_changed", "_predictor", "_state", "seed")
+    __slots__ = ("_predictor", "_state", "changed", "seed")
 
     def __init__(self, state: ClusterState, predictor: Informed | None, seed: int) -> None:
         self._state, self._predictor, self.seed = state, predictor, seed
-        self._changed = state.journal.orders.cursor()
+        self.changed: Callable[[], Collection[str]] = state.journal.orders.cursor().read
+        """Call it for the jobs whose standing may have changed since it was called last; some may be gone."""
 
     @property
     def now(self) -> int:
@@ -311,10 +312,6 @@ class ClusterView:
         if how == "submit":
             return job.seq
         return job.id if how == "id" else keyed.uniform(self.seed, "tie", job.id)
-
-    def changed(self) -> Iterable[str]:
-        """Jobs whose standing may have changed since this was asked last; some may be gone."""
-        return self._changed.read()
 
     def stir(self, job: str) -> None:
         """Let the core look again why a job waits: the policy's own reason for it may be another now."""
