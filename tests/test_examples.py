@@ -77,6 +77,14 @@ def test_every_link_of_a_newcomers_page_leads_somewhere(page: str) -> None:
         assert ((ROOT / page).parent / target).exists(), target
 
 
+@pytest.mark.parametrize("page", ["docs/extending.md", "docs/design.md", "CONTRIBUTING.md"])
+def test_every_file_that_a_newcomers_page_names_is_there(page: str) -> None:
+    text = (ROOT / page).read_text(encoding="utf-8")
+    named = set(re.findall(r"`((?:schedulers|rm_emulator|operators|tests|docs|manifests)/[\w./-]+)`", text))
+    assert named
+    assert {name for name in named if "NAME" not in name and not (ROOT / name).exists()} == set()
+
+
 def test_every_command_of_the_guide_exists() -> None:
     known = subprocess.run(
         [sys.executable, "-m", "rm_emulator", "--help"], capture_output=True, text=True, check=True

@@ -25,6 +25,7 @@ from rich.text import Text
 from rm_emulator.results import statistics
 from rm_emulator.results.figures import BINS, Speedup, Summary, meaning
 from rm_emulator.results.metrics import figure
+from rm_emulator.results.replay import log_of
 from rm_emulator.results.summary import MissingCell, cell_dir, read_summary, read_table
 from rm_emulator.results.table import BIN_NAMES, interval, mean_over_seeds, number, times
 from schedulers.core.errors import nearest
@@ -124,10 +125,10 @@ def sides(run_dirs: Sequence[Path], labels: Sequence[str]) -> tuple[Side, Side]:
     else:
         named = [labels[0], labels[-1]] if labels else [s.labels[0] for s in summaries]
         chosen = (named[0], named[1])
-    found = [Side(d, label, s) for d, label, s in zip((first, last), chosen, summaries, strict=True)]
-    for side in found:
-        _check(side)
-    return found[0], found[1]
+    left, right = (Side(d, label, s) for d, label, s in zip((first, last), chosen, summaries, strict=True))
+    _check(left)
+    _check(right)
+    return left, right
 
 
 def _two_labels(summary: Summary, labels: list[str], directory: Path) -> tuple[str, str]:
@@ -164,17 +165,13 @@ def compare(left: Side, right: Side, seed: int | None = None) -> dict[str, Any]:
         raise CompareError("no job finished on both sides under the same id: these are runs of different workloads")
     shown = common[0] if seed is None else seed
     parting = first_difference(_log(left, shown), _log(right, shown))
-    found = msgspec.to_builtins(statistics.compare(left.label, right.label, pairs))
+    compared = msgspec.to_builtins(statistics.compare(left.label, right.label, pairs))
     return {
         "left": {"run": str(left.directory), "label": left.label},
         "right": {"run": str(right.directory), "label": right.label},
         "seeds": common,
         "scores": _scores(left, right, common),
-        "speedup": found["speedup"],
-        "interval": found["interval"],
-        "ratio_quantiles": found["ratio_quantiles"],
-        "jobs_faster": found["jobs_faster"],
-        "jobs_slower": found["jobs_slower"],
+        **{key: compared[key] for key in ("speedup", "interval", "ratio_quantiles", "jobs_faster", "jobs_slower")},
         "bins": {name: _bin(pairs, name) for name in BINS},
         **_extremes(pairs),
         "log_seed": shown,
@@ -195,14 +192,14 @@ def _scores(left: Side, right: Side, seeds: Sequence[int]) -> list[dict[str, Any
         msgspec.structs.replace(side.summary, runs=[run for run in side.summary.runs if run.seed in seeds])
         for side in (left, right)
     ]
-    found = []
+    rows = []
     for name, path in {**SCORES, **use}.items():
         unit, good = meaning(*path)
         ours, theirs = (
             mean_over_seeds(summary, side.label, *path) for summary, side in zip(common, (left, right), strict=True)
         )
-        found.append({"name": name, "unit": unit, **_verdict(ours, theirs, good)})
-    return found
+        rows.append({"name": name, "unit": unit, **_verdict(ours, theirs, good)})
+    return rows
 
 
 def _verdict(ours: float | None, theirs: float | None, sign: int) -> dict[str, Any]:
@@ -245,8 +242,7 @@ def _extremes(pairs: Mapping[int, statistics.Pairs]) -> dict[str, list[dict[str,
 
 
 def _log(side: Side, seed: int) -> Path | None:
-    folder = cell_dir(side.directory, side.label, seed)
-    return next((folder / name for name in ("events.jsonl", "events.jsonl.gz") if (folder / name).is_file()), None)
+    return log_of(cell_dir(side.directory, side.label, seed))
 
 
 def _same_hash(left: Side, right: Side, seed: int) -> bool:
@@ -329,11 +325,17 @@ def _title(side: Mapping[str, Any], card: Mapping[str, Any]) -> str:
     return f"{side['label']} in {side['run']}"
 
 
-def _score_table(card: Mapping[str, Any], left: str, right: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("")
-    for heading in (left, right, "change"):
+def _table(title: str | None, first: str, *figures: str) -> Table:
+    """An empty table: a column of names, then columns of figures."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    table.add_column(first)
+    for heading in figures:
         table.add_column(heading, justify="right")
+    return table
+
+
+def _score_table(card: Mapping[str, Any], left: str, right: str) -> Table:
+    table = _table(None, "", left, right, "change")
     table.add_column("good is")
     table.add_column("")
     styles = {"better": ("▲ better", "green"), "worse": ("▼ worse", "red"), "same": ("= same", "dim")}
@@ -348,9 +350,7 @@ def _score_table(card: Mapping[str, Any], left: str, right: str) -> Table:
 
 
 def _bin_table(card: Mapping[str, Any]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="who won, who lost", title_justify="left")
-    for heading in ("bin", "jobs", "faster", "slower", "median ratio"):
-        table.add_column(heading, justify="left" if heading == "bin" else "right")
+    table = _table("who won, who lost", "bin", "jobs", "faster", "slower", "median ratio")
     for name, row in card["bins"].items():
         sides = [str(row[key]) if row["jobs"] else number(None) for key in ("faster", "slower")]
         table.add_row(BIN_NAMES[name], str(row["jobs"]), *sides, times(row["median_ratio"]))
@@ -358,10 +358,7 @@ def _bin_table(card: Mapping[str, Any]) -> Table:
 
 
 def _job_table(heading: str, jobs: Sequence[Mapping[str, Any]], left: str, right: str) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=heading, title_justify="left")
-    table.add_column("job")
-    for name in ("seed", f"{left} s", f"{right} s", "ratio"):
-        table.add_column(name, justify="right")
+    table = _table(heading, "job", "seed", f"{left} s", f"{right} s", "ratio")
     for job in jobs:
         cells = (number(job["left_s"]), number(job["right_s"]), times(job["ratio"]))
         table.add_row(str(job["job"]), str(job["seed"]), *cells)
@@ -371,12 +368,8 @@ def _job_table(heading: str, jobs: Sequence[Mapping[str, Any]], left: str, right
 def _show_parting(card: Mapping[str, Any], console: Console, left: str, right: str) -> None:
     parting = card["first_difference"]
     if parting is None:
-        told = (
-            "the logs agree line by line"
-            if card["logs"]
-            else "no event logs of both sides to compare, and their hashes differ"
-        )
-        console.print(f"seed {card['log_seed']}: {told}")
+        unknown = "no event logs of both sides to compare, and their hashes differ"
+        console.print(f"seed {card['log_seed']}: {'the logs agree line by line' if card['logs'] else unknown}")
         return
     at = "" if parting["at_ms"] is None else f" at {parting['at_ms'] / 1000:,.3f} s"
     same = f"{parting['same']:,} equal line{'' if parting['same'] == 1 else 's'}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from rm_emulator.results.chart import Cells, Chart, Figure
 from rm_emulator.results.metrics import Floats
-from rm_emulator.results.table import number
+from rm_emulator.results.table import mean_over_seeds, number
 
 SERIES: Final = 8
 DASHES: Final = ("solid", "solid", "solid", "solid", "dash", "dash", "dash", "dash")
@@ -65,11 +65,11 @@ def means(values: Floats, step: int) -> Floats:
     if step <= 1:
         return values
     at = np.arange(0, len(values), step)
-    there = ~np.isnan(values)
-    sums = np.add.reduceat(np.where(there, values, 0.0), at)
-    counts = np.add.reduceat(there.astype(np.float64), at)
-    found: Floats = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
-    return found
+    known = ~np.isnan(values)
+    sums = np.add.reduceat(np.where(known, values, 0.0), at)
+    counts = np.add.reduceat(known.astype(np.float64), at)
+    averages: Floats = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+    return averages
 
 
 def time_unit(end_ms: float) -> tuple[float, str]:
@@ -90,6 +90,15 @@ def hatched(shape: str, size: int, strength: float, ground: str = "$page") -> Fi
     return {"shape": shape, "fillmode": "overlay", "size": size, "fgcolor": ground, "fgopacity": strength}
 
 
+def of_queues(cells: Cells, keys: Sequence[str], show: Callable[[float | None], str]) -> tuple[tuple[str, ...], ...]:
+    """The numbers behind a chart of queues: label, queue, and fields of `figures.QueueFairness`, means over seeds."""
+
+    def figures(label: str, queue: str) -> Iterator[str]:
+        return (show(mean_over_seeds(cells.summary, label, "fairness", "queues", queue, key)) for key in keys)
+
+    return tuple((label, name, *figures(label, name)) for label, each in cells.courses.items() for name in each.queues)
+
+
 def curves(of_labels: Mapping[str, tuple[int, Floats]], axis: str, hover: str) -> Figure:
     """Cumulative distributions on a logarithmic axis. of_labels: index and sorted values of each label."""
     lines = {label: curve(values) for label, (_, values) in of_labels.items()}
@@ -103,13 +112,13 @@ def distribution(
     cells: Cells, column: str, *, title: str, axis: str, caption: str, floor: float = 0.001
 ) -> Chart | None:
     """The cumulative distribution of a column of the timed jobs, a curve per label. floor: of the logarithmic axis."""
-    pooled = {label: (index, cells.pooled(label, column)) for index, label in enumerate(cells.labels)}
-    found = {label: (index, values) for label, (index, values) in pooled.items() if len(values)}
-    if not found:
+    pooled = [(label, index, cells.pooled(label, column)) for index, label in enumerate(cells.labels)]
+    shown = [each for each in pooled if len(each[2])]
+    if not shown:
         return None
-    raised = {label: (index, np.maximum(values, floor)) for label, (index, values) in found.items()}
+    raised = {label: (index, np.maximum(values, floor)) for label, index, values in shown}
     rows = []
-    for label, (_, values) in found.items():
+    for label, _, values in shown:
         figures = [values.mean(), *np.quantile(values, [0.1, 0.25, 0.5, 0.75, 0.9, 0.99])]
         rows.append((label, f"{len(values):,}", *(number(float(v)) for v in figures)))
     return Chart(

@@ -17,7 +17,7 @@ from rm_emulator.experiments import cell as cell_module
 from rm_emulator.experiments import grid
 from rm_emulator.issues import InvalidInput
 from rm_emulator.results.figures import MACHINE_FIGURES, Summary
-from rm_emulator.results.logs import event_log
+from rm_emulator.results.replay import event_log
 from rm_emulator.scenario.load import Loaded, load
 
 Tiny = Callable[..., Loaded]
@@ -129,7 +129,7 @@ def test_another_scenario_s_directory_is_refused(tiny: Tiny, tmp_path: Path, cha
 
 def test_another_version_s_cells_are_told_apart(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     grid.run(tiny(), tmp_path / "out", jobs=1)
-    monkeypatch.setattr("rm_emulator.__version__", "99.0")
+    monkeypatch.setattr("rm_emulator.experiments.grid.__version__", "99.0")
     with pytest.raises(InvalidInput, match="by another version of rm-emulator"):
         grid.run(tiny(), tmp_path / "out", jobs=1)
 

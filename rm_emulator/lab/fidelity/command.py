@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rm_emulator.lab.fidelity import table
-from rm_emulator.lab.fidelity.check import Progress, Simulate, as_data, check_folder
+from rm_emulator.lab.fidelity.check import Progress, Simulate, check_folder
 from rm_emulator.lab.fidelity.measures import Bars, FolderFidelity
 
 
@@ -35,24 +35,25 @@ def main(
             for folder in folders:
                 emulator.prepare(folder)
         fresh = [_real(folder, hadoop) if hadoop else None for folder in folders]
-        found = _compare(folders, fresh, seeds, bars, simulate or emulator)
+        compared = _compare(folders, fresh, seeds, bars, simulate or emulator)
     if as_json:
-        sys.stdout.write(json.dumps(as_data(found), indent=1, allow_nan=False) + "\n")
+        document = {"folders": [folder.as_data() for folder in compared]}
+        sys.stdout.write(json.dumps(document, indent=1, allow_nan=False) + "\n")
     else:
         from rich.console import Console
 
-        table.show(found, bars, Console(file=sys.stdout, highlight=False))
-    return 0 if all(folder.holds for folder in found) else 1
+        table.show(compared, bars, Console(file=sys.stdout, highlight=False))
+    return 0 if all(folder.holds for folder in compared) else 1
 
 
 def _real(folder: Path, count: int) -> list[Path]:
     from rm_emulator.hadoop.runner import run_real
 
     made: list[Path] = []
-    with _progress("real runs") as tell:
+    with _progress("real runs") as report:
 
         def passed(share: float) -> None:
-            tell(folder.name, int(100 * (len(made) + share)), 100 * count)
+            report(folder.name, int(100 * (len(made) + share)), 100 * count)
 
         while len(made) < count:
             made += run_real(folder, 1, progress=passed)
@@ -62,9 +63,9 @@ def _real(folder: Path, count: int) -> list[Path]:
 def _compare(
     folders: Sequence[Path], fresh: Sequence[list[Path] | None], seeds: int, bars: Bars, simulate: Simulate
 ) -> list[FolderFidelity]:
-    with _progress("emulated runs") as tell:
+    with _progress("emulated runs") as report:
         return [
-            check_folder(folder, simulate, seeds=seeds, bars=bars, files=files, progress=tell)
+            check_folder(folder, simulate, seeds=seeds, bars=bars, files=files, progress=report)
             for folder, files in zip(folders, fresh, strict=True)
         ]
 
@@ -81,10 +82,10 @@ def _progress(title: str) -> Iterator[Progress]:
 
     bars, tasks = Bars_(console=Console(stderr=True), transient=True), dict[str, TaskID]()
 
-    def tell(name: str, done: int, total: int) -> None:
+    def report(name: str, done: int, total: int) -> None:
         if name not in tasks:
             tasks[name] = bars.add_task(f"{title}: {name}", total=total)
         bars.update(tasks[name], completed=done)
 
     with bars:
-        yield tell
+        yield report
