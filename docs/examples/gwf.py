@@ -1,8 +1,4 @@
-<<<<<<<< HEAD:docs/examples/gwf.py
 """The Grid Workload Format of the Grid Workloads Archive: a trace reader from outside the tree."""
-========
-"""The Standard Workload Format in short (`swf` in the tree knows more): a trace reader from outside the tree."""
->>>>>>>> h-docs:docs/examples/short_swf.py
 
 from __future__ import annotations
 
@@ -20,15 +16,9 @@ _FIELDS = 29
 _NUMBERS = 11  # of these the first; users, programs and queues have names
 
 
-<<<<<<<< HEAD:docs/examples/gwf.py
 @register("gwf", source="Iosup et al., The Grid Workloads Archive (FGCS 2008): the Grid Workload Format")
 class Gwf:
     """Jobs of grids: each is a gang of processors for one run time."""
-========
-@register("short_swf", source="Feitelson, Parallel Workloads Archive: the Standard Workload Format, version 2.2")
-class ShortSwf:
-    """Jobs of supercomputers: each is a gang of processors for one run time."""
->>>>>>>> h-docs:docs/examples/short_swf.py
 
     columns = (
         Column("1: job number", "makes the job's id", required=True),
