@@ -19,23 +19,25 @@ UNREAD: Final = 100_000
 
 
 class Cursor(Generic[T]):
-    """One reader's place in a topic. at: so many of its entries were read."""
+    """One reader's place in a topic: `at` of its `entries` were read. Who asks after every fact compares these itself."""
 
-    __slots__ = ("_entries", "at")
+    __slots__ = ("at", "entries")
 
     def __init__(self, entries: list[T], at: int) -> None:
-        self._entries: list[T] = entries
+        self.entries: list[T] = entries
         self.at = at
 
     @property
     def is_behind(self) -> bool:
         """Whether there is anything to read."""
-        return self.at < len(self._entries)
+        return self.at < len(self.entries)
 
     def read(self) -> Collection[T]:
         """What changed since the last reading, each id once, in the order of its first change."""
-        at, self.at = self.at, len(self._entries)
-        return dict.fromkeys(self._entries[at:])
+        at, self.at = self.at, len(self.entries)
+        if at == self.at:
+            return ()
+        return dict.fromkeys(self.entries[at:])
 
 
 class Topic(Generic[T]):

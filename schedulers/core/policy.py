@@ -125,7 +125,7 @@ class Offer:
     limit: at most so many new containers, or None.
     """
 
-    __slots__ = ("_state", "job", "limit", "nodes", "stage")
+    __slots__ = ("_room", "_state", "_version", "job", "limit", "nodes", "stage")
 
     def __init__(
         self,
@@ -137,12 +137,18 @@ class Offer:
         limit: int | None = None,
     ) -> None:
         self._state, self.nodes, self.job, self.stage, self.limit = state, nodes, job, stage, limit
+        self._version, self._room = -1, False  # of the state when room was looked for last, and what was found
 
     def has_room(self) -> bool:
         """Whether any launchable task of any job fits what is still on offer."""
         if self.limit == 0:
             return False
         state = self._state
+        if self._version != state.version:  # the scheduler asks before the policy does
+            self._version, self._room = state.version, self._look(state)
+        return self._room
+
+    def _look(self, state: ClusterState) -> bool:
         if self.nodes is None:
             return bool(state.idle and state.waiting) or state.sizes.has_room()
         for node in self.nodes:  # noqa: SIM110 (any() costs twice as much)

@@ -66,10 +66,10 @@ class Sizes:
         "_at_limit",
         "_changes",
         "_ever",
+        "_hear_woken",
         "_lists",
         "_numbers",
         "_tree",
-        "_woke",
         "active",
         "bounds",
         "demands",
@@ -77,10 +77,13 @@ class Sizes:
         "nodes",
         "places",
         "waiting",
+        "wakes",
     )
 
     def __init__(self, tree: QueueTree, woke: Callable[[int], None]) -> None:
-        self._tree, self._woke = tree, woke
+        self._tree, self._hear_woken = tree, woke
+        self.wakes = 0
+        """How often a size woke."""
         self.nodes: dict[int, NodeState] = {}
         """The cluster's nodes by index, in order of arrival."""
         self.demands: list[Vector] = []
@@ -153,6 +156,10 @@ class Sizes:
             self.groups.append(group)
         self.active = dict.fromkeys(active)
 
+    def _woke(self, size: int) -> None:
+        self.wakes += 1
+        self._hear_woken(size)
+
     # -- limits ---------------------------------------------------------------------------------
 
     def admits(self, size: int) -> bool:
@@ -205,12 +212,14 @@ class Sizes:
 
     def could_place(self, node: NodeState) -> bool:
         """Whether any launchable task fits this node now."""
-        if node.draining:
+        asked = node.version + self.wakes  # both only grow: a sum seen before means that nothing has changed for a no
+        if not self.active or node.draining or node.refused == asked:
             return False
         free, demands, barred, bounds = node.free, self.demands, node.barred, self.bounds
         for size in self.active:
             if fits(demands[size], free) and size not in barred and (size not in bounds or self.admits(size)):
                 return True
+        node.refused = asked
         return False
 
     def has_room(self) -> bool:
