@@ -68,7 +68,7 @@ class Simulation:
         _check(config, workload)
         self.config, self.workload, self.control, self.seed = config, workload, Control(control), seed
         self.record: Recording = record if record is not None else Nothing()
-        self._record_task, self._is_pilot = self.record.task, self.control.is_pilot
+        self._record_task, self._held = self.record.task, self.control.held
         self._oracle, self._progress = oracle, progress
         self.disorder = DisorderDraws(config.disorder, seed) if config.disorder is not None else None
         permute = config.disorder is not None and config.disorder.permute
@@ -81,6 +81,9 @@ class Simulation:
         self.shared = SharedNodes(self.calendar, Sharers(config.nodes, excess), self._over) if shares else None
         self._index = {node.id: i for i, node in enumerate(config.nodes)}
         self._speeds = [node.speed for node in config.nodes]
+        # Where no node is faster and no task has input, a run time is the same on every node.
+        near = all(not stage.hosts for source in workload.jobs for stage in source.job.stages)
+        self._alike = near and all(speed == 1.0 for speed in self._speeds)
         self.jobs: dict[str, Master] = {}
         self.containers: dict[int, Container] = {}
         self.obeys: dict[type[Decision], Callable[[Any], None]] = {Place: self._place, Preempt: self._kill}
@@ -90,6 +93,8 @@ class Simulation:
         self._due: int | None = None  # when time alone changes what is decided, as said last
         self._idle_turns = 0  # in a row, of time alone
         self.profile: Profile = profile(config.profile)(self)
+        self._ended = self.profile.ended
+        self._runs = self.profile.runs if type(self.profile).runs is not Profile.runs else None
         self.end_ms = 0
         self.finished_tasks = 0
         self.facts = 0
@@ -211,7 +216,10 @@ class Simulation:
     def tell(self, event: Callable[..., Event], *about: Any) -> list[Decision]:
         """Tell a completion, event(now, *about); with disorder it is heard late, or twice."""
         if self.disorder is None:
-            return self.say(event(self.calendar.now, *about))
+            self.facts += 1
+            decisions = self.control.handle(event(self.calendar.now, *about))
+            self._obey(decisions)
+            return decisions
         for delay in self.disorder.deliveries():
             if delay == 0:
                 self.say(event(self.calendar.now, *about))
@@ -291,7 +299,7 @@ class Simulation:
 
     def assign(self, container: Container, decision: Place | Run | Move) -> None:
         """A container is given a task now."""
-        pilot = self._is_pilot(decision.container)
+        pilot = self._held[decision.container].pilot
         container.take(decision, self.jobs[decision.job], self.calendar.now, pilot)
 
     def delayed(self, at: int, job: str, stage: int, task: int, attempt: int) -> int:
@@ -333,7 +341,9 @@ class Simulation:
             job.first_start = now
         runtime = job.times[container.stage].ms(container.task, job.state.executors, container.wave, container.attempt)
         job.work += runtime
-        container.runtime = self.profile.runs(self._on_its_node(container, runtime))
+        if not self._alike:
+            runtime = self._on_its_node(container, runtime)
+        container.runtime = runtime if self._runs is None else self._runs(runtime)
         if self.shared is None:
             self.calendar.at(now + container.runtime, END, container.container, self._over, container)
         else:
@@ -352,10 +362,11 @@ class Simulation:
         """The task's last instant, on its node."""
         if self.containers.get(container.container) is not container or container.started_ms is None:
             return
-        self.note(container)
+        container.ended_ms, container.code = self.calendar.now, 0
+        self._record_task(container)
         if container.distance is not None:
             self._distances.counts[container.distance] += 1
-        if self.profile.ended(container):
+        if self._ended(container):
             self.carry_on()
 
     def leave(self, container: Container) -> None:
