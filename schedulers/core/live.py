@@ -213,8 +213,6 @@ class NodeState(msgspec.Struct, eq=False):
     """What others hold, by the name that it was observed under."""
     version: int = 0
     """Counts changes of its room."""
-    refused: int = -1
-    """When nothing that waits fitted it last, see `Sizes.could_place`; no part of the state."""
     draining: bool = False
     """It takes no new containers."""
     barred: dict[int, None] = {}

@@ -69,6 +69,7 @@ class Sizes:
         "_hear_woken",
         "_lists",
         "_numbers",
+        "_refused",
         "_tree",
         "active",
         "bounds",
@@ -102,6 +103,7 @@ class Sizes:
         self._at_limit: dict[int, None] = {}  # sizes that were found to be at a limit
         self._lists: dict[int, _List] = {}  # from free room and barred sizes of all nodes, for each size asked about
         self._changes: list[int] = []  # indexes of the nodes whose room has changed, oldest first
+        self._refused: dict[int, int] = {}  # when nothing that waits fitted a node last, see `could_place`
         self._ever: dict[int, bool] = {}  # whether a size fits some node when empty; from the nodes' room and labels
 
     # -- which sizes there are ------------------------------------------------------------------
@@ -207,19 +209,20 @@ class Sizes:
     def cluster_changed(self) -> None:
         """A node came, left, or is of another kind now."""
         self._ever.clear()
+        self._refused.clear()
 
     # -- room -----------------------------------------------------------------------------------
 
     def could_place(self, node: NodeState) -> bool:
         """Whether any launchable task fits this node now."""
         asked = node.version + self.wakes  # both only grow: a sum seen before means that nothing has changed for a no
-        if not self.active or node.draining or node.refused == asked:
+        if not self.active or node.draining or self._refused.get(node.index) == asked:
             return False
         free, demands, barred, bounds = node.free, self.demands, node.barred, self.bounds
         for size in self.active:
             if fits(demands[size], free) and size not in barred and (size not in bounds or self.admits(size)):
                 return True
-        node.refused = asked
+        self._refused[node.index] = asked
         return False
 
     def has_room(self) -> bool:

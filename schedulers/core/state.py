@@ -341,9 +341,7 @@ class ClusterState:
         stage = job.stages[event.stage]
         self.idle[event.container] = container
         self.work.stop(job, stage, container)
-        self.work.succeed(
-            job, stage, event.runtime_ms, self.nodes[container.node].spec.speed, pilot=container.pilot
-        )
+        self.work.succeed(job, stage, event.runtime_ms, self.nodes[container.node].spec.speed, pilot=container.pilot)
         container.status = IDLE
         self._touch(event.job)
         self.version += 1
