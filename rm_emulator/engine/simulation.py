@@ -69,6 +69,7 @@ class Simulation:
         self.config, self.workload, self.control, self.seed = config, workload, Control(control), seed
         self.record: Recording = record if record is not None else Nothing()
         self._record_task, self._held = self.record.task, self.control.held
+        self._next_change = self.control.next_change
         self._oracle, self._progress = oracle, progress
         self.disorder = DisorderDraws(config.disorder, seed) if config.disorder is not None else None
         permute = config.disorder is not None and config.disorder.permute
@@ -193,13 +194,16 @@ class Simulation:
 
     def ask(self, event: Event) -> list[Decision]:
         """Tell a fact that offers something, and do what is decided; it is timed now and then."""
-        started = time.perf_counter_ns()
-        decisions = self.control.handle(event)
         self.facts += 1
-        if self.facts & _SAMPLE == 0:
+        if self.facts & _SAMPLE:
+            decisions = self.control.handle(event)
+        else:
+            started = time.perf_counter_ns()
+            decisions = self.control.handle(event)
             self.decision_ns.append(time.perf_counter_ns() - started)
         self._obey(decisions)
-        self._mind_the_clock()
+        if self._next_change is not None:
+            self._mind_the_clock(self._next_change)
         return decisions
 
     def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
@@ -250,13 +254,12 @@ class Simulation:
             for job, planned in self.control.new_plans():
                 self.record.plan(job, self.calendar.now, planned)
         self.profile.offer()
-        self._mind_the_clock()
+        if self._next_change is not None:
+            self._mind_the_clock(self._next_change)
 
-    def _mind_the_clock(self) -> None:
+    def _mind_the_clock(self, next_change: Callable[[], int | None]) -> None:
         """Be there when time alone changes what is decided; what was asked for an earlier time comes first."""
-        if self.control.next_change is None:
-            return
-        due, now = self.control.next_change(), self.calendar.now
+        due, now = next_change(), self.calendar.now
         if due is not None and now < due and (self._due is None or due < self._due):
             self._due = due
             self.calendar.at(due, ASK, 0, self._time_has_come, (due, self.control.version))

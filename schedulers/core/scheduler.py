@@ -95,9 +95,10 @@ class Scheduler:
         assert round_.offer is not None
         suggestions = self.policy.schedule(self.view, round_.offer)
         suggestion = next(suggestions, None)
+        suggest, answer = round_.suggest, suggestions.send
         try:
             while suggestion is not None:
-                suggestion = suggestions.send(round_.suggest(suggestion))
+                suggestion = answer(suggest(suggestion))
         except StopIteration:
             pass
         round_.remember()

@@ -46,6 +46,7 @@ class Fitting(Sequence["NodeState"]):
 
 
 _NOTHING: Final = Fitting([], {})
+_UNKNOWN: Final = (-1, False)
 
 
 class _List(msgspec.Struct, eq=False):
@@ -63,13 +64,13 @@ class Sizes:
     """
 
     __slots__ = (
+        "_answers",
         "_at_limit",
         "_changes",
         "_ever",
         "_hear_woken",
         "_lists",
         "_numbers",
-        "_refused",
         "_tree",
         "active",
         "bounds",
@@ -77,14 +78,14 @@ class Sizes:
         "groups",
         "nodes",
         "places",
+        "turns",
         "waiting",
-        "wakes",
     )
 
     def __init__(self, tree: QueueTree, woke: Callable[[int], None]) -> None:
         self._tree, self._hear_woken = tree, woke
-        self.wakes = 0
-        """How often a size woke."""
+        self.turns = 0
+        """How often a size became active, or was not any more, or left a limit."""
         self.nodes: dict[int, NodeState] = {}
         """The cluster's nodes by index, in order of arrival."""
         self.demands: list[Vector] = []
@@ -103,7 +104,7 @@ class Sizes:
         self._at_limit: dict[int, None] = {}  # sizes that were found to be at a limit
         self._lists: dict[int, _List] = {}  # from free room and barred sizes of all nodes, for each size asked about
         self._changes: list[int] = []  # indexes of the nodes whose room has changed, oldest first
-        self._refused: dict[int, int] = {}  # when nothing that waits fitted a node last, see `could_place`
+        self._answers: dict[int, tuple[int, bool]] = {}  # the last of `could_place` by node, and when that was
         self._ever: dict[int, bool] = {}  # whether a size fits some node when empty; from the nodes' room and labels
 
     # -- which sizes there are ------------------------------------------------------------------
@@ -130,6 +131,7 @@ class Sizes:
         there = self.waiting[size] + by
         self.waiting[size] = there
         if there == 0:
+            self.turns += 1
             self.active.pop(size, None)
         elif size not in self.active:
             self.active[size] = None
@@ -143,9 +145,10 @@ class Sizes:
         for job in jobs:
             for stage in job.open_stages():
                 self.waiting[stage.size] += stage.waiting
-        there = self.active
-        self.active = {size: None for size in there if self.waiting[size]}
-        self.active |= {size: None for size, count in enumerate(self.waiting) if count}
+        active = [size for size in self.active if self.waiting[size]]
+        self.active.clear()
+        self.active |= dict.fromkeys([*active, *(size for size, count in enumerate(self.waiting) if count)])
+        self.turns += 1
         for size in self.active:
             self._woke(size)
 
@@ -156,10 +159,10 @@ class Sizes:
             self.demands.append(demand)
             self.places.append(places)
             self.groups.append(group)
-        self.active = dict.fromkeys(active)
+        self.active |= dict.fromkeys(active)
 
     def _woke(self, size: int) -> None:
-        self.wakes += 1
+        self.turns += 1
         self._hear_woken(size)
 
     # -- limits ---------------------------------------------------------------------------------
@@ -209,21 +212,28 @@ class Sizes:
     def cluster_changed(self) -> None:
         """A node came, left, or is of another kind now."""
         self._ever.clear()
-        self._refused.clear()
+        self._answers.clear()
 
     # -- room -----------------------------------------------------------------------------------
 
     def could_place(self, node: NodeState) -> bool:
         """Whether any launchable task fits this node now."""
-        asked = node.version + self.wakes  # both only grow: a sum seen before means that nothing has changed for a no
-        if not self.active or node.draining or self._refused.get(node.index) == asked:
+        if not self.active or node.draining:
             return False
+        asked = node.version + self.turns  # both only grow: with the same sum nothing has changed
+        known, answer = self._answers.get(node.index, _UNKNOWN)
+        if known == asked:
+            return answer
         free, demands, barred, bounds = node.free, self.demands, node.barred, self.bounds
         for size in self.active:
             if fits(demands[size], free) and size not in barred and (size not in bounds or self.admits(size)):
-                return True
-        self._refused[node.index] = asked
-        return False
+                answer = True
+                break
+        else:
+            answer = False
+        # A limit may stop a size at any time, without a word: with limits a yes is not remembered.
+        self._answers[node.index] = (asked, answer) if not (answer and bounds) else _UNKNOWN
+        return answer
 
     def has_room(self) -> bool:
         """Whether any launchable task fits any node now."""
@@ -280,7 +290,7 @@ class Sizes:
 
     def _catch_up(self, there: _List, size: int) -> None:
         fitting = there.fitting
-        for index in self._changes[there.seen :]:
+        for index in set(self._changes[there.seen :]):
             node = self.nodes.get(index)
             at = bisect_left(fitting, index)
             listed = at < len(fitting) and fitting[at] == index

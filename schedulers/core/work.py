@@ -127,6 +127,7 @@ class Work:
         sizes.waiting[size] -= 1
         if not sizes.waiting[size]:
             del sizes.active[size]
+            sizes.turns += 1
         if not stage.waiting:
             job.open.remove(stage.index)
             if not job.waiting:

@@ -19,7 +19,6 @@ from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Sugge
 from schedulers.core.reasons import Reason
 from schedulers.core.state import JobState, StageState
 
-
 #: What may start next: a job's stage, the queue that pays for it, and which of its tasks (see `Suggestion.pilots`).
 _Turn = tuple[JobState, StageState, int | None, bool | None]
 
@@ -184,7 +183,11 @@ class GenericScheduler(Policy):
 
     @staticmethod
     def _has_pilots(job: JobState) -> bool:
-        return bool(job.pilots_left) and any(stage.pilots for stage in job.open_stages())
+        if job.pilots_left:
+            for index in job.open:  # noqa: SIM110 (any() costs twice as much)
+                if job.stages[index].pilots:
+                    return True
+        return False
 
     @staticmethod
     def _keep(order: Order, job: JobState, stays: bool, key: tuple[Any, ...]) -> None:
