@@ -143,16 +143,16 @@ class Offer:
             return False
         state = self._state
         if self._version != state.version:  # the scheduler asks before the policy does
-            self._version, self._room = state.version, self._look(state)
+            self._version = state.version
+            if self.nodes is None:
+                self._room = bool(state.idle and state.waiting) or state.sizes.has_room()
+            else:
+                self._room = False
+                for node in self.nodes:
+                    if state.sizes.could_place(node):
+                        self._room = True
+                        break
         return self._room
-
-    def _look(self, state: ClusterState) -> bool:
-        if self.nodes is None:
-            return bool(state.idle and state.waiting) or state.sizes.has_room()
-        for node in self.nodes:  # noqa: SIM110 (any() costs twice as much)
-            if state.sizes.could_place(node):
-                return True
-        return False
 
     def serves(self, job: str, stage: int) -> bool:
         """Whether a task of this stage may be suggested at all."""

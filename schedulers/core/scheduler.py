@@ -101,7 +101,8 @@ class Scheduler:
                 suggestion = answer(suggest(suggestion))
         except StopIteration:
             pass
-        round_.remember()
+        if self.config.record == "full":
+            round_.remember()
 
     def begin(self, event: Event) -> Round:
         """Take in one fact; the caller then suggests step by step and calls `end`."""
