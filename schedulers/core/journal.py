@@ -19,7 +19,7 @@ UNREAD: Final = 100_000
 
 
 class Cursor(Generic[T]):
-    """One reader's place in a topic: `at` of its `entries` were read. Who asks after every fact compares these itself."""
+    """One reader's place in a topic: `at` of its `entries` were read. Who asks after every fact compares the two."""
 
     __slots__ = ("at", "entries")
 

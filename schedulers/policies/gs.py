@@ -184,7 +184,7 @@ class GenericScheduler(Policy):
     @staticmethod
     def _has_pilots(job: JobState) -> bool:
         if job.pilots_left:
-            for index in job.open:  # noqa: SIM110 (any() costs twice as much)
+            for index in job.open:
                 if job.stages[index].pilots:
                     return True
         return False

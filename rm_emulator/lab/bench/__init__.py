@@ -55,8 +55,8 @@ def _chosen(names: Iterable[str] | None) -> list[Benchmark]:
     chosen: dict[str, Benchmark] = {}
     for name in names:
         # A row's name is its benchmark's, with more behind it where one benchmark yields several.
-        found = {
-            key: b for key, b in there.items() if name in (key, b.group) or name.startswith((f"{key}_", f"{key}/"))
+        found = {key: b for key, b in there.items() if name in (key, b.group)} or {
+            key: b for key, b in there.items() if name.startswith((f"{key}_", f"{key}/"))
         }
         if not found:
             accepted = list(dict.fromkeys([*(b.group for b in there.values()), *there]))
