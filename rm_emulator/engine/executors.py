@@ -26,13 +26,13 @@ class KeptExecutors:
 
     def ended(self, container: Container) -> bool:
         """It reports a finished task, see Profile.ended."""
-        job = container.master
-        task = (container.stage, container.task, container.attempt)
-        self._engine.count(container)
-        decisions = self._engine.tell(TaskEnded, container.container, job.name, *task, container.runtime)
+        engine, job, ran = self._engine, container.master, container.runtime
+        number, stage, task, attempt = container.container, container.stage, container.task, container.attempt
+        engine.count(container)
+        decisions = engine.tell(TaskEnded(engine.calendar.now, number, job.name, stage, task, attempt, ran))
         if decisions and type(decisions[0]) is Run:
             return False  # it went on with the same stage: nothing else has changed
-        self._engine.profile.finish_if_over(job)
+        engine.profile.finish_if_over(job)
         return True
 
     def _run(self, decision: Run) -> None:

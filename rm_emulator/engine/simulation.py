@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+import msgspec
+
 from rm_emulator.engine import containers
 from rm_emulator.engine.calendar import ARRIVE, ASK, END, START, TICK, Calendar
 from rm_emulator.engine.config import EngineConfig
@@ -217,23 +219,22 @@ class Simulation:
         tell(about)
         self.carry_on()
 
-    def tell(self, event: Callable[..., Event], *about: Any) -> list[Decision]:
-        """Tell a completion, event(now, *about); with disorder it is heard late, or twice."""
+    def tell(self, event: Event) -> list[Decision]:
+        """Tell a completion; with disorder it is heard late, or twice."""
         if self.disorder is None:
             self.facts += 1
-            decisions = self.control.handle(event(self.calendar.now, *about))
+            decisions = self.control.handle(event)
             self._obey(decisions)
             return decisions
         for delay in self.disorder.deliveries():
             if delay == 0:
-                self.say(event(self.calendar.now, *about))
+                self.say(event)
             else:
-                self.later(self.calendar.now + delay, END, 0, self._tell_late, (event, about))
+                self.later(self.calendar.now + delay, END, 0, self._tell_late, event)
         return []
 
-    def _tell_late(self, completion: tuple[Callable[..., Event], tuple[Any, ...]]) -> None:
-        event, about = completion
-        self.say(event(self.calendar.now, *about))
+    def _tell_late(self, event: Event) -> None:
+        self.say(msgspec.structs.replace(event, at=self.calendar.now))
         for job in list(self.jobs.values()):
             self.profile.finish_if_over(job)
         self.profile.freed(None)
@@ -242,10 +243,11 @@ class Simulation:
         """Tell that a container has ended."""
         number, job = container.container, container.master
         del self.containers[number]
+        ended = ContainerEnded(self.calendar.now, number, 0, container.runtime)
         if container is job.container:
-            self.say(ContainerEnded(self.calendar.now, number, 0, container.runtime))
+            self.say(ended)
             return
-        self.tell(ContainerEnded, number, 0, container.runtime)
+        self.tell(ended)
         self.profile.finish_if_over(job)
 
     def carry_on(self) -> None:

@@ -32,7 +32,7 @@ def bundle_examinations(tiny: bool) -> Iterator[Row]:
         value=many / few,
         unit="x",
         target=">= 3",
-        note=f"{many} candidates examined to fill {nodes} nodes from {jobs} jobs with a pass per task, {few} in bundles; "
+        note=f"{many} candidates examined to fill {nodes} nodes from {jobs} jobs with a pass per task, {few} bundled; "
         f"then {filled:.3f} of the cluster is used, and {alike:.3f} with a pass per task",
     )
 
