@@ -58,6 +58,10 @@ Seeds = Annotated[str | None, typer.Option("--seeds", metavar="1..5", help="Seed
 Labels = Annotated[list[str] | None, typer.Option("--label", metavar="L", help="Label of a policy in the run.")]
 Label = Annotated[str | None, typer.Option("--label", metavar="L", help="Label of the run (default: the first).")]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="S", help="Seed of the run (default: the first).")]
+Option = Annotated[list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="A setting of the format.")]
+SkipBadRows = Annotated[
+    bool, typer.Option("--skip-bad-rows", help="Leave out, count and name rows that cannot be read.")
+]
 ScenarioFile = Annotated[
     str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file, or a packaged example's name.")
 ]
@@ -253,7 +257,15 @@ def traces(context: typer.Context, json: Json = False, plugin: Plugin = None) ->
 
 @traces_app.command()
 def describe(
-    workload: Annotated[Path, typer.Argument(metavar="WORKLOAD", help="A converted workload, or a scenario file.")],
+    workload: Annotated[
+        Path,
+        typer.Argument(metavar="WORKLOAD", help="A converted workload, a scenario file, or a trace of any format."),
+    ],
+    format_: Annotated[
+        str | None, typer.Option("--format", metavar="FORMAT", help="Of a trace (default: seen from its first bytes).")
+    ] = None,
+    option: Option = None,
+    skip_bad_rows: SkipBadRows = False,
     slots: Annotated[
         int | None, typer.Option("--slots", min=1, help="Slots that the load is measured against.")
     ] = None,
@@ -264,8 +276,8 @@ def describe(
     from rm_emulator.workload import describe as description
     from rm_emulator.workload import formats
 
-    if workload.is_dir():
-        trace = formats.stored(workload)
+    if format_ or option or skip_bad_rows or not formats.is_scenario(workload):
+        trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
         description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes)
         return
     from rm_emulator.scenario.check import check as check_scenario
@@ -283,24 +295,38 @@ def convert(
     format_: Annotated[str, typer.Argument(metavar="FORMAT", help="A name that `traces` lists.")],
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="The trace: a file or folder.")],
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder to write the workload to.")],
-    option: Annotated[
-        list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="A setting of the format.")
+    option: Option = None,
+    map_: Annotated[
+        list[str] | None,
+        typer.Option("--map", metavar="OURS=YOURS,...", help="Of csv: its columns, such as durations=End-Start."),
     ] = None,
+    map_file: Annotated[
+        Path | None,
+        typer.Option("--map-file", metavar="FILE", help="Read the mapping from there; with --map, write it there."),
+    ] = None,
+    skip_bad_rows: SkipBadRows = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a workload that is there.")] = False,
     plugin: Plugin = None,
 ) -> None:
     """Convert a trace to a workload (Parquet and YAML); an SLS folder of Hadoop's to a scenario."""
     from rm_emulator.workload import formats
+    from rm_emulator.workload.mapping import map_text, mapping_of
 
     if format_ == "hadoop" and source.is_dir():
         _convert_folder(source, output, option or [], overwrite)
         return
-    trace = formats.convert(
-        format_, source, output, formats.options_from_text(format_, option or ()), overwrite=overwrite
-    )
+    mapping = mapping_of(map_ or (), map_file)
+    options = formats.settings(format_, option or (), skip_bad_rows=skip_bad_rows, mapping=mapping)
+    trace = formats.convert(format_, source, output, options, overwrite=overwrite)
     typer.echo(f"{output}: {len(trace.workload.jobs):,} jobs, {trace.workload.tasks:,} tasks")
     for note in trace.notes:
         _say(f"note: {note}")
+    if map_:
+        text = map_text(trace.mapping, source.name)
+        if map_file is None:
+            typer.echo(text, nl=False)
+        else:
+            map_file.write_text(text, "utf-8")
 
 
 def _convert_folder(source: Path, output: Path, options: list[str], overwrite: bool) -> None:

@@ -45,7 +45,7 @@ class InvalidInput(UserError):
     """
 
     #: So many are shown one by one, the rest is counted.
-    shown: ClassVar[int | None] = None
+    shown: ClassVar[int] = 20
 
     def __init__(self, issues: Iterable[Issue] | str, count: int | None = None) -> None:
         found = [Issue("", issues)] if isinstance(issues, str) else list(issues)
@@ -53,15 +53,13 @@ class InvalidInput(UserError):
         self.issues = sorted(found, key=lambda issue: (files[issue.file], issue.line or 0, issue.col or 0))
         self.count = len(found) if count is None else count
         lines = [str(issue) for issue in self.issues[: self.shown]]
-        if self.shown is not None and self.count > self.shown:
+        if self.count > self.shown:
             lines.append(f"... and {self.count - self.shown:,} more")
         super().__init__("\n".join(lines))
 
 
 class TraceError(InvalidInput, ValueError):
     """A trace, a stored workload or a folder of Hadoop's that cannot be used; at most 1000 of its mistakes are kept."""
-
-    shown = 20
 
 
 class Issues:
@@ -70,7 +68,7 @@ class Issues:
     def __init__(self, file: str = "") -> None:
         self.file = file
         self.count = 0
-        self._kept: list[Issue] = []
+        self.kept: list[Issue] = []
 
     def add(
         self,
@@ -83,19 +81,19 @@ class Issues:
     ) -> None:
         """Note one mistake. column: its name, in a table; hint: the nearest valid name, if any is near."""
         self.count += 1
-        if len(self._kept) < _KEPT:
+        if len(self.kept) < _KEPT:
             path = f"column '{column}'" if column else ""
-            self._kept.append(Issue(str(file or self.file), message, line, path=path, hint=did_you_mean(hint)))
+            self.kept.append(Issue(str(file or self.file), message, line, path=path, hint=did_you_mean(hint)))
 
     def include(self, error: TraceError) -> None:
         """Note the mistakes of a file that could not be read at all."""
         self.count += error.count
-        self._kept += error.issues[: max(0, _KEPT - len(self._kept))]
+        self.kept += error.issues[: max(0, _KEPT - len(self.kept))]
 
     def check(self) -> None:
         """Raise TraceError if any mistake was noted."""
         if self.count:
-            raise TraceError(self._kept, self.count)
+            raise TraceError(self.kept, self.count)
 
 
 def did_you_mean(word: str | None) -> str:

@@ -40,6 +40,11 @@ class Hadoop:
         am_vcores: Annotated[int, msgspec.Meta(description="vcores of an application master", ge=1)] = 1
 
     @staticmethod
+    def recognises(path: Path, head: bytes) -> bool:
+        """A folder with jobs.json, or JSON with the keys of a job."""
+        return (path / "jobs.json").is_file() if path.is_dir() else b'"job.start.ms"' in head or b'"job.tasks"' in head
+
+    @staticmethod
     def read(path: Path, options: Params) -> Trace:
         """A file of jobs, or a folder with jobs.json in it."""
         file = path / "jobs.json" if path.is_dir() else path

@@ -49,9 +49,7 @@ def build_first(loaded: Loaded) -> Built:
     try:
         return build(loaded.scenario, loaded.folder, loaded.scenario.spec.seeds[0])
     except TraceError as error:
-        more = error.count - len(error.issues)
-        issues = error.issues
-        issues += [Issue(error.issues[0].file, f"and {more:,} more mistakes")] if more else []
+        raise InvalidInput(error.issues, error.count) from None
     except (SchedulerError, ValueError) as error:
         issues = [loaded.issue(("spec", "workload"), str(error))]
     except MemoryError:

@@ -16,14 +16,11 @@ import polars as pl
 
 from rm_emulator.workload.formats import Trace
 from rm_emulator.workload.model import Drawn, Fixed, RunTimes, Workload, WorkloadJob
+from rm_emulator.workload.records import INSTANT_MS, AtLeastOne, RecordParams
 from rm_emulator.workload.tables import one
 from schedulers.core.errors import InvalidParameters, InvalidQuantity
 from schedulers.core.model import Job, Stage
 from schedulers.core.resources import Vector, to_steps
-
-AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
-#: Taken for a stage whose start and end fall in the same second: the middle of what that can mean.
-_WITHIN_A_SECOND_MS: Final = 500
 
 
 class _Row(NamedTuple):
@@ -45,10 +42,12 @@ class _Row(NamedTuple):
 ParentsOf = Callable[[list[tuple[int | None, list[int] | None]]], list[tuple[int, ...]]]
 
 
-class BatchParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+_STATUSES: Final = (b"Terminated", b"Failed", b"Running", b"Waiting", b"Ready", b"Interrupted", b"Cancelled")
+
+
+class BatchParams(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of both readers."""
 
-    limit: Annotated[AtLeastOne | None, msgspec.Meta(description="only the first so many jobs by arrival")] = None
     min_stages: Annotated[int, msgspec.Meta(ge=1, description="only jobs with at least so many stages")] = 1
     task_scale: Annotated[
         float, msgspec.Meta(gt=0, description="factor on the number of tasks of each stage (at least 1 is left)")
@@ -77,7 +76,13 @@ class Rows(msgspec.Struct, kw_only=True):
     notes: list[str]
 
 
-def finished(frame: pl.DataFrame, *, start: str, end: str, unknown: pl.Expr) -> Rows:
+def is_batch_task(head: bytes, *, columns: int, status: int) -> bool:
+    """Whether the first rows have so many columns, and the last of them a status at that place."""
+    rows = [line.split(b",") for line in head.splitlines()[:3]]
+    return bool(rows) and all(len(row) == columns for row in rows) and rows[-1][status].strip() in _STATUSES
+
+
+def finished(frame: pl.DataFrame, *, unknown: pl.Expr) -> Rows:
     """The rows of finished stages whose times and demands are known, and how many others there were."""
     notes = []
     done = frame.filter(pl.col("status") == "Terminated")
@@ -87,10 +92,10 @@ def finished(frame: pl.DataFrame, *, start: str, end: str, unknown: pl.Expr) -> 
     known = done.filter(~unknown)
     if known.height < done.height:
         notes.append(f"finished stages left out, no demands, tasks or times: {done.height - known.height:,}")
-    good = known.filter(pl.col(end) >= pl.col(start))
+    good = known.filter(pl.col("end") >= pl.col("start"))
     if good.height < known.height:
         notes.append(f"stages left out, they end before they start: {known.height - good.height:,}")
-    return Rows(frame=good.rename({start: "start", end: "end"}), notes=notes)
+    return Rows(frame=good, notes=notes)
 
 
 def assemble(
@@ -115,7 +120,7 @@ def assemble(
     spans = frame["end"] - frame["start"]
     instant = int((spans == 0).sum())
     if instant:
-        notes.append(f"stages within one second, taken to last {_WITHIN_A_SECOND_MS} ms: {instant:,}")
+        notes.append(f"stages within one second, taken to last {INSTANT_MS} ms: {instant:,}")
     notes.append(_assumption(options))
     demands = _demands(options)
     jobs = tuple(_job(stages, options, demands, parents_of) for stages in _by_job(frame))
@@ -193,5 +198,5 @@ def _job(
 
 def _runtimes(tasks: int, span_s: int, options: BatchParams) -> RunTimes:
     waves = 1 if options.parallel is None else -(-tasks // options.parallel)
-    ms = max(1, round((span_s * 1000 or _WITHIN_A_SECOND_MS) / waves))
+    ms = max(1, round((span_s * 1000 or INSTANT_MS) / waves))
     return Drawn(float(ms), options.cov) if options.cov else Fixed(ms)

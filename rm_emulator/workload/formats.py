@@ -26,6 +26,7 @@ from rm_emulator.issues import Issue, Issues, TraceError
 from rm_emulator.workload import storage
 from rm_emulator.workload.model import Workload
 from rm_emulator.workload.profiles import TpchProfiles, builtin_profiles
+from rm_emulator.workload.tables import head, one
 from schedulers.core.errors import InvalidParameters, nearest
 from schedulers.core.registry import NoParams, Registry
 
@@ -43,11 +44,13 @@ class Trace(msgspec.Struct, frozen=True, kw_only=True):
 
     profiles: measured TPC-H durations that the workload's `Waves` refer to, or None.
     notes: what was left out or assumed, each with its count, one sentence per entry.
+    mapping: where each column came from, as `mapping` reads it; empty where the file's columns were ours.
     """
 
     workload: Workload
     profiles: TpchProfiles | None = None
     notes: tuple[str, ...] = ()
+    mapping: dict[str, str] = {}
 
 
 class TraceFormat(Protocol):
@@ -62,6 +65,9 @@ class TraceFormat(Protocol):
     def read(path: Path, options: Any) -> Trace:
         """Read a file or folder. Raises TraceError with every mistake found."""
         ...
+
+    # A format may also have a static `recognises(path, head) -> bool`: whether a folder, or a file that begins with
+    # these bytes, looks like one of its own. Without it, the format is never guessed.
 
 
 FORMATS: Final[Registry[TraceFormat]] = Registry(
@@ -106,6 +112,23 @@ def options_from_text(name: str, settings: Iterable[str]) -> dict[str, Any]:
     return found
 
 
+def settings(
+    name: str, texts: Iterable[str], *, skip_bad_rows: bool = False, mapping: Mapping[str, str] | None = None
+) -> dict[str, Any]:
+    """The options of a command line: settings as text, and those that have an option of their own.
+
+    Raises as `options_from_text`, and InvalidParameters where the format has no rows to leave out or columns to map.
+    """
+    found = options_from_text(name, texts)
+    known = {field.encode_name for field in msgspec.structs.fields(FORMATS.entry(name).params)}
+    for key, value, what in (("skip_bad_rows", skip_bad_rows, "rows to leave out"), ("map", mapping, "columns to map")):
+        if value and key not in known:
+            raise InvalidParameters(f"trace format '{name}' has no {what}")
+        if value:
+            found[key] = value
+    return found
+
+
 def unknown_setting(name: str, key: str, known: list[str]) -> str:
     """The message for a setting that a format does not have."""
     near = nearest(key, known)
@@ -131,7 +154,38 @@ def read(name: str, path: Path | str, options: Mapping[str, Any] | None = None) 
     Raises UnknownName and InvalidParameters for the name and the options, TraceError for the file.
     """
     cls, params = FORMATS.parse({"kind": name, **(options or {})})
-    return cls.read(Path(path), params)
+    try:
+        return cls.read(Path(path), params)
+    except MemoryError:
+        raise one(path, "does not fit into this machine's memory (take a part of it, or the option limit)") from None
+
+
+def guess(path: Path) -> str:
+    """The format that a file or folder is in, by its first bytes. Raises TraceError where none or several fit."""
+    start = b"" if path.is_dir() else head(path)
+    looks = [(entry.name, getattr(entry.cls, "recognises", None)) for entry in FORMATS]
+    found = [name for name, recognises in looks if recognises is not None and recognises(path, start)]
+    if len(found) != 1:
+        which = f"it may be {' or '.join(found)}" if found else "it looks like none of the formats"
+        raise one(path, f"{which} (name it with --format: {', '.join(found or names())})")
+    return found[0]
+
+
+def is_scenario(path: Path) -> bool:
+    """Whether a file is YAML, or the name of an example, rather than a trace or a stored workload."""
+    return not path.is_dir() and (path.suffix.lower() in (".yaml", ".yml") or not path.exists())
+
+
+def opened(path: Path, name: str | None = None, texts: Iterable[str] = (), *, skip_bad_rows: bool = False) -> Trace:
+    """A stored workload, or a trace of the named format (guessed when None) with a command line's settings.
+
+    Raises TraceError when there is none, and what `settings` does.
+    """
+    if name is None and storage.is_stored(path):
+        return stored(path)
+    name = name or guess(path)
+    trace = read(name, path, settings(name, texts, skip_bad_rows=skip_bad_rows))
+    return msgspec.structs.replace(trace, notes=(f"read as {name}", *trace.notes))
 
 
 def stored(path: Path | str) -> Trace:

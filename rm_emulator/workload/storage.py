@@ -41,6 +41,7 @@ _YAML: Final = "workload.yaml"
 _PROFILES: Final = "profiles.json.gz"
 _ASKS: Final = "asks.parquet"
 _USAGE: Final = "usage.parquet"
+_GANGS: Final = "gangs.parquet"
 _MODE: Final = 0o755
 
 _INTS: Final = pl.List(pl.Int64)
@@ -82,7 +83,8 @@ _HISTORY: Final[dict[str, Any]] = {
 }
 _ASK_COLUMNS: Final[dict[str, Any]] = {"am": _INTS, "hosts": pl.List(pl.List(pl.List(pl.String)))}
 _USAGE_COLUMNS: Final[dict[str, Any]] = {"usage": pl.List(_INTS)}
-_EXTRAS: Final = {_ASKS: _ASK_COLUMNS, _USAGE: _USAGE_COLUMNS}
+_GANG_COLUMNS: Final[dict[str, Any]] = {"gangs": _INTS}
+_EXTRAS: Final = {_ASKS: _ASK_COLUMNS, _USAGE: _USAGE_COLUMNS, _GANGS: _GANG_COLUMNS}
 _TABLES: Final = {"jobs.parquet": _JOBS, "stages.parquet": _STAGES, "history.parquet": _HISTORY}
 
 
@@ -133,6 +135,8 @@ def save(
         files[_ASKS] = _packed(_ask_rows(workload), _ASK_COLUMNS)
     if any(entry.usage for entry in workload.jobs):
         files[_USAGE] = _packed(_usage_rows(workload), _USAGE_COLUMNS)
+    if any(stage.gang for entry in workload.jobs for stage in entry.job.stages):
+        files[_GANGS] = _packed(_gang_rows(workload), _GANG_COLUMNS)
     header = _Header(
         format=FORMAT,
         name=workload.name,
@@ -320,6 +324,11 @@ def _usage_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
         yield ([list(use) for use in entry.usage],)
 
 
+def _gang_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
+    for entry in workload.jobs:
+        yield ([number for number, stage in enumerate(entry.job.stages) if stage.gang],)
+
+
 _ROWS: Final[dict[str, Callable[[Workload], Iterator[tuple[Any, ...]]]]] = {
     "jobs.parquet": _job_rows,
     "stages.parquet": _stage_rows,
@@ -391,7 +400,7 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
     for number, name, tasks, demand, parents, hint, *times in tables["stages.parquet"].iter_rows():
         stages[number].append(Stage(name=name, tasks=tasks, demand=tuple(demand), parents=tuple(parents), hint_ms=hint))
         runtimes[number].append(_times(*times))
-    asks, usages = _extra(tables, _ASKS, len(jobs)), _extra(tables, _USAGE, len(jobs))
+    asks, usages, gangs = (_extra(tables, name, len(jobs)) for name in (_ASKS, _USAGE, _GANGS))
     entries = []
     for number, (job_id, submit_ms, name, user, app, queue, weight, count) in enumerate(jobs):
         if len(stages[number]) != count:
@@ -399,7 +408,7 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
                 f"job '{job_id}' has {len(stages[number])} stages in stages.parquet, {count} in jobs.parquet"
             )
         am, hosts = asks[number]
-        placed = tuple(_hosted(stages[number], hosts))
+        placed = tuple(_placed(stages[number], hosts, gangs[number][0]))
         job = Job(id=job_id, stages=placed, name=name, user=user, app=app, queue=queue, weight=weight)
         entry = WorkloadJob(
             job=job,
@@ -427,11 +436,12 @@ def _extra(tables: dict[str, pl.DataFrame], name: str, jobs: int) -> list[tuple[
     return rows
 
 
-def _hosted(stages: list[Stage], hosts: Sequence[Sequence[Sequence[str]]]) -> Iterator[Stage]:
-    """Stages with the nodes that their tasks ask for, where anything is said of them."""
+def _placed(stages: list[Stage], hosts: Sequence[Sequence[Sequence[str]]], gangs: Sequence[int]) -> Iterator[Stage]:
+    """Stages with the nodes that their tasks ask for, where anything is said of them, and which start together."""
     for number, stage in enumerate(stages):
         asked = tuple(tuple(names) for names in hosts[number]) if hosts else ()
-        yield msgspec.structs.replace(stage, hosts=asked) if asked else stage
+        gang = number in gangs
+        yield msgspec.structs.replace(stage, hosts=asked, gang=gang) if asked or gang else stage
 
 
 def _times(

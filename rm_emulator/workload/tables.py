@@ -1,43 +1,38 @@
-"""Bytes and columns of trace files, with the line number of everything that is wrong.
+"""Bytes, lines and columns of trace files, with the line number of everything that is wrong.
 
-Shared by the readers: unpacking, and comma-separated tables of fixed columns.
+Shared by the readers: unpacking within limits, text line by line, comma-separated tables, and what becomes of
+rows that cannot be read. A file is never held whole unless its format needs it (`read_bytes`).
 """
 
 from __future__ import annotations
 
+import csv
 import gzip
 import io
+import stat
 import zlib
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Final
 
 import msgspec
 import numpy as np
 import polars as pl
+from numpy.typing import NDArray
 
 from rm_emulator.issues import Issue, Issues, TraceError, did_you_mean
 
+#: The most that is read of one file, unpacked. A packed file may also hold a table that no memory can.
+MAX_BYTES: Final = 4 * 2**30
+#: No real table packs better than this (zeros do, by 1,000); small files may.
+MAX_RATIO: Final = 200
+_ANY_RATIO: Final = 16 * 2**20
+#: The most rows of one table, and characters of one line (a cell may list the run times of many tasks).
+MAX_ROWS: Final = 10_000_000
+MAX_LINE: Final = 64 * 2**20
 _GZIP: Final = b"\x1f\x8b"
-
-
-def read_bytes(path: Path) -> bytes:
-    """The file's content, unpacked when it is gzip (told by its first bytes, not by its name).
-
-    Raises TraceError with one issue when it is missing, a folder, empty, unreadable or a damaged gzip file.
-    """
-    try:
-        data = path.read_bytes()
-    except FileNotFoundError:
-        raise one(path, "no such file") from None
-    except IsADirectoryError:
-        raise one(path, "is a folder; a file is needed") from None
-    except OSError as error:
-        raise one(path, f"cannot be read: {error.strerror}") from None
-    if data[:2] == _GZIP:
-        data = _unpacked(path, data)
-    if not data.strip():
-        raise one(path, "the file is empty")
-    return data
+_CHUNK: Final = 2**20
+_SHOWN: Final = 3
 
 
 def one(path: Path | str, message: str, *, line: int | None = None, hint: str = "") -> TraceError:
@@ -45,13 +40,193 @@ def one(path: Path | str, message: str, *, line: int | None = None, hint: str = 
     return TraceError([Issue(str(path), message, line, hint=did_you_mean(hint))])
 
 
-def _unpacked(path: Path, data: bytes) -> bytes:
+class _Unpacked(io.RawIOBase):
+    """A file's bytes, gzip unpacked (told by its first bytes, not by its name), counted on the way."""
+
+    def __init__(self, path: Path) -> None:
+        self._path = path
+        self._raw = _opened(path)
+        self._size = path.stat().st_size
+        packed = self._raw.read(2) == _GZIP
+        self._raw.seek(0)
+        self._stream: io.BufferedReader | gzip.GzipFile = gzip.GzipFile(fileobj=self._raw) if packed else self._raw
+        self._packed = packed
+        self._total = 0
+
+    def readable(self) -> bool:
+        return True
+
+    def close(self) -> None:
+        self._raw.close()
+        super().close()
+
+    def readinto(self, buffer: memoryview) -> int:  # type: ignore[override]  # typeshed names a private type
+        try:
+            data = self._stream.read1(min(len(buffer), _CHUNK))
+        except EOFError:
+            raise one(
+                self._path, f"truncated gzip file ({self._size:,} bytes; the end is missing: fetch it again)"
+            ) from None
+        except (gzip.BadGzipFile, zlib.error) as error:
+            raise one(self._path, f"damaged gzip file ({error}): fetch it again") from None
+        except OSError as error:
+            raise one(self._path, f"cannot be read: {error.strerror}") from None
+        self._total += len(data)
+        self._check()
+        buffer[: len(data)] = data
+        return len(data)
+
+    def _check(self) -> None:
+        if self._total > MAX_BYTES:
+            raise one(
+                self._path, f"holds more than {MAX_BYTES // 2**30} GiB (the most that is read: take a part of it)"
+            )
+        if self._packed and self._total > _ANY_RATIO and self._total > MAX_RATIO * self._raw.tell():
+            raise one(
+                self._path,
+                f"{self._raw.tell():,} bytes of gzip that hold more than {self._total:,}: no table packs like that "
+                f"(unpack it yourself, if you know what it is)",
+            )
+
+
+def _opened(path: Path) -> io.BufferedReader:
+    """Raises TraceError with one issue when it is missing, no ordinary file or unreadable."""
     try:
-        return gzip.decompress(data)
-    except EOFError:
-        raise one(path, f"truncated gzip file ({len(data):,} bytes; the end is missing: fetch it again)") from None
-    except (gzip.BadGzipFile, zlib.error) as error:
-        raise one(path, f"damaged gzip file ({error}): fetch it again") from None
+        mode = path.stat().st_mode
+        if stat.S_ISDIR(mode):
+            raise one(path, "is a folder; a file is needed")
+        if not stat.S_ISREG(mode):
+            raise one(path, "is not an ordinary file (a pipe or device: save what it gives to a file first)")
+        return path.open("rb")
+    except FileNotFoundError:
+        raise one(path, "no such file") from None
+    except (OSError, ValueError) as error:  # ValueError: a NUL in the name
+        raise one(path, f"cannot be read: {getattr(error, 'strerror', None) or error}") from None
+
+
+def read_bytes(path: Path) -> bytes:
+    """The file's content, unpacked when it is gzip.
+
+    Raises TraceError with one issue when it is missing, a folder, empty, unreadable, too large or a damaged gzip file.
+    """
+    with io.BufferedReader(_Unpacked(path), _CHUNK) as stream:
+        data = stream.read()
+    if not data.strip():
+        raise one(path, "the file is empty")
+    return data
+
+
+def head(path: Path, size: int = 65536) -> bytes:
+    """The first bytes, unpacked; what there is before damage. Raises TraceError when it cannot be opened."""
+    with io.BufferedReader(_Unpacked(path), size) as stream:
+        return stream.read(size)
+
+
+def lines(path: Path) -> Iterator[str]:
+    """The lines with their ends, one at a time, without a byte-order mark.
+
+    Raises TraceError for what `read_bytes` does, a line that is too long, and bytes that are not UTF-8 (named
+    with their line).
+    """
+    empty = True
+    head(path, _ANY_RATIO + _CHUNK)  # damage and what no table packs are told before millions of rows are read
+    with io.TextIOWrapper(io.BufferedReader(_Unpacked(path), _CHUNK), encoding="utf-8-sig", newline="") as text:
+        try:
+            while line := text.readline(MAX_LINE):
+                if empty and line.strip():
+                    empty = False
+                if len(line) >= MAX_LINE:
+                    raise one(path, f"a line of more than {MAX_LINE:,} characters (this is no table)")
+                yield line
+        except UnicodeDecodeError:
+            raise _not_text(path) from None
+    if empty:
+        raise one(path, "the file is empty")
+
+
+def _not_text(path: Path) -> TraceError:
+    """Says where the bytes are that are not UTF-8, by a second look."""
+    with io.BufferedReader(_Unpacked(path), _CHUNK) as stream:
+        for number, line in enumerate(stream, start=1):
+            try:
+                line.decode("utf-8")
+            except UnicodeDecodeError as error:
+                return one(
+                    path, f"byte 0x{line[error.start]:02x} is not UTF-8 text (save the file as UTF-8)", line=number
+                )
+    return one(path, "not UTF-8 text (save the file as UTF-8)")
+
+
+def csv_rows(path: Path, delimiter: str = ",", *, quoting: bool = True) -> Iterator[tuple[int, list[str]]]:
+    """(line, cells) of each row that is not empty, the header among them. Raises TraceError."""
+    csv.field_size_limit(MAX_LINE)
+    reader = csv.reader(
+        lines(path), delimiter=delimiter, strict=True, quoting=csv.QUOTE_MINIMAL if quoting else csv.QUOTE_NONE
+    )
+    line, rows = 1, 0
+    try:
+        for cells in reader:
+            if any(map(str.strip, cells)):
+                rows += 1
+                if rows > MAX_ROWS:
+                    raise one(
+                        path, f"more than {MAX_ROWS:,} rows (the most that is read: take a part of it)", line=line
+                    )
+                yield line, cells
+            line = reader.line_num + 1
+    except csv.Error as error:
+        raise one(path, f"not CSV from here on: {error}", line=line) from None
+
+
+class BadRow(ValueError):
+    """A row that cannot be read. column: where, by the trace's own name."""
+
+    def __init__(self, message: str, column: str = "", hint: str | None = None) -> None:
+        super().__init__(message)
+        self.column, self.hint = column, hint or ""
+
+
+class BadRows(Issues):
+    """The rows that cannot be read: raised all at once, or with `skip` left out, counted and named."""
+
+    def __init__(self, path: Path | str = "", *, skip: bool) -> None:
+        super().__init__(str(path))
+        self.skip = skip
+        self._rows: set[tuple[str, int | None]] = set()
+
+    def add(
+        self,
+        message: str,
+        *,
+        file: Path | None = None,
+        line: int | None = None,
+        column: str = "",
+        hint: str | None = None,
+    ) -> None:
+        """Note one mistake of a row; those of one line are one row."""
+        super().add(message, file=file, line=line, column=column, hint=hint)
+        self._rows.add((str(file or self.file), line))
+
+    def row(self, path: Path, line: int | None, error: BadRow) -> None:
+        """Note what was raised for a row."""
+        self.add(str(error), file=path, line=line, column=error.column, hint=error.hint)
+
+    def at(self, path: Path | str) -> list[int]:
+        """The lines of a file that are bad, in order."""
+        return sorted(line for file, line in self._rows if file == str(path) and line is not None)
+
+    def check(self, *, rows: int = 1) -> None:
+        """Raise TraceError if a mistake was noted and rows are not left out, or if so many are left that none is."""
+        if not self.skip or rows == 0:
+            super().check()
+
+    def notes(self) -> list[str]:
+        """What was left out, by count and the first three."""
+        if not self._rows:
+            return []
+        named = [str(issue).removeprefix(f"{issue.file}:") for issue in self.kept[:_SHOWN]]
+        more = f"; and {self.count - _SHOWN:,} more" if self.count > _SHOWN else ""
+        return [f"rows left out, they cannot be read: {len(self._rows):,} (line {'; line '.join(named)}{more})"]
 
 
 def decoded(path: Path, data: bytes) -> str:
@@ -68,6 +243,9 @@ def decoded(path: Path, data: bytes) -> str:
 def parquet_frame(path: Path, data: bytes) -> pl.DataFrame:
     """The table of a Parquet file. Raises TraceError when it is truncated or damaged."""
     try:
+        rows = pl.scan_parquet(io.BytesIO(data)).select(pl.len()).collect().item()
+        if rows > MAX_ROWS:
+            raise one(path, f"{rows:,} rows (the most that is read: {MAX_ROWS:,}; take a part of it)")
         return pl.read_parquet(io.BytesIO(data))
     # The reader panics on some damage, which Python sees as an exception of its own kind.
     except (pl.exceptions.PolarsError, pl.exceptions.PanicException, OSError) as error:
@@ -82,66 +260,74 @@ class Field(msgspec.Struct, frozen=True):
     type: str = "text"
 
 
-def fixed_table(path: Path, fields: tuple[Field, ...], *, header: str) -> pl.DataFrame:
-    """A comma-separated file of exactly these columns, in this order, without quoting.
+def fixed_table(path: Path, fields: tuple[Field, ...], bad: BadRows) -> pl.DataFrame:
+    """A comma-separated file of exactly these columns, in this order, without quoting, with or without a header line.
 
-    header: a word found in the first line when that is a header line and not a row.
-    Returns the typed columns and `line`, the 1-based line of each row. Raises TraceError for lines with
-    another number of columns and for cells that are not numbers.
+    Returns the typed columns and `line`, the 1-based line of each row. Lines with another number of columns and
+    cells that are not numbers are bad rows. Raises TraceError for them, unless they are left out.
     """
     data = read_bytes(path).replace(b"\r\n", b"\n")
-    issues = Issues(str(path))
-    skip = 1 if header.encode() in data.partition(b"\n")[0] else 0
-    _check_widths(data, fields, skip, issues)
-    issues.check()
-    frame = _text_columns(path, data, fields, skip)
+    skip = 1 if fields[0].name.encode() in data.partition(b"\n")[0] else 0
+    kept = _of_width(path, data, fields, skip, bad)
+    bad.check(rows=len(kept))
+    if not len(kept):
+        raise one(path, "a header line but no rows")
+    frame = _text_columns(path, data, fields, kept)
     for field in fields:
         if field.type != "text":
-            frame = _typed(frame, field, issues)
-    issues.check()
+            frame = _typed(path, frame, field, bad)
+    frame = frame.filter(~pl.col("line").is_in(bad.at(path))) if bad.count else frame
+    bad.check(rows=frame.height)
     return frame
 
 
-def _check_widths(data: bytes, fields: tuple[Field, ...], skip: int, issues: Issues) -> None:
-    """Every line has as many commas as the columns need. Counted on the raw bytes: millions of lines pass."""
+def _of_width(path: Path, data: bytes, fields: tuple[Field, ...], skip: int, bad: BadRows) -> NDArray[np.int64]:
+    """The lines that have as many commas as the columns need, from 1.
+
+    Counted on the raw bytes: millions of lines pass.
+    """
     raw = np.frombuffer(data.rstrip(b"\n"), dtype=np.uint8)
     ends = np.append(np.flatnonzero(raw == ord("\n")), len(raw))
     commas = np.flatnonzero(raw == ord(","))
-    counts = np.diff(np.searchsorted(commas, ends), prepend=0)
+    counts = np.diff(np.searchsorted(commas, ends), prepend=0)[skip:]
     wanted = len(fields)
-    if skip >= len(ends):
-        issues.add("a header line but no rows")
-    for row in np.flatnonzero(counts[skip:] != wanted - 1).tolist():
-        seen = int(counts[skip + row]) + 1
-        issues.add(
-            f"{seen} column{'s' if seen > 1 else ''}, but there should be {wanted}: "
-            f"{', '.join(field.name for field in fields)}",
-            line=row + skip + 1,
-        )
+    for row in np.flatnonzero(counts != wanted - 1).tolist():
+        seen = int(counts[row]) + 1
+        names = ", ".join(field.name for field in fields)
+        message = f"{seen} column{'s' if seen > 1 else ''}, but there should be {wanted}: {names}"
+        bad.row(path, row + skip + 1, BadRow(message))
+    kept: NDArray[np.int64] = np.flatnonzero(counts == wanted - 1) + skip + 1
+    return kept
 
 
-def _text_columns(path: Path, data: bytes, fields: tuple[Field, ...], skip: int) -> pl.DataFrame:
+def _text_columns(path: Path, data: bytes, fields: tuple[Field, ...], kept: NDArray[np.int64]) -> pl.DataFrame:
+    """The cells of the lines `kept` as text, null where they are empty."""
     decoded(path, data)
+    data = data.removeprefix(b"\xef\xbb\xbf")
+    skip = int(kept[0]) - 1
+    if len(kept) != kept[-1] - skip or data.count(b"\n", 0, len(data.rstrip(b"\n"))) + 1 != kept[-1]:
+        every = data.split(b"\n")
+        data, skip = b"\n".join([every[line - 1] for line in kept.tolist()]), 0
     frame = pl.read_csv(
-        io.BytesIO(data.removeprefix(b"\xef\xbb\xbf")),
+        io.BytesIO(data),
         has_header=False,
         skip_lines=skip,
         new_columns=[field.name for field in fields],
         infer_schema=False,
         quote_char=None,
     )
-    return frame.with_columns(pl.all().str.strip_chars().replace("", None)).with_row_index("line", offset=skip + 1)
+    return frame.with_columns(pl.all().str.strip_chars().replace("", None)).insert_column(0, pl.Series("line", kept))
 
 
-def _typed(frame: pl.DataFrame, field: Field, issues: Issues) -> pl.DataFrame:
+def _typed(path: Path, frame: pl.DataFrame, field: Field, bad: BadRows) -> pl.DataFrame:
     """The frame with one column as numbers; a whole number may be written '65.0'."""
     column = pl.col(field.name)
     number = column.cast(pl.Float64, strict=False)
     good = number.is_not_null() & number.is_finite()
     if field.type == "whole":
-        good &= number.round() == number
+        good &= (number.round() == number) & (number.abs() < 2**63)
     wrong = frame.filter(column.is_not_null() & ~good.fill_null(value=False)).select("line", field.name)
     wanted = "a whole number" if field.type == "whole" else "a number"
     for line, value in wrong.iter_rows():
-        issues.add(f"'{value}' is not {wanted}", line=line, column=field.name)
+        bad.row(path, line, BadRow(f"'{value}' is not {wanted}", field.name))
     return frame.with_columns(number.cast(pl.Int64, strict=False) if field.type == "whole" else number)

@@ -19,7 +19,7 @@ UNREAD: Final = 100_000
 
 
 class Cursor(Generic[T]):
-    """One reader's place in a topic: `at` of its `entries` were read. Who asks after every fact compares the two."""
+    """One reader's place in a topic: what it has yet to read is entries[at:]."""
 
     __slots__ = ("at", "entries")
 
@@ -27,17 +27,14 @@ class Cursor(Generic[T]):
         self.entries: list[T] = entries
         self.at = at
 
-    @property
-    def is_behind(self) -> bool:
-        """Whether there is anything to read."""
-        return self.at < len(self.entries)
-
     def read(self) -> Collection[T]:
         """What changed since the last reading, each id once, in the order of its first change."""
-        at, self.at = self.at, len(self.entries)
-        if at == self.at:
+        entries, at = self.entries, self.at
+        count = len(entries)
+        if count == at:
             return ()
-        return dict.fromkeys(self.entries[at:])
+        self.at = count
+        return entries[at:] if count == at + 1 else dict.fromkeys(entries[at:])
 
 
 class Topic(Generic[T]):

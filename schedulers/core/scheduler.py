@@ -211,11 +211,11 @@ class Scheduler:
     def _hear_task(self, event: TaskEnded, decisions: list[Decision]) -> bool:
         """A task of an executor is over: learn, and keep the executor busy with the stage it was on."""
         state = self.state
-        container, job = state.containers.get(event.container), state.jobs.get(event.job)
+        job = state.jobs.get(event.job)  # this may be its last task
         if (why := state.hear(event)) is not None:
             return self._ignore(event, why)
-        assert container is not None
         assert job is not None
+        container = state.containers[event.container]
         if self.predictor is not None:
             self._learn(container, job, event.runtime_ms, state.nodes[container.node].spec.speed)
         if not job.left or job.cancelled:

@@ -36,7 +36,7 @@ from schedulers.core.events import (
 )
 from schedulers.core.journal import Journal
 from schedulers.core.live import GRANTED, IDLE, MOVING, RUNNING, ContainerState, JobState, NodeState, StageState
-from schedulers.core.model import Node, Queue, check_job
+from schedulers.core.model import Queue, check_job
 from schedulers.core.queues import QueueTree, check_queue
 from schedulers.core.resources import Resources, Vector, dominant_share
 from schedulers.core.sizes import Fitting, Sizes
@@ -165,7 +165,7 @@ class ClusterState:
         if spec.id in self.nodes:
             return "duplicate"
         self._check_width(spec.capacity, f"node {spec.id}")
-        self._check_slack(spec)
+        self._check_width(spec.slack or spec.capacity, f"slack of node {spec.id}")
         node = NodeState(spec, self.next_node, list(spec.room))
         self.sizes.bar(node)
         self.next_node += 1
@@ -180,7 +180,7 @@ class ClusterState:
         if node is None:
             return "unknown"
         self._check_width(event.node.capacity, f"node {node.id}")
-        self._check_slack(event.node)
+        self._check_width(event.node.slack or event.node.capacity, f"slack of node {node.id}")
         for r, (old, new) in enumerate(zip(node.spec.room, event.node.room, strict=True)):
             node.free[r] += new - old
         self._add_capacity(node.spec.capacity, -1)
@@ -190,10 +190,6 @@ class ClusterState:
         self.version += 1
         self.sizes.room_changed(node)
         return None
-
-    def _check_slack(self, spec: Node) -> None:
-        if spec.slack:
-            self._check_width(spec.slack, f"slack of node {spec.id}")
 
     def _check_width(self, vector: Vector, what: str) -> None:
         if len(vector) != len(self.resources):
@@ -542,7 +538,8 @@ class ClusterState:
             giver.executors -= 1
             self._touch(giver.id)
         if self.queues:
-            self._discharge(container.id, demand)
+            if self.admission.discharge(container.id, demand):
+                self.sizes.limits_changed()
             self.admission.charge(container.id, job, demand)
         container.job = job.id
         container.granted = self.now
@@ -569,10 +566,6 @@ class ClusterState:
         self._touch(job.id)
         self.version += 1
 
-    def _discharge(self, container: int, demand: Vector) -> None:
-        if self.admission.discharge(container, demand):
-            self.sizes.limits_changed()
-
     # -- consequences ---------------------------------------------------------------------------
 
     def _end(self, container: ContainerState, code: int, runtime_ms: int) -> None:
@@ -589,8 +582,8 @@ class ClusterState:
             held[r] -= amount
         self.version += 1
         self.sizes.room_changed(node)
-        if self.queues:
-            self._discharge(container.id, demand)
+        if self.queues and self.admission.discharge(container.id, demand):
+            self.sizes.limits_changed()
         if job is not None:
             job.executors -= 1
             self._touch(container.job)

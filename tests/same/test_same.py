@@ -25,6 +25,7 @@ from rm_emulator.scenario import examples
 from tests.same.scenarios import SCENARIOS
 
 HASHES: Final = Path(__file__).parent / "hashes"
+CLUSTER: Final = Path(__file__).parents[1] / "data" / "cluster"
 SHARED: Final = Path(__file__).parents[3] / "shared" / "cases"
 CASES: Final = ("fairness", "yarn", "dag")
 #: What the clock and the machine decide.
@@ -55,6 +56,14 @@ def test_known_answers_come_out_as_before(name: str, request: pytest.FixtureRequ
     ran = _command("case", str(SHARED / f"{name}.yaml"))
     assert ran.returncode == 0, ran.stdout
     _compare(f"case-{name}", {"answers": _sha256(ran.stdout.encode())}, request)
+
+
+@pytest.mark.parametrize("log", sorted(CLUSTER.glob("*.jsonl.gz")), ids=lambda log: log.name.partition(".")[0])
+def test_what_a_real_control_plane_told_is_decided_as_it_was_there(log: Path) -> None:
+    """Recorded by the brain under tests/kubernetes/test_{queues,dags}_controlplane.py at the time of b950c1e."""
+    ran = _command("replay", str(log))
+    assert ran.returncode == 0, ran.stdout + ran.stderr
+    assert ", identical; " in ran.stdout
 
 
 def _command(*arguments: str) -> subprocess.CompletedProcess[str]:

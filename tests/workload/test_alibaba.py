@@ -200,15 +200,17 @@ def test_cells_that_are_not_numbers_are_all_named(tmp_path: Path) -> None:
     with pytest.raises(TraceError) as caught:
         read("alibaba2018", tmp_path, ["M1,one,j,,Terminated,1,5,100,1", "M2,1.5,j,,Terminated,x,5,nan,1"])
     assert [str(issue).rpartition("batch_task.csv")[2] for issue in caught.value.issues] == [
-        ":1 column 'tasks': 'one' is not a whole number",
-        ":2 column 'tasks': '1.5' is not a whole number",
-        ":2 column 'start': 'x' is not a whole number",
-        ":2 column 'cpu': 'nan' is not a number",
+        ":1 column 'instance_num': 'one' is not a whole number",
+        ":2 column 'instance_num': '1.5' is not a whole number",
+        ":2 column 'start_time': 'x' is not a whole number",
+        ":2 column 'plan_cpu': 'nan' is not a number",
     ]
 
 
 def test_lines_of_another_width_are_named(tmp_path: Path) -> None:
-    with pytest.raises(TraceError, match=r"batch_task\.csv:2: 3 columns, but there should be 9: stage, tasks, job"):
+    with pytest.raises(
+        TraceError, match=r"batch_task\.csv:2: 3 columns, but there should be 9: task_name, instance_num, job_name"
+    ):
         read("alibaba2018", tmp_path, ["M1,1,j,,Terminated,1,5,100,1", "M2,1,j"])
 
 

@@ -54,7 +54,7 @@ def test_the_formats_of_the_tree_are_there() -> None:
     assert {"alibaba2017", "alibaba2018", "csv", "decima"} <= set(formats.names())
 
 
-@pytest.mark.parametrize("name", ["alibaba2017", "alibaba2018", "csv", "decima"])
+@pytest.mark.parametrize("name", formats.names())
 def test_a_format_describes_itself(name: str) -> None:
     about = formats.describe(name)
     assert about["name"] == name
@@ -174,7 +174,7 @@ def test_the_documented_format_works(tmp_path: Path) -> None:
     assert [entry.runtimes for entry in jobs] == [(Fixed(1500),), (Fixed(2000),)]
 
 
-@pytest.mark.parametrize("name", ["alibaba2017", "alibaba2018", "csv", "decima"])
+@pytest.mark.parametrize("name", formats.names())
 def test_every_setting_is_documented(name: str) -> None:
     missing = [p["name"] for p in formats.describe(name)["parameters"] if f"`{p['name']}`" not in DOCS]
     assert not missing

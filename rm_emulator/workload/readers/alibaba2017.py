@@ -7,20 +7,29 @@ from typing import Final
 
 import polars as pl
 
-from rm_emulator.workload.batch_task import BatchParams, assemble, finished
+from rm_emulator.workload.batch_task import BatchParams, assemble, finished, is_batch_task
 from rm_emulator.workload.formats import Column, Trace, register
-from rm_emulator.workload.tables import Field, fixed_table
+from rm_emulator.workload.tables import BadRows, Field, fixed_table
 
 _FIELDS: Final = (
-    Field("create", "whole"),
-    Field("end", "whole"),
-    Field("job"),
-    Field("stage"),
-    Field("tasks", "whole"),
+    Field("task_create_time", "whole"),
+    Field("task_end_time", "whole"),
+    Field("job_id"),
+    Field("task_id"),
+    Field("number_of_instances", "whole"),
     Field("status"),
-    Field("cpu", "number"),
-    Field("mem_fraction", "number"),
+    Field("number_of_cpus_requested_per_instance", "number"),
+    Field("normalized_memory_requested_per_instance", "number"),
 )
+_OURS: Final = {
+    "task_create_time": "start",
+    "task_end_time": "end",
+    "job_id": "job",
+    "task_id": "stage",
+    "number_of_instances": "tasks",
+    "number_of_cpus_requested_per_instance": "cpu",
+    "normalized_memory_requested_per_instance": "mem_fraction",
+}
 
 
 @register("alibaba2017", source="alibaba/clusterdata, cluster-trace-v2017, batch_task")
@@ -42,13 +51,20 @@ class Alibaba2017:
         """Settings of the reader."""
 
     @staticmethod
+    def recognises(path: Path, head: bytes) -> bool:
+        """Eight columns with a status among them."""
+        return is_batch_task(head, columns=len(_FIELDS), status=5)
+
+    @staticmethod
     def read(path: Path, options: Params) -> Trace:
         """All stages of a job may start at once: the table does not say which waits for which."""
-        table = fixed_table(path, _FIELDS, header="task_create_time")
+        bad = BadRows(skip=options.skip_bad_rows)
+        table = fixed_table(path, _FIELDS, bad).rename(_OURS)
         unknown = pl.any_horizontal(
-            pl.col("create", "end", "job", "stage", "tasks", "cpu", "mem_fraction").is_null(), pl.col("tasks") < 1
+            pl.col("start", "end", "job", "stage", "tasks", "cpu", "mem_fraction").is_null(), pl.col("tasks") < 1
         )
-        rows = finished(table, start="create", end="end", unknown=unknown)
+        rows = finished(table, unknown=unknown)
+        rows.notes += bad.notes()
         rows.frame = rows.frame.with_columns(
             millicores=pl.col("cpu") * 10,
             own=pl.lit(None, dtype=pl.Int64),

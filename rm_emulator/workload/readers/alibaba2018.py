@@ -12,23 +12,32 @@ from typing import Final
 
 import polars as pl
 
-from rm_emulator.workload.batch_task import BatchParams, assemble, finished
+from rm_emulator.workload.batch_task import BatchParams, assemble, finished, is_batch_task
 from rm_emulator.workload.formats import Column, Trace, register
-from rm_emulator.workload.tables import Field, fixed_table
+from rm_emulator.workload.tables import BadRows, Field, fixed_table
 from schedulers.core.errors import InvalidJob
 from schedulers.core.model import Stage, topological_order
 
 _FIELDS: Final = (
-    Field("stage"),
-    Field("tasks", "whole"),
-    Field("job"),
+    Field("task_name"),
+    Field("instance_num", "whole"),
+    Field("job_name"),
     Field("task_type"),
     Field("status"),
-    Field("start", "whole"),
-    Field("end", "whole"),
-    Field("cpu", "number"),
-    Field("mem_pct", "number"),
+    Field("start_time", "whole"),
+    Field("end_time", "whole"),
+    Field("plan_cpu", "number"),
+    Field("plan_mem", "number"),
 )
+_OURS: Final = {
+    "task_name": "stage",
+    "instance_num": "tasks",
+    "job_name": "job",
+    "start_time": "start",
+    "end_time": "end",
+    "plan_cpu": "cpu",
+    "plan_mem": "mem_pct",
+}
 _OWN: Final = r"^[A-Za-z]+(\d{1,9})(?:_|$)"
 _PARENTS: Final = r"_(\d{1,9})(?:_|$)"
 
@@ -53,13 +62,20 @@ class Alibaba2018:
         """Settings of the reader."""
 
     @staticmethod
+    def recognises(path: Path, head: bytes) -> bool:
+        """Nine columns with a status among them."""
+        return is_batch_task(head, columns=len(_FIELDS), status=4)
+
+    @staticmethod
     def read(path: Path, options: Params) -> Trace:
         """A stage waits for all tasks of its parents; parents that are not among the job's stages are left out."""
-        table = fixed_table(path, _FIELDS, header="task_name")
+        bad = BadRows(skip=options.skip_bad_rows)
+        table = fixed_table(path, _FIELDS, bad).rename(_OURS)
         unknown = pl.any_horizontal(
             pl.col("stage", "tasks", "job", "start", "end", "cpu", "mem_pct").is_null(), pl.col("tasks") < 1
         )
-        rows = finished(table, start="start", end="end", unknown=unknown)
+        rows = finished(table, unknown=unknown)
+        rows.notes += bad.notes()
         rows.frame = rows.frame.with_columns(
             millicores=pl.col("cpu") * 10,
             mem_fraction=pl.col("mem_pct") / 100,

@@ -6,25 +6,24 @@ be accepted, all of them at once.
 
 from __future__ import annotations
 
-import csv
-import io
 import math
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping
 from datetime import UTC, date, datetime, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from rm_emulator.workload.formats import Column, Issues, Trace, register
+from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.mapping import UNITS_MS, mapped
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Workload, WorkloadJob
-from rm_emulator.workload.tables import decoded, one, parquet_frame, read_bytes
+from rm_emulator.workload.records import RecordParams, arranged
+from rm_emulator.workload.tables import BadRows, csv_rows, head, one, parquet_frame, read_bytes
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
 from schedulers.core.model import Job, Stage, topological_order
 from schedulers.core.resources import Resources, Vector, parse_quantity, to_steps
 
-_UNITS_MS: Final = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
 _COLUMNS: Final = (
     Column("job", "the job's id, the same on all its rows", required=True),
     Column("name", "what the job is called every time it runs: what predictors find its earlier runs by"),
@@ -54,7 +53,7 @@ _MAX_MS: Final = 10**15
 _MIB: Final = 2**20
 
 
-class _Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class _Options(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Settings of the reader."""
 
     time_unit: Annotated[
@@ -71,9 +70,9 @@ class _Options(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=
     ] = "first"
     delimiter: Annotated[str, msgspec.Meta(min_length=1, max_length=1, description="between the cells of CSV")] = ","
     ignore: Annotated[tuple[str, ...], msgspec.Meta(description="columns to pass over; * for all unknown ones")] = ()
-    limit: Annotated[
-        Annotated[int, msgspec.Meta(ge=1)] | None, msgspec.Meta(description="only the first so many jobs by arrival")
-    ] = None
+    map: Annotated[
+        dict[str, str], msgspec.Meta(description="columns of another table by our names: {submit: SubmitTime@ms}")
+    ] = msgspec.field(default_factory=dict)
 
 
 class _Row(msgspec.Struct, kw_only=True):
@@ -103,63 +102,78 @@ class CsvTable:
     Params = _Options
 
     @staticmethod
+    def recognises(path: Path, head: bytes) -> bool:
+        """A header line with job, and durations or mean; or Parquet."""
+        names = set(re.split(rb"[,;|\t]", head.partition(b"\n")[0].strip().lower().replace(b" ", b"")))
+        return head[:4] == b"PAR1" or (b"job" in names and bool(names & {b"durations", b"mean"}))
+
+    @staticmethod
     def read(path: Path, options: _Options) -> Trace:
         """One job per value of `job`, in order of arrival. gzip is unpacked, Parquet told by its first bytes."""
-        data = read_bytes(path)
-        if data[:4] == b"PAR1":
-            header, rows = _parquet(path, data, options)
-        elif path.suffix.lower() in (".parquet", ".pq"):
-            raise one(path, "not a Parquet file (it does not begin with PAR1)")
-        else:
-            header, rows = _csv(path, data, options.delimiter)
-        issues = Issues(str(path))
+        header, rows = _rows(path, options)
+        issues = BadRows(path, skip=options.skip_bad_rows)
+        titles, kept, notes = {}, {}, []
+        if options.map:
+            table = mapped(
+                path, header, rows, options.map, ours=_NAMES, unit=options.time_unit, bad=issues
+            )  # fmt: skip
+            header, rows, titles, kept = table.header, table.rows, table.titles, table.kept
+            notes += [f"columns not used: {', '.join(table.unused)}"] if table.unused else []
         positions = _positions(header, options, issues)
-        if "job" not in positions or not {"durations", "mean"} & positions.keys():
-            issues.check()
-        cells = _Cells(positions, options, issues)
+        if issues.count and (issues.skip or "job" not in positions or not {"durations", "mean"} & positions.keys()):
+            for _ in rows:  # a damaged file is told before a wrong header
+                pass
+            issues.check(rows=0)
+        cells = _Cells(positions, options, issues, titles)
         jobs = _gathered(rows, len(header), cells, issues)
         if not jobs and not issues.count:
             issues.add("a header but no rows")
-        made = [_job(job_id, found, options, issues) for job_id, found in jobs.items()]
-        issues.check()
-        entries = _in_time(made, options, issues)
-        issues.check()
+        made = list(_jobs(jobs, options, issues))
+        issues.check(rows=len(made))
         workload = Workload(
-            name=path.name.partition(".")[0], jobs=entries, resources=cells.resources.names, source=path.name
+            name=path.name.partition(".")[0],
+            jobs=_in_time(made, options, issues),
+            resources=cells.resources.names,
+            source=path.name,
         )
-        return Trace(workload=workload, notes=tuple(cells.notes()))
+        issues.check(rows=len(made))
+        return Trace(workload=workload, notes=(*issues.notes(), *notes, *cells.notes()), mapping=kept)
 
 
-def _csv(path: Path, data: bytes, delimiter: str) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+def _rows(path: Path, options: _Options) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """The header's cells, and (line, cells) of each row that is not empty."""
-    csv.field_size_limit(max(csv.field_size_limit(), len(data)))  # a cell may list the run times of many tasks
-    reader = csv.reader(io.StringIO(decoded(path, data), newline=""), delimiter=delimiter, strict=True)
+    if head(path, 4) == b"PAR1":
+        return _parquet(path, read_bytes(path), options)
+    if path.suffix.lower() in (".parquet", ".pq"):
+        raise one(path, "not a Parquet file (it does not begin with PAR1)")
+    return _csv(path, options.delimiter)
 
-    def rows() -> Iterator[tuple[int, list[str]]]:
-        line = 1
-        try:
-            for cells in reader:
-                if any(cell.strip() for cell in cells):
-                    yield line, cells
-                line = reader.line_num + 1
-        except csv.Error as error:
-            raise one(path, f"not CSV from here on: {error}", line=line) from None
 
-    lines = rows()
-    _, header = next(lines, (1, []))
+def _jobs(jobs: dict[str, _Jobs], options: _Options, issues: BadRows) -> Iterator[WorkloadJob]:
+    """The jobs; one whose rows do not fit together is a mistake, and left out where rows may be."""
+    for job_id, found in jobs.items():
+        before = issues.count
+        made = _job(job_id, found, options, issues)
+        if issues.count == before or not issues.skip:
+            yield made
+
+
+def _csv(path: Path, delimiter: str) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
+    rows = csv_rows(path, delimiter)
+    _, header = next(rows, (1, []))
     if not header:
         raise one(path, "there is no header line with column names")
     if len(header) == 1:
         found = [mark for mark in (",", ";", "\t", "|") if mark != delimiter and mark in header[0]]
         if found:
             raise one(path, f"the cells seem to be separated by {found[0]!r} (set the option delimiter)", line=1)
-    return header, lines
+    return header, rows
 
 
 def _parquet(path: Path, data: bytes, options: _Options) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
     """The column names, and (number of the row from 1, cells as text)."""
     frame = parquet_frame(path, data)
-    second = 1000 / _UNITS_MS[options.time_unit]
+    second = 1000 / UNITS_MS[options.time_unit]
     rows = ((n, [_text(cell, second) for cell in row]) for n, row in enumerate(frame.iter_rows(), start=1))
     return frame.columns, rows
 
@@ -175,7 +189,7 @@ def _text(cell: Any, second: float) -> str:
     return cell.isoformat() if isinstance(cell, date) else str(cell)
 
 
-def _positions(header: list[str], options: _Options, issues: Issues) -> dict[str, int]:
+def _positions(header: list[str], options: _Options, issues: BadRows) -> dict[str, int]:
     """Where each column is, by its name in small letters. Notes unknown, doubled and missing columns."""
     found: dict[str, int] = {}
     passed = {name.strip().lower() for name in options.ignore}
@@ -202,25 +216,29 @@ def _positions(header: list[str], options: _Options, issues: Issues) -> dict[str
     return found
 
 
-def _gathered(rows: Iterable[tuple[int, list[str]]], width: int, cells: _Cells, issues: Issues) -> dict[str, _Jobs]:
-    """The rows of each job, jobs in the file's order."""
+def _gathered(rows: Iterable[tuple[int, list[str]]], width: int, cells: _Cells, issues: BadRows) -> dict[str, _Jobs]:
+    """The rows of each job, jobs in the file's order, without the rows that cannot be read."""
     jobs: dict[str, _Jobs] = {}
     for line, texts in rows:
         if len(texts) != width:
             issues.add(f"{len(texts)} cells, but the header has {width}", line=line)
             continue
+        before = issues.count
         cells.at(line, texts)
         job_id = cells.text("job")
         if not job_id:
-            issues.add("empty (each row names its job)", line=line, column="job")
+            cells.wrong("job", "empty (each row names its job)")
             continue
-        job = jobs.setdefault(job_id, _Jobs(rows=[], facts={}))
+        job = jobs.get(job_id) or _Jobs(rows=[], facts={})
         _note_facts(job, cells, issues)
-        job.rows.append(cells.row())
+        row = cells.row()
+        if issues.count == before or not issues.skip:
+            jobs[job_id] = job
+            job.rows.append(row)
     return jobs
 
 
-def _note_facts(job: _Jobs, cells: _Cells, issues: Issues) -> None:
+def _note_facts(job: _Jobs, cells: _Cells, issues: BadRows) -> None:
     """What a row says of its whole job; an empty cell says nothing, and two rows must not differ."""
     for column in _OF_JOB:
         text = cells.text(column)
@@ -231,17 +249,21 @@ def _note_facts(job: _Jobs, cells: _Cells, issues: Issues) -> None:
             continue
         said, line = job.facts.setdefault(column, (value, cells.line))
         if said != value:
-            issues.add(f"'{text}' differs from what line {line} says of the same job", line=cells.line, column=column)
+            cells.wrong(column, f"'{text}' differs from what line {line} says of the same job")
 
 
 class _Cells:
     """Reads the cells of one row after the other; whatever is wrong is noted."""
 
-    def __init__(self, positions: dict[str, int], options: _Options, issues: Issues) -> None:
+    def __init__(
+        self, positions: dict[str, int], options: _Options, issues: BadRows, titles: Mapping[str, str]
+    ) -> None:
+        self._titles = titles
+        self._first_submit: tuple[bool, int, str] | None = None  # whether a number, its line, its text
         self._positions = positions
         self._options = options
         self._issues = issues
-        self._unit = _UNITS_MS[options.time_unit]
+        self._unit = UNITS_MS[options.time_unit]
         self._extra = {name[4:]: name for name in positions if name.startswith("res:")}
         self._demand_columns = [name for name in ("cpu", "memory", *self._extra.values()) if name in positions]
         self.resources = Resources().extended(self._extra)
@@ -281,7 +303,7 @@ class _Cells:
         if column == "weight":
             weight = self._number(column, text)
             if weight is not None and weight <= 0:
-                self._wrong(column, f"{text} is not a weight (above 0)")
+                self.wrong(column, f"{text} is not a weight (above 0)")
                 return None
             return weight
         return text
@@ -295,18 +317,19 @@ class _Cells:
             f"option memory_unit): {self._small_memory:,}"
         ]
 
-    def _wrong(self, column: str, message: str) -> None:
-        self._issues.add(message, line=self.line, column=column)
+    def wrong(self, column: str, message: str) -> None:
+        """Note a mistake, by the file's own name of the column."""
+        self._issues.add(message, line=self.line, column=self._titles.get(column, column))
 
     def _number(self, column: str, text: str) -> float | None:
         """A finite number; None, and noted, for anything else."""
         try:
             value = float(text)
         except ValueError:
-            self._wrong(column, f"'{text}' is not a number")
+            self.wrong(column, f"'{text}' is not a number")
             return None
         if not math.isfinite(value):
-            self._wrong(column, f"'{text}' is not a finite number")
+            self.wrong(column, f"'{text}' is not a finite number")
             return None
         return value
 
@@ -316,34 +339,42 @@ class _Cells:
         if value is None:
             return None
         if value < 0:
-            self._wrong(column, f"{text} is negative (a duration is 0 or more)")
+            self.wrong(column, f"{text} is negative (a duration is 0 or more)")
             return None
         return self._bounded(column, text, max(1.0, value * self._unit))
 
     def _bounded(self, column: str, text: str, ms: float) -> int | None:
         if abs(ms) > _MAX_MS:
-            self._wrong(column, f"{text} {self._options.time_unit} is too large (is the option time_unit right?)")
+            self.wrong(column, f"{text} {self._options.time_unit} is too large (is the option time_unit right?)")
             return None
         return round(ms)
 
     def _moment(self, text: str) -> int | None:
-        """A point in time in ms: a number in the unit, or ISO 8601 (without a zone: UTC)."""
+        """A point in time in ms: a number in the unit, or ISO 8601 (without a zone: UTC); all of one kind."""
         try:
-            value = float(text)
+            value, is_number = float(text), True
         except ValueError:
-            return self._iso(text)
-        if not math.isfinite(value):
-            self._wrong("submit", f"'{text}' is not a finite number")
+            value, is_number = 0.0, False
+        found = self._number("submit", text) if is_number else self._iso(text)
+        if found is None:
             return None
-        return self._bounded("submit", text, value * self._unit)
+        first = self._first_submit = self._first_submit or (is_number, self.line, text)
+        if first[0] != is_number:
+            kinds = ("number", "date") if is_number else ("date", "number")
+            self.wrong(
+                "submit",
+                f"'{text}' is a {kinds[0]}, line {first[1]} has a {kinds[1]} ('{first[2]}'): one kind per column",
+            )
+            return None
+        return self._bounded("submit", text, value * self._unit) if is_number else round(found)
 
-    def _iso(self, text: str) -> int | None:
+    def _iso(self, text: str) -> float | None:
         try:
             when = datetime.fromisoformat(text)
         except ValueError:
-            self._wrong("submit", f"'{text}' is neither a number nor a time such as 2024-01-31T10:00:00")
+            self.wrong("submit", f"'{text}' is neither a number nor a time such as 2024-01-31T10:00:00")
             return None
-        return round((when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000)
+        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000
 
     def _durations(self) -> list[int]:
         """The run times listed, in ms; 1 for one that was wrong."""
@@ -359,29 +390,29 @@ class _Cells:
         if value is None:
             return 1
         if value != int(value) or not 1 <= value <= _MAX_TASKS:
-            self._wrong("tasks", f"{text} is not a number of tasks (a whole number from 1 to {_MAX_TASKS:,})")
+            self.wrong("tasks", f"{text} is not a number of tasks (a whole number from 1 to {_MAX_TASKS:,})")
             return 1
         return int(value)
 
     def _runtimes(self, tasks: int, listed: list[int]) -> RunTimes:
         mean = self.text("mean")
         if mean and listed:
-            self._wrong("mean", "the row has durations too (give one of the two)")
+            self.wrong("mean", "the row has durations too (give one of the two)")
         elif mean and self._options.rows == "task":
-            self._wrong("mean", "with one row per task each row has its own duration")
+            self.wrong("mean", "with one row per task each row has its own duration")
         elif mean:
             return self._drawn(mean)
         elif not listed:
-            self._wrong("durations", "empty (give durations, or a mean)")
+            self.wrong("durations", "empty (give durations, or a mean)")
         for column in ("cov", "distribution"):
             if self.text(column) and not mean:
-                self._wrong(column, "only goes with mean")
+                self.wrong(column, "only goes with mean")
         if len(listed) == 1:
             return Fixed(listed[0])
         if listed and self._options.rows == "task":
-            self._wrong("durations", f"{len(listed)} run times on the row of one task")
+            self.wrong("durations", f"{len(listed)} run times on the row of one task")
         elif listed and len(listed) != tasks:
-            self._wrong("durations", f"{len(listed)} run times for {tasks} tasks (give one, or one per task)")
+            self.wrong("durations", f"{len(listed)} run times for {tasks} tasks (give one, or one per task)")
         return PerTask(tuple(listed))
 
     def _drawn(self, mean: str) -> RunTimes:
@@ -395,7 +426,7 @@ class _Cells:
             )
         cov = self._number("cov", self.text("cov") or "0") or 0.0
         if cov < 0:
-            self._wrong("cov", f"{self.text('cov')} is negative (0 or more)")
+            self.wrong("cov", f"{self.text('cov')} is negative (0 or more)")
         good = self._time("mean", mean) is not None
         return Drawn(max(1.0, float(mean) * self._unit) if good else 1.0, cov, kind)
 
@@ -419,12 +450,12 @@ class _Cells:
             try:
                 steps[name] = to_steps(name, self._quantity(name, text), round_up=True) if text else 0
             except InvalidQuantity as error:
-                self._wrong(column, str(error))
+                self.wrong(column, str(error))
         if not any(texts):
             steps["cpu"] = 1000
         vector = tuple(steps[name] for name in self.resources.names)
         if any(texts) and not any(vector) and all(map(_readable, filter(None, texts))):
-            self._wrong(self._demand_columns[0], "the row asks for nothing (some demand must be above 0)")
+            self.wrong(self._demand_columns[0], "the row asks for nothing (some demand must be above 0)")
         return vector
 
     def _quantity(self, name: str, text: str) -> str:
@@ -447,7 +478,7 @@ def _readable(quantity: str) -> bool:
     return True
 
 
-def _job(job_id: str, found: _Jobs, options: _Options, issues: Issues) -> WorkloadJob:
+def _job(job_id: str, found: _Jobs, options: _Options, issues: BadRows) -> WorkloadJob:
     """The job of some rows, its arrival not yet moved to the origin."""
     rows = _one_per_stage(job_id, found.rows, issues) if options.rows == "task" else found.rows
     names = [row.stage or str(index) for index, row in enumerate(rows)]
@@ -481,7 +512,7 @@ def _first_stuck(rows: list[_Row], stages: tuple[Stage, ...]) -> _Row:
     return next(row for index, row in enumerate(rows) if index not in done)
 
 
-def _check_unique(job_id: str, rows: list[_Row], names: list[str], issues: Issues) -> None:
+def _check_unique(job_id: str, rows: list[_Row], names: list[str], issues: BadRows) -> None:
     """Note stages of one name."""
     first: dict[str, int] = {}
     for row, name in zip(rows, names, strict=True):
@@ -495,7 +526,7 @@ def _check_unique(job_id: str, rows: list[_Row], names: list[str], issues: Issue
         first.setdefault(name, row.line)
 
 
-def _one_per_stage(job_id: str, rows: list[_Row], issues: Issues) -> list[_Row]:
+def _one_per_stage(job_id: str, rows: list[_Row], issues: BadRows) -> list[_Row]:
     """One row per stage out of one row per task, run times in the order of the rows.
 
     All tasks of a stage ask for the same; parents may stand on any of their rows.
@@ -506,7 +537,7 @@ def _one_per_stage(job_id: str, rows: list[_Row], issues: Issues) -> list[_Row]:
     return [_joined(job_id, tasks, issues) for tasks in stages.values()]
 
 
-def _joined(job_id: str, tasks: list[_Row], issues: Issues) -> _Row:
+def _joined(job_id: str, tasks: list[_Row], issues: BadRows) -> _Row:
     first = tasks[0]
     parents = next((task.parents for task in tasks if task.parents), "")
     for task in tasks:
@@ -519,7 +550,7 @@ def _joined(job_id: str, tasks: list[_Row], issues: Issues) -> _Row:
     return msgspec.structs.replace(first, parents=parents, tasks=len(tasks), runtimes=PerTask(times))
 
 
-def _parents(job_id: str, row: _Row, names: list[str], issues: Issues) -> tuple[int, ...]:
+def _parents(job_id: str, row: _Row, names: list[str], issues: BadRows) -> tuple[int, ...]:
     """Indexes of the parent stages. A name counts before a number; a cell may be one name with spaces in it."""
     separator = ";" if ";" in row.parents else None
     parts = [row.parents] if row.parents in names else row.parents.split(separator)
@@ -540,11 +571,10 @@ def _parents(job_id: str, row: _Row, names: list[str], issues: Issues) -> tuple[
     return tuple(sorted(found))
 
 
-def _in_time(jobs: list[WorkloadJob], options: _Options, issues: Issues) -> tuple[WorkloadJob, ...]:
+def _in_time(jobs: list[WorkloadJob], options: _Options, issues: BadRows) -> tuple[WorkloadJob, ...]:
     """Jobs by arrival (ties: id), counted from the origin, and only as many as wanted."""
-    ordered = sorted(jobs, key=lambda entry: (entry.submit_ms, entry.job.id))[: options.limit]
-    start = ordered[0].submit_ms if options.origin == "first" else 0
+    ordered = arranged(jobs, options.limit, start=None if options.origin == "first" else 0)
     for entry in ordered:
-        if entry.submit_ms < start:
+        if entry.submit_ms < 0:
             issues.add(f"job '{entry.job.id}' arrives before time 0 (with the option origin=first it would not)")
-    return tuple(msgspec.structs.replace(entry, submit_ms=entry.submit_ms - start) for entry in ordered)
+    return ordered

@@ -41,6 +41,11 @@ class Decima:
         history: Annotated[int, msgspec.Meta(ge=0, description="number of earlier runs")] = 0
 
     @staticmethod
+    def recognises(path: Path, head: bytes) -> bool:
+        """A folder of adjacency matrices, or JSON of queries."""
+        return any(path.glob("*/adj_mat_*.npy")) if path.is_dir() else b'"queries"' in head and b'"edges"' in head
+
+    @staticmethod
     def read(path: Path, options: Params) -> Trace:
         """The jobs, with the full profiles that their `Waves` refer to."""
         profiles = read_profiles(path)

@@ -1,0 +1,204 @@
+"""Alibaba's GPU cluster of 2020 (PAI, cluster-trace-gpu-v2020): a folder of tables of jobs, tasks and instances.
+
+Source: alibaba/clusterdata, cluster-trace-gpu-v2020/README.md and data/*.header; Weng et al., "MLaaS in the Wild", NSDI
+2022. What the trace calls a task is a stage here, an instance a task.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+
+from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.model import Fixed, RunTimes, WorkloadJob
+from rm_emulator.workload.records import MAX_TASKS, Left, LogParams, entry, number, runtimes, to_ms, trace, whole
+from rm_emulator.workload.tables import BadRow, BadRows, csv_rows, one
+from schedulers.core.model import Job, Stage
+from schedulers.core.resources import Resources
+
+_TABLES: Final = {
+    "pai_job_table": ("job_name", "inst_id", "user", "status", "start_time", "end_time"),
+    "pai_task_table": (
+        *("job_name", "task_name", "inst_num", "status", "start_time", "end_time"),
+        *("plan_cpu", "plan_mem", "plan_gpu", "gpu_type"),
+    ),
+    "pai_instance_table": (
+        *("job_name", "task_name", "inst_name", "worker_name", "inst_id", "status", "start_time", "end_time"),
+        "machine",
+    ),
+    "pai_group_tag_table": ("inst_id", "user", "gpu_type_spec", "group", "workload"),
+}
+_TERMINATED: Final = "Terminated"
+_ENDED: Final = (_TERMINATED, "Failed")
+#: A cell by its column.
+_Row = dict[str, str]
+_Times = dict[tuple[str, str], list[int]]
+
+
+class _Job(msgspec.Struct):
+    """What the table of jobs says."""
+
+    submit_s: float
+    user: str
+    inst_id: str
+
+
+@register("alibaba2020", source="alibaba/clusterdata, cluster-trace-gpu-v2020 (PAI)")
+class Alibaba2020:
+    """Machine learning jobs of Alibaba's GPU cluster of 2020, a folder of pai_*_table.csv."""
+
+    columns = (
+        Column("job_name", "of all tables: the job", required=True),
+        Column("task_name", "of tasks and instances: a role such as ps or worker, a stage here", required=True),
+        Column("inst_num", "of tasks: number of instances, tasks here", required=True),
+        Column("status", "Terminated or Failed; others are left out", required=True),
+        Column("start_time", "s; of the table of jobs the submission", required=True),
+        Column("end_time", "s", required=True),
+        Column("plan_cpu", "of tasks: 100 = 1 core, of each instance", required=True),
+        Column("plan_mem", "of tasks: GB", required=True),
+        Column("plan_gpu", "of tasks: 100 = 1 GPU", required=True),
+        Column("user", "of jobs"),
+        Column("group", "of pai_group_tag_table: what recurs"),
+    )
+
+    class Params(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        """Settings of the reader."""
+
+        gang: Annotated[bool, msgspec.Meta(description="the instances of a task start together, or not at all")] = False
+
+    @staticmethod
+    def recognises(path: Path, head: bytes) -> bool:
+        """A folder with the table of tasks."""
+        return path.is_dir() and any(path.glob("pai_task_table*"))
+
+    @staticmethod
+    def read(path: Path, options: Params) -> Trace:
+        """A folder with pai_task_table; the tables of jobs, instances and group tags are read where they are there."""
+        if not path.is_dir():
+            raise one(path, "no such folder (a folder with pai_task_table.csv and its fellows is needed)")
+        bad, left = BadRows(skip=options.skip_bad_rows), Left()
+        known = dict(_jobs(path, bad))
+        groups = {row["inst_id"]: row["group"] for _, _, row in _rows(path, "pai_group_tag_table", bad)}
+        times = _instances(path, options, bad)
+        stages: dict[str, list[tuple[float, Stage, RunTimes]]] = {}
+        for file, line, row in _rows(path, "pai_task_table", bad, needed=True):
+            try:
+                made = _stage(row, options, times, left)
+                if made is not None:
+                    stages.setdefault(row["job_name"], []).append(made)
+            except BadRow as error:
+                bad.row(file, line, error)
+        entries = [_entry(name, made, known.get(name), groups, left) for name, made in stages.items()]
+        assumed = [
+            "the tasks of a job wait for nothing: the trace does not say which needs which",
+            "its types of GPU are not taken over; a GB of plan_mem is taken as a GiB",
+        ]
+        if not times:
+            assumed.append("an instance is taken to last as long as its task did (there is no pai_instance_table)")
+        return trace(
+            entries,
+            path,
+            bad,
+            left,
+            limit=options.limit,
+            source="Alibaba cluster-trace-gpu-v2020",
+            assumed=assumed,
+            resources=Resources(("cpu", "memory", "gpu")),
+        )
+
+
+def _rows(path: Path, table: str, bad: BadRows, *, needed: bool = False) -> Iterator[tuple[Path, int, _Row]]:
+    """(file, line, row) of a table, with or without a header line. Raises TraceError where a needed one is missing."""
+    names = _TABLES[table]
+    files = sorted(p for p in path.glob(f"{table}*.csv*") if p.is_file())
+    if needed and not files:
+        raise one(path, f"there is no {table}.csv in it" + _packed(path, table))
+    for file in files:
+        for line, cells in csv_rows(file):
+            if line == 1 and cells[0].strip() == names[0]:
+                continue
+            if len(cells) != len(names):
+                wanted = ", ".join(names)
+                bad.row(file, line, BadRow(f"{len(cells)} columns, but there should be {len(names)}: {wanted}"))
+                continue
+            yield file, line, dict(zip(names, map(str.strip, cells), strict=True))
+
+
+def _packed(path: Path, table: str) -> str:
+    return f" (unpack {table}.tar.gz first)" if (path / f"{table}.tar.gz").exists() else ""
+
+
+def _jobs(path: Path, bad: BadRows) -> Iterator[tuple[str, _Job]]:
+    for file, line, row in _rows(path, "pai_job_table", bad):
+        try:
+            submit = number(row["start_time"], "start_time") if row["start_time"] else -1.0
+            yield row["job_name"], _Job(submit, row["user"], row["inst_id"])
+        except BadRow as error:
+            bad.row(file, line, error)
+
+
+def _instances(path: Path, options: Alibaba2020.Params, bad: BadRows) -> _Times:
+    """Run times (ms) of the instances of each task that ended."""
+    found: _Times = {}
+    wanted = (_TERMINATED,) if options.only_completed else _ENDED
+    for file, line, row in _rows(path, "pai_instance_table", bad):
+        if row["status"] not in wanted or not row["start_time"] or not row["end_time"]:
+            continue
+        try:
+            found.setdefault((row["job_name"], row["task_name"]), []).append(_span(row))
+        except BadRow as error:
+            bad.row(file, line, error)
+    return found
+
+
+def _span(row: _Row) -> int:
+    start, end = number(row["start_time"], "start_time"), number(row["end_time"], "end_time")
+    if end < start:
+        raise BadRow(f"ends at {end:g}, before it starts at {start:g}", "end_time")
+    return to_ms(end - start)
+
+
+def _stage(row: _Row, options: Alibaba2020.Params, times: _Times, left: Left) -> tuple[float, Stage, RunTimes] | None:
+    """(start in s, stage, run times) of a task; None, and counted, where it did not end. Raises BadRow."""
+    if not row["job_name"] or not row["task_name"]:
+        raise BadRow("empty (each row names its job and task)", "job_name")
+    if row["status"] not in ((_TERMINATED,) if options.only_completed else _ENDED):
+        left.out(f"tasks left out, status {row['status'] or '(empty)'}")
+        return None
+    if not row["start_time"] or not row["end_time"]:
+        left.out("tasks left out, no times")
+        return None
+    span = _span(row)
+    count = whole(row["inst_num"] or "1", "inst_num", low=1, high=MAX_TASKS)
+    if not row["plan_cpu"] and not row["plan_gpu"]:
+        left.out("tasks that plan neither cores nor GPUs, taken to ask for one core")
+    cpu, gpu = (number(row[c] or "0", c, high=1e9) * 10 for c in ("plan_cpu", "plan_gpu"))
+    demand = (-int(-cpu // 1), -int(-number(row["plan_mem"] or "0", "plan_mem", high=1e9) * 1024 // 1), -int(-gpu // 1))
+    if not cpu and not gpu:
+        demand = (1000, *demand[1:])
+    known = times.get((row["job_name"], row["task_name"]), [])
+    if known and len(known) != count:
+        left.out("tasks with another number of instances that ended than planned; those that ended are taken")
+    stage = Stage(
+        name=row["task_name"], tasks=len(known) or count, demand=demand, gang=options.gang and (len(known) or count) > 1
+    )
+    return number(row["start_time"], "start_time"), stage, runtimes(known) if known else Fixed(span)
+
+
+def _entry(
+    name: str, made: list[tuple[float, Stage, RunTimes]], known: _Job | None, groups: dict[str, str], left: Left
+) -> WorkloadJob:
+    first = min(start for start, _, _ in made)
+    submit = known.submit_s if known is not None and 0 <= known.submit_s <= first else first
+    if known is None:
+        left.out("jobs that arrive when their first task starts, they are not in pai_job_table")
+    names = [stage.name for _, stage, _ in made]
+    stages = tuple(
+        stage if names.count(stage.name) == 1 else msgspec.structs.replace(stage, name=f"{stage.name}-{number}")
+        for number, (_, stage, _) in enumerate(made)
+    )
+    user, group = (known.user, groups.get(known.inst_id, "")) if known else ("", "")
+    return entry(Job(id=name, stages=stages, user=user, name=group), submit * 1000, [times for _, _, times in made])

@@ -1,0 +1,98 @@
+"""OpenB, the pods of a production GPU cluster of Alibaba's (cluster-trace-gpu-v2023), one row per pod.
+
+Source: alibaba/clusterdata, cluster-trace-gpu-v2023/README.md; Weng et al., "Beware of Fragmentation", ATC 2023.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.model import Fixed, WorkloadJob
+from rm_emulator.workload.records import Cell, Left, LogParams, Once, entry, number, single, table, to_ms, trace, whole
+from rm_emulator.workload.tables import BadRow, BadRows
+from schedulers.core.model import Job
+from schedulers.core.resources import Resources
+
+_COLUMNS: Final = (
+    Column("name", "the pod: a job of one task", required=True),
+    Column("cpu_milli", "milli-cores", required=True),
+    Column("memory_mib", "MiB", required=True),
+    Column("num_gpu", "GPUs", required=True),
+    Column("gpu_milli", "thousandths of a GPU, where it asks for one", required=True),
+    Column("gpu_spec", "GPU types that it may use; not read"),
+    Column("qos", "quality of service, taken for the queue"),
+    Column("pod_phase", "Succeeded, Running, Pending, Failed", required=True),
+    Column("creation_time", "s", required=True),
+    Column("deletion_time", "s", required=True),
+    Column("scheduled_time", "s; empty for what never was", required=True),
+)
+_FAILED: Final = "Failed"
+
+
+@register("openb", source="alibaba/clusterdata, cluster-trace-gpu-v2023, openb_pod_list_*.csv")
+class OpenB:
+    """Pods of Alibaba's GPU cluster of 2023, with shares of GPUs."""
+
+    columns = _COLUMNS
+
+    class Params(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        """Settings of the reader."""
+
+    @staticmethod
+    def recognises(path: Path, head: bytes) -> bool:
+        """Its header line."""
+        return b"gpu_milli" in head.partition(b"\n")[0] and b"pod_phase" in head.partition(b"\n")[0]
+
+    @staticmethod
+    def read(path: Path, options: Params) -> Trace:
+        """One job per pod, which runs from being scheduled to being deleted."""
+        bad, left, once = BadRows(skip=options.skip_bad_rows), Left(), Once("pod", "name")
+        jobs = []
+        for line, cell in table(path, [column.name for column in _COLUMNS if column.required], bad):
+            try:
+                once.check(cell("name"), line)
+                found = _job(cell, options, left)
+                if found is not None:
+                    jobs.append(found)
+            except BadRow as error:
+                bad.row(path, line, error)
+        return trace(
+            jobs,
+            path,
+            bad,
+            left,
+            limit=options.limit,
+            source="Alibaba cluster-trace-gpu-v2023",
+            assumed=(
+                "a pod is taken to run from being scheduled to being deleted, whatever its phase",
+                "the trace names no users and no recurring jobs",
+            ),
+            resources=Resources(("cpu", "memory", "gpu")),
+        )
+
+
+def _job(cell: Cell, options: OpenB.Params, left: Left) -> WorkloadJob | None:
+    """None, and counted, for what never ran. Raises BadRow."""
+    name, phase = cell("name"), cell("pod_phase")
+    if not name:
+        raise BadRow("empty (each row names its pod)", "name")
+    cpu, memory, gpus = (whole(cell(c), c) for c in ("cpu_milli", "memory_mib", "num_gpu"))
+    share = whole(cell("gpu_milli") or "1000", "gpu_milli", high=1000)
+    created, deleted = number(cell("creation_time"), "creation_time"), number(cell("deletion_time"), "deletion_time")
+    if not cell("scheduled_time"):
+        left.out(f"pods left out, never scheduled (phase {phase or 'empty'})")
+        return None
+    scheduled = number(cell("scheduled_time"), "scheduled_time")
+    if deleted < scheduled or scheduled < created:
+        raise BadRow(f"created at {created:g}, scheduled at {scheduled:g}, deleted at {deleted:g}", "scheduled_time")
+    if options.only_completed and phase == _FAILED:
+        left.out("pods left out, failed")
+        return None
+    if cell("gpu_spec"):
+        left.out("pods whose GPU type is not taken over")
+    gpu = gpus * (share if gpus == 1 else 1000)
+    wanted = (cpu, memory, gpu) if cpu or memory or gpu else (1000, 0, 0)
+    job = Job(id=name, stages=single("pod", 1, wanted), queue=cell("qos") or "default")
+    return entry(job, created * 1000, (Fixed(to_ms(deleted - scheduled)),))

@@ -1,0 +1,147 @@
+"""Standard Workload Format: the logs of the Parallel Workloads Archive, one line per job, 18 numbers each.
+
+Source: D. Feitelson, "The Standard Workload Format" (version 2.2), www.cs.huji.ac.il/labs/parallel/workload/swf.html.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+
+from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.model import Fixed, WorkloadJob
+from rm_emulator.workload.records import MAX_TASKS, Left, LogParams, Once, entry, number, single, to_ms, trace, whole
+from rm_emulator.workload.tables import MAX_ROWS, BadRow, BadRows, lines, one
+from schedulers.core.model import Job
+
+_COLUMNS: Final = (
+    Column("job number", "a counter from 1", required=True),
+    Column("submit time", "s since the log began", required=True),
+    Column("wait time", "s; not read", required=True),
+    Column("run time", "s", required=True),
+    Column("allocated processors", "how many it got: so many tasks of a core each", required=True),
+    Column("average cpu time", "not read", required=True),
+    Column("used memory", "KB per processor; taken where none is requested", required=True),
+    Column("requested processors", "taken where none are allocated", required=True),
+    Column("requested time", "s; the submitter's hint", required=True),
+    Column("requested memory", "KB per processor", required=True),
+    Column("status", "1 completed, 0 failed, 5 cancelled, 2 to 4 parts of a job, -1 unknown", required=True),
+    Column("user", "number", required=True),
+    Column("group", "number; not read", required=True),
+    Column("executable", "number: the program, which makes jobs recur", required=True),
+    Column("queue", "number", required=True),
+    Column("partition", "number; not read", required=True),
+    Column("preceding job", "not read", required=True),
+    Column("think time", "not read", required=True),
+)
+_NAMES: Final = tuple(column.name for column in _COLUMNS)
+_COMPLETED: Final = 1
+_PARTS: Final = (2, 3, 4)
+_UNKNOWN: Final = -1
+
+
+@register("swf", source="Parallel Workloads Archive, Standard Workload Format 2.2")
+class Swf:
+    """Rigid parallel jobs of supercomputers, in the Parallel Workloads Archive's format."""
+
+    columns = _COLUMNS
+
+    class Params(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        """Settings of the reader."""
+
+        gang: Annotated[bool, msgspec.Meta(description="a job's processors start together, or not at all")] = True
+
+    @staticmethod
+    def recognises(path: Path, head: bytes) -> bool:
+        """Comments with ';', then lines of 18 numbers."""
+        rows = [line for line in head.decode("latin-1").splitlines()[:-1] if line.strip() and line[0] != ";"]
+        return head[:1] == b";" and all(len(row.split()) == len(_NAMES) for row in rows[:3])
+
+    @staticmethod
+    def read(path: Path, options: Params) -> Trace:
+        """One job per line, of as many tasks as it has processors."""
+        bad, left, once = BadRows(skip=options.skip_bad_rows), Left(), Once("job", "job number")
+        jobs = []
+        for line, cells in _rows(path):
+            try:
+                found = _job(cells, options, left)
+                if found is not None:
+                    once.check(found.job.id, line)
+                    jobs.append(found)
+            except BadRow as error:
+                bad.row(path, line, error)
+        assumed = [
+            "a job is as many tasks of one core as it has processors"
+            + (", which start together (gang)" if options.gang else ", which may start one by one"),
+            "the time that a job waited, and the job that it came after, are not taken over",
+        ]
+        source = "Parallel Workloads Archive, SWF"
+        return trace(jobs, path, bad, left, limit=options.limit, source=source, assumed=assumed)
+
+
+def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
+    """(line, cells) of each line that is neither a comment nor empty."""
+    for line, text in enumerate(lines(path), start=1):
+        if line > MAX_ROWS:
+            raise one(path, f"more than {MAX_ROWS:,} lines (the most that is read: take a part of it)", line=line)
+        cells = text.split()
+        if cells and not cells[0].startswith(";"):
+            yield line, cells
+
+
+def _job(cells: list[str], options: Swf.Params, left: Left) -> WorkloadJob | None:
+    """None, and counted, for what never ran. Raises BadRow."""
+    if len(cells) != len(_NAMES):
+        raise BadRow(f"{len(cells)} number{'s' if len(cells) != 1 else ''}, but a job has {len(_NAMES)}")
+    row = dict(zip(_NAMES, cells, strict=True))
+    ident, status = whole(row["job number"], "job number"), whole(row["status"], "status", low=-1)
+    submit = number(row["submit time"], "submit time")
+    run = number(row["run time"], "run time", low=_UNKNOWN)
+    processors = _either(row, "allocated processors", "requested processors")
+    if processors > MAX_TASKS:
+        raise BadRow(f"{processors:,} processors (at most {MAX_TASKS:,})", "allocated processors")
+    if status in _PARTS:
+        left.out("lines left out, parts of a job that has a line of its own")
+    elif run < 0 or processors < 1:
+        left.out("jobs left out, no run time or no processors")
+    elif options.only_completed and status not in (_COMPLETED, _UNKNOWN):
+        left.out("jobs left out, failed or cancelled")
+    else:
+        if run == 0:
+            left.out("jobs of less than a second, taken to last half of one")
+        kib = _either(row, "requested memory", "used memory")
+        if kib < 1:
+            left.out("jobs that say no memory, taken to need none")
+        requested = number(row["requested time"], "requested time", low=_UNKNOWN)
+        stages = single(
+            "run",
+            processors,
+            (1000, -(-max(0, kib) // 1024)),
+            hint_ms=to_ms(requested) if requested > 0 else None,
+            gang=options.gang,
+        )
+        app = _named("app", row["executable"], "executable")
+        job = Job(
+            id=str(ident),
+            stages=stages,
+            name=app,
+            app=app,
+            user=_named("user", row["user"], "user"),
+            queue=_named("queue", row["queue"], "queue") or "default",
+        )
+        return entry(job, submit * 1000, (Fixed(to_ms(run)),))
+    return None
+
+
+def _either(row: dict[str, str], first: str, second: str) -> int:
+    """The first where it is known, else the second; -1 where neither is."""
+    found = whole(row[first], first, low=_UNKNOWN)
+    return found if found > 0 else whole(row[second], second, low=_UNKNOWN)
+
+
+def _named(what: str, text: str, column: str) -> str:
+    value = whole(text, column, low=_UNKNOWN)
+    return "" if value < 0 else f"{what}-{value}"

@@ -1,0 +1,294 @@
+"""From the records of a cluster's log to jobs: cells that are read or refused, times of all sorts, order of arrival.
+
+Shared by the readers of logs that hold one job, task or event per row.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from datetime import UTC, datetime
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Final, TypeVar
+
+import msgspec
+
+from rm_emulator.workload.formats import Trace
+from rm_emulator.workload.model import Fixed, PerTask, RunTimes, Workload, WorkloadJob
+from rm_emulator.workload.tables import BadRow, BadRows, csv_rows, one, read_bytes
+from schedulers.core.errors import InvalidQuantity
+from schedulers.core.model import Job, Stage
+from schedulers.core.resources import Resources, Vector, to_steps
+
+#: Taken for what starts and ends in the same second: the middle of what that can mean.
+INSTANT_MS: Final = 500
+#: Nothing in a log is longer, or further from its start (30,000 years).
+MAX_MS: Final = 10**15
+MAX_TASKS: Final = 10_000_000
+_CLOCK: Final = re.compile(r"(?:(\d{1,6})-)?(?:(\d{1,8}):)?(\d{1,8}):(\d{1,2}(?:\.\d+)?)")
+AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
+Quantities = Mapping[str, str | int | float]
+#: A row's cell by the name of its column.
+Cell = Callable[[str], str]
+T = TypeVar("T")
+
+
+class RecordParams(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of every reader of records."""
+
+    limit: Annotated[AtLeastOne | None, msgspec.Meta(description="only the first so many jobs by arrival")] = None
+    skip_bad_rows: Annotated[
+        bool,
+        msgspec.Meta(description="leave out, count and name rows that cannot be read, instead of refusing the file"),
+    ] = False
+
+
+class LogParams(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of the readers of logs that say how a job ended."""
+
+    only_completed: Annotated[
+        bool, msgspec.Meta(description="leave out what failed, was killed or ran out of time; it held its room too")
+    ] = False
+
+
+# -- cells ----------------------------------------------------------------------------------------
+
+
+def number(text: str, column: str, *, low: float = 0, high: float = MAX_MS) -> float:
+    """A finite number between the bounds. Raises BadRow."""
+    try:
+        value = float(text)
+    except ValueError:
+        raise BadRow(f"'{shown(text)}' is not a number", column) from None
+    if not math.isfinite(value):
+        raise BadRow(f"'{shown(text)}' is not a finite number", column)
+    if value < low:
+        raise BadRow(f"{shown(text)} is " + ("negative" if low == 0 else f"below {low:g}"), column)
+    if value > high:
+        raise BadRow(f"{shown(text)} is too large (at most {high:g})", column)
+    return value
+
+
+def whole(text: str, column: str, *, low: float = 0, high: float = MAX_MS) -> int:
+    """A whole number between the bounds; it may be written '65.0'. Raises BadRow."""
+    if text.isascii() and text.isdecimal() and len(text) < 16:
+        value = int(text)
+        if low <= value <= high:
+            return value
+    found = number(text, column, low=low, high=high)
+    if found != int(found):
+        raise BadRow(f"'{shown(text)}' is not a whole number", column)
+    return int(found)
+
+
+def clock(text: str, column: str) -> float:
+    """Seconds of a duration `D-HH:MM:SS`, `HH:MM:SS`, `MM:SS` or of a plain number. Raises BadRow."""
+    match = _CLOCK.fullmatch(text)
+    if match is None:
+        try:
+            return number(text, column)
+        except BadRow:
+            raise BadRow(f"'{shown(text)}' is not a duration such as 1-02:03:04", column) from None
+    days, hours, minutes, seconds = match.groups()
+    return int(days or 0) * 86400 + int(hours or 0) * 3600 + int(minutes) * 60 + float(seconds)
+
+
+def instant(text: str, column: str) -> float:
+    """Milliseconds since 1970 of an ISO 8601 date and time (UTC unless it says), or of seconds. Raises BadRow."""
+    try:
+        when = datetime.fromisoformat(text)
+    except ValueError:
+        try:
+            return number(text, column) * 1000
+        except BadRow:
+            raise BadRow(
+                f"'{shown(text)}' is neither a number nor a time such as 2024-01-31T10:00:00", column
+            ) from None
+    return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000
+
+
+def steps(name: str, quantity: str | int | float | Fraction, column: str) -> int:
+    """A demand in the vector's steps, rounded up. Raises BadRow."""
+    if isinstance(quantity, Fraction):
+        quantity = str(float(quantity))
+    try:
+        found = to_steps(name, quantity, round_up=True)
+    except InvalidQuantity as error:
+        raise BadRow(str(error), column) from None
+    if found > MAX_MS:
+        raise BadRow(f"{shown(str(quantity))} is too large", column)
+    return found
+
+
+def shown(text: str) -> str:
+    """A cell as a message shows it."""
+    return text if len(text) <= 40 else f"{text[:40]}..."
+
+
+def table(
+    path: Path, needed: Iterable[str | tuple[str, ...]], bad: BadRows, delimiter: str = ",", *, quoting: bool = True
+) -> Iterator[tuple[int, Cell]]:
+    """(line, cell by the column's name) of each row below a header line; letters of either case, trimmed.
+
+    needed: columns that must be there; of a tuple one. A cell of a column that is not there is ''. Rows of another
+    width are bad. Raises TraceError.
+    """
+    rows = csv_rows(path, delimiter, quoting=quoting)
+    _, header = next(rows, (1, []))
+    at = _columns(header, needed, path)
+    current: list[str] = []
+
+    def cell(name: str) -> str:
+        place = at.get(name.lower())
+        return "" if place is None else current[place].strip()
+
+    line = 1
+    for line, current in rows:
+        if len(current) == len(header):
+            yield line, cell
+        else:
+            bad.row(path, line, BadRow(f"{len(current)} cells, but the header has {len(header)}"))
+    if line == 1:
+        raise one(path, "a header but no rows")
+
+
+def _columns(header: Sequence[str], needed: Iterable[str | tuple[str, ...]], path: Path) -> dict[str, int]:
+    """Where each column is, by its name in small letters."""
+    found: dict[str, int] = {}
+    for position, title in enumerate(header):
+        found.setdefault(title.strip().lower(), position)
+    for names in needed:
+        either = (names,) if isinstance(names, str) else names
+        if not any(name.lower() in found for name in either):
+            there = ", ".join(title.strip() for title in header[:20])
+            wanted = " or ".join(f"'{name}'" for name in either)
+            raise one(path, f"there is no column {wanted} (the header line has: {shown(there) or 'nothing'})", line=1)
+    return found
+
+
+def items(path: Path, *keys: str) -> list[msgspec.Raw]:
+    """The entries of a JSON document's list, each still to be decoded; keys: where it is, [] where that is null.
+
+    Raises TraceError for what is no JSON, and no list there.
+    """
+    found: msgspec.Raw | bytes = read_bytes(path)
+    where = ".".join(keys)
+    try:
+        for key in keys:
+            inside = msgspec.json.decode(found, type=dict[str, msgspec.Raw] | None)
+            if inside is None:
+                return []
+            if key not in inside:
+                raise one(path, f"there is no '{key}' in it (a list at {where} is needed)")
+            found = inside[key]
+        return msgspec.json.decode(found, type=list[msgspec.Raw] | None) or []
+    except msgspec.ValidationError as error:
+        raise one(path, f"there is no list at {where}: {error}") from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise one(path, f"not JSON, or cut off: {error}") from None
+
+
+def item(raw: msgspec.Raw, kind: type[T]) -> T:
+    """One entry. Raises BadRow that names the field."""
+    try:
+        return msgspec.json.decode(raw, type=kind, strict=False)
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        message, _, where = str(error).partition(" - at `$.")
+        raise BadRow(message, where.rstrip("`")) from None
+
+
+# -- jobs -----------------------------------------------------------------------------------------
+
+
+class Once:
+    """Refuses what is there twice."""
+
+    def __init__(self, what: str, column: str) -> None:
+        self._what, self._column = what, column
+        self._seen: dict[str, int] = {}
+
+    def check(self, key: str, line: int) -> None:
+        """Raises BadRow that names the line of the first."""
+        first = self._seen.setdefault(key, line)
+        if first != line:
+            raise BadRow(f"{self._what} '{shown(key)}' is there already, on line {first}", self._column)
+
+
+class Left:
+    """Counts what a reader leaves out or assumes, by a sentence."""
+
+    def __init__(self) -> None:
+        self._counts: Counter[str] = Counter()
+
+    def out(self, sentence: str, count: int = 1) -> None:
+        """One more of it."""
+        self._counts[sentence] += count
+
+    def notes(self) -> list[str]:
+        """The sentences with their counts, in order of first mention."""
+        return [f"{sentence}: {count:,}" for sentence, count in self._counts.items() if count]
+
+
+def runtimes(ms: Sequence[int]) -> RunTimes:
+    """Of single tasks; one for all where they do not differ."""
+    return Fixed(ms[0]) if min(ms) == max(ms) else PerTask(tuple(ms))
+
+
+def to_ms(seconds: float) -> int:
+    """A run time in ms; what took less than its log can show took half of a second."""
+    return max(1, round(seconds * 1000)) if seconds > 0 else INSTANT_MS
+
+
+def demand(resources: Resources, quantities: Quantities, column: str) -> Vector:
+    """A vector of named quantities, rounded up, that asks for something: a core where nothing else is said."""
+    vector = tuple(steps(name, quantities.get(name, 0), column) for name in resources.names)
+    return vector if any(vector) else (1000, *vector[1:])
+
+
+def entry(job: Job, submit_ms: float, times: Sequence[RunTimes]) -> WorkloadJob:
+    """A job that arrives at a time of its log; `trace` moves the first one to 0."""
+    return WorkloadJob(job=job, submit_ms=round(submit_ms), runtimes=tuple(times))
+
+
+def single(name: str, tasks: int, demand: Vector, *, hint_ms: int | None = None, gang: bool = False) -> tuple[Stage]:
+    """The stages of a job that has one."""
+    return (Stage(name=name, tasks=tasks, demand=demand, hint_ms=hint_ms, gang=gang and tasks > 1),)
+
+
+def arranged(entries: Iterable[WorkloadJob], limit: int | None, *, start: int | None = None) -> tuple[WorkloadJob, ...]:
+    """Jobs by arrival (ties: id), as many as wanted, the first at 0 unless the `start` of time is given."""
+    ordered = sorted(entries, key=lambda found: (found.submit_ms, found.job.id))[:limit]
+    if start is None:
+        start = ordered[0].submit_ms if ordered else 0
+    return tuple(msgspec.structs.replace(found, submit_ms=found.submit_ms - start) for found in ordered)
+
+
+def trace(
+    entries: Sequence[WorkloadJob],
+    path: Path,
+    bad: BadRows,
+    left: Left,
+    *,
+    limit: int | None,
+    source: str,
+    assumed: Sequence[str],
+    resources: Resources | None = None,
+) -> Trace:
+    """What a reader gives back: jobs in order of arrival, and what was left out and assumed.
+
+    Raises TraceError for bad rows that are not left out, and when no job is left.
+    """
+    bad.check(rows=len(entries))
+    notes = [*bad.notes(), *left.notes()]
+    if not entries:
+        raise one(path, "no job is left" + (f" ({'; '.join(notes)})" if notes else " (there is none in it)"))
+    workload = Workload(
+        name=path.name.partition(".")[0] or "trace",
+        jobs=arranged(entries, limit),
+        resources=(resources or Resources()).names,
+        source=source,
+    )
+    return Trace(workload=workload, notes=(*notes, *assumed))

@@ -1,0 +1,180 @@
+"""From events of tasks (submitted, scheduled, evicted, finished ...) to jobs: what both Google readers share.
+
+Times are microseconds from 600 s before the trace begins; 0 is before it, 2^63 - 1 after it. Requests are fractions
+of the largest machine.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from fractions import Fraction
+from pathlib import Path
+from typing import Annotated, Final
+
+import msgspec
+
+from rm_emulator.workload.formats import Trace
+from rm_emulator.workload.model import RunTimes, WorkloadJob
+from rm_emulator.workload.records import MAX_MS, Left, LogParams, entry, number, runtimes, to_ms, trace, whole
+from rm_emulator.workload.tables import MAX_ROWS, BadRow, BadRows, one
+from schedulers.core.errors import InvalidParameters, InvalidQuantity
+from schedulers.core.model import Job, Stage
+from schedulers.core.resources import Vector, to_steps
+
+BEFORE: Final = 0
+AFTER: Final = 2**63 - 1
+ENDS: Final = ("FAIL", "FINISH", "KILL", "LOST")
+#: (time, kind, request) of one task; request: (cpu, memory) as fractions, None where the event names none.
+_Event = tuple[int, str, tuple[float, float] | None]
+
+
+class EventParams(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Settings of both readers."""
+
+    machine_cpu: Annotated[
+        str, msgspec.Meta(description="cores of the largest machine, which the trace gives requests as fractions of")
+    ] = "64"
+    machine_memory: Annotated[str, msgspec.Meta(description="memory of the largest machine, likewise")] = "256Gi"
+
+
+class Names(msgspec.Struct, frozen=True):
+    """What a job's own table says of it. name: what recurs."""
+
+    name: str = ""
+    user: str = ""
+
+
+class _Ran(msgspec.Struct, frozen=True):
+    """One task, µs."""
+
+    submit: int
+    run: int
+    request: tuple[float, float]
+
+
+def parts(path: Path, table: str) -> list[Path]:
+    """The files of a table: `path` itself, or in a folder those called after it, or all in the folder of that name.
+
+    Raises TraceError where a folder has none.
+    """
+    if not path.is_dir():
+        return [path]
+    inside = path / table if (path / table).is_dir() else path
+    found = sorted(p for p in inside.iterdir() if p.is_file() and (inside != path or p.name.startswith(table)))
+    if not found and any(path.glob("part-*")):
+        found = sorted(path.glob("part-*"))
+    if not found:
+        raise one(path, f"there is no {table} in it (files {table}*, or a folder of that name)")
+    return found
+
+
+class TaskEvents:
+    """The events of all tasks, in any order, and what the tasks make of them."""
+
+    def __init__(self, path: Path, options: EventParams, kinds: Mapping[str, str]) -> None:
+        self.path, self._options, self._kinds = path, options, kinds
+        self.bad, self.left = BadRows(skip=options.skip_bad_rows), Left()
+        self._jobs: dict[str, dict[int, list[_Event]]] = {}
+        self._users: dict[str, str] = {}
+        self._count = 0
+
+    def add(self, *, time: str, kind: str, job: str, index: str, cpu: str, memory: str, user: str = "") -> None:
+        """One event. Raises BadRow, and TraceError where there are too many."""
+        self._count += 1
+        if self._count > MAX_ROWS:
+            raise one(self.path, f"more than {MAX_ROWS:,} events (the most that is read: take some of the files)")
+        if kind not in self._kinds:
+            known = ", ".join(f"{key} {name}" for key, name in self._kinds.items() if key.isdecimal())
+            raise BadRow(f"'{kind}' is not a type of event ({known})", "event type")
+        if not job:
+            raise BadRow("empty (each event names its job)", "job")
+        request = (number(cpu, "cpu request", high=1e6), number(memory, "memory request", high=1e6)) if cpu else None
+        event = (int(whole(time, "time", high=float(AFTER))), self._kinds[kind], request)
+        self._jobs.setdefault(job, {}).setdefault(whole(index, "task index", high=1e12), []).append(event)
+        if user:
+            self._users[job] = user
+
+    def trace(self, names: Mapping[str, Names], *, source: str, assumed: Iterable[str]) -> Trace:
+        """The jobs. Raises TraceError as `records.trace` does."""
+        sizes = _machine(self._options)
+        entries = [found for job in self._jobs if (found := self._job(job, names, sizes)) is not None]
+        machine = f"{self._options.machine_cpu} cores and {self._options.machine_memory}"
+        said = (
+            f"requests are fractions of the largest machine, taken to have {machine}",
+            "a task runs from its last schedule event to the end of that attempt; evicted attempts are not repeated",
+            "tasks of a job may all start at once",
+            *assumed,
+        )
+        return trace(entries, self.path, self.bad, self.left, limit=self._options.limit, source=source, assumed=said)
+
+    def _job(self, job: str, names: Mapping[str, Names], sizes: tuple[int, int]) -> WorkloadJob | None:
+        """None where no task of it ran inside the trace. Tasks that ask for the same are one stage."""
+        stages: dict[Vector, list[_Ran]] = {}
+        for index in sorted(self._jobs[job]):
+            ran = self._ran(self._jobs[job][index])
+            if ran is not None:
+                stages.setdefault(_demand(ran.request, sizes), []).append(ran)
+        if not stages:
+            return None
+        known = names.get(job, Names())
+        made = [
+            Stage(name=f"tasks-{number}" if number else "tasks", tasks=len(tasks), demand=demand)
+            for number, (demand, tasks) in enumerate(stages.items())
+        ]
+        times: list[RunTimes] = [runtimes([to_ms(ran.run / 1e6) for ran in tasks]) for tasks in stages.values()]
+        submit = min(ran.submit for tasks in stages.values() for ran in tasks)
+        user = known.user or self._users.get(job, "")
+        return entry(Job(id=job, stages=tuple(made), name=known.name, user=user), submit / 1000, times)
+
+    def _ran(self, events: list[_Event]) -> _Ran | None:
+        """The last attempt that came to an end; None, and counted, where there is none."""
+        events.sort(key=lambda event: event[0])
+        submit = started = ran = None
+        how, request = "", None
+        for time, kind, asked in events:
+            request = asked or request
+            if kind == "SUBMIT" and submit is None:
+                submit = time
+            elif kind == "SCHEDULE":
+                started = time
+            elif kind == "EVICT":
+                self.left.out("attempts that were evicted, left out", started is not None)
+                started = None
+            elif kind in ENDS and time < AFTER:
+                if started is not None:
+                    ran, how = time - started if started > BEFORE else None, kind
+                started = None
+        return self._counted(submit, ran, how, request)
+
+    def _counted(
+        self, submit: int | None, ran: int | None, how: str, request: tuple[float, float] | None
+    ) -> _Ran | None:
+        if submit is None or submit == BEFORE:
+            self.left.out("tasks left out, submitted before the trace began")
+        elif ran is None:
+            self.left.out("tasks left out, no attempt began and ended inside the trace")
+        elif request is None:
+            self.left.out("tasks left out, they request nothing")
+        elif self._options.only_completed and how != "FINISH":
+            self.left.out(f"tasks left out, {how}")
+        elif ran / 1000 > MAX_MS:
+            self.left.out("tasks left out, longer than any trace")
+        else:
+            return _Ran(submit, ran, request)
+        return None
+
+
+def _machine(options: EventParams) -> tuple[int, int]:
+    """The largest machine in steps."""
+    sizes = []
+    for setting, name in (("machine_cpu", "cpu"), ("machine_memory", "memory")):
+        try:
+            sizes.append(to_steps(name, getattr(options, setting), round_up=False))
+        except InvalidQuantity as error:
+            raise InvalidParameters(f"{setting}: {error}") from None
+    return sizes[0], sizes[1]
+
+
+def _demand(request: tuple[float, float], sizes: tuple[int, int]) -> Vector:
+    """Rounded up; at least one step of each, for a request of nothing too."""
+    return tuple(max(1, -int(-Fraction(part) * size // 1)) for part, size in zip(request, sizes, strict=True))
