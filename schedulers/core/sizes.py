@@ -302,7 +302,10 @@ class Sizes:
         there.seen = len(self._changes)
 
     def validate(self) -> None:
-        """Make every list anew; raises AssertionError with the size whose list is wrong."""
+        """Make every list and every answer anew; raises AssertionError with the size or the node of what is wrong."""
         for size in list(self._lists):
             there = self._look_around(size) if self.admits(size) else []
             assert [n.index for n in self.fitting(size)] == there, f"nodes that fit {self.demands[size]}"
+        for node in self.nodes.values():
+            some = any(self._fits(node, size) and self.admits(size) for size in self.active)
+            assert self.could_place(node) == some, f"whether anything that waits fits node {node.id}"
