@@ -83,7 +83,7 @@ class Round:
             suggestion, wanted = Suggestion(job.id, stage.index), stage.waiting
         node = self._only_node(suggestion, offer)
         if node is not None:
-            wanted = min(wanted, node.room_for(stage))
+            wanted = min(wanted, node.room_for(stage)) if wanted > 1 else wanted and node.fits(stage)
         containers: list[int] = []
         while len(containers) < wanted and offer.limit != 0:
             container = self._start_one(job, stage, suggestion, offer, node)

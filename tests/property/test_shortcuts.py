@@ -1,4 +1,4 @@
-"""What was made fast in the YARN policies and in `hdrf`, against the slow and obvious way to the same answer."""
+"""What was made fast in the YARN policies, `hdrf` and `gs`, against the slow and obvious way to the same answer."""
 
 from __future__ import annotations
 
@@ -8,10 +8,14 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.workload.synthetic import generate
 from schedulers.core.events import ContainerEnded, JobSubmitted, NodeAdded, QueueChanged, Tick
-from schedulers.core.log import SchedulerConfig
+from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.scheduler import Scheduler
+from schedulers.policies.gs import GenericScheduler
 from schedulers.policies.hdrf import HierarchicalDrf, _Values
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
 from schedulers.yarn.fair import FairScheduler
@@ -165,3 +169,37 @@ def check(scheduler: Scheduler, variant: str) -> None:
     fresh = _Values(policy._members, policy._counting(view), variant, 2)
     fresh.bring_up_to_date()
     assert (values.keys, values.orders, values._cells) == (fresh.keys, fresh.orders, fresh._cells)
+
+
+# -- gs -----------------------------------------------------------------------------------------
+
+
+class _Forgetful(dict):
+    """Remembers of no job what its place followed from, so that every job is put in order on every change."""
+
+    def get(self, *_: object) -> None:
+        return None
+
+
+def _log_of_gs(seed: int, *, shares: bool, forgets: bool) -> str:
+    workload = generate("2sigma-like", jobs=12, slots=10, load=1.2, seed=seed)
+    nodes = tuple(Node(id=f"n{i}", capacity=(1000, 4096)) for i in range(10))
+    cluster = EngineConfig(nodes=nodes, resources=workload.resources, profile="yarn")
+    config = SchedulerConfig(
+        resources=workload.resources,
+        policy={"kind": "gs", "sampling_shares": shares},
+        predictor={"kind": "slearn"},
+    )
+    log = Log()
+    scheduler = Scheduler(config, log=log)
+    if forgets:
+        assert isinstance(scheduler.policy, GenericScheduler)
+        scheduler.policy._settled = _Forgetful()
+    Simulation(cluster, workload, scheduler, seed=seed).run()
+    return log.sha256
+
+
+@given(st.integers(0, 1000), st.booleans())
+@settings(max_examples=10, deadline=None)
+def test_gs_decides_as_if_it_put_every_job_in_order_anew(seed: int, shares: bool) -> None:
+    assert _log_of_gs(seed, shares=shares, forgets=False) == _log_of_gs(seed, shares=shares, forgets=True)
