@@ -282,6 +282,10 @@ class ClusterView:
         state = self._state
         return bool(state.sizes.fitting(size)) or any(c.size == size for c in state.idle.values())
 
+    def fits_ever(self, size: int) -> bool:
+        """Whether a task of this size would fit some node if the node were empty."""
+        return self._state.sizes.fits_ever(size)
+
     def spare(self) -> list[int]:
         """What nobody holds, over all nodes."""
         return self._state.spare()

@@ -20,6 +20,8 @@ from schedulers.planning.schedule import Block, Plan, Schedule
 from schedulers.planning.shelves import level_shelves, strip_shelves
 
 Estimates = Sequence[float | None]
+#: Tasks x stages up to which `tetris` and `coffman_graham`, whose time or memory grows with that, count as cheap.
+SMALL: Final = 1_000_000
 
 
 class Planner(Protocol):
@@ -102,6 +104,15 @@ PLANNERS: Final[dict[str, Planner]] = {
 def blocks_by_path(dag: Dag, part: Collection[int]) -> list[Block]:
     """Critical-path list schedule of a part alone; costs about tasks x log(stages x machines), whatever the DAG."""
     return _through_time(dag, part, _Ranked(dag, part, _by_path(dag)))
+
+
+def cheap(dag: Dag, part: Collection[int]) -> Iterator[tuple[str, list[Block]]]:
+    """The list schedules of a part that cost little, each with its planner's name; `cp` is the first."""
+    yield "cp", blocks_by_path(dag, part)
+    yield "bfs", _through_time(dag, part, _Ranked(dag, part, dag.depths()))
+    if dag.tasks_of(part) * len(dag) <= SMALL:
+        yield "tetris", _through_time(dag, part, _Tetris(dag))
+        yield "coffman_graham", _through_time(dag, part, _Ranked(dag, part, _negated(labels(dag))))
 
 
 def labels(dag: Dag) -> list[int]:

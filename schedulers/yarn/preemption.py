@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from schedulers.yarn.vectors import Calculator, Vector, minus, most, plus, single, times, times_up
+from schedulers.yarn.vectors import Calculator, Vector, minus, most, plus, single, times
 
 
 class MonitorConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -99,7 +99,7 @@ def assess(root: Stock, total: Vector, rc: Calculator, config: MonitorConfig, bu
         if not leaf.disabled and rc.compare(total, leaf.used, over) > 0:
             leaf.obtain = leaf.excess
             if rc.compare(total, leaf.excess, zero) > 0:
-                leaf.obtain = times_up(leaf.excess, config.natural_end, (1,) * len(zero))
+                leaf.obtain = rc.times_up(leaf.excess, config.natural_end, (1,) * len(zero))
 
 
 def _sum_up(queue: Stock, total: Vector, rc: Calculator, zero: Vector) -> None:
@@ -168,7 +168,7 @@ def _fix_point(queues: list[Stock], there: Vector, left: Vector, rc: Calculator,
         wanting = wanting[len(first) :]
         given = zero
         for queue in first:
-            accepted = _offer(queue, times_up(left, queue.normal, (1,) * len(zero)), there, rc, zero)
+            accepted = _offer(queue, rc.times_up(left, queue.normal, (1,) * len(zero)), there, rc, zero)
             if rc.compare(there, accepted, zero) > 0:
                 wanting.append(queue)
             given = plus(given, accepted)

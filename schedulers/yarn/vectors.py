@@ -61,12 +61,6 @@ def rounded_down(value: int, step: int) -> int:
     return value // step * step if step else value
 
 
-def times_up(a: Vector, factors: float | Sequence[float], step: Vector) -> Vector:
-    """Resources.multiplyAndNormalizeUp: the product as a float, its ceiling, then up to the step."""
-    by = [factors] * len(a) if isinstance(factors, float) else factors
-    return tuple(rounded_up(math.ceil(single(x * f)), s) for x, f, s in zip(a, by, step, strict=True))
-
-
 def times_down(a: Vector, factor: float, step: Vector) -> Vector:
     """Resources.multiplyAndNormalizeDown."""
     return tuple(rounded_down(int(x * factor), s) for x, s in zip(a, step, strict=True))
@@ -112,6 +106,14 @@ class Calculator:
     def smaller(self, cluster: Vector, a: Vector, b: Vector) -> Vector:
         """Resources.min: one of the two, whole."""
         return a if self.compare(cluster, a, b) <= 0 else b
+
+    def times_up(self, a: Vector, factors: float | Sequence[float], step: Vector) -> Vector:
+        """ResourceCalculator.multiplyAndNormalizeUp: the nearest whole number here, then up to the step."""
+        by = [factors] * len(a) if isinstance(factors, float) else factors
+        return tuple(rounded_up(self._whole(x * f), s) for x, f, s in zip(a, by, step, strict=True))
+
+    def _whole(self, product: float) -> int:
+        return int(product + 0.5)
 
     def scarcest(self, used: Vector, limit: Vector) -> int:
         """Which resource is closest to (or furthest beyond) a limit; for sentences, Hadoop has no such thing."""
@@ -166,6 +168,10 @@ class DominantCalculator(Calculator):
     def above_zero(self, a: Vector) -> bool:
         """See Calculator."""
         return any(x > 0 for x in a)
+
+    def _whole(self, product: float) -> int:
+        """The ceiling of the product as a float of 32 bits, unlike in DefaultResourceCalculator."""
+        return math.ceil(single(product))
 
     def scarcest(self, used: Vector, limit: Vector) -> int:
         """See Calculator."""
