@@ -35,7 +35,9 @@ class Beats(Profile):
         config = engine.config
         self._ids = [node.id for node in config.nodes]
         phases = keyed.generator(engine.seed, "phases").integers(0, config.heartbeat_ms, len(self._ids)).tolist()
-        self.ring = Ring(engine.calendar, phases, config.heartbeat_ms, self._beat, begin=begin_ms)
+        self._counts = engine.control.triggers.every_beat  # beats that bring nothing are told, in short
+        after = self._pass_over if self._counts and engine.disorder is None else None
+        self.ring = Ring(engine.calendar, phases, config.heartbeat_ms, self._beat, after=after, begin=begin_ms)
         self.masters = Masters(engine, config.am_heartbeat_ms, answer_ms, self.report_later)
         self._skip = config.skip and not engine.control.triggers.every_beat
         self._again = engine.control.triggers.every_offer  # refused offers are made again
@@ -150,8 +152,23 @@ class Beats(Profile):
             self._unreported -= len(ended)
             for container in ended:
                 self.report(container)
-        engine.ask(Heartbeat(engine.calendar.now, name))
+        beat = Heartbeat(engine.calendar.now, name)
+        if self._counts and engine.control.is_resting():
+            engine.facts += 1
+            engine.control.pass_over((beat,))
+        else:
+            engine.ask(beat)
         self._settle(node, changed=engine.control.version != version)
+
+    def _pass_over(self) -> None:
+        """Beats that count and of which nothing can come before something else happens are told all at once."""
+        engine = self.engine
+        if self._unreported or not engine.is_busy or not engine.control.is_resting():
+            return
+        ids = self._ids
+        beats = [Heartbeat(at, ids[node]) for at, node in self.ring.pass_over()]
+        engine.facts += len(beats)
+        engine.control.pass_over(beats)
 
     def _settle(self, node: int, *, changed: bool) -> None:
         """After a beat: does the node beat on?"""

@@ -50,6 +50,12 @@ class Calendar:
         self._env = _Environment(self)
         self._shuffle = shuffle
 
+    @property
+    def upcoming(self) -> int:
+        """When the next entry will be called; now, when there is none."""
+        queue = self._env._queue
+        return int(queue[0][0]) if queue else self.now
+
     def is_turn(self, rank: int, key: int) -> bool:
         """Whether an entry of this instant with this rank and key would be the next to be called."""
         queue = self._env._queue

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Final, Protocol
 
 from schedulers.core.decisions import Decision
-from schedulers.core.events import Event
+from schedulers.core.events import Event, Heartbeat
 from schedulers.core.explain import Explanation
 from schedulers.core.model import Job
 from schedulers.core.policy import Offer, Planned, Policy
@@ -38,17 +38,24 @@ class Decider(Protocol):
     def next_change(self) -> int | None:
         """When time alone would change what is decided, or None."""
 
+    def is_resting(self) -> bool:
+        """Whether beats bring nothing until another fact comes."""
+
+    def pass_over(self, beats: Sequence[Heartbeat]) -> None:
+        """Take in beats while it rests."""
+
 
 class Control:
     """All that the engine asks of who decides: nothing else in the engine looks into a scheduler's state.
 
     One decider stands behind it; it is the place where several would be told apart.
-    handle, explain, next_change: the decider's; the last is None where the policy never says. triggers: what its policy
-    wants to hear of. plans: whether that policy plans jobs.
+    handle, is_resting, pass_over, explain, next_change: the decider's; the last is None where the policy never says.
+    triggers: what its policy wants to hear of. plans: whether that policy plans jobs.
     """
 
     def __init__(self, decider: Decider) -> None:
         self.handle, self.explain = decider.handle, decider.explain
+        self.is_resting, self.pass_over = decider.is_resting, decider.pass_over
         self._state, self._policy = decider.state, decider.policy
         says = type(self._policy).next_change is not Policy.next_change
         self.next_change = decider.next_change if says else None

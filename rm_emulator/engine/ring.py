@@ -14,12 +14,24 @@ from rm_emulator.engine.calendar import BEAT, Calendar
 
 
 class Ring:
-    """Who beats, and when next. beat(node) is called at each beat; begin: nobody beats before (whole intervals)."""
+    """Who beats, and when next.
+
+    beat(node) is called at each beat; after(), if given, when a regular one is over. begin: nobody beats before (whole
+    intervals).
+    """
 
     def __init__(
-        self, calendar: Calendar, phases: list[int], interval: int, beat: Callable[[int], None], *, begin: int = 0
+        self,
+        calendar: Calendar,
+        phases: list[int],
+        interval: int,
+        beat: Callable[[int], None],
+        *,
+        after: Callable[[], None] | None = None,
+        begin: int = 0,
     ) -> None:
         self._calendar, self._interval, self._beat, self._begin = calendar, interval, beat, begin
+        self._after = after
         self._phase = phases
         self._members: list[tuple[int, int]] = []
         self._inside = bytearray(len(phases))
@@ -83,6 +95,23 @@ class Ring:
         self._changed = True
         self._beat(node)
 
+    def pass_over(self) -> list[tuple[int, int]]:
+        """Time and node of the beats before the time of all else, one of each node at most; none is called."""
+        upcoming, members = self._upcoming(), self._members
+        if upcoming is None:
+            return []
+        (at, first), until = upcoming, self._calendar.upcoming
+        turn = at - self._phase[first]
+        position = bisect_left(members, (at - turn, first))
+        passed: list[tuple[int, int]] = []
+        for begin, end, turned in ((position, len(members), turn), (0, position, turn + self._interval)):
+            before = bisect_left(members, (until - turned,), begin, end)
+            passed += [(turned + phase, node) for phase, node in members[begin:before]]
+        if passed:
+            self._last, self._changed = passed[-1], True
+            self._calendar.now = passed[-1][0]
+        return passed
+
     def arm(self) -> None:
         """Make sure that the next beat is on the calendar; call after every change."""
         if not self._changed:
@@ -118,4 +147,6 @@ class Ring:
         time, node = self._next
         self._last, self._next, self._changed = (time, node), None, True
         self._beat(node)
+        if self._after is not None:
+            self._after()
         self.arm()

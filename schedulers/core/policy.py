@@ -316,6 +316,11 @@ class ClusterView:
             return job.seq
         return job.id if how == "id" else keyed.uniform(self.seed, "tie", job.id)
 
+    @property
+    def has_changed(self) -> bool:
+        """Whether `changed` has anything to say."""
+        return self._changed.is_behind
+
     def changed(self) -> Iterable[str]:
         """Jobs whose standing may have changed since this was asked last; some may be gone."""
         return self._changed.read()
@@ -351,6 +356,13 @@ class Policy(ABC):
 
     def observe(self, event: Event, view: ClusterView) -> None:
         """Hears every fact, after the state has changed."""
+
+    def is_resting(self, view: ClusterView) -> bool:
+        """Whether beats, which count for it, bring nothing and change nothing of it until another fact comes.
+
+        Asked with `Triggers.every_beat` only, while nothing waits; `observe` need not hear of these beats.
+        """
+        return False
 
     def victims(self, view: ClusterView) -> Sequence[Victim]:
         """Containers to be killed now, asked after each fact; each is named once."""

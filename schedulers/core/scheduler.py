@@ -6,7 +6,7 @@ suggest, check and apply each suggestion, say who waits and why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -293,6 +293,18 @@ class Scheduler:
         self.state.apply(decision)
         decisions.append(decision)
         self.decided += 1
+
+    def is_resting(self) -> bool:
+        """Whether beats bring nothing and change nothing until another fact comes; asked where every beat counts."""
+        return not self.state.waiting and not self._doubted.is_behind and self.policy.is_resting(self.view)
+
+    def pass_over(self, beats: Sequence[Heartbeat]) -> None:
+        """Take in beats while it rests, in order of time: all there is to do is to write them down."""
+        if beats:
+            self._hear(beats[-1])
+        if self._log is not None:
+            for beat in beats:
+                self._log.add(beat, [])
 
     def next_change(self) -> int | None:
         """When time alone would change what is decided: an offer at that time is not in vain. None: never."""

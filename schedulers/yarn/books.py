@@ -44,6 +44,7 @@ class Books(ABC):
         self.apps: dict[str, App] = {}
         self.containers: dict[int, Container] = {}
         self.reserved: dict[str, Reservation] = {}  # by node
+        self.asking = 0  # priorities at which something is open, over all applications
         self._made = 0
         self._numbers = 0
         self._out: list[Action] = []
@@ -140,6 +141,7 @@ class Books(ABC):
         entry.asks[priority] = Ask(priority, self.normalised(demand), places)
         if known is None:
             insort(entry.keys, priority)
+            self.asking += 1
         self._asked(entry, priority, new=known is None)
 
     def remove_app(self, app: str) -> list[int]:
@@ -244,6 +246,7 @@ class Books(ABC):
         """Nothing is open at a priority any more."""
         if app.asks.pop(priority, None) is not None:
             app.keys.remove(priority)
+            self.asking -= 1
             self._asked(app, priority, new=False)
 
     def _refuse(self, app: App, why: Why, name: str, used: Vector, limit: Vector, which: int) -> None:

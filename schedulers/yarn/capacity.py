@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from bisect import insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -122,6 +122,8 @@ class CapacityScheduler(Books):
         self.root.configure(config.root, config.am_share)
         for leaf in self.root.leaves():
             leaf.sort()
+            for user in leaf.users.values():
+                user.ratio = ((), (), 0.0)
         self._cluster_changed()
 
     def takes(self, queue: str) -> bool:
@@ -335,7 +337,9 @@ class CapacityScheduler(Books):
                 limit = minus(limit, blocked)
         return answer
 
-    def _sorted(self, queue: Parent) -> list[Queue]:
+    def _sorted(self, queue: Parent) -> Sequence[Queue]:
+        if len(queue.kids) == 1:
+            return queue.kids
         if queue.order is None:
             by_path = {kid.path: kid for kid in queue.kids}
             standings = [standing(kid, self.total, self.minimum, self.rc) for kid in queue.kids]

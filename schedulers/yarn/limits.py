@@ -5,7 +5,7 @@ Follows LeafQueue.calculateAndGetAMResourceLimit, getUserAMResourceLimit and Use
 
 from __future__ import annotations
 
-from schedulers.yarn.queues import Leaf
+from schedulers.yarn.queues import Leaf, User
 from schedulers.yarn.vectors import Calculator, Vector, divide_ceil, plus, round_up, single, times
 
 
@@ -41,10 +41,19 @@ def user_limit(leaf: Leaf, minimum: Vector, total: Vector, calculator: Calculato
     return limit
 
 
+def _ratio(user: User, total: Vector, calculator: Calculator) -> float:
+    """What a user holds of the cluster. Most hold what they held when it was asked last, with the same calculator."""
+    used, of, ratio = user.ratio
+    if user.used is not used or total is not of:
+        ratio = calculator.ratio(user.used, total)
+        user.ratio = (user.used, total, ratio)
+    return ratio
+
+
 def _user_limit(leaf: Leaf, minimum: Vector, total: Vector, calculator: Calculator) -> Vector:
     """UsersManager.computeUserLimit."""
     capacity = calculator.larger(total, leaf.capacity, minimum)
-    ratio = single(sum(calculator.ratio(user.used, total) for user in leaf.users.values()))
+    ratio = single(sum([_ratio(user, total, calculator) for user in leaf.users.values()]))
     consumed = calculator.times_up(total, ratio, minimum)
     current = capacity if calculator.compare(total, consumed, capacity) < 0 else plus(consumed, minimum)
     asking = [user for user in leaf.users.values() if user.asking]

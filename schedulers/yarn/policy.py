@@ -85,7 +85,10 @@ class Units:
 
 
 #: With another cluster or other queues tasks may wait anew, and shares are other amounts.
-_UPHEAVALS: Final = (QueueChanged, QueueRemoved, NodeLost, NodeRemoved, NodeChanged)
+_UPHEAVALS: Final = frozenset({QueueChanged, QueueRemoved, NodeLost, NodeRemoved, NodeChanged})
+
+
+_ENDS: Final = (ContainerEnded, ContainerExpired)
 
 
 def _by_amount(view: ClusterView) -> bool:
@@ -132,8 +135,9 @@ class YarnPolicy(Policy, Generic[Y]):
 
     def observe(self, event: Event, view: ClusterView) -> None:
         """See Policy.observe."""
-        self._by_beat = isinstance(event, Heartbeat)
-        if isinstance(event, _UPHEAVALS) or (isinstance(event, NodeAdded) and _by_amount(view)):
+        kind = type(event)
+        self._by_beat = kind is Heartbeat
+        if kind in _UPHEAVALS or (kind is NodeAdded and _by_amount(view)):
             self._yarn = None  # YARN has no new queues at run time: the books are made anew from what there is
             return
         fresh = self._yarn is None
@@ -152,6 +156,14 @@ class YarnPolicy(Policy, Generic[Y]):
         elif isinstance(event, Tick):
             self._monitor(yarn, event.at)
 
+    def is_resting(self, view: ClusterView) -> bool:
+        """See Policy.is_resting: nothing is asked for, and no node is kept for anybody.
+
+        What was due by YARN's own clock is still due with the next fact, and meets the same books then.
+        """
+        yarn = self._yarn
+        return not (yarn is None or yarn.asking or yarn.reserved or view.has_changed or self._restored)
+
     def _note(self, yarn: Y, event: Event, view: ClusterView) -> None:
         """Take a fact over into the books."""
         if isinstance(event, NodeAdded):
@@ -164,7 +176,7 @@ class YarnPolicy(Policy, Generic[Y]):
             if not yarn.takes(path_of(event.job.queue, view.queues)):
                 self._yarn = None  # the first job of a queue that nobody declared
                 return
-        elif isinstance(event, ContainerEnded | ContainerExpired):
+        elif isinstance(event, _ENDS):
             name = self._ended(yarn, event.container)
         elif isinstance(event, ContainerAdopted):
             self._let_in(yarn, view.jobs[event.job], view)
@@ -235,12 +247,13 @@ class YarnPolicy(Policy, Generic[Y]):
         app = yarn.apps.get(job.id)
         if app is None:
             return
+        count = _served(job.spec)
         for index, stage in enumerate(job.stages):
             spec = job.spec.stages[index]
             if spec.master:
                 continue  # asked for by the resource manager itself
             wanted = stage.waiting if index in job.open else 0
-            ask = app.asks.get(_priority(job.spec, index))
+            ask = app.asks.get(_STEP * (count - index))
             open_ = ask.open if ask is not None else 0
             if wanted != open_:
                 self._ask_stage(yarn, app, job, stage, spec, wanted, open_, view)
@@ -407,6 +420,7 @@ class YarnPolicy(Policy, Generic[Y]):
         if data is not None:
             self._units = Units(view.resources, whole=self._whole)
             self._yarn = memory.load(data["books"])
+            self._yarn.asking = sum(len(app.keys) for app in self._yarn.apps.values())
             for taken, number, app in data["held"]:
                 self._note_container(taken, number, app)
 
@@ -460,13 +474,18 @@ def _priority(job: Job, stage: int) -> int:
     """Later stages first, as reduces before maps; the master before all."""
     if job.stages[stage].master:
         return _MASTER
-    return _STEP * (sum(1 for s in job.stages if not s.master) - stage)
+    return _STEP * (_served(job) - stage)
+
+
+def _served(job: Job) -> int:
+    """How many stages the policy is asked to serve."""
+    return len([stage for stage in job.stages if not stage.master])
 
 
 def _stage(job: Job, grant: Grant) -> int:
     if grant.am:
         return next(index for index, stage in enumerate(job.stages) if stage.master)
-    return sum(1 for s in job.stages if not s.master) - grant.priority // _STEP
+    return _served(job) - grant.priority // _STEP
 
 
 _SAID_BY_THE_CORE: Final = frozenset({Why.NO_ROOM, Why.TOO_LARGE, Why.CLUSTER_EMPTY})

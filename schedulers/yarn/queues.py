@@ -55,10 +55,14 @@ class QueueConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class User(msgspec.Struct, eq=False):
-    """UsersManager.User: what one user of a leaf queue holds. asking: applications with open asks that count."""
+    """UsersManager.User: what one user of a leaf queue holds. asking: applications with open asks that count.
+
+    ratio: of a cluster to what is used, by both, as the user limit worked it out last.
+    """
 
     used: Vector
     am_used: Vector
+    ratio: tuple[Vector, Vector, float] = ((), (), 0.0)
     active: int = 0
     pending: int = 0
     asking: dict[str, None] = {}  # in order, so that its bytes are the same in every process

@@ -8,8 +8,11 @@ from collections.abc import Sequence
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core.events import ContainerEnded, JobSubmitted, NodeAdded, QueueChanged, Tick
-from schedulers.core.log import SchedulerConfig
+from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.scheduler import Scheduler
 from schedulers.policies.hdrf import HierarchicalDrf, _Values
@@ -122,6 +125,42 @@ def limits(scheduler: CapacityScheduler | FairScheduler) -> list[object]:
     for leaf in scheduler.root.leaves():
         found += [leaf.capacity, leaf.most, leaf.limit, leaf.am_basis]
     return found
+
+
+# -- beats --------------------------------------------------------------------------------------
+
+WORK = st.lists(
+    st.tuples(st.integers(0, 9), st.integers(1, 5), st.integers(1, 3), st.integers(1, 4000)), min_size=1, max_size=6
+)
+
+
+@given(WORK, st.sampled_from(("capacity", "fair_yarn")), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_beats_that_are_passed_over_would_have_changed_nothing(
+    work: list[tuple[int, int, int, int]], kind: str, masters: bool
+) -> None:
+    """Jobs that come in bursts and leave pauses, on nodes whose beats nearly all bring nothing."""
+    assert log_of(work, {"kind": kind}, masters) == log_of(work, {"kind": kind}, masters, beat_by_beat=True)
+
+
+def log_of(
+    work: list[tuple[int, int, int, int]], policy: dict[str, str], masters: bool, *, beat_by_beat: bool = False
+) -> list[bytes]:
+    written: list[bytes] = []
+    log = Log(written.append)
+    scheduler = Scheduler(SchedulerConfig(resources=("cpu", "memory"), policy=policy), log=log)
+    if beat_by_beat:
+        scheduler.is_resting = lambda: False  # type: ignore[method-assign]
+    jobs = []
+    for number, (second, tasks, cpu, mean) in enumerate(sorted(work)):
+        job = Job(id=f"j{number}", stages=(Stage(name="s", tasks=tasks, demand=(cpu, 1)),), user=f"u{number % 2}")
+        am = (1, 1) if masters else ()
+        jobs.append(WorkloadJob(job=job, submit_ms=700 * second, runtimes=(Drawn(mean, 0.5),), am=am))
+    nodes = tuple(Node(id=f"n{i}", capacity=(4, 8)) for i in range(3))
+    workload = Workload(name="work", jobs=tuple(jobs), source="drawn")
+    Simulation(EngineConfig(nodes=nodes, profile="yarn"), workload, scheduler, seed=1).run()
+    log.flush()
+    return written
 
 
 # -- hdrf ---------------------------------------------------------------------------------------
