@@ -18,7 +18,7 @@ from __future__ import annotations
 
 import itertools
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -40,6 +40,7 @@ from schedulers.core.events import (
     ContainerEnded,
     ContainerExpired,
     Event,
+    Heartbeat,
     JobCancelled,
     JobSubmitted,
     NodeAdded,
@@ -315,6 +316,14 @@ class Audit:
     def next_change(self) -> int | None:
         """See Scheduler.next_change."""
         return self.scheduler.next_change()
+
+    def is_resting(self) -> bool:
+        """See Scheduler.is_resting: here every beat is heard, and nobody believed what it brings."""
+        return False
+
+    def pass_over(self, beats: Sequence[Heartbeat]) -> None:
+        """See Scheduler.pass_over."""
+        raise AssertionError("asked of one that never rests")
 
     def handle(self, event: Event) -> list[Decision]:
         """See Scheduler.handle."""

@@ -129,15 +129,15 @@ def labels(dag: Dag) -> list[int]:
     missing = [len(below) for below in children]
     ready: list[tuple[list[int], int]] = [([], s) for s, n in enumerate(missing) if not n]
     heapify(ready)
-    found = [0] * len(children)
+    labelled = [0] * len(children)
     for label in range(1, len(children) + 1):
         _, s = heappop(ready)
-        found[s] = label
+        labelled[s] = label
         for parent in parents[s]:
             missing[parent] -= 1
             if not missing[parent]:
-                heappush(ready, (sorted((found[c] for c in children[parent]), reverse=True), parent))
-    return found
+                heappush(ready, (sorted((labelled[c] for c in children[parent]), reverse=True), parent))
+    return labelled
 
 
 def _reduced(dag: Dag) -> list[list[int]]:
@@ -227,7 +227,7 @@ def _freed_children(dag: Dag, stage: int, missing: dict[int, int]) -> list[int]:
 
 
 def _changed(free: Vector, demand: Vector, tasks: int) -> Vector:
-    return tuple(there + tasks * amount for there, amount in zip(free, demand, strict=True))
+    return tuple(left + tasks * amount for left, amount in zip(free, demand, strict=True))
 
 
 class _FirstBelow:
@@ -343,9 +343,9 @@ class _Tetris:
         self._changed: dict[int, None] = {}
         # Over a common denominator, so that products of parts are whole numbers and ties exact.
         whole = 1
-        for there in dag.capacity:
-            whole *= max(1, there)
-        self._scale = [(whole // max(1, there)) ** 2 for there in dag.capacity]
+        for amount in dag.capacity:
+            whole *= max(1, amount)
+        self._scale = [(whole // max(1, amount)) ** 2 for amount in dag.capacity]
 
     def ready(self, stages: list[int]) -> None:
         """See _Rule."""
@@ -371,7 +371,7 @@ class _Tetris:
         self._changed = {}
 
     def _best(self, free: Vector) -> int | None:
-        weighed = [there * scale for there, scale in zip(free, self._scale, strict=True)]
+        weighed = [left * scale for left, scale in zip(free, self._scale, strict=True)]
         best, most = None, -1
         for s in self._left:
             demand = self._dag.stages[s].demand

@@ -153,13 +153,13 @@ class _Values:
 
     def _cap(self, parent: int, slot: int, capped: Capped) -> bool:
         """Keep what a blocked child adds no more of than the lowest; returns whether it is another now."""
-        there = self._capped[parent]
-        if there.get(slot, _UNCAPPED) == capped:
+        capped_children = self._capped[parent]
+        if capped_children.get(slot, _UNCAPPED) == capped:
             return False
         if capped.lacks:
-            there[slot] = capped
+            capped_children[slot] = capped
         else:
-            del there[slot]
+            del capped_children[slot]
         return True
 
     def _joined(self, parent: int) -> Shares:
@@ -247,7 +247,7 @@ class HierarchicalDrf(Policy):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self._standing: tuple[Any, ...] = ()
+        self._counted_with: tuple[Any, ...] = ()
         self._parties: Parties | None = None
         self._members: list[Member] = []
         self._leaf_of: dict[str, int] = {}
@@ -271,14 +271,14 @@ class HierarchicalDrf(Policy):
                 if placed:
                     break
 
-    # -- standing -------------------------------------------------------------------------------
+    # -- shares ---------------------------------------------------------------------------------
 
     def _refresh(self, view: ClusterView) -> tuple[Parties, _Values]:
         """Everything as it is now: what leaves hold, which are blocked, which resources count."""
         parties = self._parties
-        standing = (*view.capacity, view.tree.version)
-        if parties is None or standing != self._standing:
-            self._standing = standing
+        counted_with = (*view.capacity, view.tree.version)
+        if parties is None or counted_with != self._counted_with:
+            self._counted_with = counted_with
             parties = self._begin(view)
         else:
             for party in parties.refresh(view):
@@ -314,9 +314,9 @@ class HierarchicalDrf(Policy):
     def _grow_below(self, name: str, number: int, below: dict[str, list[str]], view: ClusterView) -> None:
         for child in below.get(name, ()):
             leaf = child not in below
-            there = self._add_member(child, view.queues[child].weight, number, leaf=leaf)
+            made = self._add_member(child, view.queues[child].weight, number, leaf=leaf)
             if not leaf:
-                self._grow_below(child, there, below, view)
+                self._grow_below(child, made, below, view)
 
     def _add_member(self, name: str, weight: float, parent: int, *, leaf: bool) -> int:
         number, siblings = len(self._members), self._members[parent].children
@@ -330,7 +330,7 @@ class HierarchicalDrf(Policy):
         """What a leaf holds has changed, or what it waits for."""
         number = self._leaf_of[party.name]
         self._members[number].shares = tuple(
-            used / there if there else 0.0 for used, there in zip(party.used, view.capacity, strict=True)
+            used / whole if whole else 0.0 for used, whole in zip(party.used, view.capacity, strict=True)
         )
         for size in party.sizes:
             if size not in self._lacks:
@@ -430,5 +430,5 @@ class HierarchicalDrf(Policy):
 
     def load(self, data: Any, view: ClusterView) -> None:
         """Everything follows from the state."""
-        self._standing = (*view.capacity, view.tree.version)
+        self._counted_with = (*view.capacity, view.tree.version)
         self._begin(view)

@@ -72,7 +72,7 @@ class Units:
         """CPU rounded up."""
         return self._converted(vector, self._per_core - 1)
 
-    def room(self, vector: Sequence[int]) -> Vector:
+    def available(self, vector: Sequence[int]) -> Vector:
         """CPU rounded down."""
         return self._converted(vector, 0)
 
@@ -204,7 +204,7 @@ class YarnPolicy(Policy, Generic[Y]):
 
     def _add_node(self, yarn: Y, node: str, view: ClusterView) -> None:
         state = view.nodes[node]
-        yarn.add_node(node, self._units.room(state.spec.capacity), state.spec.rack or RACK)
+        yarn.add_node(node, self._units.available(state.spec.capacity), state.spec.rack or RACK)
 
     def _add_app(self, yarn: Y, job: JobState, view: ClusterView) -> None:
         master = next((stage for stage in job.spec.stages if stage.master), None)
@@ -300,7 +300,7 @@ class YarnPolicy(Policy, Generic[Y]):
         target, state = yarn.nodes.get(node), view.nodes.get(node)
         if target is None or state is None or state.draining:
             return []
-        target.free = self._units.room(state.free)
+        target.free = self._units.available(state.free)
         yarn.looked = False
         return [action for action in yarn.beat(node, view.now) if isinstance(action, Grant)]
 
@@ -312,8 +312,8 @@ class YarnPolicy(Policy, Generic[Y]):
 
     def victims(self, view: ClusterView) -> Sequence[Victim]:
         """See Policy.victims."""
-        found, self._victims = self._victims, []
-        return found
+        victims, self._victims = self._victims, []
+        return victims
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """See Policy.schedule."""
@@ -437,10 +437,10 @@ class YarnPolicy(Policy, Generic[Y]):
         if not yarn.reserved:
             return None
         sizes = [ask.demand for ask in app.asks.values() if ask.open]
-        for kept in yarn.reserved.values():
-            free = self._units.room(view.nodes[kept.node].free) if kept.app != app.id else ()
+        for reservation in yarn.reserved.values():
+            free = self._units.available(view.nodes[reservation.node].free) if reservation.app != app.id else ()
             if free and any(all_fit(size, free) for size in sizes):
-                return Reason.RESERVED, {"other": kept.app}
+                return Reason.RESERVED, {"other": reservation.app}
         return None
 
 
@@ -453,11 +453,11 @@ def _missed(yarn: Books) -> dict[str, int]:
 def _step_aside(yarn: Books, grant: Grant, aside: Aside) -> None:
     """The core refuses the grant: its application asks for no more of the kind for now."""
     demand, places = _take_back(yarn, grant, 1)
-    there = aside.get((grant.app, grant.priority))
-    if there is None:
+    known = aside.get((grant.app, grant.priority))
+    if known is None:
         aside[grant.app, grant.priority] = demand, places
     else:
-        there[1][ANY] += 1
+        known[1][ANY] += 1
 
 
 def _take_back(yarn: Books, grant: Grant, count: int) -> tuple[Vector, dict[str, int]]:

@@ -1,6 +1,8 @@
 """Vectors and Hadoop's two resource calculators, with its rounding (floats of 32 bits where Java uses them).
 
-Follows org.apache.hadoop.yarn.util.resource: Resources, DefaultResourceCalculator, DominantResourceCalculator.
+Follows org.apache.hadoop.yarn.util.resource: Resources, DefaultResourceCalculator, DominantResourceCalculator. Sizes of
+containers (ResourceCalculator.normalize, SchedulerUtils.normalizeRequest) are at least the minimum, up to a multiple of
+the step, at most the maximum: CapacityScheduler's step is its minimum, FairScheduler has an increment.
 """
 
 from __future__ import annotations
@@ -76,6 +78,16 @@ def divide_ceil(a: Vector, by: float) -> Vector:
     return tuple(math.ceil(x / by) for x in a) if by else (0,) * len(a)
 
 
+def normalised(ask: int, minimum: int, step: int, maximum: int) -> int:
+    """ResourceCalculator.normalize for one resource; a step of 0 does not round."""
+    return min(rounded_up(max(ask, minimum), step), maximum)
+
+
+def normalise(ask: Vector, minimum: Vector, step: Vector, maximum: Vector) -> Vector:
+    """DominantResourceCalculator.normalize: every resource (Hadoop's memory calculator writes 1 vcore instead)."""
+    return tuple(map(normalised, ask, minimum, step, maximum))
+
+
 class Calculator:
     """ResourceCalculator: how two vectors compare. This one is DefaultResourceCalculator: memory alone counts."""
 
@@ -144,10 +156,10 @@ class DominantCalculator(Calculator):
 
     def _without_cluster(self, cluster: Vector, a: Vector, b: Vector) -> int:
         """Resources that the cluster lacks do not count; with none at all the components decide."""
-        there = [i for i, c in enumerate(cluster) if c]
-        if there:
-            pick = tuple(cluster[i] for i in there)
-            return self.compare(pick, tuple(a[i] for i in there), tuple(b[i] for i in there))
+        present = [i for i, c in enumerate(cluster) if c]
+        if present:
+            pick = tuple(cluster[i] for i in present)
+            return self.compare(pick, tuple(a[i] for i in present), tuple(b[i] for i in present))
         if all_fit(b, a):
             return 1
         return -1 if all_fit(a, b) else 0
@@ -175,7 +187,7 @@ class DominantCalculator(Calculator):
 
     def scarcest(self, used: Vector, limit: Vector) -> int:
         """See Calculator."""
-        parts = [u / there if there else math.inf * u or 0.0 for u, there in zip(used, limit, strict=True)]
+        parts = [u / bound if bound else math.inf * u or 0.0 for u, bound in zip(used, limit, strict=True)]
         return parts.index(max(parts))
 
 

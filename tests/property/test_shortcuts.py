@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -21,7 +22,7 @@ from schedulers.yarn.fair import FairScheduler
 from schedulers.yarn.locality import Delay, is_asked, missed_before
 from schedulers.yarn.records import ANY, Ask, Level
 from schedulers.yarn.records import Node as YarnNode
-from schedulers.yarn.shares import Claim, Contender, compare_fair, compute_fair_shares, fair_key
+from schedulers.yarn.shares import Claim, Contender, compute_fair_shares, fair_key
 from schedulers.yarn.vectors import DOMINANT, Vector, by_shares
 
 #: Few values, so that ties are met; headrooms may be negative.
@@ -96,9 +97,34 @@ CONTENDERS = st.builds(
 )
 
 
+def as_hadoop_compares(a: Contender, b: Contender) -> int:
+    """FairShareComparator: demand, need of the minimum share, use by weight (all memory), then start and name."""
+    if any(a.demand) != any(b.demand):
+        return -1 if any(a.demand) else 1
+    least = (min(a.minimum[0], a.demand[0]), min(b.minimum[0], b.demand[0]))
+    needy = (a.used[0] < least[0], b.used[0] < least[1])
+    if needy[0] != needy[1]:
+        return -1 if needy[0] else 1
+    by_need = (a.used[0] / max(least[0], 1), b.used[0] / max(least[1], 1))
+    return sign(*(by_need if needy[0] else _by_weight(a, b))) or sign((a.started, a.name), (b.started, b.name))
+
+
+def _by_weight(a: Contender, b: Contender) -> tuple[float, float]:
+    """FairShareComparator.compareFairShareUsage: a weight of 0 comes after every other."""
+    if a.weight > 0 and b.weight > 0:
+        return a.used[0] / a.weight, b.used[0] / b.weight
+    if a.weight == b.weight:
+        return a.used[0], b.used[0]
+    return -a.weight, -b.weight
+
+
+def sign(a: Any, b: Any) -> int:
+    return int(a > b) - int(a < b)
+
+
 @given(st.lists(CONTENDERS, max_size=8, unique_by=lambda c: c.name))
 def test_the_key_of_the_fair_order_is_its_comparator(contenders: list[Contender]) -> None:
-    by_comparator = sorted(contenders, key=functools.cmp_to_key(lambda a, b: compare_fair(a, b, (12, 12))))
+    by_comparator = sorted(contenders, key=functools.cmp_to_key(as_hadoop_compares))
     assert sorted(contenders, key=fair_key) == by_comparator
 
 

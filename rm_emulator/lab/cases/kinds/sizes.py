@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from rm_emulator.lab.cases.checks import Case, Check, Checks, kind
-from schedulers.yarn.normalise import normalise, normalised
+from schedulers.yarn.vectors import normalise, normalised
 
 
 @kind("normalise_mem", {"rows"})
