@@ -21,7 +21,7 @@ class Stalled(RuntimeError):
 
 
 class Decider(Protocol):
-    """One that decides. `Scheduler` is the default."""
+    """One that decides. `Scheduler` is the default; others may inherit, and then hear every beat by itself."""
 
     state: ClusterState
 
@@ -40,9 +40,11 @@ class Decider(Protocol):
 
     def is_resting(self) -> bool:
         """Whether beats bring nothing until another fact comes."""
+        return False
 
     def pass_over(self, beats: Sequence[Heartbeat]) -> None:
         """Take in beats while it rests."""
+        assert not beats, "it never rests"
 
 
 class Control:
