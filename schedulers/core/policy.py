@@ -177,6 +177,7 @@ class ClusterView:
     """What a policy may look at. Everything reached through it is read-only for the policy."""
 
     __slots__ = (
+        "_changes",
         "_predictor",
         "_state",
         "capacity",
@@ -212,7 +213,8 @@ class ClusterView:
         """Containers by number."""
         self.kept = state.kept
         """Whether containers outlive tasks (executors)."""
-        self.changed: Callable[[], Iterable[str]] = state.journal.orders.cursor().read
+        self._changes = state.journal.orders.cursor()
+        self.changed: Callable[[], Iterable[str]] = self._changes.read
         """Jobs whose standing may have changed since this was asked last; some may be gone."""
 
     @property
@@ -274,6 +276,10 @@ class ClusterView:
         state = self._state
         return bool(state.sizes.fitting(size)) or any(c.size == size for c in state.idle.values())
 
+    def fits_ever(self, size: int) -> bool:
+        """Whether a task of this size would fit some node if the node were empty."""
+        return self._state.sizes.fits_ever(size)
+
     def spare(self) -> list[int]:
         """What nobody holds, over all nodes."""
         return self._state.spare()
@@ -303,6 +309,11 @@ class ClusterView:
         if how == "submit":
             return job.seq
         return job.id if how == "id" else keyed.uniform(self.seed, "tie", job.id)
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether `changed` has anything to say."""
+        return self._changes.at < len(self._changes.entries)
 
     def stir(self, job: str) -> None:
         """Let the core look again why a job waits: the policy's own reason for it may be another now."""

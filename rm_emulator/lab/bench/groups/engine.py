@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from typing import Final
 
 from rm_emulator.lab.bench import setups
-from rm_emulator.lab.bench.reference import paired
+from rm_emulator.lab.bench.reference import paired, quiet
 from rm_emulator.lab.bench.rows import Row, benchmark
 from rm_emulator.lab.bench.setups import Ran, Setup
 
@@ -49,6 +49,28 @@ def yarn_heartbeats(tiny: bool) -> Iterator[Row]:
         unit="x",
         target="<= 1.5",
         note=f"cost of a task in a run of {large.workload.tasks} tasks, in one of {small.workload.tasks}; DSS: 4",
+    )
+
+
+@benchmark("capacity_47k", "engine")
+def capacity_47k(tiny: bool) -> Iterator[Row]:
+    """YARN's CapacityScheduler, in whose books every beat counts, beside a policy that lets idle nodes sleep."""
+    jobs = 5 if tiny else 470
+    fifo, capacity = (setups.capacity_47k(policy, jobs) for policy in ("fifo", "capacity"))
+    measured, references, ratios = [], [], []
+    for _ in range(1 if tiny else _REPETITIONS):
+        with quiet():
+            before, ran, after = setups.run(fifo), setups.run(capacity), setups.run(fifo)
+        measured.append(ran.cpu_s)
+        references.append((before.cpu_s + after.cpu_s) / 2)
+        ratios.append(measured[-1] / references[-1])
+    yield Row(
+        name="capacity_47k",
+        value=statistics.median(ratios),
+        unit="x",
+        target="<= 2",
+        note=f"CPU time of {ran.tasks} tasks and {ran.facts} facts under `capacity`, {statistics.median(measured):.1f} "
+        f"s, to that under `fifo`, {statistics.median(references):.1f} s",
     )
 
 
