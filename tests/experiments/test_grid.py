@@ -76,7 +76,9 @@ def test_a_run_directory_has_the_files_that_are_promised(tiny: Tiny, tmp_path: P
     grid.run(tiny("spec.seeds=[3]"), tmp_path / "out", jobs=1)
     of_cell = ["cell.json", "events.jsonl", "jobs.parquet", "nodes.parquet", "tasks.parquet", "trace.json"]
     cells = [f"runs/{label}/3/{name}" for label in ("fair", "fifo") for name in of_cell]
-    assert files(tmp_path / "out") == sorted(["report.html", "scenario.yaml", "summary.json", *cells])
+    assert files(tmp_path / "out") == sorted(
+        [".rm-emulator.json", "report.html", "scenario.yaml", "summary.json", *cells]
+    )
 
 
 @pytest.mark.slow
@@ -129,7 +131,7 @@ def test_another_scenario_s_directory_is_refused(tiny: Tiny, tmp_path: Path, cha
 
 def test_another_version_s_cells_are_told_apart(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     grid.run(tiny(), tmp_path / "out", jobs=1)
-    monkeypatch.setattr("rm_emulator.__version__", "99.0")
+    monkeypatch.setattr("rm_emulator.experiments.grid.__version__", "99.0")
     with pytest.raises(InvalidInput, match="by another version of rm-emulator"):
         grid.run(tiny(), tmp_path / "out", jobs=1)
 
@@ -146,6 +148,39 @@ def test_a_folder_of_something_else_is_refused_even_to_overwrite(tiny: Tiny, tmp
     (tmp_path / "runs").mkdir()
     with pytest.raises(InvalidInput, match="is not a run directory, but has 'runs' in it"):
         grid.run(tiny(), tmp_path, jobs=1, overwrite=True)
+
+
+STRANGERS = ["scenario.yaml", "summary.json", "report.html", "runs/fifo/1/notes.txt", "runs/mine.csv", "failed/why.txt"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("name", STRANGERS)
+def test_what_no_run_wrote_is_never_replaced(tiny: Tiny, tmp_path: Path, name: str, overwrite: bool) -> None:
+    (tmp_path / "out" / name).parent.mkdir(parents=True)
+    (tmp_path / "out" / name).write_text("mine")
+    before = files(tmp_path / "out")
+    with pytest.raises(InvalidInput, match="is not a run directory, but has"):
+        grid.run(tiny(), tmp_path / "out", jobs=1, overwrite=overwrite)
+    assert files(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_what_was_put_into_a_run_directory_is_never_replaced(tiny: Tiny, tmp_path: Path, name: str) -> None:
+    grid.run(tiny(), tmp_path / "out", jobs=1)
+    (tmp_path / "out" / name).parent.mkdir(exist_ok=True)
+    (tmp_path / "out" / name).write_text("mine")
+    before = files(tmp_path / "out")
+    with pytest.raises(InvalidInput, match=f"'{name}' in it was not written by a run"):
+        grid.run(tiny(), tmp_path / "out", jobs=1, overwrite=True)
+    assert files(tmp_path / "out") == before
+
+
+def test_the_files_of_a_killed_run_are_its_own(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(grid.RunDirectory, "__exit__", lambda *_: None)
+        directory = grid.RunDirectory(tmp_path / "out", grid.cells(tiny()), {}, overwrite=False).__enter__()
+    os.close(directory._lock or 0)
+    assert grid.run(tiny(), tmp_path / "out", jobs=1).computed == 4
 
 
 def test_a_file_as_run_directory_is_refused(tiny: Tiny, tmp_path: Path) -> None:
