@@ -1,5 +1,6 @@
 """Two runs, or two labels of one run, side by side: `rm-emulator compare`.
 
+Everything is said of the second, B, relative to the first, A: B is better or worse, its jobs are faster or slower.
 A score card that says which way each figure is good, the quantiles of the per-job ratio, who won and who
 lost, in which bins, and the first event at which the two logs part.
 """
@@ -110,8 +111,8 @@ def main(
 def sides(run_dirs: Sequence[Path], labels: Sequence[str]) -> tuple[Side, Side]:
     """What to compare with what. Raises CompareError, and summary.MissingCell for a directory without a run.
 
-    Of one directory: the two labels named, or the one named against the baseline, or the first label that is
-    not the baseline against the baseline. Of two: the label of each, by default the first.
+    Of one directory: the two labels named, or the baseline and the one named, or the baseline and the first label that
+    is not the baseline. Of two: the label of each, by default the first.
     """
     if not 1 <= len(run_dirs) <= 2:
         raise CompareError(f"expected one or two run directories, found {len(run_dirs)}")
@@ -138,7 +139,7 @@ def _two_labels(summary: Summary, labels: list[str], directory: Path) -> tuple[s
         raise CompareError(f"{directory} has one label only ('{known[0]}'): name a second run directory")
     baseline = summary.baseline
     others = [label for label in (labels or known) if label != baseline]
-    return (others[0], baseline) if others else (baseline, next(label for label in known if label != baseline))
+    return baseline, others[0] if others else next(label for label in known if label != baseline)
 
 
 def _check(side: Side) -> None:
@@ -150,8 +151,9 @@ def _check(side: Side) -> None:
 
 
 def compare(left: Side, right: Side, seed: int | None = None) -> dict[str, Any]:
-    """The whole comparison as plain data; ratios are JCT(right) / JCT(left): above 1 the left side is faster.
+    """The whole comparison as plain data, of the right side relative to the left.
 
+    Changes are (right - left) / left; ratios are JCT(left) / JCT(right), above 1 where the right side is faster.
     Raises CompareError when the sides have no seed or no job in common.
     """
     common = [s for s in left.seeds if s in right.seeds]
@@ -164,8 +166,9 @@ def compare(left: Side, right: Side, seed: int | None = None) -> dict[str, Any]:
         raise CompareError("no job finished on both sides under the same id: these are runs of different workloads")
     shown = common[0] if seed is None else seed
     parting = first_difference(_log(left, shown), _log(right, shown))
-    found = msgspec.to_builtins(statistics.compare(left.label, right.label, pairs))
+    found = msgspec.to_builtins(statistics.compare(right.label, left.label, pairs))
     return {
+        "direction": "right relative to left",
         "left": {"run": str(left.directory), "label": left.label},
         "right": {"run": str(right.directory), "label": right.label},
         "seeds": common,
@@ -184,8 +187,8 @@ def compare(left: Side, right: Side, seed: int | None = None) -> dict[str, Any]:
 
 
 def _pairs(left: Side, right: Side, seed: int) -> statistics.Pairs:
-    ours, theirs = (read_table(cell_dir(s.directory, s.label, seed), "jobs") for s in (left, right))
-    return statistics.pair(theirs, ours)
+    first, second = (read_table(cell_dir(s.directory, s.label, seed), "jobs") for s in (left, right))
+    return statistics.pair(first, second)
 
 
 def _scores(left: Side, right: Side, seeds: Sequence[int]) -> list[dict[str, Any]]:
@@ -198,23 +201,23 @@ def _scores(left: Side, right: Side, seeds: Sequence[int]) -> list[dict[str, Any
     found = []
     for name, path in {**SCORES, **use}.items():
         unit, good = meaning(*path)
-        ours, theirs = (
+        first, second = (
             mean_over_seeds(summary, side.label, *path) for summary, side in zip(common, (left, right), strict=True)
         )
-        found.append({"name": name, "unit": unit, **_verdict(ours, theirs, good)})
+        found.append({"name": name, "unit": unit, **_verdict(first, second, good)})
     return found
 
 
-def _verdict(ours: float | None, theirs: float | None, sign: int) -> dict[str, Any]:
+def _verdict(left: float | None, right: float | None, sign: int) -> dict[str, Any]:
+    """What becomes of a figure from left to right."""
     verdict, change = None, None
-    if ours is not None and theirs is not None:
-        gap = sign * (ours - theirs)
-        verdict = (
-            "same" if abs(gap) < SAME * max(abs(ours), abs(theirs)) or gap == 0 else "better" if gap > 0 else "worse"
-        )
-        change = figure(100 * (ours - theirs) / abs(theirs)) if theirs else None
+    if left is not None and right is not None:
+        gain = sign * (right - left)
+        same = gain == 0 or abs(gain) < SAME * max(abs(left), abs(right))
+        verdict = "same" if same else "better" if gain > 0 else "worse"
+        change = figure(100 * (right - left) / abs(left)) if left else None
     good = "lower" if sign < 0 else "higher"
-    return {"good": good, "left": ours, "right": theirs, "change_pct": change, "verdict": verdict}
+    return {"good": good, "left": left, "right": right, "change_pct": change, "verdict": verdict}
 
 
 def _bin(pairs: Mapping[int, statistics.Pairs], name: str) -> dict[str, Any]:
@@ -232,9 +235,9 @@ def _bin(pairs: Mapping[int, statistics.Pairs], name: str) -> dict[str, Any]:
 def _extremes(pairs: Mapping[int, statistics.Pairs]) -> dict[str, list[dict[str, Any]]]:
     """The jobs with the largest and the smallest ratio over all seeds (ties: id)."""
     jobs: list[dict[str, Any]] = [
-        {"job": job, "seed": seed, "left_s": figure(ours), "right_s": figure(theirs), "ratio": figure(theirs / ours)}
+        {"job": job, "seed": seed, "left_s": figure(left), "right_s": figure(right), "ratio": figure(left / right)}
         for seed, pair in pairs.items()
-        for job, ours, theirs in zip(pair.ids, pair.label, pair.baseline, strict=True)
+        for job, left, right in zip(pair.ids, pair.baseline, pair.label, strict=True)
     ]
     up = sorted(jobs, key=lambda job: (-job["ratio"], job["job"], job["seed"]))
     down = sorted(jobs, key=lambda job: (job["ratio"], job["job"], job["seed"]))
@@ -307,19 +310,20 @@ def _moment(line: str | None) -> int | None:
 def show(card: Mapping[str, Any], console: Console) -> None:
     """Prints a comparison for people."""
     left, right = (_title(card[side], card) for side in ("left", "right"))
-    console.print(_score_table(card, left, right))
+    console.print(Text(f"B ({right}) relative to A ({left})", style="bold"))
+    console.print(_score_table(card))
     means = msgspec.convert(card["speedup"]["ratio_of_means"], Speedup)
-    text = Text(f"{left} against {right}: mean JCT {times(means.value)} {interval(means)}, ", style="bold")
-    text.append(f"median job {times(card['speedup']['p50_of_ratios']['value'])}; ")
+    text = Text(f"B relative to A: speed by mean JCT {times(means.value)} {interval(means)}, ", style="bold")
+    text.append(f"of the median job {times(card['speedup']['p50_of_ratios']['value'])}; under B ")
     text.append(f"{100 * card['jobs_faster']:.0f} % of the jobs are faster, {100 * card['jobs_slower']:.0f} % slower")
     console.print(text)
     quantiles = "   ".join(f"{name} {times(value)}" for name, value in card["ratio_quantiles"].items())
-    console.print(f"ratio of each job (above 1: {left} is faster): {quantiles}", highlight=False)
+    console.print(f"speed of each job, JCT of A / JCT of B (above 1: B is faster): {quantiles}", highlight=False)
     console.print(f"interval: {card['interval']}\n", style="dim", highlight=False)
     console.print(_bin_table(card))
-    for heading, key in (("won most", "winners"), ("lost most", "losers")):
+    for heading, key in (("won most from A to B", "winners"), ("lost most from A to B", "losers")):
         if card[key]:
-            console.print(_job_table(heading, card[key], left, right))
+            console.print(_job_table(heading, card[key]))
     _show_parting(card, console, left, right)
 
 
@@ -329,27 +333,34 @@ def _title(side: Mapping[str, Any], card: Mapping[str, Any]) -> str:
     return f"{side['label']} in {side['run']}"
 
 
-def _score_table(card: Mapping[str, Any], left: str, right: str) -> Table:
+def _score_table(card: Mapping[str, Any]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
     table.add_column("")
-    for heading in (left, right, "change"):
+    for heading in ("A", "B"):
         table.add_column(heading, justify="right")
-    table.add_column("good is")
-    table.add_column("")
-    styles = {"better": ("▲ better", "green"), "worse": ("▼ worse", "red"), "same": ("= same", "dim")}
+    table.add_column("from A to B")
     for row in card["scores"]:
         if row["verdict"] is None:
             continue
-        mark, style = styles[row["verdict"]]
-        change = "" if row["change_pct"] is None else f"{row['change_pct']:+.1f} %"
         values = [number(row[side]) + (f" {row['unit']}" if row["unit"] else "") for side in ("left", "right")]
-        table.add_row(row["name"], *values, change, row["good"], Text(mark, style=style))
+        table.add_row(row["name"], *values, _sentence(row))
     return table
 
 
+def _sentence(row: Mapping[str, Any]) -> Text:
+    """What a row says of B."""
+    mark, style = {"better": ("▲", "green"), "worse": ("▼", "red"), "same": ("=", "dim")}[row["verdict"]]
+    if row["verdict"] == "same":
+        return Text(f"{mark} B is the same", style=style)
+    amount = "" if row["change_pct"] is None else f"{abs(row['change_pct']):.1f} % "
+    return Text(
+        f"{mark} B is {row['verdict']}: {amount}{'lower' if row['right'] < row['left'] else 'higher'}", style=style
+    )
+
+
 def _bin_table(card: Mapping[str, Any]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="who won, who lost", title_justify="left")
-    for heading in ("bin", "jobs", "faster", "slower", "median ratio"):
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="who won, who lost from A to B", title_justify="left")
+    for heading in ("bin", "jobs", "faster", "slower", "median speed"):
         table.add_column(heading, justify="left" if heading == "bin" else "right")
     for name, row in card["bins"].items():
         sides = [str(row[key]) if row["jobs"] else number(None) for key in ("faster", "slower")]
@@ -357,10 +368,10 @@ def _bin_table(card: Mapping[str, Any]) -> Table:
     return table
 
 
-def _job_table(heading: str, jobs: Sequence[Mapping[str, Any]], left: str, right: str) -> Table:
+def _job_table(heading: str, jobs: Sequence[Mapping[str, Any]]) -> Table:
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=heading, title_justify="left")
     table.add_column("job")
-    for name in ("seed", f"{left} s", f"{right} s", "ratio"):
+    for name in ("seed", "A s", "B s", "speed"):
         table.add_column(name, justify="right")
     for job in jobs:
         cells = (number(job["left_s"]), number(job["right_s"]), times(job["ratio"]))
