@@ -133,7 +133,7 @@ def run(
 
 def _say_failures(finished: Any) -> None:
     for failure in finished.failures:
-        _say(f"{failure.label} seed {failure.seed} failed, traceback in {failure.traceback}")
+        _say(str(failure))
     kept = finished.computed + finished.reused
     _say(f"{kept} finished runs are kept in {finished.out}; the same command computes only what is missing")
 

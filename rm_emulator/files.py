@@ -4,19 +4,27 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; it takes the place of `path` when the block succeeds, else it is removed."""
+    """A path beside `path` to write to; it takes the place of `path` when the block succeeds, else it is removed.
+
+    An OSError names `path`, where Python names no file (a full disk) or the one beside.
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield beside
         beside.replace(path)
+    except OSError as error:
+        if error.filename in (None, str(beside), beside):
+            error.filename, error.filename2 = str(path), None
+        raise
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
 
 
 def write_file(path: Path, content: str | bytes, *, sync: bool = False) -> None:

@@ -18,6 +18,7 @@ import os
 import shutil
 import tempfile
 from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from types import TracebackType
@@ -77,7 +78,8 @@ class RunDirectory:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         shutil.rmtree(self.path / _PARTIAL, ignore_errors=True)
-        self._list_files({name: _sha256(self.path / name) for name in self._names if (self.path / name).is_file()})
+        with suppress(OSError):  # a full disk: the list of what we may write stays
+            self._list_files({name: _sha256(self.path / name) for name in self._names if (self.path / name).is_file()})
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -102,12 +104,15 @@ class RunDirectory:
         workplace.chmod(0o755)
         workplace.rename(target)
 
-    def failure(self, cell: Cell, workplace: Path, text: str) -> Path:
-        """Keep the traceback of a failed cell, and nothing else of it."""
+    def failure(self, cell: Cell, workplace: Path, text: str) -> Path | None:
+        """Keep the traceback of a failed cell, and nothing else of it; None when the disk does not take it."""
         shutil.rmtree(workplace, ignore_errors=True)
-        (self.path / "failed").mkdir(exist_ok=True)
         path = self.path / _failure(cell)
-        write_file(path, text)
+        try:
+            path.parent.mkdir(exist_ok=True)
+            write_file(path, text)
+        except OSError:
+            return None
         return path
 
     @property

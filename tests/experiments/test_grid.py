@@ -9,6 +9,7 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -234,7 +235,8 @@ def test_a_failing_cell_does_not_lose_the_others(tiny: Tiny, tmp_path: Path, job
     finished = grid.run(loaded, tmp_path / "out", jobs=jobs, plugins=files_)
     assert finished.summary is None
     assert [(f.label, f.seed) for f in finished.failures] == [("broken", 1)]
-    assert "this policy is broken" in finished.failures[0].traceback.read_text()
+    assert finished.failures[0].why == "RuntimeError: this policy is broken"
+    assert "Traceback" in finished.failures[0].traceback.read_text()
     assert (tmp_path / "out" / "runs" / "fifo" / "1" / "cell.json").exists()
     assert not (tmp_path / "out" / "runs" / "broken").exists()
 
@@ -246,8 +248,49 @@ def test_a_worker_that_dies_takes_only_its_own_cell_with_it(tiny: Tiny, tmp_path
     loaded = tiny("spec.policies[0].kind=dying", "spec.policies[0].label=dying", "spec.seeds=[1]")
     finished = grid.run(loaded, tmp_path / "out", jobs=2, plugins=files_)
     assert [(f.label, f.seed) for f in finished.failures] == [("dying", 1)]
-    assert "exit code 9" in finished.failures[0].traceback.read_text()
+    assert "exit code 9" in finished.failures[0].why
     assert finished.computed == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("import sys; sys.exit(0)", "SystemExit: 0"),
+        ("raise OSError(28, 'No space left on device', 'jobs.parquet')", "jobs.parquet: No space left on device"),
+        ("raise MemoryError", "out of memory"),
+        ("return", "2 jobs can never finish; the first is 'a': "),
+    ],
+)
+def test_what_a_cell_dies_of_is_one_sentence(tiny: Tiny, tmp_path: Path, body: str, why: str) -> None:
+    kind = f"ends_{len(body)}"
+    (tmp_path / "ends.py").write_text(
+        BROKEN.replace('"broken"', f'"{kind}"').replace('raise RuntimeError("this policy is broken")', body)
+    )
+    files_ = cell_module.load_plugins([tmp_path / "ends.py"])
+    loaded = tiny(f"spec.policies=[{{kind: {kind}}}]", "spec.seeds=[1]")
+    finished = grid.run(loaded, tmp_path / "out", jobs=1, plugins=files_)
+    assert str(finished.failures[0]).startswith(f"{kind} seed 1 failed: {why}")
+
+
+def test_a_full_disk_that_takes_no_traceback_either(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "jobs.parquet")
+
+    monkeypatch.setattr("rm_emulator.experiments.pool.compute", full)
+    real = grid.RunDirectory.failure
+
+    def failure(*arguments: Any) -> Any:
+        monkeypatch.setattr("rm_emulator.experiments.directory.write_file", full)
+        return real(*arguments)
+
+    monkeypatch.setattr(grid.RunDirectory, "failure", failure)
+    finished = grid.run(tiny("spec.seeds=[1]"), tmp_path / "out", jobs=1)
+    assert [str(f) for f in finished.failures] == [
+        "fifo seed 1 failed: jobs.parquet: No space left on device",
+        "fair seed 1 failed: jobs.parquet: No space left on device",
+    ]
 
 
 @pytest.mark.slow
