@@ -412,9 +412,8 @@ def replay(
 ) -> None:
     """Replay an event log: are the decisions the same?"""
     from rm_emulator.results import replay as replaying
-    from rm_emulator.results.logs import event_log
 
-    raise typer.Exit(replaying.main(event_log(target, label, seed)))
+    raise typer.Exit(replaying.main(replaying.event_log(target, label, seed)))
 
 
 @app.command()

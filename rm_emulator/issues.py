@@ -48,10 +48,10 @@ class InvalidInput(UserError):
     shown: ClassVar[int] = 20
 
     def __init__(self, issues: Iterable[Issue] | str, count: int | None = None) -> None:
-        found = [Issue("", issues)] if isinstance(issues, str) else list(issues)
-        files = {file: place for place, file in enumerate(dict.fromkeys(issue.file for issue in found))}
-        self.issues = sorted(found, key=lambda issue: (files[issue.file], issue.line or 0, issue.col or 0))
-        self.count = len(found) if count is None else count
+        every = [Issue("", issues)] if isinstance(issues, str) else list(issues)
+        files = {file: place for place, file in enumerate(dict.fromkeys(issue.file for issue in every))}
+        self.issues = sorted(every, key=lambda issue: (files[issue.file], issue.line or 0, issue.col or 0))
+        self.count = len(every) if count is None else count
         lines = [str(issue) for issue in self.issues[: self.shown]]
         if self.count > self.shown:
             lines.append(f"... and {self.count - self.shown:,} more")

@@ -62,9 +62,9 @@ def _line(error: Exception, path: Path) -> int | None:
     """The deepest line of the plug-in itself that the error went through."""
     if isinstance(error, SyntaxError):
         return error.lineno
-    found, at = None, error.__traceback__
+    line, at = None, error.__traceback__
     while at is not None:
         if at.tb_frame.f_code.co_filename == str(path):
-            found = at.tb_lineno
+            line = at.tb_lineno
         at = at.tb_next
-    return found
+    return line

@@ -20,14 +20,14 @@ import itertools
 import tempfile
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import numpy as np
 
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.execution import draw
-from rm_emulator.engine.recording import Attempt, JobRow
+from rm_emulator.engine.recording import Attempt, JobRow, Nothing
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.issues import TraceError
 from rm_emulator.workload.formats import FORMATS
@@ -101,12 +101,12 @@ def subjects() -> list[Subject]:
         {"kind": "three_sigma"},
         {"kind": "slearn", "fixed_percent": 30},
     )
-    found = [Subject(policy={"kind": p.name}, predictor=predictor) for p in policies for predictor in company]
     gs = {"kind": "gs", "first_threshold_ms": 2e4, "growth": 3.0}
-    found += [Subject(policy=gs, predictor={"kind": p.name}) for p in predictors]
-    sampled = {"kind": "slearn", "fixed_percent": 30}
-    found += [Subject(policy=gs, predictor=sampled, placement={"kind": p.name}) for p in placers]
-    return found
+    return [
+        *(Subject(policy={"kind": p.name}, predictor=predictor) for p in policies for predictor in company),
+        *(Subject(policy=gs, predictor={"kind": p.name}) for p in predictors),
+        *(Subject(policy=gs, predictor=company[-1], placement={"kind": p.name}) for p in placers),
+    ]
 
 
 # -- scenarios ------------------------------------------------------------------------------------
@@ -128,10 +128,10 @@ def case(seed: int, *, disorder: bool = False, profile: str | None = None, execu
     """
     rng = keyed.generator(seed, "contract")
     profile = profile or _PROFILES[seed % len(_PROFILES)]
-    kept = profile == "events" and seed % 4 == 3 if executors is None else executors
+    has_executors = profile == "events" and seed % 4 == 3 if executors is None else executors
     resources = ("cpu", "memory", "gpu")[: int(rng.integers(2, 4))]
     # Executors of unlike sizes block each other's nodes by nature; the promise concerns equal ones.
-    demands = _demands(rng, len(resources), 1 if kept else int(rng.integers(1, 5)))
+    demands = _demands(rng, len(resources), 1 if has_executors else int(rng.integers(1, 5)))
     # Short intervals and round run times make many things happen in the same millisecond.
     fine = rng.random() < 0.4
     nodes = _nodes(rng, demands)
@@ -145,14 +145,14 @@ def case(seed: int, *, disorder: bool = False, profile: str | None = None, execu
         am_heartbeat_ms=int(rng.choice([10, 20] if fine else [400, 1000])),
         startup=Fixed(0) if fine or rng.random() < 0.5 else Drawn(800.0, 0.5),
         containers_per_heartbeat=int(rng.integers(1, 3)) if rng.random() < 0.4 else None,
-        executors=Executors(moving_ms=700) if kept else None,
+        executors=Executors(moving_ms=700) if has_executors else None,
         disorder=_DISORDER if disorder else None,
     )
     jobs = _jobs(rng, demands, int(rng.integers(3, 8)), 10 if fine else 1)
     if queues:
         jobs = _in_queues(keyed.generator(seed, "contract jobs' queues"), jobs, queues)
     workload = Workload(name=f"case {seed}", jobs=jobs, history=_history(rng), resources=resources)
-    name = f"case({seed}, disorder={disorder}, profile={profile!r}, executors={kept})"
+    name = f"case({seed}, disorder={disorder}, profile={profile!r}, executors={has_executors})"
     return Case(name=name, config=config, workload=workload, seed=seed)
 
 
@@ -267,8 +267,8 @@ def scheduler(policy: str | Mapping[str, Any], *nodes: Node, log: Log | None = N
     spec = {"kind": policy} if isinstance(policy, str) else dict(policy)
     settings = {"resources": ("cpu", "memory"), "policy": spec, "offers": "event", **config}
     made = Scheduler(SchedulerConfig(**settings), log=log)
-    for there in nodes:
-        made.handle(NodeAdded(0, there))
+    for each in nodes:
+        made.handle(NodeAdded(0, each))
     return made
 
 
@@ -392,18 +392,21 @@ class Audit:
 
     def _bring(self, decision: Commit) -> None:
         demand = self._jobs[decision.job].stages[decision.stage].demand
-        if decision.node:
-            free = self._free[decision.node]
+        node = self._take(decision, decision.node, demand)
+        self._held[decision.container] = _Held(node, decision.job, -1, -1, demand, idle=True)
+
+    def _take(self, decision: Commit | Place | Run | Move, node: str, demand: Vector) -> str:
+        """What a new container takes of its node; without a node, an idle executor. Returns where it is."""
+        if node:
+            free = self._free[node]
             for r, amount in enumerate(demand):
                 free[r] -= amount
             assert min(free) >= 0, f"{decision} over-commits its node: {free} left"
-            node = decision.node
-        else:
-            held = self._held[decision.container]
-            assert held.idle, f"{decision} takes a busy executor"
-            assert held.demand == demand, f"{decision}: the executor has another size"
-            node = held.node
-        self._held[decision.container] = _Held(node, decision.job, -1, -1, demand, idle=True)
+            return node
+        held = self._held[decision.container]
+        assert held.idle, f"{decision} takes a busy executor"
+        assert held.demand == demand, f"{decision}: the executor has another size"
+        return held.node
 
     def _start(self, decision: Place | Run | Move) -> None:
         job = self._jobs[decision.job]
@@ -417,30 +420,17 @@ class Audit:
         running = {(h.job, h.stage, h.task) for h in self._held.values() if not h.idle}
         assert (*key, decision.task) not in running, f"{decision} starts what already runs"
         self.placed += 1
-        if isinstance(decision, Place):
-            free = self._free[decision.node]
-            for r, amount in enumerate(stage.demand):
-                free[r] -= amount
-            assert min(free) >= 0, f"{decision} over-commits its node: {free} left"
-            node = decision.node
-        else:
-            held = self._held[decision.container]
-            assert held.idle, f"{decision} takes a busy executor"
-            assert held.demand == stage.demand, f"{decision}: the executor has another size"
-            node = held.node
+        node = self._take(decision, decision.node if isinstance(decision, Place) else "", stage.demand)
         self._held[decision.container] = _Held(node, decision.job, decision.stage, decision.task, stage.demand)
 
 
-class Kept:
+class Kept(Nothing):
     """A recording that keeps everything in memory; for small runs."""
 
     def __init__(self) -> None:
         self.tasks: list[Attempt] = []
         self.jobs: list[JobRow] = []
         self.plans: dict[str, Planned] = {}
-
-    def demand(self, job: str, stage: int, vector: Vector) -> None:
-        """See Recording."""
 
     def task(self, attempt: Attempt) -> None:
         """See Recording."""
@@ -454,15 +444,15 @@ class Kept:
         """See Recording."""
         self.plans[job.id] = planned
 
-    def finish(self, end_ms: int) -> None:
-        """See Recording."""
 
-
-class Ran:
+class Ran(NamedTuple):
     """A run that is over: its simulation, its audit, what was recorded, and its log as lines."""
 
-    def __init__(self, simulation: Simulation, audit: Audit, kept: Kept, log: Log, lines: list[bytes]) -> None:
-        self.simulation, self.audit, self.kept, self.log, self.lines = simulation, audit, kept, log, lines
+    simulation: Simulation
+    audit: Audit
+    kept: Kept
+    log: Log
+    lines: list[bytes]
 
 
 def scheduler_config(subject: Subject, config: EngineConfig, seed: int) -> SchedulerConfig:
@@ -496,8 +486,8 @@ def run_case(subject: Subject, made: Case) -> Ran:
 
 def case_for(subject: Subject, seed: int, *, disorder: bool = False) -> Case:
     """As `case`, without executors where the policy serves none."""
-    kept = None if policies.entry(subject.policy["kind"]).cls.runs_executors else False
-    return case(seed, disorder=disorder, executors=kept)
+    executors = None if policies.entry(subject.policy["kind"]).cls.runs_executors else False
+    return case(seed, disorder=disorder, executors=executors)
 
 
 def _cases(subject: Subject, seeds: tuple[int, ...]) -> Iterator[Case]:
@@ -689,15 +679,12 @@ def check_forgets(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """When all jobs are over, the predictor keeps no estimate of any of them."""
     for made in _cases(subject, seeds):
         ran = _known(subject, made)
-        scheduler = ran.audit.scheduler
+        predictor = ran.audit.scheduler.predictor
         last = max(event.at for event, _ in ran.audit.history)
-        gone = [entry.job.id for entry in made.workload.jobs]
-        if scheduler.predictor is not None:
-            for name in gone:
-                said = scheduler.predictor.estimate(name, 0)
-                assert said is None, (
-                    f"{subject}, {made.name}: job {name} is over at {last}, and still estimated: {said}"
-                )
+        for name in [entry.job.id for entry in made.workload.jobs] if predictor is not None else ():
+            assert predictor is not None
+            said = predictor.estimate(name, 0)
+            assert said is None, f"{subject}, {made.name}: job {name} is over at {last}, and still estimated: {said}"
 
 
 def _plain(data: Any) -> Any:
@@ -726,28 +713,27 @@ POLICY_CHECKS: Final[tuple[PolicyCheck, ...]] = (
 )
 
 
+def _check_all(subject: Subject) -> None:
+    for check in POLICY_CHECKS:
+        check(subject)
+
+
 def check_policy(name: str, **settings: Any) -> None:
     """All promises, for a policy by name: alone, with the truth, with history and with pilots."""
     for predictor in (None, "oracle", "three_sigma", "slearn"):
-        subject = Subject(policy={"kind": name, **settings}, predictor={"kind": predictor} if predictor else None)
-        for check in POLICY_CHECKS:
-            check(subject)
+        _check_all(Subject(policy={"kind": name, **settings}, predictor={"kind": predictor} if predictor else None))
     check_registered(policies, name)
 
 
 def check_predictor(name: str, **settings: Any) -> None:
     """All promises, for a predictor by name, under `gs`."""
-    subject = Subject(policy={"kind": "gs"}, predictor={"kind": name, **settings})
-    for check in POLICY_CHECKS:
-        check(subject)
+    _check_all(Subject(policy={"kind": "gs"}, predictor={"kind": name, **settings}))
     check_registered(predictors, name)
 
 
 def check_placer(name: str, **settings: Any) -> None:
     """All promises, for a placer by name, under `fair`."""
-    subject = Subject(policy={"kind": "fair"}, placement={"kind": name, **settings})
-    for check in POLICY_CHECKS:
-        check(subject)
+    _check_all(Subject(policy={"kind": "fair"}, placement={"kind": name, **settings}))
     check_registered(placers, name)
 
 

@@ -10,7 +10,8 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from rm_emulator.experiments import grid, progress
+from rm_emulator.experiments import grid
+from rm_emulator.experiments.progress import display as shown
 from rm_emulator.plugins import load_plugins
 from rm_emulator.results import summary
 from rm_emulator.scenario.check import check
@@ -31,8 +32,8 @@ class Results:
     summary: the contents of summary.json. path: the directory.
     """
 
-    def __init__(self, path: Path, found: dict[str, Any]) -> None:
-        self.path, self.summary = path, found
+    def __init__(self, path: Path, summary: dict[str, Any]) -> None:
+        self.path, self.summary = path, summary
 
     def __repr__(self) -> str:
         return f"Results({str(self.path)!r}, {len(self.summary['runs'])} runs)"
@@ -52,8 +53,7 @@ class Results:
                 "baseline": entry["baseline"],
                 "statistic": statistic,
                 "value": speedup["value"],
-                "low": (speedup["ci95"] or [None, None])[0],
-                "high": (speedup["ci95"] or [None, None])[1],
+                **dict(zip(("low", "high"), speedup["ci95"] or (None, None), strict=True)),
             }
             for entry in self.summary["comparisons"]
             for statistic, speedup in entry["speedup"].items()
@@ -110,15 +110,11 @@ def run(
         built=built,
         plugins=files,
         overwrite=overwrite,
-        display=_display(progress),
+        display=shown() if progress else None,
     )
     if finished.summary is None:
         raise CellsFailed(finished.failures)
     return Results(where, msgspec.to_builtins(finished.summary))
-
-
-def _display(wanted: bool) -> progress.Display:
-    return progress.display() if wanted else progress.Silent()
 
 
 def load(out: str | Path) -> Results:
@@ -127,10 +123,10 @@ def load(out: str | Path) -> Results:
 
 
 def _flat(run: Mapping[str, Any], skip: Sequence[str], prefix: str = "") -> dict[str, Any]:
-    found: dict[str, Any] = {}
+    columns: dict[str, Any] = {}
     for key, value in run.items():
         if isinstance(value, Mapping) and key not in skip:
-            found.update(_flat(value, skip, f"{prefix}{key}."))
+            columns |= _flat(value, skip, f"{prefix}{key}.")
         elif key not in skip:
-            found[prefix + key] = value
-    return found
+            columns[prefix + key] = value
+    return columns

@@ -26,7 +26,16 @@ import polars as pl
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.execution import Execution, Listed, StageTimes
 from rm_emulator.engine.recording import JobRow, Nothing
-from rm_emulator.experiments.cell import Cell, Progress, prepared, run_cell, scheduler_config, waves_of, workload_of
+from rm_emulator.experiments.cell import (
+    Cell,
+    Progress,
+    identity,
+    prepared,
+    run_cell,
+    scheduler_config,
+    waves_of,
+    workload_of,
+)
 from rm_emulator.experiments.fluid import FluidJob, FluidStage, finish_times
 from rm_emulator.files import replacing, write_file
 from rm_emulator.plugins import load_plugins
@@ -84,10 +93,7 @@ def run_baseline(cell: Cell, directory: Path, progress: Progress) -> None:
     with replacing(directory / "jobs.parquet") as path:
         pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("submit_ms", "id").write_parquet(path)
     counters = {
-        "key": cell.key,
-        "settings": cell.settings,
-        "label": cell.label,
-        "seed": cell.seed,
+        **identity(cell),
         "baseline": cell.baseline,
         "version": __version__,
         "wall_s": round(time.perf_counter() - begun, 3),
@@ -157,7 +163,7 @@ def capacity_of(config: EngineConfig) -> tuple[int, ...]:
 
 def mean_speed(config: EngineConfig) -> float:
     """Of the nodes, weighted by their capacity in the first resource that the cluster has."""
-    at = next((r for r, there in enumerate(capacity_of(config)) if there), None)
+    at = next((r for r, amount in enumerate(capacity_of(config)) if amount), None)
     weights = [1 if at is None else node.capacity[at] for node in config.nodes]
     return math.fsum(w * node.speed for w, node in zip(weights, config.nodes, strict=True)) / sum(weights)
 
@@ -167,12 +173,12 @@ def _ideal(cell: Cell, config: EngineConfig, built: Built, progress: Progress) -
     entries, total = built.workload.jobs, built.workload.tasks
     capacity = dict(zip(config.resources, capacity_of(config), strict=True))
     leaves = sorted({entry.job.queue for entry in entries})
-    tree, kept = scenario_tree(cell.scenario["spec"].get("queues") or (), capacity, leaves)
-    where = [config.resources.index(name) for name in kept]
+    tree, resources = scenario_tree(cell.scenario["spec"].get("queues") or (), capacity, leaves)
+    where = [config.resources.index(name) for name in resources]
     done = finish_times(
         [_fluid(entry, execution.stages(entry), where) for entry in entries],
         tree,
-        [capacity[name] for name in kept],
+        [capacity[name] for name in resources],
         speed=mean_speed(config),
         progress=lambda tasks: progress(tasks, total),
     )

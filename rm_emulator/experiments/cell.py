@@ -95,10 +95,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         recorder.write(directory)
     _compress(directory / "events.jsonl")
     counters = {
-        "key": cell.key,
-        "settings": cell.settings,
-        "label": cell.label,
-        "seed": cell.seed,
+        **identity(cell),
         "version": __version__,
         **_names(cell.scenario["spec"]["policies"][0]),
         "load": offered(scenario, built),
@@ -114,6 +111,11 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
     }
     write_file(directory / "cell.json", json.dumps(counters, indent=1) + "\n")
     return counters
+
+
+def identity(cell: Cell) -> dict[str, Any]:
+    """What cell.json says first: which cell it is, and by which key its results are good."""
+    return {name: getattr(cell, name) for name in ("key", "settings", "label", "seed")}
 
 
 def scheduler_config(cell: Cell, scenario: Scenario, config: EngineConfig) -> SchedulerConfig:

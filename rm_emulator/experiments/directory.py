@@ -94,8 +94,7 @@ class RunDirectory:
 
     def workplace(self, cell: Cell) -> Path:
         """A fresh directory to compute a cell in."""
-        prefix = f"{_joined(cell)}-"
-        return Path(tempfile.mkdtemp(dir=self.path / _PARTIAL, prefix=prefix))
+        return Path(tempfile.mkdtemp(dir=self.path / _PARTIAL, prefix=f"{_joined(cell)}-"))
 
     def accept(self, cell: Cell, workplace: Path) -> None:
         """Move a complete cell to its place, at once."""
@@ -126,15 +125,15 @@ class RunDirectory:
     def _refuse_others(self) -> None:
         """Raise InvalidInput when cells are there that this grid would not compute, or would compute otherwise."""
         wanted = {cell.place for cell in self._cells}
-        for found in sorted((self.path / "runs").glob("*/*")):
-            if found.relative_to(self.path) not in wanted:
-                name = f"{found.parent.name} seed {found.name}"
+        for stored in sorted((self.path / "runs").glob("*/*")):
+            if stored.relative_to(self.path) not in wanted:
+                name = f"{stored.parent.name} seed {stored.name}"
                 raise self._other(f"{name} is there, which this scenario does not have")
         # A baseline that the scenario no longer asks for does no harm, and is there when it asks again.
         for cell in self._cells:
-            found = self.cell(cell)
-            if found.exists() and stored_key(found) != cell.key:
-                same = _stored(found).get("settings") == cell.settings
+            stored = self.cell(cell)
+            if stored.exists() and stored_key(stored) != cell.key:
+                same = _stored(stored).get("settings") == cell.settings
                 cause = "by another version of rm-emulator" if same else "from other settings or another workload"
                 raise self._other(f"{cell.title} seed {cell.seed} was computed {cause}")
 
@@ -209,10 +208,10 @@ def _stored(cell: Path) -> dict[str, Any]:
 def _read_json(path: Path) -> dict[str, Any]:
     """An object of JSON, empty where there is none."""
     try:
-        found = json.loads(path.read_text("utf-8"))
+        data = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return found if isinstance(found, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def _remove(path: Path) -> None:

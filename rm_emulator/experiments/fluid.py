@@ -16,12 +16,9 @@ from typing import Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 
 from rm_emulator.results.filling import Tree
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
+from rm_emulator.results.metrics import Floats, Ints
 
 #: So many times at most are completions looked at: beyond it several in a row change the rates together.
 STEPS: Final = 5_000

@@ -19,7 +19,7 @@ import msgspec
 from rm_emulator.experiments import pool
 from rm_emulator.experiments.cell import Cell
 from rm_emulator.experiments.directory import RunDirectory
-from rm_emulator.experiments.progress import Display, Silent
+from rm_emulator.experiments.progress import Display
 from rm_emulator.files import write_file
 from rm_emulator.results.figures import Summary
 from rm_emulator.scenario.load import Loaded
@@ -78,11 +78,11 @@ def resolved(loaded: Loaded) -> dict[str, Any]:
 
 
 def _resolved_policy(policy: PolicySpec) -> dict[str, Any]:
-    found = {"label": policy.label, **_settings(policies, policy.settings)}
-    found["placement"] = _settings(placers, policy.placement or {"kind": "first_fit"})
+    settings = {"label": policy.label, **_settings(policies, policy.settings)}
+    settings["placement"] = _settings(placers, policy.placement or {"kind": "first_fit"})
     if policy.predictor is not None:
-        found["predictor"] = _settings(predictors, policy.predictor)
-    return found
+        settings["predictor"] = _settings(predictors, policy.predictor)
+    return settings
 
 
 def _settings(registry: Registry[Any], spec: Mapping[str, Any]) -> dict[str, Any]:
@@ -186,7 +186,7 @@ def run(
     with RunDirectory(out, grid, scenario, overwrite=overwrite) as directory:
         done = directory.done()
         missing = [cell for cell in grid if cell not in done]
-        work = _Work(directory, missing, display or Silent())
+        work = _Work(directory, missing, display or Display())
         work.display.begin(grid, done)
         try:
             pool.run_cells(work.places, jobs or _processes(missing, built), work)
@@ -207,9 +207,9 @@ def _processes(missing: Sequence[Cell], built: Built | None) -> int:
 def _summarise(out: Path, scenario: Mapping[str, Any]) -> Summary:
     from rm_emulator.results import report, summary
 
-    found = summary.build(out, scenario)
+    made = summary.build(out, scenario)
     report.write(out)
-    return found
+    return made
 
 
 class _Work:

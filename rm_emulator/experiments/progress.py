@@ -5,13 +5,12 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from typing import Protocol
 
 from rm_emulator.experiments.cell import Cell
 
 
-class Display(Protocol):
-    """Hears how the cells of a grid get on."""
+class Display:
+    """Hears how the cells of a grid get on; this one shows nothing."""
 
     def begin(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
         """The grid's cells, and those among them that an earlier run has finished."""
@@ -29,26 +28,7 @@ class Display(Protocol):
         """Nothing more will be shown."""
 
 
-class Silent:
-    """Shows nothing."""
-
-    def begin(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
-        """See Display."""
-
-    def progress(self, cell: Cell, done: int, total: int) -> None:
-        """See Display."""
-
-    def finished(self, cell: Cell) -> None:
-        """See Display."""
-
-    def failed(self, cell: Cell) -> None:
-        """See Display."""
-
-    def end(self) -> None:
-        """See Display."""
-
-
-class Lines:
+class Lines(Display):
     """One line per finished cell, for logs."""
 
     def __init__(self) -> None:
@@ -60,7 +40,7 @@ class Lines:
         """See Display."""
         self._cells, self._done = len(cells), len(done)
         if done:
-            _say(f"{len(done)} of {len(cells)} runs are there already")
+            _print(f"{len(done)} of {len(cells)} runs are there already")
 
     def progress(self, cell: Cell, done: int, total: int) -> None:
         """See Display."""
@@ -72,18 +52,15 @@ class Lines:
         self._done += 1
         took = time.monotonic() - self._begun.get(cell, time.monotonic())
         tasks = self._tasks.get(cell, 0)
-        _say(f"[{self._done}/{self._cells}] {_name(cell)}: {tasks:,} tasks in {took:.1f} s")
+        _print(f"[{self._done}/{self._cells}] {_name(cell)}: {tasks:,} tasks in {took:.1f} s")
 
     def failed(self, cell: Cell) -> None:
         """See Display."""
         self._done += 1
-        _say(f"[{self._done}/{self._cells}] {_name(cell)}: FAILED")
-
-    def end(self) -> None:
-        """See Display."""
+        _print(f"[{self._done}/{self._cells}] {_name(cell)}: FAILED")
 
 
-class Bars:
+class Bars(Display):
     """One bar for the whole grid, by tasks rather than runs so that it moves evenly, and one per cell at work."""
 
     def __init__(self) -> None:
@@ -156,6 +133,6 @@ def display() -> Display:
     return Bars() if sys.stderr.isatty() else Lines()
 
 
-def _say(text: str) -> None:
+def _print(text: str) -> None:
     sys.stderr.write(text + "\n")
     sys.stderr.flush()

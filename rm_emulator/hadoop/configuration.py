@@ -72,13 +72,8 @@ class Configuration:
         parts = dict(element.attributes)
         for child in element.children:
             if child.tag not in _PARTS:
-                near = nearest(child.tag, _PARTS)
-                self.issues.add(
-                    f"<{child.tag}> in <property> (accepted: {', '.join(_PARTS)})",
-                    file=path,
-                    line=child.line,
-                    hint=near,
-                )
+                message = f"<{child.tag}> in <property> (accepted: {', '.join(_PARTS)})"
+                self.issues.add(message, file=path, line=child.line, hint=nearest(child.tag, _PARTS))
             parts[child.tag] = child.text
         name = parts.get("name", "").strip()
         if not name:
@@ -107,25 +102,25 @@ class Configuration:
 
     def wrong(self, name: str, message: str, hint: str | None = None) -> None:
         """Note a mistake in a property's value."""
-        found = self._properties[name]
-        self.issues.add(f"{name}: {message}", file=found.file, line=found.line, hint=hint)
+        known = self._properties[name]
+        self.issues.add(f"{name}: {message}", file=known.file, line=known.line, hint=hint)
 
     def text(self, name: str, default: str) -> str:
         """The value with its variables replaced, without white space around it; the default when it has none."""
-        found = self._properties.get(name)
-        if found is None or found.value is None:
+        known = self._properties.get(name)
+        if known is None or known.value is None:
             return default
-        text = found.value
+        text = known.value
         for _ in range(_MAX_SUBSTITUTIONS):
             match = _VARIABLE.search(text)
             if match is None:
                 return text.strip()
             value = self._properties.get(match[1])
             if value is None or value.value is None:
-                self.wrong(name, f"'{found.value}' refers to {match[0]}, which no file sets")
+                self.wrong(name, f"'{known.value}' refers to {match[0]}, which no file sets")
                 return default
             text = text[: match.start()] + value.value + text[match.end() :]
-        self.wrong(name, f"'{found.value}' refers to itself, or through more than {_MAX_SUBSTITUTIONS} properties")
+        self.wrong(name, f"'{known.value}' refers to itself, or through more than {_MAX_SUBSTITUTIONS} properties")
         return default
 
     def number(self, name: str, default: float, *, least: float, most: float) -> float:

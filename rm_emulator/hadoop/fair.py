@@ -28,6 +28,9 @@ _ORDERS: Final = {
 }
 _OLD_STYLE: Final = re.compile(r"-?\d+(?:\.\d*)?\s*(?:%\s*)?[a-z]+")
 _INT: Final = 2**31 - 1
+#: What a queue is called in the file.
+_QUEUES: Final = ("queue", "pool")
+_Settings = dict[str, tuple[str, Callable[[str], object]]]
 
 
 class Amount(msgspec.Struct, frozen=True, kw_only=True):
@@ -108,9 +111,8 @@ def fair_config(conf: Configuration, folder: Path) -> FairConfig:
         if not file.is_file():
             conf.wrong(setting, f"there is no file '{conf.text(setting, '')}' in {folder}", nearest(file.name, beside))
             return FairConfig()
-    found = read_allocations(file, conf.issues) if file.is_file() else FairConfig()
     return msgspec.structs.replace(
-        found,
+        read_allocations(file, conf.issues) if file.is_file() else FairConfig(),
         undeclared_queues=conf.flag(f"{_PREFIX}allow-undeclared-pools", True),
         assign_multiple=conf.flag(f"{_PREFIX}assignmultiple", False),
         dynamic_max_assign=conf.flag(f"{_PREFIX}dynamic.max.assign", True),
@@ -145,11 +147,7 @@ class _Allocations:
         self._seen: dict[str, int] = {}
 
     def read(self, root: Element) -> FairConfig:
-        top = [e for e in root.children if e.tag in ("queue", "pool")]
-        others = [e for e in root.children if e.tag not in ("queue", "pool")]
-        settings: dict[str, object] = {}
-        for element in others:
-            self._setting(element, _DEFAULTS, _PASSED_OVER, settings)
+        top, settings = self._parts(root, _DEFAULTS, _PASSED_OVER)
         queues = tuple(self._root(top))
         return msgspec.convert(
             {**settings, "queues": queues, "not_modelled": tuple(self._not_modelled)}, FairConfig, from_attributes=True
@@ -182,11 +180,7 @@ class _Allocations:
         yield from self._queue(element, path)
 
     def _queue(self, element: Element, path: str) -> Iterator[FairQueue]:
-        below = [e for e in element.children if e.tag in ("queue", "pool")]
-        settings: dict[str, object] = {}
-        for part in element.children:
-            if part.tag not in ("queue", "pool"):
-                self._setting(part, _QUEUE, _QUEUE_PASSED_OVER, settings)
+        below, settings = self._parts(element, _QUEUE, _QUEUE_PASSED_OVER)
         settings["children"] = tuple(dict.fromkeys(f"{path}.{self._name(e)}" for e in below if self._name(e)))
         settings["path"] = path
         if settings.get("ordering") == "fifo" and below:
@@ -195,12 +189,18 @@ class _Allocations:
         for child in below:
             yield from self._child(child, path)
 
+    def _parts(
+        self, element: Element, known: _Settings, passed_over: tuple[str, ...]
+    ) -> tuple[list[Element], dict[str, object]]:
+        """The queues right below, and the settings beside them."""
+        settings: dict[str, object] = {}
+        for part in element.children:
+            if part.tag not in _QUEUES:
+                self._setting(part, known, passed_over, settings)
+        return [part for part in element.children if part.tag in _QUEUES], settings
+
     def _setting(
-        self,
-        element: Element,
-        known: dict[str, tuple[str, Callable[[str], object]]],
-        passed_over: tuple[str, ...],
-        into: dict[str, object],
+        self, element: Element, known: _Settings, passed_over: tuple[str, ...], into: dict[str, object]
     ) -> None:
         if element.tag in passed_over:
             if not element.tag.startswith("acl"):
@@ -230,17 +230,17 @@ def parse_amount(text: str) -> Amount:
     parts = _new_style(text) if "=" in text else _old_style(text)
     if parts is None:
         raise ValueError(f"'{text}' is not an amount of resources ({accepted})")
-    found: dict[str, int | float] = {}
+    amounts: dict[str, int | float] = {}
     for name, value in parts:
         field = {"memory-mb": "mb", "memory": "mb", "mb": "mb", "vcores": "vcores", "cpu": "vcores"}.get(name)
         number = re.fullmatch(r"(\d+)(\.\d*)?\s*(%?)", value)
         if field is None or number is None or (number[2] and not number[3] and "=" in text):
             raise ValueError(f"'{text}' is not an amount of resources ({accepted})")
         if number[3]:
-            found[f"{field}_percent"] = float(value.rstrip("% "))
+            amounts[f"{field}_percent"] = float(value.rstrip("% "))
         else:
-            found[field] = int(number[1])
-    return Amount(**found)  # type: ignore[arg-type]
+            amounts[field] = int(number[1])
+    return Amount(**amounts)  # type: ignore[arg-type]
 
 
 def _new_style(text: str) -> list[tuple[str, str]] | None:
@@ -281,12 +281,12 @@ def _whole(factor: int = 1) -> Callable[[str], int]:
 
 
 def _order(text: str) -> str:
-    found = _ORDERS.get(text) or _ORDERS.get(text.lower())
-    if found is None:
+    order = _ORDERS.get(text) or _ORDERS.get(text.lower())
+    if order is None:
         near = nearest(text.lower(), _ORDERS)
         hint = f", did you mean '{near}'?" if near else ""
         raise ValueError(f"'{text}' is not a scheduling policy (accepted: {', '.join(_ORDERS)}){hint}")
-    return found
+    return order
 
 
 def _leaf_default(text: str) -> str:
@@ -295,8 +295,6 @@ def _leaf_default(text: str) -> str:
         raise ValueError("'fifo' is for leaves, it cannot be the default of all queues (accepted: fair, drf)")
     return _order(text)
 
-
-_Settings = dict[str, tuple[str, Callable[[str], object]]]
 
 #: Elements of the file: the field they set, and how they are read. Times are seconds in the file.
 _DEFAULTS: Final[_Settings] = {

@@ -13,7 +13,7 @@ from rm_emulator.hadoop.configuration import Configuration
 from rm_emulator.hadoop.fair import FairConfig, FairQueue, fair_config
 from rm_emulator.hadoop.properties import kind_of, near_modelled, not_modelled
 from rm_emulator.hadoop.settings import RmConfig, rm_config
-from rm_emulator.hadoop.sls import SlsJob, SlsNode, SlsRun, read_sls
+from rm_emulator.hadoop.sls import SlsNode, SlsRun, read_sls, size
 from rm_emulator.issues import Issues, TraceError
 from rm_emulator.workload.tables import one
 from schedulers.core.errors import nearest
@@ -42,21 +42,13 @@ class Folder(msgspec.Struct, frozen=True, kw_only=True):
 
     def node_size(self, node: SlsNode) -> tuple[int, int]:
         """(MB, vcores) of a node."""
-        return _size(node.memory_mb, node.vcores, self.rm.node)
-
-    def am_size(self, job: SlsJob) -> tuple[int, int]:
-        """(MB, vcores) of a job's application master."""
-        return _size(job.am_memory_mb, job.am_vcores, self.rm.am)
+        return size(node.memory_mb, node.vcores, self.rm.node)
 
     @property
     def total(self) -> tuple[int, int]:
         """(MB, vcores) of the cluster."""
         sizes = [self.node_size(node) for node in self.run.nodes]
         return sum(mb for mb, _ in sizes), sum(vcores for _, vcores in sizes)
-
-
-def _size(mb: int | None, vcores: int | None, default: tuple[int, int]) -> tuple[int, int]:
-    return default[0] if mb is None else mb, default[1] if vcores is None else vcores
 
 
 def jobs_file(path: Path) -> Path:
@@ -127,10 +119,10 @@ def _unread(conf: Configuration, file: Path, issues: Issues) -> Iterator[str]:
     """What yarn-site.xml says of modelled properties and SLS does not hear."""
     site = Configuration(issues)
     site.read(file)
-    for found in site:
-        there = conf.get(found.name)
-        if kind_of(found.name, found.value or "") == "modelled" and (there is None or there.value != found.value):
-            yield f"{found.name} in {SITE}:{found.line} has no effect: SLS reads {SLS} alone"
+    for said in site:
+        heard = conf.get(said.name)
+        if kind_of(said.name, said.value or "") == "modelled" and (heard is None or heard.value != said.value):
+            yield f"{said.name} in {SITE}:{said.line} has no effect: SLS reads {SLS} alone"
 
 
 def _elements(fair: FairConfig | None) -> list[str]:
@@ -149,20 +141,19 @@ def _capacity_queues(path: Path, run: SlsRun, config: CapacityConfig, issues: Is
     leaves = [queue.path for queue in config.queues if not queue.children]
     parents = [queue.path for queue in config.queues if queue.children]
     for job in run.jobs:
-        found = _leaf(job.queue, leaves)
-        if len(found) == 1:
-            yield found[0]
+        meant = _leaf(job.queue, leaves)
+        if len(meant) == 1:
+            yield meant[0]
             continue
         what = "is not declared"
         if _leaf(job.queue, parents):
             what = "has queues below it, jobs run in leaves"
-        elif found:
-            what = f"could be {' or '.join(found)}"
+        elif meant:
+            what = f"could be {' or '.join(meant)}"
         short = {leaf.rpartition(".")[2]: leaf for leaf in leaves}
         message = f"job.queue.name: '{job.queue}' {what} (accepted: {', '.join(leaves)})"
-        issues.add(
-            message, file=jobs_file(path), line=run.lines.get(job.id), hint=nearest(job.queue, [*short, *leaves])
-        )
+        near = nearest(job.queue, [*short, *leaves])
+        issues.add(message, file=jobs_file(path), line=run.lines.get(job.id), hint=near)
         yield job.queue
 
 
@@ -174,7 +165,7 @@ def _leaf(name: str, paths: Sequence[str]) -> list[str]:
 def _fair_queues(path: Path, run: SlsRun, config: FairConfig, issues: Issues) -> tuple[FairConfig, list[str]]:
     """The queue of each job; queues that no file declares are made where the configuration allows it."""
     queues = {queue.path: queue for queue in config.queues}
-    found = []
+    names = []
     for job in run.jobs:
         name = job.queue if job.queue == "root" or job.queue.startswith("root.") else f"root.{job.queue}"
         line = run.lines.get(job.id)
@@ -187,8 +178,8 @@ def _fair_queues(path: Path, run: SlsRun, config: FairConfig, issues: Issues) ->
         elif queues[name].children:
             message = f"job.queue.name: '{job.queue}' has queues below it, jobs run in leaves"
             issues.add(message, file=jobs_file(path), line=line)
-        found.append(name)
-    return msgspec.structs.replace(config, queues=tuple(queues.values())), found
+        names.append(name)
+    return msgspec.structs.replace(config, queues=tuple(queues.values())), names
 
 
 def _declare(path: str, queues: dict[str, FairQueue]) -> None:
@@ -207,16 +198,14 @@ def _check_sizes(path: Path, run: SlsRun, rm: RmConfig, issues: Issues) -> None:
     names = {node.name for node in run.nodes}
     for job in run.jobs:
         file, line = jobs_file(path), run.lines.get(job.id)
-        sizes = {_size(task.memory_mb, task.vcores, rm.container) for task in job.tasks}
-        for size in sorted(sizes | {_size(job.am_memory_mb, job.am_vcores, rm.am)}):
-            if size[0] > rm.maximum[0] or size[1] > rm.maximum[1]:
+        sizes = {size(task.memory_mb, task.vcores, rm.container) for task in job.tasks}
+        for mb, vcores in sorted(sizes | {size(job.am_memory_mb, job.am_vcores, rm.am)}):
+            if mb > rm.maximum[0] or vcores > rm.maximum[1]:
                 message = (
-                    f"job '{job.id}' asks for {size[0]} MB, {size[1]} vcores; the largest container has "
+                    f"job '{job.id}' asks for {mb} MB, {vcores} vcores; the largest container has "
                     f"{rm.maximum[0]} MB, {rm.maximum[1]} vcores (yarn.scheduler.maximum-allocation-mb, -vcores)"
                 )
                 issues.add(message, file=file, line=line)
         for host in sorted({task.host for task in job.tasks if task.host} - names):
-            near = nearest(host, names)
-            issues.add(
-                f"job '{job.id}' asks for node '{host}', which {NODES} does not have", file=file, line=line, hint=near
-            )
+            message = f"job '{job.id}' asks for node '{host}', which {NODES} does not have"
+            issues.add(message, file=file, line=line, hint=nearest(host, names))

@@ -49,10 +49,10 @@ class Hadoop:
         """A file of jobs, or a folder with jobs.json in it."""
         file = path / "jobs.json" if path.is_dir() else path
         run = read_sls(file)
-        found, notes = workload(
+        jobs, notes = workload(
             run,
             name=file.parent.resolve().name if path.is_dir() else file.stem,
             container=(options.container_mb, options.container_vcores),
             am=(options.am_mb, options.am_vcores),
         )
-        return Trace(workload=found, notes=(*run.notes, *notes))
+        return Trace(workload=jobs, notes=(*run.notes, *notes))

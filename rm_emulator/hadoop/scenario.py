@@ -25,6 +25,8 @@ from schedulers.core.resources import show_steps
 SCENARIO: Final = "scenario.yaml"
 WORKLOAD: Final = "workload"
 _UNLIMITED: Final = 2**31 - 1
+#: Settings of the CapacityScheduler that the policy has by other names, or elsewhere.
+_APART: Final = ("queues", "calculator")
 
 
 def write_scenario(folder: Folder, target: Path, *, overwrite: bool = False) -> Workload:
@@ -146,17 +148,17 @@ def _common_prefix(names: list[str]) -> str | None:
 def _queues(folder: Folder) -> Iterator[dict[str, Any]]:
     """The tree, parents first. A capacity queue's weight is its capacity, which may be 0 there but not here."""
     if folder.fair is not None:
-        pairs = [(queue.path, queue.parent, queue.weight) for queue in folder.fair.queues]
+        rows = [(queue.path, queue.parent, queue.weight) for queue in folder.fair.queues]
     else:
         assert folder.capacity is not None
-        pairs = [(queue.path, queue.parent, queue.capacity) for queue in folder.capacity.queues]
-    for path, parent, weight in pairs:
-        found: dict[str, Any] = {"name": path}
+        rows = [(queue.path, queue.parent, queue.capacity) for queue in folder.capacity.queues]
+    for path, parent, weight in rows:
+        queue: dict[str, Any] = {"name": path}
         if parent:
-            found |= {"parent": parent}
-            found |= {"weight": _plain(weight)} if weight > 0 else {}
+            queue |= {"parent": parent}
+            queue |= {"weight": _plain(weight)} if weight > 0 else {}
         running = folder.fair and _max_running(folder.fair, path)
-        yield found | ({"max_running": running} if running else {})
+        yield queue | ({"max_running": running} if running else {})
 
 
 def _max_running(config: FairConfig, path: str) -> int | None:
@@ -180,11 +182,7 @@ def _capacity(folder: Folder, config: CapacityConfig) -> dict[str, Any]:
     return {
         "kind": "capacity",
         "queues": {q.path: _capacity_queue(q) for q in config.queues if q.parent or q.ordering != "utilization"},
-        "node_locality_delay": config.node_locality_delay,
-        "rack_locality_additional_delay": config.rack_locality_additional_delay,
-        "maximum_offswitch_assignments": config.maximum_offswitch_assignments,
-        "multiple_assignments": config.multiple_assignments,
-        "maximum_container_assignments": config.maximum_container_assignments,
+        **{name: value for name, value in msgspec.structs.asdict(config).items() if name not in _APART},
         "minimum_allocation": list(folder.rm.minimum),
         "maximum_allocation": list(folder.rm.maximum),
         "calculator": config.calculator,
@@ -232,16 +230,16 @@ def _says(queue: FairQueue) -> bool:
 
 def _fair_queue(queue: FairQueue, config: FairConfig, total: tuple[int, int]) -> dict[str, Any]:
     """One queue with the file's defaults put in; limits that do not bind are left out."""
-    found: dict[str, Any] = {"weight": _plain(queue.weight)}
+    settings: dict[str, Any] = {"weight": _plain(queue.weight)}
     if queue.minimum is not None:
-        found["min"] = list(queue.minimum.of(total, (0, 0)))
+        settings["min"] = list(queue.minimum.of(total, (0, 0)))
     maximum = queue.maximum or (config.default_maximum if queue.parent else None)
     if maximum is not None:
-        found["max"] = list(maximum.of(total, (_UNLIMITED, _UNLIMITED)))
+        settings["max"] = list(maximum.of(total, (_UNLIMITED, _UNLIMITED)))
     if queue.max_am_share is not None or not queue.children:
-        found["max_am_share"] = config.default_max_am_share if queue.max_am_share is None else queue.max_am_share
-    found["ordering"] = queue.ordering or config.default_ordering
+        settings["max_am_share"] = config.default_max_am_share if queue.max_am_share is None else queue.max_am_share
+    settings["ordering"] = queue.ordering or config.default_ordering
     apps = _max_running(config, queue.path)
     if apps is not None:
-        found["max_running_apps"] = apps
-    return found
+        settings["max_running_apps"] = apps
+    return settings

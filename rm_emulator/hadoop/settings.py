@@ -7,23 +7,13 @@ from typing import Final, Literal
 import msgspec
 
 from rm_emulator.hadoop.configuration import Configuration
+from schedulers.policies.capacity import Preemption
 
 CAPACITY: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.capacity.CapacityScheduler"
 FAIR: Final = "org.apache.hadoop.yarn.server.resourcemanager.scheduler.fair.FairScheduler"
 MAPREDUCE: Final = "org.apache.hadoop.yarn.sls.appmaster.MRAMSimulator"
 _MONITOR: Final = "yarn.resourcemanager.monitor.capacity.preemption."
 _POLICY: Final = "org.apache.hadoop.yarn.server.resourcemanager.monitor.capacity.ProportionalCapacityPreemptionPolicy"
-
-
-class Preemption(msgspec.Struct, frozen=True, kw_only=True):
-    """The CapacityScheduler's preemption monitor; times in ms, the rest fractions of 1."""
-
-    enabled: bool = False
-    period_ms: int = 3000
-    max_wait_before_kill_ms: int = 15000
-    total_per_round: float = 0.1
-    max_ignored_over_capacity: float = 0.1
-    natural_termination_factor: float = 0.2
 
 
 class RmConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -52,7 +42,7 @@ class RmConfig(msgspec.Struct, frozen=True, kw_only=True):
 def rm_config(conf: Configuration, *, sls: bool) -> RmConfig:
     """The settings; what is wrong with them is noted in the configuration's issues."""
     scheduler = _scheduler(conf)
-    _am_type(conf)
+    conf.choice("yarn.sls.am.type.mapreduce", MAPREDUCE, {MAPREDUCE: MAPREDUCE})
     minimum, maximum = _sizes(conf)
     interval = conf.whole("yarn.resourcemanager.nodemanagers.heartbeat-interval-ms", 1000, least=1)
     asks = conf.whole("yarn.app.mapreduce.am.scheduler.heartbeat.interval-ms", 1000, least=1)
@@ -87,16 +77,12 @@ def _scheduler(conf: Configuration) -> Literal["capacity", "fair"]:
     return "fair" if conf.choice(name, CAPACITY, accepted) == FAIR else "capacity"
 
 
-def _am_type(conf: Configuration) -> None:
-    conf.choice("yarn.sls.am.type.mapreduce", MAPREDUCE, {MAPREDUCE: MAPREDUCE})
-
-
 def _pair(conf: Configuration, memory: str, vcores: str, default: tuple[int, int]) -> tuple[int, int]:
     return conf.whole(memory, default[0], least=1), conf.whole(vcores, default[1], least=1)
 
 
 def _sizes(conf: Configuration) -> tuple[tuple[int, int], tuple[int, int]]:
-    found = []
+    sizes = []
     for unit, least, most in (("mb", 1024, 8192), ("vcores", 1, 4)):
         low = conf.whole(f"yarn.scheduler.minimum-allocation-{unit}", least)
         name = f"yarn.scheduler.maximum-allocation-{unit}"
@@ -104,9 +90,9 @@ def _sizes(conf: Configuration) -> tuple[tuple[int, int], tuple[int, int]]:
         if low > high:
             where = name if name in conf else f"yarn.scheduler.minimum-allocation-{unit}"
             conf.wrong(where, f"the minimum allocation ({low}) is above the maximum ({high})")
-        found.append((low, high))
-    (low_mb, high_mb), (low_vcores, high_vcores) = found
-    return (low_mb, low_vcores), (high_mb, high_vcores)
+        sizes.append((low, high))
+    minimum, maximum = zip(*sizes, strict=True)
+    return minimum, maximum
 
 
 def _preemption(conf: Configuration, *, forced: bool) -> Preemption:

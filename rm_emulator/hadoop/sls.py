@@ -8,7 +8,7 @@ from __future__ import annotations
 import json
 import re
 from collections.abc import Iterator, Mapping, Sequence
-from itertools import groupby
+from itertools import groupby, starmap
 from pathlib import Path
 from typing import Any, Final, NoReturn
 
@@ -58,6 +58,14 @@ _PASSED_OVER: Final[Mapping[str, tuple[object, ...]]] = {
     "container.request.delay": (0, "0"),
     "job.end.ms": (),
 }
+
+
+Size = tuple[int, int]
+
+
+def size(mb: int | None, vcores: int | None, default: Size) -> Size:
+    """(MB, vcores), where nothing is said those of `default`."""
+    return default[0] if mb is None else mb, default[1] if vcores is None else vcores
 
 
 class SlsNode(msgspec.Struct, frozen=True):
@@ -146,16 +154,16 @@ def json_objects(path: Path) -> Iterator[tuple[int, dict[str, Any]]]:
         if at == len(text):
             return
         try:
-            found, end = decoder.raw_decode(text, at)
+            value, end = decoder.raw_decode(text, at)
         except json.JSONDecodeError as error:
             raise one(path, f"not JSON: {error.msg} (column {error.colno})", line=error.lineno) from None
         except (ValueError, RecursionError) as error:
             what = "nested too deeply" if isinstance(error, RecursionError) else str(error)
             raise one(path, f"not JSON: {what}", line=line) from None
-        if not isinstance(found, dict):
-            message = f"{_show(found)} is not accepted (expected JSON objects, one after another, not in a list)"
+        if not isinstance(value, dict):
+            message = f"{_show(value)} is not accepted (expected JSON objects, one after another, not in a list)"
             raise one(path, message, line=line)
-        yield line, found
+        yield line, value
         at = end
 
 
@@ -171,7 +179,7 @@ def _no_constant(name: str) -> NoReturn:
 
 def read_nodes(path: Path, issues: Issues) -> list[SlsNode]:
     """nodes.json: one object per rack. Mistakes are noted; raises TraceError when it is not JSON."""
-    found: dict[str, SlsNode] = {}
+    known: dict[str, SlsNode] = {}
     for line, rack in json_objects(path):
         keys = _Keys(path, line, rack, issues)
         if "num.nodes" in rack:
@@ -181,27 +189,25 @@ def read_nodes(path: Path, issues: Issues) -> list[SlsNode]:
         name = keys.name("rack")
         nodes = rack.get("nodes")
         if not isinstance(nodes, list) or not nodes:
-            issues.add(
-                f'nodes: {_show(nodes)} is not accepted (expected [{{"node": "node1"}}, ...])', file=path, line=line
-            )
+            keys.wrong("nodes", f'{_show(nodes)} is not accepted (expected [{{"node": "node1"}}, ...])')
             continue
         for index, entry in enumerate(nodes):
-            _add_node(_Keys(path, line, entry, issues, f"nodes[{index}]."), name, found)
-    if not found and not issues.count:
+            _add_node(_Keys(path, line, entry, issues, f"nodes[{index}]."), name, known)
+    if not known and not issues.count:
         issues.add("there is no node in it", file=path)
-    return list(found.values())
+    return list(known.values())
 
 
-def _add_node(keys: _Keys, rack: str, found: dict[str, SlsNode]) -> None:
+def _add_node(keys: _Keys, rack: str, known: dict[str, SlsNode]) -> None:
     if not keys.is_object():
         return
     keys.only(("node", "memory-mb", "vcores"), ())
     name = keys.name("node")
-    node = SlsNode(rack, name, keys.size("memory-mb"), keys.size("vcores"))
-    if name in found:
-        keys.wrong("node", f"node '{name}' is there already (in rack '{found[name].rack}'); names have to differ")
+    node = SlsNode(rack, name, keys.whole("memory-mb", None), keys.whole("vcores", None))
+    if name in known:
+        keys.wrong("node", f"node '{name}' is there already (in rack '{known[name].rack}'); names have to differ")
     elif name:
-        found[name] = node
+        known[name] = node
 
 
 class _Keys:
@@ -240,10 +246,6 @@ class _Keys:
             return least if default is None else default
         return int(text)
 
-    def size(self, key: str) -> int | None:
-        """An amount of a resource, None when it is left to the configuration."""
-        return self.whole(key, None)
-
     def text(self, key: str, default: str | None) -> str:
         """Some text; default None: the key has to be there."""
         value = self.data.get(key)
@@ -257,11 +259,11 @@ class _Keys:
 
     def name(self, key: str) -> str:
         """A name without spaces; '' when it is wrong."""
-        found = self.text(key, None).strip("/")
-        if found and not _NAME.fullmatch(found):
-            self.wrong(key, f"'{found}' is not accepted (expected letters, digits, '.', '_' and '-')")
+        name = self.text(key, None).strip("/")
+        if name and not _NAME.fullmatch(name):
+            self.wrong(key, f"'{name}' is not accepted (expected letters, digits, '.', '_' and '-')")
             return ""
-        return found
+        return name
 
 
 class _Jobs:
@@ -282,17 +284,13 @@ class _Jobs:
 
     def nodes(self) -> Iterator[SlsNode]:
         """The nodes of a file that has no nodes.json beside it, as SLSUtils.parseNodesFromSLSTrace finds them."""
-        found: dict[str, None] = {}
-        for count, racks in self._counted:
-            for index in range(count):
-                found[f"rack{index % max(1, min(racks, count))}/node{index}"] = None
-        for job in self.jobs:
-            for task in job.tasks:
-                if task.host:
-                    found[f"{task.rack}/{task.host}"] = None
-        for place in found:
-            rack, _, name = place.partition("/")
-            yield SlsNode(rack, name)
+        counted = (
+            (f"rack{index % max(1, min(racks, count))}", f"node{index}")
+            for count, racks in self._counted
+            for index in range(count)
+        )
+        asked = ((task.rack, task.host) for job in self.jobs for task in job.tasks if task.host)
+        return starmap(SlsNode, dict.fromkeys((*counted, *asked)))
 
     def read(self) -> None:
         for line, data in json_objects(self._path):
@@ -328,8 +326,8 @@ class _Jobs:
                 queue=keys.text("job.queue.name", None),
                 user=keys.text("job.user", "default"),
                 tasks=tasks,
-                am_memory_mb=keys.size("am.memory-mb"),
-                am_vcores=keys.size("am.vcores"),
+                am_memory_mb=keys.whole("am.memory-mb", None),
+                am_vcores=keys.whole("am.vcores", None),
             )
             self.jobs.append(job)
 
@@ -344,8 +342,7 @@ class _Jobs:
             if task.is_object():
                 count = max(1, task.whole("count", 1) or 1)
                 self._count(count, line)
-                found = self._task(task)
-                yield from [found] * count
+                yield from [self._task(task)] * count
 
     def _count(self, tasks: int, line: int) -> None:
         self._tasks += tasks
@@ -366,8 +363,8 @@ class _Jobs:
             rack=rack,
             priority=keys.whole("container.priority", 20) or 0,
             type=type_,
-            memory_mb=keys.size("container.memory-mb"),
-            vcores=keys.size("container.vcores"),
+            memory_mb=keys.whole("container.memory-mb", None),
+            vcores=keys.whole("container.vcores", None),
         )
 
     def _place(self, keys: _Keys) -> tuple[str, str]:

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 
-from rm_emulator.hadoop.sls import SlsJob, SlsRun, SlsTask
+from rm_emulator.hadoop.sls import Size, SlsJob, SlsRun, SlsTask, size
 from rm_emulator.workload.model import Fixed, PerTask, RunTimes, Workload, WorkloadJob
 from schedulers.core.model import Job, Stage
 from schedulers.core.resources import Vector
 
 SOURCE = "Hadoop 3.3.5 SLS, MRAMSimulator"
-Size = tuple[int, int]
 
 
 def workload(
@@ -40,7 +39,7 @@ def _entry(job: SlsJob, queue: str, container: Size, am: Size) -> WorkloadJob:
         Stage(
             name=type_,
             tasks=len(tasks),
-            demand=_size(tasks[0], container),
+            demand=_demand(tasks[0], container),
             parents=(0,) if number else (),
             hosts=_hosts(tasks),
         )
@@ -50,22 +49,17 @@ def _entry(job: SlsJob, queue: str, container: Size, am: Size) -> WorkloadJob:
         job=Job(id=job.id, stages=tuple(stages), name=job.id, user=job.user, app="mapreduce", queue=queue),
         submit_ms=job.start_ms,
         runtimes=tuple(_times(tasks) for _, tasks in groups),
-        am=_vector(
-            am[0] if job.am_memory_mb is None else job.am_memory_mb, am[1] if job.am_vcores is None else job.am_vcores
-        ),
+        am=_vector(size(job.am_memory_mb, job.am_vcores, am)),
     )
 
 
-def _size(task: SlsTask, container: Size) -> Vector:
-    return _vector(*_either(task.memory_mb, task.vcores, container))
+def _demand(task: SlsTask, container: Size) -> Vector:
+    return _vector(size(task.memory_mb, task.vcores, container))
 
 
-def _either(mb: int | None, vcores: int | None, default: Size) -> Size:
-    return default[0] if mb is None else mb, default[1] if vcores is None else vcores
-
-
-def _vector(mb: int, vcores: int) -> Vector:
+def _vector(size: Size) -> Vector:
     """In the order of `Workload.resources`: milli-CPU, MiB."""
+    mb, vcores = size
     return vcores * 1000, mb
 
 
@@ -84,7 +78,7 @@ def _hosts(tasks: Sequence[SlsTask]) -> tuple[tuple[str, ...], ...]:
 def _notes(run: SlsRun, container: Size) -> Iterator[str]:
     for type_, priority in (("map", 20), ("reduce", 10)):
         groups = [(job, tasks) for job in run.jobs if (tasks := job.of_type(type_))]
-        mixed = sum(len({_size(task, container) for task in tasks}) > 1 for _, tasks in groups)
+        mixed = sum(len({_demand(task, container) for task in tasks}) > 1 for _, tasks in groups)
         if mixed:
             yield f"{mixed} jobs have {type_}s of several sizes: like SLS, all are asked for in the size of the first"
         other = sum(task.priority != priority for _, tasks in groups for task in tasks)

@@ -134,17 +134,17 @@ class Cells:
         if not self.summary.several_queues:
             return {}
         jobs, queues = self.jobs, listed_queues(self._spec)
-        found = {
+        courses = {
             label: fairness.course(jobs[label, self.seeds[0]], *read_for_figures(self._first(label)), queues)
             for label in self.labels
         }
-        return {label: course for label, course in found.items() if course is not None}
+        return {label: course for label, course in courses.items() if course is not None}
 
     @functools.cached_property
     def plans(self) -> Mapping[str, pl.DataFrame]:
         """By label the plans of the first seed, where the policy plans jobs."""
-        there = [label for label in self.labels if (self._first(label) / "plans.parquet").is_file()]
-        return {label: read_table(self._first(label), "plans") for label in there}
+        planned = [label for label in self.labels if (self._first(label) / "plans.parquet").is_file()]
+        return {label: read_table(self._first(label), "plans") for label in planned}
 
     def _first(self, label: str) -> Path:
         return cell_dir(self._out_dir, label, self.seeds[0])

@@ -26,6 +26,7 @@ from rich.text import Text
 from rm_emulator.results import statistics
 from rm_emulator.results.figures import BINS, Speedup, Summary, meaning
 from rm_emulator.results.metrics import figure
+from rm_emulator.results.replay import log_of
 from rm_emulator.results.summary import MissingCell, cell_dir, read_summary, read_table
 from rm_emulator.results.table import BIN_NAMES, interval, mean_over_seeds, number, times
 from schedulers.core.errors import nearest
@@ -125,10 +126,10 @@ def sides(run_dirs: Sequence[Path], labels: Sequence[str]) -> tuple[Side, Side]:
     else:
         named = [labels[0], labels[-1]] if labels else [s.labels[0] for s in summaries]
         chosen = (named[0], named[1])
-    found = [Side(d, label, s) for d, label, s in zip((first, last), chosen, summaries, strict=True)]
-    for side in found:
-        _check(side)
-    return found[0], found[1]
+    left, right = (Side(d, label, s) for d, label, s in zip((first, last), chosen, summaries, strict=True))
+    _check(left)
+    _check(right)
+    return left, right
 
 
 def _two_labels(summary: Summary, labels: list[str], directory: Path) -> tuple[str, str]:
@@ -166,18 +167,14 @@ def compare(left: Side, right: Side, seed: int | None = None) -> dict[str, Any]:
         raise CompareError("no job finished on both sides under the same id: these are runs of different workloads")
     shown = common[0] if seed is None else seed
     parting = first_difference(_log(left, shown), _log(right, shown))
-    found = msgspec.to_builtins(statistics.compare(right.label, left.label, pairs))
+    compared = msgspec.to_builtins(statistics.compare(right.label, left.label, pairs))
     return {
         "direction": "right relative to left",
         "left": {"run": str(left.directory), "label": left.label},
         "right": {"run": str(right.directory), "label": right.label},
         "seeds": common,
         "scores": _scores(left, right, common),
-        "speedup": found["speedup"],
-        "interval": found["interval"],
-        "ratio_quantiles": found["ratio_quantiles"],
-        "jobs_faster": found["jobs_faster"],
-        "jobs_slower": found["jobs_slower"],
+        **{key: compared[key] for key in ("speedup", "interval", "ratio_quantiles", "jobs_faster", "jobs_slower")},
         "bins": {name: _bin(pairs, name) for name in BINS},
         **_extremes(pairs),
         "log_seed": shown,
@@ -198,14 +195,14 @@ def _scores(left: Side, right: Side, seeds: Sequence[int]) -> list[dict[str, Any
         msgspec.structs.replace(side.summary, runs=[run for run in side.summary.runs if run.seed in seeds])
         for side in (left, right)
     ]
-    found = []
+    rows = []
     for name, path in {**SCORES, **use}.items():
         unit, good = meaning(*path)
         first, second = (
             mean_over_seeds(summary, side.label, *path) for summary, side in zip(common, (left, right), strict=True)
         )
-        found.append({"name": name, "unit": unit, **_verdict(first, second, good)})
-    return found
+        rows.append({"name": name, "unit": unit, **_verdict(first, second, good)})
+    return rows
 
 
 def _verdict(left: float | None, right: float | None, sign: int) -> dict[str, Any]:
@@ -248,8 +245,7 @@ def _extremes(pairs: Mapping[int, statistics.Pairs]) -> dict[str, list[dict[str,
 
 
 def _log(side: Side, seed: int) -> Path | None:
-    folder = cell_dir(side.directory, side.label, seed)
-    return next((folder / name for name in ("events.jsonl", "events.jsonl.gz") if (folder / name).is_file()), None)
+    return log_of(cell_dir(side.directory, side.label, seed))
 
 
 def _same_hash(left: Side, right: Side, seed: int) -> bool:
@@ -333,11 +329,17 @@ def _title(side: Mapping[str, Any], card: Mapping[str, Any]) -> str:
     return f"{side['label']} in {side['run']}"
 
 
-def _score_table(card: Mapping[str, Any]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False)
-    table.add_column("")
-    for heading in ("A", "B"):
+def _table(title: str | None, first: str, *figures: str) -> Table:
+    """An empty table: a column of names, then columns of figures."""
+    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=title, title_justify="left")
+    table.add_column(first)
+    for heading in figures:
         table.add_column(heading, justify="right")
+    return table
+
+
+def _score_table(card: Mapping[str, Any]) -> Table:
+    table = _table(None, "", "A", "B")
     table.add_column("from A to B")
     for row in card["scores"]:
         if row["verdict"] is None:
@@ -359,9 +361,7 @@ def _sentence(row: Mapping[str, Any]) -> Text:
 
 
 def _bin_table(card: Mapping[str, Any]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title="who won, who lost from A to B", title_justify="left")
-    for heading in ("bin", "jobs", "faster", "slower", "median speed"):
-        table.add_column(heading, justify="left" if heading == "bin" else "right")
+    table = _table("who won, who lost from A to B", "bin", "jobs", "faster", "slower", "median speed")
     for name, row in card["bins"].items():
         sides = [str(row[key]) if row["jobs"] else number(None) for key in ("faster", "slower")]
         table.add_row(BIN_NAMES[name], str(row["jobs"]), *sides, times(row["median_ratio"]))
@@ -369,10 +369,7 @@ def _bin_table(card: Mapping[str, Any]) -> Table:
 
 
 def _job_table(heading: str, jobs: Sequence[Mapping[str, Any]]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, pad_edge=False, title=heading, title_justify="left")
-    table.add_column("job")
-    for name in ("seed", "A s", "B s", "speed"):
-        table.add_column(name, justify="right")
+    table = _table(heading, "job", "seed", "A s", "B s", "speed")
     for job in jobs:
         cells = (number(job["left_s"]), number(job["right_s"]), times(job["ratio"]))
         table.add_row(str(job["job"]), str(job["seed"]), *cells)

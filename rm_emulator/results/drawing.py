@@ -65,11 +65,11 @@ def means(values: Floats, step: int) -> Floats:
     if step <= 1:
         return values
     at = np.arange(0, len(values), step)
-    there = ~np.isnan(values)
-    sums = np.add.reduceat(np.where(there, values, 0.0), at)
-    counts = np.add.reduceat(there.astype(np.float64), at)
-    found: Floats = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
-    return found
+    known = ~np.isnan(values)
+    sums = np.add.reduceat(np.where(known, values, 0.0), at)
+    counts = np.add.reduceat(known.astype(np.float64), at)
+    averages: Floats = np.divide(sums, counts, out=np.full_like(sums, np.nan), where=counts > 0)
+    return averages
 
 
 def time_unit(end_ms: float) -> tuple[float, str]:
@@ -103,13 +103,13 @@ def distribution(
     cells: Cells, column: str, *, title: str, axis: str, caption: str, floor: float = 0.001
 ) -> Chart | None:
     """The cumulative distribution of a column of the timed jobs, a curve per label. floor: of the logarithmic axis."""
-    pooled = {label: (index, cells.pooled(label, column)) for index, label in enumerate(cells.labels)}
-    found = {label: (index, values) for label, (index, values) in pooled.items() if len(values)}
-    if not found:
+    pooled = [(label, index, cells.pooled(label, column)) for index, label in enumerate(cells.labels)]
+    shown = [each for each in pooled if len(each[2])]
+    if not shown:
         return None
-    raised = {label: (index, np.maximum(values, floor)) for label, (index, values) in found.items()}
+    raised = {label: (index, np.maximum(values, floor)) for label, index, values in shown}
     rows = []
-    for label, (_, values) in found.items():
+    for label, _, values in shown:
         figures = [values.mean(), *np.quantile(values, [0.1, 0.25, 0.5, 0.75, 0.9, 0.99])]
         rows.append((label, f"{len(values):,}", *(number(float(v)) for v in figures)))
     return Chart(

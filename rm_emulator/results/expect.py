@@ -15,8 +15,10 @@ figure that does not apply (null) does not hold. Names may contain a hyphen, so 
 from __future__ import annotations
 
 import math
+import operator
 import re
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
+from functools import partial
 from typing import Any, Final
 
 import msgspec
@@ -24,7 +26,19 @@ import msgspec
 from rm_emulator.results.figures import Comparison, Outcome, Run
 from schedulers.core.errors import UserError, nearest
 
-COMPARISONS: Final = ("<", "<=", ">", ">=", "==")
+COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
+    "<": operator.lt,
+    "<=": operator.le,
+    ">": operator.gt,
+    ">=": operator.ge,
+    "==": partial(math.isclose, rel_tol=1e-9, abs_tol=1e-12),
+}
+_ARITHMETIC: Final[Mapping[str, Callable[[float, float], float]]] = {
+    "+": operator.add,
+    "-": operator.sub,
+    "*": operator.mul,
+    "/": operator.truediv,
+}
 _TOKEN: Final = re.compile(
     r"""\s*(?:
         (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
@@ -101,7 +115,7 @@ def evaluate(expectation: Expectation, summary: Mapping[str, Any]) -> Outcome:
     """
     left = _value(expectation.left, expectation.text, summary)
     right = _value(expectation.right, expectation.text, summary)
-    holds = left is not None and right is not None and _compare(expectation.sign, left, right)
+    holds = left is not None and right is not None and COMPARISONS[expectation.sign](left, right)
     return Outcome(text=expectation.text, holds=holds, left=left, right=right)
 
 
@@ -119,15 +133,15 @@ class _Reader:
         self.at = 0
 
     def _tokens(self) -> list[_Token]:
-        found, at = [], 0
+        tokens, at = [], 0
         while self.text[at:].strip():
             match = _TOKEN.match(self.text, at)
             if match is None or match.lastgroup is None:
                 at += len(self.text[at:]) - len(self.text[at:].lstrip())
                 raise ExpectError(self.text, at + 1, f"cannot read {self.text[at]!r} ({self._accepted()})")
-            found.append(_Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup) + 1))
+            tokens.append(_Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup) + 1))
             at = match.end()
-        return [*found, _Token("end", "", len(self.text) + 1)]
+        return [*tokens, _Token("end", "", len(self.text) + 1)]
 
     @staticmethod
     def _accepted() -> str:
@@ -214,19 +228,7 @@ def _value(term: Term, text: str, summary: Mapping[str, Any]) -> float | None:
     left, right = _value(term.left, text, summary), _value(term.right, text, summary)
     if left is None or right is None or (term.sign == "/" and right == 0):
         return None
-    if term.sign == "+":
-        return left + right
-    if term.sign == "-":
-        return left - right
-    return left * right if term.sign == "*" else left / right
-
-
-def _compare(sign: str, left: float, right: float) -> bool:
-    if sign == "==":
-        return math.isclose(left, right, rel_tol=1e-9, abs_tol=1e-12)
-    if sign in ("<", "<="):
-        return left < right or (sign == "<=" and left == right)
-    return left > right or (sign == ">=" and left == right)
+    return _ARITHMETIC[term.sign](left, right)
 
 
 def _figure(steps: tuple[Step, ...], text: str, summary: Mapping[str, Any]) -> float | None:
@@ -238,16 +240,14 @@ def _figure(steps: tuple[Step, ...], text: str, summary: Mapping[str, Any]) -> f
         first, rest = rest[0], rest[1:]
     if steps[0].key == "comparisons" and steps[0] is not first:
         compared = {c["label"]: {**c, **c["speedup"]} for c in summary["comparisons"]}
-        return _number(
-            _down(compared[_known(first, compared, "label compared with the baseline", text)], rest, text), first, text
-        )
-    known = labels if steps[0] is not first else [*labels, "comparisons", "runs"]
-    label = _known(first, known, "label", text)
+        label = _known(first, compared, "label compared with the baseline", text)
+        return _number(_down(compared[label], rest, text), first, text)
+    label = _known(first, labels if steps[0] is not first else [*labels, "comparisons", "runs"], "label", text)
     if not rest:
         raise ExpectError(text, first.column, f"name a figure of '{label}', such as {label}.jct_s.mean")
     values = [_number(_down(run, rest, text), rest[-1], text) for run in summary["runs"] if run["label"] == label]
-    there = [value for value in values if value is not None]
-    return math.fsum(there) / len(there) if len(there) == len(values) else None
+    known = [value for value in values if value is not None]
+    return math.fsum(known) / len(known) if len(known) == len(values) else None
 
 
 def _down(value: Any, steps: Sequence[Step], text: str) -> Any:

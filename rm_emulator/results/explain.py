@@ -5,8 +5,7 @@ from __future__ import annotations
 from pathlib import Path
 from typing import Final
 
-from rm_emulator.results.logs import event_log
-from rm_emulator.results.replay import show_difference
+from rm_emulator.results.replay import event_log, show_difference
 from rm_emulator.results.story import STARTING, Story, Waiting, clock, story
 from schedulers.core.replay import LogDiffers
 
@@ -43,18 +42,16 @@ def sentences(told: Story) -> list[str]:
         if wait is told.waits[0] or wait.to_ms - wait.from_ms >= _SHORT
     ]
     lines += [(moment.at_ms, 1, f"at {clock(moment.at_ms)}: {moment.text}") for moment in told.moments]
-    found = [f"Job {told.job}", *(text for _, _, text in sorted(lines, key=lambda line: line[:2]))]
+    said = [f"Job {told.job}", *(text for _, _, text in sorted(lines, key=lambda line: line[:2]))]
     name = "JCT" if told.finished_ms is not None else "so far"
-    found.append(
-        f"In all: waited {clock(told.waited_ms)}, ran {clock(told.ran_ms)}, "
-        f"{name} {clock(told.waited_ms + told.ran_ms)}."
-    )
+    jct = clock(told.waited_ms + told.ran_ms)
+    said.append(f"In all: waited {clock(told.waited_ms)}, ran {clock(told.ran_ms)}, {name} {jct}.")
     causes = [f"{clock(part.ms)} {_words(part.reason)}" for part in told.reasons if part.ms >= _NOTHING]
     if causes:
-        found.append(f"Its tasks waited: {'; '.join(causes)}.")
+        said.append(f"Its tasks waited: {'; '.join(causes)}.")
     if told.helps:
-        found.append(f"What would have helped: {'; or '.join(told.helps)}.")
-    return found
+        said.append(f"What would have helped: {'; or '.join(told.helps)}.")
+    return said
 
 
 def _waiting(wait: Waiting) -> str:

@@ -33,10 +33,8 @@ import polars as pl
 
 from rm_emulator.results.figures import Fairness, NewQueue, QueueFairness, Windows
 from rm_emulator.results.filling import Tree, scenario_tree
-from rm_emulator.results.metrics import figure, whole_cluster
+from rm_emulator.results.metrics import Floats, capacities, figure, integrals
 
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 Codes = npt.NDArray[np.int8]
 
 #: Windows of Jain's index, and widths of a bucket: each divides the windows that are not shorter than it.
@@ -83,7 +81,7 @@ def course(
     """
     if tasks.is_empty() or jobs.is_empty():
         return None
-    every = _capacities(nodes)
+    every = capacities(nodes)
     names = tuple(sorted(jobs["queue"].unique().to_list()))
     begin = int(jobs["submit_ms"].to_numpy().min())
     end = int(tasks["ended_ms"].to_numpy().max())
@@ -99,16 +97,10 @@ def course(
     for r, name in enumerate(resources):
         units = rows[f"demand_{name}"].to_numpy().astype(np.float64)
         full = width * capacity[name]
-        held[:, :, r] = _integrals(owner, units, granted, ended, width, buckets, len(names)) / full
-        asked[:, :, r] = held[:, :, r] + _integrals(owner, units, since, granted, width, buckets, len(names)) / full
-    return _course(names, begin, width, tree, asked, held, _mean_task(rows, capacity, len(names)))
-
-
-def _course(
-    names: tuple[str, ...], begin: int, width: int, tree: Tree, asked: Floats, held: Floats, task: Floats
-) -> Course:
-    fair = tree.fill(asked)
-    share, waiting = held.max(axis=2), (asked - held).max(axis=2)
+        held[:, :, r] = integrals(owner, units, granted, ended, width, buckets, len(names)) / full
+        asked[:, :, r] = held[:, :, r] + integrals(owner, units, since, granted, width, buckets, len(names)) / full
+    task = _mean_task(rows, capacity, len(names))
+    fair, share, demand, waiting = tree.fill(asked), held.max(axis=2), asked.max(axis=2), (asked - held).max(axis=2)
     return Course(
         queues=names,
         start_ms=begin,
@@ -116,17 +108,12 @@ def _course(
         tree=tree,
         asked=asked,
         held=share,
-        demand=asked.max(axis=2),
+        demand=demand,
         fair=fair,
         waiting=waiting,
         task=task,
-        state=states(share, fair, waiting, asked.max(axis=2), task),
+        state=states(share, fair, waiting, demand, task),
     )
-
-
-def _capacities(nodes: pl.DataFrame) -> dict[str, int]:
-    rows = whole_cluster(nodes).unique("resource", keep="first", maintain_order=True)
-    return dict(rows.select("resource", "capacity").iter_rows())
 
 
 def _width(span_ms: int, tracks: int) -> int:
@@ -170,31 +157,12 @@ def intervals(jobs: pl.DataFrame, tasks: pl.DataFrame, queues: Sequence[str]) ->
     )
 
 
-def _integrals(owner: Ints, units: Floats, start: Ints, end: Ints, width: int, buckets: int, owners: int) -> Floats:
-    """Units x ms of intervals [start, end) in each bucket, by owner: buckets x owners."""
-    there = end > start
-    owner, units, start, end = owner[there], units[there], start[there], end[there]
-    first, last = start // width, (end - 1) // width
-
-    def summed(at: Ints, weights: Floats, rows: int = buckets) -> Floats:
-        found: Floats = np.bincount(at * owners + owner, weights, rows * owners).astype(np.float64)
-        return found.reshape(rows, owners)
-
-    head = np.minimum(end, (first + 1) * width) - start
-    tail = np.where(last > first, end - last * width, 0)
-    # Whole buckets between as steps up and down, summed once. Products of whole numbers below 2^53 are exact.
-    full = units * width
-    steps = summed(first + 1, full, buckets + 1) - summed(np.maximum(last, first + 1), full, buckets + 1)
-    return summed(first, units * head) + summed(last, units * tail) + np.cumsum(steps, axis=0)[:buckets]
-
-
 def _mean_task(rows: pl.DataFrame, capacity: Mapping[str, int], queues: int) -> Floats:
     """Dominant share of the mean task of each queue."""
     owner = rows["queue_index"].to_numpy()
-    sums = [np.bincount(owner, rows[f"demand_{name}"].to_numpy(), queues) / there for name, there in capacity.items()]
-    count = np.bincount(owner, minlength=queues)
-    found: Floats = np.max(sums, axis=0) / np.maximum(count, 1)
-    return found
+    sums = [np.bincount(owner, rows[f"demand_{name}"].to_numpy(), queues) / full for name, full in capacity.items()]
+    means: Floats = np.max(sums, axis=0) / np.maximum(np.bincount(owner, minlength=queues), 1)
+    return means
 
 
 def states(held: Floats, fair: Floats, waiting: Floats, demand: Floats, task: Floats) -> Codes:
@@ -207,16 +175,16 @@ def states(held: Floats, fair: Floats, waiting: Floats, demand: Floats, task: Fl
     return np.where(starved, STARVED, np.where(waits, HUNGRY, busy)).astype(np.int8)
 
 
-def jain_over_time(found: Course, window_ms: int) -> Floats | None:
+def jain_over_time(course: Course, window_ms: int) -> Floats | None:
     """Jain's index in each window from the first submission on, NaN where fewer than two queues have a fair share.
 
     What is left behind the last whole window belongs to it. None when the buckets do not fit the window.
     """
-    if window_ms % found.width_ms:
+    if window_ms % course.width_ms:
         return None
-    each = window_ms // found.width_ms
-    at = np.arange(0, max(1, len(found.held) - each + 1), each)
-    held, fair = np.add.reduceat(found.held, at), np.add.reduceat(found.fair, at)
+    each = window_ms // course.width_ms
+    at = np.arange(0, max(1, len(course.held) - each + 1), each)
+    held, fair = np.add.reduceat(course.held, at), np.add.reduceat(course.fair, at)
     counted = fair > _CLOSE
     part = np.divide(held, fair, out=np.zeros_like(held), where=counted)
     squares = counted.sum(axis=1) * (part**2).sum(axis=1)
@@ -224,42 +192,42 @@ def jain_over_time(found: Course, window_ms: int) -> Floats | None:
     return np.where(counted.sum(axis=1) > 1, index, np.nan)
 
 
-def figures(found: Course | None, queues: Sequence[str]) -> dict[str, Any]:
+def figures(course: Course | None, queues: Sequence[str]) -> dict[str, Any]:
     """`fairness` and `new_queue` of one cell, as fields of `figures.Run`. queues: of a cell without a course."""
-    names = found.queues if found is not None else tuple(queues)
-    each = {f"jain_{window // 1000}s": _windows(found, window) for window in WINDOWS_MS}
-    of_queues = {name: _queue(found, index) for index, name in enumerate(names)}
-    return {"fairness": Fairness(**each, queues=of_queues), "new_queue": _new_queue(found)}
+    names = course.queues if course is not None else tuple(queues)
+    each = {f"jain_{window // 1000}s": _windows(course, window) for window in WINDOWS_MS}
+    of_queues = {name: _queue(course, index) for index, name in enumerate(names)}
+    return {"fairness": Fairness(**each, queues=of_queues), "new_queue": _new_queue(course)}
 
 
-def _windows(found: Course | None, window_ms: int) -> Windows:
-    index = None if found is None else jain_over_time(found, window_ms)
-    there = index[~np.isnan(index)] if index is not None else np.zeros(0)
-    return Windows(mean=figure(there.mean()), worst=figure(there.min())) if len(there) else Windows()
+def _windows(course: Course | None, window_ms: int) -> Windows:
+    index = None if course is None else jain_over_time(course, window_ms)
+    known = index[~np.isnan(index)] if index is not None else np.zeros(0)
+    return Windows(mean=figure(known.mean()), worst=figure(known.min())) if len(known) else Windows()
 
 
-def _queue(found: Course | None, index: int) -> QueueFairness:
-    if found is None:
+def _queue(course: Course | None, index: int) -> QueueFairness:
+    if course is None:
         return QueueFairness()
-    state = found.state[:, index]
-    times = {f"{name}_s": int((state == code).sum()) * found.width_ms / 1000 for code, name in STATES.items()}
-    means = {"share_mean": found.held, "fair_share_mean": found.fair}
+    state = course.state[:, index]
+    times = {f"{name}_s": int((state == code).sum()) * course.width_ms / 1000 for code, name in STATES.items()}
+    means = {"share_mean": course.held, "fair_share_mean": course.fair}
     return QueueFairness(**times, **{name: figure(values[:, index].mean()) for name, values in means.items()})
 
 
 def several(courses: Mapping[str, Course]) -> bool:
     """Whether there is anything to share: a run with more than one queue."""
-    return any(len(found.queues) > 1 for found in courses.values())
+    return any(len(course.queues) > 1 for course in courses.values())
 
 
-def busiest(found: Course) -> int:
+def busiest(course: Course) -> int:
     """The bucket of highest load: where what is held and waits, of the most wanted resource, is most; the first one."""
-    return int(found.asked.sum(axis=1).max(axis=1).argmax())
+    return int(course.asked.sum(axis=1).max(axis=1).argmax())
 
 
-def _new_queue(found: Course | None) -> NewQueue:
-    if found is None:
+def _new_queue(course: Course | None) -> NewQueue:
+    if course is None:
         return NewQueue()
-    at, weight = busiest(found), NewQueue().weight
-    share = found.tree.share_of_another(found.asked[at], weight)
-    return NewQueue(share=figure(share), at_s=(found.start_ms + at * found.width_ms) / 1000)
+    at, weight = busiest(course), NewQueue().weight
+    share = course.tree.share_of_another(course.asked[at], weight)
+    return NewQueue(share=figure(share), at_s=(course.start_ms + at * course.width_ms) / 1000)

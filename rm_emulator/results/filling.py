@@ -18,12 +18,11 @@ import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from rm_emulator.results.metrics import Floats, Ints
 from schedulers.core.queues import UNLIMITED, parse_limit
 from schedulers.core.resources import Resources
 
-Floats = npt.NDArray[np.float64]
 Bools = npt.NDArray[np.bool_]
-Ints = npt.NDArray[np.int64]
 
 _CLOSE: Final = 1e-9
 #: A limit that nobody meets; finite, so that differences are numbers.
@@ -51,13 +50,13 @@ class _Groups:
 
     def sums(self, values: Floats) -> Floats:
         """Of instants x leaves (x resources): instants x sets (x resources)."""
-        found: Floats = np.add.reduceat(values[:, self._leaves], self._starts, axis=1)
-        return found
+        sums: Floats = np.add.reduceat(values[:, self._leaves], self._starts, axis=1)
+        return sums
 
     def any(self, flags: Bools) -> Bools:
         """Whether some leaf of each set has its flag: instants x sets."""
-        found: Bools = np.logical_or.reduceat(flags[:, self._leaves], self._starts, axis=1)
-        return found
+        some: Bools = np.logical_or.reduceat(flags[:, self._leaves], self._starts, axis=1)
+        return some
 
 
 class Tree:
@@ -109,14 +108,14 @@ class Tree:
             way = self._way(name)
             if self._above[row].any():
                 below.setdefault(self._index[way[1]] if len(way) > 1 else 0, []).append(row)
-        found, todo = [], [0]
+        families, todo = [], [0]
         while todo:
             parent = todo.pop()
             children = below.pop(parent, [])
             if children:
-                found.append((parent, np.array(children, dtype=np.int64)))
+                families.append((parent, np.array(children, dtype=np.int64)))
                 todo += children
-        return found
+        return families
 
     def fill(self, demand: Floats) -> Floats:
         """Dominant share of each leaf at each instant. demand: instants x leaves x resources."""
@@ -151,7 +150,7 @@ class Tree:
         return self._bounds.sums(held)
 
     def _growing(self, shares: Floats, wanted: Floats, profile: Floats) -> Bools:
-        """Leaves that want more of what is still there."""
+        """Leaves that want more of what is left."""
         full = self._use(shares, profile) >= self._bound - _CLOSE * np.maximum(self._bound, _CLOSE)
         grows: Bools = shares < wanted
         for at, mask in enumerate(self._bounded):
@@ -185,10 +184,9 @@ class Tree:
         level = np.divide(held, measure, out=np.full_like(held, np.inf), where=among & (measure > 0))
         lowest = level.min(axis=1, keepdims=True)
         grows = among & (level <= lowest * (1 + _CLOSE) + 1e-15)
-        total = np.where(grows, measure, 0.0).sum(axis=1)
-        part = np.divide(
-            np.where(grows, measure, 0.0), total[:, None], out=np.zeros_like(held), where=total[:, None] > 0
-        )
+        growing = np.where(grows, measure, 0.0)
+        total = growing.sum(axis=1)
+        part = np.divide(growing, total[:, None], out=np.zeros_like(held), where=total[:, None] > 0)
         above = np.where(grows, np.inf, level).min(axis=1)
         above = np.where(first[:, 0], np.minimum(above, 1.0), above)
         with np.errstate(invalid="ignore"):
@@ -199,10 +197,10 @@ class Tree:
         """How long until a leaf has all it wants or a bound is met."""
         nowhere = np.full_like(shares, np.inf)
         step: Floats = np.divide(wanted - shares, pace, out=nowhere, where=pace > 0).min(axis=1)
-        speed, room = self._use(pace, profile), self._bound - self._use(shares, profile)
-        until = np.divide(room, speed, out=np.full_like(room, np.inf), where=speed > _CLOSE**2)
-        found: Floats = np.minimum(step, np.maximum(until, 0.0).min(axis=(1, 2)))
-        return found
+        speed, left = self._use(pace, profile), self._bound - self._use(shares, profile)
+        until = np.divide(left, speed, out=np.full_like(left, np.inf), where=speed > _CLOSE**2)
+        soonest: Floats = np.minimum(step, np.maximum(until, 0.0).min(axis=(1, 2)))
+        return soonest
 
     def share_of_another(self, demand: Floats, weight: float) -> float:
         """What one more queue below the root, of this weight and without end of work, would get now.
@@ -225,8 +223,8 @@ def scenario_tree(
 
     queues: plain data; capacity: of the whole cluster; leaves: queues that have jobs.
     """
-    kept = tuple(name for name, there in capacity.items() if there)
-    at = [index for index, name in enumerate(capacity) if name in kept]
+    names = tuple(name for name, amount in capacity.items() if amount)
+    at = [index for index, name in enumerate(capacity) if name in names]
 
     def only(limit: tuple[float, ...] | None) -> tuple[float, ...] | None:
         return None if limit is None else tuple(limit[r] for r in at)
@@ -235,7 +233,7 @@ def scenario_tree(
         msgspec.structs.replace(queue, guaranteed=only(queue.guaranteed), most=only(queue.most))
         for queue in shared_queues(queues, list(capacity), list(capacity.values()))
     ]
-    return Tree(shared, leaves, len(kept)), kept
+    return Tree(shared, leaves, len(names)), names
 
 
 def shared_queues(
@@ -263,5 +261,5 @@ def _fractions(value: Any, kinds: Resources, capacity: Sequence[int], unnamed: i
     if isinstance(limit, float):
         return (limit,) * len(capacity)
     return tuple(
-        _NEVER if part == UNLIMITED or not there else part / there for part, there in zip(limit, capacity, strict=True)
+        _NEVER if part == UNLIMITED or not full else part / full for part, full in zip(limit, capacity, strict=True)
     )

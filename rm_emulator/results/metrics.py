@@ -22,6 +22,7 @@ SMALL_MS: Final = 1_000_000
 GS_BOUNDS_MS: Final = tuple(10 ** (6 + q) for q in range(9))
 
 Floats = npt.NDArray[np.float64]
+Ints = npt.NDArray[np.int64]
 S = TypeVar("S", bound=msgspec.Struct)
 
 
@@ -31,12 +32,14 @@ def spread(values: pl.Series | Floats, kind: type[S]) -> S:
     >>> spread(pl.Series([1.0, 2.0, 3.0, 4.0, 5.0, None]), Spread)
     Spread(mean=3.0, p50=3.0, p90=4.6, p99=4.96)
     """
-    there = values.drop_nulls().to_numpy().astype(np.float64) if isinstance(values, pl.Series) else values
-    if len(there) == 0:
+    known = values.drop_nulls().to_numpy().astype(np.float64) if isinstance(values, pl.Series) else values
+    if len(known) == 0:
         return kind()
-    names = kind.__struct_fields__
-    found = {name: average(there) if name == "mean" else np.quantile(there, int(name[1:]) / 100) for name in names}
-    return kind(**{name: figure(value) for name, value in found.items()})
+
+    def statistic(name: str) -> float:
+        return average(known) if name == "mean" else float(np.quantile(known, int(name[1:]) / 100))
+
+    return kind(**{name: figure(statistic(name)) for name in kind.__struct_fields__})
 
 
 def figure(value: float | np.floating[Any]) -> float:
@@ -46,8 +49,8 @@ def figure(value: float | np.floating[Any]) -> float:
 
 def average(values: Iterable[float] | Floats) -> float:
     """Arithmetic mean by exact summation: the same on every machine and in any order."""
-    there = values.tolist() if isinstance(values, np.ndarray) else list(values)
-    return math.fsum(there) / len(there)
+    numbers = values.tolist() if isinstance(values, np.ndarray) else list(values)
+    return math.fsum(numbers) / len(numbers)
 
 
 def timed(jobs: pl.DataFrame) -> pl.DataFrame:
@@ -77,15 +80,39 @@ def whole_cluster(nodes: pl.DataFrame) -> pl.DataFrame:
     return nodes.filter(pl.col("node").is_null())
 
 
+def capacities(nodes: pl.DataFrame) -> dict[str, int]:
+    """By resource, of the whole cluster."""
+    rows = whole_cluster(nodes).unique("resource", keep="first", maintain_order=True)
+    return dict(rows.select("resource", "capacity").iter_rows())
+
+
+def integrals(owner: Ints, units: Floats, start: Ints, end: Ints, width: int, buckets: int, owners: int) -> Floats:
+    """Units x ms of intervals [start, end) in each bucket of this width, by owner: buckets x owners."""
+    lasts = end > start
+    owner, units, start, end = owner[lasts], units[lasts], start[lasts], end[lasts]
+    first, last = start // width, (end - 1) // width
+
+    def summed(at: Ints, weights: Floats, rows: int = buckets) -> Floats:
+        sums: Floats = np.bincount(at * owners + owner, weights, rows * owners).astype(np.float64)
+        return sums.reshape(rows, owners)
+
+    head = np.minimum(end, (first + 1) * width) - start
+    tail = np.where(last > first, end - last * width, 0)
+    # Whole buckets between as steps up and down, summed once. Products of whole numbers below 2^53 are exact.
+    full = units * width
+    steps = summed(first + 1, full, buckets + 1) - summed(np.maximum(last, first + 1), full, buckets + 1)
+    return summed(first, units * head) + summed(last, units * tail) + np.cumsum(steps, axis=0)[:buckets]
+
+
 def utilisation(jobs: pl.DataFrame, nodes: pl.DataFrame) -> dict[str, float | None]:
     """Held / capacity per resource over the makespan; None for a resource the cluster lacks."""
     span = makespan_ms(jobs)
-    found: dict[str, float | None] = {}
+    used: dict[str, float | None] = {}
     for (resource,), rows in whole_cluster(nodes).partition_by("resource", as_dict=True, maintain_order=True).items():
         capacity = int(rows["capacity"][0])
         area = math.fsum((rows["held"] * (rows["end_ms"] - rows["start_ms"])).to_list())
-        found[str(resource)] = figure(area / (capacity * span)) if capacity and span else None
-    return found
+        used[str(resource)] = figure(area / (capacity * span)) if capacity and span else None
+    return used
 
 
 def load(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame) -> float | None:
@@ -119,11 +146,7 @@ def dominant_shares(
     groups = sorted(jobs[by].unique().to_list())
     if not span:
         return dict.fromkeys(groups, 0.0)
-    capacity = {
-        row["resource"]: row["capacity"]
-        for row in whole_cluster(nodes).unique("resource", keep="first", maintain_order=True).iter_rows(named=True)
-        if row["capacity"]
-    }
+    capacity = {name: amount for name, amount in capacities(nodes).items() if amount}
     held = (
         tasks.lazy()
         .select("job", "granted_ms", "ended_ms", *(pl.col(f"demand_{r}") for r in capacity))
@@ -147,8 +170,8 @@ def dominant_shares(
         .drop_nulls()
         .collect()
     )
-    found = {name: part["share"].to_list() for (name,), part in shares.partition_by(by, as_dict=True).items()}
-    return {group: figure(math.fsum(found.get(group, ())) / span) for group in groups}
+    parts = {name: part["share"].to_list() for (name,), part in shares.partition_by(by, as_dict=True).items()}
+    return {group: figure(math.fsum(parts.get(group, ())) / span) for group in groups}
 
 
 def jain(shares: Mapping[str, float], weights: Mapping[str, float] | None = None) -> float | None:
@@ -231,14 +254,13 @@ def figures(
         jain(per_queue, queue_weights) if len(per_queue) > 1 else jain(dominant_shares(jobs, tasks, nodes, "user"))
     )
     placement = queue_placement(jobs, bounds_ms)
+    spreads = {name: spread(with_times[name], Spread) for name in ("jct_s", "wait_s", "slowdown")}
     return {
         "jobs": len(jobs),
         "unfinished_jobs": int(jobs["finish_ms"].null_count()),
         "tasks": _total(jobs["tasks"]),
         "failed_tasks": int((tasks["code"] != 0).sum()),
-        "jct_s": spread(with_times["jct_s"], Spread),
-        "wait_s": spread(with_times["wait_s"], Spread),
-        "slowdown": spread(with_times["slowdown"], Spread),
+        **spreads,
         "makespan_s": span / 1000 if span is not None else None,
         "load": load(jobs, tasks, nodes),
         "utilisation": utilisation(jobs, nodes),

@@ -32,11 +32,11 @@ from typing import Any, Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from rm_emulator.engine.recording import Attempt, JobRow
 from rm_emulator.files import replacing
+from rm_emulator.results.metrics import Floats, Ints, integrals
 from schedulers.core.model import Job, Node
 from schedulers.core.policy import Planned
 from schedulers.core.resources import Vector
@@ -49,9 +49,6 @@ NODE_ROWS: Final = 180_000
 CLUSTER_ROWS: Final = 20_000
 #: The narrowest time bucket: one heartbeat of YARN's default.
 BUCKET_MS: Final = 1000
-
-Floats = npt.NDArray[np.float64]
-Ints = npt.NDArray[np.int64]
 
 
 def columns_of(row: type[msgspec.Struct]) -> dict[str, pl.DataType]:
@@ -314,22 +311,8 @@ class _Timeline:
         self.latest = max(self.latest, int(end.max()))
         while self.latest > self._width * self._buckets:
             self._widen()
-        width, held = self._width, units.astype(np.float64)
-        last = np.maximum(end - 1, start) // width
-        first = start // width
-        spread = last > first
-        # Partial first and last buckets by themselves; the whole buckets between as steps up and down, summed once.
-        self._sums += self._sum(track, first, held * (np.minimum(end, (first + 1) * width) - start))
-        self._sums += self._sum(track[spread], last[spread], held[spread] * (end - last * width)[spread])
-        up = self._sum(track[spread], first[spread] + 1, held[spread] * width)
-        down = self._sum(track[spread], last[spread], held[spread] * width)
-        self._sums += np.cumsum(up - down, axis=1)
-
-    def _sum(self, track: Ints, bucket: Ints, weights: Floats) -> Floats:
-        sums: Floats = np.bincount(track * self._buckets + bucket, weights, self._sums.size).astype(
-            np.float64, copy=False
-        )
-        return sums.reshape(self._sums.shape)
+        held = units.astype(np.float64)
+        self._sums += integrals(track, held, start, end, self._width, self._buckets, len(self._sums)).T
 
     def _widen(self) -> None:
         pairs = self._sums.reshape(len(self._sums), -1, 2).sum(axis=2)

@@ -1,4 +1,4 @@
-"""`rm-emulator replay`: does a recorded log, played again, lead to the same decisions?"""
+"""`rm-emulator replay`: does a recorded log, played again, lead to the same decisions? And where a cell's log is."""
 
 from __future__ import annotations
 
@@ -8,9 +8,12 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
-from rm_emulator.issues import InvalidInput, Issue
-from schedulers.core.errors import InvalidJob, InvalidParameters, UnknownName
+import yaml
+
+from rm_emulator.issues import InvalidInput, Issue, did_you_mean
+from schedulers.core.errors import InvalidJob, InvalidParameters, UnknownName, nearest
 from schedulers.core.replay import CorruptLog, IncompleteLog, LogDiffers, Replay
 
 
@@ -80,3 +83,51 @@ def _check_hash(path: Path, sha256: str) -> None:
     if recorded != sha256:
         message = f"is not the whole log of its run: its sha256 is {sha256}, cell.json says {recorded}"
         raise InvalidInput([Issue(str(path), message)])
+
+
+def event_log(target: Path, label: str | None = None, seed: int | None = None) -> Path:
+    """The log that a command is about: `target` itself, or that of one cell of a run directory.
+
+    label, seed: the scenario's first when None. Raises InvalidInput that names what is there.
+    """
+    if not target.is_dir():
+        if not target.exists():
+            raise InvalidInput([Issue(str(target), "no such file or run directory")])
+        return target
+    labels = _names(target / "runs")
+    if not labels:
+        raise InvalidInput([Issue(str(target), "is not a run directory: there are no runs in it")])
+    label = _chosen(target, "label", label, labels, [str(p["label"]) for p in _spec(target).get("policies", [])])
+    seeds = _names(target / "runs" / label)
+    wanted = None if seed is None else str(seed)
+    chosen = _chosen(target, "seed", wanted, seeds, [str(s) for s in _spec(target).get("seeds", [])])
+    cell = target / "runs" / label / chosen
+    if (log := log_of(cell)) is None:
+        raise InvalidInput([Issue(str(cell), "kept no event log (run the scenario with `log: full`)")])
+    return log
+
+
+def log_of(cell: Path) -> Path | None:
+    """The event log in a cell's directory, None when it kept none."""
+    return next((cell / name for name in ("events.jsonl", "events.jsonl.gz") if (cell / name).is_file()), None)
+
+
+def _names(folder: Path) -> list[str]:
+    return sorted(path.name for path in folder.glob("*") if path.is_dir())
+
+
+def _chosen(target: Path, what: str, wanted: str | None, known: list[str], order: list[str]) -> str:
+    if wanted is None:
+        return next((name for name in order if name in known), known[0])
+    if wanted not in known:
+        message = f"no {what} '{wanted}' (there are: {', '.join(known)})"
+        raise InvalidInput([Issue(str(target), message, hint=did_you_mean(nearest(wanted, known)))])
+    return wanted
+
+
+def _spec(target: Path) -> dict[str, Any]:
+    try:
+        spec = yaml.load((target / "scenario.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)["spec"]
+    except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
+        return {}
+    return spec if isinstance(spec, dict) else {}

@@ -85,16 +85,15 @@ def _sections(
     environment: jinja2.Environment, made: Sequence[tuple[Registered, Chart]], shared: Mapping[str, Any]
 ) -> list[_Shown]:
     """The sections in their order, without those that have nothing to show."""
-    found = []
+    sections, templates = [], environment.list_templates()
     for section in sorted({*SECTIONS, *(place.section for place, _ in made)}, key=lambda section: section.order):
         charts = [(place, chart) for place, chart in made if place.section == section]
         parts = (f"{section.id}-{side}.html.jinja" for side in ("above", "below"))
-        there = environment.list_templates()
-        texts = [environment.get_template(p).render(**shared, charts=charts) if p in there else "" for p in parts]
+        texts = [environment.get_template(p).render(**shared, charts=charts) if p in templates else "" for p in parts]
         shown = _Shown(section, charts, texts[0].strip(), texts[1].strip())
         if charts or shown.above or shown.below:
-            found.append(shown)
-    return found
+            sections.append(shown)
+    return sections
 
 
 def headline(summary: Summary) -> str:
@@ -132,8 +131,8 @@ def plotly_compressed() -> str:
 def _spec(out_dir: Path) -> Mapping[str, Any]:
     """The scenario's spec as resolved, {} when the file is absent."""
     text = _text(out_dir / "scenario.yaml")
-    found = yaml.load(text, Loader=yaml.CSafeLoader) if text else None
-    return found.get("spec", {}) if isinstance(found, dict) else {}
+    scenario = yaml.load(text, Loader=yaml.CSafeLoader) if text else None
+    return scenario.get("spec", {}) if isinstance(scenario, dict) else {}
 
 
 def _facts(summary: Summary, cells: Cells) -> list[tuple[str, str]]:
@@ -141,8 +140,8 @@ def _facts(summary: Summary, cells: Cells) -> list[tuple[str, str]]:
     nodes = cells.nodes(first.label)["node"].n_unique() - 1
     load = table.mean_over_seeds(summary, first.label, "load")
     counts = {"jobs": first.jobs, "tasks": first.tasks, "nodes": nodes, "seeds" if seeds > 1 else "seed": seeds}
-    found = [(name, f"{count:,}") for name, count in counts.items()]
-    return [*found, ("load", table.number(load))] if load is not None else found
+    facts = [(name, f"{count:,}") for name, count in counts.items()]
+    return [*facts, ("load", table.number(load))] if load is not None else facts
 
 
 #: Columns of the table of queues, and where each is in a run; QUEUE stands for the queue's name.
@@ -179,9 +178,9 @@ def _workload(out_dir: Path) -> dict[str, Any] | None:
     text = _text(out_dir / "workload.json")
     if text is None:
         return None
-    found = json.loads(text)
-    rows = [(name, found.get(key)) for name, key in (("over time", "cov_time"), ("over space", "cov_space"))]
-    return {"verdict": found.get("verdict"), "cov": [(name, row) for name, row in rows if row]}
+    described = json.loads(text)
+    rows = [(name, described.get(key)) for name, key in (("over time", "cov_time"), ("over space", "cov_space"))]
+    return {"verdict": described.get("verdict"), "cov": [(name, row) for name, row in rows if row]}
 
 
 def _text(path: Path) -> str | None:

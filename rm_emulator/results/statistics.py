@@ -19,14 +19,12 @@ from typing import Final
 
 import msgspec
 import numpy as np
-import numpy.typing as npt
 import polars as pl
 
 from rm_emulator.results.figures import BINS, Bins, ComparedBin, Comparison, RatioQuantiles, Speedup, Speedups
-from rm_emulator.results.metrics import average, figure, spread, timed
+from rm_emulator.results.metrics import Floats, average, figure, spread, timed
 from schedulers.core.keyed import generator
 
-Floats = npt.NDArray[np.float64]
 CONFIDENCE: Final = 0.95
 RESAMPLES: Final = 1000
 #: Draws over all resamples of one bootstrap: bounds its time for runs of very many jobs.
@@ -44,7 +42,7 @@ class Pairs(msgspec.Struct, frozen=True):
     def only(self, name: str) -> Pairs:
         """The pairs of one bin of Table 8."""
         mask = np.array([b == name for b in self.bins], dtype=bool)
-        ids = [job for job, there in zip(self.ids, mask, strict=True) if there]
+        ids = [job for job, of_bin in zip(self.ids, mask, strict=True) if of_bin]
         return Pairs(ids, self.baseline[mask], self.label[mask], [name] * len(ids))
 
     @property
@@ -129,11 +127,11 @@ def speedup(seeds: Sequence[Pairs], statistic: Statistic) -> Speedup:
     Few and different seeds can give a wide interval; it is cut at 0, as no ratio is below. Without figures when no
     job finished in both.
     """
-    there = [pairs for pairs in seeds if len(pairs.baseline)]
-    if not there:
+    known = [pairs for pairs in seeds if len(pairs.baseline)]
+    if not known:
         return Speedup()
-    values = [statistic(pairs.baseline, pairs.label) for pairs in there]
-    low, high = student_t(values) if len(values) > 1 else bootstrap(there[0], statistic)
+    values = [statistic(pairs.baseline, pairs.label) for pairs in known]
+    low, high = student_t(values) if len(values) > 1 else bootstrap(known[0], statistic)
     return Speedup(value=figure(average(values)), ci95=[figure(max(0.0, low)), figure(high)])
 
 
@@ -161,8 +159,8 @@ def compare(label: str, baseline: str, seeds: Mapping[int, Pairs]) -> Comparison
 
 def all_ratios(seeds: Iterable[Pairs]) -> Floats:
     """The ratios of the jobs of all seeds."""
-    found: Floats = np.concatenate([np.empty(0), *(pairs.ratios for pairs in seeds)])
-    return found
+    ratios: Floats = np.concatenate([np.empty(0), *(pairs.ratios for pairs in seeds)])
+    return ratios
 
 
 def _bin(each: Sequence[Pairs], name: str) -> ComparedBin:

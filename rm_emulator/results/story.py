@@ -93,8 +93,8 @@ def story(path: Path, job: str, task: str | int | None = None) -> Story:
     """
     with reading(path):
         replay = Replay(log_lines(path))
-        there = replay.scheduler.state.jobs.get(job)
-        spec = there.spec if there is not None else _find(path, job)
+        known = replay.scheduler.state.jobs.get(job)
+        spec = known.spec if known is not None else _find(path, job)
         teller = _Teller(replay.scheduler, spec, None if task is None else _task_of(spec, str(task), path))
         last: int | None = None
         for step in replay:
@@ -147,23 +147,24 @@ def _task_of(job: Job, task: str, path: Path) -> tuple[int, int]:
                     return stage, number
                 number -= spec.tasks
         else:
-            found = names.index(name) if name in names else int(name) if name.isdecimal() else -1
-            if 0 <= found < len(names) and number < job.stages[found].tasks:
-                return found, number
+            stage = names.index(name) if name in names else int(name) if name.isdecimal() else -1
+            if 0 <= stage < len(names) and number < job.stages[stage].tasks:
+                return stage, number
     have = ", ".join(f"{stage.name}/0..{stage.tasks - 1}" for stage in job.stages[:8])
     more = f" and {len(names) - 8} more stages" if len(names) > 8 else ""
     near = did_you_mean(nearest(name, names)) if slash and name not in names else ""
     raise InvalidInput([Issue(str(path), f"job '{job.id}' has no task '{task}' (it has {have}{more})", hint=near)])
 
 
-class _Attempt:
+class _Attempt(msgspec.Struct):
     """A task of the job in a container."""
 
-    __slots__ = ("attempt", "node", "pilot", "stage", "started", "task")
-
-    def __init__(self, stage: int, task: int, attempt: int, node: str, *, pilot: bool) -> None:
-        self.stage, self.task, self.attempt, self.node, self.pilot = stage, task, attempt, node, pilot
-        self.started: int | None = None
+    stage: int
+    task: int
+    attempt: int
+    node: str
+    pilot: bool
+    started: int | None = None
 
 
 class _Tally:
@@ -197,13 +198,13 @@ class _Stretches:
         if reason is not None:
             self._parts[reason].ms += ms
 
-    def knows(self, reason: str) -> bool:
+    def __contains__(self, reason: str) -> bool:
         return reason in self._parts
 
-    def say(self, part: Part) -> None:
+    def note(self, part: Part) -> None:
         self._parts[part.reason] = part
 
-    def turn(self) -> None:
+    def close(self) -> None:
         """End the stretch: the story goes on with something else."""
         parts = tuple(sorted((p for p in self._parts.values() if p.ms), key=lambda p: -p.ms))
         if parts:
@@ -212,13 +213,13 @@ class _Stretches:
 
     def in_all(self) -> list[Part]:
         """All stretches together, longest first."""
-        found: dict[str, Part] = {}
+        sums: dict[str, Part] = {}
         for part in (part for wait in self.waits for part in wait.parts):
-            if part.reason in found:
-                found[part.reason].ms += part.ms
+            if part.reason in sums:
+                sums[part.reason].ms += part.ms
             else:
-                found[part.reason] = msgspec.structs.replace(part)
-        return sorted(found.values(), key=lambda part: -part.ms)
+                sums[part.reason] = msgspec.structs.replace(part)
+        return sorted(sums.values(), key=lambda part: -part.ms)
 
 
 class _Teller:
@@ -234,7 +235,7 @@ class _Teller:
         self._looked = self._looks = 0
         self._every = _LOOK_MS
         self._size: float | None = None
-        self._standing: dict[str, Any] = {}
+        self._rank: dict[str, Any] = {}
         self._submitted = 0
         self._finished: int | None = None
         self._pilots_left = 0
@@ -264,26 +265,25 @@ class _Teller:
         assert state is not None
         hear = self._hears.get(type(event))
         before = len(self._moments), len(self._held), state.started
-        self._pass(at, runs=self._runs)
+        self._stretches.add(at, runs=self._runs, reason=self._reason)
         if hear is not None:
             hear(event)
         for decision in decisions:
             self._decided(decision, at)
-        self._notice(at)
+        self._notice(state, at)
         changed = before != (len(self._moments), len(self._held), state.started)
         if not state.left or (state.cancelled and not state.running):
-            self._end(at)
+            self._end(state, at)
         elif changed or at - self._looked >= self._every or at == self._looked:
             # Of several facts at one instant the last counts: what was so between them lasted no time.
-            self._look(at)
+            self._look(state, at)
 
     def story(self) -> Story:
         """What was heard, put together."""
         if self._state is not None and not self.over:
-            self._stretches.turn()
             left = self._state.left
             text = f"the log ends here; {left} of its {self._spec.tasks} tasks are not done"
-            self._tell("end", self._scheduler.state.now, text + self._because())
+            self._tell("end", self._scheduler.state.now, text + self._why())
         stretches = self._stretches
         reasons = stretches.in_all()
         helps = dict.fromkeys(part.suggestion for part in reasons if part.suggestion is not None)
@@ -300,6 +300,9 @@ class _Teller:
         )
 
     def _tell(self, kind: str, at: int, text: str) -> None:
+        """The story goes on: what was waited for until now is told before it."""
+        self._stretches.close()
+        self._reason = None
         self._moments.append(Moment(at, kind, text))
 
     # -- waiting --------------------------------------------------------------------------------
@@ -308,13 +311,8 @@ class _Teller:
     def _runs(self) -> bool:
         return any(attempt.started is not None for attempt in self._held.values())
 
-    def _pass(self, at: int, *, runs: bool) -> None:
-        self._stretches.add(at, runs=runs, reason=self._reason)
-
-    def _look(self, at: int) -> None:
+    def _look(self, state: JobState, at: int) -> None:
         """Ask the scheduler why the job waits now."""
-        state = self._state
-        assert state is not None
         self._looked, self._looks = at, self._looks + 1
         if self._looks % _LOOKS == 0:
             self._every *= 2
@@ -323,8 +321,8 @@ class _Teller:
             self._reason = None
             return
         self._reason = STARTING if reason is None else reason.value
-        if not self._stretches.knows(self._reason):
-            self._stretches.say(self._part(self._reason))
+        if self._reason not in self._stretches:
+            self._stretches.note(self._part(self._reason))
 
     def _part(self, reason: str) -> Part:
         if reason == STARTING:
@@ -337,28 +335,23 @@ class _Teller:
         also = f"; {others} other {_plural(others, 'job waits', 'jobs wait')}" if others else ""
         return Part(reason, 0, said.sentence + also, said.suggestion)
 
-    def _because(self) -> str:
+    def _why(self) -> str:
         if self._spec.id not in self._scheduler.state.jobs:
             return ""
-        said = [because.sentence for because in self._scheduler.explain(self._spec.id).reasons]
-        return f": {'; '.join(said)}" if said else ""
-
-    def _turn(self) -> None:
-        """Something is to be told: what was waited for until now is told before it."""
-        self._stretches.turn()
-        self._reason = None
+        sentences = [reason.sentence for reason in self._scheduler.explain(self._spec.id).reasons]
+        return f": {'; '.join(sentences)}" if sentences else ""
 
     # -- arrival and estimates ------------------------------------------------------------------
 
     def _submit(self, at: int) -> None:
-        self._state = self._scheduler.state.jobs[self._spec.id]
+        state = self._state = self._scheduler.state.jobs[self._spec.id]
         self._submitted = at
         self._stretches.begin(at)
         spec = self._spec
         who = f" by {spec.user}" if spec.user else ""
         what = f" as a run of '{spec.name}'" if spec.name else ""
         self._tell("submitted", at, f"submitted to queue {spec.queue}{who}{what}: {self._stages()}")
-        self._tell_plan(at)
+        self._tell_plan(state, at)
 
     def _take_up(self, state: JobState) -> None:
         """The job was there when the log begins."""
@@ -374,12 +367,12 @@ class _Teller:
         text = f"the log begins with the job there since {clock(state.submitted)}: {self._stages()}"
         self._tell("submitted", now, f"{text}; {state.left} tasks are not done")
         self._pilots_left = state.pilots_left
-        self._look(now)
+        self._look(state, now)
 
     def _take_up_container(self, container: ContainerState) -> None:
-        attempt = _Attempt(container.stage, container.task, container.attempt, container.node, pilot=container.pilot)
-        attempt.started = container.started if container.status == RUNNING else None
-        self._held[container.id] = attempt
+        started = container.started if container.status == RUNNING else None
+        which = container.stage, container.task, container.attempt
+        self._held[container.id] = _Attempt(*which, container.node, container.pilot, started)
 
     def _stages(self) -> str:
         stages = self._spec.stages
@@ -392,9 +385,7 @@ class _Teller:
             told.append(f"stage {stage.name} of {tasks}" + (f" after {after}" if after else ""))
         return ", ".join(told)
 
-    def _tell_plan(self, at: int) -> None:
-        state = self._state
-        assert state is not None
+    def _tell_plan(self, state: JobState, at: int) -> None:
         plan = state.plan
         if plan is None:
             return
@@ -407,26 +398,22 @@ class _Teller:
             self._tell("plan", at, f"{count} pilot {tasks} first to learn from; {rest}")
         self._pilots_left = state.pilots_left
 
-    def _notice(self, at: int) -> None:
+    def _notice(self, state: JobState, at: int) -> None:
         """Tell of a new estimate, or another place in the policy's order."""
-        state = self._state
-        assert state is not None
         if self._pilots_left and not state.pilots_left:
-            self._turn()
             self._tell("plan", at, "its last pilot task is done")
         self._pilots_left = state.pilots_left
-        standing = self._scheduler.policy.about(state) if state.left else self._standing
-        if state.size_ms == self._size and standing == self._standing:
+        rank = self._scheduler.policy.about(state) if state.left else self._rank
+        if state.size_ms == self._size and rank == self._rank:
             return
         told = []
         if state.size_ms is not None and state.size_ms != self._size:
             source = f" ({state.size_source})" if state.size_source else ""
             told.append(f"estimated at {clock(round(state.size_ms))} of work in all{source}")
-        if standing != self._standing:
-            told += [f"{key} {value} of the policy" for key, value in standing.items() if value is not None]
-        self._size, self._standing = state.size_ms, standing
+        if rank != self._rank:
+            told += [f"{key} {value} of the policy" for key, value in rank.items() if value is not None]
+        self._size, self._rank = state.size_ms, rank
         if told and state.left:
-            self._turn()
             self._tell("estimate", at, ", ".join(told))
 
     # -- tasks ----------------------------------------------------------------------------------
@@ -440,18 +427,16 @@ class _Teller:
         elif isinstance(decision, Preempt) and decision.container in self._held:
             attempt = self._held[decision.container]
             cause = f" to make room for {decision.cause}" if decision.cause else ""
-            self._turn()
             self._tell("lost", at, f"{self._called(attempt)} is preempted ({decision.rule}){cause}")
 
     def _granted(self, decision: Place | Run | Move, at: int) -> None:
         container = self._scheduler.state.containers.get(decision.container)
         node = container.node if container is not None else ""
         pilot = container is not None and container.pilot
-        attempt = _Attempt(decision.stage, decision.task, decision.attempt, node, pilot=pilot)
+        attempt = _Attempt(decision.stage, decision.task, decision.attempt, node, pilot)
         self._held[decision.container] = attempt
         self._tallies[attempt.stage].moved += isinstance(decision, Move)
         if (attempt.stage, attempt.task) == self._task:
-            self._turn()
             how = "placed" if isinstance(decision, Place) else "given an executor that stays"
             how = "given an executor of another job" if isinstance(decision, Move) else how
             self._tell("task", at, f"{self._called(attempt)} is {how} on node {node}")
@@ -467,11 +452,9 @@ class _Teller:
         attempt.started = at
         tally, stage = self._tallies[attempt.stage], self._spec.stages[attempt.stage]
         if not tally.started:
-            self._turn()
             pilot = ", a pilot," if attempt.pilot else ""
             self._tell("stage", at, f"stage {stage.name} begins: task {attempt.task}{pilot} on node {attempt.node}")
         elif (attempt.stage, attempt.task) == self._task:
-            self._turn()
             self._tell("task", at, f"{self._called(attempt)} starts")
         tally.started += 1
         tally.last_start = at
@@ -479,11 +462,8 @@ class _Teller:
 
     def _task_ended(self, event: TaskEnded) -> None:
         attempt = self._held.get(event.container)
-        if attempt is not None and (attempt.stage, attempt.task, attempt.attempt) == (
-            event.stage,
-            event.task,
-            event.attempt,
-        ):
+        ended = event.stage, event.task, event.attempt
+        if attempt is not None and (attempt.stage, attempt.task, attempt.attempt) == ended:
             del self._held[event.container]
             self._succeeded(attempt, event.runtime_ms, event.at)
 
@@ -502,10 +482,8 @@ class _Teller:
         tally.total += runtime_ms
         tally.longest = max(tally.longest, runtime_ms)
         if (attempt.stage, attempt.task) == self._task:
-            self._turn()
             self._tell("task", at, f"{self._called(attempt)} is done after {clock(runtime_ms)}")
         if tally.ended == stage.tasks:
-            self._turn()
             self._tell("stage", at, self._stage_done(stage.name, stage.tasks, tally))
 
     @staticmethod
@@ -540,7 +518,6 @@ class _Teller:
         self._tallies[attempt.stage].lost += 1
         if attempt.started is not None:
             self._tallies[attempt.stage].started -= 1
-        self._turn()
         self._tell("lost", at, f"{self._called(attempt)} {why}; it waits again")
 
     def _called(self, attempt: _Attempt) -> str:
@@ -553,14 +530,11 @@ class _Teller:
 
     def _cancelled(self, event: JobCancelled) -> None:
         if event.job == self._spec.id:
-            self._turn()
             self._tell("end", event.at, "cancelled: nothing of it starts any more")
 
-    def _end(self, at: int) -> None:
-        self._turn()
+    def _end(self, state: JobState, at: int) -> None:
         self.over, self._finished = True, at
-        assert self._state is not None
-        self._tell("end", at, "finished" if not self._state.left else "gone: what ran has ended")
+        self._tell("end", at, "finished" if not state.left else "gone: what ran has ended")
 
 
 def _plural(count: int, one: str, many: str) -> str:

@@ -104,10 +104,10 @@ class Told(msgspec.Struct, frozen=True):
 
 def read_counters(cell: Path) -> Told:
     """The contents of cell.json. Raises MissingCell when it is absent or does not hold what it should."""
-    found = _read_json(cell / "cell.json", dict[str, Any], "run the scenario again to compute what is missing")
+    counters = _read_json(cell / "cell.json", dict[str, Any], "run the scenario again to compute what is missing")
     try:
-        workload = msgspec.convert(found.get("workload"), Workload | None)
-        return Told(msgspec.convert(found, Run), str(found.get("version") or ""), workload)
+        workload = msgspec.convert(counters.get("workload"), Workload | None)
+        return Told(msgspec.convert(counters, Run), str(counters.get("version") or ""), workload)
     except msgspec.ValidationError as error:
         raise MissingCell(f"{cell / 'cell.json'}: {error}") from None
 
@@ -131,16 +131,16 @@ def _read_json(path: Path, kind: type[T], hint: str) -> T:
 def labels_of(spec: Mapping[str, Any], out_dir: Path) -> list[str]:
     """The labels in the scenario's order, or those found on disk. Raises MissingCell when there are none."""
     named = [str(policy.get("label") or policy.get("kind")) for policy in spec.get("policies") or ()]
-    found = named or sorted(path.name for path in (out_dir / "runs").glob("*") if path.is_dir())
-    if not found:
+    labels = named or sorted(path.name for path in (out_dir / "runs").glob("*") if path.is_dir())
+    if not labels:
         raise MissingCell(f"{out_dir / 'runs'}: no cells in it")
-    return found
+    return labels
 
 
 def seeds_of(spec: Mapping[str, Any], out_dir: Path) -> list[int]:
     """The seeds in the scenario's order, or those found on disk."""
-    found = {int(path.name) for path in (out_dir / "runs").glob("*/*") if path.name.isdigit()}
-    return [int(seed) for seed in spec.get("seeds") or sorted(found)]
+    seeds = {int(path.name) for path in (out_dir / "runs").glob("*/*") if path.name.isdigit()}
+    return [int(seed) for seed in spec.get("seeds") or sorted(seeds)]
 
 
 def queue_weights(spec: Mapping[str, Any]) -> dict[str, float]:
@@ -172,13 +172,13 @@ def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl
     label, seed = cell
     tasks, nodes = read_for_figures(cell_dir(out_dir, label, seed))
     weights, bounds_ms = queue_weights(spec), queue_bounds(spec, label)
-    found = metrics.figures(jobs, tasks, nodes, queue_weights=weights, bounds_ms=bounds_ms)
+    figures = metrics.figures(jobs, tasks, nodes, queue_weights=weights, bounds_ms=bounds_ms)
     course = fairness.course(jobs, tasks, nodes, listed_queues(spec))
-    found |= fairness.figures(course, sorted(found["queues"]))
+    figures |= fairness.figures(course, sorted(figures["queues"]))
     if told.load is not None:
-        found["load"] = told.load
+        figures["load"] = told.load
     compared = costs.costs(jobs, _references(spec, out_dir, label, seed))
-    return msgspec.structs.replace(told, label=label, seed=seed, **found, costs=compared)
+    return msgspec.structs.replace(told, label=label, seed=seed, **figures, costs=compared)
 
 
 def _compare(

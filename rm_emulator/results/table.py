@@ -45,8 +45,8 @@ class Figure(msgspec.Struct, frozen=True):
     @property
     def best(self) -> float | None:
         """The best value, None where all are the same."""
-        there = {self.good * value for value in self.values if value is not None}
-        return self.good * max(there) if len(there) > 1 else None
+        known = {self.good * value for value in self.values if value is not None}
+        return self.good * max(known) if len(known) > 1 else None
 
 
 #: Heading, rank and path of each column.
@@ -66,7 +66,7 @@ _FRACTIONS: Final = ("right queue",)
 
 def figures(summary: Summary) -> list[Figure]:
     """The columns of a comparison, without those that no label has a figure for."""
-    found = []
+    columns = []
     for heading, rank, path in _FIGURES:
         unit, good = meaning(*path)
         values = _means(summary, path)
@@ -75,8 +75,8 @@ def figures(summary: Summary) -> list[Figure]:
         name, other = _BESIDE.get(heading, ("", ()))
         beside = (name, _means(summary, other)) if other else None
         if any(value is not None for value in values):
-            found.append(Figure(heading, rank, values, "" if unit == "s" else f" {unit}", good, beside))
-    return found
+            columns.append(Figure(heading, rank, values, "" if unit == "s" else f" {unit}", good, beside))
+    return columns
 
 
 def _means(summary: Summary, path: Sequence[str]) -> list[float | None]:
@@ -108,12 +108,12 @@ def speedups(summary: Summary) -> dict[str, Speedups]:
 def cost_rows(summary: Summary) -> list[tuple[str, str, Costs]]:
     """(queue, label, costs as means over seeds) where some cost is known; none for a run without baselines."""
     names = Costs.__struct_fields__
-    found = [
+    rows = [
         (queue, label, Costs(**{name: mean_over_seeds(summary, label, "costs", queue, name) for name in names}))
         for queue in sorted({queue for run in summary.runs for queue in run.costs})
         for label in summary.labels
     ]
-    return [row for row in found if row[2] != Costs()]
+    return [row for row in rows if row[2] != Costs()]
 
 
 def number(value: float | None, digits: int = 3) -> str:
@@ -195,12 +195,11 @@ def _columns(summary: Summary) -> list[_Column]:
         columns.append(_Column("predictor", 5, [Text(predictor or NOTHING) for predictor in predictors], "left"))
     columns += [_Column(figure.heading, figure.rank, _cells(figure)) for figure in figures(summary)]
     if summary.comparisons:
-        found = [speedups(summary).get(label) for label in labels]
-        columns.append(_Column("speedup", 0, [_speedup(s.ratio_of_means) if s else _BASELINE for s in found]))
-        columns.append(
-            _Column("95 % interval", 1, [Text(interval(s.ratio_of_means) if s else "", "dim") for s in found], "left")
-        )
-        columns.append(_Column("median job", 6, [_speedup(s.p50_of_ratios) if s else Text() for s in found]))
+        each = [speedups(summary).get(label) for label in labels]
+        intervals = [Text(interval(s.ratio_of_means) if s else "", "dim") for s in each]
+        columns.append(_Column("speedup", 0, [_speedup(s.ratio_of_means) if s else _BASELINE for s in each]))
+        columns.append(_Column("95 % interval", 1, intervals, "left"))
+        columns.append(_Column("median job", 6, [_speedup(s.p50_of_ratios) if s else Text() for s in each]))
     return columns
 
 
@@ -255,24 +254,24 @@ def show(summary: Summary, console: Console) -> None:
         console.print(expectations(summary))
 
 
-def _cost_table(found: Sequence[tuple[str, str, Costs]]) -> Table:
-    left = len(found) - _COST_ROWS
+def _cost_table(rows: Sequence[tuple[str, str, Costs]]) -> Table:
+    left = len(rows) - _COST_ROWS
     table = Table(box=box.SIMPLE_HEAD, pad_edge=False, caption_justify="left")
     table.caption = f"and {left} more in report.html" if left > 0 else None
-    known = [name for name in Costs.__struct_fields__ if any(getattr(costs, name) is not None for _, _, costs in found)]
-    table.add_column("queue", overflow="ellipsis", no_wrap=True)
-    table.add_column("label", overflow="ellipsis", no_wrap=True)
+    known = [name for name in Costs.__struct_fields__ if any(getattr(costs, name) is not None for _, _, costs in rows)]
+    for name in ("queue", "label"):
+        table.add_column(name, overflow="ellipsis", no_wrap=True)
     for name in known:
         table.add_column(name, justify="right", no_wrap=True)
-    for queue, label, costs in found[:_COST_ROWS]:
+    for queue, label, costs in rows[:_COST_ROWS]:
         table.add_row(queue, label, *(times(getattr(costs, name)) for name in known))
     return table
 
 
 def locality(summary: Summary) -> str:
     """How near to their input tasks ran under each label, in one line; nothing when no task has input on a node."""
-    found = [(label, mean_over_seeds(summary, label, "locality", "node")) for label in summary.labels]
-    known = [f"{100 * share:.1f} % ({label})" for label, share in found if share is not None]
+    shares = [(label, mean_over_seeds(summary, label, "locality", "node")) for label in summary.labels]
+    known = [f"{100 * share:.1f} % ({label})" for label, share in shares if share is not None]
     return f"tasks that ran on a node with their input: {', '.join(known)}" if known else ""
 
 

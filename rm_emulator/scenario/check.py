@@ -363,13 +363,13 @@ def _unknown_hosts(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     hosts = (
         (e.job.id, stage, host) for e in workload.jobs for stage in e.job.stages for h in stage.hosts for host in h
     )
-    there: set[str] | None = None
+    known: set[str] | None = None
     for job, stage, host in hosts:
-        if there is None:
-            there = {node.id for node in nodes(loaded.scenario.spec.cluster.nodes, Resources(workload.resources))}
-        if host not in there:
+        if known is None:
+            known = {node.id for node in nodes(loaded.scenario.spec.cluster.nodes, Resources(workload.resources))}
+        if host not in known:
             message = f"job '{job}' stage '{stage.name}' has input on '{host}', which is not a node"
-            yield loaded.issue(("spec", "workload"), message, did_you_mean(nearest(host, there)))
+            yield loaded.issue(("spec", "workload"), message, did_you_mean(nearest(host, known)))
             return
 
 

@@ -83,7 +83,7 @@ def nodes(groups: Iterable[blocks.Nodes], resources: Resources) -> list[Node]:
     for group in groups:
         totals[group.name or "n"] = totals.get(group.name or "n", 0) + group.count
     numbers: dict[str, int] = {}
-    found = []
+    made = []
     for group in groups:
         prefix, capacity = group.name or "n", resources.capacity(group.capacity)
         digits = len(str(totals[prefix]))
@@ -99,8 +99,8 @@ def nodes(groups: Iterable[blocks.Nodes], resources: Resources) -> list[Node]:
                 labels=dict(group.labels),
                 taints=tuple(Taint(t.key, t.value, t.effect) for t in group.taints),
             )
-            found.append(node)
-    return found
+            made.append(node)
+    return made
 
 
 def _overbooked(nodes: Iterable[Node], parts: Mapping[Any, float], resources: Resources) -> Iterator[Node]:

@@ -72,10 +72,10 @@ class Document:
         """
         node, mark = self._root, self._root.start_mark
         for step, part in enumerate(path):
-            found = _child(node, part)
-            if found is None:
+            child = _child(node, part)
+            if child is None:
                 break
-            key_node, node = found
+            key_node, node = child
             mark = (key_node if key and step == len(path) - 1 else node).start_mark
         return mark.line + 1, mark.column + 1
 

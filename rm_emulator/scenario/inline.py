@@ -42,12 +42,8 @@ def _job_mistakes(at: tuple[str | int, ...], job: InlineJob) -> Iterator[Mistake
             sound = False
         for k, parent in enumerate(stage.parents):
             if parent not in names:
-                known = ", ".join(names)
-                yield (
-                    (*here, "parents", k),
-                    f"no stage '{parent}' in this job (stages: {known})",
-                    did_you_mean(nearest(parent, names)),
-                )
+                message = f"no stage '{parent}' in this job (stages: {', '.join(names)})"
+                yield (*here, "parents", k), message, did_you_mean(nearest(parent, names))
                 sound = False
         if isinstance(stage.duration, list) and len(stage.duration) != stage.tasks:
             wanted = f"{stage.tasks} task{'s' if stage.tasks > 1 else ''}"
@@ -81,12 +77,12 @@ def _ids(jobs: Sequence[InlineJob]) -> list[str]:
         if job.id is not None:
             ids.append(job.id)
             continue
-        found = job.name if names.count(job.name) == 1 and job.name not in taken else None
-        while found is None or found in taken:
+        free = job.name if names.count(job.name) == 1 and job.name not in taken else None
+        while free is None or free in taken:
             counts[job.name] = counts.get(job.name, 0) + 1
-            found = f"{job.name}-{counts[job.name]}"
-        taken.add(found)
-        ids.append(found)
+            free = f"{job.name}-{counts[job.name]}"
+        taken.add(free)
+        ids.append(free)
     return ids
 
 

@@ -10,7 +10,7 @@ import shutil
 import subprocess
 from collections.abc import Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -21,11 +21,11 @@ _ENDED: Final = ("Succeeded", "Failed")
 _TIMEOUT_S: Final = 120
 
 
-class Snapshot:
+class Snapshot(NamedTuple):
     """What `take` found: the objects, and notes on what is missing in them."""
 
-    def __init__(self, objects: list[dict[str, Any]], notes: list[str]) -> None:
-        self.objects, self.notes = objects, notes
+    objects: list[dict[str, Any]]
+    notes: list[str]
 
     def text(self) -> str:
         """As a YAML file of many documents."""
@@ -63,23 +63,21 @@ def _get(command: list[str], what: str) -> list[dict[str, Any]]:
     return items
 
 
-def _meta(item: Mapping[str, Any]) -> dict[str, Any]:
-    """Who it is, and what its labels say; our annotations only."""
-    meta = item["metadata"]
-    kept = {name: meta[name] for name in ("name", "namespace", "creationTimestamp", "labels") if meta.get(name)}
+def _meta(item: Mapping[str, Any], *, dated: bool = True) -> dict[str, Any]:
+    """Who it is, since when (dated), and what its labels say; our annotations only."""
+    meta, wanted = item["metadata"], ("name", "namespace", *(["creationTimestamp"] if dated else []), "labels")
+    known = {name: meta[name] for name in wanted if meta.get(name)}
     ours = {k: v for k, v in (meta.get("annotations") or {}).items() if k.startswith(f"{GROUP}/")}
-    return kept | ({"annotations": ours} if ours else {})
+    return known | ({"annotations": ours} if ours else {})
 
 
 def _node(item: Mapping[str, Any]) -> dict[str, Any]:
     spec, status = item.get("spec", {}), item.get("status", {})
     ready = [c for c in status.get("conditions", ()) if c["type"] == "Ready"]
-    meta = _meta(item)
-    meta.pop("creationTimestamp", None)
     return {
         "apiVersion": "v1",
         "kind": "Node",
-        "metadata": meta,
+        "metadata": _meta(item, dated=False),
         "spec": {name: spec[name] for name in ("taints", "unschedulable") if spec.get(name)},
         "status": {
             "allocatable": status.get("allocatable", {}),
@@ -89,9 +87,8 @@ def _node(item: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _queue(item: Mapping[str, Any]) -> dict[str, Any]:
-    meta = _meta(item)
-    meta.pop("creationTimestamp", None)
-    return {"apiVersion": item["apiVersion"], "kind": "Queue", "metadata": meta, "spec": item.get("spec", {})}
+    spec = item.get("spec", {})
+    return {"apiVersion": item["apiVersion"], "kind": "Queue", "metadata": _meta(item, dated=False), "spec": spec}
 
 
 def _dagjob(item: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
@@ -119,7 +116,7 @@ def _dagjob(item: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
 
 
 def _pods(items: list[dict[str, Any]], notes: list[str]) -> Iterator[dict[str, Any]]:
-    """Pods that hold room by other schedulers' decision, and those of ours that belong to no DagJob."""
+    """Pods that hold resources by other schedulers' decision, and those of ours that belong to no DagJob."""
     for item in items:
         spec, labels = item["spec"], item["metadata"].get("labels") or {}
         if item.get("status", {}).get("phase") in _ENDED or DAGJOB_LABEL in labels:
@@ -130,19 +127,15 @@ def _pods(items: list[dict[str, Any]], notes: list[str]) -> Iterator[dict[str, A
         if ours and RUN_SECONDS not in (item["metadata"].get("annotations") or {}):
             name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
             notes.append(f"pod {name}: nothing says how long it runs; add the annotation {RUN_SECONDS}")
-        kept = ("nodeName", "schedulerName", "nodeSelector", "affinity", "tolerations", "overhead")
+        told = ("nodeName", "schedulerName", "nodeSelector", "affinity", "tolerations", "overhead")
+        parts = ("containers", *(["initContainers"] if "initContainers" in spec else []))
         yield {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": _meta(item),
             "spec": {
-                **{name: spec[name] for name in kept if spec.get(name)},
-                "containers": [_container(c) for c in spec["containers"]],
-                **(
-                    {"initContainers": [_container(c) for c in spec["initContainers"]]}
-                    if "initContainers" in spec
-                    else {}
-                ),
+                **{name: spec[name] for name in told if spec.get(name)},
+                **{part: [_container(c) for c in spec[part]] for part in parts},
             },
         }
 

@@ -293,5 +293,4 @@ def _resolved(schema: Mapping[str, Any], node: Mapping[str, Any]) -> Mapping[str
     options = [option for option in node.get("anyOf", ()) if option.get("type") != "null"]
     if len(options) == 1:
         return _resolved(schema, options[0])
-    objects = [found for option in options if "properties" in (found := _resolved(schema, option))]
-    return objects[0] if objects else node
+    return next((each for option in options if "properties" in (each := _resolved(schema, option))), node)

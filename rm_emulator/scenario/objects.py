@@ -52,7 +52,7 @@ class _BatchJob(msgspec.Struct):
     spec: _BatchSpec
 
 
-class _Found(msgspec.Struct):
+class _Object(msgspec.Struct):
     """One object: its document, and where in it the object stands (a `List` holds several)."""
 
     document: Document
@@ -83,11 +83,11 @@ class _Reader:
     def __init__(self, documents: list[Document], path: Path) -> None:
         self._path, self._issues = path, list[Issue]()
         self._notes: dict[str, None] = {}
-        self._found = [found for document in documents for found in self._objects(document)]
+        self._objects = [item for document in documents for item in self._in(document)]
 
     def read(self) -> tuple[Document, list[str]]:
         """See `as_scenario`."""
-        scenarios = [found for found in self._found if found.kind == "Scenario"]
+        scenarios = [item for item in self._objects if item.kind == "Scenario"]
         for extra in scenarios[1:]:
             self._issues.append(extra.issue(("kind",), "a second Scenario: one a file is accepted"))
         nodes, queues = self._all("Node", Node), self._all("Queue", Queue)
@@ -108,54 +108,54 @@ class _Reader:
 
     # -- documents ------------------------------------------------------------------------------
 
-    def _objects(self, document: Document) -> list[_Found]:
+    def _in(self, document: Document) -> list[_Object]:
         data = document.data
         if not isinstance(data, dict):
             self._issues.append(document.issue((), f"{show_value(data)} is not an object (a mapping with a kind)"))
             return []
         if str(data.get("kind", "")).endswith("List") and isinstance(data.get("items"), list):
-            found = [_Found(document, ("items", i), item) for i, item in enumerate(data["items"])]
+            items = [_Object(document, ("items", i), each) for i, each in enumerate(data["items"])]
         else:
-            found = [_Found(document, (), data)]
-        return [one for one in found if self._accepts(one)]
+            items = [_Object(document, (), data)]
+        return [item for item in items if self._accepts(item)]
 
-    def _accepts(self, found: _Found) -> bool:
-        kind, group = found.kind, str(found.data.get("apiVersion", ""))
+    def _accepts(self, item: _Object) -> bool:
+        kind, group = item.kind, str(item.data.get("apiVersion", ""))
         if group.startswith("rm-emulator.io/"):
             if kind in _OURS and group == API_VERSION:
                 return True
             hint = did_you_mean(nearest(kind, _OURS)) if kind not in _OURS else f"apiVersion is {API_VERSION}"
-            self._issues.append(found.issue(("kind",), f"unknown kind {show_value(kind)} of {group}", hint))
+            self._issues.append(item.issue(("kind",), f"unknown kind {show_value(kind)} of {group}", hint))
             return False
         if (kind, group) in (("Node", "v1"), ("Pod", "v1"), ("Job", "batch/v1")):
             return True
         if kind == "Scenario" or (not group and kind in _OURS):
-            self._issues.append(found.issue((), f"apiVersion is missing (expected {API_VERSION})"))
+            self._issues.append(item.issue((), f"apiVersion is missing (expected {API_VERSION})"))
             return False
         self._notes[f"{self._path}: objects of kind {kind} say nothing about scheduling and are left out"] = None
         return False
 
-    def _all(self, kind: str, type_: type[T]) -> list[tuple[_Found, T]]:
+    def _all(self, kind: str, type_: type[T]) -> list[tuple[_Object, T]]:
         read = []
-        for found in self._found:
-            if found.kind != kind:
+        for item in self._objects:
+            if item.kind != kind:
                 continue
             try:
-                read.append((found, msgspec.convert(found.data, type_, strict=False)))
+                read.append((item, msgspec.convert(item.data, type_, strict=False)))
             except msgspec.ValidationError as error:
                 message, _, where = str(error).partition(" - at `$")
                 path = [int(part) if part.isdecimal() else part for part in re.findall(r"\w+", where)]
-                self._issues.append(found.issue(path, f"{message[:1].lower()}{message[1:]}"))
+                self._issues.append(item.issue(path, f"{message[:1].lower()}{message[1:]}"))
         return read
 
     # -- nodes and queues -----------------------------------------------------------------------
 
     def _resources(
         self,
-        nodes: list[tuple[_Found, Node]],
+        nodes: list[tuple[_Object, Node]],
         pods: list[PodSpec],
-        dagjobs: list[tuple[_Found, DagJob]],
-        batch: list[tuple[_Found, _BatchJob]],
+        dagjobs: list[tuple[_Object, DagJob]],
+        batch: list[tuple[_Object, _BatchJob]],
     ) -> Resources:
         """cpu, memory, pods, and whatever else is asked for."""
         specs = [*pods, *(s.template.spec for _, d in dagjobs for s in d.spec.stages)]
@@ -168,7 +168,7 @@ class _Reader:
         }
         return Resources(("cpu", "memory", "pods")).extended(asked)
 
-    def _nodes(self, nodes: list[tuple[_Found, Node]], pods: list[Pod], resources: Resources) -> list[dict[str, Any]]:
+    def _nodes(self, nodes: list[tuple[_Object, Node]], pods: list[Pod], resources: Resources) -> list[dict[str, Any]]:
         """Nodes with what other schedulers' pods leave of them: those are taken to run to the end."""
         used: dict[str, list[int]] = {}
         for pod in pods:
@@ -177,21 +177,19 @@ class _Reader:
                 for r, amount in enumerate(demand(pod.spec, resources)):
                     held[r] += amount
         groups = []
-        for found, node in nodes:
+        for item, node in nodes:
             try:
                 core = core_node(node, resources)
             except InvalidQuantity as error:
-                self._issues.append(found.issue(("status", "allocatable"), str(error)))
+                self._issues.append(item.issue(("status", "allocatable"), str(error)))
                 continue
             if not core.capacity or not core.capacity[0]:
-                message = (
-                    f"node {core.id} offers no cpu: expected status.allocatable (as `kubectl get nodes -o yaml` prints)"
-                )
-                self._issues.append(found.issue(("status",), message))
+                wanted = "expected status.allocatable (as `kubectl get nodes -o yaml` prints)"
+                message = f"node {core.id} offers no cpu: {wanted}"
+                self._issues.append(item.issue(("status",), message))
                 continue
-            left = tuple(
-                max(0, c - u) for c, u in zip(core.capacity, used.get(core.id, [0] * len(resources)), strict=True)
-            )
+            taken = used.get(core.id, [0] * len(resources))
+            left = tuple(max(0, c - u) for c, u in zip(core.capacity, taken, strict=True))
             group: dict[str, Any] = {"name": core.id, "capacity": resources.show(left) or {"cpu": 0}}
             if core.labels:
                 group["labels"] = core.labels
@@ -204,37 +202,36 @@ class _Reader:
 
     def _jobs(
         self,
-        dagjobs: list[tuple[_Found, DagJob]],
-        pods: list[tuple[_Found, Pod]],
-        batch: list[tuple[_Found, _BatchJob]],
+        dagjobs: list[tuple[_Object, DagJob]],
+        pods: list[tuple[_Object, Pod]],
+        batch: list[tuple[_Object, _BatchJob]],
         resources: Resources,
     ) -> list[dict[str, Any]]:
         metas = [(d.metadata, "DagJob") for _, d in dagjobs] + [(p.metadata, "Pod") for _, p in pods if _joins(p)]
         stamps = [ms for meta, _ in metas if (ms := meta.created_ms) is not None]
         begin = min(stamps, default=0)
-        jobs = [job for found, d in dagjobs if (job := self._dagjob(found, d, resources, begin)) is not None]
-        for found, pod in pods:
+        jobs = [job for item, d in dagjobs if (job := self._dagjob(item, d, resources, begin)) is not None]
+        for item, pod in pods:
             if _joins(pod) and not pod.is_terminal and not pod.owner_uid:
-                jobs.append(
-                    self._one(found, ("metadata",), pod.metadata, pod.spec, resources, begin, pod.metadata.name)
-                )
-        for found, many in batch:
+                meta = pod.metadata
+                jobs.append(self._one(item, ("metadata",), meta, pod.spec, resources, begin, meta.name))
+        for item, many in batch:
             at, template = ("spec", "template", "metadata"), many.spec.template
             labels = {**many.metadata.labels, **template.metadata.labels}
             meta = msgspec.structs.replace(many.metadata, labels=labels)
             count = many.spec.completions or many.spec.parallelism or 1
             names = (f"{meta.name}-{number}" for number in range(count))
-            jobs += [self._one(found, at, meta, template.spec, resources, begin, name) for name in names]
+            jobs += [self._one(item, at, meta, template.spec, resources, begin, name) for name in names]
         return jobs
 
-    def _dagjob(self, found: _Found, job: DagJob, resources: Resources, begin: int) -> dict[str, Any] | None:
+    def _dagjob(self, item: _Object, job: DagJob, resources: Resources, begin: int) -> dict[str, Any] | None:
         """A DagJob, without what it has done already."""
         if job.is_over:
             return None
         try:
             core = core_job(job, resources, id=job.key)
         except InvalidJob as error:
-            self._issues.append(found.issue(("spec", "stages"), str(error)))
+            self._issues.append(item.issue(("spec", "stages"), str(error)))
             return None
         done = {stage.name: stage.succeeded for stage in job.status.stages}
         over = {stage.name for stage in job.spec.stages if done.get(stage.name, 0) >= stage.tasks}
@@ -247,7 +244,7 @@ class _Reader:
                 "name": stage.name,
                 "tasks": stage.tasks - done.get(stage.name, 0),
                 "parents": [parent for parent in written.parents if parent not in over],
-                **self._task(found, at, stage.demand, stage.places, resources),
+                **self._task(item, at, stage.demand, stage.places, resources),
             }
             if stage.gang:
                 entry["gang"] = True
@@ -265,7 +262,7 @@ class _Reader:
 
     def _one(
         self,
-        found: _Found,
+        item: _Object,
         at: tuple[str | int, ...],
         meta: Meta,
         spec: PodSpec,
@@ -281,32 +278,32 @@ class _Reader:
             "user": meta.labels.get(USER_LABEL, ""),
             "queue": meta.labels.get(QUEUE_LABEL, "default"),
             "submit": f"{(meta.created_ms or begin) - begin}ms",
-            "stages": [{"name": "pod", **self._task(found, at, demand(spec, resources), places(spec), resources)}],
+            "stages": [{"name": "pod", **self._task(item, at, demand(spec, resources), places(spec), resources)}],
         }
 
     def _task(
-        self, found: _Found, at: tuple[str | int, ...], wanted: Vector, where: Places, resources: Resources
+        self, item: _Object, at: tuple[str | int, ...], wanted: Vector, where: Places, resources: Resources
     ) -> dict[str, Any]:
-        entry: dict[str, Any] = {"demand": resources.show(wanted), "duration": self._run_time(found, at)}
+        entry: dict[str, Any] = {"demand": resources.show(wanted), "duration": self._run_time(item, at)}
         if where.terms or where.tolerations:
             entry["places"] = msgspec.to_builtins(where)
         return entry
 
-    def _run_time(self, found: _Found, at: tuple[str | int, ...]) -> Any:
+    def _run_time(self, item: _Object, at: tuple[str | int, ...]) -> Any:
         """The annotation that only emulation and fake kubelets read, from the text of the file itself."""
-        data: Any = found.data
+        data: Any = item.data
         for part in (*at, "annotations"):
             data = (data or {}).get(part) if not isinstance(part, int) else data[part]
         text = (data or {}).get(RUN_SECONDS) if isinstance(data, dict) else None
         if text is None:
             message = f"annotation {RUN_SECONDS} is missing: how long does a task of it run?"
             hint = f'write {RUN_SECONDS}: "30", or "lognormal(30, 0.5)" (mean in seconds, coefficient of variation)'
-            self._issues.append(found.issue(at, message, hint))
+            self._issues.append(item.issue(at, message, hint))
             return "1s"
         try:
             return read_run_seconds(str(text))
         except ValueError as error:
-            self._issues.append(found.issue((*at, "annotations", RUN_SECONDS), str(error)))
+            self._issues.append(item.issue((*at, "annotations", RUN_SECONDS), str(error)))
             return "1s"
 
     # -- the scenario ---------------------------------------------------------------------------
@@ -315,7 +312,7 @@ class _Reader:
         self,
         scenario: Mapping[str, Any] | None,
         groups: list[dict[str, Any]],
-        queues: list[tuple[_Found, Queue]],
+        queues: list[tuple[_Object, Queue]],
         jobs: list[dict[str, Any]],
     ) -> dict[str, Any]:
         data: dict[str, Any] = (

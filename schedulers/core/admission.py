@@ -10,7 +10,7 @@ from schedulers.core.resources import Vector
 from schedulers.core.sizes import Sizes
 
 if TYPE_CHECKING:
-    from schedulers.core.state import ContainerState, JobState
+    from schedulers.core.live import ContainerState, JobState
 
 
 class Admission:

@@ -17,7 +17,7 @@ from schedulers.core.queues import Account, Group, QueueTree
 from schedulers.core.resources import Vector, fits
 
 if TYPE_CHECKING:
-    from schedulers.core.state import JobState, NodeState, StageState
+    from schedulers.core.live import JobState, NodeState, StageState
 
 #: Changes of nodes remembered for the lists of fitting nodes before these are made anew.
 CHANGES: Final = 100_000

@@ -9,7 +9,7 @@ import pytest
 
 import rm_emulator
 from rm_emulator.results import replay
-from rm_emulator.results.logs import event_log
+from rm_emulator.results.replay import event_log
 from rm_emulator.scenario import examples
 
 #: Smaller than packaged, where the packaged size takes long.

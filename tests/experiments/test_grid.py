@@ -18,7 +18,7 @@ from rm_emulator.experiments import cell as cell_module
 from rm_emulator.experiments import grid
 from rm_emulator.issues import InvalidInput
 from rm_emulator.results.figures import MACHINE_FIGURES, Summary
-from rm_emulator.results.logs import event_log
+from rm_emulator.results.replay import event_log
 from rm_emulator.scenario.load import Loaded, load
 
 Tiny = Callable[..., Loaded]

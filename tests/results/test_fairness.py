@@ -13,7 +13,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from rm_emulator.engine.recording import Attempt, JobRow
-from rm_emulator.results import fairness
+from rm_emulator.results import fairness, metrics
 from rm_emulator.results.fairness import HUNGRY, IDLE, SATISFIED, STARVED
 from rm_emulator.results.figures import NewQueue, QueueFairness, Windows
 from rm_emulator.results.record import Recorder
@@ -182,7 +182,7 @@ def test_buckets_hold_what_counting_each_ms_gives(intervals, width):
     for first, last, unit, who in zip(start, end, units, owner, strict=True):
         for ms in range(first, last):
             slow[ms // width, who] += unit
-    found = fairness._integrals(owner, units.astype(float), start, end, width, buckets, 3)
+    found = metrics.integrals(owner, units.astype(float), start, end, width, buckets, 3)
     assert found.tolist() == slow.tolist()
 
 

@@ -55,7 +55,7 @@ class Tools(msgspec.Struct, frozen=True):
 def find_tools() -> Tools:
     """Raises InvalidInput that says which program is missing."""
     java, maven = shutil.which("java"), shutil.which("mvn")
-    missing = [name for name, found in (("java (a JDK or JRE, 8 to 17)", java), ("mvn (Maven 3)", maven)) if not found]
+    missing = [name for name, path in (("java (a JDK or JRE, 8 to 17)", java), ("mvn (Maven 3)", maven)) if not path]
     if not java or not maven:
         message = f"--hadoop needs {' and '.join(missing)} on the PATH; the stored runs can be compared without"
         raise InvalidInput(message)
@@ -83,16 +83,16 @@ def class_path(tools: Tools, cache: Path | None = None) -> str:
             return text
     folder.mkdir(parents=True, exist_ok=True)
     with tempfile.TemporaryDirectory(dir=folder) as scratch:
-        pom, found = Path(scratch) / "pom.xml", Path(scratch) / "classpath.txt"
+        pom, listed = Path(scratch) / "pom.xml", Path(scratch) / "classpath.txt"
         pom.write_bytes(POM.read_bytes())
-        command = [tools.maven, "-q", "-B", "-f", str(pom), "dependency:build-classpath", f"-Dmdep.outputFile={found}"]
+        command = [tools.maven, "-q", "-B", "-f", str(pom), "dependency:build-classpath", f"-Dmdep.outputFile={listed}"]
         done = subprocess.run(  # noqa: S603 (a program that the user has installed)
             command, capture_output=True, text=True, check=False, stdin=subprocess.DEVNULL
         )
-        if done.returncode or not found.is_file():
+        if done.returncode or not listed.is_file():
             words = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][:5]
             raise InvalidInput("Maven could not get Hadoop's jars:\n" + "\n".join(words))
-        write_file(kept, found.read_bytes())
+        write_file(kept, listed.read_bytes())
     return kept.read_text().strip()
 
 

@@ -49,20 +49,20 @@ def known() -> Mapping[str, Benchmark]:
 
 
 def _chosen(names: Iterable[str] | None) -> list[Benchmark]:
-    there = known()
+    every = known()
     if names is None:
-        return list(there.values())
+        return list(every.values())
     chosen: dict[str, Benchmark] = {}
     for name in names:
         # A row's name is its benchmark's, with more behind it where one benchmark yields several.
-        found = {
-            key: b for key, b in there.items() if name in (key, b.group) or name.startswith((f"{key}_", f"{key}/"))
+        meant = {
+            key: b for key, b in every.items() if name in (key, b.group) or name.startswith((f"{key}_", f"{key}/"))
         }
-        if not found:
-            accepted = list(dict.fromkeys([*(b.group for b in there.values()), *there]))
+        if not meant:
+            accepted = list(dict.fromkeys([*(b.group for b in every.values()), *every]))
             message = f"no benchmark or group '{name}' (there are: {', '.join(accepted)})"
             raise InvalidInput([Issue("bench", message, hint=did_you_mean(nearest(name, accepted)))])
-        chosen |= found
+        chosen |= meant
     return list(chosen.values())
 
 

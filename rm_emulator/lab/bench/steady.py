@@ -110,11 +110,11 @@ class Steady:
 
     def _end_one(self, node: str) -> None:
         """The oldest container of the node ends; a job of which that was the last is followed by another."""
-        there = self._running[node]
-        if not there:
+        running = self._running[node]
+        if not running:
             return
-        container = next(iter(there))
-        job = there.pop(container)
+        container = next(iter(running))
+        job = running.pop(container)
         self._scheduler.handle(ContainerEnded(self._now, container, 0, self._work[job]))
         if job not in self._scheduler.state.jobs:
             del self._work[job]

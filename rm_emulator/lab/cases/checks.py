@@ -78,9 +78,9 @@ def known() -> Mapping[str, Kind]:
     return _KINDS
 
 
-def only(found: Mapping[str, Any], keys: Collection[str], what: str) -> None:
+def only(part: Mapping[str, Any], keys: Collection[str], what: str) -> None:
     """Raise Unsupported when a part of a case has keys that its kind does not know."""
-    for key in found:
+    for key in part:
         if key not in keys:
             raise Unsupported(f"{what} '{key}' is not supported")
 

@@ -37,9 +37,9 @@ def main(files: Sequence[Path]) -> int:
 
     Raises InvalidInput, before anything runs, for files that are not cases.
     """
-    found = [(document, section) for file in files for document, section in _documents(file)]
+    sections = [(document, section) for file in files for document, section in _documents(file)]
     counts = {"PASS": 0, "FAIL": 0, "SKIP": 0}
-    for document, section in found:
+    for document, section in sections:
         for line in lines(document, section):
             counts[line.verdict] += 1
             print(line)  # noqa: T201 (the answer)

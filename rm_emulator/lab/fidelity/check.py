@@ -1,10 +1,11 @@
-"""All folders: real runs against emulated ones, with a table for people and data for machines."""
+"""One folder: real runs against emulated ones."""
 
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Protocol
+
+import msgspec
 
 from rm_emulator.lab.fidelity.measures import Bars, FolderFidelity, compare
 from rm_emulator.lab.fidelity.runs import Run, by_label, labels, read_runs, trace_jobs
@@ -12,19 +13,14 @@ from rm_emulator.lab.fidelity.runs import Run, by_label, labels, read_runs, trac
 Progress = Callable[[str, int, int], None]
 
 
-class Emulation(Protocol):
-    """What a simulation gives back."""
+class Emulated(msgspec.Struct, frozen=True):
+    """One emulated run. jobs: (submission, end) in ms by job id; memory_mb: allocated, per second, may be empty."""
 
-    @property
-    def jobs(self) -> Mapping[str, tuple[int, int]]:
-        """(Submission, end) in ms by job id."""
-
-    @property
-    def memory_mb(self) -> Sequence[float]:
-        """Allocated memory per second; empty when it is not known."""
+    jobs: Mapping[str, tuple[int, int]]
+    memory_mb: tuple[float, ...] = ()
 
 
-Simulate = Callable[[Path, int], Emulation]
+Simulate = Callable[[Path, int], Emulated]
 
 
 def check_folder(
@@ -53,14 +49,9 @@ def check_folder(
     return compare(name, real, emulated, bars or Bars())
 
 
-def _run(found: Emulation, seed: int, starts: Mapping[int, list[str]], submitted: Mapping[str, int]) -> Run:
-    if set(found.jobs) != set(submitted):
-        other = sorted(set(found.jobs) ^ set(submitted))
+def _run(emulated: Emulated, seed: int, starts: Mapping[int, list[str]], submitted: Mapping[str, int]) -> Run:
+    if set(emulated.jobs) != set(submitted):
+        other = sorted(set(emulated.jobs) ^ set(submitted))
         raise ValueError(f"seed {seed}: these jobs are in the trace or in the simulation only: {', '.join(other[:5])}")
-    durations = ((submitted[job], (end - start) / 1000) for job, (start, end) in found.jobs.items())
-    return Run(f"seed {seed}", by_label(starts, durations), tuple(found.memory_mb))
-
-
-def as_data(folders: Sequence[FolderFidelity]) -> dict[str, Any]:
-    """The document of --json."""
-    return {"folders": [folder.as_data() for folder in folders]}
+    durations = ((submitted[job], (end - start) / 1000) for job, (start, end) in emulated.jobs.items())
+    return Run(f"seed {seed}", by_label(starts, durations), emulated.memory_mb)

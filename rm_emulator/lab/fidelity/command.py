@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 from rm_emulator.lab.fidelity import table
-from rm_emulator.lab.fidelity.check import Progress, Simulate, as_data, check_folder
+from rm_emulator.lab.fidelity.check import Progress, Simulate, check_folder
 from rm_emulator.lab.fidelity.measures import Bars, FolderFidelity
 
 
@@ -35,14 +35,15 @@ def main(
             for folder in folders:
                 emulator.prepare(folder)
         fresh = [_real(folder, hadoop) if hadoop else None for folder in folders]
-        found = _compare(folders, fresh, seeds, bars, simulate or emulator)
+        compared = _compare(folders, fresh, seeds, bars, simulate or emulator)
     if as_json:
-        sys.stdout.write(json.dumps(as_data(found), indent=1, allow_nan=False) + "\n")
+        document = {"folders": [folder.as_data() for folder in compared]}
+        sys.stdout.write(json.dumps(document, indent=1, allow_nan=False) + "\n")
     else:
         from rich.console import Console
 
-        table.show(found, bars, Console(file=sys.stdout, highlight=False))
-    return 0 if all(folder.holds for folder in found) else 1
+        table.show(compared, bars, Console(file=sys.stdout, highlight=False))
+    return 0 if all(folder.holds for folder in compared) else 1
 
 
 def _real(folder: Path, count: int) -> list[Path]:

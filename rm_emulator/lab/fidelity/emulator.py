@@ -4,26 +4,18 @@ from __future__ import annotations
 
 import shutil
 import tempfile
-from collections.abc import Mapping
 from pathlib import Path
 from types import TracebackType
 
-import msgspec
 import polars as pl
 
 from rm_emulator.experiments import grid
 from rm_emulator.experiments.cell import run_cell
 from rm_emulator.hadoop.folder import read_folder
 from rm_emulator.hadoop.scenario import SCENARIO, write_scenario
+from rm_emulator.lab.fidelity.check import Emulated
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.load import Loaded, load
-
-
-class Emulated(msgspec.Struct, frozen=True):
-    """One emulated run. jobs: (submission, end) in ms by job id; memory_mb: allocated, per second, may be empty."""
-
-    jobs: Mapping[str, tuple[int, int]]
-    memory_mb: tuple[float, ...] = ()
 
 
 class Emulator:
@@ -69,8 +61,8 @@ class Emulator:
 def _memory(nodes: pl.DataFrame) -> tuple[float, ...]:
     """MB held in the whole cluster per second; buckets are whole seconds or more."""
     rows = nodes.filter(pl.col("node").is_null() & (pl.col("resource") == "memory")).sort("start_ms")
-    found: list[float] = []
+    seconds: list[float] = []
     for start, end, held in rows.select("start_ms", "end_ms", "held").iter_rows():
-        found += [0.0] * (start // 1000 - len(found))
-        found += [float(held)] * (-(-end // 1000) - len(found))
-    return tuple(found)
+        seconds += [0.0] * (start // 1000 - len(seconds))
+        seconds += [float(held)] * (-(-end // 1000) - len(seconds))
+    return tuple(seconds)

@@ -101,11 +101,11 @@ def compare(name: str, real: Sequence[Run], emulated: Sequence[Run], bars: Bars)
 
 
 def _faults(jobs: Sequence[JobFidelity], real: Sequence[float], emulated: Sequence[float], bars: Bars) -> list[str]:
-    found = []
+    faults = []
     if not accepted(real, emulated, bars.mean_pct):
-        found.append(f"mean {error_pct(emulated, real):+.1f} % (at most {bars.mean_pct:g} %)")
+        faults.append(f"mean {error_pct(emulated, real):+.1f} % (at most {bars.mean_pct:g} %)")
     outside = [job for job in jobs if not accepted(job.real_s, job.emulated_s, bars.worst_pct)]
-    return found + [f"job {job.job} {job.error_pct:+.1f} % (at most {bars.worst_pct:g} %)" for job in outside]
+    return faults + [f"job {job.job} {job.error_pct:+.1f} % (at most {bars.worst_pct:g} %)" for job in outside]
 
 
 def accepted(real: Sequence[float], emulated: Sequence[float], bar_pct: float) -> bool:
@@ -145,13 +145,13 @@ def curve_distance(real: Sequence[Sequence[float]], emulated: Sequence[Sequence[
 
 
 def _mean_curve(curves: Sequence[Sequence[float]], length: int) -> np.ndarray[Any, np.dtype[np.float64]]:
-    """The mean of curves, each from its first container on, with room to shift."""
-    found = np.zeros(length)
+    """The mean of curves, each from its first container on, with space to shift."""
+    total = np.zeros(length)
     begin = max(_SHIFTS)
     for curve in curves:
-        there = np.trim_zeros(np.asarray(curve), "f")
-        found[begin : begin + len(there)] += there
-    return found / len(curves)
+        used = np.trim_zeros(np.asarray(curve), "f")
+        total[begin : begin + len(used)] += used
+    return total / len(curves)
 
 
 def _mean(values: Sequence[float]) -> float:

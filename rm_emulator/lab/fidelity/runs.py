@@ -38,12 +38,12 @@ class Run(msgspec.Struct, frozen=True):
 
 def labels(jobs: Sequence[SlsJob]) -> dict[int, list[str]]:
     """Per start in ms the labels of its jobs: the job's id, or all their ids with a rank by duration."""
-    found = {}
+    starts = {}
     for group in same_starts(jobs):
         ids = [job.id for job in group]
         ranked = [f"{'|'.join(ids)} #{rank}" for rank in range(1, len(ids) + 1)]
-        found[group[0].start_ms] = ids if len(ids) == 1 else ranked
-    return found
+        starts[group[0].start_ms] = ids if len(ids) == 1 else ranked
+    return starts
 
 
 def by_label(starts: Mapping[int, list[str]], durations: Iterable[tuple[int, float]]) -> dict[str, float]:
@@ -56,12 +56,12 @@ def by_label(starts: Mapping[int, list[str]], durations: Iterable[tuple[int, flo
         if start not in groups:
             raise ValueError(f"a job starts at {start} ms, which no job of the trace does")
         groups[start].append(seconds)
-    found: dict[str, float] = {}
+    labelled: dict[str, float] = {}
     for start, names in starts.items():
         if len(groups[start]) != len(names):
             raise ValueError(f"{len(groups[start])} of the {len(names)} jobs that start at {start} ms have ended")
-        found.update(zip(names, sorted(groups[start]), strict=True))
-    return found
+        labelled |= zip(names, sorted(groups[start]), strict=True)
+    return labelled
 
 
 def trace_jobs(folder: Path) -> tuple[SlsJob, ...]:
@@ -83,15 +83,15 @@ def result_files(folder: Path) -> list[Path]:
 def read_runs(folder: Path, files: Sequence[Path] | None = None) -> list[Run]:
     """The real runs of a folder. Raises TraceError with the mistakes of every file."""
     starts = labels(trace_jobs(folder))
-    found, issues = [], []
+    runs, issues = [], []
     for file in files or result_files(folder):
         try:
-            found.append(_read_run(file, starts))
+            runs.append(_read_run(file, starts))
         except TraceError as error:
             issues += error.issues
     if issues:
         raise TraceError(issues)
-    return found
+    return runs
 
 
 def _read_run(file: Path, starts: Mapping[int, list[str]]) -> Run:
@@ -106,19 +106,18 @@ def _read_run(file: Path, starts: Mapping[int, list[str]]) -> Run:
 
 def _rows(file: Path) -> dict[str, tuple[int, float]]:
     """Per application (start in ms, seconds). The first row counts: SLS writes a second one a beat later."""
-    issues, found = Issues(str(file)), dict[str, tuple[int, float]]()
+    issues, rows = Issues(str(file)), dict[str, tuple[int, float]]()
     for line, row in _table(file, _COLUMNS):
-        numbers = [_whole(row[name]) for name in _COLUMNS[1:]]
-        start, begun, ended = numbers
+        start, begun, ended = (_whole(row[name]) for name in _COLUMNS[1:])
         if start is None or begun is None or ended is None:
             seen = ", ".join(row[name] for name in _COLUMNS)
             issues.add(f"'{seen}' is not accepted (expected a name and whole numbers of ms)", line=line)
         elif ended < begun:
             issues.add(f"the job ends at {ended}, before it starts at {begun}", line=line)
         else:
-            found.setdefault(row["JobID"], (start, (ended - begun) / 1000))
+            rows.setdefault(row["JobID"], (start, (ended - begun) / 1000))
     issues.check()
-    return found
+    return rows
 
 
 def _table(file: Path, columns: Sequence[str]) -> Iterator[tuple[int, dict[str, str]]]:
@@ -136,12 +135,12 @@ def _whole(text: str) -> int | None:
 
 def read_curve(file: Path) -> tuple[float, ...]:
     """Allocated MB per second, from the run's first second on; seconds without a row keep the last value."""
-    issues, found = Issues(str(file)), list[float]()
+    issues, curve = Issues(str(file)), list[float]()
     for line, row in _table(file, ("second", "memory_mb")):
         second, memory = _whole(row["second"]), _whole(row["memory_mb"])
-        if second is None or memory is None or not len(found) <= second < len(found) + 10**6:
+        if second is None or memory is None or not len(curve) <= second < len(curve) + 10**6:
             issues.add("expected whole numbers in second and memory_mb, with rising seconds", line=line)
             continue
-        found += [found[-1] if found else 0.0] * (second - len(found)) + [float(memory)]
+        curve += [curve[-1] if curve else 0.0] * (second - len(curve)) + [float(memory)]
     issues.check()
-    return tuple(found)
+    return tuple(curve)

@@ -112,6 +112,6 @@ def _mean_ms(times: RunTimes) -> float:
 def share(stages: Sequence[Stage], capacity: Vector, part: float = SHARE) -> int:
     """Machines that hold this part of the DAG's tasks at once, by the resource that they need most of; at least 1."""
     asked: Iterable[float] = (
-        sum(stage.tasks * stage.demand[r] for stage in stages) / there for r, there in enumerate(capacity)
+        sum(stage.tasks * stage.demand[r] for stage in stages) / full for r, full in enumerate(capacity)
     )
     return max(1, math.ceil(part * max(asked)))

@@ -15,12 +15,12 @@ from statistics import fmean, variance
 from typing import Annotated, Any, Final
 
 import typer
-import yaml
 
 from rm_emulator.experiments import api
 from rm_emulator.files import write_file
-from rm_emulator.lab.papers.tables import filled, table
+from rm_emulator.lab.papers.tables import by_label, document, filled, run, show, table
 from rm_emulator.program import end
+from rm_emulator.results.figures import Speedup
 from rm_emulator.results.statistics import student_t
 
 #: The released simulator's seeds begin here.
@@ -61,23 +61,18 @@ def scenario(seeds: Sequence[int], profiles: str | None = None, *, grid: bool = 
         "draws": "released",
         "sizes": [2, 5, 10, 20, 50, 100],
     }
-    return {
-        "apiVersion": "rm-emulator.io/v1alpha1",
-        "kind": "Scenario",
-        "metadata": {"name": "decima-batch"},
-        "spec": {
-            "seeds": list(seeds),
-            "cluster": {
-                "nodes": [{"count": 50, "capacity": {"cpu": 1, "memory": "2Gi"}}],
-                "profile": "events",
-                "executors": {"moving_delay": "2s", "warmup": "1s"},
-            },
-            "workload": {**workload, "profiles": profiles} if profiles else workload,
-            "policies": [{"label": label, **policy} for label, policy in policies.items()],
-            "baseline": "fair",
-            "log": "hash",
+    return document(
+        "decima-batch",
+        seeds,
+        policies,
+        cluster={
+            "nodes": [{"count": 50, "capacity": {"cpu": 1, "memory": "2Gi"}}],
+            "profile": "events",
+            "executors": {"moving_delay": "2s", "warmup": "1s"},
         },
-    }
+        workload={**workload, "profiles": profiles} if profiles else workload,
+        baseline="fair",
+    )
 
 
 def _label(alpha: float) -> str:
@@ -86,13 +81,14 @@ def _label(alpha: float) -> str:
 
 def means(results: api.Results) -> dict[str, dict[int, float]]:
     """Mean JCT in s by label and seed; `best alpha` is the least of the grid's, seed by seed, if there is a grid."""
-    found: dict[str, dict[int, float]] = {}
-    for run in results.summary["runs"]:
-        found.setdefault(run["label"], {})[run["seed"]] = run["jct_s"]["mean"]
-    grid = [found.pop(label) for label in map(_label, ALPHAS) if label in found]
+    jcts = {
+        label: {seed: figures["jct_s"]["mean"] for seed, figures in by_seed.items()}
+        for label, by_seed in by_label(results).items()
+    }
+    grid = [jcts.pop(label) for label in map(_label, ALPHAS) if label in jcts]
     if grid:
-        found["best alpha"] = {seed: min(by_seed[seed] for by_seed in grid) for seed in grid[0]}
-    return found
+        jcts["best alpha"] = {seed: min(by_seed[seed] for by_seed in grid) for seed in grid[0]}
+    return jcts
 
 
 HEAD: Final = (
@@ -107,17 +103,17 @@ HEAD: Final = (
 )
 
 
-def rows(found: Mapping[str, Mapping[int, float]]) -> list[list[str]]:
+def rows(jcts: Mapping[str, Mapping[int, float]]) -> list[list[str]]:
     """Cells of HEAD. The difference of means has the joint interval of 95 % of two samples, as if of unlike jobs."""
-    fair = found["fair"]
+    fair = jcts["fair"]
     made = []
-    for label, by_seed in found.items():
+    for label, by_seed in jcts.items():
         mean, (released, deviation) = fmean(by_seed.values()), RELEASED[label]
         joint = 1.96 * math.sqrt(variance(by_seed.values()) / len(by_seed) + deviation**2 / RELEASED_SEEDS)
         off = mean - released
         ratio, expected = mean / fmean(fair.values()), released / RELEASED["fair"][0]
         paired = [by_seed[seed] / fair[seed] for seed in by_seed]
-        low, high = student_t(paired)
+        interval = student_t(paired)
         made.append(
             [
                 label,
@@ -127,15 +123,15 @@ def rows(found: Mapping[str, Mapping[int, float]]) -> list[list[str]]:
                 f"{ratio:.3f}",
                 f"{expected:.3f}",
                 f"{100 * (ratio / expected - 1):+.1f} %",
-                f"{fmean(paired):.3f} [{low:.3f}, {high:.3f}]",
+                show(Speedup(value=fmean(paired), ci95=list(interval)), digits=3),
             ]
         )
     return made
 
 
-def page(template: str, found: Mapping[str, Mapping[int, float]]) -> str:
+def page(template: str, jcts: Mapping[str, Mapping[int, float]]) -> str:
     """The page of docs: the template's prose with the measured table in it."""
-    return filled(template, table=table(HEAD, rows(found)), seeds=len(found["fair"]))
+    return filled(template, table=table(HEAD, rows(jcts)), seeds=len(jcts["fair"]))
 
 
 def main(
@@ -152,13 +148,11 @@ def main(
         typer.echo(f"{profiles}: not there, so Decima's table stays as it is", err=True)
         return
     out.mkdir(parents=True, exist_ok=True)
-    path = out / "decima-batch.yaml"
     made = scenario(range(FIRST_SEED, FIRST_SEED + seeds), profiles and str(Path(profiles).resolve()), grid=grid)
-    write_file(path, yaml.safe_dump(made, sort_keys=False))
-    found = means(api.run(path, out / "runs", None, {}, jobs, (), overwrite=False, progress=True))
-    typer.echo(table(HEAD, rows(found)))
+    jcts = means(run(made, out / "runs", jobs))
+    typer.echo(table(HEAD, rows(jcts)))
     if docs is not None:
-        write_file(docs / "results-decima.md", page((docs / "results-decima.in.md").read_text(encoding="utf-8"), found))
+        write_file(docs / "results-decima.md", page((docs / "results-decima.in.md").read_text(encoding="utf-8"), jcts))
 
 
 if __name__ == "__main__":

@@ -19,31 +19,31 @@ from rm_emulator.program import end
 NAME: Final = "results-graphene"
 
 
-def offline_tables(found: offline.Measured) -> dict[str, object]:
+def offline_tables(measured: offline.Measured) -> dict[str, object]:
     """What the template needs of the plans."""
     return {
         "shares": {
-            part: (len(plans), table(offline.HEAD, offline.rows(plans))) for part, plans in found.shares.items()
+            part: (len(plans), table(offline.HEAD, offline.rows(plans))) for part, plans in measured.shares.items()
         },
-        "errors": (len(found.errors), table(offline.HEAD_ERRORS, offline.error_rows(found.errors))),
-        "dags": found.there,
-        "tpch": (len(found.tpch), table(offline.HEAD, offline.rows(found.tpch))),
+        "errors": (len(measured.errors), table(offline.HEAD_ERRORS, offline.error_rows(measured.errors))),
+        "dags": measured.known,
+        "tpch": (len(measured.tpch), table(offline.HEAD, offline.rows(measured.tpch))),
     }
 
 
-def online_tables(found: dict[str, api.Results]) -> dict[str, str]:
+def online_tables(results: dict[str, api.Results]) -> dict[str, str]:
     """What the template needs of the runs of all experiments, by table."""
-    plain = {name: found[name] for name in ("tpch", "alibaba")}
-    yarn = [row for name, runs in plain.items() for row in online.yarn_rows(name, found[f"{name}_as_yarn"], runs)]
-    demands = {error: found[f"demands_{error}"] for error in online.ERRORS}
+    plain = {name: results[name] for name in ("tpch", "alibaba")}
+    yarn = [row for name, runs in plain.items() for row in online.yarn_rows(name, results[f"{name}_as_yarn"], runs)]
+    demands = {error: results[f"demands_{error}"] for error in online.ERRORS}
     return {
-        **{name: table(online.HEAD, online.rows(found[name])) for name in (*plain, "batch")},
-        "queues": table(online.HEAD_QUEUES, online.queue_rows(found["queues"], plain["alibaba"])),
-        "errors": table(online.HEAD_ERRORS, online.error_rows(found["errors"], demands)),
+        **{name: table(online.HEAD, online.rows(results[name])) for name in (*plain, "batch")},
+        "queues": table(online.HEAD_QUEUES, online.queue_rows(results["queues"], plain["alibaba"])),
+        "errors": table(online.HEAD_ERRORS, online.error_rows(results["errors"], demands)),
         "as_yarn": table(online.HEAD_YARN, yarn),
-        "overbook": table(online.HEAD_SWEEP, online.overbook_rows(plain["alibaba"], found)),
-        "eta": table(online.HEAD_SWEEP, online.sweep_rows(found["eta"], "k_5")),
-        "remote": table(online.HEAD_SWEEP, online.sweep_rows(found["remote"], "remote_0_8")),
+        "overbook": table(online.HEAD_SWEEP, online.overbook_rows(plain["alibaba"], results)),
+        "eta": table(online.HEAD_SWEEP, online.sweep_rows(results["eta"], "k_5")),
+        "remote": table(online.HEAD_SWEEP, online.sweep_rows(results["remote"], "remote_0_8")),
     }
 
 

@@ -14,7 +14,7 @@ from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final, TextIO
+from typing import Any, Final
 
 import msgspec
 import numpy as np
@@ -23,7 +23,9 @@ import schedulers.planning
 from rm_emulator.lab.papers import dags
 from rm_emulator.lab.papers.dags import Sample
 from rm_emulator.lab.papers.tables import show
-from rm_emulator.results.statistics import Floats, Pairs, Statistic, bootstrap, mean_of_ratios, p50_of_ratios
+from rm_emulator.results.figures import Speedup
+from rm_emulator.results.metrics import Floats
+from rm_emulator.results.statistics import Pairs, Statistic, bootstrap, mean_of_ratios, p50_of_ratios
 from schedulers.core import keyed
 from schedulers.core.model import Stage
 from schedulers.core.resources import Vector
@@ -83,16 +85,16 @@ class Planned(msgspec.Struct, frozen=True):
 def plan(sample: Sample, seed: int, *, errors: bool) -> Planned:
     """Plan one DAG with everybody. errors: also from wrong estimates."""
     at = (sample.capacity, sample.machines)
-    found = {name: planner(sample.stages, sample.runtimes_ms, *at) for name, planner in ALL.items()}
+    plans = {name: planner(sample.stages, sample.runtimes_ms, *at) for name, planner in ALL.items()}
     return Planned(
         id=sample.id,
         tasks=sum(stage.tasks for stage in sample.stages),
-        bound=found["graphene"].bounds.best,
-        makespans={name: made.makespan for name, made in found.items()},
+        bound=plans["graphene"].bounds.best,
+        makespans={name: made.makespan for name, made in plans.items()},
         misled={name: [misled(sample, ALL[name], seed, *error) for error in ERRORS] for name in MISLED}
         if errors
         else {},
-        stopped=any(made.ended == "stop" for made in found.values()),
+        stopped=any(made.ended == "stop" for made in plans.values()),
     )
 
 
@@ -117,7 +119,7 @@ def misled(sample: Sample, planner: Planner, seed: int, low: float, high: float)
 
 
 def _scaled(demand: Vector, factor: float, capacity: Vector) -> Vector:
-    return tuple(min(there, max(1, round(amount * factor))) for amount, there in zip(demand, capacity, strict=True))
+    return tuple(min(most, max(1, round(amount * factor))) for amount, most in zip(demand, capacity, strict=True))
 
 
 def _ranks(made: Plan, stages: int) -> list[float]:
@@ -134,28 +136,28 @@ def _ranks(made: Plan, stages: int) -> list[float]:
 def plan_all(samples: Sequence[Sample], path: Path, seed: int, *, errors: bool = False, jobs: int = 2) -> list[Planned]:
     """Plan them in order, those apart that `path` holds already."""
     header = json.dumps({"code": _digest(), "seed": seed, "errors": errors, "machines": _machines(samples)})
-    done = _kept(path, header)
+    done = _stored(path, header)
     missing = [sample for sample in samples if sample.id not in done]
     with path.open("a" if done else "w", encoding="utf-8") as out:
         if not done:
             out.write(header + "\n")
-        for found in _planned(missing, partial(plan, seed=seed, errors=errors), jobs):
-            done[found.id] = found
-            _keep(found, out)
+        for planned in _planned(missing, partial(plan, seed=seed, errors=errors), jobs):
+            done[planned.id] = planned
+            out.write(msgspec.json.encode(planned).decode() + "\n")
     return [done[sample.id] for sample in samples]
 
 
 def _digest() -> str:
     """Of the planners' code and of what makes the DAGs."""
     files = [*sorted(Path(schedulers.planning.__path__[0]).glob("*.py")), Path(dags.__file__)]
-    found = hashlib.sha256(json.dumps([list(ALL), MISLED, ERRORS]).encode())
+    digest = hashlib.sha256(json.dumps([list(ALL), MISLED, ERRORS]).encode())
     for file in files:
-        found.update(file.read_bytes())
-    return found.hexdigest()
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def _machines(samples: Sequence[Sample]) -> list[int]:
-    """Tells how much room the DAGs were given: a sample of another size begins with the same."""
+    """Tells how many machines the DAGs were given: a sample of another size begins with the same."""
     return [sample.machines for sample in samples[:10]]
 
 
@@ -170,21 +172,17 @@ def _planned(samples: Sequence[Sample], work: Any, jobs: int) -> Iterator[Planne
         pool.shutdown(cancel_futures=True)
 
 
-def _keep(found: Planned, out: TextIO) -> None:
-    out.write(msgspec.json.encode(found).decode() + "\n")
-
-
-def _kept(path: Path, header: str) -> dict[str, Planned]:
+def _stored(path: Path, header: str) -> dict[str, Planned]:
     """What a file holds of the same settings, without a line that was cut short."""
     if not path.exists():
         return {}
     first, *lines = path.read_text(encoding="utf-8").split("\n")
     if first != header:
         return {}
-    found = [msgspec.json.decode(line, type=Planned) for line in lines[:-1]]
+    whole = [msgspec.json.decode(line, type=Planned) for line in lines[:-1]]
     if lines and lines[-1]:
         path.write_text("\n".join([first, *lines[:-1], ""]), encoding="utf-8")
-    return {each.id: each for each in found}
+    return {each.id: each for each in whole}
 
 
 #: How many DAGs, by part of the tasks that machines hold at once; None: all there are.
@@ -194,20 +192,20 @@ WITH_ERRORS: Final = 600
 
 
 class Measured(msgspec.Struct, frozen=True):
-    """Plans by part of the tasks that machines hold at once, and those with wrong estimates; there: DAGs there are.
+    """Plans by part of the tasks that machines hold at once, and those with wrong estimates; known: DAGs in the trace.
 
     tpch: plans of TPC-H's queries.
     """
 
     shares: dict[float, list[Planned]]
     errors: list[Planned]
-    there: int
+    known: int
     tpch: list[Planned]
 
     @property
     def stopped(self) -> list[str]:
         """Ids of DAGs of which the clock ended a search."""
-        every = [*self.errors, *self.tpch, *(each for found in self.shares.values() for each in found)]
+        every = [*self.errors, *self.tpch, *(each for plans in self.shares.values() for each in plans)]
         return list(dict.fromkeys(each.id for each in every if each.stopped))
 
 
@@ -224,7 +222,7 @@ def measure(out: Path, trace: Path, seed: int, jobs: int, most: int | None = Non
     return Measured(
         shares={part: some(part, wanted, errors=False) for part, wanted in SHARES.items()},
         errors=some(dags.SHARE, WITH_ERRORS, errors=True),
-        there=len(workload.jobs),
+        known=len(workload.jobs),
         tpch=plan_all(queries, out / "offline-tpch.jsonl", seed, jobs=jobs),
     )
 
@@ -254,24 +252,24 @@ def p90_of_ratios(baseline: Floats, label: Floats) -> float:
     return float(np.quantile(baseline / label, 0.9))
 
 
-def pairs(found: Iterable[tuple[str, int, int]]) -> Pairs:
+def pairs(each: Iterable[tuple[str, int, int]]) -> Pairs:
     """From (id, ms, ms to divide by)."""
-    ids, above, below = zip(*found, strict=True)
+    ids, above, below = zip(*each, strict=True)
     return Pairs(list(ids), np.array(above, dtype=np.float64), np.array(below, dtype=np.float64), [""] * len(ids))
 
 
-def figure(found: Pairs, statistic: Statistic) -> str:
+def figure(pairs: Pairs, statistic: Statistic) -> str:
     """A statistic with its 95 % interval over resampled DAGs."""
-    value = statistic(found.baseline, found.label)
-    return show({"value": value, "ci95": bootstrap(found, statistic)}, digits=3)
+    value = statistic(pairs.baseline, pairs.label)
+    return show(Speedup(value=value, ci95=list(bootstrap(pairs, statistic))), digits=3)
 
 
-def rows(found: Sequence[Planned]) -> list[list[str]]:
+def rows(plans: Sequence[Planned]) -> list[list[str]]:
     """Cells of HEAD: makespan by Graphene's, and by the bound."""
     made = []
-    for name in found[0].makespans:
-        versus = pairs((each.id, each.makespans[name], each.makespans["graphene"]) for each in found)
-        bound = pairs((each.id, each.makespans[name], each.bound) for each in found)
+    for name in plans[0].makespans:
+        versus = pairs((each.id, each.makespans[name], each.makespans["graphene"]) for each in plans)
+        bound = pairs((each.id, each.makespans[name], each.bound) for each in plans)
         ratios = versus.ratios
         made.append(
             [
@@ -287,13 +285,13 @@ def rows(found: Sequence[Planned]) -> list[list[str]]:
     return made
 
 
-def error_rows(found: Sequence[Planned]) -> list[list[str]]:
+def error_rows(plans: Sequence[Planned]) -> list[list[str]]:
     """Cells of HEAD_ERRORS: makespan by the one from true estimates, and others' by Graphene's."""
     made = []
     for e, (low, high) in enumerate(ERRORS):
-        own = {name: pairs((each.id, each.misled[name][e], each.misled[name][0]) for each in found) for name in MISLED}
+        own = {name: pairs((each.id, each.misled[name][e], each.misled[name][0]) for each in plans) for name in MISLED}
         others = [
-            pairs((each.id, each.misled[name][e], each.misled["graphene"][e]) for each in found) for name in MISLED[1:]
+            pairs((each.id, each.misled[name][e], each.misled["graphene"][e]) for each in plans) for name in MISLED[1:]
         ]
         made.append(
             [

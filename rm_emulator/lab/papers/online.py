@@ -8,16 +8,16 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
+from statistics import fmean
 from typing import Any, Final
 
 import msgspec
 import polars as pl
-import yaml
 
 from rm_emulator.experiments import api
-from rm_emulator.files import write_file
 from rm_emulator.lab.papers import dags
-from rm_emulator.lab.papers.tables import show, versus
+from rm_emulator.lab.papers.tables import by_label, document, mean, run, show, versus
+from rm_emulator.results.figures import Speedup
 from rm_emulator.results.statistics import student_t
 from rm_emulator.results.summary import cell_dir, read_table
 from rm_emulator.workload import storage
@@ -160,23 +160,18 @@ def scenario(name: str, seeds: Sequence[int], jobs: int | None = None) -> dict[s
     """The scenario of one experiment. jobs: how many instead of those named above."""
     wanted = EXPERIMENTS[name]
     capacity = {"cpu": dags.UNITS, **dict.fromkeys(dags.RESOURCES[1:], f"{dags.UNITS}Gi")}
-    return {
-        "apiVersion": "rm-emulator.io/v1alpha1",
-        "kind": "Scenario",
-        "metadata": {"name": name},
-        "spec": {
-            "seeds": list(seeds),
-            "cluster": {
-                "nodes": [{"count": NODES, "capacity": capacity}],
-                "profile": "events",
-                "overbook": dict(wanted.overbook),
-            },
-            "queues": [{"name": queue} for queue in wanted.queues],
-            "workload": wanted.workload if jobs is None else _smaller(wanted.workload, jobs),
-            "policies": [{"label": label, **policy} for label, policy in wanted.policies.items()],
-            "log": "hash",
+    return document(
+        name,
+        seeds,
+        wanted.policies,
+        cluster={
+            "nodes": [{"count": NODES, "capacity": capacity}],
+            "profile": "events",
+            "overbook": dict(wanted.overbook),
         },
-    }
+        queues=[{"name": queue} for queue in wanted.queues],
+        workload=wanted.workload if jobs is None else _smaller(wanted.workload, jobs),
+    )
 
 
 def _smaller(workload: Mapping[str, Any], jobs: int) -> dict[str, Any]:
@@ -186,10 +181,8 @@ def _smaller(workload: Mapping[str, Any], jobs: int) -> dict[str, Any]:
 
 
 def measure(name: str, seeds: Sequence[int], out: Path, processes: int | None, jobs: int | None = None) -> api.Results:
-    """Run one experiment, or read what is there of it. Alibaba's jobs come from `prepare`."""
-    path = out / f"{name}.yaml"
-    write_file(path, yaml.safe_dump(scenario(name, seeds, jobs), sort_keys=False))
-    return api.run(path, out / name, None, {}, processes, (), overwrite=False, progress=False)
+    """Run one experiment, or read what is kept of it. Alibaba's jobs come from `prepare`."""
+    return run(scenario(name, seeds, jobs), out / name, processes, progress=False)
 
 
 # -- Tables -----------------------------------------------------------------------------------------------------------
@@ -207,23 +200,23 @@ HEAD: Final = (
 
 def rows(results: api.Results, against: str = "graphene") -> list[list[str]]:
     """Cells of HEAD: means over seeds, ratios with Student's t over seeds."""
-    by_label = runs(results)
-    seeds = sorted(by_label[against])
+    figures = by_label(results)
+    seeds = sorted(figures[against])
     made = []
-    for label, by_seed in by_label.items():
+    for label, by_seed in figures.items():
         slower = versus(results, against, label, seeds)
-        longer = [by_seed[s]["makespan_s"] / by_label[against][s]["makespan_s"] for s in seeds]
+        longer = [by_seed[s]["makespan_s"] / figures[against][s]["makespan_s"] for s in seeds]
         made.append(
             [
                 label,
-                f"{mean([by_seed[s]['jct_s']['mean'] for s in seeds]):.1f}",
+                f"{fmean([by_seed[s]['jct_s']['mean'] for s in seeds]):.1f}",
                 *(
-                    show(slower[average]) if label != against else "1"
+                    show(getattr(slower, average)) if label != against else "1"
                     for average in ("ratio_of_means", "p50_of_ratios")
                 ),
                 ratio(longer) if label != against else "1",
-                f"{mean([running(results, label, s) for s in seeds]):.1f}",
-                f"{100 * mean([used(by_seed[s]) for s in seeds]):.1f}",
+                f"{fmean([running(results, label, s) for s in seeds]):.1f}",
+                f"{100 * fmean([used(by_seed[s]) for s in seeds]):.1f}",
             ]
         )
     return made
@@ -234,16 +227,16 @@ HEAD_QUEUES: Final = ("policy", "JCT / kappa 0.25's", "two queues / one", "Jain,
 
 def queue_rows(two: api.Results, one: api.Results, against: str = "kappa_0_25") -> list[list[str]]:
     """Cells of HEAD_QUEUES: mean JCT beside Graphene's and beside that with one queue; means of Jain's index."""
-    by_label, single = runs(two), runs(one)
-    seeds = sorted(by_label[against])
+    figures, single = by_label(two), by_label(one)
+    seeds = sorted(figures[against])
     alone = {label: name for name, label in ONE_QUEUE.items()}
     made = []
-    for label, by_seed in by_label.items():
+    for label, by_seed in figures.items():
         own = [by_seed[s]["jct_s"]["mean"] / single[alone[label]][s]["jct_s"]["mean"] for s in seeds if label in alone]
         made.append(
             [
                 label,
-                show(versus(two, against, label, seeds)["ratio_of_means"]) if label != against else "1",
+                show(versus(two, against, label, seeds).ratio_of_means) if label != against else "1",
                 ratio(own) if own else "-",
                 *(_jain([by_seed[s]["fairness"][f"jain_{w}s"]["mean"] for s in seeds]) for w in (10, 60, 240)),
             ]
@@ -253,8 +246,8 @@ def queue_rows(two: api.Results, one: api.Results, against: str = "kappa_0_25") 
 
 def _jain(means: Sequence[float | None]) -> str:
     """The mean over seeds; None: never had two queues work at once."""
-    there = [each for each in means if each is not None]
-    return f"{mean(there):.3f}" if there else "-"
+    known = mean(means)
+    return "-" if known is None else f"{known:.3f}"
 
 
 HEAD_ERRORS: Final = (
@@ -270,17 +263,17 @@ def error_rows(right: api.Results, demands: Mapping[str, api.Results]) -> list[l
 
     right: runs where demands are right. demands: by name of the error, runs where they are wrong as well.
     """
-    seeds = sorted(runs(right)["graphene"])
+    seeds = sorted(by_label(right)["graphene"])
     own = ["1" for _ in MISLED]
     made = [["none", "-", *own, *(jct(right, name, right, "graphene", seeds) for name in MISLED[1:])]]
     for error, (low, high) in ERRORS.items():
-        for what, found in (("run times", right), ("run times and demands", demands[error])):
+        for what, wrong in (("run times", right), ("run times and demands", demands[error])):
             made.append(
                 [
                     f"{100 * low:+.0f} to {100 * high:+.0f} %",
                     what,
-                    *(jct(found, f"{name}_{error}", right, name, seeds) for name in MISLED),
-                    *(jct(found, f"{name}_{error}", found, f"graphene_{error}", seeds) for name in MISLED[1:]),
+                    *(jct(wrong, f"{name}_{error}", right, name, seeds) for name in MISLED),
+                    *(jct(wrong, f"{name}_{error}", wrong, f"graphene_{error}", seeds) for name in MISLED[1:]),
                 ]
             )
     return made
@@ -291,7 +284,7 @@ HEAD_YARN: Final = ("jobs", "policy", "JCT / graphene's", "JCT / its own asking 
 
 def yarn_rows(jobs: str, blind: api.Results, plain: api.Results) -> list[list[str]]:
     """Cells of HEAD_YARN: means of those that ask for cores and memory alone, by those that ask for all they use."""
-    seeds = sorted(runs(plain)["graphene"])
+    seeds = sorted(by_label(plain)["graphene"])
     return [
         [
             jobs,
@@ -306,12 +299,12 @@ def yarn_rows(jobs: str, blind: api.Results, plain: api.Results) -> list[list[st
 
 def jct(results: api.Results, label: str, other: api.Results, against: str, seeds: Sequence[int]) -> str:
     """Mean JCT by that of another policy, which may be in the results of another experiment with the same jobs."""
-    return show(versus(other, against, label, seeds, results)["ratio_of_means"])
+    return show(versus(other, against, label, seeds, results).ratio_of_means)
 
 
 def makespan(results: api.Results, label: str, other: api.Results, against: str, seeds: Sequence[int]) -> str:
     """Makespan by that of another policy, as `jct`."""
-    above, below = runs(results)[label], runs(other)[against]
+    above, below = by_label(results)[label], by_label(other)[against]
     return ratio([above[s]["makespan_s"] / below[s]["makespan_s"] for s in seeds])
 
 
@@ -325,7 +318,7 @@ def sweep_rows(results: api.Results, default: str) -> list[list[str]]:
 
 def overbook_rows(plain: api.Results, booked: Mapping[str, api.Results]) -> list[list[str]]:
     """Cells of HEAD_SWEEP: Graphene's by those without overbooking."""
-    seeds, name = sorted(runs(plain)["graphene"]), "graphene"
+    seeds, name = sorted(by_label(plain)["graphene"]), "graphene"
     return [
         ["0", "1", "1"],
         *(
@@ -335,32 +328,19 @@ def overbook_rows(plain: api.Results, booked: Mapping[str, api.Results]) -> list
     ]
 
 
-def runs(results: api.Results) -> dict[str, dict[int, Any]]:
-    """Figures by label and seed."""
-    found: dict[str, dict[int, Any]] = {}
-    for run in results.summary["runs"]:
-        found.setdefault(run["label"], {})[run["seed"]] = run
-    return found
-
-
 def running(results: api.Results, label: str, seed: int) -> float:
     """Tasks that run at once, mean over the makespan."""
     cell = cell_dir(results.path, label, seed)
     tasks = read_table(cell, "tasks", ["started_ms", "ended_ms"]).filter(pl.col("started_ms").is_not_null())
     area = float((tasks["ended_ms"] - tasks["started_ms"]).sum())
-    return area / (1000 * float(runs(results)[label][seed]["makespan_s"]))
+    return area / (1000 * float(by_label(results)[label][seed]["makespan_s"]))
 
 
 def used(run: Mapping[str, Any]) -> float:
     """Mean over resources of what was held of the cluster."""
-    return mean([part for part in run["utilisation"].values() if part is not None])
-
-
-def mean(values: Sequence[float]) -> float:
-    """The plain mean."""
-    return sum(values) / len(values)
+    return fmean([part for part in run["utilisation"].values() if part is not None])
 
 
 def ratio(paired: Sequence[float]) -> str:
     """`1.23 [1.10, 1.36]`: the mean of a ratio per seed, with Student's t."""
-    return show({"value": mean(paired), "ci95": student_t(paired)})
+    return show(Speedup(value=fmean(paired), ci95=list(student_t(paired))))

@@ -133,6 +133,7 @@ def _quantiles(values: Floats | Sequence[float]) -> tuple[float, float]:
     return float(p50), float(p90)
 
 
+_OTHER_BINS: Final = ("wide and small", "thin and large", "wide and large")
 _ROWS: Final = (
     ("windows", ("load of 1000 s windows: mean", "P50", "P90"), "Table 5"),
     ("time_cov", ("CoV over time: P50", "P90"), "Table 4"),
@@ -140,16 +141,8 @@ _ROWS: Final = (
     ("history_error", ("3Sigma's error, %: P50", "P90"), "section 4.3"),
     ("over", ("over-estimated by 3Sigma, % of wide jobs",), "Table 10"),
     ("sampling_error", ("error of 3 % pilots, %: P50", "P90"), "Table 6, section 4.3"),
-    (
-        "bins_jobs",
-        ("jobs, %: thin and small", "wide and small", "thin and large", "wide and large"),
-        "Table 8",
-    ),
-    (
-        "bins_work",
-        ("work, %: thin and small", "wide and small", "thin and large", "wide and large"),
-        "Table 8",
-    ),
+    ("bins_jobs", ("jobs, %: thin and small", *_OTHER_BINS), "Table 8"),
+    ("bins_work", ("work, %: thin and small", *_OTHER_BINS), "Table 8"),
 )
 
 
@@ -158,22 +151,22 @@ def table(preset: str, seeds: Sequence[int]) -> list[str]:
     measured = [measure(generate(preset, seed=seed), seed=seed) for seed in seeds]
     text = [f"| {preset} | paper | measured | least .. largest | source |", "| --- | ---: | ---: | --- | --- |"]
     for field, labels, source in _ROWS:
-        figures = np.array([_figures(found, field) for found in measured])
+        figures = np.array([_figures(each, field) for each in measured])
         paper = PAPER[preset].get(field, ())
         for column, label in enumerate(labels):
             values = figures[:, column]
-            there = f"{paper[column]:.4g}" if paper else "-"
+            printed = f"{paper[column]:.4g}" if paper else "-"
             spread = f"{values.min():.3g} .. {values.max():.3g}"
-            text.append(f"| {label} | {there} | {values.mean():.3g} | {spread} | {source if paper else '-'} |")
+            text.append(f"| {label} | {printed} | {values.mean():.3g} | {spread} | {source if paper else '-'} |")
     return text
 
 
-def _figures(found: Measured, field: str) -> tuple[float, ...]:
+def _figures(measured: Measured, field: str) -> tuple[float, ...]:
     if field == "over":
-        return (found.over,)
+        return (measured.over,)
     if field.startswith("bins"):
-        return tuple(pair[field == "bins_work"] for pair in found.bins)
-    figures: tuple[float, ...] = getattr(found, field)
+        return tuple(pair[field == "bins_work"] for pair in measured.bins)
+    figures: tuple[float, ...] = getattr(measured, field)
     return figures
 
 

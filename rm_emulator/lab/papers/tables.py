@@ -17,8 +17,10 @@ import yaml
 from rm_emulator.experiments import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
-from rm_emulator.results.statistics import SPEEDUPS, pair, speedup
+from rm_emulator.results.figures import Speedup, Speedups
+from rm_emulator.results.statistics import SPEEDUPS, pair, speedups
 from rm_emulator.results.summary import cell_dir, read_table
+from rm_emulator.scenario.schema import API_VERSION
 
 LOADS: Final = (0.8, 1.05, 1.3)
 PRESETS: Final = ("2sigma-like", "google11-like", "google19-like")
@@ -97,19 +99,36 @@ def scenario(workload: str, load: float, seeds: Sequence[int]) -> dict[str, Any]
     policies = dict(POLICIES)
     if workload == "tpch":
         policies = {label: {**policy, **_narrow(policy)} for label, policy in {**policies, **DAG_POLICIES}.items()}
+    return document(
+        f"{workload}-{load}",
+        seeds,
+        cluster={"nodes": [{"count": 150, "capacity": {"cpu": 1, "memory": "4Gi"}}], "profile": "yarn"},
+        workload={**WORKLOADS[workload], "load": load},
+        policies=policies,
+        baseline="three_sigma",
+    )
+
+
+def document(name: str, seeds: Sequence[int], policies: Mapping[str, Mapping[str, Any]], **spec: Any) -> dict[str, Any]:
+    """A scenario whose logs are not kept. policies: by label; spec: the other blocks."""
     return {
-        "apiVersion": "rm-emulator.io/v1alpha1",
+        "apiVersion": API_VERSION,
         "kind": "Scenario",
-        "metadata": {"name": f"{workload}-{load}"},
+        "metadata": {"name": name},
         "spec": {
             "seeds": list(seeds),
-            "cluster": {"nodes": [{"count": 150, "capacity": {"cpu": 1, "memory": "4Gi"}}], "profile": "yarn"},
-            "workload": {**WORKLOADS[workload], "load": load},
+            **spec,
             "policies": [{"label": label, **policy} for label, policy in policies.items()],
-            "baseline": "three_sigma",
             "log": "hash",
         },
     }
+
+
+def run(scenario: Mapping[str, Any], out: Path, jobs: int | None, *, progress: bool = True) -> api.Results:
+    """Run a scenario into `out` (the file stands beside it), or read what is kept of it."""
+    path = out.with_name(f"{scenario['metadata']['name']}.yaml")
+    write_file(path, yaml.safe_dump(scenario, sort_keys=False))
+    return api.run(path, out, None, {}, jobs, (), overwrite=False, progress=progress)
 
 
 def _narrow(policy: Mapping[str, Any]) -> dict[str, Any]:
@@ -118,16 +137,13 @@ def _narrow(policy: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def measure(workload: str, load: float, seeds: Sequence[int], out: Path, jobs: int | None) -> api.Results:
-    """Run one scenario, or read what is there of it."""
-    name = f"{workload}-{load}"
-    path = out / f"{name}.yaml"
-    write_file(path, yaml.safe_dump(scenario(workload, load, seeds), sort_keys=False))
-    return api.run(path, out / name, None, {}, jobs, (), overwrite=False, progress=True)
+    """Run one scenario, or read what is kept of it."""
+    return run(scenario(workload, load, seeds), out / f"{workload}-{load}", jobs)
 
 
 def versus(
     results: api.Results, label: str, baseline: str, seeds: Sequence[int], other: api.Results | None = None
-) -> dict[str, Any]:
+) -> Speedups:
     """How much sooner jobs finish under `label` than under `baseline`: the three averages with intervals.
 
     other: where the baseline's runs are of the same jobs, `results` unless given.
@@ -139,41 +155,40 @@ def versus(
         )
         for seed in seeds
     ]
-    return {name: speedup(pairs, statistic) for name, statistic in SPEEDUPS.items()}
+    return speedups(pairs)
 
 
 def speedup_rows(results: api.Results, workload: str, label: str, seeds: Sequence[int]) -> list[list[str]]:
     """Markdown cells: baseline, three averages with intervals, the paper's figure."""
     rows = []
-    for baseline in _labels(results):
+    for baseline in by_label(results):
         if baseline != label:
-            found = versus(results, label, baseline, seeds)
+            averages = versus(results, label, baseline, seeds)
             paper = PAPER.get(workload, {}).get(baseline, "-") if label == "slearn" else "-"
-            rows.append([baseline, *(show(found[name]) for name in SPEEDUPS), paper])
+            rows.append([baseline, *(show(getattr(averages, name)) for name in SPEEDUPS), paper])
     return rows
 
 
 def accuracy_rows(results: api.Results, workload: str) -> list[list[str]]:
     """Markdown cells: label, correct queue %, error P50 and P90 in %, and the paper's three."""
     rows = []
-    for label in _labels(results):
-        runs = [run for run in results.summary["runs"] if run["label"] == label]
-        correct = _mean([run["queue_placement_correct"] for run in runs])
+    for label, runs in by_label(results).items():
+        correct = mean([run["queue_placement_correct"] for run in runs.values()])
         if correct is None:
             continue
-        errors = [_mean([run["prediction_error_pct"][q] for run in runs]) for q in ("p50", "p90")]
-        paper = PAPER_ACCURACY.get(workload, {}).get(label)
-        there = " / ".join(f"{x:.1f}" for x in paper) if paper else "-"
-        rows.append([label, f"{100 * correct:.1f}", *("-" if e is None else f"{e:.1f}" for e in errors), there])
+        errors = [mean([run["prediction_error_pct"][q] for run in runs.values()]) for q in ("p50", "p90")]
+        known = PAPER_ACCURACY.get(workload, {}).get(label)
+        paper = " / ".join(f"{x:.1f}" for x in known) if known else "-"
+        rows.append([label, f"{100 * correct:.1f}", *("-" if e is None else f"{e:.1f}" for e in errors), paper])
     return rows
 
 
-def show(found: Mapping[str, Any], digits: int = 2) -> str:
+def show(speedup: Speedup, digits: int = 2) -> str:
     """`1.23 [1.10, 1.36]`."""
-    if found["value"] is None:
+    if speedup.value is None or speedup.ci95 is None:
         return "-"
-    low, high = found["ci95"]
-    return f"{found['value']:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
+    low, high = speedup.ci95
+    return f"{speedup.value:.{digits}f} [{low:.{digits}f}, {high:.{digits}f}]"
 
 
 def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
@@ -182,13 +197,18 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
-def _labels(results: api.Results) -> list[str]:
-    return list(dict.fromkeys(run["label"] for run in results.summary["runs"]))
+def by_label(results: api.Results) -> dict[str, dict[int, Any]]:
+    """Figures by label and seed."""
+    figures: dict[str, dict[int, Any]] = {}
+    for run in results.summary["runs"]:
+        figures.setdefault(run["label"], {})[run["seed"]] = run
+    return figures
 
 
-def _mean(values: Sequence[float | None]) -> float | None:
-    there = [value for value in values if value is not None]
-    return sum(there) / len(there) if there else None
+def mean(values: Sequence[float | None]) -> float | None:
+    """The plain mean of those that apply, None when none does."""
+    known = [value for value in values if value is not None]
+    return sum(known) / len(known) if known else None
 
 
 def filled(template: str, **measured: object) -> str:
@@ -201,30 +221,30 @@ def page(measured: Mapping[tuple[str, float], api.Results], seeds: Sequence[int]
     """The page: the template's prose with the measured tables in it."""
     averages = [name.replace("_", " ") for name in SPEEDUPS]
     slearn = {
-        key: table(["over", *averages, "paper"], speedup_rows(found, key[0], "slearn", seeds))
-        for key, found in measured.items()
+        key: table(["over", *averages, "paper"], speedup_rows(results, key[0], "slearn", seeds))
+        for key, results in measured.items()
     }
     posterior = table(
         ["workload", "load", "over", *averages],
         [
             [workload, str(load), *row[:-1]]
-            for (workload, load), found in measured.items()
-            for row in speedup_rows(found, workload, "posterior", seeds)
+            for (workload, load), results in measured.items()
+            for row in speedup_rows(results, workload, "posterior", seeds)
             if row[0] in ("slearn", "three_sigma", "oracle", *DAG_POLICIES)
         ],
     )
     accuracy = {
         key: table(
-            ["predictor", "correct queue %", "error P50 %", "error P90 %", "paper"], accuracy_rows(found, key[0])
+            ["predictor", "correct queue %", "error P50 %", "error P90 %", "paper"], accuracy_rows(results, key[0])
         )
-        for key, found in measured.items()
+        for key, results in measured.items()
     }
     workloads = list(dict.fromkeys(workload for workload, _ in measured))
     loads = {name: [load for workload, load in measured if workload == name] for name in workloads}
 
     def gain(label: str, baseline: str, workload: str, load: float, average: str = "ratio_of_means") -> str:
         """For the prose: one speedup with its interval, so that text and tables cannot disagree."""
-        return show(versus(measured[workload, load], label, baseline, seeds)[average])
+        return show(getattr(versus(measured[workload, load], label, baseline, seeds), average))
 
     return filled(
         template,

@@ -23,8 +23,8 @@ def bins(cells: Cells) -> Chart | None:
     }
     data, rows = [], []
     for compared in summary.comparisons:
-        index, found = labels.index(compared.label), msgspec.structs.asdict(compared.bins)
-        each = [found[name].speedup.ratio_of_means.value for name in BINS]
+        index, of_bins = labels.index(compared.label), msgspec.structs.asdict(compared.bins)
+        each = [of_bins[name].speedup.ratio_of_means.value for name in BINS]
         data.append(
             {
                 "type": "bar",
@@ -36,7 +36,7 @@ def bins(cells: Cells) -> Chart | None:
             }
         )
         for name in BINS:
-            part, both = first[name], found[name]
+            part, both = first[name], of_bins[name]
             shares = [percent(part.jobs_fraction), percent(part.work_fraction)]
             averages = [times(getattr(both.speedup, key).value) for key in SPEEDUP_NAMES]
             ci95 = interval(both.speedup.ratio_of_means)

@@ -19,8 +19,8 @@ def jain(cells: Cells) -> Chart | None:
     if not fairness.several(courses):
         return None
     variants, rows = [], []
-    begin = min(found.start_ms for found in courses.values())
-    end = max(found.end_ms for found in courses.values())
+    begin = min(course.start_ms for course in courses.values())
+    end = max(course.end_ms for course in courses.values())
     divisor, unit = time_unit(end)
     layout = {
         "xaxis": {"title": {"text": f"time ({unit})"}, "range": [begin / divisor, end / divisor]},
@@ -30,9 +30,9 @@ def jain(cells: Cells) -> Chart | None:
     }
     for window_ms in fairness.WINDOWS_MS:
         lines = [
-            _jain_line(found, window_ms, label, index, divisor)
-            for index, (label, found) in enumerate(courses.items())
-            if fairness.jain_over_time(found, window_ms) is not None
+            _jain_line(course, window_ms, label, index, divisor)
+            for index, (label, course) in enumerate(courses.items())
+            if fairness.jain_over_time(course, window_ms) is not None
         ]
         if lines:
             variants.append((f"{window_ms // 1000} s", {"data": lines, "layout": layout}))
@@ -56,11 +56,11 @@ def jain(cells: Cells) -> Chart | None:
     )
 
 
-def _jain_line(found: Course, window_ms: int, label: str, index: int, divisor: float) -> Figure:
-    values = fairness.jain_over_time(found, window_ms)
+def _jain_line(course: Course, window_ms: int, label: str, index: int, divisor: float) -> Figure:
+    values = fairness.jain_over_time(course, window_ms)
     assert values is not None
     step = -(-len(values) // CURVE_POINTS)
-    x, y = _steps(means(values[:, None], step)[:, 0], found.start_ms / divisor, step * window_ms / divisor)
+    x, y = _steps(means(values[:, None], step)[:, 0], course.start_ms / divisor, step * window_ms / divisor)
     return {
         "type": "scatter",
         "mode": "lines",
@@ -77,11 +77,11 @@ def _steps(values: Floats, start: float, width: float) -> tuple[list[float], lis
     """Points of a line of steps; before a gap and at the end the last value is drawn to where it ends."""
     x, y = [], list[float | None]()
     for index, value in enumerate(values.tolist()):
-        there = not np.isnan(value)
-        if there or (y and y[-1] is not None):
+        known = not np.isnan(value)
+        if known or (y and y[-1] is not None):
             x.append(round(start + index * width, 5))
-            y.append(round(value, 4) if there else y[-1])
-        if not there and y and y[-1] is not None:
+            y.append(round(value, 4) if known else y[-1])
+        if not known and y and y[-1] is not None:
             x.append(x[-1])
             y.append(None)
     if y and y[-1] is not None:

@@ -14,7 +14,7 @@ def placement(cells: Cells) -> Chart | None:
         label: [mean_over_seeds(cells.summary, label, "queue_placement", key) for key in ("correct", "over", "under")]
         for label in cells.labels
     }
-    shown = {label: [p or 0.0 for p in found] for label, found in parts.items() if found[0] is not None}
+    shown = {label: [p or 0.0 for p in fractions] for label, fractions in parts.items() if fractions[0] is not None}
     if not shown:
         return None
     names = ("right", "too low (over-estimated)", "too high (under-estimated)")
@@ -44,6 +44,6 @@ def placement(cells: Cells) -> Chart | None:
         "the true size (1000 s, 10,000 s, ...)? Jobs with 3 tasks and more.",
         variants=(("", {"data": data, "layout": layout}),),
         head=("label", "correct", "over", "under"),
-        rows=tuple((label, *(f"{100 * p:.1f} %" for p in found)) for label, found in shown.items()),
+        rows=tuple((label, *(f"{100 * p:.1f} %" for p in fractions)) for label, fractions in shown.items()),
         tall=150 + 46 * len(shown),
     )

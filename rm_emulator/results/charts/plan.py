@@ -129,7 +129,7 @@ def _course(plan: pl.DataFrame, tasks: pl.DataFrame, submit_ms: int) -> Course:
 
 def _running(tasks: pl.DataFrame, most: int) -> pl.DataFrame:
     """How many tasks of each stage run from when to when, means where that changes more than so many times."""
-    found = []
+    stretches = []
     for (stage,), each in tasks.sort("stage").group_by("stage", maintain_order=True):
         starts, ends = each["start_ms"].to_numpy(), each["end_ms"].to_numpy()
         edges = np.unique(np.concatenate([starts, ends]))
@@ -137,8 +137,8 @@ def _running(tasks: pl.DataFrame, most: int) -> pl.DataFrame:
             edges = np.unique(np.linspace(edges[0], edges[-1], most).astype(np.int64))
         done = [int(np.clip(edge - starts, 0, ends - starts).sum()) for edge in edges]
         columns = {"start_ms": edges[:-1], "end_ms": edges[1:], "running": np.diff(done) / np.diff(edges)}
-        found.append(pl.DataFrame(columns).select(pl.lit(stage, pl.Int32).alias("stage"), pl.all()))
-    return pl.concat(found).filter(pl.col("running") > 0)
+        stretches.append(pl.DataFrame(columns).select(pl.lit(stage, pl.Int32).alias("stage"), pl.all()))
+    return pl.concat(stretches).filter(pl.col("running") > 0)
 
 
 def _figure(course: Course, height: int) -> Figure:

@@ -16,20 +16,20 @@ from rm_emulator.results.table import number
 def ratios(cells: Cells) -> Chart | None:
     """Distribution of the per-job ratio, over all jobs and seeds."""
     summary, jobs = cells.summary, cells.jobs
-    found, rows = {}, []
+    sorted_ratios, rows = {}, []
     for compared in summary.comparisons:
         label = compared.label
         pairs = (statistics.pair(jobs[summary.baseline, seed], jobs[label, seed]) for seed in cells.seeds)
         values = np.sort(statistics.all_ratios(pairs))
         if len(values):
-            found[label] = (cells.labels.index(label), values)
+            sorted_ratios[label] = (cells.labels.index(label), values)
             quantiles = [number(q) for q in msgspec.structs.astuple(compared.ratio_quantiles)]
             sides = [f"{100 * (part or 0.0):.0f} %" for part in (compared.jobs_faster, compared.jobs_slower)]
             rows.append((label, *sides, *quantiles))
-    if not found:
+    if not sorted_ratios:
         return None
     axis = f"JCT under {summary.baseline} / JCT of the same job"
-    figure = curves(found, axis, "%{x:.2f}x: %{y:.0%} of jobs gain less")
+    figure = curves(sorted_ratios, axis, "%{x:.2f}x: %{y:.0%} of jobs gain less")
     figure["layout"]["shapes"] = [line(x0=1, x1=1, yref="paper", y0=0, y1=1)]
     return Chart(
         title="Who wins, who loses",

@@ -35,8 +35,8 @@ def shares(cells: Cells) -> Chart | None:
                 for key in ("share_mean", "fair_share_mean")
             ),
         )
-        for label, found in courses.items()
-        for name in found.queues
+        for label, course in courses.items()
+        for name in course.queues
     ]
     some = f" The {len(groups) - 1} largest queues have a colour each." if len(groups[-1][1]) > 1 else ""
     return Chart(
@@ -45,7 +45,7 @@ def shares(cells: Cells) -> Chart | None:
         caption="Above: the dominant share each queue holds (of the resource it holds most of), stacked. Below: what "
         "it would hold if the cluster were shared by weight among those who have work. The closer the two pictures, "
         f"the fairer.{some} Shares of different resources may add up to more than 100 %. Seed {cells.seeds[0]}.",
-        variants=tuple((label, _two_panels(found, groups)) for label, found in courses.items()),
+        variants=tuple((label, _two_panels(course, groups)) for label, course in courses.items()),
         head=("label", "queue", "share held, mean", "fair share, mean"),
         rows=tuple(rows),
         choose="label",
@@ -58,16 +58,16 @@ def _groups(courses: Mapping[str, Course]) -> list[tuple[str, list[int]]]:
     first = next(iter(courses.values()))
     if len(first.queues) <= SHOWN:
         return [(name, [index]) for index, name in enumerate(first.queues)]
-    weight = np.sum([found.held.mean(axis=0) + found.fair.mean(axis=0) for found in courses.values()], axis=0)
+    weight = np.sum([course.held.mean(axis=0) + course.fair.mean(axis=0) for course in courses.values()], axis=0)
     order = np.argsort(-weight, kind="stable").tolist()
     largest = sorted(order[: SHOWN - 1])
     return [*((first.queues[i], [i]) for i in largest), (OTHERS, sorted(order[SHOWN - 1 :]))]
 
 
-def _two_panels(found: Course, groups: Sequence[tuple[str, list[int]]]) -> Figure:
-    step = -(-len(found.held) // CURVE_POINTS)
-    divisor, unit = time_unit(found.end_ms)
-    panels = [("y", "y", found.held), ("y2", "y2", found.fair)]
+def _two_panels(course: Course, groups: Sequence[tuple[str, list[int]]]) -> Figure:
+    step = -(-len(course.held) // CURVE_POINTS)
+    divisor, unit = time_unit(course.end_ms)
+    panels = [("y", "y", course.held), ("y2", "y2", course.fair)]
     data, top = [], 1.0
     for axis, stack, values in panels:
         held = means(values, step)
@@ -75,7 +75,7 @@ def _two_panels(found: Course, groups: Sequence[tuple[str, list[int]]]) -> Figur
         for index, (name, columns) in enumerate(groups):
             area = held[:, columns].sum(axis=1)
             look = _area(name, index, grouped=len(columns) > 1)
-            start = {"x0": round(found.start_ms / divisor, 5), "dx": round(step * found.width_ms / divisor, 5)}
+            start = {"x0": round(course.start_ms / divisor, 5), "dx": round(step * course.width_ms / divisor, 5)}
             place = {"yaxis": axis, "stackgroup": stack, "showlegend": axis == "y", **start}
             data.append({**look, **place, "y": [*_rounded(area), *_rounded(area[-1:])]})
     scale = {"tickformat": ".0%", "range": [0, round(1.02 * top, 4)]}

@@ -17,21 +17,23 @@ def speedups(cells: Cells) -> Chart | None:
         return None
     data, rows = [], []
     symbols = dict(zip(SPEEDUP_NAMES, ("circle", "diamond", "square"), strict=True))
-    for place, found in enumerate(compared):
+    for place, comparison in enumerate(compared):
         for offset, (key, name) in enumerate(SPEEDUP_NAMES.items()):
-            speedup = getattr(found.speedup, key)
+            speedup = getattr(comparison.speedup, key)
             if speedup.value is not None:
-                tint = colour(cells.labels.index(found.label))
+                tint = colour(cells.labels.index(comparison.label))
                 y = place + 0.22 * (offset - 1)
-                data.append(_whisker(speedup, y, f"{found.label}, {name}", {"color": tint, "symbol": symbols[key]}))
-                rows.append((found.label, name, times(speedup.value), interval(speedup)))
+                data.append(
+                    _whisker(speedup, y, f"{comparison.label}, {name}", {"color": tint, "symbol": symbols[key]})
+                )
+                rows.append((comparison.label, name, times(speedup.value), interval(speedup)))
     keys = [
         {**_whisker(None, 0.0, name, {"color": "$ink", "symbol": symbols[key]}), "showlegend": True}
         for key, name in SPEEDUP_NAMES.items()
     ]
     layout = {
         "xaxis": {"title": {"text": f"speedup over {summary.baseline}"}, "ticksuffix": "x", "rangemode": "tozero"},
-        "yaxis": rows_of([found.label for found in compared]),
+        "yaxis": rows_of([comparison.label for comparison in compared]),
         "shapes": [line(x0=1, x1=1, yref="paper", y0=0, y1=1)],
         "hovermode": "closest",
     }

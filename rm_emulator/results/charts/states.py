@@ -37,8 +37,8 @@ def states(cells: Cells) -> Chart | None:
     keys = [f"{name}_s" for name in fairness.STATES.values()]
     rows = [
         (label, name, *(number(mean_over_seeds(summary, label, "fairness", "queues", name, key), 4) for key in keys))
-        for label, found in courses.items()
-        for name in found.queues
+        for label, course in courses.items()
+        for name in course.queues
     ]
     some = f" The {len(names)} queues that starved longest; {left} more are in the table." if left else ""
     return Chart(
@@ -47,7 +47,7 @@ def states(cells: Cells) -> Chart | None:
         caption="Starved: work waits below the queue's fair share while another queue holds more than its own. "
         "Hungry: work waits otherwise. Satisfied: nothing waits. Blank: the queue has no work."
         f"{some} Seed {cells.seeds[0]}; the table holds means over all seeds, in seconds.",
-        variants=tuple((label, _strips(found, names)) for label, found in courses.items()),
+        variants=tuple((label, _strips(course, names)) for label, course in courses.items()),
         head=("label", "queue", *(f"{name} (s)" for name in fairness.STATES.values())),
         rows=tuple(rows),
         choose="label",
@@ -61,25 +61,25 @@ def _in_want(courses: Mapping[str, Course]) -> list[str]:
     if len(first.queues) <= SHOWN:
         return list(first.queues)
     counts = [
-        np.sum([(found.state == code).mean(axis=0) for found in courses.values()], axis=0)
+        np.sum([(course.state == code).mean(axis=0) for course in courses.values()], axis=0)
         for code in (fairness.STARVED, fairness.HUNGRY)
     ]
     order = np.lexsort((-counts[1], -counts[0]))[:SHOWN]
     return [first.queues[index] for index in sorted(order.tolist())]
 
 
-def _strips(found: Course, names: Sequence[str]) -> Figure:
+def _strips(course: Course, names: Sequence[str]) -> Figure:
     """Bars from change to change; where a column stands for many buckets, the state that held for most of it."""
-    step = -(-len(found.state) // _COLUMNS)
-    divisor, unit = time_unit(found.end_ms)
+    step = -(-len(course.state) // _COLUMNS)
+    divisor, unit = time_unit(course.end_ms)
     bars: dict[int, list[tuple[int, int, int]]] = {code: [] for code in _LOOKS}
     for place, name in enumerate(names):
-        column = _most(found.state[:, found.queues.index(name)], step)
+        column = _most(course.state[:, course.queues.index(name)], step)
         edges = [0, *(1 + np.flatnonzero(np.diff(column))).tolist(), len(column)]
         for start, end in pairwise(edges):
             if column[start] in bars:
                 bars[int(column[start])].append((place, start, end))
-    width, last = step * found.width_ms, len(found.state) * found.width_ms
+    width, last = step * course.width_ms, len(course.state) * course.width_ms
     data = []
     for code, (tint, shape, strength) in _LOOKS.items():
         spans = [(place, start * width, min(end * width, last)) for place, start, end in bars[code]]
@@ -89,7 +89,7 @@ def _strips(found: Course, names: Sequence[str]) -> Figure:
                 "orientation": "h",
                 "name": fairness.STATES[code],
                 "y": [place for place, _, _ in spans],
-                "base": [round((found.start_ms + start) / divisor, 4) for _, start, _ in spans],
+                "base": [round((course.start_ms + start) / divisor, 4) for _, start, _ in spans],
                 "x": [round((end - start) / divisor, 4) for _, start, end in spans],
                 "width": 0.72,
                 "opacity": strength,
@@ -104,7 +104,7 @@ def _strips(found: Course, names: Sequence[str]) -> Figure:
         "legend": {"traceorder": "normal"},
         "xaxis": {
             "title": {"text": f"time ({unit})"},
-            "range": [round(found.start_ms / divisor, 4), round((found.start_ms + last) / divisor, 4)],
+            "range": [round(course.start_ms / divisor, 4), round((course.start_ms + last) / divisor, 4)],
         },
         "yaxis": rows_of(names),
     }
@@ -118,5 +118,5 @@ def _most(column: fairness.Codes, step: int) -> fairness.Codes:
     at = np.arange(0, len(column), step)
     codes = np.array(sorted({fairness.IDLE, *_LOOKS}, reverse=True))
     counts = np.stack([np.add.reduceat((column == code).astype(np.int64), at) for code in codes])
-    found: fairness.Codes = codes[counts.argmax(axis=0)].astype(np.int8)
-    return found
+    most: fairness.Codes = codes[counts.argmax(axis=0)].astype(np.int8)
+    return most

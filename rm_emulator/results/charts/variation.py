@@ -14,20 +14,20 @@ from rm_emulator.results.table import number, percent
 def variation(cells: Cells) -> Chart | None:
     """CoV over time against CoV over space, per group of recurring jobs, from the tasks that ran."""
     label = cells.labels[0]
-    found = recurring(cells.jobs[label, cells.seeds[0]], cells.tasks(label), cells.nodes(label))
-    if found.is_empty():
+    groups = recurring(cells.jobs[label, cells.seeds[0]], cells.tasks(label), cells.nodes(label))
+    if groups.is_empty():
         return None
-    right, top = (round(1.08 * max(0.05, float(np.max(found[c].to_numpy()))), 3) for c in ("space", "time"))
-    above = int((found["time"] > found["space"]).sum())
-    sizes = 7 + 26 * np.sqrt(found["work"].to_numpy() / found["work"].sum())
+    right, top = (round(1.08 * max(0.05, float(np.max(groups[c].to_numpy()))), 3) for c in ("space", "time"))
+    above = int((groups["time"] > groups["space"]).sum())
+    sizes = 7 + 26 * np.sqrt(groups["work"].to_numpy() / groups["work"].sum())
     data = [
         {
             "type": "scatter",
             "mode": "markers",
-            "x": [round(v, 4) for v in found["space"]],
-            "y": [round(v, 4) for v in found["time"]],
-            "text": found["name"].to_list(),
-            "customdata": found["runs"].to_list(),
+            "x": [round(v, 4) for v in groups["space"]],
+            "y": [round(v, 4) for v in groups["time"]],
+            "text": groups["name"].to_list(),
+            "customdata": groups["runs"].to_list(),
             "marker": {
                 "color": colour(0),
                 "size": [round(float(s), 1) for s in sizes],
@@ -44,12 +44,12 @@ def variation(cells: Cells) -> Chart | None:
         "showlegend": False,
         "hovermode": "closest",
     }
-    shown = found.sort("work", descending=True).head(40)
+    shown = groups.sort("work", descending=True).head(40)
     return Chart(
         title="Would sampling pay?",
         alt="Scatter of groups of recurring jobs: variation from run to run against variation inside a job",
-        caption=f"One dot per job name with 3 runs or more, its size the work in it; {above} of {len(found)} lie above "
-        "the line: they vary more from run to run than inside a run, so a sample of their own tasks tells more "
+        caption=f"One dot per job name with 3 runs or more, its size the work in it; {above} of {len(groups)} lie "
+        "above the line: they vary more from run to run than inside a run, so a sample of their own tasks tells more "
         "than their history. Space is deviation / (mean x sqrt(3 % of the tasks)).",
         variants=(("", {"data": data, "layout": layout}),),
         head=("job name", "runs", "CoV over time", "CoV over space", "share of work"),
@@ -59,7 +59,7 @@ def variation(cells: Cells) -> Chart | None:
                 str(r["runs"]),
                 number(r["time"]),
                 number(r["space"]),
-                percent(r["work"] / found["work"].sum()),
+                percent(r["work"] / groups["work"].sum()),
             )
             for r in shown.iter_rows(named=True)
         ),

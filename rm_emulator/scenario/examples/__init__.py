@@ -39,9 +39,9 @@ def copy(name: str, folder: Path) -> list[Path]:
     """
     sources = files(name)
     targets = [folder / source.name for source in sources]
-    there = [target for target in targets if target.exists()]
-    if there:
-        raise InvalidInput([Issue(str(t), "is there already: remove it, or choose another DIR") for t in there])
+    taken = [target for target in targets if target.exists()]
+    if taken:
+        raise InvalidInput([Issue(str(t), "is there already: remove it, or choose another DIR") for t in taken])
     try:
         folder.mkdir(parents=True, exist_ok=True)
         for source, target in zip(sources, targets, strict=True):

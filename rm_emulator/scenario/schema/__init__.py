@@ -113,15 +113,15 @@ class Scenario(Block):
 
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of scenario files, for editors, with the registered names and their settings."""
-    found = Scenario.model_json_schema()
+    schema = Scenario.model_json_schema()
     beside = {
         "label": {"type": "string", "pattern": LABEL},
         "predictor": {"anyOf": [{"$ref": "#/$defs/Predictor"}, {"type": "null"}]},
         "placement": {"anyOf": [{"$ref": "#/$defs/Placement"}, {"type": "null"}]},
     }
-    found["$defs"] |= {
+    schema["$defs"] |= {
         "PolicySpec": registry_schema(policies, beside),
         "Predictor": registry_schema(predictors),
         "Placement": registry_schema(placers),
     }
-    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **found}
+    return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

@@ -46,10 +46,10 @@ class Settings(BaseModel):
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
-        found = handler.resolve_ref_schema(handler(schema))
-        found["properties"] = {**found.get("properties", {}), **struct_properties(cls.struct())}
-        found["additionalProperties"] = False
-        return found
+        block = handler.resolve_ref_schema(handler(schema))
+        block["properties"] = {**block.get("properties", {}), **struct_properties(cls.struct())}
+        block["additionalProperties"] = False
+        return block
 
 
 def registered_errors(
@@ -116,9 +116,9 @@ def struct_properties(params: type[msgspec.Struct]) -> dict[str, Any]:
     """The JSON Schema of each field; nested structs are written out, as there is nowhere to refer to."""
     schema = msgspec.json.schema(params)
     definitions = schema.get("$defs", {})
-    found = _written_out(definitions[params.__name__]["properties"], definitions)
-    assert isinstance(found, dict)
-    return found
+    properties = _written_out(definitions[params.__name__]["properties"], definitions)
+    assert isinstance(properties, dict)
+    return properties
 
 
 def _written_out(part: Any, definitions: Mapping[str, Any]) -> Any:

@@ -124,15 +124,15 @@ def _times(value: Any) -> Any:
 
 
 def _each(values: list[Any], read: Callable[[Any], Any]) -> list[Any]:
-    found, errors = [], []
+    parsed, errors = [], []
     for index, value in enumerate(values):
         try:
-            found.append(read(value))
+            parsed.append(read(value))
         except PydanticCustomError as error:
             errors.append(InitErrorDetails(type=error, loc=(index,), input=value))
     if errors:
         raise ValidationError.from_exception_data("list", errors)
-    return found
+    return parsed
 
 
 def _show_times(value: Any) -> Any:

@@ -95,13 +95,13 @@ class SyntheticWorkload(Block):
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
         from rm_emulator.workload.synthetic import PRESETS, Spec
 
-        found = handler.resolve_ref_schema(handler(schema))
+        block = handler.resolve_ref_schema(handler(schema))
         knobs = {
             name: {k: v for k, v in field.items() if k != "default"} for name, field in struct_properties(Spec).items()
         }
-        found["properties"]["preset"] = {"enum": list(PRESETS)}
-        found["properties"]["knobs"] = {"type": "object", "properties": knobs, "additionalProperties": False}
-        return found
+        block["properties"]["preset"] = {"enum": list(PRESETS)}
+        block["properties"]["knobs"] = {"type": "object", "properties": knobs, "additionalProperties": False}
+        return block
 
 
 class TpchWorkload(Settings):

@@ -4,27 +4,19 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Mapping
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any
 
 import pytest
 
 from rm_emulator.cli import main as program
 from rm_emulator.hadoop import scenario
 from rm_emulator.lab.fidelity import command
-from rm_emulator.lab.fidelity.check import check_folder
+from rm_emulator.lab.fidelity.check import Emulated, check_folder
 from rm_emulator.lab.fidelity.emulator import Emulator
 from tests.hadoop.conftest import MakeFolder, job, task
 
 from .test_runs import result
-
-
-class Made(NamedTuple):
-    """A simulation's answer."""
-
-    jobs: Mapping[str, tuple[int, int]]
-    memory_mb: tuple[float, ...] = ()
 
 
 @pytest.fixture
@@ -36,18 +28,18 @@ def compared(folder: MakeFolder) -> Path:
     return path
 
 
-def exact(folder: Path, seed: int) -> Made:
-    return Made({"x": (0, 10_000), "y": (5000, 25_000)})
+def exact(folder: Path, seed: int) -> Emulated:
+    return Emulated({"x": (0, 10_000), "y": (5000, 25_000)})
 
 
-def slow(folder: Path, seed: int) -> Made:
-    return Made({"x": (0, 13_000), "y": (5000, 25_000)})
+def slow(folder: Path, seed: int) -> Emulated:
+    return Emulated({"x": (0, 13_000), "y": (5000, 25_000)})
 
 
 def test_every_seed_is_run_once(compared: Path) -> None:
     seen = []
 
-    def simulate(folder: Path, seed: int) -> Made:
+    def simulate(folder: Path, seed: int) -> Emulated:
         seen.append(seed)
         return exact(folder, seed)
 
@@ -69,13 +61,13 @@ def test_only_the_files_given_are_compared(compared: Path) -> None:
 def test_equal_starts_of_the_emulator_are_matched_by_durations_too(folder: MakeFolder) -> None:
     path = folder([job("x"), job("y")])
     result(path, [("app_1", 0, 0, 9000), ("app_2", 0, 0, 7000)])
-    found = check_folder(path, lambda folder, seed: Made({"x": (0, 7000), "y": (0, 9000)}), seeds=1)
+    found = check_folder(path, lambda folder, seed: Emulated({"x": (0, 7000), "y": (0, 9000)}), seeds=1)
     assert [j.error_pct for j in found.jobs] == [0, 0]
 
 
 def test_a_simulation_of_other_jobs_is_refused(compared: Path) -> None:
     with pytest.raises(ValueError, match="in the simulation only: z"):
-        check_folder(compared, lambda f, s: Made({**exact(f, s).jobs, "z": (0, 1)}), seeds=1)
+        check_folder(compared, lambda f, s: Emulated({**exact(f, s).jobs, "z": (0, 1)}), seeds=1)
 
 
 def test_the_exit_code_is_0_inside_the_bars(compared: Path, capsys: pytest.CaptureFixture[str]) -> None:

@@ -107,5 +107,5 @@ def test_tables_are_about_graphene_and_the_bound() -> None:
 )
 def test_alibabas_dags_can_be_planned(tmp_path: Path) -> None:
     found = offline.measure(tmp_path, ALIBABA, 1, jobs=1, most=3)
-    assert found.there == 3690
+    assert found.known == 3690
     assert [len(plans) for plans in found.shares.values()] == [3, 3, 3]

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from pathlib import Path
+from statistics import fmean
 
 import pytest
 import yaml
 
-from rm_emulator.lab.papers import graphene, offline, online
+from rm_emulator.lab.papers import graphene, offline, online, tables
 from rm_emulator.scenario.load import load
 from rm_emulator.workload import storage
 
@@ -64,18 +65,18 @@ def test_small_experiments_run_and_fill_their_tables(out: Path) -> None:
     assert [row[1] for row in errors[1:]] == ["run times", "run times and demands"] * len(online.ERRORS)
     assert ["k_5", "1", "1"] in online.sweep_rows(found["eta"], "k_5")
     assert [row[0] for row in online.overbook_rows(found["alibaba"], found)] == ["0", "0.25", "0.5", "1"]
-    tables = graphene.online_tables(found)
+    rendered_tables = graphene.online_tables(found)
     template = (Path(__file__).parents[3] / "docs" / f"{graphene.NAME}.in.md").read_text(encoding="utf-8")
-    assert all(f"{{{{ online.{name} }}}}" in template for name in tables)
-    text = graphene.page(template, PLANS, tables, 2)
-    assert all(rendered in text for rendered in tables.values())
+    assert all(f"{{{{ online.{name} }}}}" in template for name in rendered_tables)
+    text = graphene.page(template, PLANS, rendered_tables, 2)
+    assert all(rendered in text for rendered in rendered_tables.values())
 
 
 def test_a_ratio_across_experiments_is_of_the_same_jobs(out: Path) -> None:
     one, other = (online.measure(name, [1, 2], out, 1, SMALL) for name in ("alibaba", "alibaba_as_yarn"))
-    above, below = online.runs(other)["cp"], online.runs(one)["graphene"]
+    above, below = tables.by_label(other)["cp"], tables.by_label(one)["graphene"]
     ratios = [above[seed]["jct_s"]["mean"] / below[seed]["jct_s"]["mean"] for seed in (1, 2)]
-    assert online.jct(other, "cp", one, "graphene", [1, 2]).startswith(f"{online.mean(ratios):.2f} ")
+    assert online.jct(other, "cp", one, "graphene", [1, 2]).startswith(f"{fmean(ratios):.2f} ")
 
 
 def test_the_page_holds_the_tables() -> None:

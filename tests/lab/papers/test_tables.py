@@ -8,6 +8,7 @@ import pytest
 import yaml
 
 from rm_emulator.lab.papers import tables
+from rm_emulator.results.figures import Speedup
 from rm_emulator.scenario.load import load
 
 
@@ -25,8 +26,8 @@ def test_the_paper_s_figures_are_about_policies_of_the_tables(preset: str) -> No
 
 
 def test_a_figure_is_shown_with_its_interval() -> None:
-    assert tables.show({"value": 1.234, "ci95": [1.0, 1.5]}) == "1.23 [1.00, 1.50]"
-    assert tables.show({"value": None, "ci95": None}) == "-"
+    assert tables.show(Speedup(value=1.234, ci95=[1.0, 1.5])) == "1.23 [1.00, 1.50]"
+    assert tables.show(Speedup()) == "-"
 
 
 def test_the_page_holds_the_measured_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

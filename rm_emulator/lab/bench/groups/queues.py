@@ -53,14 +53,14 @@ def _said(size: Size) -> str:
     return f"{size.nodes} nodes, {size.jobs} jobs, {size.inner * size.leaves} queues"
 
 
-def _rows(group: str, name: str, found: Steady, plain: Steady, note: str) -> Iterator[Row]:
+def _rows(group: str, name: str, steady: Steady, plain: Steady, note: str) -> Iterator[Row]:
     """Median and 99th percentile of beats after a container has ended, and the median of those that give nothing."""
     # What a policy does now and then, and the 99th percentile passes by, is in these two.
-    all_in = f"mean {sum(found.busy) / len(found.busy):.4g}, longest {max(found.busy):.4g}"
+    all_in = f"mean {sum(steady.busy) / len(steady.busy):.4g}, longest {max(steady.busy):.4g}"
     for what, value, other, about in (
-        ("p50", quantile(found.busy, 0.5), quantile(plain.busy, 0.5), "a container has ended"),
-        ("p99", quantile(found.busy, 0.99), quantile(plain.busy, 0.99), f"a container has ended, {all_in}"),
-        ("idle", quantile(found.idle, 0.5), quantile(plain.idle, 0.5), "nothing fits, median"),
+        ("p50", quantile(steady.busy, 0.5), quantile(plain.busy, 0.5), "a container has ended"),
+        ("p99", quantile(steady.busy, 0.99), quantile(plain.busy, 0.99), f"a container has ended, {all_in}"),
+        ("idle", quantile(steady.idle, 0.5), quantile(plain.idle, 0.5), "nothing fits, median"),
     ):
         yield Row(
             name=f"{group}_{what}/{name}",

@@ -40,7 +40,7 @@ class _World:
         config = SchedulerConfig(resources=self.names, policy=dict(policy), offers="cycle")
         self.scheduler = Scheduler(config)
         self._unit = math.lcm(*(Fraction(str(d)).denominator for leaf in _leaves(case) for d in leaf["d"].values()))
-        capacity = tuple(int(there * scale * self._unit) for there in case["cap"].values())
+        capacity = tuple(int(amount * scale * self._unit) for amount in case["cap"].values())
         self.scheduler.handle(NodeAdded(0, Node(id="machine", capacity=capacity)))
         for name, weight, parent in _queues(case.get("tree", {}), ""):
             self.scheduler.handle(QueueChanged(0, Queue(name=name, weight=weight, parent=parent)))
@@ -83,12 +83,12 @@ class _World:
         """What is so now of what a case says."""
         only(expected, {"tasks", "dominant_share", "used"}, "expectation")
         state, factor = self.scheduler.state, self.scale * self._unit
-        found = {
+        known = {
             "tasks": self.tasks(),
             "dominant_share": {job.id: state.share(job) for job in state.jobs.values()},
             "used": {name: used / factor for name, used in zip(self.names, state.used, strict=True)},
         }
-        return {key: found[key] for key in expected}
+        return {key: known[key] for key in expected}
 
 
 def _queues(tree: Mapping[str, Any], parent: str) -> Iterator[tuple[str, float, str]]:
@@ -149,12 +149,12 @@ def drf_discrete(case: Case) -> Checks:
 
 def _users(case: Case) -> list[shares.User]:
     names = tuple(case["cap"])
-    found = []
+    users = []
     for user in case["users"].values():
         only(user, {"d", "w", "max"}, "key of a user")
         demand = tuple(float(user["d"].get(name, 0)) for name in names)
-        found.append(shares.User(demand=demand, weight=user.get("w", 1.0), most=user.get("max", math.inf)))
-    return found
+        users.append(shares.User(demand=demand, weight=user.get("w", 1.0), most=user.get("max", math.inf)))
+    return users
 
 
 @kind("asset_fair_continuous", {"cap", "users", "expect", "tol"})
@@ -231,8 +231,8 @@ def drf_whole_node_offers(case: Case) -> Checks:
         only(step, {"agent", "add", "goes_to"}, "key of a step")
         for framework, role in step.get("add", {}).items():
             made.add(f"{role}/{framework}")
-        for name, there in step["agent"].items():
-            total[name] = total.get(name, 0.0) + there
+        for name, amount in step["agent"].items():
+            total[name] = total.get(name, 0.0) + amount
         made.set_total(total)
         first = made.order()[0]
         roles = {role: made.share(role) for role in case["expect"]["final_role_share_before_last"]}
@@ -247,24 +247,30 @@ def drf_whole_node_offers(case: Case) -> Checks:
 def yarn_compare(case: Case) -> Checks:
     """Which of two goes first under YARN's DominantResourceFairnessPolicy."""
     names = tuple(case["cap"])
-    found = []
+    needs = []
     for side in (case["s1"], case["s2"]):
         only(side, {"use", "min", "w"}, "key")
         use, least = ([float(side.get(key, {}).get(name, 0)) for name in names] for key in ("use", "min"))
-        found.append(shares.Needs(use=tuple(use), least=tuple(least), weight=side.get("w", 1.0)))
-    first = shares.yarn_first(list(case["cap"].values()), found[0], found[1])
+        needs.append(shares.Needs(use=tuple(use), least=tuple(least), weight=side.get("w", 1.0)))
+    first = shares.yarn_first(list(case["cap"].values()), *needs)
     yield Check("", case["expect"], {-1: "s1_first", 0: "equal", 1: "s2_first"}[first])
 
 
 # -- H-DRF ----------------------------------------------------------------------------------------
 
 
+def _filled(case: Case, policy: Mapping[str, Any], scale: int = 1) -> _World:
+    """Everybody in the tree has joined, and nothing more fits."""
+    world = _World(case, policy, scale)
+    world.join_tree(case)
+    world.fill()
+    return world
+
+
 @kind("hdrf_static", {"cap", "tree", "expect", "tol"})
 def hdrf_static(case: Case) -> Checks:
     """Policy `hdrf` from an empty machine, to the last small task."""
-    world = _World(case, {"kind": "hdrf"}, _scale(case))
-    world.join_tree(case)
-    world.fill()
+    world = _filled(case, {"kind": "hdrf"}, _scale(case))
     yield Check("", case["expect"], world.seen(case["expect"]), case["tol"])
 
 
@@ -316,23 +322,18 @@ def hdrf_churn(case: Case) -> Checks:
 def hdrf_fill(case: Case) -> Checks:
     """From an empty machine until nothing fits."""
     for name, expected in case["expect"].items():
-        world = _World(case, _settings(name))
-        world.join_tree(case)
-        world.fill()
-        yield Check(name, expected, world.tasks())
+        yield Check(name, expected, _filled(case, _settings(name)).tasks())
 
 
 @kind("hdrf_random_churn", {"cap", "tree", "expect"})
 def hdrf_random_churn(case: Case) -> Checks:
     """Single tasks end at random and what is free is given away, many times: where does it end, does anybody starve?"""
     for name, expected in case["expect"].items():
-        world = _World(case, _settings(name))
-        world.join_tree(case)
-        world.fill()
+        world = _filled(case, _settings(name))
         lowest = min(world.tasks().values())
         for number in keyed.generator(1, "churn").integers(0, 2**31, _FINISHES).tolist():
-            there: Sequence[int] = list(world.scheduler.state.containers)
-            world.finish(there[number % len(there)])
+            containers: Sequence[int] = list(world.scheduler.state.containers)
+            world.finish(containers[number % len(containers)])
             world.fill()
             lowest = min(lowest, *world.tasks().values())
         got = ("some_leaf_zero" if not lowest else "none") if isinstance(expected, str) else world.tasks()

@@ -60,8 +60,8 @@ def _by_ratio(jobs: Sequence[Sequence[int]], ratio: Callable[[int, int], Fractio
     now, finish, waiting = 0, [0] * len(jobs), dict(enumerate(jobs))
     while waiting:
         now = max(now, min(arrival for arrival, _ in waiting.values()))
-        there = {i: ratio(now - arrival, service) for i, (arrival, service) in waiting.items() if arrival <= now}
-        chosen = max(there, key=lambda i: (there[i], -i))
+        ratios = {i: ratio(now - arrival, service) for i, (arrival, service) in waiting.items() if arrival <= now}
+        chosen = max(ratios, key=lambda i: (ratios[i], -i))
         now += waiting.pop(chosen)[1]
         finish[chosen] = now
     return finish

@@ -1,4 +1,4 @@
-"""Tables from YARN's own tests: shares, comparators, orders of service, levels of locality, preemption."""
+"""Tables from YARN's own tests: sizes, shares, comparators, orders of service, levels of locality, preemption."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from rm_emulator.lab.cases.checks import Case, Check, Checks, Malformed, kind
 from schedulers.yarn.fair import FairConfig, FairScheduler
 from schedulers.yarn.fair_queues import ROOT, FairQueueConfig
 from schedulers.yarn.locality import Levels
+from schedulers.yarn.normalise import normalise, normalised
 from schedulers.yarn.preemption import Candidate, Holder, Monitor, MonitorConfig, Stock, Verdict
 from schedulers.yarn.queues import Standing, fair_order, in_order
 from schedulers.yarn.records import Level
@@ -20,6 +21,21 @@ _LEVEL_NAMES: Final = {Level.NODE: "node", Level.RACK: "rack", Level.OFF_SWITCH:
 _RESET: Final = "then_reset_to_node_at_6000"
 #: testPreemptCycle, which the timeline's test repeats.
 _CYCLE: Final = [["A", 40, 100, 0, 10], ["B", 40, 100, 60, 0], ["C", 20, 100, 40, 0]]
+
+
+@kind("normalise_mem", {"rows"})
+def normalise_mem(case: Case) -> Checks:
+    """Rows of [ask, minimum, maximum, size] in MB; the step is the minimum, as in the capacity scheduler."""
+    rows = case["rows"]
+    got = [[ask, low, high, normalised(ask, low, low, high)] for ask, low, high, _ in rows]
+    yield Check("", rows, got)
+
+
+@kind("normalise_drc", {"rows", "min", "max"})
+def normalise_drc(case: Case) -> Checks:
+    """Rows of [ask, size], each [memory, vcores]; both resources are normalised (DominantResourceCalculator)."""
+    low, high = tuple(case["min"]), tuple(case["max"])
+    yield Check("", case["rows"], [[ask, list(normalise(tuple(ask), low, low, high))] for ask, _ in case["rows"]])
 
 
 @kind("compute_fair_shares", {"total", "rows", "expect"})

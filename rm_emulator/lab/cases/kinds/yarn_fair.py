@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable, Mapping
-from typing import Any, Final
+from typing import Any, Final, Generic, TypeVar
 
 from rm_emulator.lab.cases.checks import Case, Check, Checks, kind, only
+from schedulers.yarn.capacity import CapacityScheduler
 from schedulers.yarn.fair import FairConfig, FairScheduler
 from schedulers.yarn.fair_queues import ROOT, FairQueueConfig
 from schedulers.yarn.records import ANY
@@ -37,18 +38,29 @@ def fs_script(case: Case) -> Checks:
     yield from FairScript(case).run()
 
 
-class Script(ABC):
+S = TypeVar("S", CapacityScheduler, FairScheduler)
+Words = dict[str, Callable[[Any], Any]]
+
+
+class Script(ABC, Generic[S]):
     """Steps with an `expect` here and there; one ms between steps."""
+
+    _scheduler: S
 
     def __init__(self, steps: list[Mapping[str, Any]]) -> None:
         self._steps, self._now = steps, 0
 
     @abstractmethod
-    def _seen(self, expected: Any) -> Any:
-        """What is so now, in the form of what is expected."""
+    def _words(self) -> Words:
+        """What a step may do."""
 
-    def _play(self, words: Mapping[str, Callable[[Any], object]]) -> Checks:
+    @abstractmethod
+    def _sights(self) -> Words:
+        """What may be expected: for each word, what is so now of the things that the case names."""
+
+    def run(self) -> Checks:
         """Steps in order; all that was expected and seen in one check."""
+        words: Words = self._words()
         expected, got = [], []
         for step in self._steps:
             only(step, {*words, "expect"}, "step")
@@ -61,8 +73,27 @@ class Script(ABC):
                     words[word](value)
         yield Check("", expected, got)
 
+    def _seen(self, expected: Mapping[str, Any]) -> dict[str, Any]:
+        sights = self._sights()
+        only(expected, sights, "expectation")
+        return {what: sights[what](value) for what, value in expected.items()}
 
-class FairScript(Script):
+    def _beat(self, nodes: Iterable[str]) -> None:
+        for node in nodes:
+            self._scheduler.beat(node, self._now)
+
+    def _done(self, done: Mapping[str, Any]) -> None:
+        for container in list(self._scheduler.apps[done["app"]].containers)[: done["n"]]:
+            self._scheduler.container_ended(container)
+
+    def _live(self, apps: Iterable[str]) -> dict[str, int]:
+        return {app: len(self._scheduler.apps[app].containers) for app in apps}
+
+    def _reservations(self, apps: Iterable[str]) -> dict[str, int]:
+        return {app: sum(map(len, self._scheduler.apps[app].reservations.values())) for app in apps}
+
+
+class FairScript(Script[FairScheduler]):
     """One script on one scheduler, with the settings that all of these tests begin with."""
 
     def __init__(self, case: Case) -> None:
@@ -77,9 +108,8 @@ class FairScript(Script):
         self._conf = {_SETTINGS[key]: value for key, value in case.get("conf", {}).items()}
         self._scheduler = FairScheduler(self._config())
 
-    def run(self) -> Checks:
-        """Steps in order."""
-        words: dict[str, Callable[[Any], object]] = {
+    def _words(self) -> Words:
+        return {
             "node": self._node,
             "submit": self._submit,
             "ask": self._ask,
@@ -89,7 +119,6 @@ class FairScript(Script):
             "finish_app": self._scheduler.remove_app,
             "set": self._set,
         }
-        yield from self._play(words)
 
     # -- steps ----------------------------------------------------------------------------------
 
@@ -109,14 +138,6 @@ class FairScript(Script):
         only(ask, {"app", "mem", "cpu", "n", "prio", "at"}, "key of an ask")
         counts = places(self._scheduler.nodes, ask.get("at", ANY), ask["n"])
         self._scheduler.ask(ask["app"], ask.get("prio", 1), (ask["mem"], ask["cpu"]), counts)
-
-    def _beat(self, nodes: Iterable[str]) -> None:
-        for node in nodes:
-            self._scheduler.beat(node, self._now)
-
-    def _done(self, done: Mapping[str, Any]) -> None:
-        for container in list(self._scheduler.apps[done["app"]].containers)[: done["n"]]:
-            self._scheduler.container_ended(container)
 
     def _set(self, settings: Mapping[str, Any]) -> None:
         for key, value in settings.items():
@@ -149,23 +170,17 @@ class FairScript(Script):
 
     # -- what is so -----------------------------------------------------------------------------
 
-    def _seen(self, expected: Mapping[str, Any]) -> dict[str, Any]:
+    def _sights(self) -> Words:
         scheduler = self._scheduler
-        sights: dict[str, Callable[[Any], Any]] = {
-            "live": lambda apps: {app: len(scheduler.apps[app].containers) for app in apps},
+        return {
+            "live": self._live,
             "queue_used": lambda queues: {queue: list(scheduler.leaf(queue).used) for queue in queues},
             "cluster_free": lambda _: [t - u for t, u in zip(scheduler.total, scheduler.root.used, strict=True)],
             "reserved_mem": lambda apps: {app: scheduler.apps[app].reserved[0] for app in apps},
             "reserved_cpu": lambda apps: {app: scheduler.apps[app].reserved[1] for app in apps},
-            "reservations": lambda apps: {app: _reservations(scheduler, app) for app in apps},
+            "reservations": self._reservations,
             "am_used_mem": lambda queues: {queue: scheduler.leaf(queue).am_used[0] for queue in queues},
         }
-        only(expected, sights, "expectation")
-        return {what: sights[what](value) for what, value in expected.items()}
-
-
-def _reservations(scheduler: FairScheduler, app: str) -> int:
-    return sum(len(by_node) for by_node in scheduler.apps[app].reservations.values())
 
 
 def places(nodes: Mapping[str, Any], at: str, count: int) -> dict[str, int]:
