@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from rm_emulator.program import end
+from rm_emulator.program import as_json, end
 
 if TYPE_CHECKING:
     from rm_emulator.results.figures import Summary
@@ -456,9 +456,7 @@ app.add_typer(traces_app, name="traces")
 
 
 def _print_json(data: Any) -> None:
-    import json
-
-    typer.echo(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
+    typer.echo(as_json(data, indent=1))
 
 
 def _say(text: str) -> None:

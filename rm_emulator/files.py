@@ -1,4 +1,7 @@
-"""Files that are there as a whole or not at all: written under another name in the same folder, then renamed."""
+"""Files that are there as a whole or not at all: written under another name in the same folder, then renamed.
+
+And YAML that is safe to read.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +9,12 @@ import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+#: libyaml's composer recurses in C and takes the process with it when the stack ends.
+_LEVELS: Final = 200
 
 
 @contextmanager
@@ -34,3 +43,35 @@ def write_file(path: Path, content: str | bytes, *, sync: bool = False) -> None:
         if sync:
             stream.flush()
             os.fsync(stream.fileno())
+
+
+def load_yaml(text: str) -> Any:
+    """The first document as plain data. Raises yaml.YAMLError, for deep nesting too."""
+    check_depth(text)
+    return yaml.load(text, Loader=yaml.CSafeLoader)
+
+
+def check_depth(text: str) -> None:
+    """Raise yaml.MarkedYAMLError where YAML is nested too deeply to be loaded; other mistakes are the loader's."""
+    depth = 0
+    events = yaml.parse(text, Loader=yaml.CSafeLoader)
+    while (event := _next(events)) is not None:
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _LEVELS:
+                message = f"nested too deeply (at most {_LEVELS} levels)"
+                raise yaml.MarkedYAMLError(problem=message, problem_mark=event.start_mark)  # type: ignore[arg-type]
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _next(events: Iterator[yaml.Event]) -> yaml.Event | None:
+    try:
+        return next(events, None)
+    except yaml.YAMLError:
+        return None
+
+
+def is_odd(path: Path) -> bool:
+    """Whether there is something that is neither file nor folder: a pipe or a device may never end, or never begin."""
+    return path.exists() and not path.is_file() and not path.is_dir()

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+import io
+import json
 import signal
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
 from schedulers.core.errors import SchedulerError, UserError
 
@@ -16,6 +18,9 @@ def end(command: Callable[[], object]) -> NoReturn:
     A bug keeps its traceback.
     """
     signal.signal(signal.SIGTERM, _interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows ASCII only still gets the figures
     try:
         command()
     except UserError as error:
@@ -37,6 +42,12 @@ def cause(error: BaseException) -> str:
     if isinstance(error, UserError | SchedulerError):
         return text
     return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def as_json(data: Any, indent: int | None = None) -> str:
+    """One document, in letters that standard output can show."""
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    return json.dumps(data, indent=indent, ensure_ascii=not unicode, allow_nan=False)
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:

@@ -23,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rm_emulator.program import as_json
 from rm_emulator.results import statistics
 from rm_emulator.results.figures import BINS, Speedup, Summary, meaning
 from rm_emulator.results.metrics import figure
@@ -103,7 +104,7 @@ def main(
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 (the message for the user)
         return 2
     if json:
-        sys.stdout.write(json_format.dumps(card, ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(as_json(card) + "\n")
     else:
         show(card, Console())
     return 0
@@ -307,7 +308,7 @@ def show(card: Mapping[str, Any], console: Console) -> None:
     """Prints a comparison for people."""
     left, right = (_title(card[side], card) for side in ("left", "right"))
     console.print(Text(f"B ({right}) relative to A ({left})", style="bold"))
-    console.print(_score_table(card))
+    console.print(_score_table(card, ascii_only=console.options.ascii_only))
     means = msgspec.convert(card["speedup"]["ratio_of_means"], Speedup)
     text = Text(f"B relative to A: speed by mean JCT {times(means.value)} {interval(means)}, ", style="bold")
     text.append(f"of the median job {times(card['speedup']['p50_of_ratios']['value'])}; under B ")
@@ -338,20 +339,21 @@ def _table(title: str | None, first: str, *figures: str) -> Table:
     return table
 
 
-def _score_table(card: Mapping[str, Any]) -> Table:
+def _score_table(card: Mapping[str, Any], *, ascii_only: bool) -> Table:
     table = _table(None, "", "A", "B")
     table.add_column("from A to B")
     for row in card["scores"]:
         if row["verdict"] is None:
             continue
         values = [number(row[side]) + (f" {row['unit']}" if row["unit"] else "") for side in ("left", "right")]
-        table.add_row(row["name"], *values, _sentence(row))
+        table.add_row(row["name"], *values, _sentence(row, ascii_only=ascii_only))
     return table
 
 
-def _sentence(row: Mapping[str, Any]) -> Text:
+def _sentence(row: Mapping[str, Any], *, ascii_only: bool = False) -> Text:
     """What a row says of B."""
-    mark, style = {"better": ("▲", "green"), "worse": ("▼", "red"), "same": ("=", "dim")}[row["verdict"]]
+    marks = {"better": "+", "worse": "-", "same": "="} if ascii_only else {"better": "▲", "worse": "▼", "same": "="}
+    mark, style = marks[row["verdict"]], {"better": "green", "worse": "red", "same": "dim"}[row["verdict"]]
     if row["verdict"] == "same":
         return Text(f"{mark} B is the same", style=style)
     amount = "" if row["change_pct"] is None else f"{abs(row['change_pct']):.1f} % "

@@ -16,9 +16,8 @@ from typing import Any
 
 import jinja2
 import msgspec
-import yaml
 
-from rm_emulator.files import write_file
+from rm_emulator.files import load_yaml, write_file
 from rm_emulator.results import table
 from rm_emulator.results.chart import SECTIONS, Cells, Chart, Registered, Section, registered
 from rm_emulator.results.figures import Costs, Summary
@@ -131,7 +130,7 @@ def plotly_compressed() -> str:
 def _spec(out_dir: Path) -> Mapping[str, Any]:
     """The scenario's spec as resolved, {} when the file is absent."""
     text = _text(out_dir / "scenario.yaml")
-    scenario = yaml.load(text, Loader=yaml.CSafeLoader) if text else None
+    scenario = load_yaml(text) if text else None
     return scenario.get("spec", {}) if isinstance(scenario, dict) else {}
 
 
