@@ -10,6 +10,7 @@ import contextlib
 import math
 import time
 from collections.abc import AsyncIterator, Mapping
+from datetime import UTC, datetime
 from types import TracebackType
 from typing import Any, Final, Literal, Self
 
@@ -264,6 +265,13 @@ class Client:
             await self._replace_session()  # a connection speaks for the certificate that it began with
 
 
+def stamp(ms: int | None = None) -> str:
+    """A time (ms since the epoch; now by default) as the API server writes it."""
+    return datetime.fromtimestamp((ms if ms is not None else time.time_ns() // 1_000_000) // 1000, UTC).strftime(
+        "%Y-%m-%dT%H:%M:%SZ"
+    )
+
+
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
     """Whole lines, however long (a line of aiohttp's own reader is limited to its buffer)."""
     rest = b""
@@ -288,7 +296,7 @@ def _error(status: int, content: bytes) -> ApiError:
 def error_of(status: Any, code: int = 0) -> ApiError:
     """The error that a `Status` object tells of."""
     told = status if isinstance(status, dict) else {}
-    code = found if isinstance(found := told.get("code"), int) else code
+    code = said if isinstance(said := told.get("code"), int) else code
     reason, message = str(told.get("reason", "")), str(told.get("message", ""))
     kind = AlreadyExists if reason == "AlreadyExists" else _ERRORS.get(code, ApiError)
     return kind(code, reason, message, told.get("details"))

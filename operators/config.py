@@ -61,7 +61,7 @@ class Document:
         if self._mistakes:
             raise InvalidConfig(self._mistakes)
 
-    def say(self, where: Where, message: str) -> str:
+    def located(self, where: Where, message: str) -> str:
         """A message with the place of `where`, or of the nearest thing around it that stands in the file."""
         at = where
         while at and at not in self._lines:
@@ -80,16 +80,16 @@ class Document:
         return yaml.constructor.SafeConstructor().construct_object(node)
 
     def _read_mapping(self, node: yaml.MappingNode, where: Where) -> dict[str, Any]:
-        found: dict[str, Any] = {}
+        mapping: dict[str, Any] = {}
         for key_node, value in node.value:
             key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else "?"
             line = key_node.start_mark.line + 1
-            if key in found:
+            if key in mapping:
                 text = f"is given twice, first in line {self._lines[*where, key]}"
                 self._mistakes.append(f"{self.file}:{line}: {_show((*where, key))}: {text}")
             self._lines[*where, key] = line
-            found[key] = self._read(value, (*where, key))
-        return found
+            mapping[key] = self._read(value, (*where, key))
+        return mapping
 
 
 def load(path: Path | str, kind: type[T]) -> T:
@@ -100,10 +100,10 @@ def load(path: Path | str, kind: type[T]) -> T:
 def parse(document: Document, kind: type[T]) -> T:
     """A document as `kind`, a struct of structs. Raises InvalidConfig with every mistake in it."""
     mistakes: list[tuple[Where, str]] = []
-    found = _struct(document.data, kind, (), mistakes)
-    if mistakes or found is None:
-        raise InvalidConfig([document.say(where, message) for where, message in mistakes])
-    return found
+    config = _struct(document.data, kind, (), mistakes)
+    if mistakes or config is None:
+        raise InvalidConfig([document.located(where, message) for where, message in mistakes])
+    return config
 
 
 def parse_millis(value: object) -> Millis:
@@ -129,16 +129,16 @@ def _struct(data: Any, kind: type[T], where: Where, mistakes: list[tuple[Where, 
             near = nearest(str(key), fields)
             hint = f", did you mean '{near}'?" if near else ""
             mistakes.append(((*where, key), f"there is no such field{hint} (accepted: {', '.join(fields)})"))
-    found = {}
+    values = {}
     for key, field in fields.items():
         if key in data:
-            found[field.name] = _value(data[key], field.type, (*where, key), mistakes)
+            values[field.name] = _value(data[key], field.type, (*where, key), mistakes)
         elif field.required:
             mistakes.append((where, f"'{key}' is missing"))
     if len(mistakes) > before:
         return None
     try:
-        return kind(**found)
+        return kind(**values)
     except ValueError as error:  # a struct may check what its types do not say
         mistakes.append((where, str(error)))
         return None

@@ -230,14 +230,18 @@ class Lease:
     async def _take(self) -> None:
         """What counts is when the write was sent: others may have seen it from then on."""
         sent = self._clock()
-        self._took(await self._write(), sent)
+        lease = await self._write()
+        self._note(lease)
+        if not self._holds:
+            self.term = Term(lease["metadata"].get("creationTimestamp") or "", _spec(lease)["leaseTransitions"])
+        self._holds, self._renewed_at = True, sent
 
     async def _read(self) -> dict[str, Any] | None:
         try:
-            found: dict[str, Any] = await self._client.get(self._path)
+            lease: dict[str, Any] = await self._client.get(self._path)
         except NotFound:
             return None
-        return found
+        return lease
 
     def _note(self, lease: dict[str, Any] | None) -> None:
         """Remember what was read. A change of its spec, and nothing else, starts the wait anew.
@@ -283,13 +287,6 @@ class Lease:
             "renewTime": now,
             "leaseTransitions": transitions,
         }
-
-    def _took(self, lease: dict[str, Any], sent: float) -> None:
-        """A write has gone through."""
-        self._note(lease)
-        if not self._holds:
-            self.term = Term(lease["metadata"].get("creationTimestamp") or "", _spec(lease)["leaseTransitions"])
-        self._holds, self._renewed_at = True, sent
 
 
 def _spec(lease: dict[str, Any] | None) -> dict[str, Any]:

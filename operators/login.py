@@ -265,8 +265,8 @@ def _keep(merger: KubeConfigMerger, name: str, user: Mapping[str, Any]) -> None:
     """Write renewed tokens to the file that they are from, as kubectl does: some issuers take a refresh token once."""
     renewed = user["auth-provider"]["config"]
     entries = (entry for config in merger.config_files.values() for entry in config.get("users") or ())
-    kept = next(entry for entry in entries if entry["name"] == name)["user"]["auth-provider"].setdefault("config", {})
-    kept.update({key: renewed[key] for key in _RENEWED if key in renewed})
+    stored = next(entry for entry in entries if entry["name"] == name)["user"]["auth-provider"].setdefault("config", {})
+    stored.update({key: renewed[key] for key in _RENEWED if key in renewed})
     with contextlib.suppress(OSError):  # a Secret's mount cannot be written
         merger.save_changes()
 

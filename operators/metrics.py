@@ -1,4 +1,6 @@
-"""The metrics of both processes, in one registry, so that names and labels are decided in one place.
+"""The metrics of both processes, in one place, so that names and labels are decided together.
+
+They are in the package's own registry, which also has memory, file descriptors and garbage collection of the process.
 
 Base units, `_total` on counters, and no pod, job or node as a label: the number of time series must not grow
 with the work. `table()` lists them for the documentation.
@@ -9,16 +11,7 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Final
 
-from prometheus_client import CollectorRegistry, Counter, Gauge, Histogram, generate_latest
-from prometheus_client.gc_collector import GCCollector
-from prometheus_client.platform_collector import PlatformCollector
-from prometheus_client.process_collector import ProcessCollector
-
-#: What `/metrics` shows, with the process's own memory, file descriptors and garbage collection.
-REGISTRY: Final = CollectorRegistry()
-ProcessCollector(registry=REGISTRY)
-PlatformCollector(registry=REGISTRY)
-GCCollector(registry=REGISTRY)
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram, generate_latest
 
 #: From 0.5 ms to 5 s: kube-scheduler waits 5 s by default, a filter call takes a few ms.
 _CALL_S: Final = (0.0005, 0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0)
@@ -31,145 +24,79 @@ REQUESTS: Final = Counter(
     "rm_extender_requests_total",
     "Calls of kube-scheduler; outcome: ok, none (no node), error, bad, late, not_ready.",
     ["verb", "outcome"],
-    registry=REGISTRY,
 )
 REQUEST_DURATION: Final = Histogram(
-    "rm_extender_request_duration_seconds",
-    "From the first byte of a call to its answer.",
-    ["verb"],
-    buckets=_CALL_S,
-    registry=REGISTRY,
+    "rm_extender_request_duration_seconds", "From the first byte of a call to its answer.", ["verb"], buckets=_CALL_S
 )
 DROPPED_NAMES: Final = Counter(
     "rm_extender_dropped_names_total",
     "Nodes or pods left out of an answer because the call did not name them.",
     ["verb"],
-    registry=REGISTRY,
 )
 REFUSED_CLIENTS: Final = Counter(
-    "rm_extender_refused_clients_total",
-    "Calls whose client certificate is valid but names nobody on the list.",
-    registry=REGISTRY,
+    "rm_extender_refused_clients_total", "Calls whose client certificate is valid but names nobody on the list."
 )
 CERTIFICATE_EXPIRY: Final = Gauge(
-    "rm_certificate_expiry_seconds",
-    "Seconds until the certificate in use expires; below zero once it has.",
-    registry=REGISTRY,
+    "rm_certificate_expiry_seconds", "Seconds until the certificate in use expires; below zero once it has."
 )
 CERTIFICATE_RELOADS: Final = Counter(
     "rm_certificate_reloads_total",
     "Changed certificate files; outcome: ok, refused (the old pair stays in use).",
     ["outcome"],
-    registry=REGISTRY,
 )
 
 # -- the cache ----------------------------------------------------------------------------------
 
-STALENESS: Final = Gauge(
-    "rm_cache_staleness_seconds",
-    "Seconds since the most silent watch last said anything.",
-    registry=REGISTRY,
-)
-RELISTS: Final = Counter(
-    "rm_relists_total",
-    "Lists made anew because a watch could not go on.",
-    ["kind"],
-    registry=REGISTRY,
-)
-WATCH_ERRORS: Final = Counter(
-    "rm_watch_errors_total",
-    "Watches that ended in an error.",
-    ["kind"],
-    registry=REGISTRY,
-)
+STALENESS: Final = Gauge("rm_cache_staleness_seconds", "Seconds since the most silent watch last said anything.")
+RELISTS: Final = Counter("rm_relists_total", "Lists made anew because a watch could not go on.", ["kind"])
+WATCH_ERRORS: Final = Counter("rm_watch_errors_total", "Watches that ended in an error.", ["kind"])
 
 UNREADABLE: Final = Counter(
     "rm_unreadable_objects_total",
     "Objects of the API server that are left out because they are not typed as expected.",
     ["kind"],
-    registry=REGISTRY,
 )
-UNHEARD: Final = Counter(
-    "rm_unheard_changes_total",
-    "Changes that could not be taken in: a mistake of ours.",
-    ["kind"],
-    registry=REGISTRY,
-)
+UNHEARD: Final = Counter("rm_unheard_changes_total", "Changes that could not be taken in: a mistake of ours.", ["kind"])
 
 # -- the brain ----------------------------------------------------------------------------------
 
-LEADER: Final = Gauge("rm_leader", "1 while this replica leads, otherwise 0.", registry=REGISTRY)
-PENDING: Final = Gauge("rm_pending_pods", "Tasks that wait for resources.", ["queue"], registry=REGISTRY)
-RESERVATIONS: Final = Gauge(
-    "rm_reservations",
-    "Containers that hold room on a node: granted, starting or running.",
-    registry=REGISTRY,
-)
+LEADER: Final = Gauge("rm_leader", "1 while this replica leads, otherwise 0.")
+PENDING: Final = Gauge("rm_pending_pods", "Tasks that wait for resources.", ["queue"])
+RESERVATIONS: Final = Gauge("rm_reservations", "Containers that hold room on a node: granted, starting or running.")
 DECISIONS: Final = Counter(
     "rm_decisions_total",
     "Decisions of the core by kind (Place, Hold, Preempt, ...), those on kube-scheduler's asking included.",
     ["decision"],
-    registry=REGISTRY,
 )
-HOLDS: Final = Gauge("rm_holds", "Jobs that wait, by the code of the reason.", ["reason"], registry=REGISTRY)
+HOLDS: Final = Gauge("rm_holds", "Jobs that wait, by the code of the reason.", ["reason"])
 RELEASES: Final = Counter(
-    "rm_releases_total",
-    "Gates removed or given up; outcome: ok, gone, refused, retried.",
-    ["outcome"],
-    registry=REGISTRY,
+    "rm_releases_total", "Gates removed or given up; outcome: ok, gone, refused, retried.", ["outcome"]
 )
 RELEASE_DURATION: Final = Histogram(
     "rm_release_duration_seconds",
     "From the decision to the API server's confirmation that the gate is gone.",
     buckets=_WRITE_S,
-    registry=REGISTRY,
 )
-RELEASES_WAITING: Final = Gauge(
-    "rm_releases_waiting",
-    "Gates decided on but not removed yet.",
-    registry=REGISTRY,
-)
-GANGS_PARTIAL: Final = Gauge(
-    "rm_gangs_partial",
-    "Gangs of which some pods are released and some still gated.",
-    registry=REGISTRY,
-)
+RELEASES_WAITING: Final = Gauge("rm_releases_waiting", "Gates decided on but not removed yet.")
+GANGS_PARTIAL: Final = Gauge("rm_gangs_partial", "Gangs of which some pods are released and some still gated.")
 CONDITIONS: Final = Counter(
-    "rm_conditions_total",
-    "Conditions and reasons written; outcome: ok, gone, error.",
-    ["outcome"],
-    registry=REGISTRY,
+    "rm_conditions_total", "Conditions and reasons written; outcome: ok, gone, error.", ["outcome"]
 )
 RESTORES: Final = Counter(
     "rm_restores_total",
     "Times the core was rebuilt, by cause; anything but a change of leaders is worth a look.",
     ["cause"],
-    registry=REGISTRY,
 )
-SNAPSHOT_BYTES: Final = Gauge("rm_snapshot_bytes", "Size of the last snapshot, before compression.", registry=REGISTRY)
+SNAPSHOT_BYTES: Final = Gauge("rm_snapshot_bytes", "Size of the last snapshot, before compression.")
 
 # -- the controllers ----------------------------------------------------------------------------
 
-RECONCILES: Final = Counter(
-    "rm_reconciles_total",
-    "Objects brought in line; outcome: ok, error.",
-    ["kind", "outcome"],
-    registry=REGISTRY,
-)
+RECONCILES: Final = Counter("rm_reconciles_total", "Objects brought in line; outcome: ok, error.", ["kind", "outcome"])
 RECONCILE_DURATION: Final = Histogram(
-    "rm_reconcile_duration_seconds",
-    "One object brought in line, with its writes.",
-    ["kind"],
-    buckets=_WRITE_S,
-    registry=REGISTRY,
+    "rm_reconcile_duration_seconds", "One object brought in line, with its writes.", ["kind"], buckets=_WRITE_S
 )
-WORK_QUEUE: Final = Gauge("rm_work_queue", "Objects that wait to be brought in line.", ["kind"], registry=REGISTRY)
-PODS_CREATED: Final = Counter(
-    "rm_pods_created_total",
-    "Pods created; cause: first, retry, recreated.",
-    ["cause"],
-    registry=REGISTRY,
-)
+WORK_QUEUE: Final = Gauge("rm_work_queue", "Objects that wait to be brought in line.", ["kind"])
+PODS_CREATED: Final = Counter("rm_pods_created_total", "Pods created; cause: first, retry, recreated.", ["cause"])
 
 
 def show_holds(jobs: Mapping[str, int]) -> None:

@@ -17,6 +17,8 @@ from rm_emulator.program import as_json, end
 
 if TYPE_CHECKING:
     from rm_emulator.results.figures import Summary
+    from rm_emulator.scenario.load import Loaded
+    from rm_emulator.scenario.workload import Built
 
 app = typer.Typer(
     help="Run cluster schedulers on simulated time and compare them: heartbeats, DAG jobs, learned run times.",
@@ -84,6 +86,19 @@ def _program(
     pass
 
 
+def _checked(
+    source: str | Path, seeds: str | None = None, changes: list[str] | None = None, *, notes: bool = False
+) -> tuple[Loaded, Built]:
+    """A scenario and its first seed's workload. notes: say what was left out of the file, before mistakes."""
+    from rm_emulator.scenario.check import check as check_scenario
+    from rm_emulator.scenario.load import load
+
+    loaded = load(source, overrides=changes or (), seeds=seeds)
+    for note in loaded.notes if notes else ():
+        _report(note)
+    return loaded, check_scenario(loaded)
+
+
 @app.command()
 def run(
     scenario: ScenarioFile,
@@ -99,13 +114,8 @@ def run(
 ) -> None:
     """Run a scenario: every policy and seed, compared."""
     from rm_emulator.experiments import grid, progress
-    from rm_emulator.scenario.check import check as check_scenario
-    from rm_emulator.scenario.load import load
 
-    loaded = load(scenario, overrides=set_ or (), seeds=seeds)
-    for note in loaded.notes:
-        _say(note)
-    built = check_scenario(loaded)
+    loaded, built = _checked(scenario, seeds, set_, notes=True)
     files = [str(file) for file in plugin or ()]
     where = out or Path("out") / loaded.scenario.metadata.name
     try:
@@ -114,10 +124,10 @@ def run(
         )
     except KeyboardInterrupt:
         kept = len(list(where.glob("runs/*/*")))
-        _say(f"interrupted: {kept} finished runs are kept in {where}; the same command computes what is missing")
+        _report(f"interrupted: {kept} finished runs are kept in {where}; the same command computes what is missing")
         raise typer.Exit(130) from None
     if finished.summary is None:
-        _say_failures(finished)
+        _report_failures(finished)
         raise typer.Exit(1)
     if json:
         from msgspec import to_builtins
@@ -127,15 +137,15 @@ def run(
         _show_summary(finished.summary, where)
     failed = [outcome for outcome in finished.summary.expect if not outcome.holds]
     for outcome in failed:
-        _say(f"expectation failed: {outcome.text} ({_figure(outcome.left)} against {_figure(outcome.right)})")
+        _report(f"expectation failed: {outcome.text} ({_figure(outcome.left)} against {_figure(outcome.right)})")
     raise typer.Exit(1 if failed else 0)
 
 
-def _say_failures(finished: Any) -> None:
+def _report_failures(finished: Any) -> None:
     for failure in finished.failures:
-        _say(str(failure))
+        _report(str(failure))
     kept = finished.computed + finished.reused
-    _say(f"{kept} finished runs are kept in {finished.out}; the same command computes only what is missing")
+    _report(f"{kept} finished runs are kept in {finished.out}; the same command computes only what is missing")
 
 
 def _show_summary(summary: Summary, where: Path) -> None:
@@ -170,18 +180,14 @@ def init(
 @app.command()
 def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin: Plugin = None) -> None:
     """Name every mistake of a scenario; run nothing."""
-    from rm_emulator.scenario.check import check as check_scenario
-    from rm_emulator.scenario.load import load
-
-    loaded = load(scenario, overrides=set_ or (), seeds=seeds)
-    built = check_scenario(loaded)
+    loaded, built = _checked(scenario, seeds, set_)
     spec = loaded.scenario.spec
     nodes = sum(group.count for group in spec.cluster.nodes)
     runs = f"{len(spec.policies)} policies x {len(spec.seeds)} seeds"
     workload = f"{len(built.workload.jobs):,} jobs, {built.workload.tasks:,} tasks"
     typer.echo(f"{loaded.file}: ok ({runs}; {nodes:,} nodes; {workload})")
     for note in built.notes:
-        _say(f"note: {note}")
+        _report(f"note: {note}")
 
 
 @app.command()
@@ -280,12 +286,9 @@ def describe(
         trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
         description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes)
         return
-    from rm_emulator.scenario.check import check as check_scenario
-    from rm_emulator.scenario.load import load
     from rm_emulator.scenario.workload import slots_of
 
-    loaded = load(workload)
-    built = check_scenario(loaded)
+    loaded, built = _checked(workload)
     cores = slots or slots_of(loaded.scenario)
     description.show(built.workload, cores, json, profiles=built.profiles, notes=built.notes)
 
@@ -320,7 +323,7 @@ def convert(
     trace = formats.convert(format_, source, output, options, overwrite=overwrite)
     typer.echo(f"{output}: {len(trace.workload.jobs):,} jobs, {trace.workload.tasks:,} tasks")
     for note in trace.notes:
-        _say(f"note: {note}")
+        _report(f"note: {note}")
     if map_:
         text = map_text(trace.mapping, source.name)
         if map_file is None:
@@ -341,9 +344,9 @@ def _convert_folder(source: Path, output: Path, options: list[str], overwrite: b
     nodes, jobs = len(folder.run.nodes), len(workload.jobs)
     typer.echo(f"{output / SCENARIO}: {nodes:,} nodes, {jobs:,} jobs, {workload.tasks:,} tasks")
     if folder.not_modelled:
-        _say(f"not modelled: {', '.join(folder.not_modelled)}")
+        _report(f"not modelled: {', '.join(folder.not_modelled)}")
     for note in folder.notes:
-        _say(f"note: {note}")
+        _report(f"note: {note}")
 
 
 @app.command()
@@ -381,7 +384,7 @@ def snapshot(
 
     taken = live.take(kubeconfig, context=context, kubectl=kubectl)
     for note in taken.notes:
-        _say(note)
+        _report(note)
     if out is None:
         typer.echo(taken.text(), nl=False)
     else:
@@ -459,7 +462,7 @@ def _print_json(data: Any) -> None:
     typer.echo(as_json(data, indent=1))
 
 
-def _say(text: str) -> None:
+def _report(text: str) -> None:
     typer.echo(text, err=True)
 
 

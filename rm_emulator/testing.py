@@ -668,11 +668,10 @@ def check_memory(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
         for event in facts[: len(facts) // 2]:
             scheduler.handle(event)
         restored = Scheduler.restore(scheduler.snapshot())
-        first, second = _plain(scheduler.policy.dump()), _plain(restored.policy.dump())
-        assert first == second, f"{subject}, {made.name}: the policy's memory changed: {first} became {second}"
-        if scheduler.predictor is not None and restored.predictor is not None:
-            first, second = _plain(scheduler.predictor.dump()), _plain(restored.predictor.dump())
-            assert first == second, f"{subject}, {made.name}: the predictor's memory changed: {first} became {second}"
+        for what in ("policy", "predictor"):
+            before, after = getattr(scheduler, what), getattr(restored, what)
+            first, second = (_plain(each.dump()) if each is not None else None for each in (before, after))
+            assert first == second, f"{subject}, {made.name}: the {what}'s memory changed: {first} became {second}"
 
 
 def check_forgets(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:

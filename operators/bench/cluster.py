@@ -15,6 +15,7 @@ from operators.bench.row import Row
 from operators.cache.reflector import Kind, Reflector
 from operators.client import Client
 from operators.devcluster.cluster import Devcluster, free_ports
+from operators.devcluster.deployments import answers
 from operators.extender.releases import Releases, release_patch
 from schedulers.objects.names import GATE, SCHEDULER
 from schedulers.objects.pod import Pod
@@ -39,8 +40,7 @@ async def _release_burst(cluster: Devcluster, count: int) -> Row:
     """Alternating halves, so that both meet the same machine: our queue, and the barest loop of the same client."""
     async with cluster.client(connections=64) as client:
         rates: dict[str, list[float]] = {"releases": [], "bare": []}
-        for turn in range(4):
-            name = "releases" if turn % 2 == 0 else "bare"
+        for name in ("releases", "bare") * 2:
             pods = await _gated(client, cluster.namespace("burst"), count // 2)
             loop = _with_releases if name == "releases" else _bare
             began = time.perf_counter()
@@ -55,12 +55,13 @@ async def _release_burst(cluster: Devcluster, count: int) -> Row:
 
 async def _gated(client: Client, space: str, count: int) -> list[Pod]:
     await _many(lambda n: client.create(f"/api/v1/namespaces/{space}/pods", _pod(f"p{n}", gated=True)), count)
-    heard: Reflector[Pod] = Reflector(client, Kind("Pod", Pod, f"/api/v1/namespaces/{space}/pods"), lambda change: None)
-    task = asyncio.ensure_future(heard.run())
-    while len(heard.objects) < count:
+    kind = Kind("Pod", Pod, f"/api/v1/namespaces/{space}/pods")
+    watched: Reflector[Pod] = Reflector(client, kind, lambda change: None)
+    task = asyncio.ensure_future(watched.run())
+    while len(watched.objects) < count:
         await asyncio.sleep(0.05)
     task.cancel()
-    return list(heard.objects.values())
+    return list(watched.objects.values())
 
 
 async def _with_releases(client: Client, pods: list[Pod]) -> None:
@@ -125,8 +126,7 @@ def _pods_per_second(cluster: Devcluster, count: int) -> Row:
                 "httpTimeout": "5s",
             }
             rates = dict.fromkeys(("alone", "ours"), 0.0)
-            for turn in range(4):
-                which = "alone" if turn % 2 == 0 else "ours"
+            for which in ("alone", "ours") * 2:
                 rate = _bound_per_second(cluster, count, extender if which == "ours" else None)
                 rates[which] = max(rates[which], rate)
         finally:
@@ -171,12 +171,12 @@ async def _until_bound(cluster: Devcluster, space: str, count: int, began: float
     """From the first pod bound to the last, so that kube-scheduler's own start is left out."""
     first = began
     async with cluster.client() as client:
-        heard: Reflector[Pod] = Reflector(
+        watched: Reflector[Pod] = Reflector(
             client, Kind("Pod", Pod, f"/api/v1/namespaces/{space}/pods"), lambda change: None
         )
-        task = asyncio.ensure_future(heard.run())
+        task = asyncio.ensure_future(watched.run())
         while True:
-            bound = sum(1 for pod in heard.objects.values() if pod.spec.nodeName)
+            bound = sum(1 for pod in watched.objects.values() if pod.spec.nodeName)
             now = time.perf_counter()
             if bound == 0:
                 first = now
@@ -191,13 +191,8 @@ async def _until_bound(cluster: Devcluster, space: str, count: int, began: float
 
 
 def _wait_ready(port: int) -> None:
-    import urllib.request
-
     for _ in range(300):
-        try:
-            with urllib.request.urlopen(f"http://127.0.0.1:{port}/readyz", timeout=1) as answer:
-                if answer.status == 200:
-                    return
-        except OSError:
-            time.sleep(0.1)
+        if answers(f"http://127.0.0.1:{port}/readyz"):
+            return
+        time.sleep(0.1)
     raise TimeoutError("the brain does not become ready")

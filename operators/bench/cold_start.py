@@ -8,24 +8,15 @@ import subprocess
 import sys
 import tempfile
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import msgspec
 
-from operators.access import Access
+from operators.bench import recorded
 from operators.bench.row import Row
-from operators.bench.server import Nobody
-from operators.cache import recorded
-from operators.cache.cache import Cache, Change
-from operators.client import Client
-from operators.extender.brain import Brain
-from operators.extender.config import BrainConfig
-from operators.extender.process import scheduler_config, wall_ms
+from operators.bench.server import DetachedBrain
 from operators.extender.takeover import take_over
-from operators.serving.ports import ExtenderPort
-from schedulers.core.scheduler import Scheduler
 
 
 def rows(*, tiny: bool = False) -> Iterator[Row]:
@@ -43,17 +34,10 @@ def rows(*, tiny: bool = False) -> Iterator[Row]:
 
 
 async def _start(file: Path) -> tuple[float, float, int]:
-
-    def hear(change: Change) -> None:
-        """Before it leads, a brain does not listen."""
-
     began = time.perf_counter()
-    cache = Cache(Client(Access(url="http://127.0.0.1:9")), hear)
-    await recorded.feed(cache, file)
-    config = BrainConfig(policy={"kind": "gs"}, predictor={"kind": "slearn"}, extender=ExtenderPort(tls=None))
-    brain = Brain(Scheduler(scheduler_config(config)), cache, Nobody(), clock=wall_ms)
-    history: Sequence[Any] = ()
-    take_over(brain, identity="bench", pods={}, history=history)
+    brain = DetachedBrain()
+    await recorded.feed(brain.cache, file)
+    take_over(brain, identity="bench", pods={}, history=())
     brain.cycle()
     took = time.perf_counter() - began
     state = brain.scheduler.state

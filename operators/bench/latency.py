@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from operators.bench.row import Row, quantile
+from operators.bench.row import Row
 from operators.bench.server import node_name
 from schedulers.objects.names import SCHEDULER
 
@@ -68,3 +68,9 @@ def _call(connection: http.client.HTTPConnection, verb: str, body: bytes) -> flo
     if answer.status != 200 or (verb == "filter" and b'"Error":""' not in content):
         raise RuntimeError(f"{verb} was answered {answer.status}: {content[:300].decode(errors='replace')}")
     return took
+
+
+def quantile(values: list[float], share: float) -> float:
+    """The value below which `share` of the values are (nearest rank)."""
+    ordered = sorted(values)
+    return ordered[min(len(ordered) - 1, int(share * len(ordered)))]

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
-from operators.cache.reflector import Change, Kind, Reflector, staleness_s
+from operators.cache.reflector import Change, Kind, Reflector
 from operators.client import Client
 from schedulers.objects.dagjob import DagJob
 from schedulers.objects.names import GROUP, VERSION
@@ -65,7 +66,15 @@ class Cache:
 
     def staleness_s(self) -> float:
         """Seconds since the last sign of life of the most silent kind."""
-        return staleness_s(self.reflectors.values())
+        now = time.monotonic()
+        return max((now - reflector.heard_at for reflector in self.reflectors.values()), default=0.0)
+
+    def not_ready(self, stale_s: float) -> str | None:
+        """Why nothing should be built on it, or None. stale_s: a watch that is silent for longer is not believed."""
+        if not self.synced:
+            return "the first lists of the API server are not complete"
+        stale = self.staleness_s()
+        return f"nothing was heard of the API server for {stale:.0f} s" if stale > stale_s else None
 
     async def run(self) -> None:
         """Until cancelled. Faults of the API server are waited out."""

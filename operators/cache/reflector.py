@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import random
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import Any, Final, Generic, TypeVar, cast
 
 import msgspec
@@ -91,7 +91,7 @@ class Listing:
 
 
 class Reflector(Generic[T]):
-    """Keeps `objects` (by key) in step with the API server and tells every difference to `hear`.
+    """Keeps `objects` (by key) in step with the API server and passes every difference on to `hear`.
 
     relists, errors, events: counters. unreadable: objects left out because they are not typed as the API says.
     heard_at: monotonic time of the last sign of life. A `hear` that raises is our own mistake: it is logged
@@ -178,9 +178,9 @@ class Reflector(Generic[T]):
         for item in items:
             key = item.key
             listing.seen.add(key)
-            there = self.objects.get(key)
-            if there is None or there.metadata.resourceVersion != item.metadata.resourceVersion:
-                self._put(key, there, item)
+            known = self.objects.get(key)
+            if known is None or known.metadata.resourceVersion != item.metadata.resourceVersion:
+                self._put(key, known, item)
         self.heard_at = time.monotonic()
         return meta.continue_
 
@@ -255,43 +255,43 @@ class Reflector(Generic[T]):
             item = self._object(event.object)
         except msgspec.ValidationError as error:
             return self._take_unreadable(event, error)
-        key, there = item.key, self.objects.get(item.key)
+        key, known = item.key, self.objects.get(item.key)
         if event.type == "DELETED":
-            if there is not None and there.metadata.uid == item.metadata.uid:
+            if known is not None and known.metadata.uid == item.metadata.uid:
                 self.objects[key] = item  # its last state: a pod may have ended and gone at once
                 self._gone(key)
-        elif there is None or there.metadata.uid != item.metadata.uid or _is_later(item, there):
-            self._put(key, there, item)
+        elif known is None or known.metadata.uid != item.metadata.uid or _is_later(item, known):
+            self._put(key, known, item)
         return item.metadata.resourceVersion
 
     def _take_unreadable(self, event: _Event, error: msgspec.ValidationError) -> str:
         """That an object is gone can be told without reading it."""
         name = self._cannot_read(event.object, error)
-        there = self.objects.get(name.key)
-        if event.type == "DELETED" and there is not None and there.metadata.uid == name.uid:
+        known = self.objects.get(name.key)
+        if event.type == "DELETED" and known is not None and known.metadata.uid == name.uid:
             self._gone(name.key)
         return name.resourceVersion
 
     # -- differences ----------------------------------------------------------------------------
 
-    def _put(self, key: str, there: T | None, item: T) -> None:
-        if there is not None and there.metadata.uid != item.metadata.uid:
+    def _put(self, key: str, known: T | None, item: T) -> None:
+        if known is not None and known.metadata.uid != item.metadata.uid:
             self._gone(key)  # deleted and made again under the same name
-            there = None
+            known = None
         self.objects[key] = item
-        self._tell(there, item)
+        self._pass_on(known, item)
 
     def _gone(self, key: str) -> None:
-        self._tell(self.objects.pop(key), None)
+        self._pass_on(self.objects.pop(key), None)
 
-    def _tell(self, old: T | None, new: T | None) -> None:
+    def _pass_on(self, old: T | None, new: T | None) -> None:
         try:
             self._hear(Change(self.kind.name, old, new))
         except Exception:
             self.unheard += 1
             UNHEARD.labels(kind=self.kind.name).inc()
-            there = new if new is not None else old
-            log.exception("a change could not be taken in", kind=self.kind.name, name=there and there.key)
+            item = new if new is not None else old
+            log.exception("a change could not be taken in", kind=self.kind.name, name=item and item.key)
 
     def _params(self, **params: str) -> dict[str, str]:
         return {**params, "labelSelector": self.kind.selector} if self.kind.selector else params
@@ -309,9 +309,9 @@ def _without_nulls(value: Any) -> Any:
     return [_without_nulls(part) for part in value] if isinstance(value, list) else value
 
 
-def _is_later(item: Stored, there: Stored) -> bool:
+def _is_later(item: Stored, known: Stored) -> bool:
     """Versions of one kind are ordered numbers (kubernetes/enhancements KEP-5504); what is not one counts as new."""
-    return _number(item.metadata.resourceVersion) > _number(there.metadata.resourceVersion)
+    return _number(item.metadata.resourceVersion) > _number(known.metadata.resourceVersion)
 
 
 def _number(version: str) -> float:
@@ -321,9 +321,3 @@ def _number(version: str) -> float:
 _EVENT: Final = msgspec.json.Decoder(_Event)
 _NAMED: Final = msgspec.json.Decoder(_Named)
 _RAW_PAGE: Final = msgspec.json.Decoder(_RawPage)
-
-
-def staleness_s(reflectors: Iterable[Reflector[Any]]) -> float:
-    """Seconds since the last sign of life of the most silent of them."""
-    now = time.monotonic()
-    return max((now - reflector.heard_at for reflector in reflectors), default=0.0)

@@ -11,9 +11,9 @@ import msgspec
 import structlog
 
 from operators.cache.cache import Cache
-from operators.client import ApiError, Client, Conflict, NotFound
+from operators.client import ApiError, Client, Conflict, NotFound, stamp
 from operators.controllers.config import ControllersConfig
-from operators.controllers.plan import Plan, Surroundings, Tell, plan
+from operators.controllers.plan import Event, Plan, Surroundings, plan
 from operators.controllers.pods import Made, Pods, Refusal
 from schedulers.objects.dagjob import DagJobStatus, Progress, WholeDagJob
 from schedulers.objects.names import API_VERSION, DAGJOB_LABEL, GROUP, VERSION
@@ -28,8 +28,8 @@ _REFUSED_S: Final = 10.0
 _WAITS_S: Final = 1.0
 #: When a status is written that came too late for the version it was meant for.
 _CHANGED_S: Final = 0.2
-#: Events of one look at one job.
-_TELLS: Final = 20
+#: Events at most of one look at one job.
+_EVENTS: Final = 20
 
 
 class DagJobs:
@@ -50,7 +50,7 @@ class DagJobs:
 
     # -- what is there --------------------------------------------------------------------------
 
-    def heard(self, old: Pod | None, new: Pod | None) -> str | None:
+    def hear(self, old: Pod | None, new: Pod | None) -> str | None:
         """A pod was added, changed or is gone; returns the key of the DagJob that it concerns."""
         pod = new if new is not None else old
         assert pod is not None
@@ -108,18 +108,18 @@ class DagJobs:
             return None
         await self._writer.delete(job, todo.deletes)
         made = await self._writer.create(job, todo.creates)
-        show_refusal(todo, made.refusal, _stamp(_now_ms()))
+        show_refusal(todo, made.refusal, stamp())
         self._remember(key, uid, todo.status, seen)
-        tells = [*todo.tells, *(one.tell for one in made.pods if one.tell is not None)]
-        await asyncio.gather(*(self._tell(job, tell) for tell in tells[:_TELLS]))
+        events = [*todo.events, *(one.event for one in made.pods if one.event is not None)]
+        await asyncio.gather(*(self._report(job, event) for event in events[:_EVENTS]))
         wait = await self._write_status(job, todo)
         due = [seconds for seconds in (todo.again_s, _again_s(made), wait) if seconds is not None]
         return min(due) if due else None
 
     def _remember(self, key: str, uid: str, status: DagJobStatus, seen: int) -> None:
         """seen: so many of the pods that are gone are counted in the status now."""
-        there = self._cache.dagjobs.get(key)
-        if there is None or there.metadata.uid != uid:
+        job = self._cache.dagjobs.get(key)
+        if job is None or job.metadata.uid != uid:
             return  # gone meanwhile
         self._planned[uid] = status
         if seen:
@@ -134,7 +134,7 @@ class DagJobs:
             queues=self._cache.queues,
             released_ms=self._released,
             recreate_after_ms=self._config.recreate_after,
-            stamp=_stamp,
+            stamp=stamp,
         )
 
     async def _expire(self, job: WholeDagJob) -> None:
@@ -170,7 +170,7 @@ class DagJobs:
                 self._written[uid] = now
         return None
 
-    async def _tell(self, job: WholeDagJob, tell: Tell) -> None:
+    async def _report(self, job: WholeDagJob, event: Event) -> None:
         """An event; that one gets lost is no reason to stop."""
         namespace = job.metadata.namespace
         body = {
@@ -181,9 +181,9 @@ class DagJobs:
             "reportingController": f"{GROUP}/{COMPONENT}",
             "reportingInstance": self._identity,
             "action": "Reconcile",
-            "reason": tell.reason,
-            "note": tell.message[:1000],
-            "type": "Warning" if tell.warning else "Normal",
+            "reason": event.reason,
+            "note": event.message[:1000],
+            "type": "Warning" if event.warning else "Normal",
             "regarding": {
                 "apiVersion": API_VERSION,
                 "kind": "DagJob",
@@ -195,24 +195,23 @@ class DagJobs:
         try:
             await self._client.create(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", body)
         except ApiError as error:
-            log.warning("an event is lost", dagjob=job.key, reason=tell.reason, why=str(error))
+            log.warning("an event is lost", dagjob=job.key, reason=event.reason, why=str(error))
 
 
 def show_refusal(todo: Plan, refusal: Refusal | None, stamp: str) -> None:
     """The condition PodsRefused as it is now, with an event when it becomes true or has another reason."""
     status = todo.status
-    there = next((c for c in status.conditions if c.type == REFUSED), None)
-    if refusal is None and (there is None or there.status == "False"):
+    before = next((c for c in status.conditions if c.type == REFUSED), None)
+    if refusal is None and (before is None or before.status == "False"):
         return
-    now, reason, message = "False", "Accepted", "the API server refuses no pod any more"
+    condition = Condition(REFUSED, "False", "Accepted", "the API server refuses no pod any more")
     if refusal is not None:
-        now, reason, message = "True", refusal.reason, refusal.message[:1000]
-        if there is None or (there.status, there.reason) != (now, reason):
-            todo.tells.append(Tell(REFUSED, message, warning=True))
-    since = there.lastTransitionTime if there is not None and there.status == now else stamp
-    kept = [c for c in status.conditions if c.type != REFUSED]
+        condition = Condition(REFUSED, "True", refusal.reason, refusal.message[:1000])
+        if before is None or (before.status, before.reason) != ("True", refusal.reason):
+            todo.events.append(Event(REFUSED, condition.message, warning=True))
+    others = [c for c in status.conditions if c.type != REFUSED]
     # Made anew: of a job that is over, the plan's status is the one in the cache.
-    todo.status = msgspec.structs.replace(status, conditions=[*kept, Condition(REFUSED, now, reason, message, since)])
+    todo.status = msgspec.structs.replace(status, conditions=[*others, condition.after(before, stamp)])
 
 
 def _again_s(made: Made) -> float | None:
@@ -223,7 +222,3 @@ def _again_s(made: Made) -> float | None:
 
 def _now_ms() -> int:
     return time.time_ns() // 1_000_000
-
-
-def _stamp(ms: int) -> str:
-    return datetime.fromtimestamp(ms // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")

@@ -13,8 +13,16 @@ from typing import Any, Final
 
 import msgspec
 
-from schedulers.objects.dagjob import DagJobStatus, StageSpec, StageStatus, WholeDagJob, read_tries, write_tries
-from schedulers.objects.indexes import read_indexes, show_indexes
+from schedulers.objects.dagjob import (
+    DagJobStatus,
+    StageSpec,
+    StageStatus,
+    WholeDagJob,
+    read_indexes,
+    read_tries,
+    show_indexes,
+    write_tries,
+)
 from schedulers.objects.meta import to_ms
 from schedulers.objects.names import (
     API_VERSION,
@@ -39,7 +47,7 @@ _STOPPED: Final = frozenset(
 )
 
 
-class Tell(msgspec.Struct, frozen=True):
+class Event(msgspec.Struct, frozen=True):
     """An event on the DagJob."""
 
     reason: str
@@ -48,13 +56,13 @@ class Tell(msgspec.Struct, frozen=True):
 
 
 class CreatePod(msgspec.Struct, frozen=True):
-    """Make the pod of a task's attempt. cause: as `rm_pods_created_total` counts it. tell: once it is made."""
+    """Make the pod of a task's attempt. cause: as `rm_pods_created_total` counts it. event: once it is made."""
 
     name: str
     body: dict[str, Any]
     attempt: int
     cause: str = "first"
-    tell: Tell | None = None
+    event: Event | None = None
 
 
 class DeletePod(msgspec.Struct, frozen=True):
@@ -74,7 +82,7 @@ class Plan(msgspec.Struct):
 
     creates: list[CreatePod] = []
     deletes: list[DeletePod] = []
-    tells: list[Tell] = []
+    events: list[Event] = []
     status: DagJobStatus = msgspec.field(default_factory=DagJobStatus)
     expired: bool = False
     again_s: float | None = None
@@ -125,7 +133,7 @@ def plan(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
 
 def _before(job: WholeDagJob, stage: Stage) -> StageStatus:
     """What the status says of a stage."""
-    return next((there for there in job.status.stages if there.name == stage.name), StageStatus(stage.name))
+    return next((status for status in job.status.stages if status.name == stage.name), StageStatus(stage.name))
 
 
 def _tasks(job: WholeDagJob, stage: Stage, pods: Sequence[Pod], around: Surroundings) -> Iterator[_Task]:
@@ -198,11 +206,12 @@ def _plan_stage(job: WholeDagJob, stage: Stage, stages: Mapping[str, list[_Task]
         if task.lost is not None and pod is not None:
             at_once = pod.spec.nodeName != ""  # bound, so its node is gone, and its kubelet with it
             todo.deletes.append(_delete(pod, task.lost, at_once=at_once))
-            todo.tells.append(Tell("Recreated", f"pod {pod.metadata.name}: {task.lost}; it is made anew", warning=True))
+            message = f"pod {pod.metadata.name}: {task.lost}; it is made anew"
+            todo.events.append(Event("Recreated", message, warning=True))
         elif (pod is None or pod.is_terminal) and task.failures <= job.spec.retries:
             todo.creates.append(_create(job, stage, task))
     if not _has_started(job, stage, stages):
-        todo.tells.append(Tell("StageStarted", f"stage {stage.name}: {stage.tasks} tasks"))
+        todo.events.append(Event("StageStarted", f"stage {stage.name}: {stage.tasks} tasks"))
 
 
 def _may_start(stage: Stage, stages: Mapping[str, list[_Task]]) -> bool:
@@ -211,8 +220,8 @@ def _may_start(stage: Stage, stages: Mapping[str, list[_Task]]) -> bool:
 
 def _has_started(job: WholeDagJob, stage: Stage, stages: Mapping[str, list[_Task]]) -> bool:
     """Whether it had before this look; that pods are refused since does not make it start again."""
-    there = any(task.current is not None or task.done for task in stages[stage.name])
-    return _before(job, stage).started or there
+    begun = any(task.current is not None or task.done for task in stages[stage.name])
+    return _before(job, stage).started or begun
 
 
 def _delete(pod: Pod, why: str, *, at_once: bool = False) -> DeletePod:
@@ -239,14 +248,14 @@ def _create(job: WholeDagJob, stage: Stage, task: _Task) -> CreatePod:
     """The pod of a task's next attempt."""
     attempt = task.attempt + 1
     name = pod_name(job.metadata.name, stage.name, task.index, attempt)
-    cause, tell = "first" if attempt == 0 else "retry", None
+    cause, event = "first" if attempt == 0 else "retry", None
     if task.current is not None and is_disrupted(task.current):
         cause = "recreated"
-        tell = Tell("Recreated", f"pod {task.current.metadata.name} was stopped from outside; it is made anew", True)
+        event = Event("Recreated", f"pod {task.current.metadata.name} was stopped from outside; it is made anew", True)
     elif task.current is not None:
         message = f"task {task.index} of stage {stage.name} ended with code {task.current.exit_code}"
-        tell = Tell("TaskRetried", message, warning=True)
-    return CreatePod(name, _body(job, stage, name, task.index, attempt), attempt, cause, tell)
+        event = Event("TaskRetried", message, warning=True)
+    return CreatePod(name, _body(job, stage, name, task.index, attempt), attempt, cause, event)
 
 
 def _body(job: WholeDagJob, stage: Stage, name: str, index: int, attempt: int) -> dict[str, Any]:
@@ -325,15 +334,14 @@ def _finish(
 ) -> None:
     status.phase, status.completionTime = phase, around.stamp(around.now_ms)
     _set(conditions, around, condition, True, reason, message)
-    todo.tells.append(Tell(phase, message, warning=phase == "Failed"))
+    todo.events.append(Event(phase, message, warning=phase == "Failed"))
 
 
 def _set(
     conditions: dict[str, Condition], around: Surroundings, kind: str, true: bool, reason: str, message: str
 ) -> None:
-    there, status = conditions.get(kind), "True" if true else "False"
-    since = there.lastTransitionTime if there is not None and there.status == status else around.stamp(around.now_ms)
-    conditions[kind] = Condition(kind, status, reason, message, since)
+    condition = Condition(kind, "True" if true else "False", reason, message)
+    conditions[kind] = condition.after(conditions.get(kind), around.stamp(around.now_ms))
 
 
 def _given_up(job: WholeDagJob, stages: Mapping[str, list[_Task]]) -> str | None:

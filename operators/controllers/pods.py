@@ -1,4 +1,4 @@
-"""Makes and deletes the pods of DagJobs, many at once, and tells what stands in the way."""
+"""Makes and deletes the pods of DagJobs, many at once, and reports what stands in the way."""
 
 from __future__ import annotations
 
@@ -104,15 +104,15 @@ class Pods:
     async def _look_at(self, job: WholeDagJob, one: CreatePod, made: Made) -> None:
         """What it is that has the pod's name already."""
         try:
-            there = await self._client.get(_path(job, one.name))
+            pod = await self._client.get(_path(job, one.name))
         except NotFound:
             made.waits = True  # just gone
             return
-        owner = _owner(there)
-        if there["metadata"].get("deletionTimestamp"):
+        owner = _owner(pod)
+        if pod["metadata"].get("deletionTimestamp"):
             made.waits = True
         elif owner.get("uid") == job.metadata.uid:
-            await self._find_again(job, one, there, made)
+            await self._find_again(job, one, pod, made)
         elif (owner.get("kind"), owner.get("name")) == ("DagJob", job.metadata.name):
             made.waits = True  # its namesake is gone, and the garbage collector comes soon
         elif made.refusal is None:
@@ -120,16 +120,16 @@ class Pods:
             message = f"pod {one.name} is there already and is {whose}; it has to go before this job's can be made"
             made.refusal = Refusal("NameTaken", message)
 
-    async def _find_again(self, job: WholeDagJob, one: CreatePod, there: dict[str, Any], made: Made) -> None:
+    async def _find_again(self, job: WholeDagJob, one: CreatePod, pod: dict[str, Any], made: Made) -> None:
         """A pod of ours. Usually the watch has not told of it yet; but without its labels it never will.
 
         Whoever may patch pods may do much, so we may not: it is deleted, and made anew.
         """
-        labels, wanted = there["metadata"].get("labels") or {}, one.body["metadata"]["labels"]
+        labels, wanted = pod["metadata"].get("labels") or {}, one.body["metadata"]["labels"]
         if all(labels.get(name) == wanted[name] for name in _LABELS):
             return
         made.waits = True
-        await self._delete(job, DeletePod(one.name, there["metadata"]["uid"], "its labels were changed"))
+        await self._delete(job, DeletePod(one.name, pod["metadata"]["uid"], "its labels were changed"))
 
     async def _delete(self, job: WholeDagJob, delete: DeletePod) -> None:
         # The uid makes sure that it is not a successor of the same name that goes.

@@ -16,8 +16,7 @@ from operators.controllers.dagjobs import DagJobs
 from operators.controllers.queues import Queues
 from operators.controllers.work import Work
 from operators.lease import Lease
-from operators.serving.management import management
-from operators.serving.server import serve_management
+from operators.serving.server import management, serve_management
 from schedulers.objects.dagjob import WholeDagJob
 from schedulers.objects.names import QUEUE_LABEL
 from schedulers.objects.pod import Pod
@@ -42,7 +41,7 @@ def _kinds() -> list[Kind]:
 class Process:
     """Ties cache, work queue and leadership together."""
 
-    def __init__(self, config: ControllersConfig, client: Client, *, identity: str) -> None:
+    def __init__(self, config: ControllersConfig, client: Client, identity: str) -> None:
         self.config, self.client, self.identity = config, client, identity
         self.cache = Cache(client, self._hear, kinds=_kinds())
         self.dagjobs = DagJobs(client, self.cache, config, identity=identity)
@@ -51,15 +50,12 @@ class Process:
 
     def not_ready(self) -> str | None:
         """Why it must not be believed to work; a replica that stands by is ready to take over."""
-        if not self.cache.synced:
-            return "the first lists of the API server are not complete"
-        stale = self.cache.staleness_s()
-        return f"nothing was heard of the API server for {stale:.0f} s" if stale > STALE_S else None
+        return self.cache.not_ready(STALE_S)
 
     def _hear(self, change: Change) -> None:
         key: str | None = None
         if change.kind == "Pod":
-            key = self.dagjobs.heard(change.old, change.new)
+            key = self.dagjobs.hear(change.old, change.new)
         elif change.kind == "DagJob" and change.new is not None:
             key = change.new.key
         elif change.kind == "DagJob":

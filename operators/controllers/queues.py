@@ -4,13 +4,12 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from datetime import UTC, datetime
 from typing import Any
 
 import msgspec
 
 from operators.cache.cache import Cache
-from operators.client import Client, NotFound
+from operators.client import Client, NotFound, stamp
 from schedulers.core.errors import InvalidJob, InvalidQuantity, InvalidQueue
 from schedulers.core.resources import Resources, Vector, dominant_share
 from schedulers.objects.names import GROUP, NAMESPACE, QUEUE_LABEL, VERSION
@@ -82,8 +81,8 @@ class Queues:
             "share": f"{100 * dominant_share(count.held, capacity):.1f}%",
             "conditions": msgspec.to_builtins([_condition(queue, self._cache.queues, self._resources)]),
         }
-        there = msgspec.to_builtins(queue.status)
-        patch = {name: value for name, value in wanted.items() if value != there.get(name)}
+        before = msgspec.to_builtins(queue.status)
+        patch = {name: value for name, value in wanted.items() if value != before.get(name)}
         if not patch:
             return
         path = f"/apis/{GROUP}/{VERSION}/queues/{queue.metadata.name}/status"
@@ -104,8 +103,8 @@ class Queues:
         self._names = names
 
     async def _known(self) -> set[str]:
-        there = await self._client.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAMES}")
-        return set(there.get("data") or ())
+        written = await self._client.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAMES}")
+        return set(written.get("data") or ())
 
 
 def _condition(queue: Queue, queues: Mapping[str, Queue], resources: Resources) -> Condition:
@@ -127,7 +126,5 @@ def _condition(queue: Queue, queues: Mapping[str, Queue], resources: Resources) 
             break
         seen.append(parent.metadata.name)
         at = parent
-    there = next((c for c in queue.status.conditions if c.type == "Ready"), None)
-    stamp = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-    since = there.lastTransitionTime if there is not None and there.status == status else stamp
-    return Condition("Ready", status, reason, message, since)
+    before = next((c for c in queue.status.conditions if c.type == "Ready"), None)
+    return Condition("Ready", status, reason, message).after(before, stamp())

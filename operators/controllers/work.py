@@ -48,11 +48,11 @@ class Work:
     def add_later(self, key: str, seconds: float) -> None:
         """Look at this key after a while; an earlier time replaces a later one."""
         loop = asyncio.get_running_loop()
-        there = self._timers.get(key)
-        if there is not None and not there.cancelled() and there.when() <= loop.time() + seconds:
+        timer = self._timers.get(key)
+        if timer is not None and not timer.cancelled() and timer.when() <= loop.time() + seconds:
             return
-        if there is not None:
-            there.cancel()
+        if timer is not None:
+            timer.cancel()
         self._timers[key] = loop.call_later(seconds, self._due, key)
 
     def _due(self, key: str) -> None:

@@ -52,10 +52,10 @@ def _do(asked: argparse.Namespace) -> int:
     if asked.command == "down":
         cluster.remove()
         return 0
-    found = cluster.status()
-    for part, pid in found.items():
+    parts = cluster.status()
+    for part, pid in parts.items():
         sys.stdout.write(f"{part:20} {'down' if pid is None else f'runs (pid {pid})'}\n")
-    needed = [pid for part, pid in found.items() if part != "scheduler"]
+    needed = [pid for part, pid in parts.items() if part != "scheduler"]
     return 0 if all(needed) else 1
 
 

@@ -39,8 +39,8 @@ def find(name: str, version: str = VERSION) -> Path | None:
     for folder in ([Path(assets)] if assets else []) + [cache(version)]:
         if os.access(folder / name, os.X_OK):
             return folder / name
-    there = shutil.which(name)
-    return Path(there) if there is not None and _is_of(there, _version_of(name, version)) else None
+    installed = shutil.which(name)
+    return Path(installed) if installed is not None and _is_of(installed, _version_of(name, version)) else None
 
 
 def _version_of(name: str, version: str) -> str:
@@ -71,14 +71,14 @@ def need(version: str = VERSION, *, build: bool) -> dict[str, Path]:
     """All programs by name, built first if need be. Raises NoBinaries."""
     if build and missing(version):
         build_all(version)
-    found = {name: path for name in PROGRAMS if (path := find(name, version)) is not None}
-    lacking = [name for name in PROGRAMS if name not in found]
+    programs = {name: path for name in PROGRAMS if (path := find(name, version)) is not None}
+    lacking = [name for name in PROGRAMS if name not in programs]
     if lacking:
         raise NoBinaries(
             f"no {', '.join(lacking)} of version {version}: run `make controlplane` in a checkout (needs Go 1.26, "
             "takes 10 minutes once), or set KUBEBUILDER_ASSETS to a folder that has them"
         )
-    return found
+    return programs
 
 
 def build_all(version: str = VERSION) -> None:

@@ -75,8 +75,8 @@ class Devcluster:
         """Free ports, chosen once, so that a restarted part is found where it was."""
         file = self.folder / "ports.json"
         if file.exists():
-            found: dict[str, int] = json.loads(file.read_text())
-            return found
+            chosen: dict[str, int] = json.loads(file.read_text())
+            return chosen
         ports = dict(zip(("etcd", "apiserver", "controller-manager", "scheduler", "kwok"), free_ports(5), strict=True))
         file.write_text(json.dumps(ports))
         return ports
@@ -89,9 +89,9 @@ class Devcluster:
         for part in ("etcd", "apiserver", "controller-manager", "kwok"):
             if self.processes[part].pid() is None:
                 self.start(part)
-        there = len(self.kubectl("get", "nodes", "-o", "name").split())
-        if there < nodes:
-            self.add_nodes(nodes - there, start=there, **size)
+        known = len(self.kubectl("get", "nodes", "-o", "name").split())
+        if known < nodes:
+            self.add_nodes(nodes - known, start=known, **size)
 
     def down(self) -> None:
         """End every part, clients first."""
@@ -342,13 +342,13 @@ def free_ports(count: int) -> list[int]:
     They are below those that the kernel gives to outgoing connections, of which one could take a port before it is
     used, or while its owner is being restarted.
     """
-    found: list[int] = []
+    ports: list[int] = []
     for port in random.sample(range(LOWEST_PORT, _first_outgoing()), 100 * count):
         with contextlib.suppress(OSError):
             socket.create_server(("127.0.0.1", port)).close()
-            found.append(port)
-            if len(found) == count:
-                return found
+            ports.append(port)
+            if len(ports) == count:
+                return ports
     raise Broken("hardly a port is free")
 
 

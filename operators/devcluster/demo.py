@@ -86,15 +86,15 @@ def _submit(cluster: Devcluster, console: Console) -> None:
 def _watch(cluster: Devcluster, console: Console) -> bool:
     """Show what happens until all is over; returns whether all succeeded."""
     began = time.monotonic()
-    said: dict[str, str] = {}
+    reports: dict[str, str] = {}
     with Live(console=console, auto_refresh=False, transient=True) as live:
         while True:
             rows = _rows(cluster)
             seconds = time.monotonic() - began
             for row in rows:
-                if row.says and said.get(row.name) != row.says:
-                    said[row.name] = row.says
-                    console.print(f"{seconds:5.1f} s  [bold]{row.name}[/]: {row.says}", highlight=False)
+                if row.report and reports.get(row.name) != row.report:
+                    reports[row.name] = row.report
+                    console.print(f"{seconds:5.1f} s  [bold]{row.name}[/]: {row.report}", highlight=False)
             live.update(_table(rows, seconds), refresh=console.is_terminal)
             if all(row.phase in ("Succeeded", "Failed") for row in rows):
                 break
@@ -123,13 +123,13 @@ def _replay(brain: Running, console: Console) -> bool:
 
 
 class _Row(msgspec.Struct):
-    """A stage, a plain pod, or all pods of a batch Job. says: why it waits, what it is estimated at, how it ended."""
+    """A stage, a plain pod, or all pods of a batch Job. report: why it waits, what it is estimated at, how it ended."""
 
     name: str
     queue: str
     stage: str = ""
     phase: str = "Pending"
-    says: str = ""
+    report: str = ""
     tasks: int = 0
     gated: int = 0
     released: int = 0
@@ -165,7 +165,7 @@ def _stages(job: Mapping[str, Any]) -> Iterator[_Row]:
             queue=spec["queue"],
             stage=f"{stage['name']}{' (gang)' if stage.get('gang') else ''}",
             phase=status.get("phase", "Pending"),
-            says=_says(status),
+            report=_report(status),
             tasks=stage.get("tasks", 1),
             gated=count.get("waiting", 0),
             released=count.get("released", 0),
@@ -174,12 +174,12 @@ def _stages(job: Mapping[str, Any]) -> Iterator[_Row]:
         )
 
 
-def _says(status: Mapping[str, Any]) -> str:
+def _report(status: Mapping[str, Any]) -> str:
     if status.get("phase") in ("Succeeded", "Failed"):
         return str(status["phase"]).lower()
     estimate = status.get("estimateSeconds")
-    said = [status.get("message", ""), f"work estimated at {estimate:.0f} s" if estimate else ""]
-    return "; ".join(part for part in said if part)
+    words = [status.get("message", ""), f"work estimated at {estimate:.0f} s" if estimate else ""]
+    return "; ".join(part for part in words if part)
 
 
 def _count(row: _Row, pod: Mapping[str, Any]) -> None:

@@ -23,6 +23,7 @@ from typing import Any, Final
 import msgspec
 
 from operators.devcluster.cluster import Broken, Devcluster, free_ports
+from operators.devcluster.pki import write
 from operators.devcluster.processes import Process
 from schedulers.objects.names import NAMESPACE
 
@@ -49,7 +50,7 @@ class Probe(msgspec.Struct):
     def ask(self) -> bool:
         """Call it; counts failures in a row."""
         self.due = time.monotonic() + self.period_s
-        good = _answers(self.url, self.timeout_s)
+        good = answers(self.url, self.timeout_s)
         self.failures = 0 if good else self.failures + 1
         return good
 
@@ -129,12 +130,13 @@ class Replica:
         declared = [port["containerPort"] for c in self._spec["containers"] for port in c.get("ports", ())]
         self.ports = dict(zip(declared, free_ports(len(declared)), strict=True))
         self._volumes = {volume["name"]: volume for volume in self._spec.get("volumes", ())}
-        self._account()
+        self.renew_token()
         self.containers = {c["name"]: self._container(c) for c in self._spec["containers"]}
 
     # -- files ----------------------------------------------------------------------------------
 
-    def _account(self) -> None:
+    def renew_token(self) -> None:
+        """Write the ServiceAccount's files; a kubelet renews tokens before they end."""
         folder = self.folder / "serviceaccount"
         folder.mkdir(exist_ok=True, mode=0o700)
         account = self._spec.get("serviceAccountName", "default")
@@ -144,38 +146,34 @@ class Replica:
             ("ca.crt", self._cluster.authority.ca.read_text()),
             ("namespace", self.namespace),
         ):
-            _replace(folder / name, text.encode())
+            write(folder / name, text.encode())
         self._cluster.authority.kubeconfig(
             self.folder / "kubeconfig", self._cluster.url, {"tokenFile": str(folder / "token")}
         )
 
-    def renew_token(self) -> None:
-        """A kubelet renews tokens before they end."""
-        self._account()
-
     def _mounts(self, container: Mapping[str, Any]) -> dict[str, Path]:
         """Mount path -> private directory, longest path first."""
-        found = {
+        folders = {
             mount["mountPath"].rstrip("/"): self.folder / "volumes" / mount["name"]
             for mount in container.get("volumeMounts", ())
         }
-        return dict(sorted(found.items(), key=lambda item: -len(item[0])))
+        return dict(sorted(folders.items(), key=lambda item: -len(item[0])))
 
     def _fill(self, mounts: Mapping[str, Path], container: Mapping[str, Any]) -> None:
         for mount in container.get("volumeMounts", ()):
             volume, folder = self._volumes[mount["name"]], self.folder / "volumes" / mount["name"]
             folder.mkdir(parents=True, exist_ok=True, mode=0o700)
             for name, content in self._content(volume).items():
-                _replace(folder / name, self._localised(content, mounts))
+                write(folder / name, self._localised(content, mounts))
 
     def _content(self, volume: Mapping[str, Any]) -> dict[str, bytes]:
         """Files of a volume; empty and claimed ones have none of their own."""
         if "configMap" in volume:
-            there = self._cluster.get("configmap", volume["configMap"]["name"], "-n", self.namespace)
-            return {name: text.encode() for name, text in (there.get("data") or {}).items()}
+            given = self._cluster.get("configmap", volume["configMap"]["name"], "-n", self.namespace)
+            return {name: text.encode() for name, text in (given.get("data") or {}).items()}
         if "secret" in volume:
-            there = self._cluster.get("secret", volume["secret"]["secretName"], "-n", self.namespace)
-            return {name: base64.b64decode(text) for name, text in (there.get("data") or {}).items()}
+            given = self._cluster.get("secret", volume["secret"]["secretName"], "-n", self.namespace)
+            return {name: base64.b64decode(text) for name, text in (given.get("data") or {}).items()}
         if "emptyDir" in volume or "persistentVolumeClaim" in volume:
             return {}
         raise Broken(f"{self.name}: a devcluster has no volumes such as '{volume['name']}' ({', '.join(volume)})")
@@ -330,7 +328,8 @@ class Running:
                 container.process.kill()
 
 
-def _answers(url: str, timeout_s: float) -> bool:
+def answers(url: str, timeout_s: float = 1.0) -> bool:
+    """Whether a probe of this address would succeed."""
     context = ssl.create_default_context()
     context.check_hostname, context.verify_mode = False, ssl.CERT_NONE  # a kubelet does not verify either
     opener = urllib.request.build_opener(urllib.request.ProxyHandler({}), urllib.request.HTTPSHandler(context=context))
@@ -339,10 +338,3 @@ def _answers(url: str, timeout_s: float) -> bool:
             return bool(200 <= answer.status < 400)
     except OSError:
         return False
-
-
-def _replace(path: Path, content: bytes) -> None:
-    beside = path.with_name(f".{path.name}.new")
-    beside.touch(0o600)
-    beside.write_bytes(content)
-    beside.rename(path)

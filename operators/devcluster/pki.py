@@ -33,8 +33,8 @@ class Authority:
             builder = _builder(name, name, self._key.public_key())
             constraints = x509.BasicConstraints(ca=True, path_length=None)
             self._cert = builder.add_extension(constraints, critical=True).sign(self._key, hashes.SHA256())
-            _write(folder / "ca.key", _pem(self._key))
-            _write(folder / "ca.crt", self._cert.public_bytes(serialization.Encoding.PEM))
+            write(folder / "ca.key", _pem(self._key))
+            write(folder / "ca.crt", self._cert.public_bytes(serialization.Encoding.PEM))
 
     @property
     def ca(self) -> Path:
@@ -54,8 +54,8 @@ class Authority:
         builder = builder.add_extension(x509.ExtendedKeyUsage([usage]), critical=False)
         if hosts:
             builder = builder.add_extension(x509.SubjectAlternativeName([_host(h) for h in hosts]), critical=False)
-        _write(private, _pem(key))
-        _write(certificate, builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
+        write(private, _pem(key))
+        write(certificate, builder.sign(self._key, hashes.SHA256()).public_bytes(serialization.Encoding.PEM))
         return certificate, private
 
     def service_account_keys(self) -> tuple[Path, Path]:
@@ -64,8 +64,8 @@ class Authority:
         if not private.exists():
             key = rsa.generate_private_key(public_exponent=65537, key_size=2048)
             form = serialization.PublicFormat.SubjectPublicKeyInfo
-            _write(private, _pem(key))
-            _write(public, key.public_key().public_bytes(serialization.Encoding.PEM, form))
+            write(private, _pem(key))
+            write(public, key.public_key().public_bytes(serialization.Encoding.PEM, form))
         return public, private
 
     def kubeconfig(self, file: Path, server: str, user: dict[str, str]) -> Path:
@@ -78,7 +78,7 @@ class Authority:
             "contexts": [{"name": "devcluster", "context": {"cluster": "devcluster", "user": "user"}}],
             "current-context": "devcluster",
         }
-        _write(file, yaml.safe_dump(config).encode())
+        write(file, yaml.safe_dump(config).encode())
         return file
 
 
@@ -100,6 +100,9 @@ def _pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
     return key.private_bytes(serialization.Encoding.PEM, form, serialization.NoEncryption())
 
 
-def _write(path: Path, content: bytes) -> None:
-    path.touch(0o600)
-    path.write_bytes(content)
+def write(path: Path, content: bytes) -> None:
+    """A file for its owner alone, there as a whole or not at all."""
+    beside = path.with_name(f".{path.name}.new")
+    beside.touch(0o600)
+    beside.write_bytes(content)
+    beside.rename(path)

@@ -148,12 +148,12 @@ class Extender:
 
     def _filter(self, body: bytes, call: _Call) -> _Answer:
         asked = self._read(read_asked, body)
-        found: FilterAnswer = self._decide(call, lambda: self._decider.filter(asked.pod, asked.names))
-        if found.error:
-            return _Answer(filter_reply(asked, FilterAnswer([], error=found.error)), "error")
-        there = set(asked.names)
-        nodes = _known("filter", list(dict.fromkeys(found.nodes)), there)
-        failed, unresolvable = _known_reasons(found.failed, there), _known_reasons(found.unresolvable, there)
+        answer: FilterAnswer = self._decide(call, lambda: self._decider.filter(asked.pod, asked.names))
+        if answer.error:
+            return _Answer(filter_reply(asked, FilterAnswer([], error=answer.error)), "error")
+        names = set(asked.names)
+        nodes = _known("filter", list(dict.fromkeys(answer.nodes)), names)
+        failed, unresolvable = _known_reasons(answer.failed, names), _known_reasons(answer.unresolvable, names)
         if not nodes:
             # A node without a word is no candidate of preemption, and its reason would be missing in the event.
             silent = [name for name in asked.names if name not in failed and name not in unresolvable]
@@ -186,13 +186,13 @@ class Extender:
         if call.left_s() <= 0:
             raise _Refused("late", call.excuse("before the decision"), status=503)
         try:
-            found = ask()
+            answer = ask()
         except Exception as error:
             log.exception("a call failed", why=str(error))
             raise _Refused("error", f"internal error: {type(error).__name__}: {error}") from error
         if call.left_s() <= 0:
             raise _Refused("late", call.excuse("after the decision"), status=503)
-        return found
+        return answer
 
 
 class _Call:
@@ -222,12 +222,12 @@ def _refusal(verb: str, refused: _Refused) -> _Answer:
 
 def _known(verb: str, names: Iterable[str], asked: Collection[str]) -> list[str]:
     """Names that were asked about; a single other one would fail kube-scheduler's whole attempt."""
-    found = list(names)
-    kept = [name for name in found if name in asked]
-    if len(kept) < len(found):
-        metrics.DROPPED_NAMES.labels(verb).inc(len(found) - len(kept))
-        log.error("an answer names nodes that were not asked about", verb=verb, count=len(found) - len(kept))
-    return kept
+    answered = list(names)
+    known = [name for name in answered if name in asked]
+    if unknown := len(answered) - len(known):
+        metrics.DROPPED_NAMES.labels(verb).inc(unknown)
+        log.error("an answer names nodes that were not asked about", verb=verb, count=unknown)
+    return known
 
 
 def _known_reasons(reasons: dict[str, str], asked: AbstractSet[str]) -> dict[str, str]:
@@ -237,14 +237,14 @@ def _known_reasons(reasons: dict[str, str], asked: AbstractSet[str]) -> dict[str
 
 
 async def _not_found(request: Request, error: Exception) -> Response:
-    return _say(404, f"no such path: {request.url.path} (POST /v1/filter, /v1/prioritize or /v1/preempt)")
+    return _plain(404, f"no such path: {request.url.path} (POST /v1/filter, /v1/prioritize or /v1/preempt)")
 
 
 async def _wrong_method(request: Request, error: Exception) -> Response:
-    response = _say(405, f"method {request.method} is not accepted (send POST)")
+    response = _plain(405, f"method {request.method} is not accepted (send POST)")
     response.headers["allow"] = "POST"
     return response
 
 
-def _say(status: int, text: str) -> Response:
+def _plain(status: int, text: str) -> Response:
     return Response(text, status, {"connection": "close"}, "text/plain")

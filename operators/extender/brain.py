@@ -11,10 +11,9 @@ from collections.abc import Callable
 import msgspec
 
 from operators.cache.cache import Cache
-from operators.extender.decisions import Decisions
+from operators.extender.decisions import Decisions, Outbox
 from operators.extender.facts import Facts
 from operators.extender.filter import Filter
-from operators.extender.outbox import Outbox
 from schedulers.core.model import PastJob
 from schedulers.core.scheduler import Scheduler
 

@@ -1,4 +1,4 @@
-"""Says on the objects why they wait: a condition on pods, five status fields on DagJobs.
+"""Reports on the objects why they wait: a condition on pods, five status fields on DagJobs.
 
 People read these, so they may come late but not dear: a limited number of writes a second, the newest word on
 each object only, and no write for what the object says already. Pods and DagJobs take turns, and among
@@ -11,14 +11,13 @@ import asyncio
 import functools
 import time
 from collections.abc import Awaitable, Callable
-from datetime import UTC, datetime
 from typing import Any, Final, TypeVar
 
 import msgspec
 import structlog
 
 from operators import metrics
-from operators.client import ApiError, Client, NotFound
+from operators.client import ApiError, Client, NotFound, stamp
 from operators.extender.releases import FIELD_MANAGER, may_pass, pause_s
 from schedulers.objects.dagjob import PlanStatus
 from schedulers.objects.meta import Meta
@@ -52,21 +51,21 @@ class Conditions:
         self._client, self._period_s = client, 1.0 / per_second
         self._pods: dict[str, Write] = {}  # by uid: what is not written yet
         self._dagjobs: dict[str, Write] = {}  # by uid, with _PLAN for plans
-        self._told_pods: dict[str, Condition] = {}  # by uid: the last word, which a watch may not have brought back yet
-        self._told_dagjobs: dict[str, dict[str, Any]] = {}
+        self._written_pods: dict[str, Condition] = {}  # by uid: the last word; a watch may not have brought it back yet
+        self._written_dagjobs: dict[str, dict[str, Any]] = {}
         self._news = asyncio.Event()
-        self._turn = False
+        self._dagjobs_next = False
 
     @property
     def pending(self) -> int:
         """Objects that have something unsaid."""
         return len(self._pods) + len(self._dagjobs)
 
-    def say_pod(self, pod: Pod, reason: str, message: str) -> None:
+    def report_pod(self, pod: Pod, reason: str, message: str) -> None:
         """The pod waits, and why. reason: CamelCase."""
-        self._say_pod(pod, Condition(WAITING_CONDITION, "True", reason, message[:LONGEST_MESSAGE]))
+        self._queue_pod(pod, Condition(WAITING_CONDITION, "True", reason, message[:LONGEST_MESSAGE]))
 
-    def say_released(self, pod: Pod, node: str | None) -> None:
+    def report_released(self, pod: Pod, node: str | None) -> None:
         """The pod waits no longer: a condition that it has becomes False, so that `kubectl wait` can see it.
 
         A pod that was never told to wait is left alone: a quick start costs no second write.
@@ -75,14 +74,14 @@ class Conditions:
             self._pods.pop(pod.metadata.uid, None)
         else:
             message = f"released to node {node}" if node is not None else "released"
-            self._say_pod(pod, Condition(WAITING_CONDITION, "False", RELEASED, message))
+            self._queue_pod(pod, Condition(WAITING_CONDITION, "False", RELEASED, message))
 
     def forget_pod(self, uid: str) -> None:
         """The pod is gone."""
         self._pods.pop(uid, None)
-        self._told_pods.pop(uid, None)
+        self._written_pods.pop(uid, None)
 
-    def say_dagjob(
+    def report_dagjob(
         self, key: str, *, uid: str, reason: str, message: str, position: int | None, estimate_s: float | None
     ) -> None:
         """Why the DagJob `namespace/name` waits; an empty text or None takes the field away."""
@@ -92,14 +91,14 @@ class Conditions:
             "position": position,
             "estimateSeconds": round(estimate_s, 3) if estimate_s is not None else None,
         }
-        self._say_dagjob(uid, key, fields)
+        self._queue_dagjob(uid, key, fields)
 
-    def say_plan(self, key: str, *, uid: str, plan: PlanStatus) -> None:
+    def report_plan(self, key: str, *, uid: str, plan: PlanStatus) -> None:
         """How the DagJob `namespace/name` is planned: a word of its own, not written again with each reason."""
-        self._say_dagjob(uid + _PLAN, key, {"plan": msgspec.to_builtins(plan)})
+        self._queue_dagjob(uid + _PLAN, key, {"plan": msgspec.to_builtins(plan)})
 
-    def _say_dagjob(self, word: str, key: str, fields: dict[str, Any]) -> None:
-        if self._told_dagjobs.get(word) == fields:
+    def _queue_dagjob(self, word: str, key: str, fields: dict[str, Any]) -> None:
+        if self._written_dagjobs.get(word) == fields:
             self._dagjobs.pop(word, None)
         else:
             self._dagjobs[word] = functools.partial(self._write_dagjob, word, key, fields)
@@ -109,7 +108,7 @@ class Conditions:
         """The DagJob is gone."""
         for word in (uid, uid + _PLAN):
             self._dagjobs.pop(word, None)
-            self._told_dagjobs.pop(word, None)
+            self._written_dagjobs.pop(word, None)
 
     async def run(self) -> None:
         """Write, until cancelled. Faults of the API server cost time, never a word."""
@@ -127,7 +126,7 @@ class Conditions:
             except ApiError as error:
                 if may_pass(error):
                     words.setdefault(uid, write)  # unless there is a newer word
-                    (self._told_pods if words is self._pods else self._told_dagjobs).pop(uid, None)
+                    (self._written_pods if words is self._pods else self._written_dagjobs).pop(uid, None)
                     await asyncio.sleep(pause_s(tries))
                     tries += 1
                 else:
@@ -139,25 +138,23 @@ class Conditions:
 
     def _next(self) -> tuple[dict[str, Write], str]:
         """Pods and DagJobs take turns while there are both."""
-        self._turn = not self._turn
-        words = self._dagjobs if self._dagjobs and (self._turn or not self._pods) else self._pods
+        self._dagjobs_next = not self._dagjobs_next
+        words = self._dagjobs if self._dagjobs and (self._dagjobs_next or not self._pods) else self._pods
         return words, next(iter(words))
 
     # -- pods -----------------------------------------------------------------------------------
 
     def _waiting(self, pod: Pod) -> Condition | None:
         """The pod's condition: as last written by us, else as it was last seen."""
-        told = self._told_pods.get(pod.metadata.uid)
-        return told or next((there for there in pod.status.conditions if there.type == WAITING_CONDITION), None)
+        written = self._written_pods.get(pod.metadata.uid)
+        return written or next((seen for seen in pod.status.conditions if seen.type == WAITING_CONDITION), None)
 
-    def _say_pod(self, pod: Pod, condition: Condition) -> None:
-        uid, there = pod.metadata.uid, self._waiting(pod)
-        if there is not None and _says(there) == _says(condition):
+    def _queue_pod(self, pod: Pod, condition: Condition) -> None:
+        uid, before = pod.metadata.uid, self._waiting(pod)
+        if before is not None and _content(before) == _content(condition):
             self._pods.pop(uid, None)
             return
-        stays = there.lastTransitionTime if there is not None and there.status == condition.status else None
-        condition.lastTransitionTime = stays or datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        self._pods[uid] = functools.partial(self._write_pod, pod.metadata, condition)
+        self._pods[uid] = functools.partial(self._write_pod, pod.metadata, condition.after(before, stamp()))
         self._news.set()
 
     async def _write_pod(self, meta: Meta, condition: Condition) -> None:
@@ -168,7 +165,7 @@ class Conditions:
             "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
             "status": {"conditions": [condition]},
         }
-        _remember(self._told_pods, meta.uid, condition)
+        _remember(self._written_pods, meta.uid, condition)
         path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/status"
         await self._client.patch(path, body, kind="apply", field_manager=FIELD_MANAGER, force=True)
 
@@ -177,21 +174,21 @@ class Conditions:
     async def _write_dagjob(self, word: str, key: str, fields: dict[str, Any]) -> None:
         """A merge patch of our fields alone; the others belong to the controllers."""
         namespace, name = key.split("/", 1)
-        _remember(self._told_dagjobs, word, fields)
+        _remember(self._written_dagjobs, word, fields)
         path = f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs/{name}/status"
         await self._client.patch(path, {"status": fields}, kind="merge", field_manager=FIELD_MANAGER)
 
 
-def _says(condition: Condition) -> tuple[str, str, str]:
+def _content(condition: Condition) -> tuple[str, str, str]:
     return condition.status, condition.reason, condition.message
 
 
-def _remember(told: dict[str, Word], uid: str, word: Word) -> None:
+def _remember(newest: dict[str, Word], uid: str, word: Word) -> None:
     """Keep the newest; who is forgotten costs a superfluous write at worst."""
-    told.pop(uid, None)
-    told[uid] = word
-    if len(told) > REMEMBERED:
-        del told[next(iter(told))]
+    newest.pop(uid, None)
+    newest[uid] = word
+    if len(newest) > REMEMBERED:
+        del newest[next(iter(newest))]
 
 
 def _refused(error: ApiError) -> None:

@@ -96,12 +96,12 @@ class BrainConfig(msgspec.Struct, frozen=True, kw_only=True):
 def load_brain(path: Path | str) -> BrainConfig:
     """Read and check the file. Raises InvalidConfig with every mistake in it."""
     document = Document(path)
-    mistakes = [document.say(where, message) for where, message in _parts(document.data)]
+    mistakes = [document.located(where, message) for where, message in _parts(document.data)]
     try:
         config = parse(document, BrainConfig)
     except InvalidConfig as error:
         raise InvalidConfig([*error.messages, *mistakes]) from None
-    mistakes += [document.say(where, message) for where, message in _whole(config)]
+    mistakes += [document.located(where, message) for where, message in _whole(config)]
     if mistakes:
         raise InvalidConfig(mistakes)
     return config

@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
+from typing import Protocol
 
 import structlog
 
@@ -10,7 +11,6 @@ from operators import metrics
 from operators.cache.cache import Cache
 from operators.extender.jobs import Jobs
 from operators.extender.ledger import Ledger, Task, runtime_ms
-from operators.extender.outbox import Outbox
 from schedulers.core.decisions import Decision, Hold, Place
 from schedulers.core.events import ContainerAdopted, ContainerEnded, ContainerExpired, ContainerStarted, Event, Tick
 from schedulers.core.resources import Resources
@@ -20,6 +20,24 @@ from schedulers.objects.names import DAGJOB_LABEL
 from schedulers.objects.pod import Pod, unmodelled
 
 log = structlog.get_logger()
+
+
+class Outbox(Protocol):
+    """What the brain wants written; `Releases` carries it out in the background, in this order per gang."""
+
+    def release(self, pod: Pod, node: str | None) -> None:
+        """Drop our gate; with a node, narrow the pod to it."""
+
+    def release_gang(
+        self, dagjob: str, stage: str, members: Sequence[tuple[Pod, str | None]], plan: dict[str, str]
+    ) -> None:
+        """Write the plan {index: node} on the DagJob, then release all members."""
+
+    def wake(self, pod: Pod, node: str) -> None:
+        """Make kube-scheduler try a pod without gate again: a node is reserved for it now."""
+
+    def is_pending(self, uid: str) -> bool:
+        """Whether something of this pod is still to be written."""
 
 
 class Decisions:
@@ -130,8 +148,8 @@ class Decisions:
     def place_as_planned(self, task: Task, node: str) -> None:
         """A task of a gang that has partly started goes where the plan says, if there is still room."""
         pod, state = self._waiting_pod(task), self.scheduler.state
-        there = state.nodes.get(node)
-        if pod is None or there is None or not there.fits(state.jobs[task.job].stages[task.stage]):
+        planned = state.nodes.get(node)
+        if pod is None or planned is None or not planned.fits(state.jobs[task.job].stages[task.stage]):
             return
         if self.adopt(task, pod, node) is not None:
             self.release(pod, node)

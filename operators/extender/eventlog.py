@@ -34,10 +34,9 @@ class EventLog:
         self._bytes += len(lines)
         if self._bytes > self._max_bytes:
             log.warning("the event log is full; it goes on with the next term", file=self._file.name)
-            self._file.close()
-            self._file = None
-            return
-        self._file.write(lines)
+            self._stop()
+        else:
+            self._file.write(lines)
 
     def flush(self) -> None:
         """Hand what there is to the operating system."""
@@ -48,13 +47,15 @@ class EventLog:
     def discard(self) -> None:
         """Nothing came of it: no file is left."""
         if self._file is not None:
-            self._file.close()
             Path(self._file.name).unlink(missing_ok=True)
-            self._file = None
+        self._stop()
 
     def close(self) -> None:
         """The term is over."""
         self.flush()
+        self._stop()
+
+    def _stop(self) -> None:
         if self._file is not None:
             self._file.close()
             self._file = None

@@ -35,7 +35,7 @@ log = structlog.get_logger()
 class Facts:
     """Tells the core of queues, nodes, jobs and pods.
 
-    remember: told of each finished job and its queue. begins: until what was there before has been heard; pods are
+    remember: told of each finished job and its queue. taking_over: until what was there before has been heard; pods are
     then heard after all nodes.
     """
 
@@ -43,7 +43,7 @@ class Facts:
         self.scheduler, self.cache, self.resources = decisions.scheduler, decisions.cache, decisions.resources
         self.ledger, self.jobs = decisions.ledger, decisions.jobs
         self.pods = TaskPods(decisions, remember)
-        self.begins = True
+        self.taking_over = True
         self.tell, self.now = decisions.tell, decisions.now
         self._decisions = decisions
         self._orphans: dict[str, dict[str, None]] = {}  # DagJob uid -> keys of pods heard of before it
@@ -72,7 +72,7 @@ class Facts:
         try:
             queue = core_queue(new, self.resources)
         except (InvalidQuantity, InvalidQueue):  # its condition says so
-            queue = known or unlimited(new)
+            queue = known or unlimited(new, self.resources)
         if queue != known or queue.name in tree.removed:
             self.tell(QueueChanged(self.now(), queue))
 
@@ -89,12 +89,12 @@ class Facts:
                 self.lose_node(old.metadata.name)
             return
         node = core_node(new, self.resources)
-        there = state.nodes.get(node.id)
-        if there is None:
+        known = state.nodes.get(node.id)
+        if known is None:
             self.tell(NodeAdded(self.now(), node))
-            if not self.begins:
+            if not self.taking_over:
                 self._hear_pods_of(node.id)
-        elif there.spec != node:
+        elif known.spec != node:
             self.tell(NodeChanged(self.now(), node))
 
     def lose_node(self, name: str) -> None:
@@ -116,8 +116,8 @@ class Facts:
     def hear_dagjob(self, old: DagJob | None, new: DagJob | None) -> None:
         """A DagJob was made, has ended, or is being deleted."""
         if new is None or new.metadata.deletionTimestamp or new.is_over:
-            there = new if new is not None else old
-            entry = self.jobs.of_owner(there.metadata.uid) if there is not None else None
+            dagjob = new if new is not None else old
+            entry = self.jobs.of_owner(dagjob.metadata.uid) if dagjob is not None else None
             if entry is not None:
                 # A job that succeeded ends by its own last task; its status may be heard first.
                 if new is None or new.metadata.deletionTimestamp or not new.has_succeeded:

@@ -86,9 +86,9 @@ class Filter:
         job = self.scheduler.state.jobs.get(entry.id)
         if job is None:
             return _none(nodes, "the pod is over")
-        said = self.scheduler.why_not(job.stages[0], nodes)
-        final = {name: why.sentence for name, why in said.items() if not why.code.resolvable_by_preemption}
-        failed = {name: why.sentence for name, why in said.items() if name not in final}
+        refusals = self.scheduler.why_not(job.stages[0], nodes)
+        final = {name: why.sentence for name, why in refusals.items() if not why.code.resolvable_by_preemption}
+        failed = {name: why.sentence for name, why in refusals.items() if name not in final}
         return FilterAnswer([], failed, final)
 
     def prioritize(self, pod: Pod, nodes: Sequence[str]) -> list[tuple[str, int]]:
@@ -101,7 +101,7 @@ class Filter:
         container = self._decisions.container_of(pod.metadata.uid)
         if container is None:
             return victims
-        return {name: found for name, found in victims.items() if name == container.node}
+        return {name: here for name, here in victims.items() if name == container.node}
 
 
 def _only(node: str) -> FilterAnswer:

@@ -62,12 +62,6 @@ class History:
         self._unwritten: deque[Row] = deque(maxlen=keep)
         self._db = self._open()
 
-    def __enter__(self) -> History:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()
-
     def add(self, *jobs: PastJob, queue: str = "") -> None:
         """Remember finished jobs, in one transaction; the oldest beyond `keep` go.
 
@@ -111,11 +105,6 @@ class History:
         jobs = [_past(row) for row in (*reversed(rows), *self._unwritten)]
         return [job for job in jobs if job is not None][-limit:]
 
-    def prune(self, keep: int | None = None) -> int:
-        """Drop all but the newest `keep` (default: as configured); returns how many went."""
-        with self._db:
-            return self._prune(self._keep if keep is None else keep)
-
     def __len__(self) -> int:
         count: int = self._db.execute("SELECT count(*) FROM past_job").fetchone()[0]
         return count + len(self._unwritten)
@@ -133,12 +122,8 @@ class History:
                 f"INSERT INTO past_job ({_COLUMNS}) VALUES (?, ?, ?, ?, ?, ?, ?, ?)",  # noqa: S608 - constants
                 self._unwritten,
             )
-            self._prune(self._keep)
+            self._db.execute("DELETE FROM past_job WHERE id <= (SELECT max(id) FROM past_job) - ?", (self._keep,))
         self._unwritten.clear()
-
-    def _prune(self, keep: int) -> int:
-        oldest = "DELETE FROM past_job WHERE id <= (SELECT max(id) FROM past_job) - ?"
-        return self._db.execute(oldest, (keep,)).rowcount
 
     def _open(self) -> sqlite3.Connection:
         try:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from collections.abc import Iterator
 
 import structlog
 
@@ -74,8 +74,8 @@ class JobEntry:
 
     def past(self, now: int) -> PastJob:
         """The job as history remembers it. Stages of which nothing was heard are left out."""
-        stages = tuple((stage.tasks, total / tasks) for stage, (tasks, total) in self._pairs() if tasks)
-        job = self.job
+        job, ran = self.job, zip(self.job.stages, self._ran, strict=True)
+        stages = tuple((stage.tasks, total / tasks) for stage, (tasks, total) in ran if tasks)
         return PastJob(
             name=job.name,
             submitted=self.submitted,
@@ -91,9 +91,6 @@ class JobEntry:
         """Whether every stage has had a task succeed."""
         return all(tasks for tasks, _ in self._ran)
 
-    def _pairs(self) -> Any:
-        return zip(self.job.stages, self._ran, strict=True)
-
 
 class Jobs:
     """Jobs by the core's id and by the uid of their object."""
@@ -103,7 +100,7 @@ class Jobs:
         self._by_owner: dict[str, JobEntry] = {}
         self.stirred: dict[str, None] = {}  # jobs whose reason to wait is another now; the teller clears it
 
-    def __iter__(self) -> Any:
+    def __iter__(self) -> Iterator[JobEntry]:
         return iter(list(self._by_id.values()))
 
     def get(self, job: str) -> JobEntry | None:

@@ -54,8 +54,8 @@ class Ledger:
         entry = self.pods.get(uid)
         if entry is None:
             entry = self.pods[uid] = PodEntry(task, key, attempt)
-        there = self.current.get(task)
-        if there is None or there not in self.pods or self.pods[there].attempt <= attempt:
+        other = self.pods.get(self.current.get(task, ""))
+        if other is None or other.attempt <= attempt:
             self.current[task] = uid
         return entry
 

@@ -11,7 +11,7 @@ import gc
 import time
 from collections.abc import Awaitable, Callable, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, NamedTuple
 
 import msgspec
 import structlog
@@ -27,12 +27,11 @@ from operators.extender.eventlog import EventLog
 from operators.extender.history import History
 from operators.extender.releases import Releases, may_pass
 from operators.extender.snapshots import Snapshots, Superseded
+from operators.extender.status import StatusWriter
 from operators.extender.takeover import take_over
-from operators.extender.telling import Telling
 from operators.extender.wire import FilterAnswer, Victims
 from operators.lease import Lease
-from operators.serving.management import management
-from operators.serving.server import serve
+from operators.serving.server import management, serve
 from schedulers.core.errors import SchedulerError
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import PastJob
@@ -47,17 +46,18 @@ log = structlog.get_logger()
 LAG_S: Final = 0.2
 
 
-class Term:
+class Term(NamedTuple):
     """What belongs to one term of leadership: the brain, its log, and the tasks that keep it going."""
 
-    def __init__(self, brain: Brain, events: EventLog, tasks: list[asyncio.Task[None]]) -> None:
-        self.brain, self.events, self.tasks = brain, events, tasks
+    brain: Brain
+    events: EventLog
+    tasks: list[asyncio.Task[None]]
 
 
 class Process:
     """Ties cache, leadership, core, releases and the extender together; `Decider` of the HTTP app."""
 
-    def __init__(self, config: BrainConfig, client: Client, *, identity: str) -> None:
+    def __init__(self, config: BrainConfig, client: Client, identity: str) -> None:
         self.config, self.client, self.identity = config, client, identity
         self.cache = Cache(client, self._hear)
         self.term: Term | None = None
@@ -71,14 +71,8 @@ class Process:
 
     def not_ready(self) -> str | None:
         """See Decider: leads, has taken over, and hears the API server."""
-        if not self.cache.synced:
-            return "the first lists of the API server are not complete"
-        stale = self.cache.staleness_s()
-        if stale > self.config.cache.stale_s:
-            return f"nothing was heard of the API server for {stale:.0f} s"
-        if self.term is None:
-            return "another replica leads"
-        return None
+        why = self.cache.not_ready(self.config.cache.stale_s)
+        return why or ("another replica leads" if self.term is None else None)
 
     def filter(self, pod: Pod, nodes: Sequence[str]) -> FilterAnswer:
         """See Decider."""
@@ -143,7 +137,7 @@ class Process:
         scheduler, saved, events = self._scheduler(data)
         try:
             for job in list(scheduler.state.jobs):
-                await self._heard_of(job)
+                await self._until_heard_of(job)
         except BaseException:
             events.discard()
             raise
@@ -162,22 +156,21 @@ class Process:
         # What is there now stays: the collector need not look at it again with every call.
         gc.collect()
         gc.freeze()
-        telling = Telling(brain, conditions)
         loops: list[Callable[[], Awaitable[None]]] = [
             releases.run,
             conditions.run,
             self._cycles,
             self._minutes,
             self._save,
-            telling.run,
+            StatusWriter(brain, conditions).run,
         ]
         self.term = Term(brain, events, [])
-        self.term.tasks += [asyncio.ensure_future(self._keep_up(loop)) for loop in loops]
+        self.term.tasks.extend(asyncio.ensure_future(self._keep_up(loop)) for loop in loops)
         self._changed.set()
         metrics.LEADER.set(1)
         log.info("leads", jobs=len(scheduler.state.jobs), nodes=len(scheduler.state.nodes), restored=saved is not None)
 
-    async def _heard_of(self, job: str) -> None:
+    async def _until_heard_of(self, job: str) -> None:
         """Wait until the watch has told of a job that the snapshot has, unless it is gone from the API server too.
 
         The watch may lag behind the snapshot, whose leader heard more: taken for gone, the job would be given up.
@@ -193,8 +186,8 @@ class Process:
         namespace, _, name = key.partition("/")
         try:
             for kind in (f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs", f"/api/v1/namespaces/{namespace}/pods"):
-                found = await self.client.get(kind, fieldSelector=f"metadata.name={name}")
-                if any(there["metadata"]["uid"].startswith(uid) for there in found["items"]):
+                listed = await self.client.get(kind, fieldSelector=f"metadata.name={name}")
+                if any(item["metadata"]["uid"].startswith(uid) for item in listed["items"]):
                     return True
         except ApiError as error:
             if not may_pass(error):
@@ -244,11 +237,7 @@ class Process:
             term = self.term
             if term is None:
                 return
-            try:
-                term.brain.cycle()
-            except Exception as error:
-                self._begin_anew(error)
-                return
+            term.brain.cycle()
 
     async def _minutes(self) -> None:
         """Once a second: time-outs, the log, figures."""
@@ -257,11 +246,7 @@ class Process:
             term = self.term
             if term is None:
                 return
-            try:
-                term.brain.expire()
-            except Exception as error:
-                self._begin_anew(error)
-                return
+            term.brain.expire()
             term.events.flush()
             self._measure(term.brain)
             self._changed.set()
@@ -334,8 +319,8 @@ class Process:
         await self.lease.run(self.gained, self.lost)
 
 
-def _is(there: Stored | None, uid: str) -> bool:
-    return there is not None and there.metadata.uid.startswith(uid)
+def _is(item: Stored | None, uid: str) -> bool:
+    return item is not None and item.metadata.uid.startswith(uid)
 
 
 def wall_ms() -> int:

@@ -32,7 +32,7 @@ PASSING: Final = frozenset({401, 408, 409})
 FIRST_PAUSE_S: Final = 0.05
 LONGEST_PAUSE_S: Final = 10.0
 #: Tries after which the log says so, over and over.
-SAID_AFTER: Final = 8
+LOGGED_AFTER: Final = 8
 
 _AFFINITY: Final = "/spec/affinity"
 _NODE_AFFINITY: Final = f"{_AFFINITY}/nodeAffinity"
@@ -159,11 +159,11 @@ class Releases:
 
         While a release of the same pod is pending, only its node is replaced.
         """
-        there = self._pods.get(pod.metadata.uid)
-        if there is None:
-            there = self._enter(pod)
-            self._queue.put_nowait(there)
-        there.node = node
+        release = self._pods.get(pod.metadata.uid)
+        if release is None:
+            release = self._enter(pod)
+            self._queue.put_nowait(release)
+        release.node = node
 
     def release_gang(
         self, dagjob: str, stage: str, members: Sequence[tuple[Pod, str | None]], plan: Mapping[str, str]
@@ -174,30 +174,19 @@ class Releases:
         """
         if not members:
             return
-        gang = _Gang(members, lambda: self.planned_done(dagjob, stage))
+        gang = _Gang(members, lambda: self._all_out(dagjob, stage))
         waiting = []
         for pod, node in members:
-            there = self._pods.get(pod.metadata.uid)
-            if there is None:
-                waiting.append(there := self._enter(pod))
-            there.node = node
-            there.gangs.append(gang)
+            release = self._pods.get(pod.metadata.uid)
+            if release is None:
+                waiting.append(release := self._enter(pod))
+            release.node = node
+            release.gangs.append(gang)
         plans = self._plan_of(dagjob)
         plans.uid = members[0][0].owner_uid
         plans.add(stage, plan, lambda error: self._planned(waiting, error))
 
-    async def plan(self, dagjob: str, stage: str, plan: Mapping[str, str]) -> None:
-        """Write a gang's plan; returns when it is stored. Raises ApiError when that is refused for good."""
-        done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
-
-        def stored(error: ApiError | None) -> None:
-            if not done.done():
-                done.set_result(None) if error is None else done.set_exception(error)
-
-        self._plan_of(dagjob).add(stage, plan, stored)
-        await done
-
-    def planned_done(self, dagjob: str, stage: str) -> None:
+    def _all_out(self, dagjob: str, stage: str) -> None:
         """Every member of the gang is out (or will never be): its plan is not needed any more."""
         if dagjob in self._plans:
             self._plans[dagjob].remove(stage)
@@ -229,16 +218,16 @@ class Releases:
                 metrics.RELEASES.labels(outcome="retried").inc()
                 pause = pause_s(write.tries)
                 write.tries += 1
-                if write.tries % SAID_AFTER == 0:
+                if write.tries % LOGGED_AFTER == 0:
                     log.warning("a release is refused, and tried on", tries=write.tries, why=str(error))
                 asyncio.get_running_loop().call_later(pause, self._queue.put_nowait, write)
                 if isinstance(error, Unreachable):
                     await asyncio.sleep(pause)  # the next write would fare no better
 
     def _enter(self, pod: Pod) -> _Release:
-        there = self._pods[pod.metadata.uid] = _Release(self._client, pod, self._end)
+        release = self._pods[pod.metadata.uid] = _Release(self._client, pod, self._end)
         metrics.RELEASES_WAITING.set(len(self._pods))
-        return there
+        return release
 
     def _planned(self, waiting: Sequence[_Release], error: ApiError | None) -> None:
         """A gang's plan is stored, so its members go; or it is refused, so none of them does."""
@@ -264,11 +253,11 @@ class Releases:
             self._settled(release.uid, outcome, why)
 
     def _plan_of(self, dagjob: str) -> _Plan:
-        there = self._plans.get(dagjob)
-        if there is None:
-            there = _Plan(self._client, dagjob, self._queue.put_nowait, lambda key: self._plans.pop(key, None))
-            self._plans[dagjob] = there
-        return there
+        plan = self._plans.get(dagjob)
+        if plan is None:
+            plan = _Plan(self._client, dagjob, self._queue.put_nowait, lambda key: self._plans.pop(key, None))
+            self._plans[dagjob] = plan
+        return plan
 
 
 def may_pass(error: ApiError) -> bool:
@@ -378,7 +367,7 @@ class _Plan:
             self._put(self)
 
     async def send(self) -> None:
-        plan, told = dict(self._stages), len(self._waiting)
+        plan, count = dict(self._stages), len(self._waiting)
         namespace, name = self._key.split("/", 1)
         metadata: dict[str, Any] = {"annotations": {GANG_PLAN: msgspec.json.encode(plan).decode() if plan else None}}
         if self.uid:
@@ -389,7 +378,7 @@ class _Plan:
             kind="merge",
             field_manager=FIELD_MANAGER,
         )
-        self._tell(told, None)
+        self._settle(count, None)
         if self._stages != plan or self._waiting:
             self._put(self)
         else:
@@ -397,13 +386,13 @@ class _Plan:
 
     def refused(self, error: ApiError) -> None:
         self._stages.clear()
-        self._tell(len(self._waiting), error)
+        self._settle(len(self._waiting), error)
         self._over()
 
-    def _tell(self, count: int, error: ApiError | None) -> None:
-        told, self._waiting = self._waiting[:count], self._waiting[count:]
+    def _settle(self, count: int, error: ApiError | None) -> None:
+        settled, self._waiting = self._waiting[:count], self._waiting[count:]
         self.tries = 0
-        for stored in told:
+        for stored in settled:
             stored(error)
 
     def _over(self) -> None:

@@ -152,9 +152,9 @@ class Snapshots:
             except (LookupError, TypeError, ValueError):
                 raise _Damaged(f"chunk '{name}' holds no data") from None
         packed = b"".join(parts)
-        found = hashlib.sha256(packed).hexdigest()
-        if found != index.sha256:
-            raise _Damaged(f"SHA-256 is {found}, the index says {index.sha256}")
+        digest = hashlib.sha256(packed).hexdigest()
+        if digest != index.sha256:
+            raise _Damaged(f"SHA-256 is {digest}, the index says {index.sha256}")
         try:
             return await asyncio.to_thread(zlib.decompress, packed)
         except zlib.error as error:
@@ -165,8 +165,8 @@ class Snapshots:
         if self._swept:
             return
         _, index = await self._read_index()
-        found = await self._client.get(self._collection, labelSelector=f"{LABEL}={self._name}")
-        for item in found["items"]:
+        listed = await self._client.get(self._collection, labelSelector=f"{LABEL}={self._name}")
+        for item in listed["items"]:
             name, text = item["metadata"]["name"], (item.get("data") or {}).get("term")
             with contextlib.suppress(msgspec.DecodeError):
                 if text is not None and msgspec.json.decode(text, type=Term) < term and index is not None:
@@ -184,14 +184,14 @@ class Snapshots:
     async def _read_index(self) -> tuple[dict[str, Any] | None, Index | None]:
         """The ConfigMap and what it says; what cannot be read is as if it were not there, but is replaced."""
         try:
-            found: dict[str, Any] = await self._client.get(f"{self._collection}/{self._name}")
+            stored: dict[str, Any] = await self._client.get(f"{self._collection}/{self._name}")
         except NotFound:
             return None, None
         try:
-            return found, msgspec.json.decode(found["data"]["index"], type=Index)
+            return stored, msgspec.json.decode(stored["data"]["index"], type=Index)
         except (LookupError, TypeError, msgspec.DecodeError) as error:
             log.warning("the index of the stored snapshot makes no sense", why=str(error))
-            return found, None
+            return stored, None
 
     def _checked_term(self, index: Index | None) -> Term:
         """Our term. Raises Superseded when the index is of a later one."""
@@ -206,13 +206,13 @@ class Snapshots:
         """Replace the index as it is now; returns what it was. Raises Superseded."""
         data = {"index": msgspec.json.encode(index).decode()}
         for attempt in range(_ATTEMPTS):
-            found, before = await self._read_index()
+            stored, before = await self._read_index()
             self._checked_term(before)
             try:
-                if found is None:
+                if stored is None:
                     await self._client.create(self._collection, {**self._object(self._name), "data": data})
                 else:
-                    await self._client.replace(f"{self._collection}/{self._name}", {**found, "data": data})
+                    await self._client.replace(f"{self._collection}/{self._name}", {**stored, "data": data})
             except Conflict:  # somebody was faster: look who
                 if attempt == _ATTEMPTS - 1:
                     raise

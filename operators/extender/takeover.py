@@ -20,15 +20,14 @@ from operators.extender.ledger import Task
 from schedulers.core.events import HistoryPrimed, JobCancelled, LeaderStarted
 from schedulers.core.model import PastJob
 from schedulers.core.state import GRANTED
-from schedulers.objects.dagjob import DagJob
-from schedulers.objects.indexes import read_indexes
+from schedulers.objects.dagjob import DagJob, read_indexes
 from schedulers.objects.names import GANG_PLAN
 from schedulers.objects.pod import Pod
 
 log = structlog.get_logger()
 
-#: When a fact of a takeover has its turn: by job, stage, attempt, pod.
-_Turn = tuple[str, int, float, str]
+#: In which order the facts of a takeover come: by job, stage, attempt, pod.
+_Order = tuple[str, int, float, str]
 
 
 def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: Sequence[PastJob]) -> None:
@@ -58,7 +57,7 @@ def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: 
         entry.done = entry.id not in brain.scheduler.state.jobs
     for dagjob in _in_order(brain):
         _finish_gangs(brain, dagjob)
-    brain.facts.begins = False
+    brain.facts.taking_over = False
 
 
 def _nodes(brain: Brain) -> None:
@@ -107,24 +106,24 @@ def _containers(brain: Brain, pods: Mapping[int, str]) -> None:
             brain.ledger.assign(container.id, uid)
 
 
-def _of_pods(brain: Brain) -> Iterator[tuple[_Turn, Callable[[], None]]]:
+def _of_pods(brain: Brain) -> Iterator[tuple[_Order, Callable[[], None]]]:
     for pod in brain.cache.pods.values():
         yield _order(brain, pod), partial(brain.facts.hear_pod, None, pod)
 
 
-def _remembered(brain: Brain) -> Iterator[tuple[_Turn, Callable[[], None]]]:
+def _remembered(brain: Brain) -> Iterator[tuple[_Order, Callable[[], None]]]:
     """Tasks that have succeeded by their job's status, each stage's behind its pods: those of some may be gone."""
     for dagjob in brain.cache.dagjobs.values():
         entry = brain.jobs.of_owner(dagjob.metadata.uid)
-        for there in dagjob.status.stages if entry is not None else ():
+        for status in dagjob.status.stages if entry is not None else ():
             assert entry is not None
-            stage = entry.stage(there.name)
-            if stage is not None and there.completedIndexes:
-                done = sorted(read_indexes(there.completedIndexes))
+            stage = entry.stage(status.name)
+            if stage is not None and status.completedIndexes:
+                done = sorted(read_indexes(status.completedIndexes))
                 yield (entry.key, stage, math.inf, ""), partial(brain.facts.pods.hear_done, entry, stage, done)
 
 
-def _order(brain: Brain, pod: Pod) -> _Turn:
+def _order(brain: Brain, pod: Pod) -> _Order:
     """Parents' pods before their children's: a DagJob lists its stages in that order."""
     entry: JobEntry | None = brain.jobs.of_owner(pod.owner_uid)
     task = entry.task(pod) if entry is not None else None

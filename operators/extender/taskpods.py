@@ -77,8 +77,8 @@ class TaskPods:
             self._decisions.adopt(task, pod, node)
 
     def _pod_bound(self, task: Task, pod: Pod) -> None:
-        there = self.ledger.pods[pod.metadata.uid]
-        container = self._decisions.container(there.container)
+        known = self.ledger.pods[pod.metadata.uid]
+        container = self._decisions.container(known.container)
         if container is not None and container.node != pod.spec.nodeName:
             log.warning(
                 "a pod is on another node than decided", pod=pod.key, node=pod.spec.nodeName, not_on=container.node
@@ -88,20 +88,20 @@ class TaskPods:
         if container is None:
             container = self._decisions.adopt(task, pod, pod.spec.nodeName)
         if container is not None and container.status == GRANTED and pod.is_running:
-            there.started = self.now()
-            self.tell(ContainerStarted(there.started, container.id))
+            known.started = self.now()
+            self.tell(ContainerStarted(known.started, container.id))
 
     def _pod_ended(self, entry: JobEntry, task: Task, pod: Pod) -> None:
-        there = self.ledger.pods[pod.metadata.uid]
-        if there.ended:
+        known = self.ledger.pods[pod.metadata.uid]
+        if known.ended:
             return
-        there.ended = True
-        container, code = self._decisions.container(there.container), pod.exit_code
+        known.ended = True
+        container, code = self._decisions.container(known.container), pod.exit_code
         if container is None and code == 0:  # granted before its pod was known, by us or in the snapshot
             container = self._decisions.container(self.ledger.awaiting(task))
             if container is not None:
                 self.ledger.assign(container.id, pod.metadata.uid)
-        runtime = runtime_ms(there.started, pod, self.now())
+        runtime = runtime_ms(known.started, pod, self.now())
         if code == 0:
             entry.ran(task.stage, runtime)
         if container is None:

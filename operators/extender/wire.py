@@ -136,7 +136,7 @@ def read_asked(body: bytes) -> Asked:
     pod = _read_pod(fields)
     names = _read(_names, fields.get("nodenames"), "NodeNames")
     if names is not None:
-        return Asked(pod, _once(names))
+        return Asked(pod, list(dict.fromkeys(names)))
     items = _read(_maybe, fields.get("nodes"), "Nodes")
     if items is None:
         return Asked(pod, [])
@@ -150,9 +150,9 @@ def read_victims(body: bytes) -> AskedVictims:
     fields = _fields(body, "the body")
     pod = _read_pod(fields)
     for key, uid_of in (("NodeNameToMetaVictims", _meta_uid), ("NodeNameToVictims", _victim_uid)):
-        found = _read(_maybe, fields.get(key.lower()), key)
-        if found is not None:
-            return AskedVictims(pod, {name: _read_node(raw, f"{key}.{name}", uid_of) for name, raw in found.items()})
+        nodes = _read(_maybe, fields.get(key.lower()), key)
+        if nodes is not None:
+            return AskedVictims(pod, {name: _read_node(raw, f"{key}.{name}", uid_of) for name, raw in nodes.items()})
     return AskedVictims(pod, {})
 
 
@@ -175,8 +175,8 @@ def prioritize_reply(scores: Iterable[tuple[str, int]]) -> bytes:
 
 def preempt_reply(victims: Victims) -> bytes:
     """The answer to preempt."""
-    found = {name: MetaVictims([MetaPod(uid) for uid in uids], broken) for name, (uids, broken) in victims.items()}
-    return _encoder.encode(PreemptionResult(found))
+    nodes = {name: MetaVictims([MetaPod(uid) for uid in uids], broken) for name, (uids, broken) in victims.items()}
+    return _encoder.encode(PreemptionResult(nodes))
 
 
 def _read_pod(fields: Mapping[str, msgspec.Raw]) -> Pod:
@@ -211,10 +211,6 @@ def _fields(data: bytes | msgspec.Raw, path: str) -> dict[str, msgspec.Raw]:
 
 def _folded(fields: dict[str, msgspec.Raw]) -> dict[str, msgspec.Raw]:
     return {key.casefold(): raw for key, raw in fields.items()}
-
-
-def _once(names: Iterable[str]) -> list[str]:
-    return list(dict.fromkeys(names))
 
 
 def _read(decoder: msgspec.json.Decoder[T], raw: msgspec.Raw | None, path: str) -> T | None:

@@ -9,11 +9,10 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import signal
 import socket
 import ssl
 import time
-from collections.abc import Awaitable, Callable, Coroutine, Iterable, Mapping, MutableMapping
+from collections.abc import Awaitable, Callable, Iterable, Mapping, MutableMapping
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, Final
@@ -21,6 +20,10 @@ from typing import Any, Final
 import structlog
 import uvicorn
 from cryptography import x509
+from starlette.applications import Starlette
+from starlette.requests import Request
+from starlette.responses import Response
+from starlette.routing import Route
 from uvicorn.protocols.http.httptools_impl import HttpToolsProtocol
 
 from operators import metrics
@@ -39,6 +42,8 @@ KEEP_ALIVE_S: Final = 120
 DRAIN_S: Final = 10
 #: From when on a certificate's end is worth a warning.
 SOON_S: Final = 7 * 86_400
+#: The media type of the metrics page.
+METRICS_TYPE: Final = "text/plain; version=0.0.4; charset=utf-8"
 
 Scope = MutableMapping[str, Any]
 Receive = Callable[[], Awaitable[MutableMapping[str, Any]]]
@@ -166,6 +171,22 @@ class Admission:
         await send({"type": "http.response.body", "body": body})
 
 
+def management(not_ready: Callable[[], str | None]) -> Starlette:
+    """Probes and metrics: `/healthz` (the loop is alive), `/readyz` (503 with the reason), `/metrics`."""
+
+    async def healthz(request: Request) -> Response:
+        return Response("ok")
+
+    async def readyz(request: Request) -> Response:
+        why = not_ready()
+        return Response("ok") if why is None else Response(f"not ready: {why}", 503)
+
+    async def show(request: Request) -> Response:
+        return Response(metrics.exposition(), media_type=METRICS_TYPE)
+
+    return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", show)])
+
+
 async def serve(
     app: Asgi,
     port: ExtenderPort,
@@ -200,29 +221,6 @@ async def serve_management(
         if listening is not None:
             listening(listener.getsockname()[1])
         await _Server(_settings(app)).run_until_cancelled(listener)
-
-
-async def until_signalled(work: Coroutine[Any, Any, None]) -> None:
-    """Run `work`, and cancel it on SIGTERM or SIGINT so that it can drain; returns once it has."""
-    task = asyncio.ensure_future(work)
-    loop = asyncio.get_running_loop()
-    asked: list[str] = []
-
-    def stop(name: str) -> None:
-        log.info("stops", signal=name)
-        asked.append(name)
-        task.cancel()
-
-    for sign in (signal.SIGTERM, signal.SIGINT):
-        loop.add_signal_handler(sign, stop, sign.name)
-    try:
-        await task
-    except asyncio.CancelledError:
-        if not asked:
-            raise
-    finally:
-        for sign in (signal.SIGTERM, signal.SIGINT):
-            loop.remove_signal_handler(sign)
 
 
 def certificate_names(certificate: Mapping[str, Any]) -> tuple[str, ...]:
@@ -315,7 +313,7 @@ def _why(error: Exception) -> str:
 
 def _stamp(path: Path) -> tuple[int, int, int] | None:
     try:
-        found = path.stat()
+        status = path.stat()
     except OSError:
         return None
-    return found.st_ino, found.st_mtime_ns, found.st_size
+    return status.st_ino, status.st_mtime_ns, status.st_size

@@ -52,9 +52,7 @@ def run_cells(cells: Sequence[tuple[Cell, Path]], jobs: int, work: Work) -> None
     busy: dict[Connection, _Worker] = {}
     try:
         for _ in range(min(jobs, len(cells))):
-            worker = _Worker()
-            busy[worker.pipe] = worker
-            worker.give(waiting.pop())
+            _start(busy, waiting)
         while busy:
             for pipe in wait(list(busy)):
                 assert isinstance(pipe, Connection)
@@ -73,6 +71,12 @@ def _run_here(index: int, cell: Cell, directory: Path, work: Work) -> None:
         work.finished(index)
 
 
+def _start(busy: dict[Connection, _Worker], waiting: list[tuple[int, tuple[Cell, Path]]]) -> None:
+    worker = _Worker()
+    busy[worker.pipe] = worker
+    worker.give(waiting.pop())
+
+
 def _hear(
     busy: dict[Connection, _Worker], pipe: Connection, waiting: list[tuple[int, tuple[Cell, Path]]], work: Work
 ) -> None:
@@ -84,9 +88,7 @@ def _hear(
         why = worker.epitaph()
         work.failed(worker.index, why, f"{why}\n")
         if waiting:
-            other = _Worker()
-            busy[other.pipe] = other
-            other.give(waiting.pop())
+            _start(busy, waiting)
         return
     if kind == "progress":
         work.progress(worker.index, *data)

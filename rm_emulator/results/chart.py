@@ -1,6 +1,6 @@
 """Charts of the report: what one is, and where each registers itself; the numbers behind it come with it.
 
-A chart is one file in `charts/`, or one of a plug-in:
+A chart is a function in a file in `charts/`, or in one of a plug-in:
 
     @register(TIMES, order=40)
     def late(cells: Cells) -> Chart | None:

@@ -381,12 +381,8 @@ def _job_table(heading: str, jobs: Sequence[Mapping[str, Any]]) -> Table:
 def _show_parting(card: Mapping[str, Any], console: Console, left: str, right: str) -> None:
     parting = card["first_difference"]
     if parting is None:
-        told = (
-            "the logs agree line by line"
-            if card["logs"]
-            else "no event logs of both sides to compare, and their hashes differ"
-        )
-        console.print(f"seed {card['log_seed']}: {told}")
+        unknown = "no event logs of both sides to compare, and their hashes differ"
+        console.print(f"seed {card['log_seed']}: {'the logs agree line by line' if card['logs'] else unknown}")
         return
     at = "" if parting["at_ms"] is None else f" at {parting['at_ms'] / 1000:,.3f} s"
     same = f"{parting['same']:,} equal line{'' if parting['same'] == 1 else 's'}"

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from rm_emulator.results.chart import Cells, Chart, Figure
 from rm_emulator.results.metrics import Floats
-from rm_emulator.results.table import number
+from rm_emulator.results.table import mean_over_seeds, number
 
 SERIES: Final = 8
 DASHES: Final = ("solid", "solid", "solid", "solid", "dash", "dash", "dash", "dash")
@@ -88,6 +88,15 @@ def rows_of(names: Sequence[str]) -> Figure:
 def hatched(shape: str, size: int, strength: float, ground: str = "$page") -> Figure:
     """A pattern over a bar's colour; shape: as of plotly, plain when empty."""
     return {"shape": shape, "fillmode": "overlay", "size": size, "fgcolor": ground, "fgopacity": strength}
+
+
+def of_queues(cells: Cells, keys: Sequence[str], show: Callable[[float | None], str]) -> tuple[tuple[str, ...], ...]:
+    """The numbers behind a chart of queues: label, queue, and fields of `figures.QueueFairness`, means over seeds."""
+
+    def figures(label: str, queue: str) -> Iterator[str]:
+        return (show(mean_over_seeds(cells.summary, label, "fairness", "queues", queue, key)) for key in keys)
+
+    return tuple((label, name, *figures(label, name)) for label, each in cells.courses.items() for name in each.queues)
 
 
 def curves(of_labels: Mapping[str, tuple[int, Floats]], axis: str, hover: str) -> Figure:

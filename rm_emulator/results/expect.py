@@ -23,7 +23,7 @@ from typing import Any, Final
 
 import msgspec
 
-from rm_emulator.results.figures import Comparison, Outcome, Run
+from rm_emulator.results.figures import Comparison, Outcome, Run, bare
 from schedulers.core.errors import UserError, nearest
 
 COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
@@ -310,10 +310,7 @@ def _skeleton(labels: list[str], baseline: str) -> dict[str, Any]:
 
 def _blank(kind: msgspec.inspect.Type) -> Any:
     """What has the names of a type, with None for each figure; text stays text, so that it is told from figures."""
-    if isinstance(kind, msgspec.inspect.Metadata):
-        return _blank(kind.type)
-    if isinstance(kind, msgspec.inspect.UnionType):
-        return _blank(kind.types[0])
+    kind = bare(kind)
     if isinstance(kind, msgspec.inspect.DictType):
         return _Anything(_blank(kind.value_type))
     if isinstance(kind, msgspec.inspect.StructType):

@@ -290,11 +290,15 @@ def meaning(*path: str) -> tuple[str, int]:
     return unit, good
 
 
-def _below(kind: msgspec.inspect.Type, key: str) -> msgspec.inspect.Type:
+def bare(kind: msgspec.inspect.Type) -> msgspec.inspect.Type:
+    """A type without what is said of it, and without the None beside it."""
     if isinstance(kind, msgspec.inspect.Metadata):
-        return _below(kind.type, key)
-    if isinstance(kind, msgspec.inspect.UnionType):
-        return _below(kind.types[0], key)
+        return bare(kind.type)
+    return bare(kind.types[0]) if isinstance(kind, msgspec.inspect.UnionType) else kind
+
+
+def _below(kind: msgspec.inspect.Type, key: str) -> msgspec.inspect.Type:
+    kind = bare(kind)
     if isinstance(kind, msgspec.inspect.DictType):
         return kind.value_type
     assert isinstance(kind, msgspec.inspect.StructType), key

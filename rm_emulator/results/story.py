@@ -1,7 +1,7 @@
 """The story of one job, found by replaying its log.
 
 Whenever something happens to the job, and now and then while it waits, the scheduler is asked why it waits.
-What it says between two turns of the story is summed up by reason.
+What it says between two moments of the story is summed up by reason.
 """
 
 from __future__ import annotations
@@ -176,7 +176,7 @@ class _Tally:
 
 
 class _Stretches:
-    """Sums up, between two turns of the story, what the job waited for."""
+    """Sums up, between two moments of the story, what the job waited for."""
 
     def __init__(self) -> None:
         self.waits: list[Waiting] = []
@@ -283,7 +283,7 @@ class _Teller:
         if self._state is not None and not self.over:
             left = self._state.left
             text = f"the log ends here; {left} of its {self._spec.tasks} tasks are not done"
-            self._tell("end", self._scheduler.state.now, text + self._why())
+            self._note("end", self._scheduler.state.now, text + self._why())
         stretches = self._stretches
         reasons = stretches.in_all()
         helps = dict.fromkeys(part.suggestion for part in reasons if part.suggestion is not None)
@@ -299,7 +299,7 @@ class _Teller:
             helps=tuple(helps),
         )
 
-    def _tell(self, kind: str, at: int, text: str) -> None:
+    def _note(self, kind: str, at: int, text: str) -> None:
         """The story goes on: what was waited for until now is told before it."""
         self._stretches.close()
         self._reason = None
@@ -350,8 +350,8 @@ class _Teller:
         spec = self._spec
         who = f" by {spec.user}" if spec.user else ""
         what = f" as a run of '{spec.name}'" if spec.name else ""
-        self._tell("submitted", at, f"submitted to queue {spec.queue}{who}{what}: {self._stages()}")
-        self._tell_plan(state, at)
+        self._note("submitted", at, f"submitted to queue {spec.queue}{who}{what}: {self._stages()}")
+        self._note_plan(state, at)
 
     def _take_up(self, state: JobState) -> None:
         """The job was there when the log begins."""
@@ -365,7 +365,7 @@ class _Teller:
             tally.ended = stage.finished
             tally.started = stage.finished + stage.running
         text = f"the log begins with the job there since {clock(state.submitted)}: {self._stages()}"
-        self._tell("submitted", now, f"{text}; {state.left} tasks are not done")
+        self._note("submitted", now, f"{text}; {state.left} tasks are not done")
         self._pilots_left = state.pilots_left
         self._look(state, now)
 
@@ -378,30 +378,30 @@ class _Teller:
         stages = self._spec.stages
         if len(stages) > 6:
             return f"{len(stages)} stages with {self._spec.tasks} tasks, the widest {self._spec.width}"
-        told = []
+        texts = []
         for stage in stages:
             after = " and ".join(stages[parent].name for parent in stage.parents)
             tasks = f"{stage.tasks} {_plural(stage.tasks, 'task', 'tasks')}"
-            told.append(f"stage {stage.name} of {tasks}" + (f" after {after}" if after else ""))
-        return ", ".join(told)
+            texts.append(f"stage {stage.name} of {tasks}" + (f" after {after}" if after else ""))
+        return ", ".join(texts)
 
-    def _tell_plan(self, state: JobState, at: int) -> None:
+    def _note_plan(self, state: JobState, at: int) -> None:
         plan = state.plan
         if plan is None:
             return
         if plan.thin:
-            self._tell("plan", at, "too few tasks to sample: it goes first instead")
+            self._note("plan", at, "too few tasks to sample: it goes first instead")
         elif plan.pilots:
             count = len(plan.pilots)
             rest = "the others are held back until they are done" if plan.rest == "held" else "the others queue too"
             tasks = _plural(count, "task runs", "tasks run")
-            self._tell("plan", at, f"{count} pilot {tasks} first to learn from; {rest}")
+            self._note("plan", at, f"{count} pilot {tasks} first to learn from; {rest}")
         self._pilots_left = state.pilots_left
 
     def _notice(self, state: JobState, at: int) -> None:
         """Tell of a new estimate, or another place in the policy's order."""
         if self._pilots_left and not state.pilots_left:
-            self._tell("plan", at, "its last pilot task is done")
+            self._note("plan", at, "its last pilot task is done")
         self._pilots_left = state.pilots_left
         rank = self._scheduler.policy.about(state) if state.left else self._rank
         if state.size_ms == self._size and rank == self._rank:
@@ -414,7 +414,7 @@ class _Teller:
             told += [f"{key} {value} of the policy" for key, value in rank.items() if value is not None]
         self._size, self._rank = state.size_ms, rank
         if told and state.left:
-            self._tell("estimate", at, ", ".join(told))
+            self._note("estimate", at, ", ".join(told))
 
     # -- tasks ----------------------------------------------------------------------------------
 
@@ -427,7 +427,7 @@ class _Teller:
         elif isinstance(decision, Preempt) and decision.container in self._held:
             attempt = self._held[decision.container]
             cause = f" to make room for {decision.cause}" if decision.cause else ""
-            self._tell("lost", at, f"{self._called(attempt)} is preempted ({decision.rule}){cause}")
+            self._note("lost", at, f"{self._called(attempt)} is preempted ({decision.rule}){cause}")
 
     def _granted(self, decision: Place | Run | Move, at: int) -> None:
         container = self._scheduler.state.containers.get(decision.container)
@@ -439,7 +439,7 @@ class _Teller:
         if (attempt.stage, attempt.task) == self._task:
             how = "placed" if isinstance(decision, Place) else "given an executor that stays"
             how = "given an executor of another job" if isinstance(decision, Move) else how
-            self._tell("task", at, f"{self._called(attempt)} is {how} on node {node}")
+            self._note("task", at, f"{self._called(attempt)} is {how} on node {node}")
         if isinstance(decision, Run):
             self._begin(attempt, at)
 
@@ -453,9 +453,9 @@ class _Teller:
         tally, stage = self._tallies[attempt.stage], self._spec.stages[attempt.stage]
         if not tally.started:
             pilot = ", a pilot," if attempt.pilot else ""
-            self._tell("stage", at, f"stage {stage.name} begins: task {attempt.task}{pilot} on node {attempt.node}")
+            self._note("stage", at, f"stage {stage.name} begins: task {attempt.task}{pilot} on node {attempt.node}")
         elif (attempt.stage, attempt.task) == self._task:
-            self._tell("task", at, f"{self._called(attempt)} starts")
+            self._note("task", at, f"{self._called(attempt)} starts")
         tally.started += 1
         tally.last_start = at
         tally.nodes[attempt.node] = None
@@ -482,9 +482,9 @@ class _Teller:
         tally.total += runtime_ms
         tally.longest = max(tally.longest, runtime_ms)
         if (attempt.stage, attempt.task) == self._task:
-            self._tell("task", at, f"{self._called(attempt)} is done after {clock(runtime_ms)}")
+            self._note("task", at, f"{self._called(attempt)} is done after {clock(runtime_ms)}")
         if tally.ended == stage.tasks:
-            self._tell("stage", at, self._stage_done(stage.name, stage.tasks, tally))
+            self._note("stage", at, self._stage_done(stage.name, stage.tasks, tally))
 
     @staticmethod
     def _stage_done(name: str, tasks: int, tally: _Tally) -> str:
@@ -518,7 +518,7 @@ class _Teller:
         self._tallies[attempt.stage].lost += 1
         if attempt.started is not None:
             self._tallies[attempt.stage].started -= 1
-        self._tell("lost", at, f"{self._called(attempt)} {why}; it waits again")
+        self._note("lost", at, f"{self._called(attempt)} {why}; it waits again")
 
     def _called(self, attempt: _Attempt) -> str:
         name = f"task {self._spec.stages[attempt.stage].name}/{attempt.task}"
@@ -530,11 +530,11 @@ class _Teller:
 
     def _cancelled(self, event: JobCancelled) -> None:
         if event.job == self._spec.id:
-            self._tell("end", event.at, "cancelled: nothing of it starts any more")
+            self._note("end", event.at, "cancelled: nothing of it starts any more")
 
     def _end(self, state: JobState, at: int) -> None:
         self.over, self._finished = True, at
-        self._tell("end", at, "finished" if not state.left else "gone: what ran has ended")
+        self._note("end", at, "finished" if not state.left else "gone: what ran has ended")
 
 
 def _plural(count: int, one: str, many: str) -> str:

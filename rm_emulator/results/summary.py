@@ -44,13 +44,13 @@ def build(out_dir: Path, scenario: Mapping[str, Any]) -> Summary:
         raise MissingCell(f"baseline '{baseline}' is not a label of this run (it has: {', '.join(labels)})")
     cells = {(label, seed): cell_dir(out_dir, label, seed) for label in labels for seed in seeds}
     jobs = {cell: read_table(place, "jobs") for cell, place in cells.items()}
-    told = {cell: read_counters(place) for cell, place in cells.items()}
+    counters = {cell: read_counters(place) for cell, place in cells.items()}
     summary = Summary(
         scenario=_name(scenario, out_dir),
-        version=next(filter(None, (each.version for each in told.values())), None),
-        workload=next(filter(None, (each.workload for each in told.values())), None),
+        version=next(filter(None, (each.version for each in counters.values())), None),
+        workload=next(filter(None, (each.workload for each in counters.values())), None),
         baseline=baseline,
-        runs=[_run(out_dir, spec, cell, jobs[cell], told[cell].run) for cell in cells],
+        runs=[_run(out_dir, spec, cell, jobs[cell], counters[cell].run) for cell in cells],
         comparisons=[_compare(jobs, label, baseline, seeds) for label in labels if label != baseline],
     )
     plain = msgspec.to_builtins(summary)
@@ -94,7 +94,7 @@ def read_for_figures(cell: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     return read_table(cell, "tasks", [*TASK_COLUMNS, *demands]), nodes
 
 
-class Told(msgspec.Struct, frozen=True):
+class Counters(msgspec.Struct, frozen=True):
     """What cell.json says. run: the figures that the engine knows."""
 
     run: Run
@@ -102,12 +102,12 @@ class Told(msgspec.Struct, frozen=True):
     workload: Workload | None
 
 
-def read_counters(cell: Path) -> Told:
+def read_counters(cell: Path) -> Counters:
     """The contents of cell.json. Raises MissingCell when it is absent or does not hold what it should."""
     counters = _read_json(cell / "cell.json", dict[str, Any], "run the scenario again to compute what is missing")
     try:
         workload = msgspec.convert(counters.get("workload"), Workload | None)
-        return Told(msgspec.convert(counters, Run), str(counters.get("version") or ""), workload)
+        return Counters(msgspec.convert(counters, Run), str(counters.get("version") or ""), workload)
     except msgspec.ValidationError as error:
         raise MissingCell(f"{cell / 'cell.json'}: {error}") from None
 
@@ -167,18 +167,18 @@ def _name(scenario: Mapping[str, Any], out_dir: Path) -> str:
     return str(metadata.get("name") or scenario.get("name") or out_dir.name)
 
 
-def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl.DataFrame, told: Run) -> Run:
-    """The figures of one cell. told: those that the engine knows."""
+def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl.DataFrame, known: Run) -> Run:
+    """The figures of one cell. known: those that the engine knows."""
     label, seed = cell
     tasks, nodes = read_for_figures(cell_dir(out_dir, label, seed))
     weights, bounds_ms = queue_weights(spec), queue_bounds(spec, label)
     figures = metrics.figures(jobs, tasks, nodes, queue_weights=weights, bounds_ms=bounds_ms)
     course = fairness.course(jobs, tasks, nodes, listed_queues(spec))
     figures |= fairness.figures(course, sorted(figures["queues"]))
-    if told.load is not None:
-        figures["load"] = told.load
+    if known.load is not None:
+        figures["load"] = known.load
     compared = costs.costs(jobs, _references(spec, out_dir, label, seed))
-    return msgspec.structs.replace(told, label=label, seed=seed, **figures, costs=compared)
+    return msgspec.structs.replace(known, label=label, seed=seed, **figures, costs=compared)
 
 
 def _compare(

@@ -6,7 +6,7 @@ pod template (`DagJob`: no policy may see the true run time); who makes pods rea
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any, Final, Generic, TypeVar
 
 import msgspec
@@ -14,7 +14,6 @@ import msgspec
 from schedulers.core import model
 from schedulers.core.errors import InvalidJob
 from schedulers.core.resources import Resources
-from schedulers.objects.indexes import read_indexes, show_indexes
 from schedulers.objects.meta import Stored
 from schedulers.objects.names import RECURRING_LABEL, USER_LABEL
 from schedulers.objects.pod import Condition, PodTemplate, demand, places
@@ -156,6 +155,29 @@ def write_tries(tries: Mapping[int, tuple[int, int]]) -> list[Tries]:
 def read_tries(tries: Iterable[Tries]) -> dict[int, tuple[int, int]]:
     """The inverse of `write_tries`."""
     return {index: (one.failures, one.attempt) for one in tries for index in read_indexes(one.indexes)}
+
+
+def show_indexes(indexes: Collection[int]) -> str:
+    """`0-5,7` for {0, 1, 2, 3, 4, 5, 7}, the way that Kubernetes' indexed Jobs write them."""
+    parts: list[str] = []
+    ordered = sorted(indexes)
+    start = 0
+    for at, index in enumerate(ordered):
+        if at + 1 == len(ordered) or ordered[at + 1] != index + 1:
+            first = ordered[start]
+            parts.append(str(first) if first == index else f"{first}-{index}")
+            start = at + 1
+    return ",".join(parts)
+
+
+def read_indexes(text: str) -> set[int]:
+    """The inverse of `show_indexes`; what is no index is left out."""
+    indexes: set[int] = set()
+    for part in text.split(",") if text else ():
+        first, _, last = part.partition("-")
+        if first.isdecimal() and (last or first).isdecimal():
+            indexes.update(range(int(first), int(last or first) + 1))
+    return indexes
 
 
 def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> model.Job:  # noqa: A002 (the core's word)

@@ -144,6 +144,12 @@ class Condition(msgspec.Struct, gc=False):
     lastTransitionTime: str | None = None
     observedGeneration: int | msgspec.UnsetType = msgspec.UNSET
 
+    def after(self, before: Condition | None, stamp: str) -> Condition:
+        """This one, with the time since when its status is what it is: that of `before`, or else `stamp`."""
+        since = before.lastTransitionTime if before is not None and before.status == self.status else None
+        self.lastTransitionTime = since or stamp
+        return self
+
 
 class Running(msgspec.Struct, gc=False):
     """Of a container."""
@@ -231,17 +237,16 @@ class Pod(Stored):
         stands in only for a pod that has ended without telling when its containers started.
         """
         stamps = [to_ms(s.startedAt) for s in self._states() if s.startedAt]
-        there = [ms for ms in stamps if ms is not None]
-        if there:
-            return min(there)
+        told = [ms for ms in stamps if ms is not None]
+        if told:
+            return min(told)
         return to_ms(self.status.startTime) if self.is_terminal else None
 
     @property
     def finished_ms(self) -> int | None:
         """When its last container ended."""
         stamps = [to_ms(s.state.terminated.finishedAt) for s in self.status.containerStatuses if s.state.terminated]
-        there = [ms for ms in stamps if ms is not None]
-        return max(there) if there else None
+        return max((ms for ms in stamps if ms is not None), default=None)
 
     @property
     def exit_code(self) -> int | None:
@@ -350,7 +355,7 @@ def _toleration(t: PodToleration) -> Toleration:
 
 def unmodelled(spec: PodSpec, resources: Resources) -> str | None:
     """The first constraint that the core does not know of, in a few words; None: it knows them all."""
-    for what, there in (
+    for what, has_it in (
         ("pod affinity", spec.affinity and spec.affinity.podAffinity and spec.affinity.podAffinity.required),
         (
             "pod anti-affinity",
@@ -362,7 +367,7 @@ def unmodelled(spec: PodSpec, resources: Resources) -> str | None:
         ("volume claims", any(v.persistentVolumeClaim or v.ephemeral for v in spec.volumes)),
         ("host ports", any(p.hostPort for c in (*spec.containers, *spec.initContainers) for p in c.ports)),
     ):
-        if there:
+        if has_it:
             return what
     return _unknown_resource(spec, resources)
 

@@ -66,14 +66,8 @@ def core_queue(queue: Queue, resources: Resources) -> model.Queue:
     )
 
 
-def unlimited(queue: Queue) -> model.Queue:
+def unlimited(queue: Queue, resources: Resources) -> model.Queue:
     """A queue whose limits cannot be read, with all that can."""
-    spec, each = queue.spec, queue.spec.perUser
-    return model.Queue(
-        name=queue.metadata.name,
-        weight=float(spec.weight),
-        parent=spec.parent,
-        per_user=model.PerUser(max_running=each.maxRunning) if each is not None else None,
-        max_running=spec.maxRunning,
-        preemptible=spec.preemptible,
-    )
+    each = PerUser(maxRunning=queue.spec.perUser.maxRunning) if queue.spec.perUser is not None else None
+    spec = msgspec.structs.replace(queue.spec, guaranteed=None, max=None, perUser=each)
+    return core_queue(Queue(queue.metadata, spec), resources)

@@ -31,7 +31,7 @@ PREDICTORS = {"gs": {"kind": "slearn"}}
 def workload(seed: int, jobs: int = 30, *, gap_s: float = 1.5, least_s: int = 20) -> list[tuple[float, dict[str, Any]]]:
     """(arrival in s, DagJob) of `jobs` jobs of one to three stages, some of them gangs."""
     draw = random.Random(seed)
-    found, at = [], 0.0
+    arrivals, at = [], 0.0
     for number in range(jobs):
         wide = draw.random() < 0.3
         stages = [
@@ -41,9 +41,9 @@ def workload(seed: int, jobs: int = 30, *, gap_s: float = 1.5, least_s: int = 20
             stages.append(
                 stage("reduce", draw.randint(1, 3), least_s, parents=["map"], cpu="1", gang=draw.random() < 0.5)
             )
-        found.append((at, dagjob(f"job{number:02d}", "replaced", stages)))
+        arrivals.append((at, dagjob(f"job{number:02d}", "replaced", stages)))
         at += draw.expovariate(1 / gap_s)
-    return found
+    return arrivals
 
 
 # -- the real one -------------------------------------------------------------------------------
@@ -107,7 +107,7 @@ def _read(log: Path) -> dict[str, Any]:
                 over[granted[line["container"]][0]] = at
                 delays["ran"].append(at - started[line["container"]])
     jct = {job.partition("/")[2].partition(".")[0]: (end - submitted[job]) / 1000 for job, end in over.items()}
-    return {"jct_s": jct, "delays_ms": {name: _spread(found) for name, found in delays.items()}}
+    return {"jct_s": jct, "delays_ms": {name: _spread(values) for name, values in delays.items()}}
 
 
 def _spread(values: list[int]) -> dict[str, float]:

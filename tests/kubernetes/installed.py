@@ -70,16 +70,16 @@ class Installed:
             raise
 
     def _configure(self, name: str, settings: Mapping[str, Any]) -> None:
-        there = self.cluster.get("configmap", name, "-n", names.NAMESPACE)["data"]["config.yaml"]
-        config = yaml.safe_load(there) | dict(settings)
+        text = self.cluster.get("configmap", name, "-n", names.NAMESPACE)["data"]["config.yaml"]
+        config = yaml.safe_load(text) | dict(settings)
         patch = json.dumps({"data": {"config.yaml": yaml.safe_dump(config, sort_keys=False)}})
         self.cluster.kubectl("patch", "configmap", name, "-n", names.NAMESPACE, "--type=merge", "-p", patch)
 
     @property
     def logs(self) -> list[Path]:
         """Event logs of the brain's terms, oldest first."""
-        found = [f for r in self.brain.replicas for f in (r.folder / "volumes").glob("*/log/events-*.jsonl")]
-        return sorted(found, key=lambda file: file.name)
+        files = [f for r in self.brain.replicas for f in (r.folder / "volumes").glob("*/log/events-*.jsonl")]
+        return sorted(files, key=lambda file: file.name)
 
     def said(self, *words: str) -> str:
         """Lines of our parts' logs and event logs that name one of these, or tell of who leads or of mistakes."""

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -11,8 +11,10 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from operators import metrics
-from operators.extender.telling import Telling
-from operators.extender.why import why
+from operators.cache.cache import Change
+from operators.client import Client
+from operators.extender.conditions import Conditions
+from operators.extender.status import StatusWriter, why
 from schedulers.core.checks import validate
 from schedulers.core.policy import needs_estimates, policies
 from schedulers.core.reasons import Reason
@@ -282,10 +284,10 @@ def test_a_waiting_job_is_told_its_place_and_share() -> None:
     world.brain.cycle()
     entry = world.brain.jobs.of_owner(second.metadata.uid)
     assert entry is not None
-    found = why(world.brain, entry)
-    assert found is not None
-    assert "no node has 1 cpu" in found.message
-    assert "number 1 of 1 waiting in queue default; holds 0.0 % of the cluster" in found.message
+    waits = why(world.brain, entry)
+    assert waits is not None
+    assert "no node has 1 cpu" in waits.message
+    assert "number 1 of 1 waiting in queue default; holds 0.0 % of the cluster" in waits.message
 
 
 def test_limits_of_queues_hold() -> None:
@@ -322,14 +324,14 @@ def predictor_of(policy: str) -> str | None:
 def running(world: World) -> dict[str, int]:
     """Containers by queue."""
     state = world.brain.scheduler.state
-    found: dict[str, int] = {}
+    counts: dict[str, int] = {}
     for container in state.containers.values():
         queue = state.jobs[container.job].spec.queue
-        found[queue] = found.get(queue, 0) + 1
-    return found
+        counts[queue] = counts.get(queue, 0) + 1
+    return counts
 
 
-def turn(world: World, times: int = 1) -> None:
+def run_cycles(world: World, times: int = 1) -> None:
     """The pods that are wanted are made, and so many cycles follow."""
     world.create_pods()
     for _ in range(times):
@@ -347,7 +349,7 @@ def test_queues_hold_what_their_weights_say_along_the_tree(policy: str) -> None:
     world.put_queue("rest", weight=1.0)
     for queue in ("dev", "prod", "rest"):
         world.submit(stage("a", 40), queue=queue)
-    turn(world, 10)
+    run_cycles(world, 10)
     assert running(world) == {"prod": 12, "dev": 4, "rest": 8}
 
 
@@ -357,7 +359,7 @@ def test_capacities_are_what_is_guaranteed() -> None:
     world.put_queue("b", weight=9.0)
     for queue in "ab":
         world.submit(stage("a", 20), queue=queue)
-    turn(world)
+    run_cycles(world)
     assert running(world) == {"a": 6, "b": 2}
 
 
@@ -368,7 +370,7 @@ def test_a_queue_at_its_limit_holds_up_nobody_else(policy: str) -> None:
     world.put_queue("b")
     world.submit(stage("a", 20), queue="a", user="ann")
     world.submit(stage("a", 20), queue="b", user="bob")
-    turn(world, 10)
+    run_cycles(world, 10)
     least = 1 if policy == "capacity" else 6  # a user may hold what his queue is guaranteed, and one container more
     assert running(world)["a"] == 2
     assert least <= running(world)["b"] <= 6
@@ -380,7 +382,7 @@ def test_users_and_jobs_of_a_queue_are_limited(policy: str) -> None:
     world.put_queue("a", perUser=PerUser({"cpu": 2}, maxRunning=1), maxRunning=2)
     for user in ("ann", "ann", "bob", "cid"):
         world.submit(stage("a", 3), queue="a", user=user)
-    turn(world, 5)
+    run_cycles(world, 5)
     state = world.brain.scheduler.state
     held = sorted(state.jobs[container.job].spec.user for container in state.containers.values())
     assert held == ["ann", "ann", "bob", "bob"]
@@ -391,7 +393,7 @@ def test_a_gang_that_finds_no_room_holds_up_nobody_else(policy: str) -> None:
     world = World((4, 4), policy=policy)
     world.submit(stage("a", 9, gang=True))
     world.submit(stage("a", 2, gang=True))
-    turn(world, 3)
+    run_cycles(world, 3)
     assert len(released(world)) == 2
 
 
@@ -400,7 +402,7 @@ def test_cycles_that_bring_nothing_are_cheap() -> None:
     world.put_queue("a")
     world.put_queue("b", weight=9.0)
     world.submit(stage("a", 200), queue="a")
-    turn(world)
+    run_cycles(world)
     held = len(world.brain.scheduler.state.containers)
     assert 10 <= held <= 12  # what a user may hold: there is room on, and nobody to use it
     yarn: Any = world.brain.scheduler.policy
@@ -411,7 +413,7 @@ def test_cycles_that_bring_nothing_are_cheap() -> None:
         return beat(node, now)
 
     yarn._yarn.beat = counted
-    turn(world, 5)
+    run_cycles(world, 5)
     assert len(beats) == 5
 
 
@@ -419,7 +421,7 @@ def test_cycles_that_bring_nothing_are_cheap() -> None:
 def test_a_cycle_leaves_no_room_that_the_next_one_would_give_away(policy: str) -> None:
     world = World((4, 4), policy=policy)
     world.submit(stage("a", 20))
-    turn(world)
+    run_cycles(world)
     assert len(released(world)) == 8
 
 
@@ -490,13 +492,30 @@ def test_a_stage_of_which_some_pods_are_gone_goes_on_under_a_leader_without_a_sn
     assert world.brain.scheduler.state.jobs == {}
 
 
+def test_of_a_dagjob_that_is_gone_nothing_is_reported_any_more() -> None:
+    world = World((1,))
+    world.submit(stage("a", 1))
+    second = world.submit(stage("a", 1))
+    world.create_pods()
+    world.brain.cycle()
+    conditions = Conditions(cast(Client, None))
+    writer = StatusWriter(world.brain, conditions)
+    writer.go_round()
+    assert conditions.pending == 2  # the DagJob and its pod, both not written yet
+    world.brain.hear(Change("DagJob", world.lists.dagjobs.pop(second.key), None))
+    for pod in world.pods_of(second):
+        world.delete(pod)
+    writer.go_round()
+    assert conditions.pending == 0
+
+
 class Plans:
-    """Takes what is said of plans, and lets all else pass."""
+    """Takes what is reported of plans, and lets all else pass."""
 
     def __init__(self) -> None:
         self.heard: list[tuple[str, dict[str, Any]]] = []
 
-    def say_plan(self, key: str, *, uid: str, plan: PlanStatus) -> None:
+    def report_plan(self, key: str, *, uid: str, plan: PlanStatus) -> None:
         self.heard.append((key, msgspec.to_builtins(plan)))
 
     def __getattr__(self, name: str) -> Any:
@@ -504,11 +523,11 @@ class Plans:
 
 
 def plans(world: World, rounds: int = 2) -> list[tuple[str, dict[str, Any]]]:
-    there: Any = Plans()
-    telling = Telling(world.brain, there)
+    recorder: Any = Plans()
+    writer = StatusWriter(world.brain, recorder)
     for _ in range(rounds):
-        telling.go_round()
-    return list(there.heard)
+        writer.go_round()
+    return list(recorder.heard)
 
 
 def test_a_plan_is_told_once_after_submission() -> None:
@@ -583,9 +602,9 @@ def start_one(world: World, pick: int) -> None:
 
 
 def delete_one(world: World, pick: int) -> None:
-    there = [pod for pod in world.lists.pods.values() if pod.owner_uid and not pod.is_terminal]
-    if there:
-        world.delete(there[pick % len(there)])
+    live = [pod for pod in world.lists.pods.values() if pod.owner_uid and not pod.is_terminal]
+    if live:
+        world.delete(live[pick % len(live)])
 
 
 def restore(world: World, pick: int) -> None:

@@ -15,8 +15,8 @@ import pytest
 from aiohttp import web
 
 from operators.access import Access
+from operators.bench.recorded import InvalidRecording, Page, build, feed, load, record, write
 from operators.cache.cache import Cache
-from operators.cache.recorded import InvalidRecording, Page, build, feed, load, record, write
 from operators.cache.reflector import Change, Kind, Listing, Reflector
 from operators.client import ApiError, Client
 from schedulers.objects.node import Node
@@ -147,11 +147,11 @@ class Watched:
 
     @property
     def names(self) -> list[str]:
-        return sorted(there.metadata.name for there in self.reflector.objects.values())
+        return sorted(item.metadata.name for item in self.reflector.objects.values())
 
     @property
     def versions(self) -> dict[str, str]:
-        return {there.metadata.name: there.metadata.resourceVersion for there in self.reflector.objects.values()}
+        return {item.metadata.name: item.metadata.resourceVersion for item in self.reflector.objects.values()}
 
 
 def follow(server: Server, until: Callable[[Watched], bool], **settings: float) -> Watched:
@@ -375,9 +375,9 @@ def test_a_list_wins_over_the_cache_even_with_older_versions() -> None:
 
 
 def broken(name: str, version: int) -> dict[str, Any]:
-    there = pod(name, version)
-    there["spec"]["nodeName"] = 17
-    return there
+    made = pod(name, version)
+    made["spec"]["nodeName"] = 17
+    return made
 
 
 def test_an_object_that_cannot_be_read_does_not_keep_others_out() -> None:
@@ -415,9 +415,9 @@ def test_an_object_without_even_a_name_is_left_out(nameless: Any) -> None:
 
 
 def test_null_is_as_good_as_nothing() -> None:
-    there = pod("a", 1)
-    there["spec"] |= {"tolerations": None, "affinity": None, "containers": [{"name": "c", "ports": None}]}
-    watched = follow(Server(there), lambda w: w.reflector.synced)
+    nulls = pod("a", 1)
+    nulls["spec"] |= {"tolerations": None, "affinity": None, "containers": [{"name": "c", "ports": None}]}
+    watched = follow(Server(nulls), lambda w: w.reflector.synced)
     assert (watched.names, watched.reflector.unreadable) == (["a"], 0)
 
 
@@ -494,7 +494,7 @@ def test_a_made_up_cluster_is_taken_in_whole(tmp_path: Path) -> None:
     write(tmp_path / "r", build(7, 30, page=10))
     cache = take(tmp_path / "r")
     assert (len(cache.nodes), len(cache.pods), len(cache.dagjobs), cache.synced) == (7, 30, 0, True)
-    assert {there.spec.nodeName for there in cache.pods.values()} - {""} <= set(cache.nodes)
+    assert {one.spec.nodeName for one in cache.pods.values()} - {""} <= set(cache.nodes)
     assert not any(kind.unreadable for kind in cache.reflectors.values())
 
 

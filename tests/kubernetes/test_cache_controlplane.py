@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
+from operators.bench.recorded import feed, record
 from operators.cache.cache import Cache, Change
-from operators.cache.recorded import feed, record
 from operators.cache.reflector import Kind
 from operators.client import ApiError, Client
 from schedulers.objects.names import GATE, QUEUE_LABEL, RUN_SECONDS, SCHEDULER
@@ -44,13 +44,13 @@ class Heard:
         self.known: dict[tuple[str, str], str] = {}
 
     def hear(self, change: Change) -> None:
-        there = change.new if change.new is not None else change.old
-        key = (change.kind, there.key)
+        item = change.new if change.new is not None else change.old
+        key = (change.kind, item.key)
         assert (change.old is None) == (key not in self.known)
         if change.new is None:
             del self.known[key]
         else:
-            self.known[key] = there.metadata.resourceVersion
+            self.known[key] = item.metadata.resourceVersion
 
 
 @asynccontextmanager
@@ -69,13 +69,13 @@ async def caching(client: Client, hear: Callable[[Change], None], **settings: fl
 
 async def fresh(client: Client) -> dict[tuple[str, str], str]:
     """What the API server lists, by kind and key: the version."""
-    found = {}
+    versions = {}
     for kind in KINDS:
         for item in (await client.get(kind.path))["items"]:
             meta = item["metadata"]
             key = f"{meta['namespace']}/{meta['name']}" if "namespace" in meta else meta["name"]
-            found[kind.name, key] = meta["resourceVersion"]
-    return found
+            versions[kind.name, key] = meta["resourceVersion"]
+    return versions
 
 
 def held(cache: Cache) -> dict[tuple[str, str], str]:
@@ -200,11 +200,11 @@ def test_what_was_recorded_of_a_cluster_is_what_a_cache_holds(devcluster: Any, t
         async with devcluster.client() as client:
             await stir(client, space, 9, 30)
             await record(client, tmp_path / "recording", kinds=KINDS)
-            there = await fresh(client)
+            listed = await fresh(client)
             cache = Cache(client, lambda _: None, kinds=KINDS)
             await feed(cache, tmp_path / "recording")
             mine = {key: version for key, version in held(cache).items() if key[1].startswith(f"{space}/")}
-            assert mine == {key: version for key, version in there.items() if key[1].startswith(f"{space}/")}
+            assert mine == {key: version for key, version in listed.items() if key[1].startswith(f"{space}/")}
             assert mine
 
     asyncio.run(run())

@@ -125,8 +125,8 @@ def wait_for_all(installed: Installed, space: str, jobs: list[str], seconds: flo
 
     def unfinished() -> list[str]:
         items = installed.cluster.get("dagjobs", "-n", space)["items"]
-        there = {i["metadata"]["name"]: i.get("status", {}) for i in items}
-        return [f"{name}: {there.get(name)}" for name in jobs if there.get(name, {}).get("phase") != "Succeeded"]
+        statuses = {i["metadata"]["name"]: i.get("status", {}) for i in items}
+        return [f"{name}: {statuses.get(name)}" for name in jobs if statuses.get(name, {}).get("phase") != "Succeeded"]
 
     try:
         wait(lambda: not unfinished(), seconds)
@@ -137,12 +137,12 @@ def wait_for_all(installed: Installed, space: str, jobs: list[str], seconds: flo
 
 def gangs(cluster: Devcluster, space: str) -> dict[str, list[dict[str, Any]]]:
     """Pods of each gang."""
-    found: dict[str, list[dict[str, Any]]] = {}
+    pods: dict[str, list[dict[str, Any]]] = {}
     for pod in cluster.get("pods", "-n", space)["items"]:
         labels = pod["metadata"]["labels"]
         if labels[names.STAGE_LABEL] == "gang":
-            found.setdefault(labels[names.DAGJOB_LABEL], []).append(pod)
-    return found
+            pods.setdefault(labels[names.DAGJOB_LABEL], []).append(pod)
+    return pods
 
 
 def is_partial(pods: list[dict[str, Any]]) -> bool:

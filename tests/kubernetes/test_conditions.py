@@ -59,22 +59,22 @@ def heard(
 def test_only_the_newest_word_is_written() -> None:
     def say(conditions: Conditions) -> None:
         for i in range(10):
-            conditions.say_pod(pod(), "NoRoom", str(i))
+            conditions.report_pod(pod(), "NoRoom", str(i))
 
     assert heard(say).words == [("p", "9")]
 
 
 def test_what_the_pod_says_already_is_not_said_again() -> None:
-    there = pod("p", Condition(WAITING_CONDITION, "True", "NoRoom", "x"))
-    assert heard(lambda conditions: conditions.say_pod(there, "NoRoom", "x")).words == []
+    told = pod("p", Condition(WAITING_CONDITION, "True", "NoRoom", "x"))
+    assert heard(lambda conditions: conditions.report_pod(told, "NoRoom", "x")).words == []
 
 
 def test_taking_a_word_back_before_it_is_written_writes_nothing() -> None:
-    there = pod("p", Condition(WAITING_CONDITION, "True", "NoRoom", "x"))
+    told = pod("p", Condition(WAITING_CONDITION, "True", "NoRoom", "x"))
 
     def say(conditions: Conditions) -> None:
-        conditions.say_pod(there, "NoRoom", "y")
-        conditions.say_pod(there, "NoRoom", "x")
+        conditions.report_pod(told, "NoRoom", "y")
+        conditions.report_pod(told, "NoRoom", "x")
 
     assert heard(say).words == []
 
@@ -82,8 +82,8 @@ def test_taking_a_word_back_before_it_is_written_writes_nothing() -> None:
 @pytest.mark.parametrize(
     "say",
     [
-        lambda conditions: conditions.say_pod(pod(), "NoRoom", "x"),
-        lambda conditions: conditions.say_dagjob(
+        lambda conditions: conditions.report_pod(pod(), "NoRoom", "x"),
+        lambda conditions: conditions.report_dagjob(
             "ns/j", uid="j", reason="NoRoom", message="x", position=1, estimate_s=None
         ),
     ],
@@ -107,8 +107,8 @@ def test_a_word_that_could_not_be_written_is_not_lost_when_it_is_said_again(say:
 
 def test_a_pod_released_before_anything_was_said_costs_no_write() -> None:
     def say(conditions: Conditions) -> None:
-        conditions.say_pod(pod(), "NoRoom", "x")
-        conditions.say_released(pod(), "n1")
+        conditions.report_pod(pod(), "NoRoom", "x")
+        conditions.report_released(pod(), "n1")
 
     assert heard(say).words == []
 
@@ -118,9 +118,9 @@ def test_a_pod_released_before_the_watch_brought_its_condition_back_is_told_so()
         listener = Listener()
         conditions = Conditions(cast(Client, listener), per_second=1000)
         task = asyncio.ensure_future(conditions.run())
-        conditions.say_pod(pod(), "NoRoom", "x")
+        conditions.report_pod(pod(), "NoRoom", "x")
         await asyncio.sleep(0.1)
-        conditions.say_released(pod(), "n1")
+        conditions.report_released(pod(), "n1")
         await asyncio.sleep(0.1)
         task.cancel()
         return listener
@@ -131,7 +131,7 @@ def test_a_pod_released_before_the_watch_brought_its_condition_back_is_told_so()
 def test_writes_keep_to_the_limit() -> None:
     def say(conditions: Conditions) -> None:
         for i in range(100):
-            conditions.say_pod(pod(str(i)), "NoRoom", "x")
+            conditions.report_pod(pod(str(i)), "NoRoom", "x")
 
     assert 8 <= len(heard(say, per_second=20, for_s=0.52).heard) <= 11
 
@@ -139,8 +139,8 @@ def test_writes_keep_to_the_limit() -> None:
 def test_pods_and_dagjobs_take_turns() -> None:
     def say(conditions: Conditions) -> None:
         for i in range(50):
-            conditions.say_pod(pod(str(i)), "NoRoom", "x")
-            conditions.say_dagjob(f"ns/{i}", uid=f"d{i}", reason="NoRoom", message="x", position=1, estimate_s=None)
+            conditions.report_pod(pod(str(i)), "NoRoom", "x")
+            conditions.report_dagjob(f"ns/{i}", uid=f"d{i}", reason="NoRoom", message="x", position=1, estimate_s=None)
 
     first = heard(say).heard[:10]
     assert Counter("conditions" in status for _, _, status in first) == {True: 5, False: 5}
@@ -149,21 +149,22 @@ def test_pods_and_dagjobs_take_turns() -> None:
 def test_who_is_overwritten_keeps_its_place() -> None:
     def say(conditions: Conditions) -> None:
         for i in range(5):
-            conditions.say_pod(pod(str(i)), "NoRoom", "x")
-        conditions.say_pod(pod("0"), "NoRoom", "y")
+            conditions.report_pod(pod(str(i)), "NoRoom", "x")
+        conditions.report_pod(pod("0"), "NoRoom", "y")
 
     assert heard(say).words[0] == ("0", "y")
 
 
 def test_a_fault_of_the_api_server_loses_no_word() -> None:
     faults = (Unreachable("no"), ApiError(500, "", ""), ApiError(429, "", ""))
-    assert heard(lambda conditions: conditions.say_pod(pod(), "NoRoom", "x"), *faults, for_s=1.0).words == [("p", "x")]
+    listener = heard(lambda conditions: conditions.report_pod(pod(), "NoRoom", "x"), *faults, for_s=1.0)
+    assert listener.words == [("p", "x")]
 
 
 def test_an_object_that_is_gone_is_forgotten() -> None:
     def say(conditions: Conditions) -> None:
-        conditions.say_pod(pod("gone"), "NoRoom", "x")
-        conditions.say_pod(pod("here"), "NoRoom", "x")
+        conditions.report_pod(pod("gone"), "NoRoom", "x")
+        conditions.report_pod(pod("here"), "NoRoom", "x")
 
     assert heard(say, NotFound(404, "", "")).words == [("here", "x")]
 
@@ -174,7 +175,7 @@ def test_a_dagjob_is_not_told_twice() -> None:
         conditions = Conditions(cast(Client, listener), per_second=1000)
         task = asyncio.ensure_future(conditions.run())
         for _ in range(3):
-            conditions.say_dagjob("ns/d", uid="d", reason="NoRoom", message="x", position=1, estimate_s=1.0)
+            conditions.report_dagjob("ns/d", uid="d", reason="NoRoom", message="x", position=1, estimate_s=1.0)
             await asyncio.sleep(0.05)
         task.cancel()
         return listener
@@ -187,8 +188,8 @@ def test_a_plan_and_the_wait_are_words_of_their_own() -> None:
 
     def say(conditions: Conditions) -> None:
         for _ in range(2):
-            conditions.say_plan("ns/d", uid="d", plan=plan)
-            conditions.say_dagjob("ns/d", uid="d", reason="NoRoom", message="x", position=1, estimate_s=None)
+            conditions.report_plan("ns/d", uid="d", plan=plan)
+            conditions.report_dagjob("ns/d", uid="d", reason="NoRoom", message="x", position=1, estimate_s=None)
 
     words = [status for _, _, status in heard(say).heard]
     assert [sorted(word) for word in words] == [["plan"], ["estimateSeconds", "message", "position", "reason"]]
@@ -197,8 +198,8 @@ def test_a_plan_and_the_wait_are_words_of_their_own() -> None:
 
 def test_a_dagjob_that_is_gone_is_told_nothing() -> None:
     def say(conditions: Conditions) -> None:
-        conditions.say_plan("ns/d", uid="d", plan=PlanStatus())
-        conditions.say_dagjob("ns/d", uid="d", reason="NoRoom", message="x", position=1, estimate_s=None)
+        conditions.report_plan("ns/d", uid="d", plan=PlanStatus())
+        conditions.report_dagjob("ns/d", uid="d", reason="NoRoom", message="x", position=1, estimate_s=None)
         conditions.forget_dagjob("d")
 
     assert heard(say).heard == []

@@ -77,10 +77,10 @@ def here(devcluster: Any, main: Callable[[Here], Awaitable[None]]) -> None:
 def test_a_pod_says_why_it_waits(devcluster: Any) -> None:
     async def main(place: Here) -> None:
         pod = await place.pod()
-        await place.written(lambda conditions: conditions.say_pod(pod, "NoRoom", "no node has 4 CPUs free"))
-        found = await place.waiting()
-        assert found is not None
-        assert (found.status, found.reason, found.message) == ("True", "NoRoom", "no node has 4 CPUs free")
+        await place.written(lambda conditions: conditions.report_pod(pod, "NoRoom", "no node has 4 CPUs free"))
+        condition = await place.waiting()
+        assert condition is not None
+        assert (condition.status, condition.reason, condition.message) == ("True", "NoRoom", "no node has 4 CPUs free")
 
     here(devcluster, main)
 
@@ -92,8 +92,8 @@ def test_conditions_of_others_stay(devcluster: Any) -> None:
         body = {"status": {"conditions": [theirs]}}
         await place.client.patch(f"{place.path}/p/status", body, kind="strategic", field_manager="them")
         before = {each.type for each in (await place.fresh()).status.conditions}
-        await place.written(lambda conditions: conditions.say_pod(pod, "NoRoom", "x"))
-        await place.written(lambda conditions: conditions.say_pod(pod, "NoRoom", "y"))
+        await place.written(lambda conditions: conditions.report_pod(pod, "NoRoom", "x"))
+        await place.written(lambda conditions: conditions.report_pod(pod, "NoRoom", "y"))
         after = (await place.fresh()).status.conditions
         assert {each.type for each in after} == before | {WAITING_CONDITION}
         assert [each.message for each in after if each.type == "example.com/Checked"] == ["theirs"]
@@ -104,11 +104,11 @@ def test_conditions_of_others_stay(devcluster: Any) -> None:
 def test_the_time_of_the_change_stays_while_only_the_reason_changes(devcluster: Any) -> None:
     async def main(place: Here) -> None:
         pod = await place.pod()
-        await place.written(lambda conditions: conditions.say_pod(pod, "NoRoom", "x"))
+        await place.written(lambda conditions: conditions.report_pod(pod, "NoRoom", "x"))
         first = await place.waiting()
         await asyncio.sleep(1.1)
         seen = await place.fresh()
-        await place.written(lambda conditions: conditions.say_pod(seen, "BehindOthers", "y"))
+        await place.written(lambda conditions: conditions.report_pod(seen, "BehindOthers", "y"))
         second = await place.waiting()
         assert first is not None
         assert second is not None
@@ -120,12 +120,12 @@ def test_the_time_of_the_change_stays_while_only_the_reason_changes(devcluster: 
 def test_a_released_pod_waits_no_longer(devcluster: Any) -> None:
     async def main(place: Here) -> None:
         pod = await place.pod()
-        await place.written(lambda conditions: conditions.say_pod(pod, "NoRoom", "x"))
+        await place.written(lambda conditions: conditions.report_pod(pod, "NoRoom", "x"))
         seen = await place.fresh()
-        await place.written(lambda conditions: conditions.say_released(seen, "n1"))
-        found = await place.waiting()
-        assert found is not None
-        assert (found.status, found.reason, found.message) == ("False", "Released", "released to node n1")
+        await place.written(lambda conditions: conditions.report_released(seen, "n1"))
+        condition = await place.waiting()
+        assert condition is not None
+        assert (condition.status, condition.reason, condition.message) == ("False", "Released", "released to node n1")
 
     here(devcluster, main)
 
@@ -137,8 +137,8 @@ def test_a_pod_that_is_gone_stops_nothing(devcluster: Any) -> None:
         say = {"reason": "NoRoom", "message": "x", "position": 1, "estimate_s": None}
 
         def both(conditions: Conditions) -> None:
-            conditions.say_pod(pod, "NoRoom", "x")
-            conditions.say_dagjob(f"{place.namespace}/d", uid=uid, **say)  # type: ignore[arg-type]
+            conditions.report_pod(pod, "NoRoom", "x")
+            conditions.report_dagjob(f"{place.namespace}/d", uid=uid, **say)  # type: ignore[arg-type]
 
         await place.written(both)
         assert (await place.status())["reason"] == "NoRoom"
@@ -151,7 +151,7 @@ def test_another_pod_of_that_name_is_told_nothing(devcluster: Any) -> None:
         pod = await place.pod()
         await place.client.delete(f"{place.path}/p", gracePeriodSeconds="0")
         await place.pod()
-        await place.written(lambda conditions: conditions.say_pod(pod, "NoRoom", "x"))
+        await place.written(lambda conditions: conditions.report_pod(pod, "NoRoom", "x"))
         assert await place.waiting() is None
 
     here(devcluster, main)
@@ -164,7 +164,7 @@ def test_a_dagjobs_other_fields_stay(devcluster: Any) -> None:
         key, conditions = f"{place.namespace}/d", Conditions(place.client, per_second=1000)
 
         def say(reason: str, position: int | None) -> Callable[[Conditions], None]:
-            return lambda to: to.say_dagjob(
+            return lambda to: to.report_dagjob(
                 key, uid=uid, reason=reason, message=reason and "why", position=position, estimate_s=12.5
             )
 

@@ -55,19 +55,19 @@ def phases(cluster: Devcluster, space: str) -> dict[str, str]:
 
 
 def status(cluster: Devcluster, space: str, name: str = "j") -> dict[str, Any]:
-    found: dict[str, Any] = cluster.get("dagjob", name, "-n", space).get("status", {})
-    return found
+    shown: dict[str, Any] = cluster.get("dagjob", name, "-n", space).get("status", {})
+    return shown
 
 
 def condition(cluster: Devcluster, space: str, kind: str) -> tuple[str, str, str]:
     """(status, reason, message) of a condition of the DagJob j."""
-    found = (c for c in status(cluster, space).get("conditions", ()) if c["type"] == kind)
-    return next(((c["status"], c["reason"], c["message"]) for c in found), ("", "", ""))
+    conditions = (c for c in status(cluster, space).get("conditions", ()) if c["type"] == kind)
+    return next(((c["status"], c["reason"], c["message"]) for c in conditions), ("", "", ""))
 
 
 def events(cluster: Devcluster, space: str, reason: str) -> int:
-    found = cluster.get("events.events.k8s.io", "-n", space)["items"]
-    return sum(1 for event in found if event["reason"] == reason and event["regarding"]["kind"] == "DagJob")
+    events = cluster.get("events.events.k8s.io", "-n", space)["items"]
+    return sum(1 for event in events if event["reason"] == reason and event["regarding"]["kind"] == "DagJob")
 
 
 def end(cluster: Devcluster, space: str, name: str, **said: Any) -> None:
@@ -132,9 +132,9 @@ def test_a_gated_pod_that_is_deleted_comes_back(cluster: Devcluster, space: str)
 def test_a_pod_on_a_node_that_is_gone_is_made_anew_and_has_not_failed(cluster: Devcluster, space: str) -> None:
     cluster.add_nodes(1, prefix="gone", labels={"lost": "soon"})
     try:
-        there = stage("a", 1, 4)
-        there["template"]["spec"]["nodeSelector"] = {"lost": "soon"}
-        submit(cluster, dagjob("j", space, [there], retries=0))
+        selective = stage("a", 1, 4)
+        selective["template"]["spec"]["nodeSelector"] = {"lost": "soon"}
+        submit(cluster, dagjob("j", space, [selective], retries=0))
         wait(lambda: phases(cluster, space).get("j-a-0-0") == "Running")
         before = uids(cluster, space)
         cluster.kubectl("delete", "node", "gone0")
@@ -172,8 +172,8 @@ def test_an_invalid_template_is_told_in_the_api_servers_words(cluster: Devcluste
 def test_a_quota_is_waited_out(cluster: Devcluster, space: str) -> None:
     cluster.kubectl("create", "quota", "small", "-n", space, "--hard=pods=0")
     # As the controller of quotas does, which a devcluster has not.
-    there = json.dumps({"status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}})
-    cluster.kubectl("patch", "quota", "small", "-n", space, "--subresource=status", "--type=merge", "-p", there)
+    used = json.dumps({"status": {"hard": {"pods": "0"}, "used": {"pods": "0"}}})
+    cluster.kubectl("patch", "quota", "small", "-n", space, "--subresource=status", "--type=merge", "-p", used)
     submit(cluster, dagjob("j", space, [stage("a", 2, 1)]))
     wait(lambda: "exceeded quota: small" in condition(cluster, space, "PodsRefused")[2], 20)
     cluster.kubectl("delete", "quota", "small", "-n", space)
@@ -226,9 +226,9 @@ def test_controllers_that_are_killed_lose_nothing(installed: Installed, cluster:
         time.sleep(1)
         installed.controllers.kill("controllers")
     wait(lambda: (phase(cluster, space, "j"), phase(cluster, space, "bad")) == ("Succeeded", "Failed"), 60)
-    found = phases(cluster, space)
-    assert [name for name in found if name.startswith("bad-")] == [f"bad-flaky-0-{n}" for n in range(5)]
-    assert sorted(name for name in found if name.startswith("j-")) == sorted(
+    now = phases(cluster, space)
+    assert [name for name in now if name.startswith("bad-")] == [f"bad-flaky-0-{n}" for n in range(5)]
+    assert sorted(name for name in now if name.startswith("j-")) == sorted(
         f"j-{stage}-{n}-0" for stage, tasks in (("a", 8), ("b", 4)) for n in range(tasks)
     )
     assert status(cluster, space, "bad")["stages"][0]["failed"] == 5

@@ -14,6 +14,7 @@ from operators.controllers import process as module
 from operators.controllers.config import ControllersConfig
 from operators.controllers.process import Process
 from operators.controllers.work import Work
+from operators.serving import program
 from schedulers.objects.dagjob import StageSpec
 from schedulers.objects.meta import Meta
 from schedulers.objects.queue import Queue
@@ -65,12 +66,12 @@ def test_what_is_to_be_expected_does_not(process: Process, monkeypatch: pytest.M
 
 
 def test_the_program_does_not_end_well_after_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    async def broken(config: Any) -> None:
+    async def broken(config: Any, process: Any) -> None:
         raise ExceptionGroup("loops", [KeyError("a mistake of ours")])
 
     file = tmp_path / "config.yaml"
     file.write_text("{}")
-    monkeypatch.setattr(main, "_run", broken)
+    monkeypatch.setattr(program, "_run", broken)
     monkeypatch.setattr("sys.argv", ["controllers", "--config", str(file)])
     with pytest.raises(ExceptionGroup):
         main.main()

@@ -28,8 +28,8 @@ def schema(name: str) -> dict[str, Any]:
     """The schema of the one version of a CRD."""
     crd = yaml.safe_load((MANIFESTS / f"crds/{name}.yaml").read_text())
     (version,) = crd["spec"]["versions"]
-    found: dict[str, Any] = version["schema"]["openAPIV3Schema"]
-    return found
+    schema: dict[str, Any] = version["schema"]["openAPIV3Schema"]
+    return schema
 
 
 def differences(struct: Any, said: dict[str, Any], path: str = "") -> Iterator[str]:
@@ -63,12 +63,12 @@ def differing_fields(kind: msgspec.inspect.StructType, said: dict[str, Any], pat
         if path or name not in META:
             yield f"{path}.{name}: only in the {'struct' if name in fields else 'CRD'}"
     for name in sorted(fields.keys() & properties.keys() - (META if not path else set())):
-        field, there = fields[name], properties[name]
-        yield from differences(field.type, there, f"{path}.{name}")
+        field, written = fields[name], properties[name]
+        yield from differences(field.type, written, f"{path}.{name}")
         if field.required and name not in said.get("required", ()):
             yield f"{path}.{name}: required, but not in the CRD"
-        if "default" in there and field.default != there["default"]:
-            yield f"{path}.{name}: {field.default} by default, but {there['default']} in the CRD"
+        if "default" in written and field.default != written["default"]:
+            yield f"{path}.{name}: {field.default} by default, but {written['default']} in the CRD"
 
 
 def alternatives(kind: Any) -> tuple[Any, ...]:
@@ -88,8 +88,8 @@ def test_a_field_that_is_missing_on_either_side_is_found() -> None:
     stages = said["properties"]["status"]["properties"]["stages"]["items"]["properties"]
     stages["lost"] = stages.pop("tries")
     stages["tasks"]["type"] = "string"
-    found = sorted(differences(msgspec.inspect.type_info(DagJob), said))
-    assert found == [
+    drift = sorted(differences(msgspec.inspect.type_info(DagJob), said))
+    assert drift == [
         ".status.stages[].lost: only in the CRD",
         ".status.stages[].tasks: IntType, but string in the CRD",
         ".status.stages[].tries: only in the struct",

@@ -233,9 +233,9 @@ def test_columns_and_short_names(devcluster: Devcluster) -> None:
     patch = json.dumps({"status": {"jobs": 1, "pending": 2, "running": 3, "share": "4.5%", "conditions": [ready]}})
     devcluster.kubectl("patch", "rmq", "columns", "--subresource=status", "--type=merge", "-p", patch)
     try:
-        found = columns(devcluster, "rmq", "columns")
-        assert found.pop("AGE")
-        assert found == {
+        shown = columns(devcluster, "rmq", "columns")
+        assert shown.pop("AGE")
+        assert shown == {
             "NAME": "columns",
             "WEIGHT": "2.5",
             "PARENT": "up",
@@ -245,9 +245,9 @@ def test_columns_and_short_names(devcluster: Devcluster) -> None:
             "SHARE": "4.5%",
             "READY": "False",
         }
-        found = columns(devcluster, "dj", "-n", space, "-o", "wide")
-        assert found.pop("AGE")
-        assert found == {
+        shown = columns(devcluster, "dj", "-n", space, "-o", "wide")
+        assert shown.pop("AGE")
+        assert shown == {
             "NAME": "j",
             "QUEUE": "default",
             "PHASE": "Running",
@@ -270,8 +270,8 @@ def test_an_unknown_queue_is_refused_with_the_names_of_those_there(devcluster: D
     # As the controllers do once they hear of the queues.
     devcluster.kubectl(*patch, json.dumps({"data": {"analytics": "", "training": ""}}))
     try:
-        there = sorted({"analytics", "training", *before} - {"default"})
-        wanted = f"queue 'analitics' does not exist; there are: default, {', '.join(there)}"
+        known = sorted({"analytics", "training", *before} - {"default"})
+        wanted = f"queue 'analitics' does not exist; there are: default, {', '.join(known)}"
         wait(lambda: wanted in said(devcluster, DAGJOBS, a_job(queue="analitics"))[0], 20)
         for queue in ("analytics", "default"):
             assert said(devcluster, DAGJOBS, a_job(queue=queue))[0] == ""

@@ -103,10 +103,10 @@ class Controller:
         if one is not None:
             old = self.lists.pods.get(one.key)
             self.lists.pods[one.key] = one
-            self.dagjobs.heard(old, one)
+            self.dagjobs.hear(old, one)
         if gone is not None:
             self.lists.pods.pop(gone.key, None)
-            self.dagjobs.heard(gone, None)
+            self.dagjobs.hear(gone, None)
 
     def watch_status(self) -> None:
         """The watch of DagJobs tells what was written."""
@@ -115,8 +115,8 @@ class Controller:
         )
 
     def condition(self, kind: str = "PodsRefused") -> Condition | None:
-        found = [c for c in self.api.status.get("conditions", ()) if c["type"] == kind]
-        return msgspec.convert(found[0], Condition) if found else None
+        conditions = [c for c in self.api.status.get("conditions", ()) if c["type"] == kind]
+        return msgspec.convert(conditions[0], Condition) if conditions else None
 
 
 INVALID = Invalid(422, "Invalid", "spec.containers[0].name: Required value")
@@ -273,16 +273,16 @@ def test_what_is_gone_is_forgotten() -> None:
     one = pod("a", 0)
     c.watch(one)
     c.look()
-    kept = c.dagjobs
-    assert all((kept._planned, kept._written, kept._pods, kept._released))
+    controller = c.dagjobs
+    assert all((controller._planned, controller._written, controller._pods, controller._released))
     del c.lists.dagjobs["ns/j"]
-    kept.forget("uid-j")
+    controller.forget("uid-j")
     unlabelled = pod("a", 0)
     unlabelled.metadata.labels.clear()
     c.watch(gone=unlabelled)
     ended = pod("a", 0, phase="Failed", code=1)
     c.watch(gone=ended)
-    assert not any((kept._planned, kept._written, kept._pods, kept._released, kept._gone))
+    assert not any((controller._planned, controller._written, controller._pods, controller._released, controller._gone))
 
 
 def test_a_job_that_goes_while_it_is_looked_at_is_not_remembered() -> None:
@@ -311,9 +311,9 @@ def test_the_brains_part_of_a_status_is_not_written_although_it_has_changed_sinc
     c = Controller(StageSpec("a", TEMPLATE))
     c.look()
     c.watch_status()
-    there = c.lists.dagjobs["ns/j"]
+    dagjob = c.lists.dagjobs["ns/j"]
     c.lists.dagjobs["ns/j"] = msgspec.structs.replace(
-        there, status=msgspec.structs.replace(there.status, reason="NoRoom", message="no room", position=2)
+        dagjob, status=msgspec.structs.replace(dagjob.status, reason="NoRoom", message="no room", position=2)
     )
     c.watch(pod("a", 0, phase="Succeeded"))
     c.look()

@@ -34,11 +34,11 @@ def pod(space: str, name: str, **annotations: str) -> dict[str, Any]:
 
 def ended(cluster: Devcluster, space: str, name: str) -> dict[str, Any]:
     def look() -> Any:
-        found = cluster.get("pod", name, "-n", space)
-        return found if found["status"]["phase"] in ("Succeeded", "Failed") else None
+        pod = cluster.get("pod", name, "-n", space)
+        return pod if pod["status"]["phase"] in ("Succeeded", "Failed") else None
 
-    found: dict[str, Any] = wait(look, 30)
-    return found
+    pod: dict[str, Any] = wait(look, 30)
+    return pod
 
 
 def test_a_pod_runs_its_seconds_although_it_is_changed_all_the_time(devcluster: Devcluster) -> None:

@@ -11,7 +11,7 @@ import pytest
 from operators import metrics
 from operators.extender.app import UNEXPLAINED, Extender
 from operators.extender.wire import FilterAnswer
-from operators.serving.management import management
+from operators.serving.server import management
 from tests.kubernetes.calls import POD, Recorder, _drive, call
 
 ASKED = {"Pod": POD, "Nodes": None, "NodeNames": ["a", "b"]}
@@ -44,8 +44,8 @@ def test_prioritize_answers_the_brains_scores() -> None:
 def test_preempt_answers_the_brains_victims() -> None:
     brain = Recorder()
     brain.victims = {"a": (["1", "2"], 1)}
-    found = {"a": {"Pods": [{"UID": "1"}, {"UID": "2"}], "NumPDBViolations": 1}}
-    assert call(brain, "preempt", VICTIMS).json == {"NodeNameToMetaVictims": found}
+    nodes = {"a": {"Pods": [{"UID": "1"}, {"UID": "2"}], "NumPDBViolations": 1}}
+    assert call(brain, "preempt", VICTIMS).json == {"NodeNameToMetaVictims": nodes}
 
 
 def test_preempt_accepts_empty_lists_of_victims() -> None:

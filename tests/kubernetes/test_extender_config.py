@@ -111,9 +111,9 @@ def test_leader_election_can_be_switched_off(tmp_path: Path) -> None:
 )
 def test_a_mistake_is_said_with_its_place(tmp_path: Path, change: tuple[str, str], says: str) -> None:
     assert change[0] in FULL
-    found = mistakes(tmp_path, FULL.replace(*change))
-    assert len(found) == 1
-    assert says in found[0]
+    messages = mistakes(tmp_path, FULL.replace(*change))
+    assert len(messages) == 1
+    assert says in messages[0]
 
 
 @pytest.mark.parametrize("kind", ["fifo", "fair", "drf", "hdrf", "las", "capacity", "fair_yarn"])
@@ -127,8 +127,8 @@ def test_all_mistakes_are_said_at_once(tmp_path: Path) -> None:
 
 
 def test_no_tls_beyond_loopback_is_refused(tmp_path: Path) -> None:
-    found = mistakes(tmp_path, "policy: {kind: fifo}\nextender: {address: 10.0.0.1, tls: null}\n")
-    assert found == [
+    messages = mistakes(tmp_path, "policy: {kind: fifo}\nextender: {address: 10.0.0.1, tls: null}\n")
+    assert messages == [
         "2: extender: tls: null, but address '10.0.0.1' can be reached from elsewhere: anybody could ask for nodes "
         "(give tls certFile, keyFile and clientCaFile, or the address 127.0.0.1)"
     ]

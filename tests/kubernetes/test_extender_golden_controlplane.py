@@ -25,9 +25,8 @@ import pytest
 from operators.extender.app import Extender
 from operators.extender.config import BrainConfig
 from operators.extender.wire import FilterAnswer
-from operators.serving.management import management
 from operators.serving.ports import ExtenderPort, ManagementPort, Tls
-from operators.serving.server import serve
+from operators.serving.server import management, serve
 from schedulers.objects.pod import Pod
 from tests.kubernetes.calls import Authority, Recorder
 
@@ -205,9 +204,9 @@ class Site:
         """Wait for something that is not None or empty."""
         end = time.monotonic() + 60
         while time.monotonic() < end:
-            found = find()
-            if found:
-                return found
+            value = find()
+            if value:
+                return value
             time.sleep(0.1)
         log = (self.folder / "scheduler.log").read_text(errors="replace")[-3000:]
         raise AssertionError(f"waited in vain for {what}; the scheduler says:\n{log}")
@@ -255,23 +254,25 @@ def bodies(request: pytest.FixtureRequest, devcluster: Any, tmp_path_factory: py
 
 def record(site: Site) -> dict[str, Any]:
     """Put the scheduler through all situations."""
-    found = {}
+    bodies = {}
     site.pod("plain", "100m")
     site.bound("plain")
-    found["filter-plain"] = site.call("filter", "plain")
-    found["prioritize-plain"] = site.call("prioritize", "plain")
+    bodies["filter-plain"] = site.call("filter", "plain")
+    bodies["prioritize-plain"] = site.call("prioritize", "plain")
     site.apply("PriorityClass", f"low-{site.mark}", value=10)
     site.apply("PriorityClass", f"high-{site.mark}", value=1000)
     selector = {"golden": site.mark}
     for i in range(3):
         site.pod(f"low-{i}", "3", nodeSelector=selector, priorityClassName=f"low-{site.mark}")
         site.bound(f"low-{i}")
-    found["filter-selector"] = site.call("filter", "low-0")
+    bodies["filter-selector"] = site.call("filter", "low-0")
     site.pod("high", "3", nodeSelector=selector, priorityClassName=f"high-{site.mark}")
-    found["preempt"] = site.call("preempt", "high")
-    found["filter-nominated"] = site.call("filter", "high", lambda body: body["Pod"]["status"].get("nominatedNodeName"))
+    bodies["preempt"] = site.call("preempt", "high")
+    bodies["filter-nominated"] = site.call(
+        "filter", "high", lambda body: body["Pod"]["status"].get("nominatedNodeName")
+    )
     site.bound("high")
-    return found
+    return bodies
 
 
 TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
@@ -319,9 +320,9 @@ def pruned(body: Any) -> Any:
 
 def plain_node(node: Any) -> Any:
     """A node without what kubelets and controllers of the cluster at hand add to it."""
-    kept = {key: node["metadata"][key] for key in ("name", "uid", "resourceVersion", "labels")}
+    metadata = {key: node["metadata"][key] for key in ("name", "uid", "resourceVersion", "labels")}
     status = {key: node["status"][key] for key in ("allocatable", "capacity")}
-    return {**node, "metadata": kept, "spec": {}, "status": status}
+    return {**node, "metadata": metadata, "spec": {}, "status": status}
 
 
 def shape(value: Any) -> Any:
@@ -335,12 +336,12 @@ def shape(value: Any) -> Any:
 
 @pytest.mark.parametrize("what", BODIES)
 def test_kube_scheduler_sends_what_is_stored(bodies: tuple[str, dict[str, Any], dict[str, str]], what: str) -> None:
-    form, found, _ = bodies
+    form, captured, _ = bodies
     path = GOLDEN / f"{form}-{what}.json"
     if UPDATE:
         path.parent.mkdir(exist_ok=True)
-        path.write_text(json.dumps(found[what], indent=1, ensure_ascii=False) + "\n")
-    assert shape(found[what]) == shape(json.loads(path.read_text()))
+        path.write_text(json.dumps(captured[what], indent=1, ensure_ascii=False) + "\n")
+    assert shape(captured[what]) == shape(json.loads(path.read_text()))
 
 
 def test_reasons_of_nodes_reach_the_pods_status(bodies: tuple[str, dict[str, Any], dict[str, str]]) -> None:

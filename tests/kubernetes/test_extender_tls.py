@@ -18,9 +18,8 @@ from operators import metrics
 from operators.config import InvalidConfig, Millis
 from operators.extender.app import Extender
 from operators.extender.config import BrainConfig
-from operators.serving.management import management
 from operators.serving.ports import ExtenderPort, ManagementPort, Tls
-from operators.serving.server import _listen, serve, serve_management
+from operators.serving.server import _listen, management, serve, serve_management
 from tests.kubernetes.calls import POD, Authority, Recorder
 
 ASKED = {"Pod": POD, "Nodes": None, "NodeNames": ["a", "b"]}
@@ -98,8 +97,8 @@ def asked_by(site: Site, pair: tuple[Path, Path] | None, **changes: Any) -> tupl
         async with site.served(**changes):
             return await site.ask(site.client(pair))
 
-    found: tuple[int, bytes] = run(work)
-    return found
+    answer: tuple[int, bytes] = run(work)
+    return answer
 
 
 def test_the_scheduler_gets_an_answer(site: Site) -> None:
@@ -161,9 +160,9 @@ def test_tls_below_1_2_is_refused(site: Site) -> None:
 async def shown(site: Site, context: ssl.SSLContext) -> bytes:
     """The certificate that the server shows to a new connection."""
     _, writer = await asyncio.open_connection("127.0.0.1", site.verbs, ssl=context)
-    found = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    certificate = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
     writer.close()
-    return bytes(found)
+    return bytes(certificate)
 
 
 async def until(holds: Callable[[], Awaitable[bool]]) -> None:
@@ -306,12 +305,12 @@ def test_probes_answer_without_tls(site: Site) -> None:
     site.brain.why_not = "another replica leads"
 
     async def work() -> list[tuple[int, str]]:
-        found = []
+        replies = []
         async with site.served(), aiohttp.ClientSession() as session:
             for path in ("healthz", "readyz"):
                 async with session.get(f"http://127.0.0.1:{site.management}/{path}") as reply:
-                    found.append((reply.status, await reply.text()))
-        return found
+                    replies.append((reply.status, await reply.text()))
+        return replies
 
     assert run(work) == [(200, "ok"), (503, "not ready: another replica leads")]
 

@@ -96,10 +96,10 @@ def test_kubectl_shows_who_holds_it_and_since_when(devcluster: Any) -> None:
             lease = candidate(client, namespace, "brain-0")
             task = campaign(lease)
             await until(lambda: lease.leads)
-            found = await client.get(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/rm-brain")
+            shown = await client.get(f"/apis/coordination.k8s.io/v1/namespaces/{namespace}/leases/rm-brain")
             await stop(task)
             with contextlib.suppress(KeyError):
-                return str(found["spec"]["holderIdentity"])
+                return str(shown["spec"]["holderIdentity"])
         return ""
 
     assert asyncio.run(main()).startswith("brain-0_")

@@ -473,8 +473,8 @@ def test_an_expired_id_token_is_renewed_and_the_file_keeps_the_new_tokens(tmp_pa
 
     access = asyncio.run(renew())
     assert access.authorization == f"Bearer {issuer.fresh}"
-    kept = yaml.safe_load((tmp_path / "kubeconfig").read_text())["users"][0]["user"]["auth-provider"]["config"]
-    assert kept == issuer.user(issuer.fresh, **{"refresh-token": "twice"})["auth-provider"]["config"]
+    stored = yaml.safe_load((tmp_path / "kubeconfig").read_text())["users"][0]["user"]["auth-provider"]["config"]
+    assert stored == issuer.user(issuer.fresh, **{"refresh-token": "twice"})["auth-provider"]["config"]
 
 
 @pytest.mark.parametrize(

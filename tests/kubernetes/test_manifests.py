@@ -26,21 +26,21 @@ CONFIGS = [MANIFESTS / "base" / "config.yaml", MANIFESTS / "overlays" / "product
 
 
 def read(file: Path) -> list[dict[str, Any]]:
-    return [found for found in yaml.safe_load_all(file.read_text()) if found]
+    return [one for one in yaml.safe_load_all(file.read_text()) if one]
 
 
 def objects(kind: str, folder: str = "") -> Iterator[dict[str, Any]]:
     for file in sorted((MANIFESTS / folder).rglob("*.yaml")):
-        yield from (found for found in read(file) if found.get("kind") == kind)
+        yield from (one for one in read(file) if one.get("kind") == kind)
 
 
 def by_name(kind: str, folder: str = "base") -> dict[str, dict[str, Any]]:
-    return {found["metadata"]["name"]: found for found in objects(kind, folder)}
+    return {one["metadata"]["name"]: one for one in objects(kind, folder)}
 
 
 def config_of(file: Path, name: str) -> str:
-    found = {one["metadata"]["name"]: one for one in read(file)}
-    return str(found[name]["data"]["config.yaml"])
+    configmaps = {one["metadata"]["name"]: one for one in read(file)}
+    return str(configmaps[name]["data"]["config.yaml"])
 
 
 def brain_of(file: Path, folder: Path) -> BrainConfig:
@@ -66,12 +66,12 @@ def test_a_file_is_yaml(file: Path) -> None:
 
 @pytest.mark.parametrize("file", sorted(MANIFESTS.rglob("kustomization.yaml")), ids=lambda file: file.parent.name)
 def test_a_kustomization_names_every_file_beside_it(file: Path) -> None:
-    (found,) = read(file)
-    listed = {name for name in found.get("resources", ()) if name.endswith(".yaml")}
-    listed |= {patch["path"] for patch in found.get("patches", ()) if "path" in patch}
-    listed |= {name.rpartition("=")[2] for one in found.get("configMapGenerator", ()) for name in one["files"]}
-    there = {path.name for path in file.parent.iterdir() if path.suffix in (".yaml", ".json")}
-    assert listed == there - {"kustomization.yaml"}
+    (kustomization,) = read(file)
+    listed = {name for name in kustomization.get("resources", ()) if name.endswith(".yaml")}
+    listed |= {patch["path"] for patch in kustomization.get("patches", ()) if "path" in patch}
+    listed |= {name.rpartition("=")[2] for one in kustomization.get("configMapGenerator", ()) for name in one["files"]}
+    files = {path.name for path in file.parent.iterdir() if path.suffix in (".yaml", ".json")}
+    assert listed == files - {"kustomization.yaml"}
 
 
 def test_no_manifest_holds_a_secret() -> None:
@@ -100,7 +100,7 @@ def test_a_rule_lets_nobody_rise(role: str, rule: dict[str, Any]) -> None:
 
 
 def test_nobody_is_cluster_admin() -> None:
-    bound = {found["roleRef"]["name"] for kind in ("RoleBinding", "ClusterRoleBinding") for found in objects(kind)}
+    bound = {binding["roleRef"]["name"] for kind in ("RoleBinding", "ClusterRoleBinding") for binding in objects(kind)}
     assert bound == {
         "rm-brain",
         "rm-controllers",
@@ -112,8 +112,8 @@ def test_nobody_is_cluster_admin() -> None:
 
 def test_only_our_two_accounts_are_bound() -> None:
     for kind in ("RoleBinding", "ClusterRoleBinding"):
-        for found in objects(kind):
-            for subject in found["subjects"]:
+        for binding in objects(kind):
+            for subject in binding["subjects"]:
                 assert (subject["kind"], subject["namespace"]) == ("ServiceAccount", names.NAMESPACE)
                 assert subject["name"] in ("rm-brain", "rm-controllers")
 
@@ -255,9 +255,9 @@ def test_certificates_are_made_for_the_service_and_the_client(tmp_path: Path) ->
 @pytest.mark.parametrize("kind", ["ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"])
 def test_every_policy_is_bound_and_fails_closed(kind: str) -> None:
     policies = by_name(kind)
-    bound = {found["spec"]["policyName"] for found in objects(f"{kind}Binding", "base")}
+    bound = {one["spec"]["policyName"] for one in objects(f"{kind}Binding", "base")}
     assert bound == set(policies)
-    assert {found["spec"]["failurePolicy"] for found in policies.values()} == {"Fail"}
+    assert {one["spec"]["failurePolicy"] for one in policies.values()} == {"Fail"}
 
 
 def test_the_policies_use_our_names() -> None:
@@ -271,27 +271,27 @@ def test_the_policies_use_our_names() -> None:
 
 def shown() -> set[str]:
     """Names of all time series that a process of ours shows."""
-    found = set()
+    exposed = set()
     for metric in vars(metrics).values():
         if isinstance(metric, Counter):
-            found.add(f"{metric._name}_total")
+            exposed.add(f"{metric._name}_total")
         elif isinstance(metric, Histogram):
-            found |= {f"{metric._name}_{part}" for part in ("bucket", "sum", "count")}
+            exposed |= {f"{metric._name}_{part}" for part in ("bucket", "sum", "count")}
         elif hasattr(metric, "_name"):
-            found.add(metric._name)
-    return found
+            exposed.add(metric._name)
+    return exposed
 
 
 def test_alerts_ask_for_metrics_that_there_are() -> None:
-    (found,) = read(MANIFESTS / "monitoring" / "alerts.yaml")
-    asked = {name for rule in found["groups"][0]["rules"] for name in re.findall(r"\brm_\w+", rule["expr"])}
+    (alerts,) = read(MANIFESTS / "monitoring" / "alerts.yaml")
+    asked = {name for rule in alerts["groups"][0]["rules"] for name in re.findall(r"\brm_\w+", rule["expr"])}
     assert asked
     assert asked <= shown()
 
 
 def test_an_alert_says_what_to_do() -> None:
-    (found,) = read(MANIFESTS / "monitoring" / "alerts.yaml")
-    for rule in found["groups"][0]["rules"]:
+    (alerts,) = read(MANIFESTS / "monitoring" / "alerts.yaml")
+    for rule in alerts["groups"][0]["rules"]:
         assert {"summary", "description"} == set(rule["annotations"])
         assert rule["labels"]["severity"] in ("warning", "critical")
 
@@ -330,8 +330,8 @@ def test_the_guide_lists_every_metric() -> None:
 
 
 def test_the_guide_names_every_policy_and_alert() -> None:
-    (found,) = read(MANIFESTS / "monitoring" / "alerts.yaml")
-    named = {rule["alert"] for rule in found["groups"][0]["rules"]}
+    (alerts,) = read(MANIFESTS / "monitoring" / "alerts.yaml")
+    named = {rule["alert"] for rule in alerts["groups"][0]["rules"]}
     named |= {*by_name("ValidatingAdmissionPolicy"), *by_name("MutatingAdmissionPolicy")}
     assert {name for name in named if f"`{name}`" not in GUIDE} == set()
 

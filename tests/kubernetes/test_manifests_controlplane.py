@@ -27,16 +27,16 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devcluster]
 
 def rendered(cluster: Devcluster, folder: str) -> list[dict[str, Any]]:
     text = cluster.kubectl("kustomize", str(MANIFESTS / folder))
-    return [found for found in yaml.safe_load_all(text) if found]
+    return [one for one in yaml.safe_load_all(text) if one]
 
 
 def deployment(cluster: Devcluster, overlay: str, name: str) -> dict[str, Any]:
-    (found,) = (
+    (policy,) = (
         one
         for one in rendered(cluster, f"overlays/{overlay}")
         if (one["kind"], one["metadata"]["name"]) == ("Deployment", name)
     )
-    spec: dict[str, Any] = found["spec"]
+    spec: dict[str, Any] = policy["spec"]
     return spec
 
 
@@ -92,8 +92,8 @@ def test_the_certificates_become_the_two_secrets(devcluster: Devcluster) -> None
     for _ in range(2):  # again: it renews them
         subprocess.run([script], env={"PATH": "/usr/bin:/bin", "KUBECTL": kubectl}, check=True, timeout=60)
     for name in ("rm-brain-tls", "rm-scheduler-tls"):
-        found = devcluster.get("secret", name, "-n", names.NAMESPACE)
-        assert set(found["data"]) == {"ca.crt", "tls.crt", "tls.key"}
+        secret = devcluster.get("secret", name, "-n", names.NAMESPACE)
+        assert set(secret["data"]) == {"ca.crt", "tls.crt", "tls.key"}
 
 
 def test_samples_are_applied_and_deleted(devcluster: Devcluster) -> None:
@@ -132,7 +132,7 @@ def test_what_is_applied_is_deleted_without_a_trace(devcluster: Devcluster) -> N
     devcluster.apply(MANIFESTS / "overlays" / "production")
     devcluster.kubectl("delete", "-k", str(MANIFESTS / "overlays" / "production"), "--timeout=120s")
     left = [
-        found["metadata"]["name"]
+        item["metadata"]["name"]
         for kind in (
             "clusterroles",
             "clusterrolebindings",
@@ -141,7 +141,7 @@ def test_what_is_applied_is_deleted_without_a_trace(devcluster: Devcluster) -> N
             "crds",
             "namespaces",
         )
-        for found in devcluster.get(kind)["items"]
-        if found["metadata"]["name"].startswith("rm-") or found["metadata"]["name"].endswith(names.GROUP)
+        for item in devcluster.get(kind)["items"]
+        if item["metadata"]["name"].startswith("rm-") or item["metadata"]["name"].endswith(names.GROUP)
     ]
     assert left == []

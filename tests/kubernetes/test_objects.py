@@ -29,8 +29,8 @@ def read(kind: type[Any], value: dict[str, Any]) -> Any:
 
 
 def pod(spec: dict[str, Any] | None = None, **rest: Any) -> Pod:
-    there: Pod = read(Pod, {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": spec or {}} | rest)
-    return there
+    made: Pod = read(Pod, {"metadata": {"name": "p", "namespace": "ns", "uid": "u"}, "spec": spec or {}} | rest)
+    return made
 
 
 def spec_of(value: dict[str, Any]) -> PodSpec:
@@ -136,8 +136,8 @@ LEAKS = {
 @pytest.mark.parametrize("kind", [Pod, Node, Queue, DagJob])
 def test_of_annotations_only_ours_without_the_run_time_are_kept(kind: type[Any]) -> None:
     spec: dict[str, Any] = {"stages": []} if kind is DagJob else {}
-    there = read(kind, {"metadata": {"name": "a", "annotations": LEAKS}, "spec": spec})
-    assert there.metadata.annotations == {GANG_PLAN: "{}"}
+    stored = read(kind, {"metadata": {"name": "a", "annotations": LEAKS}, "spec": spec})
+    assert stored.metadata.annotations == {GANG_PLAN: "{}"}
 
 
 def test_a_stage_template_keeps_no_run_time_either() -> None:
@@ -182,8 +182,8 @@ def test_a_pod_started_with_its_first_container_and_ended_with_its_last() -> Non
         stamps = {"startedAt": f"2026-01-01T00:00:{start:02}Z", "finishedAt": f"2026-01-01T00:00:{end:02}Z"}
         return {"name": "c", "state": {"terminated": {"exitCode": code} | stamps}}
 
-    there = pod(status={"phase": "Failed", "containerStatuses": [ended(5, 30, 0), ended(3, 20, 7)]})
-    assert (there.started_ms, there.finished_ms, there.exit_code) == (
+    ended_pod = pod(status={"phase": "Failed", "containerStatuses": [ended(5, 30, 0), ended(3, 20, 7)]})
+    assert (ended_pod.started_ms, ended_pod.finished_ms, ended_pod.exit_code) == (
         to_ms("2026-01-01T00:00:03Z"),
         to_ms("2026-01-01T00:00:30Z"),
         7,
@@ -307,20 +307,20 @@ def test_where_a_pod_may_run(spec: dict[str, Any], allowed: set[str]) -> None:
         node("n4", {"zone": "x"}, spec={"unschedulable": True}),
         node("n5", {"zone": "x"}, ready="Unknown"),
     ]
-    found = (core_node(one, RESOURCES) for one in nodes)
-    assert {one.id for one in found if where.bars(one.id, one.labels, one.taints) is None} == allowed
+    made = (core_node(one, RESOURCES) for one in nodes)
+    assert {one.id for one in made if where.bars(one.id, one.labels, one.taints) is None} == allowed
 
 
 def node(name: str, labels: dict[str, str], *, spec: dict[str, Any] | None = None, ready: str = "True") -> Node:
     status = {"allocatable": {"cpu": "4"}, "conditions": [{"type": "Ready", "status": ready}]}
-    there: Node = read(Node, {"metadata": {"name": name, "labels": labels}, "spec": spec or {}, "status": status})
-    return there
+    made: Node = read(Node, {"metadata": {"name": name, "labels": labels}, "spec": spec or {}, "status": status})
+    return made
 
 
 def test_a_cordoned_node_that_its_controller_has_tainted_has_the_taint_once() -> None:
     key = "node.kubernetes.io/unschedulable"
-    there = node("n", {}, spec={"unschedulable": True, "taints": [{"key": key, "effect": "NoSchedule"}]})
-    assert [taint.key for taint in core_node(there, RESOURCES).taints] == [key]
+    cordoned = node("n", {}, spec={"unschedulable": True, "taints": [{"key": key, "effect": "NoSchedule"}]})
+    assert [taint.key for taint in core_node(cordoned, RESOURCES).taints] == [key]
 
 
 # -- DagJobs ------------------------------------------------------------------------------------

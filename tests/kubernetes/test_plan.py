@@ -17,10 +17,11 @@ from schedulers.objects.dagjob import (
     StageSpec,
     Tries,
     WholeDagJob,
+    read_indexes,
     read_tries,
+    show_indexes,
     write_tries,
 )
-from schedulers.objects.indexes import read_indexes, show_indexes
 from schedulers.objects.meta import Meta, OwnerReference
 from schedulers.objects.pod import (
     Condition,
@@ -204,7 +205,7 @@ def stopped(how: str) -> Pod:
 def test_a_pod_that_was_stopped_from_outside_uses_up_no_retry(how: str) -> None:
     todo = plan(job(StageSpec("a", TEMPLATE), retries=0), [stopped(how)], around())
     assert (made(todo), todo.status.phase, todo.status.stages[0].failed) == (["j-a-0-1"], "Running", 0)
-    assert [(c.cause, c.tell and c.tell.reason) for c in todo.creates] == [("recreated", "Recreated")]
+    assert [(c.cause, c.event and c.event.reason) for c in todo.creates] == [("recreated", "Recreated")]
 
 
 def test_a_disruption_that_did_not_come_about_is_none() -> None:
@@ -300,18 +301,18 @@ def test_tries_survive_being_written(tries: dict[int, tuple[int, int]]) -> None:
 def test_that_a_stage_has_started_is_told_once_also_if_its_pods_are_refused() -> None:
     one = job(StageSpec("a", TEMPLATE), StageSpec("b", TEMPLATE), StageSpec("c", TEMPLATE, parents=("a",)))
     first = plan(one, [], around())
-    assert [tell.message for tell in first.tells] == ["stage a: 1 tasks", "stage b: 1 tasks"]
+    assert [event.message for event in first.events] == ["stage a: 1 tasks", "stage b: 1 tasks"]
     assert [stage.started for stage in first.status.stages] == [True, True, False]
     one.status = first.status
     again = plan(one, [], around())
-    assert (again.tells, made(again)) == ([], ["j-a-0-0", "j-b-0-0"])
+    assert (again.events, made(again)) == ([], ["j-a-0-0", "j-b-0-0"])
 
 
 @pytest.mark.parametrize("name", ["j", "a" * 63, "x" * 40])
 def test_names_are_host_names_and_differ(name: str) -> None:
-    found = {pod_name(name, stage, index, 0) for stage in ("map", "reduce") for index in range(20)}
-    assert len(found) == 40
-    assert max(map(len, found)) <= 63
+    made_names = {pod_name(name, stage, index, 0) for stage in ("map", "reduce") for index in range(20)}
+    assert len(made_names) == 40
+    assert max(map(len, made_names)) <= 63
 
 
 @given(st.sets(st.integers(0, 200)))

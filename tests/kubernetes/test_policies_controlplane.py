@@ -80,8 +80,8 @@ def new_pod(cluster: Devcluster, space: str, **spec: Any) -> str:
 
 
 def read(cluster: Devcluster, path: str) -> dict[str, Any]:
-    found: dict[str, Any] = json.loads(cluster.kubectl("get", "--raw", path))
-    return found
+    answer: dict[str, Any] = json.loads(cluster.kubectl("get", "--raw", path))
+    return answer
 
 
 def terms(*terms: dict[str, Any]) -> dict[str, Any]:
@@ -383,8 +383,8 @@ def test_a_dagjob_that_names_no_queue_is_accepted(cluster: Devcluster, space: st
 @pytest.fixture(scope="module")
 def job(cluster: Devcluster, space: str) -> dict[str, Any]:
     submit(cluster, dagjob("mine", space, [stage("only", 1, 1)]))
-    found: dict[str, Any] = cluster.get("dagjob", "mine", "-n", space)
-    return found
+    mine: dict[str, Any] = cluster.get("dagjob", "mine", "-n", space)
+    return mine
 
 
 def dagjob_path(job: dict[str, Any]) -> str:

@@ -65,7 +65,7 @@ def waits_for(job: str, server: Server, told: dict[str, str] | None = None) -> b
 
     async def main() -> bool:
         process = Process(CONFIG, cast(Client, server), identity="brain-0")
-        waiting = asyncio.ensure_future(process._heard_of(job))
+        waiting = asyncio.ensure_future(process._until_heard_of(job))
         await asyncio.sleep(3 * LAG_S)
         waits = not waiting.done()
         for key, uid in (told or {}).items():

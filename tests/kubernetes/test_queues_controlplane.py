@@ -71,9 +71,9 @@ def is_accepted(cluster: Devcluster, jobs: list[dict[str, Any]]) -> bool:
 
 def held(cluster: Devcluster, space: str) -> Counter[str]:
     """Pods on nodes, by queue."""
-    there = [p for p in cluster.get("pods", "-n", space)["items"] if p["spec"].get("nodeName")]
+    bound = [p for p in cluster.get("pods", "-n", space)["items"] if p["spec"].get("nodeName")]
     return Counter(
-        p["metadata"]["labels"][names.QUEUE_LABEL] for p in there if p["status"]["phase"] not in ("Succeeded", "Failed")
+        p["metadata"]["labels"][names.QUEUE_LABEL] for p in bound if p["status"]["phase"] not in ("Succeeded", "Failed")
     )
 
 

@@ -36,9 +36,9 @@ def accounts(cluster: Devcluster) -> dict[str, Account]:
 
 @pytest.fixture(scope="module")
 def space(cluster: Devcluster) -> str:
-    found = cluster.namespace()
-    submit(cluster, dagjob("job", found, [stage("only", 1, 1)]))
-    return found
+    namespace = cluster.namespace()
+    submit(cluster, dagjob("job", namespace, [stage("only", 1, 1)]))
+    return namespace
 
 
 def granted() -> Iterator[tuple[str, str, str, str, str]]:

@@ -22,9 +22,9 @@ def mixed() -> World:
     for name, cpus in (("full", 2), ("small", 1), ("tainted", 4), ("elsewhere", 4), ("free", 4)):
         offered: Any = {"cpu": str(cpus), "memory": "64Gi", "pods": "110"}
         taints = [NodeTaint("gpu")] if name == "tainted" else []
-        there = Node(Meta(name=name, uid=name), NodeSpec(taints=taints), NodeStatus(allocatable=offered))
-        there.metadata.labels = {"zone": "b" if name == "elsewhere" else "a"}
-        world._put("Node", world.lists.nodes, there)
+        made = Node(Meta(name=name, uid=name), NodeSpec(taints=taints), NodeStatus(allocatable=offered))
+        made.metadata.labels = {"zone": "b" if name == "elsewhere" else "a"}
+        world._put("Node", world.lists.nodes, made)
     pod = world.plain(gated=False, cpu=1, scheduler="default-scheduler")
     pod.spec.nodeName = "full"
     world.change(pod)

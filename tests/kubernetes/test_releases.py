@@ -80,9 +80,9 @@ def test_a_term_that_matches_no_node_stays_so() -> None:
 
 
 def test_what_names_the_node_already_is_narrowed() -> None:
-    there = pod(affinity=terms({"matchFields": [NODE]}))
-    assert is_narrowed(there, "n1")
-    assert added(release_patch(there, "n1")) == []
+    narrowed = pod(affinity=terms({"matchFields": [NODE]}))
+    assert is_narrowed(narrowed, "n1")
+    assert added(release_patch(narrowed, "n1")) == []
 
 
 @pytest.mark.parametrize(
@@ -325,15 +325,3 @@ def test_a_member_that_is_gone_does_not_keep_the_plan() -> None:
     run = gang(Answers(None, NotFound(404, "", "")), "train")
     assert sorted(run.outcomes) == [Outcome.GONE, Outcome.OK, Outcome.OK]
     assert plans(run)[-1] is None
-
-
-def test_a_plan_alone_can_be_awaited() -> None:
-    async def main() -> Run:
-        run = Run(Answers())
-        async with run.at_work():
-            await run.releases.plan("ns/d", "train", PLAN)
-            run.releases.planned_done("ns/d", "train")
-            await run.releases.drained()
-        return run
-
-    assert plans(asyncio.run(main())) == [{"train": PLAN}, None]

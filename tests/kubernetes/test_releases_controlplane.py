@@ -110,8 +110,8 @@ def test_what_a_pod_required_before_it_still_requires(devcluster: Any) -> None:
     async def main(place: Here) -> None:
         place.releases.release(await place.pod(affinity=required(ZONE_A, ZONE_B)), "n1")
         await place.releases.drained()
-        there = (await place.client.get(place.path("p")))["spec"]["affinity"]["nodeAffinity"][REQUIRED]
-        assert [term["matchExpressions"] for term in there["nodeSelectorTerms"]] == [
+        selector = (await place.client.get(place.path("p")))["spec"]["affinity"]["nodeAffinity"][REQUIRED]
+        assert [term["matchExpressions"] for term in selector["nodeSelectorTerms"]] == [
             ZONE_A["matchExpressions"],
             ZONE_B["matchExpressions"],
         ]
@@ -149,8 +149,8 @@ def test_an_affinity_that_has_appeared_since_the_pod_was_seen_is_not_overwritten
         place.releases.release(seen, "n1")
         await place.releases.drained()
         assert place.outcomes == [Outcome.OK]
-        there = (await place.client.get(place.path("p")))["spec"]["affinity"]["nodeAffinity"]
-        assert there[PREFERRED] == wish["nodeAffinity"][PREFERRED]
+        affinity = (await place.client.get(place.path("p")))["spec"]["affinity"]["nodeAffinity"]
+        assert affinity[PREFERRED] == wish["nodeAffinity"][PREFERRED]
         assert is_narrowed(await place.fresh(), "n1")
 
     here(devcluster, main)
@@ -254,8 +254,8 @@ def test_many_releases_all_arrive(devcluster: Any) -> None:
         for i, each in enumerate(pods):
             place.releases.release(each, f"n{i}")
         await place.releases.drained()
-        there = await place.client.get(place.path())
-        assert {pod.metadata.name: pod.narrowed_to for pod in msgspec.convert(there["items"], list[Pod])} == {
+        listed = await place.client.get(place.path())
+        assert {pod.metadata.name: pod.narrowed_to for pod in msgspec.convert(listed["items"], list[Pod])} == {
             f"p{i}": f"n{i}" for i in range(100)
         }
 
@@ -290,12 +290,18 @@ def test_a_gangs_plan_stands_on_its_dagjob_before_the_first_gate_opens(devcluste
         job = await dagjob(place)
         members = [(await place.pod(f"p{i}", owner=owner(job)), f"n{i}") for i in range(3)]
         path = f"/apis/{API_VERSION}/namespaces/{place.namespace}/dagjobs/d"
-        await place.releases.plan(f"{place.namespace}/d", "train", PLAN)
-        text = (await place.client.get(path))["metadata"]["annotations"][GANG_PLAN]
-        assert msgspec.json.decode(text) == {"train": PLAN}
-        assert all([(await place.fresh(f"p{i}")).is_gated for i in range(3)])
+        patch: Any = place.client.patch
+        plans = []
+
+        async def patched(where: str, *args: Any, **how: Any) -> bytes:
+            if "/pods/" in where:
+                plans.append((await place.client.get(path))["metadata"]["annotations"][GANG_PLAN])
+            return bytes(await patch(where, *args, **how))
+
+        place.client.patch = patched  # type: ignore[method-assign]
         place.releases.release_gang(f"{place.namespace}/d", "train", members, PLAN)
         await place.releases.drained()
+        assert [msgspec.json.decode(plan) for plan in plans] == [{"train": PLAN}] * 3
         assert [(await place.fresh(f"p{i}")).narrowed_to for i in range(3)] == ["n0", "n1", "n2"]
         assert GANG_PLAN not in (await place.client.get(path))["metadata"].get("annotations", {})
 

@@ -71,8 +71,8 @@ def test_a_reader_beside_a_writer_gets_one_that_was_stored_or_none(read: list[fl
         await stores(StoreClient(store), 1, [0])
         reader, writer = StoreClient(store), StoreClient(store)
         reader.pauses, writer.pauses = iter(read), iter(write)
-        found, _done = await asyncio.gather(snapshots(reader, 2).load(), stores(writer, 1, [1, 2, 3]))
-        assert found in (None, *(noise(seed) for seed in range(4)))
+        loaded, _done = await asyncio.gather(snapshots(reader, 2).load(), stores(writer, 1, [1, 2, 3]))
+        assert loaded in (None, *(noise(seed) for seed in range(4)))
 
     run_virtual(main)
 

@@ -124,9 +124,9 @@ def test_whenever_a_writer_dies_the_snapshot_is_the_old_or_the_new_one(devcluste
                 await place.snapshots(2 + writes, client=Dying(place.client, writes)).store(new)
             except Unreachable:
                 done = False
-            found = await place.snapshots(99).load()
-            assert found == (new if done else before)
-            before = cast(bytes, found)
+            loaded = await place.snapshots(99).load()
+            assert loaded == (new if done else before)
+            before = cast(bytes, loaded)
 
     here(devcluster, main)
 

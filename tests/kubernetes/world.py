@@ -18,8 +18,15 @@ from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import PastJob
 from schedulers.core.scheduler import Scheduler
 from schedulers.objects import names
-from schedulers.objects.dagjob import DagJob, DagJobSpec, DagJobStatus, StageSpec, StageStatus
-from schedulers.objects.indexes import read_indexes, show_indexes
+from schedulers.objects.dagjob import (
+    DagJob,
+    DagJobSpec,
+    DagJobStatus,
+    StageSpec,
+    StageStatus,
+    read_indexes,
+    show_indexes,
+)
 from schedulers.objects.meta import Meta, OwnerReference
 from schedulers.objects.node import Node, NodeStatus
 from schedulers.objects.pod import (
@@ -168,7 +175,7 @@ class World:
     def _completed(self, job: DagJob, stage: str) -> set[int]:
         """Tasks that the job's status remembers."""
         stages = self.lists.dagjobs[job.key].status.stages
-        return {index for there in stages if there.name == stage for index in read_indexes(there.completedIndexes)}
+        return {index for status in stages if status.name == stage for index in read_indexes(status.completedIndexes)}
 
     def collect(self, pod: Pod) -> None:
         """A pod that has succeeded is deleted, as kube-controller-manager does when there are many."""
@@ -209,8 +216,8 @@ class World:
         self._put("Node", self.lists.nodes, node(name, cpus))
 
     def remove_node(self, name: str) -> None:
-        there = self.lists.nodes.pop(name)
-        self.brain.hear(Change("Node", there, None))
+        node = self.lists.nodes.pop(name)
+        self.brain.hear(Change("Node", node, None))
         for pod in list(self.lists.pods.values()):
             if (pod.spec.nodeName or pod.narrowed_to) == name and not pod.is_terminal:
                 self.delete(pod)
@@ -265,12 +272,12 @@ class World:
         self.change(pod, status=status)
 
     def delete(self, pod: Pod) -> None:
-        there = self.lists.pods.pop(pod.key)
-        self.brain.hear(Change("Pod", there, None))
+        last = self.lists.pods.pop(pod.key)
+        self.brain.hear(Change("Pod", last, None))
 
     def change(self, pod: Pod, *, spec: PodSpec | None = None, status: PodStatus | None = None) -> Pod:
-        there = self.lists.pods[pod.key]
-        new = Pod(there.metadata, spec or there.spec, status or there.status)
+        old = self.lists.pods[pod.key]
+        new = Pod(old.metadata, spec or old.spec, status or old.status)
         self._put("Pod", self.lists.pods, new)
         return new
 

@@ -46,7 +46,7 @@ def figures(page):
 
 
 def test_every_chart_is_there(figures):
-    assert list(figures) == CHARTS
+    assert [name for name in figures if name in CHARTS] == CHARTS
 
 
 def test_every_chart_stands_below_its_section_in_order(page):

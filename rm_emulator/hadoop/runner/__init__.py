@@ -76,9 +76,9 @@ def class_path(tools: Tools, cache: Path | None = None) -> str:
     """The jars of Hadoop and SLS, by Maven the first time (about 110 MB). Raises InvalidInput with Maven's words."""
     folder = cache or cache_folder()
     digest = hashlib.sha256(POM.read_bytes()).hexdigest()[:16]
-    kept = folder / f"classpath-{digest}.txt"
-    if kept.is_file():
-        text = kept.read_text().strip()
+    cached = folder / f"classpath-{digest}.txt"
+    if cached.is_file():
+        text = cached.read_text().strip()
         if text and all(Path(jar).is_file() for jar in text.split(os.pathsep)):
             return text
     folder.mkdir(parents=True, exist_ok=True)
@@ -92,8 +92,8 @@ def class_path(tools: Tools, cache: Path | None = None) -> str:
         if done.returncode or not listed.is_file():
             words = [line for line in (done.stdout + done.stderr).splitlines() if line.strip()][:5]
             raise InvalidInput("Maven could not get Hadoop's jars:\n" + "\n".join(words))
-        write_file(kept, listed.read_bytes())
-    return kept.read_text().strip()
+        write_file(cached, listed.read_bytes())
+    return cached.read_text().strip()
 
 
 def run_real(

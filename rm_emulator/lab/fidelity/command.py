@@ -50,10 +50,10 @@ def _real(folder: Path, count: int) -> list[Path]:
     from rm_emulator.hadoop.runner import run_real
 
     made: list[Path] = []
-    with _progress("real runs") as tell:
+    with _progress("real runs") as report:
 
         def passed(share: float) -> None:
-            tell(folder.name, int(100 * (len(made) + share)), 100 * count)
+            report(folder.name, int(100 * (len(made) + share)), 100 * count)
 
         while len(made) < count:
             made += run_real(folder, 1, progress=passed)
@@ -63,9 +63,9 @@ def _real(folder: Path, count: int) -> list[Path]:
 def _compare(
     folders: Sequence[Path], fresh: Sequence[list[Path] | None], seeds: int, bars: Bars, simulate: Simulate
 ) -> list[FolderFidelity]:
-    with _progress("emulated runs") as tell:
+    with _progress("emulated runs") as report:
         return [
-            check_folder(folder, simulate, seeds=seeds, bars=bars, files=files, progress=tell)
+            check_folder(folder, simulate, seeds=seeds, bars=bars, files=files, progress=report)
             for folder, files in zip(folders, fresh, strict=True)
         ]
 
@@ -82,10 +82,10 @@ def _progress(title: str) -> Iterator[Progress]:
 
     bars, tasks = Bars_(console=Console(stderr=True), transient=True), dict[str, TaskID]()
 
-    def tell(name: str, done: int, total: int) -> None:
+    def report(name: str, done: int, total: int) -> None:
         if name not in tasks:
             tasks[name] = bars.add_task(f"{title}: {name}", total=total)
         bars.update(tasks[name], completed=done)
 
     with bars:
-        yield tell
+        yield report

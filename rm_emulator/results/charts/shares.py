@@ -9,10 +9,10 @@ import numpy as np
 
 from rm_emulator.results import fairness
 from rm_emulator.results.chart import SHARING, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import CURVE_POINTS, SERIES, colour, hatched, means, time_unit
+from rm_emulator.results.drawing import CURVE_POINTS, SERIES, colour, hatched, means, of_queues, time_unit
 from rm_emulator.results.fairness import Course
 from rm_emulator.results.metrics import Floats
-from rm_emulator.results.table import mean_over_seeds, percent
+from rm_emulator.results.table import percent
 
 #: Queues with a colour of their own; what is left of more of them is summed.
 SHOWN: Final = 12
@@ -22,22 +22,10 @@ OTHERS: Final = "others"
 @register(SHARING, order=10, wide=True)
 def shares(cells: Cells) -> Chart | None:
     """What each queue holds over time, above what would be its fair share; one variant per label."""
-    courses, summary = cells.courses, cells.summary
+    courses = cells.courses
     if not fairness.several(courses):
         return None
     groups = _groups(courses)
-    rows = [
-        (
-            label,
-            name,
-            *(
-                percent(mean_over_seeds(summary, label, "fairness", "queues", name, key))
-                for key in ("share_mean", "fair_share_mean")
-            ),
-        )
-        for label, course in courses.items()
-        for name in course.queues
-    ]
     some = f" The {len(groups) - 1} largest queues have a colour each." if len(groups[-1][1]) > 1 else ""
     return Chart(
         title="Shares of the queues over time",
@@ -47,7 +35,7 @@ def shares(cells: Cells) -> Chart | None:
         f"the fairer.{some} Shares of different resources may add up to more than 100 %. Seed {cells.seeds[0]}.",
         variants=tuple((label, _two_panels(course, groups)) for label, course in courses.items()),
         head=("label", "queue", "share held, mean", "fair share, mean"),
-        rows=tuple(rows),
+        rows=of_queues(cells, ("share_mean", "fair_share_mean"), percent),
         choose="label",
         tall=470 + 22 * (len(groups) // 6),
     )

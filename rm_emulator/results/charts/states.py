@@ -10,9 +10,9 @@ import numpy as np
 
 from rm_emulator.results import fairness
 from rm_emulator.results.chart import SHARING, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import hatched, rows_of, time_unit
+from rm_emulator.results.drawing import hatched, of_queues, rows_of, time_unit
 from rm_emulator.results.fairness import Course
-from rm_emulator.results.table import mean_over_seeds, number
+from rm_emulator.results.table import number
 
 #: Queues with a row of their own.
 SHOWN: Final = 12
@@ -29,17 +29,12 @@ _LOOKS: Final = {
 @register(SHARING, order=20, wide=True)
 def states(cells: Cells) -> Chart | None:
     """When each queue was starved, hungry or satisfied; one variant per label."""
-    courses, summary = cells.courses, cells.summary
+    courses = cells.courses
     if not fairness.several(courses):
         return None
     names = _in_want(courses)
     left = len(next(iter(courses.values())).queues) - len(names)
     keys = [f"{name}_s" for name in fairness.STATES.values()]
-    rows = [
-        (label, name, *(number(mean_over_seeds(summary, label, "fairness", "queues", name, key), 4) for key in keys))
-        for label, course in courses.items()
-        for name in course.queues
-    ]
     some = f" The {len(names)} queues that starved longest; {left} more are in the table." if left else ""
     return Chart(
         title="Starved, hungry, satisfied",
@@ -49,7 +44,7 @@ def states(cells: Cells) -> Chart | None:
         f"{some} Seed {cells.seeds[0]}; the table holds means over all seeds, in seconds.",
         variants=tuple((label, _strips(course, names)) for label, course in courses.items()),
         head=("label", "queue", *(f"{name} (s)" for name in fairness.STATES.values())),
-        rows=tuple(rows),
+        rows=of_queues(cells, keys, lambda seconds: number(seconds, 4)),
         choose="label",
         tall=130 + 30 * len(names),
     )

@@ -1,0 +1,162 @@
+"""Reports why jobs wait, on the DagJob's status and on each of its waiting pods, and how DagJobs are planned.
+
+Never in the way of deciding.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import time
+from typing import Final
+
+import msgspec
+
+from operators.extender.brain import Brain
+from operators.extender.conditions import Conditions
+from operators.extender.jobs import JobEntry
+from operators.extender.ledger import Task
+from schedulers.core.model import Job
+from schedulers.core.policy import Planned
+from schedulers.core.reasons import Reason
+from schedulers.objects.dagjob import PlannedStage, PlanStatus
+
+#: Explaining looks at every node: so much of each half second may go to it.
+_BUDGET_S: Final = 0.01
+_PERIOD_S: Final = 0.5
+#: Places in a queue change without the reason changing: look again now and then.
+_AGAIN_S: Final = 15.0
+
+
+class Why(msgspec.Struct, frozen=True):
+    """Why a job waits, in one sentence with its numbers: reason, blocking resource, place in the queue, share.
+
+    position: 1 is the longest-waiting job of its queue.
+    """
+
+    reason: Reason
+    message: str
+    position: int
+
+
+class StatusWriter:
+    """Goes round the jobs whose reason has changed, and in between round all that wait."""
+
+    def __init__(self, brain: Brain, conditions: Conditions) -> None:
+        self._brain, self._conditions = brain, conditions
+        self._jobs: dict[str, str] = {}  # that carry a reason now: job -> uid of its object
+        self._pods: dict[str, str] = {}  # that carry one: uid -> key
+        self._all_at = time.monotonic()
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(_PERIOD_S)
+            self.go_round()
+
+    def go_round(self) -> None:
+        """Report on as many jobs as the budget allows."""
+        jobs, state = self._brain.jobs, self._brain.scheduler.state
+        if time.monotonic() - self._all_at > _AGAIN_S:
+            self._all_at = time.monotonic()
+            jobs.stirred.update(dict.fromkeys(state.waiting))
+        jobs.stirred.update((job, None) for job in self._jobs if job not in state.waiting)
+        until = time.perf_counter() + _BUDGET_S
+        while jobs.stirred and time.perf_counter() < until:
+            job = next(iter(jobs.stirred))
+            del jobs.stirred[job]
+            entry = jobs.get(job)
+            if entry is not None:
+                self._report(entry)
+            elif job in self._jobs:
+                self._conditions.forget_dagjob(self._jobs.pop(job))
+        self._take_back()
+        self._report_plans()
+
+    def _report_plans(self) -> None:
+        for job, planned in self._brain.scheduler.policy.new_plans().items():
+            entry = self._brain.jobs.get(job)
+            if entry is not None and not entry.plain:
+                self._conditions.report_plan(entry.key, uid=entry.owner, plan=shown(entry.job, planned))
+
+    def _take_back(self) -> None:
+        """Pods that have been released since they were reported to wait, or are gone."""
+        for uid, key in list(self._pods.items()):
+            pod, known = self._brain.cache.pods.get(key), self._brain.ledger.pods.get(uid)
+            if pod is None or pod.metadata.uid != uid:
+                self._conditions.forget_pod(uid)
+            elif known is not None and known.container is not None and not pod.is_gated:
+                self._conditions.report_released(pod, pod.spec.nodeName or pod.narrowed_to)
+            elif not pod.is_terminal:
+                continue
+            del self._pods[uid]
+
+    def _report(self, entry: JobEntry) -> None:
+        waits = why(self._brain, entry)
+        if waits is None and entry.id not in self._jobs:
+            return
+        reason = "".join(word.capitalize() for word in waits.reason.value.split("_")) if waits is not None else ""
+        if not entry.plain:
+            job = self._brain.scheduler.state.jobs.get(entry.id)
+            self._conditions.report_dagjob(
+                entry.key,
+                uid=entry.owner,
+                reason=reason,
+                message=waits.message if waits is not None else "",
+                position=waits.position if waits is not None else None,
+                estimate_s=job.size_ms / 1000 if job is not None and job.size_ms is not None else None,
+            )
+        if waits is None:
+            del self._jobs[entry.id]
+            return
+        self._jobs[entry.id] = entry.owner
+        for key in waiting_pods(self._brain, entry):
+            pod = self._brain.cache.pods.get(key)
+            if pod is not None and not pod.is_terminal:
+                self._pods[pod.metadata.uid] = key
+                self._conditions.report_pod(pod, reason, waits.message)
+
+
+def why(brain: Brain, entry: JobEntry) -> Why | None:
+    """Why the job waits; None when nothing of it does. O(stages x nodes): not for the hot path."""
+    scheduler, state = brain.scheduler, brain.scheduler.state
+    job = state.jobs.get(entry.id)
+    if job is None or job.cancelled:
+        return None
+    explained = scheduler.explain(entry.id)
+    if not explained.reasons:
+        return None
+    first = explained.reasons[0]
+    queue = [other for other in state.waiting.values() if other.spec.queue == job.spec.queue]
+    position = 1 + sum(1 for other in queue if other.seq < job.seq)
+    parts = [first.sentence]
+    if first.suggestion:
+        parts.append(first.suggestion)
+    parts.append(f"number {position} of {max(position, len(queue))} waiting in queue {job.spec.queue}")
+    parts.append(f"holds {100 * state.share(job):.1f} % of the cluster (dominant share)")
+    return Why(first.reason, "; ".join(parts), position)
+
+
+def waiting_pods(brain: Brain, entry: JobEntry) -> list[str]:
+    """Keys of the job's pods that are there and wait."""
+    job = brain.scheduler.state.jobs.get(entry.id)
+    keys = []
+    for stage in job.stages if job is not None else ():
+        if not stage.waiting or stage.parents_left:
+            continue
+        for index in range(stage.tasks):
+            uid = brain.ledger.current.get(Task(entry.id, stage.index, index))
+            pod = brain.ledger.pods.get(uid) if uid is not None else None
+            if pod is not None and pod.container is None and not pod.ended:
+                keys.append(pod.key)
+    return keys
+
+
+def shown(job: Job, planned: Planned) -> PlanStatus:
+    """A plan as `status.plan` of a DagJob; times in seconds."""
+    return PlanStatus(
+        machines=planned.machines,
+        boundSeconds=planned.bound / 1000,
+        makespanSeconds=planned.makespan / 1000,
+        stages=[PlannedStage(job.stages[stage].name, start / 1000) for stage, start in planned.starts.items()],
+        troublesome=[job.stages[stage].name for stage in planned.troublesome],
+    )

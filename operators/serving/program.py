@@ -1,0 +1,103 @@
+"""How a process of ours begins and ends: its arguments, its configuration, its identity, signals, exit codes."""
+
+from __future__ import annotations
+
+import argparse
+import asyncio
+import os
+import signal
+import socket
+import sys
+from collections.abc import Callable, Coroutine
+from typing import Any, Protocol, TypeVar
+
+import structlog
+
+from operators.access import InvalidKubeconfig
+from operators.client import Client
+from operators.config import InvalidConfig
+from operators.log import set_up
+
+log = structlog.get_logger()
+
+
+class Settings(Protocol):
+    """What each process's configuration has."""
+
+    @property
+    def kubeconfig(self) -> str | None:
+        """None in a cluster."""
+
+    @property
+    def log_level(self) -> str:
+        """Of `operators.log`."""
+
+
+class Process(Protocol):
+    """What runs."""
+
+    async def run(self) -> None:
+        """Until cancelled."""
+
+
+S = TypeVar("S", bound=Settings)
+
+
+def run_program(
+    name: str,
+    description: str,
+    load: Callable[[str], S],
+    process: Callable[[S, Client, str], Process],
+    *unusable: type[Exception],
+) -> int:
+    """`python -m NAME --config FILE [--check]`. unusable: further errors of a configuration that cannot be used.
+
+    Exit code 0 after SIGTERM, 2 for a configuration that cannot be used.
+    """
+    parser = argparse.ArgumentParser(prog=f"python -m {name}", description=description)
+    parser.add_argument("--config", required=True, help="YAML file (see manifests/base)")
+    parser.add_argument("--check", action="store_true", help="check the configuration and end")
+    asked = parser.parse_args()
+
+    refused: tuple[type[Exception], ...] = (InvalidConfig, InvalidKubeconfig, *unusable)
+    mistakes: list[str] = []
+    try:
+        config = load(asked.config)
+        if not asked.check:
+            set_up(config.log_level)
+            asyncio.run(until_signalled(_run(config, process)))
+    except* refused as group:
+        for error in group.exceptions:
+            mistakes += getattr(error, "messages", [str(error)])
+    for message in mistakes:
+        sys.stderr.write(f"{message}\n")
+    return 2 if mistakes else 0
+
+
+async def _run(config: S, process: Callable[[S, Client, str], Process]) -> None:
+    identity = os.environ.get("POD_NAME") or socket.gethostname()
+    async with Client.find(config.kubeconfig) as client:
+        await process(config, client, identity).run()
+
+
+async def until_signalled(work: Coroutine[Any, Any, None]) -> None:
+    """Run `work`, and cancel it on SIGTERM or SIGINT so that it can drain; returns once it has."""
+    task = asyncio.ensure_future(work)
+    loop = asyncio.get_running_loop()
+    asked: list[str] = []
+
+    def stop(name: str) -> None:
+        log.info("stops", signal=name)
+        asked.append(name)
+        task.cancel()
+
+    for sign in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(sign, stop, sign.name)
+    try:
+        await task
+    except asyncio.CancelledError:
+        if not asked:
+            raise
+    finally:
+        for sign in (signal.SIGTERM, signal.SIGINT):
+            loop.remove_signal_handler(sign)
