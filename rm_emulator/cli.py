@@ -180,13 +180,16 @@ def init(
 @app.command()
 def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin: Plugin = None) -> None:
     """Name every mistake of a scenario; run nothing."""
+    from rm_emulator.experiments.grid import resolved
+    from rm_emulator.results.filling import unused_settings
+
     loaded, built = _checked(scenario, seeds, set_)
     spec = loaded.scenario.spec
     nodes = sum(group.count for group in spec.cluster.nodes)
     runs = f"{len(spec.policies)} policies x {len(spec.seeds)} seeds"
     workload = f"{len(built.workload.jobs):,} jobs, {built.workload.tasks:,} tasks"
     typer.echo(f"{loaded.file}: ok ({runs}; {nodes:,} nodes; {workload})")
-    for note in built.notes:
+    for note in (*built.notes, *unused_settings(resolved(loaded)["spec"])):
         _report(f"note: {note}")
 
 

@@ -21,6 +21,7 @@ from rm_emulator.files import load_yaml, write_file
 from rm_emulator.results import table
 from rm_emulator.results.chart import SECTIONS, Cells, Chart, Registered, Section, registered
 from rm_emulator.results.figures import Costs, Summary
+from rm_emulator.results.filling import unused_settings
 from rm_emulator.results.summary import read_summary
 
 
@@ -63,6 +64,7 @@ def render(out_dir: Path) -> str:
     return environment.get_template("report.html.jinja").render(
         **shared,
         headline=headline(summary),
+        unused=unused_settings(_spec(out_dir)),
         facts=_facts(summary, cells),
         sections=_sections(environment, made, shared),
         figures=_embedded({place.id: [figure for _, figure in chart.variants] for place, chart in made}),

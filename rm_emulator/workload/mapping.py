@@ -78,9 +78,7 @@ def read_map(path: Path) -> dict[str, str]:
     text = decoded(path, read_bytes(path))
     try:
         return msgspec.convert(load_yaml(text), dict[str, str])
-    except yaml.YAMLError as error:
-        raise one(path, f"not YAML: {getattr(error, 'problem', error)}") from None
-    except msgspec.ValidationError:
+    except (yaml.YAMLError, msgspec.ValidationError):
         raise one(path, "not a mapping: one line per column is needed, such as 'submit: SubmitTime@ms'") from None
 
 

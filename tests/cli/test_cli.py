@@ -161,7 +161,9 @@ def test_init_lists_the_examples(command: Callable[..., Any]) -> None:
 def test_init_copies_an_example_that_then_checks(command: Callable[..., Any], tmp_path: Path) -> None:
     said = command("init", "my-trace", tmp_path)
     assert said.out.splitlines() == [str(tmp_path / "my-trace.yaml"), str(tmp_path / "my-trace.csv")]
-    assert command("check", tmp_path / "my-trace.yaml").code == 0
+    checked = command("check", tmp_path / "my-trace.yaml")
+    assert checked.code == 0
+    assert "note: the queues' `weight` means nothing to fifo, fair, slearn (policies that use it: " in checked.err
 
 
 def test_init_never_overwrites(command: Callable[..., Any], tmp_path: Path) -> None:
