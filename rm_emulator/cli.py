@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
-from rm_emulator.program import end
+from rm_emulator.program import as_json, end
 
 if TYPE_CHECKING:
     from rm_emulator.results.figures import Summary
@@ -143,7 +143,7 @@ def run(
 
 def _report_failures(finished: Any) -> None:
     for failure in finished.failures:
-        _report(f"{failure.label} seed {failure.seed} failed, traceback in {failure.traceback}")
+        _report(str(failure))
     kept = finished.computed + finished.reused
     _report(f"{kept} finished runs are kept in {finished.out}; the same command computes only what is missing")
 
@@ -180,13 +180,16 @@ def init(
 @app.command()
 def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin: Plugin = None) -> None:
     """Name every mistake of a scenario; run nothing."""
+    from rm_emulator.experiments.grid import resolved
+    from rm_emulator.results.filling import unused_settings
+
     loaded, built = _checked(scenario, seeds, set_)
     spec = loaded.scenario.spec
     nodes = sum(group.count for group in spec.cluster.nodes)
     runs = f"{len(spec.policies)} policies x {len(spec.seeds)} seeds"
     workload = f"{len(built.workload.jobs):,} jobs, {built.workload.tasks:,} tasks"
     typer.echo(f"{loaded.file}: ok ({runs}; {nodes:,} nodes; {workload})")
-    for note in built.notes:
+    for note in (*built.notes, *unused_settings(resolved(loaded)["spec"])):
         _report(f"note: {note}")
 
 
@@ -459,9 +462,7 @@ app.add_typer(traces_app, name="traces")
 
 
 def _print_json(data: Any) -> None:
-    import json
-
-    typer.echo(json.dumps(data, indent=1, ensure_ascii=False, allow_nan=False))
+    typer.echo(as_json(data, indent=1))
 
 
 def _report(text: str) -> None:

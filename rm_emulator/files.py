@@ -1,22 +1,39 @@
-"""Files that are there as a whole or not at all: written under another name in the same folder, then renamed."""
+"""Files that are there as a whole or not at all: written under another name in the same folder, then renamed.
+
+And YAML that is safe to read.
+"""
 
 from __future__ import annotations
 
 import os
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from pathlib import Path
+from typing import Any, Final
+
+import yaml
+
+#: libyaml's composer recurses in C and takes the process with it when the stack ends.
+_LEVELS: Final = 200
 
 
 @contextmanager
 def replacing(path: Path) -> Iterator[Path]:
-    """A path beside `path` to write to; it takes the place of `path` when the block succeeds, else it is removed."""
+    """A path beside `path` to write to; it takes the place of `path` when the block succeeds, else it is removed.
+
+    An OSError names `path`, where Python names no file (a full disk) or the one beside.
+    """
     beside = path.with_name(f".{path.name}.{os.getpid()}.tmp")
     try:
         yield beside
         beside.replace(path)
+    except OSError as error:
+        if error.filename in (None, str(beside), beside):
+            error.filename, error.filename2 = str(path), None
+        raise
     finally:
-        beside.unlink(missing_ok=True)
+        with suppress(OSError):
+            beside.unlink(missing_ok=True)
 
 
 def write_file(path: Path, content: str | bytes, *, sync: bool = False) -> None:
@@ -26,3 +43,35 @@ def write_file(path: Path, content: str | bytes, *, sync: bool = False) -> None:
         if sync:
             stream.flush()
             os.fsync(stream.fileno())
+
+
+def load_yaml(text: str) -> Any:
+    """The first document as plain data. Raises yaml.YAMLError, for deep nesting too."""
+    check_depth(text)
+    return yaml.load(text, Loader=yaml.CSafeLoader)
+
+
+def check_depth(text: str) -> None:
+    """Raise yaml.MarkedYAMLError where YAML is nested too deeply to be loaded; other mistakes are the loader's."""
+    depth = 0
+    events = yaml.parse(text, Loader=yaml.CSafeLoader)
+    while (event := _next(events)) is not None:
+        if isinstance(event, yaml.CollectionStartEvent):
+            depth += 1
+            if depth > _LEVELS:
+                message = f"nested too deeply (at most {_LEVELS} levels)"
+                raise yaml.MarkedYAMLError(problem=message, problem_mark=event.start_mark)  # type: ignore[arg-type]
+        elif isinstance(event, yaml.CollectionEndEvent):
+            depth -= 1
+
+
+def _next(events: Iterator[yaml.Event]) -> yaml.Event | None:
+    try:
+        return next(events, None)
+    except yaml.YAMLError:
+        return None
+
+
+def is_odd(path: Path) -> bool:
+    """Whether there is something that is neither file nor folder: a pipe or a device may never end, or never begin."""
+    return path.exists() and not path.is_file() and not path.is_dir()

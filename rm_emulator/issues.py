@@ -48,7 +48,8 @@ class InvalidInput(UserError):
     shown: ClassVar[int] = 20
 
     def __init__(self, issues: Iterable[Issue] | str, count: int | None = None) -> None:
-        every = [Issue("", issues)] if isinstance(issues, str) else list(issues)
+        given = [issues] if isinstance(issues, str) else issues
+        every = [issue if isinstance(issue, Issue) else Issue("", str(issue)) for issue in given]
         files = {file: place for place, file in enumerate(dict.fromkeys(issue.file for issue in every))}
         self.issues = sorted(every, key=lambda issue: (files[issue.file], issue.line or 0, issue.col or 0))
         self.count = len(every) if count is None else count

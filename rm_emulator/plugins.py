@@ -27,7 +27,7 @@ def load_plugins(files: Iterable[str | Path] = ()) -> list[str]:
     for point in entry_points(group=GROUP):
         try:
             point.load()
-        except Exception as error:
+        except (Exception, SystemExit) as error:
             raise InvalidInput([Issue(f"plug-in {point.name} ({point.value})", _what(error))]) from error
     return [str(_load_file(Path(file))) for file in files]
 
@@ -46,7 +46,7 @@ def _load_file(file: Path) -> Path:
     sys.modules[name] = module
     try:
         spec.loader.exec_module(module)
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         del sys.modules[name]
         raise InvalidInput(
             [Issue(str(file), f"plug-in cannot be loaded: {_what(error)}", _line(error, path))]
@@ -54,11 +54,11 @@ def _load_file(file: Path) -> Path:
     return path
 
 
-def _what(error: Exception) -> str:
+def _what(error: BaseException) -> str:
     return f"{type(error).__name__}: {error}"
 
 
-def _line(error: Exception, path: Path) -> int | None:
+def _line(error: BaseException, path: Path) -> int | None:
     """The deepest line of the plug-in itself that the error went through."""
     if isinstance(error, SyntaxError):
         return error.lineno

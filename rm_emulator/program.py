@@ -1,24 +1,53 @@
-"""How a program of ours ends: 0 done, 1 a check failed, 2 bad input, 130 interrupted."""
+"""How a program of ours ends: 0 done, 1 a check failed, 2 bad input, 130 interrupted; and how it says of what."""
 
 from __future__ import annotations
 
+import io
+import json
 import signal
 import sys
 from collections.abc import Callable
-from typing import NoReturn
+from typing import Any, NoReturn
 
-from schedulers.core.errors import UserError
+from schedulers.core.errors import SchedulerError, UserError
 
 
 def end(command: Callable[[], object]) -> NoReturn:
-    """Run a command, and end. Bad input ends with its mistakes and code 2; a bug keeps its traceback."""
+    """Run a command, and end. Bad input, or a folder or disk that takes no more, ends with a line each and code 2.
+
+    A bug keeps its traceback.
+    """
     signal.signal(signal.SIGTERM, _interrupt)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            stream.reconfigure(errors="replace")  # a terminal that knows ASCII only still gets the figures
     try:
         command()
     except UserError as error:
         sys.stderr.write("".join(f"{line}\n" for line in error.lines))
         sys.exit(2)
+    except OSError as error:
+        sys.stderr.write(f"{cause(error)}\n")
+        sys.exit(2)
     sys.exit(0)
+
+
+def cause(error: BaseException) -> str:
+    """What a program, or a part of it, ended of, in one line."""
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    if isinstance(error, MemoryError):
+        return "out of memory"
+    text = " ".join(str(error).split())
+    if isinstance(error, UserError | SchedulerError):
+        return text
+    return f"{type(error).__name__}: {text}" if text else type(error).__name__
+
+
+def as_json(data: Any, indent: int | None = None) -> str:
+    """One document, in letters that standard output can show."""
+    unicode = (sys.stdout.encoding or "").lower().startswith("utf")
+    return json.dumps(data, indent=indent, ensure_ascii=not unicode, allow_nan=False)
 
 
 def _interrupt(number: int, frame: object) -> NoReturn:

@@ -6,6 +6,7 @@ from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
 from schedulers.core.decisions import Decision
+from schedulers.core.errors import SchedulerError
 from schedulers.core.events import Event
 from schedulers.core.explain import Explanation
 from schedulers.core.model import Job
@@ -16,7 +17,7 @@ from schedulers.core.state import ClusterState, ContainerState, JobState
 PATIENCE: Final = 200
 
 
-class Stalled(RuntimeError):
+class Stalled(SchedulerError, RuntimeError):
     """Nothing can happen any more and jobs are unfinished; the message says which and why."""
 
 

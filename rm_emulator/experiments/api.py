@@ -23,8 +23,7 @@ class CellsFailed(RuntimeError):
 
     def __init__(self, failures: Sequence[grid.Failure]) -> None:
         self.failures = tuple(failures)
-        lines = [f"{f.label} seed {f.seed}: see {f.traceback}" for f in failures]
-        super().__init__("\n".join(["runs failed:", *lines]))
+        super().__init__("\n".join(["runs failed:", *map(str, failures)]))
 
 
 class Results:

@@ -1,6 +1,7 @@
 """The run directory: who it belongs to, which cells are in it, and how results get into it whole.
 
-scenario.yaml               as resolved; written first, so that it marks the directory as ours
+.rm-emulator.json           what a run wrote beside its cells: nothing else is ever replaced
+scenario.yaml               as resolved
 runs/LABEL/SEED/            moved here when complete, with its key in cell.json
 baselines/NAME/LABEL/SEED/  likewise, what a run is compared with; baselines/ideal/SEED/ belongs to all labels
 failed/LABEL-SEED.txt       tracebacks of cells that failed in the last run
@@ -11,11 +12,14 @@ summary.json, report.html   written when all cells are there
 from __future__ import annotations
 
 import fcntl
+import hashlib
 import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
+from contextlib import suppress
+from fnmatch import fnmatch
 from pathlib import Path
 from types import TracebackType
 from typing import Any, Final
@@ -26,9 +30,13 @@ from rm_emulator.experiments.cell import Cell
 from rm_emulator.files import write_file
 from rm_emulator.issues import InvalidInput, Issue
 
-_OURS: Final = ("runs", "baselines", "failed", "workload.json", "summary.json", "report.html")
 _SCENARIO: Final = "scenario.yaml"
 _PARTIAL: Final = ".partial"
+_FILES: Final = (_SCENARIO, "workload.json", "summary.json", "report.html")
+_FOLDERS: Final = ("runs", "baselines", "failed")
+#: The sha256 of each file that a run left there, null for one that it may be about to write.
+_WRITTEN: Final = ".rm-emulator.json"
+_OF_A_CELL: Final = ("cell.json", "*.parquet", "trace.json", "events.jsonl*")
 
 
 class RunDirectory:
@@ -42,9 +50,9 @@ class RunDirectory:
         self._lock: int | None = None
 
     def __enter__(self) -> RunDirectory:
+        self._refuse_strangers()
         if not self._overwrite:
             self._refuse_others()
-        self._refuse_strangers()
         existed = self.path.exists()
         try:
             (self.path / _PARTIAL).mkdir(parents=True, exist_ok=True)
@@ -58,10 +66,9 @@ class RunDirectory:
             raise
         for left in (self.path / _PARTIAL).iterdir():
             shutil.rmtree(left, ignore_errors=True)
-        if self._overwrite:
-            for name in _OURS:
-                _remove(self.path / name)
-        _remove(self.path / "failed")
+        self._list_files(dict.fromkeys(self._names))
+        for name in (*_FILES, *_FOLDERS) if self._overwrite else ("failed",):
+            _remove(self.path / name)
         write_file(
             self.path / _SCENARIO, yaml.safe_dump(self._scenario, sort_keys=False, allow_unicode=True, width=110)
         )
@@ -71,6 +78,8 @@ class RunDirectory:
         self, kind: type[BaseException] | None, error: BaseException | None, traceback: TracebackType | None
     ) -> None:
         shutil.rmtree(self.path / _PARTIAL, ignore_errors=True)
+        with suppress(OSError):  # a full disk: the list of what we may write stays
+            self._list_files({name: _sha256(self.path / name) for name in self._names if (self.path / name).is_file()})
         if self._lock is not None:
             os.close(self._lock)
             self._lock = None
@@ -94,13 +103,24 @@ class RunDirectory:
         workplace.chmod(0o755)
         workplace.rename(target)
 
-    def failure(self, cell: Cell, workplace: Path, text: str) -> Path:
-        """Keep the traceback of a failed cell, and nothing else of it."""
+    def failure(self, cell: Cell, workplace: Path, text: str) -> Path | None:
+        """Keep the traceback of a failed cell, and nothing else of it; None when the disk does not take it."""
         shutil.rmtree(workplace, ignore_errors=True)
-        (self.path / "failed").mkdir(exist_ok=True)
-        name = f"failed/{_joined(cell)}.txt"
-        write_file(self.path / name, text)
-        return self.path / name
+        path = self.path / _failure(cell)
+        try:
+            path.parent.mkdir(exist_ok=True)
+            write_file(path, text)
+        except OSError:
+            return None
+        return path
+
+    @property
+    def _names(self) -> list[str]:
+        """The files that this run may write, those of its cells aside."""
+        return [*_FILES, *map(_failure, self._cells)]
+
+    def _list_files(self, hashes: Mapping[str, str | None]) -> None:
+        write_file(self.path / _WRITTEN, json.dumps(hashes, indent=1) + "\n")
 
     def _refuse_others(self) -> None:
         """Raise InvalidInput when cells are there that this grid would not compute, or would compute otherwise."""
@@ -122,13 +142,33 @@ class RunDirectory:
         return InvalidInput([Issue(str(self.path), message)])
 
     def _refuse_strangers(self) -> None:
-        """Raise InvalidInput when our file names are taken by something that is not a run."""
+        """Raise InvalidInput when something that no run wrote has one of our names, or lies where we remove all."""
         if self.path.exists() and not self.path.is_dir():
             raise InvalidInput([Issue(str(self.path), "is a file: expected a folder for --out")])
-        taken = [name for name in _OURS if (self.path / name).exists()]
-        if taken and not (self.path / _SCENARIO).is_file():
-            message = f"is not a run directory, but has '{taken[0]}' in it: choose another --out"
-            raise InvalidInput([Issue(str(self.path), message)])
+        if not (self.path / _WRITTEN).is_file():
+            names = [name for name in (*_FILES, *_FOLDERS) if os.path.lexists(self.path / name)]
+            names += [_PARTIAL] if any((self.path / _PARTIAL).glob("*")) else []
+            message = "is not a run directory, but has '{}' in it: choose another --out"
+        else:
+            names = sorted(self._strangers())
+            message = "'{}' in it was not written by a run, or has changed since: move it, or choose another --out"
+        if names:
+            raise InvalidInput([Issue(str(self.path), message.format(names[0]))])
+
+    def _strangers(self) -> Iterator[str]:
+        """What no run wrote, or somebody changed, of all that this run might replace."""
+        written = _read_json(self.path / _WRITTEN)
+        for name in (*_FILES, *(f"failed/{path.name}" for path in (self.path / "failed").glob("*"))):
+            path = self.path / name
+            if os.path.lexists(path) and (
+                name not in written or not path.is_file() or written[name] not in (None, _sha256(path))
+            ):
+                yield name
+        for folder in ("runs", "baselines"):
+            for path in (self.path / folder).rglob("*"):
+                of_a_cell = any(fnmatch(path.name, name) for name in _OF_A_CELL) and stored_key(path.parent) is not None
+                if not path.is_dir() and not of_a_cell:
+                    yield str(path.relative_to(self.path))
 
     def _take_lock(self) -> None:
         handle = os.open(self.path / _PARTIAL, os.O_RDONLY)
@@ -145,6 +185,16 @@ def _joined(cell: Cell) -> str:
     return f"{cell.title.replace(' ', '-')}-{cell.seed}"
 
 
+def _failure(cell: Cell) -> str:
+    """Where the traceback of a failed cell stands."""
+    return f"failed/{_joined(cell)}.txt"
+
+
+def _sha256(path: Path) -> str:
+    with path.open("rb") as file:
+        return hashlib.file_digest(file, "sha256").hexdigest()
+
+
 def stored_key(cell: Path) -> str | None:
     """The key of a complete cell, None when there is none."""
     key = _stored(cell).get("key")
@@ -152,11 +202,16 @@ def stored_key(cell: Path) -> str | None:
 
 
 def _stored(cell: Path) -> dict[str, Any]:
+    return _read_json(cell / "cell.json")
+
+
+def _read_json(path: Path) -> dict[str, Any]:
+    """An object of JSON, empty where there is none."""
     try:
-        counters = json.loads((cell / "cell.json").read_text("utf-8"))
+        data = json.loads(path.read_text("utf-8"))
     except (OSError, ValueError):
         return {}
-    return counters if isinstance(counters, dict) else {}
+    return data if isinstance(data, dict) else {}
 
 
 def _remove(path: Path) -> None:

@@ -39,11 +39,19 @@ SMALL_TASKS: Final = 10_000
 
 
 class Failure(msgspec.Struct, frozen=True):
-    """A cell that could not be computed, and the file that says how. label: with the baseline's name, if any."""
+    """A cell that could not be computed, why, and the file with the traceback, None where it could not be written.
+
+    label: with the baseline's name, if any.
+    """
 
     label: str
     seed: int
-    traceback: Path
+    why: str
+    traceback: Path | None
+
+    def __str__(self) -> str:
+        where = f" (traceback in {self.traceback})" if self.traceback is not None else ""
+        return f"{self.label} seed {self.seed} failed: {self.why}{where}"
 
 
 class Finished(msgspec.Struct, frozen=True):
@@ -220,8 +228,8 @@ class _Work:
         self._directory.accept(cell, workplace)
         self.display.finished(cell)
 
-    def failed(self, index: int, why: str) -> None:
+    def failed(self, index: int, why: str, traceback: str) -> None:
         cell, workplace = self.places[index]
-        path = self._directory.failure(cell, workplace, why)
-        self.failures.append(Failure(cell.title, cell.seed, path))
-        self.display.failed(cell, path)
+        path = self._directory.failure(cell, workplace, traceback)
+        self.failures.append(Failure(cell.title, cell.seed, why, path))
+        self.display.failed(cell)

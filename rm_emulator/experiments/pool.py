@@ -20,6 +20,7 @@ from typing import Any, Final, Protocol
 
 from rm_emulator.experiments.baselines import compute
 from rm_emulator.experiments.cell import Cell
+from rm_emulator.program import cause
 
 _GRACE_S: Final = 2.0
 
@@ -33,8 +34,8 @@ class Work(Protocol):
     def finished(self, index: int) -> None:
         """The cell's directory is complete."""
 
-    def failed(self, index: int, why: str) -> None:
-        """The cell ended with this traceback, or its process died."""
+    def failed(self, index: int, why: str, traceback: str) -> None:
+        """The cell ended so, in one sentence and with a traceback, or its process died."""
 
 
 def run_cells(cells: Sequence[tuple[Cell, Path]], jobs: int, work: Work) -> None:
@@ -64,8 +65,8 @@ def run_cells(cells: Sequence[tuple[Cell, Path]], jobs: int, work: Work) -> None
 def _run_here(index: int, cell: Cell, directory: Path, work: Work) -> None:
     try:
         compute(cell, directory, lambda done, total: work.progress(index, done, total))
-    except Exception:
-        work.failed(index, traceback.format_exc())
+    except (Exception, SystemExit) as error:
+        work.failed(index, cause(error), traceback.format_exc())
     else:
         work.finished(index)
 
@@ -84,7 +85,8 @@ def _hear(
         kind, *data = pipe.recv()
     except (EOFError, OSError):
         del busy[pipe]
-        work.failed(worker.index, worker.epitaph())
+        why = worker.epitaph()
+        work.failed(worker.index, why, f"{why}\n")
         if waiting:
             _start(busy, waiting)
         return
@@ -94,7 +96,7 @@ def _hear(
     if kind == "finished":
         work.finished(worker.index)
     else:
-        work.failed(worker.index, data[0])
+        work.failed(worker.index, *data)
     if waiting:
         worker.give(waiting.pop())
     else:
@@ -134,9 +136,9 @@ class _Worker:
         except subprocess.TimeoutExpired:
             self.stop()
             code = self._process.returncode
-        cause = f"signal {-code}" if code < 0 else f"exit code {code}"
+        end = f"signal {-code}" if code < 0 else f"exit code {code}"
         memory = " (signal 9 is often the kernel running out of memory)" if code == -9 else ""
-        return f"The worker process ended with {cause} before the cell was done{memory}.\n"
+        return f"the worker process ended with {end} before the cell was done{memory}"
 
     def stop(self) -> None:
         """End the process, with force if it does not go by itself."""

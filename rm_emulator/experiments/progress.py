@@ -5,7 +5,6 @@ from __future__ import annotations
 import sys
 import time
 from collections.abc import Sequence
-from pathlib import Path
 
 from rm_emulator.experiments.cell import Cell
 
@@ -22,8 +21,8 @@ class Display:
     def finished(self, cell: Cell) -> None:
         """The cell is complete."""
 
-    def failed(self, cell: Cell, traceback: Path) -> None:
-        """The cell failed; the file says how."""
+    def failed(self, cell: Cell) -> None:
+        """The cell failed; why is said at the end."""
 
     def end(self) -> None:
         """Nothing more will be shown."""
@@ -55,10 +54,10 @@ class Lines(Display):
         tasks = self._tasks.get(cell, 0)
         _print(f"[{self._done}/{self._cells}] {_name(cell)}: {tasks:,} tasks in {took:.1f} s")
 
-    def failed(self, cell: Cell, traceback: Path) -> None:
+    def failed(self, cell: Cell) -> None:
         """See Display."""
         self._done += 1
-        _print(f"[{self._done}/{self._cells}] {_name(cell)}: FAILED, see {traceback}")
+        _print(f"[{self._done}/{self._cells}] {_name(cell)}: FAILED")
 
 
 class Bars(Display):
@@ -104,10 +103,10 @@ class Bars(Display):
         """See Display."""
         self._close(cell)
 
-    def failed(self, cell: Cell, traceback: Path) -> None:
+    def failed(self, cell: Cell) -> None:
         """See Display."""
         self._close(cell)
-        self._bars.console.print(f"{_name(cell)}: FAILED, see {traceback}", highlight=False)
+        self._bars.console.print(f"{_name(cell)}: FAILED", highlight=False)
 
     def _close(self, cell: Cell) -> None:
         bar = self._each.pop(cell, None)

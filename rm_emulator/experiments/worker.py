@@ -14,6 +14,7 @@ _EVERY_S: Final = 0.1
 def main(descriptor: int) -> None:
     """Work until the pipe is closed, by the parent's wish or its end."""
     from rm_emulator.experiments.baselines import compute
+    from rm_emulator.program import cause
 
     pipe: Connection[Any, Any] = Connection(descriptor)
     while True:
@@ -25,8 +26,8 @@ def main(descriptor: int) -> None:
             compute(cell, directory, _Throttled(pipe))
         except BrokenPipeError:
             return  # the parent is gone: nobody wants the result
-        except Exception:
-            pipe.send(("failed", traceback.format_exc()))
+        except (Exception, SystemExit) as error:
+            pipe.send(("failed", cause(error), traceback.format_exc()))
         else:
             pipe.send(("finished",))
 

@@ -1,5 +1,6 @@
 """Two runs, or two labels of one run, side by side: `rm-emulator compare`.
 
+Everything is said of the second, B, relative to the first, A: B is better or worse, its jobs are faster or slower.
 A score card that says which way each figure is good, the quantiles of the per-job ratio, who won and who
 lost, in which bins, and the first event at which the two logs part.
 """
@@ -22,6 +23,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
+from rm_emulator.program import as_json
 from rm_emulator.results import statistics
 from rm_emulator.results.figures import BINS, Speedup, Summary, meaning
 from rm_emulator.results.metrics import figure
@@ -102,7 +104,7 @@ def main(
         print(f"error: {error}", file=sys.stderr)  # noqa: T201 (the message for the user)
         return 2
     if json:
-        sys.stdout.write(json_format.dumps(card, ensure_ascii=False, allow_nan=False) + "\n")
+        sys.stdout.write(as_json(card) + "\n")
     else:
         show(card, Console())
     return 0
@@ -111,8 +113,8 @@ def main(
 def sides(run_dirs: Sequence[Path], labels: Sequence[str]) -> tuple[Side, Side]:
     """What to compare with what. Raises CompareError, and summary.MissingCell for a directory without a run.
 
-    Of one directory: the two labels named, or the one named against the baseline, or the first label that is
-    not the baseline against the baseline. Of two: the label of each, by default the first.
+    Of one directory: the two labels named, or the baseline and the one named, or the baseline and the first label that
+    is not the baseline. Of two: the label of each, by default the first.
     """
     if not 1 <= len(run_dirs) <= 2:
         raise CompareError(f"expected one or two run directories, found {len(run_dirs)}")
@@ -139,7 +141,7 @@ def _two_labels(summary: Summary, labels: list[str], directory: Path) -> tuple[s
         raise CompareError(f"{directory} has one label only ('{known[0]}'): name a second run directory")
     baseline = summary.baseline
     others = [label for label in (labels or known) if label != baseline]
-    return (others[0], baseline) if others else (baseline, next(label for label in known if label != baseline))
+    return baseline, others[0] if others else next(label for label in known if label != baseline)
 
 
 def _check(side: Side) -> None:
@@ -151,8 +153,9 @@ def _check(side: Side) -> None:
 
 
 def compare(left: Side, right: Side, seed: int | None = None) -> dict[str, Any]:
-    """The whole comparison as plain data; ratios are JCT(right) / JCT(left): above 1 the left side is faster.
+    """The whole comparison as plain data, of the right side relative to the left.
 
+    Changes are (right - left) / left; ratios are JCT(left) / JCT(right), above 1 where the right side is faster.
     Raises CompareError when the sides have no seed or no job in common.
     """
     common = [s for s in left.seeds if s in right.seeds]
@@ -165,8 +168,9 @@ def compare(left: Side, right: Side, seed: int | None = None) -> dict[str, Any]:
         raise CompareError("no job finished on both sides under the same id: these are runs of different workloads")
     shown = common[0] if seed is None else seed
     parting = first_difference(_log(left, shown), _log(right, shown))
-    compared = msgspec.to_builtins(statistics.compare(left.label, right.label, pairs))
+    compared = msgspec.to_builtins(statistics.compare(right.label, left.label, pairs))
     return {
+        "direction": "right relative to left",
         "left": {"run": str(left.directory), "label": left.label},
         "right": {"run": str(right.directory), "label": right.label},
         "seeds": common,
@@ -181,8 +185,8 @@ def compare(left: Side, right: Side, seed: int | None = None) -> dict[str, Any]:
 
 
 def _pairs(left: Side, right: Side, seed: int) -> statistics.Pairs:
-    ours, theirs = (read_table(cell_dir(s.directory, s.label, seed), "jobs") for s in (left, right))
-    return statistics.pair(theirs, ours)
+    first, second = (read_table(cell_dir(s.directory, s.label, seed), "jobs") for s in (left, right))
+    return statistics.pair(first, second)
 
 
 def _scores(left: Side, right: Side, seeds: Sequence[int]) -> list[dict[str, Any]]:
@@ -195,23 +199,23 @@ def _scores(left: Side, right: Side, seeds: Sequence[int]) -> list[dict[str, Any
     rows = []
     for name, path in {**SCORES, **use}.items():
         unit, good = meaning(*path)
-        ours, theirs = (
+        first, second = (
             mean_over_seeds(summary, side.label, *path) for summary, side in zip(common, (left, right), strict=True)
         )
-        rows.append({"name": name, "unit": unit, **_verdict(ours, theirs, good)})
+        rows.append({"name": name, "unit": unit, **_verdict(first, second, good)})
     return rows
 
 
-def _verdict(ours: float | None, theirs: float | None, sign: int) -> dict[str, Any]:
+def _verdict(left: float | None, right: float | None, sign: int) -> dict[str, Any]:
+    """What becomes of a figure from left to right."""
     verdict, change = None, None
-    if ours is not None and theirs is not None:
-        gap = sign * (ours - theirs)
-        verdict = (
-            "same" if abs(gap) < SAME * max(abs(ours), abs(theirs)) or gap == 0 else "better" if gap > 0 else "worse"
-        )
-        change = figure(100 * (ours - theirs) / abs(theirs)) if theirs else None
+    if left is not None and right is not None:
+        gain = sign * (right - left)
+        same = gain == 0 or abs(gain) < SAME * max(abs(left), abs(right))
+        verdict = "same" if same else "better" if gain > 0 else "worse"
+        change = figure(100 * (right - left) / abs(left)) if left else None
     good = "lower" if sign < 0 else "higher"
-    return {"good": good, "left": ours, "right": theirs, "change_pct": change, "verdict": verdict}
+    return {"good": good, "left": left, "right": right, "change_pct": change, "verdict": verdict}
 
 
 def _bin(pairs: Mapping[int, statistics.Pairs], name: str) -> dict[str, Any]:
@@ -229,9 +233,9 @@ def _bin(pairs: Mapping[int, statistics.Pairs], name: str) -> dict[str, Any]:
 def _extremes(pairs: Mapping[int, statistics.Pairs]) -> dict[str, list[dict[str, Any]]]:
     """The jobs with the largest and the smallest ratio over all seeds (ties: id)."""
     jobs: list[dict[str, Any]] = [
-        {"job": job, "seed": seed, "left_s": figure(ours), "right_s": figure(theirs), "ratio": figure(theirs / ours)}
+        {"job": job, "seed": seed, "left_s": figure(left), "right_s": figure(right), "ratio": figure(left / right)}
         for seed, pair in pairs.items()
-        for job, ours, theirs in zip(pair.ids, pair.label, pair.baseline, strict=True)
+        for job, left, right in zip(pair.ids, pair.baseline, pair.label, strict=True)
     ]
     up = sorted(jobs, key=lambda job: (-job["ratio"], job["job"], job["seed"]))
     down = sorted(jobs, key=lambda job: (job["ratio"], job["job"], job["seed"]))
@@ -303,19 +307,20 @@ def _moment(line: str | None) -> int | None:
 def show(card: Mapping[str, Any], console: Console) -> None:
     """Prints a comparison for people."""
     left, right = (_title(card[side], card) for side in ("left", "right"))
-    console.print(_score_table(card, left, right))
+    console.print(Text(f"B ({right}) relative to A ({left})", style="bold"))
+    console.print(_score_table(card, ascii_only=console.options.ascii_only))
     means = msgspec.convert(card["speedup"]["ratio_of_means"], Speedup)
-    text = Text(f"{left} against {right}: mean JCT {times(means.value)} {interval(means)}, ", style="bold")
-    text.append(f"median job {times(card['speedup']['p50_of_ratios']['value'])}; ")
+    text = Text(f"B relative to A: speed by mean JCT {times(means.value)} {interval(means)}, ", style="bold")
+    text.append(f"of the median job {times(card['speedup']['p50_of_ratios']['value'])}; under B ")
     text.append(f"{100 * card['jobs_faster']:.0f} % of the jobs are faster, {100 * card['jobs_slower']:.0f} % slower")
     console.print(text)
     quantiles = "   ".join(f"{name} {times(value)}" for name, value in card["ratio_quantiles"].items())
-    console.print(f"ratio of each job (above 1: {left} is faster): {quantiles}", highlight=False)
+    console.print(f"speed of each job, JCT of A / JCT of B (above 1: B is faster): {quantiles}", highlight=False)
     console.print(f"interval: {card['interval']}\n", style="dim", highlight=False)
     console.print(_bin_table(card))
-    for heading, key in (("won most", "winners"), ("lost most", "losers")):
+    for heading, key in (("won most from A to B", "winners"), ("lost most from A to B", "losers")):
         if card[key]:
-            console.print(_job_table(heading, card[key], left, right))
+            console.print(_job_table(heading, card[key]))
     _show_parting(card, console, left, right)
 
 
@@ -334,31 +339,39 @@ def _table(title: str | None, first: str, *figures: str) -> Table:
     return table
 
 
-def _score_table(card: Mapping[str, Any], left: str, right: str) -> Table:
-    table = _table(None, "", left, right, "change")
-    table.add_column("good is")
-    table.add_column("")
-    styles = {"better": ("▲ better", "green"), "worse": ("▼ worse", "red"), "same": ("= same", "dim")}
+def _score_table(card: Mapping[str, Any], *, ascii_only: bool) -> Table:
+    table = _table(None, "", "A", "B")
+    table.add_column("from A to B")
     for row in card["scores"]:
         if row["verdict"] is None:
             continue
-        mark, style = styles[row["verdict"]]
-        change = "" if row["change_pct"] is None else f"{row['change_pct']:+.1f} %"
         values = [number(row[side]) + (f" {row['unit']}" if row["unit"] else "") for side in ("left", "right")]
-        table.add_row(row["name"], *values, change, row["good"], Text(mark, style=style))
+        table.add_row(row["name"], *values, _sentence(row, ascii_only=ascii_only))
     return table
 
 
+def _sentence(row: Mapping[str, Any], *, ascii_only: bool = False) -> Text:
+    """What a row says of B."""
+    marks = {"better": "+", "worse": "-", "same": "="} if ascii_only else {"better": "▲", "worse": "▼", "same": "="}
+    mark, style = marks[row["verdict"]], {"better": "green", "worse": "red", "same": "dim"}[row["verdict"]]
+    if row["verdict"] == "same":
+        return Text(f"{mark} B is the same", style=style)
+    amount = "" if row["change_pct"] is None else f"{abs(row['change_pct']):.1f} % "
+    return Text(
+        f"{mark} B is {row['verdict']}: {amount}{'lower' if row['right'] < row['left'] else 'higher'}", style=style
+    )
+
+
 def _bin_table(card: Mapping[str, Any]) -> Table:
-    table = _table("who won, who lost", "bin", "jobs", "faster", "slower", "median ratio")
+    table = _table("who won, who lost from A to B", "bin", "jobs", "faster", "slower", "median speed")
     for name, row in card["bins"].items():
         sides = [str(row[key]) if row["jobs"] else number(None) for key in ("faster", "slower")]
         table.add_row(BIN_NAMES[name], str(row["jobs"]), *sides, times(row["median_ratio"]))
     return table
 
 
-def _job_table(heading: str, jobs: Sequence[Mapping[str, Any]], left: str, right: str) -> Table:
-    table = _table(heading, "job", "seed", f"{left} s", f"{right} s", "ratio")
+def _job_table(heading: str, jobs: Sequence[Mapping[str, Any]]) -> Table:
+    table = _table(heading, "job", "seed", "A s", "B s", "speed")
     for job in jobs:
         cells = (number(job["left_s"]), number(job["right_s"]), times(job["ratio"]))
         table.add_row(str(job["job"]), str(job["seed"]), *cells)

@@ -49,8 +49,6 @@ def sentences(told: Story) -> list[str]:
     causes = [f"{clock(part.ms)} {_words(part.reason)}" for part in told.reasons if part.ms >= _NOTHING]
     if causes:
         said.append(f"Its tasks waited: {'; '.join(causes)}.")
-    if told.helps:
-        said.append(f"What would have helped: {'; or '.join(told.helps)}.")
     return said
 
 

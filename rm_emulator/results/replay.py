@@ -12,6 +12,7 @@ from typing import Any
 
 import yaml
 
+from rm_emulator.files import is_odd, load_yaml
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from schedulers.core.errors import InvalidJob, InvalidParameters, UnknownName, nearest
 from schedulers.core.replay import CorruptLog, IncompleteLog, LogDiffers, Replay
@@ -30,8 +31,8 @@ def main(path: Path) -> int:
     except LogDiffers as difference:
         show_difference(path, difference)
         return 1
-    _check_hash(path, replay.sha256)
-    print(f"{replay.events} events, {replay.decisions} decisions, identical; sha256 {replay.sha256}")  # noqa: T201 (the answer)
+    whole = "identical" if _check_hash(path, replay.sha256) else f"identical as far as it goes ({_open_end(replay)})"
+    print(f"{replay.events} events, {replay.decisions} decisions, {whole}; sha256 {replay.sha256}")  # noqa: T201 (the answer)
     return 0
 
 
@@ -74,15 +75,26 @@ def show_difference(path: Path, difference: LogDiffers) -> None:
     )
 
 
-def _check_hash(path: Path, sha256: str) -> None:
-    """A log beside the cell.json of its run must be the whole one: lines lost at its end are missed otherwise."""
+def _check_hash(path: Path, sha256: str) -> bool:
+    """Whether this is known to be the whole log: lines lost at its end are seen beside the cell.json of its run only.
+
+    Raises InvalidInput when it is not.
+    """
     try:
         recorded = json.loads((path.parent / "cell.json").read_text("utf-8"))["log_sha256"]
     except (OSError, ValueError, KeyError, TypeError):
-        return
+        return False
     if recorded != sha256:
         message = f"is not the whole log of its run: its sha256 is {sha256}, cell.json says {recorded}"
         raise InvalidInput([Issue(str(path), message)])
+    return True
+
+
+def _open_end(replay: Replay) -> str:
+    """Why more may have followed."""
+    left = len(replay.scheduler.state.jobs)
+    jobs = f"{left} unfinished job{'' if left == 1 else 's'} at its end" if left else "no job is unfinished at its end"
+    return f"no cell.json beside it says that it is whole; {jobs}"
 
 
 def event_log(target: Path, label: str | None = None, seed: int | None = None) -> Path:
@@ -93,6 +105,8 @@ def event_log(target: Path, label: str | None = None, seed: int | None = None) -
     if not target.is_dir():
         if not target.exists():
             raise InvalidInput([Issue(str(target), "no such file or run directory")])
+        if is_odd(target):
+            raise InvalidInput([Issue(str(target), "is not a regular file: expected an event log or a run directory")])
         return target
     labels = _names(target / "runs")
     if not labels:
@@ -127,7 +141,7 @@ def _chosen(target: Path, what: str, wanted: str | None, known: list[str], order
 
 def _spec(target: Path) -> dict[str, Any]:
     try:
-        spec = yaml.load((target / "scenario.yaml").read_text("utf-8"), Loader=yaml.CSafeLoader)["spec"]
+        spec = load_yaml((target / "scenario.yaml").read_text("utf-8"))["spec"]
     except (OSError, ValueError, yaml.YAMLError, KeyError, TypeError):
         return {}
     return spec if isinstance(spec, dict) else {}

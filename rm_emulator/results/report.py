@@ -16,12 +16,12 @@ from typing import Any
 
 import jinja2
 import msgspec
-import yaml
 
-from rm_emulator.files import write_file
+from rm_emulator.files import load_yaml, write_file
 from rm_emulator.results import table
 from rm_emulator.results.chart import SECTIONS, Cells, Chart, Registered, Section, registered
 from rm_emulator.results.figures import Costs, Summary
+from rm_emulator.results.filling import unused_settings
 from rm_emulator.results.summary import read_summary
 
 
@@ -64,6 +64,7 @@ def render(out_dir: Path) -> str:
     return environment.get_template("report.html.jinja").render(
         **shared,
         headline=headline(summary),
+        unused=unused_settings(_spec(out_dir)),
         facts=_facts(summary, cells),
         sections=_sections(environment, made, shared),
         figures=_embedded({place.id: [figure for _, figure in chart.variants] for place, chart in made}),
@@ -131,7 +132,7 @@ def plotly_compressed() -> str:
 def _spec(out_dir: Path) -> Mapping[str, Any]:
     """The scenario's spec as resolved, {} when the file is absent."""
     text = _text(out_dir / "scenario.yaml")
-    scenario = yaml.load(text, Loader=yaml.CSafeLoader) if text else None
+    scenario = load_yaml(text) if text else None
     return scenario.get("spec", {}) if isinstance(scenario, dict) else {}
 
 

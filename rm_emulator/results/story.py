@@ -47,7 +47,6 @@ class Part(msgspec.Struct):
     reason: str
     ms: int
     sentence: str
-    suggestion: str | None = None
 
 
 class Moment(msgspec.Struct, frozen=True):
@@ -71,7 +70,7 @@ class Story(msgspec.Struct, frozen=True):
     """All that a log tells of one job; times in ms.
 
     finished_ms: None when the log ends before the job. waited_ms + ran_ms is the JCT (so far): it waited while
-    nothing of it ran. reasons: what it waited for in all, longest first. helps: what would have shortened that.
+    nothing of it ran. reasons: what it waited for in all, longest first.
     """
 
     job: str
@@ -82,7 +81,6 @@ class Story(msgspec.Struct, frozen=True):
     moments: tuple[Moment, ...]
     waits: tuple[Waiting, ...]
     reasons: tuple[Part, ...]
-    helps: tuple[str, ...]
 
 
 def story(path: Path, job: str, task: str | int | None = None) -> Story:
@@ -286,7 +284,6 @@ class _Teller:
             self._note("end", self._scheduler.state.now, text + self._why())
         stretches = self._stretches
         reasons = stretches.in_all()
-        helps = dict.fromkeys(part.suggestion for part in reasons if part.suggestion is not None)
         return Story(
             job=self._spec.id,
             submitted_ms=self._submitted,
@@ -296,7 +293,6 @@ class _Teller:
             moments=tuple(self._moments),
             waits=tuple(stretches.waits),
             reasons=tuple(reasons),
-            helps=tuple(helps),
         )
 
     def _note(self, kind: str, at: int, text: str) -> None:
@@ -333,7 +329,7 @@ class _Teller:
             return Part(reason, 0, reason.replace("_", " "))
         others = len(self._scheduler.state.waiting) - (self._spec.id in self._scheduler.state.waiting)
         also = f"; {others} other {_plural(others, 'job waits', 'jobs wait')}" if others else ""
-        return Part(reason, 0, said.sentence + also, said.suggestion)
+        return Part(reason, 0, said.sentence + also)
 
     def _why(self) -> str:
         if self._spec.id not in self._scheduler.state.jobs:

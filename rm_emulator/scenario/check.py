@@ -6,6 +6,7 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
+from rm_emulator.engine.known import profile
 from rm_emulator.issues import InvalidInput, Issue, TraceError, did_you_mean
 from rm_emulator.results import expect
 from rm_emulator.scenario import inline
@@ -17,9 +18,10 @@ from rm_emulator.scenario.workload import Built, build
 from rm_emulator.workload.model import Workload
 from schedulers.core.errors import InvalidQuantity, SchedulerError, nearest
 from schedulers.core.model import Node
+from schedulers.core.places import ANYWHERE, Places
 from schedulers.core.policy import policies
 from schedulers.core.queues import QueueTree, amount, mistakes
-from schedulers.core.resources import Resources, fits, show_steps, to_steps
+from schedulers.core.resources import Resources, Vector, fits, show_steps, to_steps
 
 #: So many mistakes of one kind inside a workload are shown; a wrong column would repeat one thousands of times.
 SHOWN: Final = 5
@@ -248,6 +250,7 @@ def _inline_sizes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:
         for s, stage in enumerate(job.stages):
             at = ("spec", "workload", "jobs", j, "stages", s, "demand")
             demand = resources.demand(stage.demand)
+            places = inline.places(stage)
             if not any(demand):
                 yield loaded.issue(at, "a task that asks for nothing would fit a full node without end")
             elif not any(fits(demand, node.capacity) for node in machines):
@@ -257,6 +260,30 @@ def _inline_sizes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:
                     milli = f"{stage.demand['cpu']}m"
                     hint = did_you_mean(milli) if _fits_if(milli, demand, cpu, machines) else ""
                 yield loaded.issue(at, _too_large(demand, machines, resources), hint)
+            elif why := _never_starts(loaded, demand, places, machines, stage.tasks if stage.gang else 1):
+                yield loaded.issue((*at[:-1], "tasks" if stage.gang else "places"), why)
+
+
+def _never_starts(loaded: Loaded, demand: Vector, places: Places, machines: Sequence[Node], together: int) -> str:
+    """Why so many equal tasks could not start at once on the empty cluster, '' when they could."""
+    each = [
+        min(have // wanted for have, wanted in zip(node.room, demand, strict=True) if wanted)
+        for node in machines
+        if places.bars(node.id, node.labels, node.taints) is None
+    ]
+    if not any(each):
+        return "no node that its places and the nodes' taints leave to a task is large enough for it"
+    cluster = loaded.scenario.spec.cluster
+    beats = profile(cluster.profile).offers == "heartbeat"
+    most = max(each) if beats else sum(each)
+    if beats and cluster.containers_per_heartbeat is not None:
+        most = min(most, cluster.containers_per_heartbeat)
+    if together <= most:
+        return ""
+    where = (
+        f"profile '{cluster.profile}' offers one node at a time, which takes" if beats else "the empty cluster takes"
+    )
+    return f"the {together} tasks of a gang start together, and {where} at most {most} of them"
 
 
 def _fits_if(milli: str, demand: tuple[int, ...], cpu: int, machines: Sequence[Node]) -> bool:
@@ -309,6 +336,26 @@ def _workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     for demand, places in list(large.items())[:SHOWN]:
         others = f" and {len(places) - 1} more" if len(places) > 1 else ""
         yield loaded.issue(at, f"{places[0]}{others}: {_too_large(demand, machines, resources)}")
+    if not large:
+        yield from _never_together(loaded, workload, machines)
+
+
+def _never_together(loaded: Loaded, workload: Workload, machines: Sequence[Node]) -> Iterator[Issue]:
+    """Gangs wider than what could ever start at once, and stages for which no node is left."""
+    tainted = any(node.taints for node in machines)
+    seen: dict[tuple[Vector, Places, int], str] = {}
+    for entry in workload.jobs:
+        for stage in entry.job.stages:
+            if not (stage.gang or tainted or stage.places is not ANYWHERE) or not any(stage.demand):
+                continue
+            key = (stage.demand, stage.places, stage.tasks if stage.gang else 1)
+            if key not in seen:
+                seen[key] = _never_starts(loaded, key[0], key[1], machines, key[2])
+                if seen[key]:
+                    where = f"job '{entry.job.id}' stage '{stage.name}'"
+                    yield loaded.issue(("spec", "workload"), f"{where}: {seen[key]}")
+            if sum(map(bool, seen.values())) == SHOWN:
+                return
 
 
 def _unknown_hosts(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
@@ -333,20 +380,22 @@ def _never_in_queue(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     for queue in loaded.scenario.spec.queues:
         tree.put(core_queue(queue, resources))
     tree.resize(_capacity(loaded, resources))
-    seen: dict[tuple[str, tuple[int, ...]], None] = {}
+    seen: dict[tuple[str, tuple[int, ...], int], None] = {}
     for entry in workload.jobs:
         for stage in entry.job.stages:
-            if (entry.job.queue, stage.demand) in seen:
+            together = stage.tasks if stage.gang else 1
+            if (entry.job.queue, stage.demand, together) in seen:
                 continue
-            seen[entry.job.queue, stage.demand] = None
+            seen[entry.job.queue, stage.demand, together] = None
             for account in tree.path(entry.job.queue, entry.job.user).bounds:
-                r = account.scarce(stage.demand)
+                r = account.scarce(stage.demand, together)
                 if r is not None:
                     most = amount(account.limit, _capacity(loaded, resources))[r]
                     who = "a user" if account.user is not None else "it"
                     name = resources.names[r]
+                    what = "a task of" if together == 1 else f"a gang of {together} tasks of"
                     message = (
-                        f"job '{entry.job.id}' stage '{stage.name}': a task of {_show(stage.demand, resources)} never "
+                        f"job '{entry.job.id}' stage '{stage.name}': {what} {_show(stage.demand, resources)} never "
                         f"starts in queue '{account.queue}', where {who} may hold {show_steps(name, most)} of {name}"
                     )
                     yield loaded.issue(("spec", "workload"), message)

@@ -15,6 +15,7 @@ from typing import Any, Final
 
 import yaml
 
+from rm_emulator.files import check_depth, is_odd
 from rm_emulator.issues import InvalidInput, Issue, show_path
 
 _BOOL = re.compile(r"^(?:true|True|TRUE|false|False|FALSE)$")
@@ -87,6 +88,8 @@ class Document:
 
 def read_documents(path: Path) -> list[Document]:
     """All documents of a YAML file. Raises InvalidInput with every mistake that the YAML itself has."""
+    if is_odd(path):
+        raise InvalidInput([Issue(str(path), "is not a regular file: expected YAML")])
     try:
         raw = path.read_bytes()
     except OSError as error:
@@ -100,6 +103,7 @@ def parse_documents(raw: bytes, file: str) -> list[Document]:
     documents: list[Document] = []
     issues: list[Issue] = []
     try:
+        check_depth(text)
         loader = _Loader(text)
         while loader.check_node():
             node = loader.get_node()

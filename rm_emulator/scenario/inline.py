@@ -112,8 +112,13 @@ def _stage(stage: InlineStage, names: Sequence[str], resources: Resources) -> St
         hint_ms=stage.hint,
         gang=stage.gang,
         hosts=_hosts(stage),
-        places=ANYWHERE if stage.places is None else msgspec.convert(stage.places.model_dump(), Places),
+        places=places(stage),
     )
+
+
+def places(stage: InlineStage) -> Places:
+    """The nodes that its tasks may use."""
+    return ANYWHERE if stage.places is None else msgspec.convert(stage.places.model_dump(), Places)
 
 
 def _hosts(stage: InlineStage) -> tuple[tuple[str, ...], ...]:

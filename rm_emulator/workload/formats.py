@@ -22,12 +22,14 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
+from rm_emulator.files import is_odd
 from rm_emulator.issues import Issue, Issues, TraceError
+from rm_emulator.program import cause
 from rm_emulator.workload import storage
 from rm_emulator.workload.model import Workload
 from rm_emulator.workload.profiles import TpchProfiles, builtin_profiles
 from rm_emulator.workload.tables import head, one
-from schedulers.core.errors import InvalidParameters, nearest
+from schedulers.core.errors import InvalidParameters, UserError, nearest
 from schedulers.core.registry import NoParams, Registry
 
 
@@ -154,10 +156,26 @@ def read(name: str, path: Path | str, options: Mapping[str, Any] | None = None) 
     Raises UnknownName and InvalidParameters for the name and the options, TraceError for the file.
     """
     cls, params = FORMATS.parse({"kind": name, **(options or {})})
+    if is_odd(Path(path)):
+        raise one(path, "is not a regular file: expected a trace")
     try:
-        return cls.read(Path(path), params)
+        ours = cls.__module__.startswith("rm_emulator.")
+        return cls.read(Path(path), params) if ours else _read_by_plugin(cls, name, Path(path), params)
     except MemoryError:
         raise one(path, "does not fit into this machine's memory (take a part of it, or the option limit)") from None
+
+
+def _read_by_plugin(cls: type[TraceFormat], name: str, path: Path, params: Any) -> Trace:
+    """As `cls.read`, but what is wrong with the reader itself is said of it."""
+    try:
+        trace = cls.read(path, params)
+    except (UserError, MemoryError):
+        raise
+    except (Exception, SystemExit) as error:
+        raise one(path, f"the plug-in that reads '{name}' ({cls.__module__}) failed: {cause(error)}") from error
+    if not isinstance(trace, Trace):
+        raise one(path, f"the plug-in that reads '{name}' ({cls.__module__}) gave {trace!r}, not a Trace")
+    return trace
 
 
 def guess(path: Path) -> str:

@@ -16,6 +16,7 @@ from typing import Final
 import msgspec
 import yaml
 
+from rm_emulator.files import load_yaml
 from rm_emulator.issues import Issues
 from rm_emulator.workload.records import clock, number, shown
 from rm_emulator.workload.tables import BadRow, BadRows, decoded, one, read_bytes
@@ -24,8 +25,6 @@ from schedulers.core.errors import InvalidParameters, nearest
 UNITS_MS: Final = {"ns": 1e-6, "us": 1e-3, "ms": 1.0, "s": 1e3, "min": 6e4, "h": 3.6e6}
 #: From so large a number on, a time is in this unit: seconds reach it in the year 5138.
 _EPOCHS: Final = ((1e17, "ns"), (1e14, "us"), (1e11, "ms"))
-#: A line of a mapping's file: empty, a comment, or a key and a value that opens nothing.
-_LINE: Final = re.compile(r"\s*(#.*)?$|[^\s#\[{&*!|>?-][^:]*:\s+[^\s\[{&*!|>?-]")
 _PAIRS: Final = re.compile(r",(?=\s*[A-Za-z][\w:./-]*\s*=)")
 _DATES: Final = (
     *("%Y/%m/%d %H:%M:%S", "%Y/%m/%d %H:%M", "%Y/%m/%d", "%Y-%m-%d %H:%M:%S %z", "%Y-%m-%d %H:%M:%S %Z"),
@@ -77,13 +76,9 @@ class Mapped(msgspec.Struct):
 def read_map(path: Path) -> dict[str, str]:
     """A mapping from a YAML file. Raises TraceError."""
     text = decoded(path, read_bytes(path))
-    flat = all(_LINE.match(line) for line in text.splitlines())
     try:
-        # Only flat text goes to the parser, which runs out of stack on deep nesting.
-        return msgspec.convert(yaml.load(text, Loader=yaml.CSafeLoader) if flat else None, dict[str, str])
-    except yaml.YAMLError as error:
-        raise one(path, f"not YAML: {getattr(error, 'problem', error)}") from None
-    except msgspec.ValidationError:
+        return msgspec.convert(load_yaml(text), dict[str, str])
+    except (yaml.YAMLError, msgspec.ValidationError):
         raise one(path, "not a mapping: one line per column is needed, such as 'submit: SubmitTime@ms'") from None
 
 

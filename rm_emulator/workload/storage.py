@@ -27,7 +27,7 @@ import msgspec
 import polars as pl
 import yaml
 
-from rm_emulator.files import write_file
+from rm_emulator.files import load_yaml, write_file
 from rm_emulator.issues import Issues
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Waves, Workload, WorkloadJob
 from rm_emulator.workload.profiles import TpchProfiles
@@ -216,7 +216,10 @@ def whole_folder(target: Path) -> Iterator[Path]:
 
     An older folder is moved aside first and removed last.
     """
-    fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    try:
+        fresh = Path(tempfile.mkdtemp(dir=target.parent, prefix=f".{target.name}."))
+    except OSError as error:
+        raise one(target, f"cannot be written: {error.strerror}") from None
     old = fresh.with_name(f"{fresh.name}.old")
     try:
         fresh.chmod(_MODE)
@@ -345,7 +348,7 @@ def _header(folder: Path) -> _Header:
     except (OSError, UnicodeDecodeError) as error:
         raise one(path, f"cannot be read: {error}") from None
     try:
-        found = yaml.load(text, Loader=yaml.CSafeLoader)
+        found = load_yaml(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = None if mark is None else mark.line + 1

@@ -338,6 +338,11 @@ class Policy(ABC):
         self.params, self.seed = params, seed
 
     @classmethod
+    def uses_of_queues(cls, params: Any) -> Collection[str]:
+        """Which of a queue's `weight` and `guaranteed` its order follows; limits hold whatever the policy."""
+        return ()
+
+    @classmethod
     def mistakes(
         cls, params: Any, queues: Mapping[str, Queue], used: Collection[str]
     ) -> Iterable[tuple[tuple[str, ...], str]]:

@@ -92,6 +92,8 @@ class Registry(Generic[T]):
             there = self._entries.get(name)
             if there is not None and _name(there.cls) != _name(cls):
                 raise InvalidParameters(f"{self.kind} '{name}' is registered already, by {there.cls.__module__}")
+            if missing := sorted(getattr(cls, "__abstractmethods__", ())):
+                raise InvalidParameters(f"{self.kind} '{name}' lacks methods of its base: {', '.join(missing)}")
             self._entries[name] = Entry(name, cls, source, worlds)
             return cls
 

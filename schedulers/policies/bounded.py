@@ -63,6 +63,12 @@ class Bounded(Policy):
 
     params: Params
 
+    @classmethod
+    def uses_of_queues(cls, params: Any) -> Collection[str]:
+        """See Policy.uses_of_queues: by the deficits, and what the policy inside does."""
+        kind, inner = policies.parse(params.policy)
+        return {"weight", *kind.uses_of_queues(inner)}
+
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
         self._policy = _made(params, seed)

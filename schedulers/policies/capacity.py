@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
-from typing import Annotated, Literal
+from typing import Annotated, Any, Literal
 
 import msgspec
 
@@ -91,6 +91,11 @@ class Capacity(YarnPolicy[CapacityScheduler]):
         )
 
     params: Params
+
+    @classmethod
+    def uses_of_queues(cls, params: Any) -> Collection[str]:
+        """See Policy.uses_of_queues."""
+        return ("weight", "guaranteed")
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+from collections.abc import Collection
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -34,6 +35,11 @@ class Drf(Policy):
         tie: TieSetting = "submit"
 
     params: Params
+
+    @classmethod
+    def uses_of_queues(cls, params: Any) -> Collection[str]:
+        """See Policy.uses_of_queues."""
+        return ("weight",) if params.level == "queue" else ()
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)

@@ -78,6 +78,11 @@ class FairYarn(YarnPolicy[FairScheduler]):
     _next_update = 0
 
     @classmethod
+    def uses_of_queues(cls, params: Any) -> Collection[str]:
+        """See Policy.uses_of_queues."""
+        return ("weight",)
+
+    @classmethod
     def mistakes(
         cls, params: Params, queues: Mapping[str, Queue], used: Collection[str]
     ) -> Iterator[tuple[tuple[str, ...], str]]:

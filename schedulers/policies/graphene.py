@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -120,6 +120,11 @@ class Graphene(Bundling):
         ] = "best"
 
     params: Params
+
+    @classmethod
+    def uses_of_queues(cls, params: Any) -> Collection[str]:
+        """See Policy.uses_of_queues."""
+        return ("weight",)
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)

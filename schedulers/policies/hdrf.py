@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Sequence
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -244,6 +244,11 @@ class HierarchicalDrf(Policy):
         tie: TieSetting = "submit"
 
     params: Params
+
+    @classmethod
+    def uses_of_queues(cls, params: Any) -> Collection[str]:
+        """See Policy.uses_of_queues."""
+        return ("weight",)
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)

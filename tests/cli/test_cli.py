@@ -99,6 +99,29 @@ def test_a_failed_expectation_is_code_1_with_the_figures(command: Callable[..., 
     assert "expectation failed: fifo.jobs > 5 (3 against 5)" in said.err
 
 
+def test_what_a_cell_dies_of_is_said_in_the_terminal(command: Callable[..., Any], tmp_path: Path) -> None:
+    plugin = tmp_path / "lazy.py"
+    plugin.write_text(
+        "from schedulers.core.policy import policies\nfrom schedulers.policies.fifo import Fifo\n\n"
+        '@policies.register("lazy", source="a test")\nclass Lazy(Fifo):\n    """Does nothing."""\n\n'
+        "    def schedule(self, view, offer):\n        return iter(())\n"
+    )
+    changes = ["--set", "spec.policies=[{kind: lazy}]", "--set", "spec.baseline=lazy", "--set", "spec.expect=[]"]
+    said = command("run", HELLO, "--plugin", plugin, *changes, "--out", tmp_path / "out")
+    assert said.code == 1
+    assert "lazy seed 1 failed: 3 jobs can never finish; the first is " in said.err
+    assert "Traceback" not in said.err
+
+
+def test_a_full_disk_is_one_line(command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "out/summary.json")
+
+    monkeypatch.setattr("rm_emulator.results.summary.build", full)
+    said = command("run", HELLO, "--out", tmp_path / "out")
+    assert (said.code, said.err.splitlines()[-1]) == (2, "out/summary.json: No space left on device")
+
+
 def test_another_scenario_s_directory_is_code_2(command: Callable[..., Any], tmp_path: Path) -> None:
     command("run", HELLO, "--out", tmp_path / "out")
     said = command("run", HELLO, "--set", "spec.cluster.heartbeat=2s", "--out", tmp_path / "out")
@@ -138,7 +161,9 @@ def test_init_lists_the_examples(command: Callable[..., Any]) -> None:
 def test_init_copies_an_example_that_then_checks(command: Callable[..., Any], tmp_path: Path) -> None:
     said = command("init", "my-trace", tmp_path)
     assert said.out.splitlines() == [str(tmp_path / "my-trace.yaml"), str(tmp_path / "my-trace.csv")]
-    assert command("check", tmp_path / "my-trace.yaml").code == 0
+    checked = command("check", tmp_path / "my-trace.yaml")
+    assert checked.code == 0
+    assert "note: the queues' `weight` means nothing to fifo, fair, slearn (policies that use it: " in checked.err
 
 
 def test_init_never_overwrites(command: Callable[..., Any], tmp_path: Path) -> None:

@@ -9,6 +9,7 @@ import textwrap
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import msgspec
 import pytest
@@ -76,7 +77,9 @@ def test_a_run_directory_has_the_files_that_are_promised(tiny: Tiny, tmp_path: P
     grid.run(tiny("spec.seeds=[3]"), tmp_path / "out", jobs=1)
     of_cell = ["cell.json", "events.jsonl", "jobs.parquet", "nodes.parquet", "tasks.parquet", "trace.json"]
     cells = [f"runs/{label}/3/{name}" for label in ("fair", "fifo") for name in of_cell]
-    assert files(tmp_path / "out") == sorted(["report.html", "scenario.yaml", "summary.json", *cells])
+    assert files(tmp_path / "out") == sorted(
+        [".rm-emulator.json", "report.html", "scenario.yaml", "summary.json", *cells]
+    )
 
 
 @pytest.mark.slow
@@ -148,6 +151,39 @@ def test_a_folder_of_something_else_is_refused_even_to_overwrite(tiny: Tiny, tmp
         grid.run(tiny(), tmp_path, jobs=1, overwrite=True)
 
 
+STRANGERS = ["scenario.yaml", "summary.json", "report.html", "runs/fifo/1/notes.txt", "runs/mine.csv", "failed/why.txt"]
+
+
+@pytest.mark.parametrize("overwrite", [False, True])
+@pytest.mark.parametrize("name", STRANGERS)
+def test_what_no_run_wrote_is_never_replaced(tiny: Tiny, tmp_path: Path, name: str, overwrite: bool) -> None:
+    (tmp_path / "out" / name).parent.mkdir(parents=True)
+    (tmp_path / "out" / name).write_text("mine")
+    before = files(tmp_path / "out")
+    with pytest.raises(InvalidInput, match="is not a run directory, but has"):
+        grid.run(tiny(), tmp_path / "out", jobs=1, overwrite=overwrite)
+    assert files(tmp_path / "out") == before
+
+
+@pytest.mark.parametrize("name", STRANGERS)
+def test_what_was_put_into_a_run_directory_is_never_replaced(tiny: Tiny, tmp_path: Path, name: str) -> None:
+    grid.run(tiny(), tmp_path / "out", jobs=1)
+    (tmp_path / "out" / name).parent.mkdir(exist_ok=True)
+    (tmp_path / "out" / name).write_text("mine")
+    before = files(tmp_path / "out")
+    with pytest.raises(InvalidInput, match=f"'{name}' in it was not written by a run"):
+        grid.run(tiny(), tmp_path / "out", jobs=1, overwrite=True)
+    assert files(tmp_path / "out") == before
+
+
+def test_the_files_of_a_killed_run_are_its_own(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    with monkeypatch.context() as patch:
+        patch.setattr(grid.RunDirectory, "__exit__", lambda *_: None)
+        directory = grid.RunDirectory(tmp_path / "out", grid.cells(tiny()), {}, overwrite=False).__enter__()
+    os.close(directory._lock or 0)
+    assert grid.run(tiny(), tmp_path / "out", jobs=1).computed == 4
+
+
 def test_a_file_as_run_directory_is_refused(tiny: Tiny, tmp_path: Path) -> None:
     with pytest.raises(InvalidInput, match="is a file"):
         grid.run(tiny(), tmp_path / "tiny.yaml", jobs=1)
@@ -199,7 +235,8 @@ def test_a_failing_cell_does_not_lose_the_others(tiny: Tiny, tmp_path: Path, job
     finished = grid.run(loaded, tmp_path / "out", jobs=jobs, plugins=files_)
     assert finished.summary is None
     assert [(f.label, f.seed) for f in finished.failures] == [("broken", 1)]
-    assert "this policy is broken" in finished.failures[0].traceback.read_text()
+    assert finished.failures[0].why == "RuntimeError: this policy is broken"
+    assert "Traceback" in finished.failures[0].traceback.read_text()
     assert (tmp_path / "out" / "runs" / "fifo" / "1" / "cell.json").exists()
     assert not (tmp_path / "out" / "runs" / "broken").exists()
 
@@ -211,8 +248,49 @@ def test_a_worker_that_dies_takes_only_its_own_cell_with_it(tiny: Tiny, tmp_path
     loaded = tiny("spec.policies[0].kind=dying", "spec.policies[0].label=dying", "spec.seeds=[1]")
     finished = grid.run(loaded, tmp_path / "out", jobs=2, plugins=files_)
     assert [(f.label, f.seed) for f in finished.failures] == [("dying", 1)]
-    assert "exit code 9" in finished.failures[0].traceback.read_text()
+    assert "exit code 9" in finished.failures[0].why
     assert finished.computed == 1
+
+
+@pytest.mark.parametrize(
+    ("body", "why"),
+    [
+        ("import sys; sys.exit(0)", "SystemExit: 0"),
+        ("raise OSError(28, 'No space left on device', 'jobs.parquet')", "jobs.parquet: No space left on device"),
+        ("raise MemoryError", "out of memory"),
+        ("return", "2 jobs can never finish; the first is 'a': "),
+    ],
+)
+def test_what_a_cell_dies_of_is_one_sentence(tiny: Tiny, tmp_path: Path, body: str, why: str) -> None:
+    kind = f"ends_{len(body)}"
+    (tmp_path / "ends.py").write_text(
+        BROKEN.replace('"broken"', f'"{kind}"').replace('raise RuntimeError("this policy is broken")', body)
+    )
+    files_ = cell_module.load_plugins([tmp_path / "ends.py"])
+    loaded = tiny(f"spec.policies=[{{kind: {kind}}}]", "spec.seeds=[1]")
+    finished = grid.run(loaded, tmp_path / "out", jobs=1, plugins=files_)
+    assert str(finished.failures[0]).startswith(f"{kind} seed 1 failed: {why}")
+
+
+def test_a_full_disk_that_takes_no_traceback_either(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def full(*_: object) -> None:
+        raise OSError(28, "No space left on device", "jobs.parquet")
+
+    monkeypatch.setattr("rm_emulator.experiments.pool.compute", full)
+    real = grid.RunDirectory.failure
+
+    def failure(*arguments: Any) -> Any:
+        monkeypatch.setattr("rm_emulator.experiments.directory.write_file", full)
+        return real(*arguments)
+
+    monkeypatch.setattr(grid.RunDirectory, "failure", failure)
+    finished = grid.run(tiny("spec.seeds=[1]"), tmp_path / "out", jobs=1)
+    assert [str(f) for f in finished.failures] == [
+        "fifo seed 1 failed: jobs.parquet: No space left on device",
+        "fair seed 1 failed: jobs.parquet: No space left on device",
+    ]
 
 
 @pytest.mark.slow

@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from rm_emulator.results.compare import CompareError, first_difference, main, sides
+from rm_emulator.results.compare import CompareError, _sentence, _verdict, first_difference, main, sides
 
 HEADER = '{"format":1,"policy":"%s"}\n'
 
@@ -40,7 +40,28 @@ def card(logged):
 
 
 def test_the_first_label_is_compared_with_the_baseline(card):
-    assert (card["left"]["label"], card["right"]["label"]) == ("slearn", "three_sigma")
+    assert (card["left"]["label"], card["right"]["label"]) == ("three_sigma", "slearn")
+
+
+def test_a_longer_completion_time_is_worse_by_what_it_is_longer():
+    row = _verdict(189.0, 195.0, -1)
+    assert row["verdict"] == "worse"
+    assert row["change_pct"] == pytest.approx(3.1746, abs=1e-3)
+    assert _sentence(row).plain == "▼ B is worse: 3.2 % higher"
+
+
+def test_more_of_what_is_good_is_better():
+    assert _sentence(_verdict(0.5, 0.6, 1)).plain == "▲ B is better: 20.0 % higher"
+
+
+def test_a_change_from_nothing_has_no_percentage():
+    assert _sentence(_verdict(0, 3, -1)).plain == "▼ B is worse: higher"
+
+
+def test_the_direction_stands_in_the_heading_and_in_json(logged, card, capsys):
+    main([logged], ["slearn", "three_sigma"])
+    assert capsys.readouterr().out.startswith("B (three_sigma) relative to A (slearn)\n")
+    assert card["direction"] == "right relative to left"
 
 
 def test_the_first_event_at_which_the_logs_part(card):
@@ -48,14 +69,14 @@ def test_the_first_event_at_which_the_logs_part(card):
         "line": 3,
         "same": 1,
         "at_ms": 5,
-        "left": '{"decision":"Place","node":"a"}',
-        "right": '{"decision":"Place","node":"b"}',
+        "left": '{"decision":"Place","node":"b"}',
+        "right": '{"decision":"Place","node":"a"}',
     }
 
 
 def test_a_lower_completion_time_is_better(card):
     row = next(r for r in card["scores"] if r["name"] == "mean JCT")
-    assert row["verdict"] == ("better" if row["left"] < row["right"] else "worse")
+    assert row["verdict"] == ("better" if row["right"] < row["left"] else "worse")
 
 
 def test_a_higher_share_of_right_queues_is_better(card):
@@ -70,7 +91,7 @@ def test_winners_gain_and_losers_lose(card):
 
 def test_the_ratio_is_that_of_the_two_times(card):
     job = card["winners"][0]
-    assert job["ratio"] == pytest.approx(job["right_s"] / job["left_s"])
+    assert job["ratio"] == pytest.approx(job["left_s"] / job["right_s"])
 
 
 def test_the_bins_hold_all_pairs(card):
@@ -109,7 +130,7 @@ def test_an_unknown_seed_is_refused(logged, capsys):
 
 def test_one_label_against_the_baseline(logged):
     left, right = sides([logged], ["slearn"])
-    assert (left.label, right.label) == ("slearn", "three_sigma")
+    assert (left.label, right.label) == ("three_sigma", "slearn")
 
 
 def test_different_workloads_are_refused(fabricate, logged, tmp_path, capsys):

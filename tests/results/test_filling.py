@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rm_emulator.results.filling import Shared, Tree, shared_queues
+from rm_emulator.results.filling import Shared, Tree, shared_queues, unused_settings
 from schedulers.planning import shares
 
 
@@ -119,3 +121,32 @@ def test_one_resource_is_yarns_fair_shares(users):
     least = [min(g, d) for d, _, g in users]
     expected = shares.max_min(1.0, [w for _, w, _ in users], least, most)
     assert found.tolist() == pytest.approx(expected, abs=1e-6)
+
+
+def spec(*policies: dict[str, Any], **queue: Any) -> dict[str, Any]:
+    """A scenario with one queue of its own."""
+    labelled = [{"label": policy["kind"], **policy} for policy in policies]
+    return {"policies": labelled, "queues": [{"name": "a", **queue}]}
+
+
+def test_weights_that_a_policy_does_not_use_are_said() -> None:
+    assert unused_settings(spec({"kind": "fifo"}, {"kind": "drf"}, {"kind": "gs"}, weight=3.0)) == [
+        "the queues' `weight` means nothing to fifo, gs (policies that use it: "
+        "bounded, capacity, drf, fair_yarn, graphene, hdrf)"
+    ]
+
+
+def test_weights_of_one_are_no_settings() -> None:
+    assert unused_settings(spec({"kind": "fifo"}, weight=1.0)) == []
+
+
+def test_a_setting_of_the_policy_decides_whether_weights_are_used() -> None:
+    assert unused_settings(spec({"kind": "drf", "level": "queue"}, weight=3.0)) == []
+    assert unused_settings(spec({"kind": "drf", "level": "user"}, weight=3.0)) != []
+
+
+def test_guarantees_mean_something_to_capacity() -> None:
+    assert unused_settings(spec({"kind": "capacity"}, guaranteed=0.5)) == []
+    assert unused_settings(spec({"kind": "drf"}, guaranteed=0.5)) == [
+        "the queues' `guaranteed` means nothing to drf (policies that use it: capacity)"
+    ]

@@ -21,6 +21,19 @@ JOBS = """\
 """
 
 
+def test_a_gang_wider_than_the_empty_cluster_is_said(write: Write, mistakes: Mistakes) -> None:
+    path = write(("profile: yarn", "profile: events"), ("tasks: 2, demand", "tasks: 40, gang: true, demand"))
+    assert mistakes(path) == [
+        "s.yaml:15:26 spec.workload.jobs[0].stages[0].tasks: the 40 tasks of a gang start together, and the empty "
+        "cluster takes at most 4 of them"
+    ]
+
+
+def test_a_gang_as_wide_as_the_empty_cluster_is_accepted(write: Write) -> None:
+    path = write(("profile: yarn", "profile: events"), ("tasks: 2, demand", "tasks: 4, gang: true, demand"))
+    assert check(load(path)).workload.tasks == 5
+
+
 def test_a_good_scenario_gives_its_workload(write: Write) -> None:
     assert check(load(write())).workload.tasks == 3
 
@@ -50,6 +63,17 @@ def test_a_good_scenario_gives_its_workload(write: Write) -> None:
             "demand: {cpu: 1}, duration",
             "demand: {cpu: 0}, duration",
             "s.yaml:15:37 spec.workload.jobs[0].stages[0].demand: a task that asks for nothing",
+        ),
+        (
+            "tasks: 2, demand: {cpu: 1}",
+            "tasks: 3, gang: true, demand: {cpu: 1}",
+            "s.yaml:15:26 spec.workload.jobs[0].stages[0].tasks: the 3 tasks of a gang start together, and "
+            "profile 'yarn' offers one node at a time, which takes at most 2 of them",
+        ),
+        (
+            "tasks: 2, demand: {cpu: 1}",
+            "demand: {cpu: 1}, places: {tolerations: [], terms: [[{key: zone, operator: In, values: [a]}]]}",
+            "s.yaml:15:45 spec.workload.jobs[0].stages[0].places: no node that its places and the nodes' taints leave",
         ),
         (
             "parents: [m]",
