@@ -345,16 +345,16 @@ def _header(folder: Path) -> _Header:
     except (OSError, UnicodeDecodeError) as error:
         raise one(path, f"cannot be read: {error}") from None
     try:
-        found = yaml.load(text, Loader=yaml.CSafeLoader)
+        document = yaml.load(text, Loader=yaml.CSafeLoader)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = None if mark is None else mark.line + 1
         raise one(path, f"not YAML: {getattr(error, 'problem', error)}", line=line) from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        seen = found.get("format") if isinstance(found, dict) else None
+    seen = document.get("format") if isinstance(document, dict) else None
+    if seen != FORMAT:
         raise one(path, f"the format is {seen!r} (this version reads '{FORMAT}')")
     try:
-        header = msgspec.convert(found, _Header)
+        header = msgspec.convert(document, _Header)
         Resources(header.resources)
     except (msgspec.ValidationError, SchedulerError) as error:
         raise one(path, str(error)) from None
