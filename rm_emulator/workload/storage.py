@@ -422,7 +422,18 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
     return Workload(
         name=header.name,
         jobs=tuple(entries),
-        history=tuple(_past(*row) for row in tables["history.parquet"].iter_rows()),
+        history=tuple(
+            PastJob(
+                name=name,
+                submitted=submitted,
+                finished=finished,
+                stages=tuple(zip(tasks, means, strict=True)),
+                user=user,
+                app=app,
+                demand=tuple(demand),
+            )
+            for name, submitted, finished, tasks, means, user, app, demand in tables["history.parquet"].iter_rows()
+        ),
         resources=header.resources,
         source=header.source,
     )
@@ -445,14 +456,7 @@ def _placed(stages: list[Stage], hosts: Sequence[Sequence[Sequence[str]]], gangs
 
 
 def _times(
-    kind: str,
-    ms: list[int] | None,
-    mean_ms: float,
-    cov: float,
-    distribution: str,
-    profile: str,
-    profile_stage: int,
-    scale: float,
+    kind: str, ms: list[int] | None, mean_ms: float, cov: float, distribution: str, profile: str, *of_profile: Any
 ) -> RunTimes:
     if kind == "fixed" and ms:
         return Fixed(ms[0])
@@ -461,26 +465,5 @@ def _times(
     if kind == "drawn":
         return Drawn(mean_ms, cov, distribution)
     if kind == "waves":
-        return Waves(profile, profile_stage, scale)
+        return Waves(profile, *of_profile)
     raise ValueError(f"run times of kind '{kind}' with {ms}")
-
-
-def _past(
-    name: str,
-    submitted: int,
-    finished: int,
-    tasks: list[int],
-    means: list[float],
-    user: str,
-    app: str,
-    demand: list[int],
-) -> PastJob:
-    return PastJob(
-        name=name,
-        submitted=submitted,
-        finished=finished,
-        stages=tuple(zip(tasks, means, strict=True)),
-        user=user,
-        app=app,
-        demand=tuple(demand),
-    )

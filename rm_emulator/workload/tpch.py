@@ -144,7 +144,10 @@ def _check(settings: TpchSettings, profiles: TpchProfiles) -> None:
         if settings.load <= 0:
             raise InvalidParameters(f"tpch: load is {settings.load} (above 0)")
         if settings.slots is None or settings.slots < 1:
-            raise InvalidParameters(f"tpch: load needs slots, at least 1 (slots is {settings.slots})")
+            raise InvalidParameters(
+                "tpch: load needs slots, at least 1: set `slots` (unless given, they are the tasks of `demand` that "
+                "the cluster runs at once)"
+            )
         if settings.arrivals == "batch" or (settings.jobs is not None and settings.jobs <= settings.initial):
             raise InvalidParameters("tpch: load needs poisson arrivals and more jobs than `initial`")
     if settings.draws == "released" and (settings.jobs is None or settings.load is not None):
