@@ -22,7 +22,6 @@ from typing import Any, Final, Protocol
 
 import msgspec
 
-from rm_emulator.files import is_odd
 from rm_emulator.issues import Issue, Issues, TraceError
 from rm_emulator.program import cause
 from rm_emulator.workload import storage
@@ -156,8 +155,6 @@ def read(name: str, path: Path | str, options: Mapping[str, Any] | None = None) 
     Raises UnknownName and InvalidParameters for the name and the options, TraceError for the file.
     """
     cls, params = FORMATS.parse({"kind": name, **(options or {})})
-    if is_odd(Path(path)):
-        raise one(path, "is not a regular file: expected a trace")
     try:
         ours = cls.__module__.startswith("rm_emulator.")
         return cls.read(Path(path), params) if ours else _read_by_plugin(cls, name, Path(path), params)

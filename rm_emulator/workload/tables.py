@@ -90,13 +90,13 @@ class _Unpacked(io.RawIOBase):
 
 
 def opened(path: Path) -> io.BufferedReader:
-    """Its bytes as they are. Raises TraceError with one issue when it is missing, no ordinary file or unreadable."""
+    """Its bytes as they are. Raises TraceError with one issue when it is missing, no regular file or unreadable."""
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
             raise one(path, "is a folder; a file is needed")
         if not stat.S_ISREG(mode):
-            raise one(path, "is not an ordinary file (a pipe or device: save what it gives to a file first)")
+            raise one(path, "is not a regular file (a pipe or device: save what it gives to a file first)")
         return path.open("rb")
     except FileNotFoundError:
         raise one(path, "no such file") from None

@@ -227,7 +227,7 @@ def test_a_pipe_is_refused(tmp_path: Path) -> None:
     import os
 
     os.mkfifo(tmp_path / "pipe")
-    with pytest.raises(TraceError, match="is not an ordinary file"):
+    with pytest.raises(TraceError, match="is not a regular file"):
         formats.read("swf", tmp_path / "pipe")
 
 
