@@ -27,7 +27,7 @@ import numpy as np
 
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.execution import draw
-from rm_emulator.engine.recording import Attempt, JobRow, Nothing
+from rm_emulator.engine.recording import Attempt, JobRow, NullRecording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.issues import TraceError
 from rm_emulator.workload.formats import FORMATS
@@ -424,7 +424,7 @@ class Audit:
         self._held[decision.container] = _Held(node, decision.job, decision.stage, decision.task, stage.demand)
 
 
-class Kept(Nothing):
+class Kept(NullRecording):
     """A recording that keeps everything in memory; for small runs."""
 
     def __init__(self) -> None:

@@ -57,7 +57,7 @@ class Beats(Profile):
     def arrived(self, job: Master) -> None:
         """See Profile. A master in a container of its own is asked for first."""
         if job.source.am:
-            self.engine.say(JobChanged(self.engine.calendar.now, job.name, (job.own_stage,)))
+            self.engine.tell(JobChanged(self.engine.calendar.now, job.name, (job.own_stage,)))
 
     def launch(self, container: Container) -> int:
         """See Profile. The master hears of the grant in its next call; its own container need not wait for that."""

@@ -72,7 +72,8 @@ class Container(Attempt, kw_only=True, eq=False):
 
     index: its node's. master: of the job that it is for. runtime: of the attempt, ms.
     distance: from the task's input, see `Distances`; None: no input.
-    wave: what measured run times are told of the executor. turn: how often the end was foretold, where others move it.
+    wave: what measured run times are told of the executor. forecasts: how often the end was foretold, where others
+    move it.
     """
 
     index: int
@@ -80,7 +81,7 @@ class Container(Attempt, kw_only=True, eq=False):
     runtime: int = 0
     distance: int | None = None
     wave: Wave = "fresh"
-    turn: int = 0
+    forecasts: int = 0
 
     def take(self, decision: Place | Run | Move, master: Master, now: int, pilot: bool) -> None:
         """It is granted a task."""

@@ -29,7 +29,7 @@ class KeptExecutors:
         engine, job, ran = self._engine, container.master, container.runtime
         number, stage, task, attempt = container.container, container.stage, container.task, container.attempt
         engine.count(container)
-        decisions = engine.tell(TaskEnded(engine.calendar.now, number, job.name, stage, task, attempt, ran))
+        decisions = engine.tell_completion(TaskEnded(engine.calendar.now, number, job.name, stage, task, attempt, ran))
         if decisions and type(decisions[0]) is Run:
             return False  # it went on with the same stage: nothing else has changed
         engine.profile.finish_if_over(job)
@@ -62,7 +62,7 @@ class KeptExecutors:
     def _arrived(self, container: Container) -> None:
         engine, number = self._engine, container.container
         if engine.containers.get(number) is container:
-            engine.say(ContainerStarted(engine.calendar.now, number))
+            engine.tell(ContainerStarted(engine.calendar.now, number))
             engine.carry_on()
 
     def _release(self, decision: Release) -> None:

@@ -39,7 +39,7 @@ class Masters:
 
     def _ask(self, job: Master) -> None:
         asked, job.asks = tuple(sorted(job.asks)), []
-        self._engine.say(JobChanged(self._engine.calendar.now, job.name, asked))
+        self._engine.tell(JobChanged(self._engine.calendar.now, job.name, asked))
 
     def register(self, container: Container) -> None:
         """Its own container has started."""

@@ -93,20 +93,20 @@ class SharedNodes:
 
     def end(self, container: Container) -> None:
         """A container uses nothing any more; it need not have started."""
-        container.turn += 1
+        container.forecasts += 1
         self._there.pop(container.container, None)
         self._foretell(self._sharers.end(container.index, container.container, self._calendar.now))
 
     def _foretell(self, ends: list[tuple[int, int]]) -> None:
         for number, end in ends:
             container = self._there[number]
-            container.turn += 1
-            self._calendar.at(end, END, number, self._end, (container, container.turn))
+            container.forecasts += 1
+            self._calendar.at(end, END, number, self._end, (container, container.forecasts))
 
     def _end(self, foretold: tuple[Container, int]) -> None:
         """A container is over, unless its end was moved since this was entered."""
-        container, turn = foretold
-        if container.turn == turn and container.started_ms is not None:
+        container, forecasts = foretold
+        if container.forecasts == forecasts and container.started_ms is not None:
             container.runtime = self._calendar.now - container.started_ms
             self.end(container)
             self._over(container)

@@ -39,7 +39,7 @@ class Profile(ABC):
 
     The hooks, in the order in which a task meets them: `begin` (the run), `arrived` (its job), `launch` (its grant),
     `runs` (its start), `ended` (its end), `stage_ended`, `finish_if_over`; after whatever was heard comes `offer`.
-    Through `engine` a hook enters things on the calendar (`calendar`, `later`) and tells facts (`say`, `tell_end`).
+    Through `engine` a hook enters things on the calendar (`calendar`, `later`) and tells facts (`tell`, `tell_end`).
 
     offers: what the scheduler is offered, the node that beats or all nodes in each cycle.
     asks: what a job asks for on its arrival, see `JobSubmitted`.

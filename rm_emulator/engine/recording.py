@@ -88,7 +88,7 @@ class Recording(Protocol):
         """The run is over."""
 
 
-class Nothing:
+class NullRecording:
     """A recording that keeps nothing."""
 
     def demand(self, *_: Any) -> None:

@@ -23,7 +23,7 @@ from rm_emulator.engine.execution import Distances, Execution, WavesOf
 from rm_emulator.engine.known import profile, with_trait
 from rm_emulator.engine.overbooking import SharedNodes, Sharers, overrun
 from rm_emulator.engine.profile import Profile
-from rm_emulator.engine.recording import Nothing, Recording
+from rm_emulator.engine.recording import NullRecording, Recording
 from rm_emulator.workload.model import Fixed, Workload
 from schedulers.core import keyed
 from schedulers.core.decisions import Decision, Move, Place, Preempt, Run
@@ -69,7 +69,7 @@ class Simulation:
     ) -> None:
         _check(config, workload)
         self.config, self.workload, self.control, self.seed = config, workload, Control(control), seed
-        self.record: Recording = record if record is not None else Nothing()
+        self.record: Recording = record if record is not None else NullRecording()
         self._record_task, self._held = self.record.task, self.control.held
         self._next_change = self.control.next_change
         self._oracle, self._progress = oracle, progress
@@ -128,11 +128,11 @@ class Simulation:
 
     def _begin(self) -> None:
         for queue in self.config.queues:
-            self.say(QueueChanged(0, queue))
+            self.tell(QueueChanged(0, queue))
         for node in self.config.nodes:
-            self.say(NodeAdded(0, node))
+            self.tell(NodeAdded(0, node))
         if self.workload.history:
-            self.say(HistoryPrimed(0, self.workload.history))
+            self.tell(HistoryPrimed(0, self.workload.history))
         if (period := self.control.triggers.period_ms) is not None:
             self.calendar.at(period, TICK, 1, self._period, period)
         self._expect_arrival()
@@ -153,8 +153,8 @@ class Simulation:
         if source.am:
             spec = containers.with_master(spec, source.am)
         if self._oracle:
-            self.say(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times)))
-        decisions = self.hear(JobSubmitted(now, spec, "asked" if source.am else self.profile.asks))
+            self.tell(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times)))
+        decisions = self.handle(JobSubmitted(now, spec, "asked" if source.am else self.profile.asks))
         job = self.jobs[spec.id] = Master(source, number, times, self.control.job(spec.id))
         for index, stage in enumerate(spec.stages):
             self.record.demand(spec.id, index, stage.demand)
@@ -165,7 +165,7 @@ class Simulation:
     def _period(self, period: int) -> None:
         """A policy's own period; it ends with the last job, or when nothing has come of it for long."""
         version = self.control.version
-        self.say(Tick(self.calendar.now))
+        self.tell(Tick(self.calendar.now))
         busy = self.control.version != version or self.is_busy
         self._idle_periods = 0 if busy else self._idle_periods + 1
         arrivals = self._next_job < len(self.workload.jobs)
@@ -182,12 +182,12 @@ class Simulation:
 
     # -- facts ----------------------------------------------------------------------------------
 
-    def hear(self, event: Event) -> list[Decision]:
+    def handle(self, event: Event) -> list[Decision]:
         """Who decides hears a fact; its decisions are not carried out yet."""
         self.facts += 1
         return self.control.handle(event)
 
-    def say(self, event: Event) -> list[Decision]:
+    def tell(self, event: Event) -> list[Decision]:
         """Tell a fact and do what is decided."""
         self.facts += 1
         decisions = self.control.handle(event)
@@ -219,7 +219,7 @@ class Simulation:
         tell(about)
         self.carry_on()
 
-    def tell(self, event: Event) -> list[Decision]:
+    def tell_completion(self, event: Event) -> list[Decision]:
         """Tell a completion; with disorder it is heard late, or twice."""
         if self.disorder is None:
             self.facts += 1
@@ -228,13 +228,13 @@ class Simulation:
             return decisions
         for delay in self.disorder.deliveries():
             if delay == 0:
-                self.say(event)
+                self.tell(event)
             else:
                 self.later(self.calendar.now + delay, END, 0, self._tell_late, event)
         return []
 
     def _tell_late(self, event: Event) -> None:
-        self.say(msgspec.structs.replace(event, at=self.calendar.now))
+        self.tell(msgspec.structs.replace(event, at=self.calendar.now))
         for job in list(self.jobs.values()):
             self.profile.finish_if_over(job)
         self.profile.freed(None)
@@ -245,9 +245,9 @@ class Simulation:
         del self.containers[number]
         ended = ContainerEnded(self.calendar.now, number, 0, container.runtime)
         if container is job.container:
-            self.say(ended)
+            self.tell(ended)
             return
-        self.tell(ended)
+        self.tell_completion(ended)
         self.profile.finish_if_over(job)
 
     def carry_on(self) -> None:
@@ -320,10 +320,10 @@ class Simulation:
         self.leave(container)
         container.master.failed += 1
         self.note(container, PREEMPTED)
-        self.later(self.calendar.now + 1, END, number, self._say_killed, container)
+        self.later(self.calendar.now + 1, END, number, self._tell_killed, container)
 
-    def _say_killed(self, container: Container) -> None:
-        self.say(ContainerEnded(self.calendar.now, container.container, PREEMPTED))
+    def _tell_killed(self, container: Container) -> None:
+        self.tell(ContainerEnded(self.calendar.now, container.container, PREEMPTED))
         self.profile.freed(container.index)
 
     # -- a task's life --------------------------------------------------------------------------
@@ -332,7 +332,7 @@ class Simulation:
         if container.container not in self.containers:
             return
         now = self.calendar.now
-        self.hear(ContainerStarted(now, container.container))
+        self.handle(ContainerStarted(now, container.container))
         self.start(container, now)
 
     def start(self, container: Container, now: int) -> None:

@@ -25,7 +25,7 @@ import polars as pl
 
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.execution import Execution, Listed, StageTimes
-from rm_emulator.engine.recording import JobRow, Nothing
+from rm_emulator.engine.recording import JobRow, NullRecording
 from rm_emulator.experiments.cell import (
     Cell,
     Progress,
@@ -56,7 +56,7 @@ from schedulers.core.scheduler import Scheduler
 SCHEMA: Mapping[str, pl.DataType] = {name: JOB_SCHEMA[name] for name in ("id", "queue", "submit_ms", "finish_ms")}
 
 
-class Times(Nothing):
+class Times(NullRecording):
     """A recording that keeps when jobs were submitted and done."""
 
     def __init__(self) -> None:

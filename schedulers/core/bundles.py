@@ -308,7 +308,7 @@ def rooms(view: ClusterView, offer: Offer) -> Iterator[Room]:
     """What is on offer: its nodes in order of arrival, then idle executors, which take tasks where no node has room."""
     for node in view.with_room() if offer.nodes is None else offer.nodes:
         yield Room(view, node)
-    if view.kept and offer.nodes is None:
+    if view.has_executors and offer.nodes is None:
         yield Room(view, None)
 
 

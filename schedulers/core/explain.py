@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from schedulers.core.state import ClusterState, JobState, NodeState, StageState
 
 
-class Because(msgspec.Struct, frozen=True):
+class WaitReason(msgspec.Struct, frozen=True):
     """One reason: code, numbers, an English sentence, and what would help (None: only time)."""
 
     reason: Reason
@@ -50,7 +50,7 @@ class Explanation(msgspec.Struct, frozen=True):
     submitted: int
     running: int
     waiting: int
-    reasons: tuple[Because, ...]
+    reasons: tuple[WaitReason, ...]
     stages: tuple[StageView, ...]
     size_ms: float | None = None
     size_source: str = ""
@@ -89,9 +89,9 @@ def explain_job(job: JobState, state: ClusterState, policy: Policy, view: Cluste
 Found = dict[Reason, dict[str, Any]]
 
 
-def _in_order(found: Found) -> list[Because]:
+def _in_order(found: Found) -> list[WaitReason]:
     return [
-        Because(reason, data, sentence(reason, data), suggestion(reason, data))
+        WaitReason(reason, data, sentence(reason, data), suggestion(reason, data))
         for reason, data in sorted(found.items(), key=lambda item: item[0].precedence)
     ]
 

@@ -39,7 +39,7 @@ class Partitioned(Ordered):
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Serve the first job below its number with a task that fits, until nothing fits."""
-        if view.kept:
+        if view.has_executors:
             return serve_asked(offer) if offer.job is not None else _Division(self, view, offer).steps()
         return self._fill(view, offer) if self.limits else super().schedule(view, offer)
 
@@ -67,13 +67,13 @@ class Partitioned(Ordered):
 
     # -- with executors -------------------------------------------------------------------------
 
-    def standing(self, view: ClusterView) -> list[JobState]:
+    def ranked(self, view: ClusterView) -> list[JobState]:
         """With executors: the live jobs with tasks to start, now or later, in order."""
         self._refresh(view)
         return [view.jobs[name] for name in self._order]
 
     def _refresh(self, view: ClusterView) -> None:
-        if not view.kept:
+        if not view.has_executors:
             super()._refresh(view)
             return
         for name in view.changed():
@@ -84,7 +84,7 @@ class Partitioned(Ordered):
                 self._leave(name, view)
 
     def _sort(self, view: ClusterView) -> None:
-        if not view.kept:
+        if not view.has_executors:
             super()._sort(view)
             return
         self._order = Order()
@@ -119,7 +119,7 @@ class _Division:
 
     def steps(self) -> _Steps:
         """Executors go on in their jobs, then the jobs get more in their order."""
-        jobs = self.policy.standing(self.view)
+        jobs = self.policy.ranked(self.view)
         if self.policy.stays:
             yield from self._stay()
         else:

@@ -183,8 +183,8 @@ class ClusterView:
         "capacity",
         "changed",
         "containers",
+        "has_executors",
         "jobs",
-        "kept",
         "nodes",
         "queues",
         "resources",
@@ -211,7 +211,7 @@ class ClusterView:
         """The queues as a tree, and what each holds."""
         self.containers: Mapping[int, ContainerState] = state.containers
         """Containers by number."""
-        self.kept = state.kept
+        self.has_executors = state.has_executors
         """Whether containers outlive tasks (executors)."""
         self._changes = state.journal.orders.cursor()
         self.changed: Callable[[], Iterable[str]] = self._changes.read

@@ -118,7 +118,12 @@ class Round:
         """Bring executors to a job for a stage that is not open yet."""
         offer, state = self.offer, self._scheduler.state
         job = state.jobs.get(suggestion.job)
-        if offer is None or job is None or not state.kept or not offer.serves(suggestion.job, suggestion.stage):
+        if (
+            offer is None
+            or job is None
+            or not state.has_executors
+            or not offer.serves(suggestion.job, suggestion.stage)
+        ):
             return Outcome(0, Reason.WAITS_FOR_OFFER)
         stage = job.stages[suggestion.stage]
         containers: list[int] = []
@@ -161,7 +166,7 @@ class Round:
 
     def _only_node(self, suggestion: Suggestion, offer: Offer) -> NodeState | None:
         """The node that must take the tasks when there is no choice: a heartbeat without executors."""
-        if offer.nodes is None or len(offer.nodes) != 1 or self._scheduler.state.kept:
+        if offer.nodes is None or len(offer.nodes) != 1 or self._scheduler.state.has_executors:
             return None
         node = offer.nodes[0]
         return node if suggestion.node is None or suggestion.node == node.spec.id else None
@@ -179,7 +184,7 @@ class Round:
         named = suggestion.executor is not None
         if named:
             decision = self._with_named(job, stage, task, attempt, suggestion.executor)
-        elif state.kept:
+        elif state.has_executors:
             decision = self._with_executor(job, stage, task, attempt, own=True)
         if decision is None and not named and (stage.size not in state.sizes.bounds or state.sizes.admits(stage.size)):
             node = node or self._node_for(stage, suggestion, offer)
@@ -187,7 +192,7 @@ class Round:
                 decision = Place(state.next_container, node.spec.id, suggestion.job, stage.index, task, attempt)
                 if offer.limit is not None:
                     offer.limit -= 1
-        if decision is None and not named and state.kept:
+        if decision is None and not named and state.has_executors:
             decision = self._with_executor(job, stage, task, attempt, own=False)
         if decision is None:
             return None

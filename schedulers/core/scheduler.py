@@ -49,7 +49,7 @@ class Scheduler:
 
     def __init__(self, config: SchedulerConfig, *, log: Log | None = None) -> None:
         self.config, self._log = config, log
-        self.state = ClusterState(Resources(config.resources), kept=config.executors)
+        self.state = ClusterState(Resources(config.resources), has_executors=config.executors)
         self.predictor: Predictor | None = None
         if config.predictor is not None:
             make_predictor, predictor_params = predictors.parse(config.predictor)
@@ -131,7 +131,7 @@ class Scheduler:
         """Say who waits, and write the log. asked: whether the policy was offered anything."""
         doubted, log = self._doubted, self._log
         if doubted.at < len(doubted.entries):
-            self._say_holds(decisions)
+            self._report_holds(decisions)
         if log is not None and (
             decisions
             or type(event) not in _PASSING
@@ -196,7 +196,7 @@ class Scheduler:
         """A container is over: learn from its run time."""
         state = self.state
         container = state.containers.get(event.container)
-        if container is None or (self.predictor is None and not state.kept):
+        if container is None or (self.predictor is None and not state.has_executors):
             return self._hear(event)
         job, speed = state.jobs.get(container.job), state.nodes[container.node].spec.speed
         ran = container.status in (GRANTED, RUNNING)  # an idle executor's last task was heard of by TaskEnded
@@ -311,7 +311,7 @@ class Scheduler:
 
     # -- why not --------------------------------------------------------------------------------
 
-    def _say_holds(self, decisions: list[Decision]) -> None:
+    def _report_holds(self, decisions: list[Decision]) -> None:
         state = self.state
         for name in self._doubted.read():
             job = state.jobs.get(name)

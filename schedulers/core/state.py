@@ -63,7 +63,7 @@ ABORTED: Final = -100
 class ClusterState:
     """Nodes, jobs and containers of one cluster, with the figures derived from them.
 
-    kept: containers outlive tasks (executors) instead of ending with them.
+    has_executors: containers outlive tasks (executors) instead of ending with them.
     """
 
     # Slots: an instance of more than 30 attributes loses CPython's fast look-up of them.
@@ -74,10 +74,10 @@ class ClusterState:
         "capacity",
         "containers",
         "foreign",
+        "has_executors",
         "idle",
         "jobs",
         "journal",
-        "kept",
         "moving",
         "next_container",
         "next_node",
@@ -94,8 +94,8 @@ class ClusterState:
         "work",
     )
 
-    def __init__(self, resources: Resources, *, kept: bool = False) -> None:
-        self.resources, self.kept = resources, kept
+    def __init__(self, resources: Resources, *, has_executors: bool = False) -> None:
+        self.resources, self.has_executors = resources, has_executors
         self.now = 0
         """Time of the last fact, in ms."""
         self.version = 0

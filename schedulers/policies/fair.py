@@ -34,7 +34,7 @@ class Fair(ByShare):
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Keep idle executors where they are within the job's part, then serve the poorest job."""
-        if view.kept:
+        if view.has_executors:
             yield from self._keep(view, offer)
         yield from super().schedule(view, offer)
 

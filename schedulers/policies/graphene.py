@@ -223,7 +223,7 @@ class Graphene(Bundling):
 
     def _nearest(self, candidate: Candidate, room: Room) -> tuple[Near, int | None]:
         # The next task of an executor is the stage's next one, wherever its input is.
-        if room.node is None or self._view.kept or not candidate.job.spec.stages[candidate.stage.index].hosts:
+        if room.node is None or self._view.has_executors or not candidate.job.spec.stages[candidate.stage.index].hosts:
             return Near.FREE, None
         inputs = self._inputs.get(candidate.job.id)
         if inputs is None:

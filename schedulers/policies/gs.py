@@ -135,7 +135,7 @@ class GenericScheduler(Policy):
             job = jobs.get(name)
             if job is None:
                 self._forget(levels, name)
-                if view.kept:
+                if view.has_executors:
                     self._sweep(view)
             elif job.pilots_left or settled.get(name) != (job.size_ms, job.waiting > 0):
                 self._stand(job, view, levels)

@@ -46,21 +46,21 @@ class WeightedFair(Partitioned, ByShare):
     def key(self, job: JobState, view: ClusterView) -> Key:
         """See Ordered.key."""
         tie = view.tie(job, self.params.tie)
-        if view.kept:
+        if view.has_executors:
             return (job.submitted, tie)
         held = job.executors if self.params.measure == "slots" else view.share(job)
         return (held / self._weight(job), tie)
 
     def most(self, job: JobState, view: ClusterView) -> float:
         """See Partitioned.most."""
-        if not view.kept:
+        if not view.has_executors:
             return super().most(job, view)
         weights, executors = self._whole
         return ceil(executors * self._weight(job) / weights)
 
-    def standing(self, view: ClusterView) -> list[JobState]:
+    def ranked(self, view: ClusterView) -> list[JobState]:
         """See Partitioned.standing."""
-        jobs = super().standing(view)
+        jobs = super().ranked(view)
         self._whole = sum(map(self._weight, jobs)), executors_of(view)
         return jobs
 

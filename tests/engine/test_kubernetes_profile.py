@@ -8,7 +8,7 @@ import pytest
 
 from rm_emulator.engine.config import EngineConfig, Kubernetes
 from rm_emulator.engine.pods import Pods
-from rm_emulator.engine.recording import JobRow, Nothing
+from rm_emulator.engine.recording import JobRow, NullRecording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.log import Log, SchedulerConfig
@@ -21,7 +21,7 @@ EXACT = Kubernetes(
 )
 
 
-class Jobs(Nothing):
+class Jobs(NullRecording):
     """Keeps finished jobs."""
 
     def __init__(self) -> None:

@@ -302,7 +302,7 @@ class Core(RuleBasedStateMachine):
         at = self.soon(later)
         for number in range(count):
             c = self.some(pick + number, RUNNING)
-            if c is not None and self.state.kept:
+            if c is not None and self.state.has_executors:
                 ms = at - c.started
                 self.tell(TaskEnded(at, c.id, job=c.job, stage=c.stage, task=c.task, attempt=c.attempt, runtime_ms=ms))
             elif c is not None:
@@ -379,7 +379,7 @@ class Core(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         if hasattr(self, "scheduler"):
-            assert not [d for d in self.decided if isinstance(d, Release)] or self.state.kept
+            assert not [d for d in self.decided if isinstance(d, Release)] or self.state.has_executors
 
 
 def test_the_core_under_any_facts() -> None:

@@ -38,7 +38,7 @@ class Kubernetes(Cycles):
 
     def _ask(self, created: tuple[Master, int]) -> None:
         job, stage = created
-        self.engine.say(JobChanged(self.engine.calendar.now, job.name, (stage,)))
+        self.engine.tell(JobChanged(self.engine.calendar.now, job.name, (stage,)))
 
     def launch(self, container: Container) -> int:
         """See Profile. When its pod has been released, and seen running."""

@@ -7,7 +7,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.recording import JobRow, Nothing
+from rm_emulator.engine.recording import JobRow, NullRecording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.lab.cases.checks import ABOUT, Case, Check, Checks, Skip, kind, only
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
@@ -106,7 +106,7 @@ def _stages(variant: Mapping[str, Any], order: Sequence[int]) -> tuple[Stage, ..
     )
 
 
-class _Ends(Nothing):
+class _Ends(NullRecording):
     """Keeps when each job ended, by id."""
 
     def __init__(self) -> None:
