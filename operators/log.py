@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import logging
 import sys
-from typing import Any, Final
+from typing import Any, Literal
 
 import structlog
 
-LEVELS: Final = ("debug", "info", "warning", "error")
+Level = Literal["debug", "info", "warning", "error"]
 
 
-def set_up(level: str = "info") -> None:
-    """Send our own lines and those of libraries the same way. level: one of LEVELS."""
+def set_up(level: Level = "info") -> None:
+    """Send our own lines and those of libraries the same way."""
     shared: list[Any] = [
         structlog.contextvars.merge_contextvars,
         structlog.stdlib.add_log_level,

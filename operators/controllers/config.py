@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Annotated
 
 import msgspec
 
 from operators.config import Millis, load
 from operators.lease import LeaderElection
+from operators.log import Level
 from operators.serving.ports import ManagementPort
 from schedulers.objects.names import CONTROLLERS_LEASE, NAMESPACE
 
@@ -30,7 +31,7 @@ class ControllersConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     management: ManagementPort = ManagementPort(port=8082)
     leader_election: LeaderElection | None = LeaderElection(name=CONTROLLERS_LEASE)
     kubeconfig: str | None = None
-    log_level: Literal["debug", "info", "warning", "error"] = "info"
+    log_level: Level = "info"
 
 
 def load_controllers(path: Path | str) -> ControllersConfig:

@@ -310,31 +310,22 @@ def _write_status(
     status.phase = "Running" if started or status.succeeded else "Pending"
     conditions = {condition.type: condition for condition in status.conditions}
     given_up = _given_up(job, stages)
+    end: tuple[str, str, str, str] | None = None
     if status.succeeded == status.tasks:
-        _finish(status, todo, around, "Succeeded", conditions, "Complete", "AllTasksSucceeded", "all tasks succeeded")
+        end = "Succeeded", "Complete", "AllTasksSucceeded", "all tasks succeeded"
     elif given_up is not None:
-        _finish(status, todo, around, "Failed", conditions, "Failed", "TaskFailed", given_up)
+        end = "Failed", "Failed", "TaskFailed", given_up
+    if end is not None:
+        status.phase, condition, reason, message = end
+        status.completionTime = around.stamp(around.now_ms)
+        _set(conditions, around, condition, True, reason, message)
+        todo.events.append(Event(status.phase, message, warning=status.phase == "Failed"))
     known = job.spec.queue == "default" or job.spec.queue in around.queues
     _set(conditions, around, "QueueKnown", known, "Found" if known else "NotFound", f"queue {job.spec.queue}")
     deadline = to_ms(job.spec.deadline)
     if deadline is not None and around.now_ms > deadline:
         _set(conditions, around, "DeadlineMissed", True, "Late", f"not done by {job.spec.deadline}")
     status.conditions = list(conditions.values())
-
-
-def _finish(
-    status: DagJobStatus,
-    todo: Plan,
-    around: Surroundings,
-    phase: str,
-    conditions: dict[str, Condition],
-    condition: str,
-    reason: str,
-    message: str,
-) -> None:
-    status.phase, status.completionTime = phase, around.stamp(around.now_ms)
-    _set(conditions, around, condition, True, reason, message)
-    todo.events.append(Event(phase, message, warning=phase == "Failed"))
 
 
 def _set(

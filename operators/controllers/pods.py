@@ -56,21 +56,12 @@ class Pods:
     async def create(self, job: WholeDagJob, creates: Iterable[CreatePod]) -> Made:
         """Make pods, until one is refused for good. Raises ApiError for what may go better later."""
         made = Made()
-
-        async def create(one: CreatePod) -> None:
-            if not made.is_final:
-                await self._create(job, one, made)
-
-        await self._each(creates, create)
+        await self._each(creates, lambda one: self._create(job, one, made))
         return made
 
     async def delete(self, job: WholeDagJob, deletes: Iterable[DeletePod]) -> None:
         """Delete pods; those that are gone, or have a successor of the same name, are left. Raises ApiError."""
-
-        async def delete(one: DeletePod) -> None:
-            await self._delete(job, one)
-
-        await self._each(deletes, delete)
+        await self._each(deletes, lambda one: self._delete(job, one))
 
     async def _each(self, todo: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
         """`act` on all of them. One that raises ends its worker; all have ended when the first error is raised."""
@@ -88,6 +79,8 @@ class Pods:
                 raise error
 
     async def _create(self, job: WholeDagJob, one: CreatePod, made: Made) -> None:
+        if made.is_final:
+            return
         try:
             await self._client.create(f"/api/v1/namespaces/{job.metadata.namespace}/pods", one.body)
         except AlreadyExists:

@@ -316,9 +316,9 @@ class Devcluster:
             }
             for name in names
         ]
-        chunks = [items[i : i + 200] for i in range(0, count, 200)]
+        lists = [{"apiVersion": "v1", "kind": "List", "items": items[i : i + 200]} for i in range(0, count, 200)]
         with ThreadPoolExecutor(4) as pool:
-            list(pool.map(lambda chunk: self.kubectl("create", "-f", "-", input=json.dumps(_list(chunk))), chunks))
+            list(pool.map(lambda nodes: self.kubectl("create", "-f", "-", input=json.dumps(nodes)), lists))
         until = time.monotonic() + _READY_S + count / 20
         while missing := set(names) - self._ready_nodes():
             if time.monotonic() > until:
@@ -330,10 +330,6 @@ class Devcluster:
         path = '{range .items[*]}{.metadata.name} {.status.conditions[?(@.type=="Ready")].status}\n{end}'
         lines = self.kubectl("get", "nodes", "-o", f"jsonpath={path}").splitlines()
         return {line.split()[0] for line in lines if line.endswith(" True")}
-
-
-def _list(items: list[dict[str, Any]]) -> dict[str, Any]:
-    return {"apiVersion": "v1", "kind": "List", "items": items}
 
 
 def free_ports(count: int) -> list[int]:

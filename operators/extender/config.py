@@ -10,6 +10,7 @@ import msgspec
 
 from operators.config import Document, InvalidConfig, Millis, Where, parse
 from operators.lease import LeaderElection
+from operators.log import Level
 from operators.serving.ports import ExtenderPort, ManagementPort
 from schedulers.core.errors import InvalidParameters, UnknownName, nearest
 from schedulers.core.placer import placers
@@ -90,7 +91,7 @@ class BrainConfig(msgspec.Struct, frozen=True, kw_only=True):
     conditions: ConditionsConfig = ConditionsConfig()
     cache: CacheConfig = CacheConfig()
     kubeconfig: Text | None = None
-    log_level: Literal["debug", "info", "warning", "error"] = msgspec.field(default="info", name="logLevel")
+    log_level: Level = msgspec.field(default="info", name="logLevel")
 
 
 def load_brain(path: Path | str) -> BrainConfig:

@@ -182,7 +182,10 @@ class Releases:
                 waiting.append(release := self._enter(pod))
             release.node = node
             release.gangs.append(gang)
-        plans = self._plan_of(dagjob)
+        plans = self._plans.get(dagjob)
+        if plans is None:
+            plans = _Plan(self._client, dagjob, self._queue.put_nowait, lambda key: self._plans.pop(key, None))
+            self._plans[dagjob] = plans
         plans.uid = members[0][0].owner_uid
         plans.add(stage, plan, lambda error: self._planned(waiting, error))
 
@@ -251,13 +254,6 @@ class Releases:
             log.warning("a pod cannot be released", pod=release.pod.key, why=why)
         if self._settled is not None:
             self._settled(release.uid, outcome, why)
-
-    def _plan_of(self, dagjob: str) -> _Plan:
-        plan = self._plans.get(dagjob)
-        if plan is None:
-            plan = _Plan(self._client, dagjob, self._queue.put_nowait, lambda key: self._plans.pop(key, None))
-            self._plans[dagjob] = plan
-        return plan
 
 
 def may_pass(error: ApiError) -> bool:

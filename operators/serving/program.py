@@ -16,7 +16,7 @@ import structlog
 from operators.access import InvalidKubeconfig
 from operators.client import Client
 from operators.config import InvalidConfig
-from operators.log import set_up
+from operators.log import Level, set_up
 
 log = structlog.get_logger()
 
@@ -29,8 +29,8 @@ class Settings(Protocol):
         """None in a cluster."""
 
     @property
-    def log_level(self) -> str:
-        """Of `operators.log`."""
+    def log_level(self) -> Level:
+        """From which on lines are logged."""
 
 
 class Process(Protocol):

@@ -35,7 +35,9 @@ class Beats(Profile):
         config = engine.config
         self._ids = [node.id for node in config.nodes]
         phases = keyed.generator(engine.seed, "phases").integers(0, config.heartbeat_ms, len(self._ids)).tolist()
-        self.ring = Ring(engine.calendar, phases, config.heartbeat_ms, self._beat, begin=begin_ms)
+        beat = self._hear_beat if engine.disorder is None else self._beat_in_disorder
+        self.ring = Ring(engine.calendar, phases, config.heartbeat_ms, beat, begin=begin_ms)
+        self._unheard = engine.control.unheard
         self.masters = Masters(engine, config.am_heartbeat_ms, answer_ms, self.report_later)
         self._skip = config.skip and not engine.control.triggers.every_beat
         self._again = engine.control.triggers.every_offer  # refused offers are made again
@@ -75,8 +77,8 @@ class Beats(Profile):
         """See Profile. A master in a container of its own ends the job."""
         if job.container is not None:
             self.masters.unregister(job)
-        else:
-            super().finish_if_over(job)
+        elif not job.state.left:
+            self.engine.finish(job)
 
     # -- who beats ------------------------------------------------------------------------------
 
@@ -90,9 +92,9 @@ class Beats(Profile):
         if not self._skip:
             return
         control = self.engine.control
-        if control.has_woken:
+        if self._unheard.at < len(self._unheard.entries):
             self.ring.add_all(control.woken())
-        if self.sleeps_at_once and not self._unreported and not control.waits:
+        if self.sleeps_at_once and not self._unreported and not control.active:
             self.ring.clear()
         if self._parked and control.version != self._parked_version:
             self.ring.add_all(self._parked)
@@ -118,13 +120,10 @@ class Beats(Profile):
 
     # -- a beat ---------------------------------------------------------------------------------
 
-    def _beat(self, node: int) -> None:
-        """A node's turn to beat; with disorder it may be heard late, or twice."""
-        disorder = self.engine.disorder
-        if disorder is None:
-            self._hear_beat(node)
-            return
-        delays = disorder.deliveries()
+    def _beat_in_disorder(self, node: int) -> None:
+        """A node's turn to beat; it may be heard late, or twice."""
+        assert self.engine.disorder is not None
+        delays = self.engine.disorder.deliveries()
         for delay in delays:
             if delay:
                 self.engine.calendar.at(self.engine.calendar.now + delay, END, node, self._beat_late, node)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from typing import Final, Protocol
 
 from schedulers.core.decisions import Decision
@@ -11,7 +11,7 @@ from schedulers.core.events import Event
 from schedulers.core.explain import Explanation
 from schedulers.core.model import Job
 from schedulers.core.policy import Offer, Planned, Policy
-from schedulers.core.state import ClusterState, JobState
+from schedulers.core.state import ClusterState, ContainerState, JobState
 
 #: So many beats of every node, cycles, or periods may pass without any change where these themselves count.
 PATIENCE: Final = 200
@@ -45,7 +45,8 @@ class Control:
 
     One decider stands behind it; it is the place where several would be told apart.
     handle, explain, next_change: the decider's; the last is None where the policy never says. triggers: what its policy
-    wants to hear of. plans: whether that policy plans jobs.
+    wants to hear of. plans: whether that policy plans jobs. held: its containers by number. active: the sizes of which
+    tasks wait to be placed. unheard: sizes that woke, for `woken`, which need not be asked when all of it was read.
     """
 
     def __init__(self, decider: Decider) -> None:
@@ -53,18 +54,15 @@ class Control:
         self._state, self._policy = decider.state, decider.policy
         says = type(self._policy).next_change is not Policy.next_change
         self.next_change = decider.next_change if says else None
-        self._woken = decider.state.journal.sizes.cursor()
+        self.unheard = decider.state.journal.sizes.cursor()
+        self.active = decider.state.sizes.active
+        self.held: Mapping[int, ContainerState] = decider.state.containers
         self.triggers, self.plans = self._policy.triggers, self._policy.plans
 
     @property
     def version(self) -> int:
         """Counts the changes so far."""
         return self._state.version
-
-    @property
-    def waits(self) -> bool:
-        """Whether any task waits to be placed."""
-        return bool(self._state.sizes.active)
 
     def could_place(self, node: str) -> bool:
         """Whether anything that waits could start on this node now."""
@@ -75,23 +73,14 @@ class Control:
         """Whether anything that waits could start anywhere now, in an idle executor too."""
         return bool(self._state.waiting) and Offer(self._state, None).has_room()
 
-    @property
-    def has_woken(self) -> bool:
-        """Whether `woken` has anything to say."""
-        return self._woken.at < len(self._woken.entries)
-
     def woken(self) -> set[int]:
         """Indexes of nodes for what began to wait, or was let start again, since this was asked last."""
         fitting = self._state.sizes.fitting
-        return {index for size in self._woken.read() for index in fitting(size).indexes}
+        return {index for size in self.unheard.read() for index in fitting(size).indexes}
 
     def job(self, name: str) -> JobState:
         """What is known of a live job."""
         return self._state.jobs[name]
-
-    def is_pilot(self, container: int) -> bool:
-        """Whether the task in a container is a sample of its stage."""
-        return self._state.containers[container].pilot
 
     def new_plans(self) -> Iterator[tuple[Job, Planned]]:
         """Jobs that were planned since this was asked last."""

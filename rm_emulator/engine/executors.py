@@ -17,30 +17,31 @@ class KeptExecutors:
 
     def __init__(self, engine: Simulation, moving_ms: int) -> None:
         self._engine, self._moving_ms = engine, moving_ms
+        self._containers, self._held = engine.containers, engine.control.held
         engine.obeys |= {Run: self._run, Move: self._move, Commit: self._commit, Release: self._release}
 
-    def launch(self, _: Container) -> int:
+    def launch(self, container: Container) -> int:
         """When an executor that is granted now starts its first task, see Profile.launch."""
         return self._engine.calendar.now + self._moving_ms
 
     def ended(self, container: Container) -> bool:
         """It reports a finished task, see Profile.ended."""
-        job = container.master
-        task = (container.stage, container.task, container.attempt)
-        self._engine.count(container)
-        decisions = self._engine.tell(TaskEnded, container.container, job.name, *task, container.runtime)
+        engine, job, ran = self._engine, container.master, container.runtime
+        number, stage, task, attempt = container.container, container.stage, container.task, container.attempt
+        engine.count(container)
+        decisions = engine.tell(TaskEnded(engine.calendar.now, number, job.name, stage, task, attempt, ran))
         if decisions and type(decisions[0]) is Run:
             return False  # it went on with the same stage: nothing else has changed
-        self._engine.profile.finish_if_over(job)
+        engine.profile.finish_if_over(job)
         return True
 
     def _run(self, decision: Run) -> None:
-        container, now = self._engine.containers[decision.container], self._engine.calendar.now
+        container, now = self._containers[decision.container], self._engine.calendar.now
         if container.started_ms is None or now > container.started_ms + container.runtime:
             container.wave = "fresh"  # an executor that has waited counts as new (decima-sim: detach_node)
         else:
             container.wave = "rest" if container.stage == decision.stage else "first"
-        self._engine.assign(container, decision)
+        container.take(decision, container.master, now, self._held[decision.container].pilot)
         self._engine.start(container, now)
 
     def _move(self, decision: Move) -> None:

@@ -11,6 +11,8 @@ import time
 from collections.abc import Callable, Iterable
 from typing import Any, Final
 
+import msgspec
+
 from rm_emulator.engine import containers
 from rm_emulator.engine.calendar import ARRIVE, ASK, END, START, TICK, Calendar
 from rm_emulator.engine.config import EngineConfig
@@ -68,7 +70,8 @@ class Simulation:
         _check(config, workload)
         self.config, self.workload, self.control, self.seed = config, workload, Control(control), seed
         self.record: Recording = record if record is not None else Nothing()
-        self._record_task, self._is_pilot = self.record.task, self.control.is_pilot
+        self._record_task, self._held = self.record.task, self.control.held
+        self._next_change = self.control.next_change
         self._oracle, self._progress = oracle, progress
         self.disorder = DisorderDraws(config.disorder, seed) if config.disorder is not None else None
         permute = config.disorder is not None and config.disorder.permute
@@ -81,6 +84,9 @@ class Simulation:
         self.shared = SharedNodes(self.calendar, Sharers(config.nodes, excess), self._over) if shares else None
         self._index = {node.id: i for i, node in enumerate(config.nodes)}
         self._speeds = [node.speed for node in config.nodes]
+        # Where no node is faster and no task has input, a run time is the same on every node.
+        near = all(not stage.hosts for source in workload.jobs for stage in source.job.stages)
+        self._alike = near and all(speed == 1.0 for speed in self._speeds)
         self.jobs: dict[str, Master] = {}
         self.containers: dict[int, Container] = {}
         self.obeys: dict[type[Decision], Callable[[Any], None]] = {Place: self._place, Preempt: self._kill}
@@ -90,6 +96,8 @@ class Simulation:
         self._due: int | None = None  # when time alone changes what is decided, as said last
         self._idle_turns = 0  # in a row, of time alone
         self.profile: Profile = profile(config.profile)(self)
+        self._ended = self.profile.ended
+        self._runs = self.profile.runs if type(self.profile).runs is not Profile.runs else None
         self.end_ms = 0
         self.finished_tasks = 0
         self.facts = 0
@@ -188,13 +196,16 @@ class Simulation:
 
     def ask(self, event: Event) -> list[Decision]:
         """Tell a fact that offers something, and do what is decided; it is timed now and then."""
-        started = time.perf_counter_ns()
-        decisions = self.control.handle(event)
         self.facts += 1
-        if self.facts & _SAMPLE == 0:
+        if self.facts & _SAMPLE:
+            decisions = self.control.handle(event)
+        else:
+            started = time.perf_counter_ns()
+            decisions = self.control.handle(event)
             self.decision_ns.append(time.perf_counter_ns() - started)
         self._obey(decisions)
-        self._mind_the_clock()
+        if self._next_change is not None:
+            self._mind_the_clock(self._next_change)
         return decisions
 
     def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
@@ -208,20 +219,22 @@ class Simulation:
         tell(about)
         self.carry_on()
 
-    def tell(self, event: Callable[..., Event], *about: Any) -> list[Decision]:
-        """Tell a completion, event(now, *about); with disorder it is heard late, or twice."""
+    def tell(self, event: Event) -> list[Decision]:
+        """Tell a completion; with disorder it is heard late, or twice."""
         if self.disorder is None:
-            return self.say(event(self.calendar.now, *about))
+            self.facts += 1
+            decisions = self.control.handle(event)
+            self._obey(decisions)
+            return decisions
         for delay in self.disorder.deliveries():
             if delay == 0:
-                self.say(event(self.calendar.now, *about))
+                self.say(event)
             else:
-                self.later(self.calendar.now + delay, END, 0, self._tell_late, (event, about))
+                self.later(self.calendar.now + delay, END, 0, self._tell_late, event)
         return []
 
-    def _tell_late(self, completion: tuple[Callable[..., Event], tuple[Any, ...]]) -> None:
-        event, about = completion
-        self.say(event(self.calendar.now, *about))
+    def _tell_late(self, event: Event) -> None:
+        self.say(msgspec.structs.replace(event, at=self.calendar.now))
         for job in list(self.jobs.values()):
             self.profile.finish_if_over(job)
         self.profile.freed(None)
@@ -230,10 +243,11 @@ class Simulation:
         """Tell that a container has ended."""
         number, job = container.container, container.master
         del self.containers[number]
+        ended = ContainerEnded(self.calendar.now, number, 0, container.runtime)
         if container is job.container:
-            self.say(ContainerEnded(self.calendar.now, number, 0, container.runtime))
+            self.say(ended)
             return
-        self.tell(ContainerEnded, number, 0, container.runtime)
+        self.tell(ended)
         self.profile.finish_if_over(job)
 
     def carry_on(self) -> None:
@@ -242,13 +256,12 @@ class Simulation:
             for job, planned in self.control.new_plans():
                 self.record.plan(job, self.calendar.now, planned)
         self.profile.offer()
-        self._mind_the_clock()
+        if self._next_change is not None:
+            self._mind_the_clock(self._next_change)
 
-    def _mind_the_clock(self) -> None:
+    def _mind_the_clock(self, next_change: Callable[[], int | None]) -> None:
         """Be there when time alone changes what is decided; what was asked for an earlier time comes first."""
-        if self.control.next_change is None:
-            return
-        due, now = self.control.next_change(), self.calendar.now
+        due, now = next_change(), self.calendar.now
         if due is not None and now < due and (self._due is None or due < self._due):
             self._due = due
             self.calendar.at(due, ASK, 0, self._time_has_come, (due, self.control.version))
@@ -291,7 +304,7 @@ class Simulation:
 
     def assign(self, container: Container, decision: Place | Run | Move) -> None:
         """A container is given a task now."""
-        pilot = self._is_pilot(decision.container)
+        pilot = self._held[decision.container].pilot
         container.take(decision, self.jobs[decision.job], self.calendar.now, pilot)
 
     def delayed(self, at: int, job: str, stage: int, task: int, attempt: int) -> int:
@@ -333,7 +346,9 @@ class Simulation:
             job.first_start = now
         runtime = job.times[container.stage].ms(container.task, job.state.executors, container.wave, container.attempt)
         job.work += runtime
-        container.runtime = self.profile.runs(self._on_its_node(container, runtime))
+        if not self._alike:
+            runtime = self._on_its_node(container, runtime)
+        container.runtime = runtime if self._runs is None else self._runs(runtime)
         if self.shared is None:
             self.calendar.at(now + container.runtime, END, container.container, self._over, container)
         else:
@@ -352,10 +367,11 @@ class Simulation:
         """The task's last instant, on its node."""
         if self.containers.get(container.container) is not container or container.started_ms is None:
             return
-        self.note(container)
+        container.ended_ms, container.code = self.calendar.now, 0
+        self._record_task(container)
         if container.distance is not None:
             self._distances.counts[container.distance] += 1
-        if self.profile.ended(container):
+        if self._ended(container):
             self.carry_on()
 
     def leave(self, container: Container) -> None:

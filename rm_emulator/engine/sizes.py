@@ -12,7 +12,7 @@ import msgspec
 
 from rm_emulator.workload.model import Workload, WorkloadJob
 from schedulers.core.resources import Vector, show_steps
-from schedulers.yarn.normalise import normalise
+from schedulers.yarn.vectors import normalise
 
 
 class Sizes(msgspec.Struct, frozen=True, kw_only=True):

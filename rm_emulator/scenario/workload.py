@@ -157,7 +157,7 @@ def _tpch(scenario: Scenario, block: TpchWorkload, folder: Path, seed: int) -> B
     if block.profiles is not None:
         settings["profiles"] = str(folder / block.profiles)
     demand = settings.get("demand", tpch.TpchSettings().demand)
-    settings["slots"] = block.slots or slots(scenario, demand)
+    settings["slots"] = block.slots or slots(scenario, demand) or None
     parsed = msgspec.convert(settings, tpch.TpchSettings)
     measured = profile_files.load_profiles(parsed.profiles)
     return Built(tpch.generate(parsed, seed=seed, profiles=measured), measured)

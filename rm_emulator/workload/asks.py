@@ -59,8 +59,8 @@ class _Asks:
         @cache
         def capacities(places: Places) -> list[Vector]:
             """What the nodes have that a stage may use, each kind once."""
-            there = (node for node in nodes if places.bars(node.id, node.labels, node.taints) is None)
-            return list(dict.fromkeys(node.capacity for node in there))
+            usable = (node for node in nodes if places.bars(node.id, node.labels, node.taints) is None)
+            return list(dict.fromkeys(node.capacity for node in usable))
 
         self._capacities = capacities
 
@@ -80,7 +80,9 @@ class _Asks:
         factor = misjudged(self._seed, job, index, self._error)
         wanted = tuple(max(1, round(amount * factor)) if amount else 0 for amount in known)
         # Without a node that holds it the truth is asked for, so that it is the truth which is found too large.
-        return max((tuple(map(min, wanted, there)) for there in capacities if fits(known, there)), default=known)
+        return max(
+            (tuple(map(min, wanted, capacity)) for capacity in capacities if fits(known, capacity)), default=known
+        )
 
     def _check(self, job: str, stage: Stage, use: Vector, known: Vector, capacities: Sequence[Vector]) -> None:
         left = [r for r in self._unasked if use[r]]
@@ -88,7 +90,7 @@ class _Asks:
             names = ", ".join(self._names[r] for r in left)
             raise InvalidParameters(f"job '{job}' stage '{stage.name}' uses {names} alone, so it has to ask for it")
         for r in left:
-            if not all(there[r] for there in capacities):
+            if not all(capacity[r] for capacity in capacities):
                 raise InvalidParameters(
                     f"job '{job}' stage '{stage.name}' uses {self._names[r]} without asking for it, "
                     "but some nodes have none (give them some, or let jobs ask for it)"

@@ -6,8 +6,7 @@ here) and one start and end for all of them. Run times of single instances are n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator
-from fractions import Fraction
+from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
@@ -16,11 +15,10 @@ import polars as pl
 
 from rm_emulator.workload.formats import Trace
 from rm_emulator.workload.model import Drawn, Fixed, RunTimes, Workload, WorkloadJob
-from rm_emulator.workload.records import INSTANT_MS, AtLeastOne, RecordParams
-from rm_emulator.workload.tables import one
-from schedulers.core.errors import InvalidParameters, InvalidQuantity
+from rm_emulator.workload.records import INSTANT_MS, AtLeastOne, RecordParams, machine_steps, part_of
+from rm_emulator.workload.tables import BadRows, Field, fixed_table, one
 from schedulers.core.model import Job, Stage
-from schedulers.core.resources import Vector, to_steps
+from schedulers.core.resources import Vector
 
 
 class _Row(NamedTuple):
@@ -64,42 +62,38 @@ class BatchParams(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields
     ] = "256Gi"
 
 
-class Rows(msgspec.Struct, kw_only=True):
-    """Finished rows ready to become stages.
-
-    frame: columns job (text), stage (text), own (int or null), parents (list of int or null), tasks, start, end
-        (s), millicores, mem_fraction; in the file's order.
-    notes: what was left out so far.
-    """
-
-    frame: pl.DataFrame
-    notes: list[str]
-
-
 def is_batch_task(head: bytes, *, columns: int, status: int) -> bool:
     """Whether the first rows have so many columns, and the last of them a status at that place."""
     rows = [line.split(b",") for line in head.splitlines()[:3]]
     return bool(rows) and all(len(row) == columns for row in rows) and rows[-1][status].strip() in _STATUSES
 
 
-def finished(frame: pl.DataFrame, *, unknown: pl.Expr) -> Rows:
-    """The rows of finished stages whose times and demands are known, and how many others there were."""
-    notes = []
+def finished(path: Path, fields: tuple[Field, ...], options: BatchParams) -> tuple[pl.DataFrame, list[str]]:
+    """The rows of finished stages whose times and demands are known, in the file's order; what was left out.
+
+    fields: with our names job, stage, tasks, start, end (s), cpu (hundredths of a core), and a memory. Columns that are
+    made of them: millicores, own (int or null) and parents (list of int or null). Raises TraceError.
+    """
+    bad, notes = BadRows(skip=options.skip_bad_rows), []
+    ours = {field.name: field.ours for field in fields if field.ours}
+    frame = fixed_table(path, fields, bad).rename(ours)
     done = frame.filter(pl.col("status") == "Terminated")
     dropped = frame.filter(pl.col("status").ne_missing("Terminated"))["status"].value_counts().sort("status")
     for status, count in dropped.iter_rows():
         notes.append(f"stages left out, status {status or '(empty)'}: {count:,}")
-    known = done.filter(~unknown)
+    known = done.filter(~pl.any_horizontal(pl.col(*ours.values()).is_null(), pl.col("tasks") < 1))
     if known.height < done.height:
         notes.append(f"finished stages left out, no demands, tasks or times: {done.height - known.height:,}")
     good = known.filter(pl.col("end") >= pl.col("start"))
     if good.height < known.height:
         notes.append(f"stages left out, they end before they start: {known.height - good.height:,}")
-    return Rows(frame=good, notes=notes)
+    nothing = {"own": pl.lit(None, pl.Int64), "parents": pl.lit(None, pl.List(pl.Int64))}
+    return good.with_columns(millicores=pl.col("cpu") * 10, **nothing), [*notes, *bad.notes()]
 
 
 def assemble(
-    rows: Rows,
+    frame: pl.DataFrame,
+    notes: Sequence[str],
     options: BatchParams,
     *,
     name: str,
@@ -109,12 +103,13 @@ def assemble(
 ) -> Trace:
     """Jobs in order of arrival, the first at 0.
 
+    frame: what `finished` gives, with mem_fraction, a fraction of a machine's memory.
     A job arrives when its first stage starts: the tables do not say when it was submitted.
     parents_of: from (own number, parents' numbers) of each stage of a job to the parents' indexes.
     Raises TraceError when no job is left.
     """
-    notes = list(rows.notes)
-    frame = _chosen(rows.frame, options)
+    notes = list(notes)
+    frame = _chosen(frame, options)
     if frame.height == 0:
         raise one(file, "no finished job is left" + (f" ({'; '.join(notes)})" if notes else ""))
     spans = frame["end"] - frame["start"]
@@ -160,17 +155,13 @@ def _by_job(frame: pl.DataFrame) -> Iterator[list[_Row]]:
 
 def _demands(options: BatchParams) -> Callable[[float, float], Vector]:
     """From (milli-CPU, fraction of a machine's memory) to a demand of at least 1 step each, remembered."""
-    try:
-        machine = to_steps("memory", options.machine_memory, round_up=False)
-    except InvalidQuantity as error:
-        raise InvalidParameters(f"machine_memory: {error}") from None
+    (machine,) = machine_steps(options, "memory")
     seen: dict[tuple[float, float], Vector] = {}
 
     def demand(millicores: float, fraction: float) -> Vector:
         key = (millicores, fraction)
         if key not in seen:
-            mib = -int(-(Fraction(fraction) * machine) // 1)
-            seen[key] = (max(1, -int(-millicores // 1)), max(1, mib))
+            seen[key] = (max(1, -int(-millicores // 1)), part_of(fraction, machine))
         return seen[key]
 
     return demand

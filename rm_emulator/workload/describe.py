@@ -240,16 +240,16 @@ def cov_over_time(
         for stage, (_, mean) in enumerate(past.stages):
             for feature in features:
                 moments.setdefault((feature, _past_value(past, feature), stage), _Moments()).add(mean)
-    found: list[float | None] = []
+    covs: list[float | None] = []
     for job in workload.jobs:
-        found.append(_job_cov_over_time(job, features, moments, min_runs))
+        covs.append(_job_cov_over_time(job, features, moments, min_runs))
         if not workload.history:
             for stage in range(len(job.job.stages)):
                 times = _stage_times(job, stage, sampler)
                 for feature in features if times else ():
                     key = (feature, _value(job, feature), stage)
                     moments.setdefault(key, _Moments()).add(times.mean if times else 0.0)
-    return found
+    return covs
 
 
 def job_bins(widths: Sequence[int], sizes_ms: Sequence[float]) -> tuple[Bin, ...]:
@@ -305,7 +305,7 @@ def describe(
         cov_time=_summary([cov for cov in over_time if cov is not None]),
         cov_space=_summary([cov for cov in over_space if cov is not None]),
         time_above_space=sum(t > s for t, s in both) / len(both) if both else None,
-        groups=tuple(_groups(feature, found, stages) for feature, found in groups.items()),
+        groups=tuple(_groups(feature, alike, stages) for feature, alike in groups.items()),
         teachers=teachers,
         sampling_pays=_pays(teachers),
         verdict=_verdict(teachers, len(workload.jobs) - len(known)),
@@ -345,9 +345,9 @@ def show(
 
     profiles: the measurements that its `Waves` refer to, taken at 50 executors.
     """
-    found = describe(workload, slots, sampler=from_profiles(profiles) if profiles else None, notes=notes)
-    encoded = msgspec.json.format(msgspec.json.encode(found), indent=1).decode()
-    sys.stdout.write((encoded if json else "\n".join(lines(found))) + "\n")
+    described = describe(workload, slots, sampler=from_profiles(profiles) if profiles else None, notes=notes)
+    encoded = msgspec.json.format(msgspec.json.encode(described), indent=1).decode()
+    sys.stdout.write((encoded if json else "\n".join(lines(described))) + "\n")
 
 
 def from_profiles(profiles: TpchProfiles, executors: int = 50) -> Sampler:
@@ -546,23 +546,23 @@ def _group_of(groups: dict[_Key, _Group], key: _Key) -> _Group:
 
 
 def _groups(feature: str, groups: Mapping[_Key, _Group], stages: Sequence[Sequence[_StageTimes | None]]) -> Groups:
-    found = list(groups.values())
+    every = list(groups.values())
     total = math.fsum(times.mean * times.tasks for measured in stages for times in measured if times is not None)
-    if not found or total <= 0:
+    if not every or total <= 0:
         return Groups(feature, 0, 0.0, 0.0)
-    work = math.fsum(group.work for group in found)
-    jobs = len({index for group in found for index in group.jobs})
+    work = math.fsum(group.work for group in every)
+    jobs = len({index for group in every for index in group.jobs})
     return Groups(
         feature,
-        len(found),
+        len(every),
         jobs / len(stages),
         work / total,
-        cov_time=_summary([group.runs.cov for group in found]),
-        cov_space=_summary([group.cov_space for group in found]),
-        needed=_summary([group.needed for group in found if group.runs.cov > 0]),
-        pilots=_summary([group.pilots for group in found]),
-        better_groups=sum(group.better for group in found) / len(found),
-        better_work=math.fsum(group.work for group in found if group.better) / work if work > 0 else None,
+        cov_time=_summary([group.runs.cov for group in every]),
+        cov_space=_summary([group.cov_space for group in every]),
+        needed=_summary([group.needed for group in every if group.runs.cov > 0]),
+        pilots=_summary([group.pilots for group in every]),
+        better_groups=sum(group.better for group in every) / len(every),
+        better_work=math.fsum(group.work for group in every if group.better) / work if work > 0 else None,
     )
 
 

@@ -54,12 +54,12 @@ def extract(
         raise InvalidParameters(f"workload '{workload.name}' has no jobs to extract from")
     wanted = load if load is not None else describe.offered_load(workload, trace_slots or slots, sampler)
     cut = (workload.jobs[0].submit_ms + workload.jobs[-1].submit_ms + 1) // 2
-    kept = [job for job in workload.jobs if drop_wider_than is None or job.job.width <= drop_wider_than]
-    first = [job for job in kept if job.submit_ms < cut]
-    second = [job for job in kept if job.submit_ms >= cut]
+    narrow = [job for job in workload.jobs if drop_wider_than is None or job.job.width <= drop_wider_than]
+    first = [job for job in narrow if job.submit_ms < cut]
+    second = [job for job in narrow if job.submit_ms >= cut]
     if not first or not second:
         raise InvalidParameters(
-            f"workload '{workload.name}' cannot be cut in two halves: {len(first)} of {len(kept)} jobs arrive before "
+            f"workload '{workload.name}' cannot be cut in two halves: {len(first)} of {len(narrow)} jobs arrive before "
             "the middle of its arrival span"
         )
     ratio = 1.0 if trace_slots is None or drop_wider_than is not None else slots / trace_slots

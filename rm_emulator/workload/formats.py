@@ -103,15 +103,15 @@ def options_from_text(name: str, settings: Iterable[str]) -> dict[str, Any]:
     """
     entry = FORMATS.entry(name)
     fields = {field.encode_name: field for field in msgspec.structs.fields(entry.params)}
-    found: dict[str, Any] = {}
+    values: dict[str, Any] = {}
     for setting in settings:
         key, equals, text = setting.partition("=")
         if not equals:
             raise InvalidParameters(f"'{setting}' is not a setting (write NAME=VALUE)")
         if key not in fields:
             raise InvalidParameters(unknown_setting(name, key, list(fields)))
-        found[key] = _from_text(name, fields[key], text)
-    return found
+        values[key] = _from_text(name, fields[key], text)
+    return values
 
 
 def settings(
@@ -121,14 +121,14 @@ def settings(
 
     Raises as `options_from_text`, and InvalidParameters where the format has no rows to leave out or columns to map.
     """
-    found = options_from_text(name, texts)
+    options = options_from_text(name, texts)
     known = {field.encode_name for field in msgspec.structs.fields(FORMATS.entry(name).params)}
     for key, value, what in (("skip_bad_rows", skip_bad_rows, "rows to leave out"), ("map", mapping, "columns to map")):
         if value and key not in known:
             raise InvalidParameters(f"trace format '{name}' has no {what}")
         if value:
-            found[key] = value
-    return found
+            options[key] = value
+    return options
 
 
 def unknown_setting(name: str, key: str, known: list[str]) -> str:
@@ -182,11 +182,11 @@ def guess(path: Path) -> str:
     """The format that a file or folder is in, by its first bytes. Raises TraceError where none or several fit."""
     start = b"" if path.is_dir() else head(path)
     looks = [(entry.name, getattr(entry.cls, "recognises", None)) for entry in FORMATS]
-    found = [name for name, recognises in looks if recognises is not None and recognises(path, start)]
-    if len(found) != 1:
-        which = f"it may be {' or '.join(found)}" if found else "it looks like none of the formats"
-        raise one(path, f"{which} (name it with --format: {', '.join(found or names())})")
-    return found[0]
+    fitting = [name for name, recognises in looks if recognises is not None and recognises(path, start)]
+    if len(fitting) != 1:
+        which = f"it may be {' or '.join(fitting)}" if fitting else "it looks like none of the formats"
+        raise one(path, f"{which} (name it with --format: {', '.join(fitting or names())})")
+    return fitting[0]
 
 
 def is_scenario(path: Path) -> bool:

@@ -63,13 +63,13 @@ class _Source(msgspec.Struct):
 class Mapped(msgspec.Struct):
     """The table with our columns. rows: bad ones are noted as they come. titles: the file's own columns, by ours.
 
-    kept: the mapping with every unit told; unused: columns that nothing was made of.
+    mapping: with every unit told; unused: columns that nothing was made of.
     """
 
     header: list[str]
     rows: Rows
     titles: dict[str, str]
-    kept: dict[str, str]
+    mapping: dict[str, str]
     unused: list[str]
 
 
@@ -93,18 +93,18 @@ def mapping_of(texts: Sequence[str], path: Path | None) -> dict[str, str]:
         raise one(
             path, "is there already (the mapping is written there)" if path.exists() else "there is no such folder"
         )
-    found = {}
+    mapping = {}
     for text in itertools.chain.from_iterable(map(_PAIRS.split, texts)):
         ours, equals, yours = text.partition("=")
         if not equals or not ours.strip() or not yours.strip():
             raise InvalidParameters(f"'{text}' is not a mapping (write OURS=YOURS, such as submit=SubmitTime)")
-        found[ours.strip()] = yours.strip()
-    return found
+        mapping[ours.strip()] = yours.strip()
+    return mapping
 
 
-def map_text(kept: Mapping[str, str], source: str) -> str:
+def map_text(mapping: Mapping[str, str], source: str) -> str:
     """A mapping as the YAML file that `read_map` reads."""
-    body: str = yaml.dump(dict(kept), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=10**6)
+    body: str = yaml.dump(dict(mapping), Dumper=yaml.CSafeDumper, sort_keys=False, allow_unicode=True, width=10**6)
     return f"# Columns of {source}: rm-emulator convert csv --map-file THIS_FILE\n{body}"
 
 
@@ -123,7 +123,7 @@ def mapped(
     unit: of the numbers that times become. Raises TraceError for a source that is not there.
     """
     issues = Issues(str(path))
-    sources = [found for target, text in mapping.items() if (found := _source(target, text, header, issues))]
+    sources = [source for target, text in mapping.items() if (source := _source(target, text, header, issues))]
     issues.check()
     used = {place for source in sources for place in source.columns}
     for place, title in enumerate(header):
@@ -155,7 +155,7 @@ def mapped(
         header=[source.target for source in sources],
         rows=made(),
         titles={source.target: "-".join(source.names) for source in sources},
-        kept={source.target: str(source) for source in sources},
+        mapping={source.target: str(source) for source in sources},
         unused=[title.strip() for place, title in enumerate(header) if place not in taken],
     )
 
@@ -173,10 +173,9 @@ def _source(target: str, text: str, header: Sequence[str], issues: Issues) -> _S
             end, start = names[:at].strip(), names[at + 1 :].strip()
             if end in places and start in places:
                 return _Source(target, (places[end], places[start]), (end, start), unit)
-    there = ", ".join(places)
     wanted = cut[-1][0]
     issues.add(
-        f"there is no column '{shown(wanted)}' for {target} (the file has: {there[:400]})",
+        f"there is no column '{shown(wanted)}' for {target} (the file has: {', '.join(places)[:400]})",
         line=1,
         hint=nearest(wanted, places),
     )
@@ -226,8 +225,8 @@ def _times(source: _Source, first: list[tuple[int, list[str]]], unit: str, issue
 
 def _kind(texts: Sequence[str], name: str, issues: Issues) -> str:
     """How the times of a column are written: as the first one is, and as most of the first rows are."""
-    numbers = [found for text in texts if (found := _plain(text)) is not None]
-    if not texts or _plain(texts[0]) is not None:
+    numbers = [value for text in texts if (value := plain(text)) is not None]
+    if not texts or plain(texts[0]) is not None:
         high = max(map(abs, numbers), default=0.0)
         return next((unit for least, unit in _EPOCHS if high >= least), "s")
     forms = [form for form in (_ISO, *_DATES) if _moment(texts[0], form) is not None]
@@ -242,7 +241,8 @@ def _kind(texts: Sequence[str], name: str, issues: Issues) -> str:
     return fits[0] if fits else _ISO
 
 
-def _plain(text: str) -> float | None:
+def plain(text: str) -> float | None:
+    """The number that a text is; None where it is none."""
     try:
         return float(text)
     except ValueError:
@@ -269,10 +269,10 @@ def _reader(kind: str, name: str, first: tuple[int, str]) -> Callable[[str], flo
             raise BadRow(f"'{shown(text)}' is not a number{like}", name) from None
 
     def read_date(text: str) -> float:
-        found = _moment(text, kind)
-        if found is None:
+        moment = _moment(text, kind)
+        if moment is None:
             raise BadRow(f"'{shown(text)}' is not a date{like}", name)
-        return found
+        return moment
 
     return read_number if kind in UNITS_MS else read_date
 

@@ -20,7 +20,7 @@ import numpy as np
 from numpy.lib import format as npy_format
 from numpy.typing import NDArray
 
-from rm_emulator.workload.tables import one
+from rm_emulator.workload.tables import one, opened
 
 _MODULES: Final = ("numpy.core.multiarray", "numpy._core.multiarray")
 _MAX_BYTES: Final = 256 * 2**20
@@ -131,14 +131,10 @@ def read_numbers(path: Path) -> NDArray[np.float64]:
 
 def _opened(path: Path) -> tuple[io.BytesIO, tuple[int, ...], bool, np.dtype[Any]]:
     """The stream after the header, and what the header says: shape, Fortran order, type."""
-    try:
+    with opened(path) as file:
         if path.stat().st_size > _MAX_BYTES:
             raise one(path, f"{path.stat().st_size:,} bytes (files of profiles are below {_MAX_BYTES:,})")
-        stream = io.BytesIO(path.read_bytes())
-    except FileNotFoundError:
-        raise one(path, "no such file") from None
-    except OSError as error:
-        raise one(path, f"cannot be read: {error.strerror}") from None
+        stream = io.BytesIO(file.read())
     try:
         version = npy_format.read_magic(stream)
         read = npy_format.read_array_header_1_0 if version == (1, 0) else npy_format.read_array_header_2_0

@@ -93,7 +93,7 @@ def _from_json(path: Path, data: bytes) -> TpchProfiles:
 
 def _from_folder(path: Path) -> TpchProfiles:
     """The folder spark_env/tpch of the release: one folder per size, two files per query."""
-    found: list[Issue] = []
+    mistakes: list[Issue] = []
     jobs: list[JobProfile | None] = []
     sizes = sorted((int(m[1]), child) for child in path.iterdir() if (m := _SIZE.fullmatch(child.name)))
     for size, folder in sizes:
@@ -104,9 +104,9 @@ def _from_folder(path: Path) -> TpchProfiles:
                 jobs.append(_from_files(size, query, adjacency, issues))
                 issues.check()
             except TraceError as error:
-                found.extend(error.issues)
-    if found:
-        raise TraceError(found)
+                mistakes.extend(error.issues)
+    if mistakes:
+        raise TraceError(mistakes)
     if not jobs:
         raise one(path, "no folder such as 2g with files such as adj_mat_1.npy in it (give the folder spark_env/tpch)")
     return TpchProfiles([job for job in jobs if job], source=RELEASE)

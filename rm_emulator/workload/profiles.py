@@ -181,8 +181,8 @@ class TpchProfiles:
         """
         profile = self.job(key).stages[stage]
         waves = (profile.fresh, profile.first, profile.rest)
-        there = sorted(lv for lv in profile.first if any(lv in wave and wave[lv].count for wave in waves))
-        nearest = level if level in there else there[-1]
+        measured = sorted(lv for lv in profile.first if any(lv in wave and wave[lv].count for wave in waves))
+        nearest = level if level in measured else measured[-1]
         lists = [wave[nearest].spread(self.quantiles) for wave in waves if nearest in wave]
         return np.concatenate([np.asarray(durations, dtype=np.int64) for durations in lists])
 

@@ -19,7 +19,7 @@ import msgspec
 from rm_emulator.workload.formats import Trace
 from rm_emulator.workload.model import Fixed, PerTask, RunTimes, Workload, WorkloadJob
 from rm_emulator.workload.tables import BadRow, BadRows, csv_rows, one, read_bytes
-from schedulers.core.errors import InvalidQuantity
+from schedulers.core.errors import InvalidParameters, InvalidQuantity
 from schedulers.core.model import Job, Stage
 from schedulers.core.resources import Resources, Vector, to_steps
 
@@ -33,6 +33,7 @@ AtLeastOne = Annotated[int, msgspec.Meta(ge=1)]
 Quantities = Mapping[str, str | int | float]
 #: A row's cell by the name of its column.
 Cell = Callable[[str], str]
+R = TypeVar("R")
 T = TypeVar("T")
 
 
@@ -78,10 +79,10 @@ def whole(text: str, column: str, *, low: float = 0, high: float = MAX_MS) -> in
         value = int(text)
         if low <= value <= high:
             return value
-    found = number(text, column, low=low, high=high)
-    if found != int(found):
+    quantity = number(text, column, low=low, high=high)
+    if quantity != int(quantity):
         raise BadRow(f"'{shown(text)}' is not a whole number", column)
-    return int(found)
+    return int(quantity)
 
 
 def clock(text: str, column: str) -> float:
@@ -115,12 +116,28 @@ def steps(name: str, quantity: str | int | float | Fraction, column: str) -> int
     if isinstance(quantity, Fraction):
         quantity = str(float(quantity))
     try:
-        found = to_steps(name, quantity, round_up=True)
+        rounded = to_steps(name, quantity, round_up=True)
     except InvalidQuantity as error:
         raise BadRow(str(error), column) from None
-    if found > MAX_MS:
+    if rounded > MAX_MS:
         raise BadRow(f"{shown(str(quantity))} is too large", column)
-    return found
+    return rounded
+
+
+def machine_steps(options: RecordParams, *names: str) -> tuple[int, ...]:
+    """What a machine has of each resource, by the settings `machine_NAME`. Raises InvalidParameters."""
+    sizes = []
+    for name in names:
+        try:
+            sizes.append(to_steps(name, getattr(options, f"machine_{name}"), round_up=False))
+        except InvalidQuantity as error:
+            raise InvalidParameters(f"machine_{name}: {error}") from None
+    return tuple(sizes)
+
+
+def part_of(fraction: float, size: int) -> int:
+    """A fraction of a machine's steps, rounded up; at least one, for a request of nothing too."""
+    return max(1, -int(-Fraction(fraction) * size // 1))
 
 
 def shown(text: str) -> str:
@@ -157,16 +174,16 @@ def table(
 
 def _columns(header: Sequence[str], needed: Iterable[str | tuple[str, ...]], path: Path) -> dict[str, int]:
     """Where each column is, by its name in small letters."""
-    found: dict[str, int] = {}
+    positions: dict[str, int] = {}
     for position, title in enumerate(header):
-        found.setdefault(title.strip().lower(), position)
+        positions.setdefault(title.strip().lower(), position)
     for names in needed:
         either = (names,) if isinstance(names, str) else names
-        if not any(name.lower() in found for name in either):
-            there = ", ".join(title.strip() for title in header[:20])
+        if not any(name.lower() in positions for name in either):
+            titles = ", ".join(title.strip() for title in header[:20])
             wanted = " or ".join(f"'{name}'" for name in either)
-            raise one(path, f"there is no column {wanted} (the header line has: {shown(there) or 'nothing'})", line=1)
-    return found
+            raise one(path, f"there is no column {wanted} (the header line has: {shown(titles) or 'nothing'})", line=1)
+    return positions
 
 
 def items(path: Path, *keys: str) -> list[msgspec.Raw]:
@@ -174,17 +191,17 @@ def items(path: Path, *keys: str) -> list[msgspec.Raw]:
 
     Raises TraceError for what is no JSON, and no list there.
     """
-    found: msgspec.Raw | bytes = read_bytes(path)
+    document: msgspec.Raw | bytes = read_bytes(path)
     where = ".".join(keys)
     try:
         for key in keys:
-            inside = msgspec.json.decode(found, type=dict[str, msgspec.Raw] | None)
+            inside = msgspec.json.decode(document, type=dict[str, msgspec.Raw] | None)
             if inside is None:
                 return []
             if key not in inside:
                 raise one(path, f"there is no '{key}' in it (a list at {where} is needed)")
-            found = inside[key]
-        return msgspec.json.decode(found, type=list[msgspec.Raw] | None) or []
+            document = inside[key]
+        return msgspec.json.decode(document, type=list[msgspec.Raw] | None) or []
     except msgspec.ValidationError as error:
         raise one(path, f"there is no list at {where}: {error}") from None
     except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
@@ -203,33 +220,63 @@ def item(raw: msgspec.Raw, kind: type[T]) -> T:
 # -- jobs -----------------------------------------------------------------------------------------
 
 
-class Once:
-    """Refuses what is there twice."""
+class Log:
+    """A log on its way to jobs: rows that cannot be read, and by a sentence what is left out or assumed.
 
-    def __init__(self, what: str, column: str) -> None:
-        self._what, self._column = what, column
-        self._seen: dict[str, int] = {}
+    line: of the row that is read.
+    """
 
-    def check(self, key: str, line: int) -> None:
-        """Raises BadRow that names the line of the first."""
-        first = self._seen.setdefault(key, line)
-        if first != line:
-            raise BadRow(f"{self._what} '{shown(key)}' is there already, on line {first}", self._column)
-
-
-class Left:
-    """Counts what a reader leaves out or assumes, by a sentence."""
-
-    def __init__(self) -> None:
+    def __init__(self, path: Path, options: RecordParams) -> None:
+        self.path, self.bad = path, BadRows(skip=options.skip_bad_rows)
+        self.line: int | None = None
+        self._limit = options.limit
         self._counts: Counter[str] = Counter()
+        self._first: dict[str, int | None] = {}
 
-    def out(self, sentence: str, count: int = 1) -> None:
-        """One more of it."""
+    def each(
+        self, rows: Iterable[tuple[int | None, R]], read: Callable[[R], T | None], file: Path | None = None
+    ) -> list[T]:
+        """What `read` makes of each (line, row), where it makes something; rows that it refuses with BadRow are bad."""
+        made = []
+        for self.line, row in rows:
+            try:
+                one_made = read(row)
+            except BadRow as error:
+                self.bad.row(file or self.path, self.line, error)
+            else:
+                if one_made is not None:
+                    made.append(one_made)
+        return made
+
+    def once(self, what: str, key: str, column: str) -> None:
+        """Raises BadRow for a key that an earlier row has, and names its line."""
+        first = self._first.setdefault(key, self.line)
+        if first != self.line:
+            raise BadRow(f"{what} '{shown(key)}' is there already, on line {first}", column)
+
+    def count(self, sentence: str, count: int = 1) -> None:
+        """One more of what the sentence says."""
         self._counts[sentence] += count
 
-    def notes(self) -> list[str]:
-        """The sentences with their counts, in order of first mention."""
-        return [f"{sentence}: {count:,}" for sentence, count in self._counts.items() if count]
+    def trace(
+        self, entries: Sequence[WorkloadJob], *, source: str, assumed: Sequence[str], resources: Resources | None = None
+    ) -> Trace:
+        """What a reader gives back: jobs in order of arrival, and what was left out (in order of mention) and assumed.
+
+        Raises TraceError for bad rows that are not left out, and when no job is left.
+        """
+        self.bad.check(rows=len(entries))
+        counted = (f"{sentence}: {count:,}" for sentence, count in self._counts.items() if count)
+        notes = [*self.bad.notes(), *counted]
+        if not entries:
+            raise one(self.path, "no job is left" + (f" ({'; '.join(notes)})" if notes else " (there is none in it)"))
+        workload = Workload(
+            name=self.path.name.partition(".")[0] or "trace",
+            jobs=arranged(entries, self._limit),
+            resources=(resources or Resources()).names,
+            source=source,
+        )
+        return Trace(workload=workload, notes=(*notes, *assumed))
 
 
 def runtimes(ms: Sequence[int]) -> RunTimes:
@@ -249,8 +296,17 @@ def demand(resources: Resources, quantities: Quantities, column: str) -> Vector:
 
 
 def entry(job: Job, submit_ms: float, times: Sequence[RunTimes]) -> WorkloadJob:
-    """A job that arrives at a time of its log; `trace` moves the first one to 0."""
+    """A job that arrives at a time of its log; `Log.trace` moves the first one to 0."""
     return WorkloadJob(job=job, submit_ms=round(submit_ms), runtimes=tuple(times))
+
+
+def distinct(stages: Sequence[Stage]) -> tuple[Stage, ...]:
+    """The stages of a job, where several have one name each with its number behind it."""
+    names = Counter(stage.name for stage in stages)
+    return tuple(
+        stage if names[stage.name] == 1 else msgspec.structs.replace(stage, name=f"{stage.name}-{number}")
+        for number, stage in enumerate(stages)
+    )
 
 
 def single(name: str, tasks: int, demand: Vector, *, hint_ms: int | None = None, gang: bool = False) -> tuple[Stage]:
@@ -260,35 +316,7 @@ def single(name: str, tasks: int, demand: Vector, *, hint_ms: int | None = None,
 
 def arranged(entries: Iterable[WorkloadJob], limit: int | None, *, start: int | None = None) -> tuple[WorkloadJob, ...]:
     """Jobs by arrival (ties: id), as many as wanted, the first at 0 unless the `start` of time is given."""
-    ordered = sorted(entries, key=lambda found: (found.submit_ms, found.job.id))[:limit]
+    ordered = sorted(entries, key=lambda entry: (entry.submit_ms, entry.job.id))[:limit]
     if start is None:
         start = ordered[0].submit_ms if ordered else 0
-    return tuple(msgspec.structs.replace(found, submit_ms=found.submit_ms - start) for found in ordered)
-
-
-def trace(
-    entries: Sequence[WorkloadJob],
-    path: Path,
-    bad: BadRows,
-    left: Left,
-    *,
-    limit: int | None,
-    source: str,
-    assumed: Sequence[str],
-    resources: Resources | None = None,
-) -> Trace:
-    """What a reader gives back: jobs in order of arrival, and what was left out and assumed.
-
-    Raises TraceError for bad rows that are not left out, and when no job is left.
-    """
-    bad.check(rows=len(entries))
-    notes = [*bad.notes(), *left.notes()]
-    if not entries:
-        raise one(path, "no job is left" + (f" ({'; '.join(notes)})" if notes else " (there is none in it)"))
-    workload = Workload(
-        name=path.name.partition(".")[0] or "trace",
-        jobs=arranged(entries, limit),
-        resources=(resources or Resources()).names,
-        source=source,
-    )
-    return Trace(workload=workload, notes=(*notes, *assumed))
+    return tuple(msgspec.structs.replace(entry, submit_ms=entry.submit_ms - start) for entry in ordered)

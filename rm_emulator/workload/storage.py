@@ -348,16 +348,16 @@ def _header(folder: Path) -> _Header:
     except (OSError, UnicodeDecodeError) as error:
         raise one(path, f"cannot be read: {error}") from None
     try:
-        found = load_yaml(text)
+        document = load_yaml(text)
     except yaml.YAMLError as error:
         mark = getattr(error, "problem_mark", None)
         line = None if mark is None else mark.line + 1
         raise one(path, f"not YAML: {getattr(error, 'problem', error)}", line=line) from None
-    if not isinstance(found, dict) or found.get("format") != FORMAT:
-        seen = found.get("format") if isinstance(found, dict) else None
+    seen = document.get("format") if isinstance(document, dict) else None
+    if seen != FORMAT:
         raise one(path, f"the format is {seen!r} (this version reads '{FORMAT}')")
     try:
-        header = msgspec.convert(found, _Header)
+        header = msgspec.convert(document, _Header)
         Resources(header.resources)
     except (msgspec.ValidationError, SchedulerError) as error:
         raise one(path, str(error)) from None
@@ -425,7 +425,18 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
     return Workload(
         name=header.name,
         jobs=tuple(entries),
-        history=tuple(_past(*row) for row in tables["history.parquet"].iter_rows()),
+        history=tuple(
+            PastJob(
+                name=name,
+                submitted=submitted,
+                finished=finished,
+                stages=tuple(zip(tasks, means, strict=True)),
+                user=user,
+                app=app,
+                demand=tuple(demand),
+            )
+            for name, submitted, finished, tasks, means, user, app, demand in tables["history.parquet"].iter_rows()
+        ),
         resources=header.resources,
         source=header.source,
     )
@@ -448,14 +459,7 @@ def _placed(stages: list[Stage], hosts: Sequence[Sequence[Sequence[str]]], gangs
 
 
 def _times(
-    kind: str,
-    ms: list[int] | None,
-    mean_ms: float,
-    cov: float,
-    distribution: str,
-    profile: str,
-    profile_stage: int,
-    scale: float,
+    kind: str, ms: list[int] | None, mean_ms: float, cov: float, distribution: str, profile: str, *of_profile: Any
 ) -> RunTimes:
     if kind == "fixed" and ms:
         return Fixed(ms[0])
@@ -464,26 +468,5 @@ def _times(
     if kind == "drawn":
         return Drawn(mean_ms, cov, distribution)
     if kind == "waves":
-        return Waves(profile, profile_stage, scale)
+        return Waves(profile, *of_profile)
     raise ValueError(f"run times of kind '{kind}' with {ms}")
-
-
-def _past(
-    name: str,
-    submitted: int,
-    finished: int,
-    tasks: list[int],
-    means: list[float],
-    user: str,
-    app: str,
-    demand: list[int],
-) -> PastJob:
-    return PastJob(
-        name=name,
-        submitted=submitted,
-        finished=finished,
-        stages=tuple(zip(tasks, means, strict=True)),
-        user=user,
-        app=app,
-        demand=tuple(demand),
-    )

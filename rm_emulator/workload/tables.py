@@ -45,7 +45,7 @@ class _Unpacked(io.RawIOBase):
 
     def __init__(self, path: Path) -> None:
         self._path = path
-        self._raw = _opened(path)
+        self._raw = opened(path)
         self._size = path.stat().st_size
         packed = self._raw.read(2) == _GZIP
         self._raw.seek(0)
@@ -89,8 +89,8 @@ class _Unpacked(io.RawIOBase):
             )
 
 
-def _opened(path: Path) -> io.BufferedReader:
-    """Raises TraceError with one issue when it is missing, no ordinary file or unreadable."""
+def opened(path: Path) -> io.BufferedReader:
+    """Its bytes as they are. Raises TraceError with one issue when it is missing, no ordinary file or unreadable."""
     try:
         mode = path.stat().st_mode
         if stat.S_ISDIR(mode):
@@ -151,9 +151,7 @@ def _not_text(path: Path) -> TraceError:
             try:
                 line.decode("utf-8")
             except UnicodeDecodeError as error:
-                return one(
-                    path, f"byte 0x{line[error.start]:02x} is not UTF-8 text (save the file as UTF-8)", line=number
-                )
+                return _not_utf8(path, line, error, number)
     return one(path, "not UTF-8 text (save the file as UTF-8)")
 
 
@@ -234,10 +232,11 @@ def decoded(path: Path, data: bytes) -> str:
     try:
         return data.decode("utf-8-sig")
     except UnicodeDecodeError as error:
-        line = data.count(b"\n", 0, error.start) + 1
-        raise one(
-            path, f"byte 0x{data[error.start]:02x} is not UTF-8 text (save the file as UTF-8)", line=line
-        ) from None
+        raise _not_utf8(path, data, error, data.count(b"\n", 0, error.start) + 1) from None
+
+
+def _not_utf8(path: Path, data: bytes, error: UnicodeDecodeError, line: int) -> TraceError:
+    return one(path, f"byte 0x{data[error.start]:02x} is not UTF-8 text (save the file as UTF-8)", line=line)
 
 
 def parquet_frame(path: Path, data: bytes) -> pl.DataFrame:
@@ -254,10 +253,15 @@ def parquet_frame(path: Path, data: bytes) -> pl.DataFrame:
 
 
 class Field(msgspec.Struct, frozen=True):
-    """A column of a fixed table: its name and type ('text', 'whole' or 'number'). Empty cells become null."""
+    """A column of a fixed table: its name, what it means, its type ('text', 'whole' or 'number'). Empty cells are null.
+
+    ours: what we call it, '' where it is not read as a column of its own.
+    """
 
     name: str
+    meaning: str
     type: str = "text"
+    ours: str = ""
 
 
 def fixed_table(path: Path, fields: tuple[Field, ...], bad: BadRows) -> pl.DataFrame:
@@ -268,11 +272,11 @@ def fixed_table(path: Path, fields: tuple[Field, ...], bad: BadRows) -> pl.DataF
     """
     data = read_bytes(path).replace(b"\r\n", b"\n")
     skip = 1 if fields[0].name.encode() in data.partition(b"\n")[0] else 0
-    kept = _of_width(path, data, fields, skip, bad)
-    bad.check(rows=len(kept))
-    if not len(kept):
+    whole = _of_width(path, data, fields, skip, bad)
+    bad.check(rows=len(whole))
+    if not len(whole):
         raise one(path, "a header line but no rows")
-    frame = _text_columns(path, data, fields, kept)
+    frame = _text_columns(path, data, fields, whole)
     for field in fields:
         if field.type != "text":
             frame = _typed(path, frame, field, bad)
@@ -296,18 +300,18 @@ def _of_width(path: Path, data: bytes, fields: tuple[Field, ...], skip: int, bad
         names = ", ".join(field.name for field in fields)
         message = f"{seen} column{'s' if seen > 1 else ''}, but there should be {wanted}: {names}"
         bad.row(path, row + skip + 1, BadRow(message))
-    kept: NDArray[np.int64] = np.flatnonzero(counts == wanted - 1) + skip + 1
-    return kept
+    whole: NDArray[np.int64] = np.flatnonzero(counts == wanted - 1) + skip + 1
+    return whole
 
 
-def _text_columns(path: Path, data: bytes, fields: tuple[Field, ...], kept: NDArray[np.int64]) -> pl.DataFrame:
-    """The cells of the lines `kept` as text, null where they are empty."""
+def _text_columns(path: Path, data: bytes, fields: tuple[Field, ...], whole: NDArray[np.int64]) -> pl.DataFrame:
+    """The cells of the lines `whole` as text, null where they are empty."""
     decoded(path, data)
     data = data.removeprefix(b"\xef\xbb\xbf")
-    skip = int(kept[0]) - 1
-    if len(kept) != kept[-1] - skip or data.count(b"\n", 0, len(data.rstrip(b"\n"))) + 1 != kept[-1]:
+    skip = int(whole[0]) - 1
+    if len(whole) != whole[-1] - skip or data.count(b"\n", 0, len(data.rstrip(b"\n"))) + 1 != whole[-1]:
         every = data.split(b"\n")
-        data, skip = b"\n".join([every[line - 1] for line in kept.tolist()]), 0
+        data, skip = b"\n".join([every[line - 1] for line in whole.tolist()]), 0
     frame = pl.read_csv(
         io.BytesIO(data),
         has_header=False,
@@ -316,7 +320,7 @@ def _text_columns(path: Path, data: bytes, fields: tuple[Field, ...], kept: NDAr
         infer_schema=False,
         quote_char=None,
     )
-    return frame.with_columns(pl.all().str.strip_chars().replace("", None)).insert_column(0, pl.Series("line", kept))
+    return frame.with_columns(pl.all().str.strip_chars().replace("", None)).insert_column(0, pl.Series("line", whole))
 
 
 def _typed(path: Path, frame: pl.DataFrame, field: Field, bad: BadRows) -> pl.DataFrame:

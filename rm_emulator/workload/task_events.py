@@ -7,7 +7,6 @@ of the largest machine.
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from fractions import Fraction
 from pathlib import Path
 from typing import Annotated, Final
 
@@ -15,11 +14,21 @@ import msgspec
 
 from rm_emulator.workload.formats import Trace
 from rm_emulator.workload.model import RunTimes, WorkloadJob
-from rm_emulator.workload.records import MAX_MS, Left, LogParams, entry, number, runtimes, to_ms, trace, whole
-from rm_emulator.workload.tables import MAX_ROWS, BadRow, BadRows, one
-from schedulers.core.errors import InvalidParameters, InvalidQuantity
+from rm_emulator.workload.records import (
+    MAX_MS,
+    Log,
+    LogParams,
+    entry,
+    machine_steps,
+    number,
+    part_of,
+    runtimes,
+    to_ms,
+    whole,
+)
+from rm_emulator.workload.tables import MAX_ROWS, BadRow, one
 from schedulers.core.model import Job, Stage
-from schedulers.core.resources import Vector, to_steps
+from schedulers.core.resources import Vector
 
 BEFORE: Final = 0
 AFTER: Final = 2**63 - 1
@@ -60,28 +69,27 @@ def parts(path: Path, table: str) -> list[Path]:
     if not path.is_dir():
         return [path]
     inside = path / table if (path / table).is_dir() else path
-    found = sorted(p for p in inside.iterdir() if p.is_file() and (inside != path or p.name.startswith(table)))
-    if not found and any(path.glob("part-*")):
-        found = sorted(path.glob("part-*"))
-    if not found:
+    files = [p for p in inside.iterdir() if p.is_file() and (inside != path or p.name.startswith(table))]
+    files = sorted(files or path.glob("part-*"))
+    if not files:
         raise one(path, f"there is no {table} in it (files {table}*, or a folder of that name)")
-    return found
+    return files
 
 
-class TaskEvents:
+class TaskEvents(Log):
     """The events of all tasks, in any order, and what the tasks make of them."""
 
     def __init__(self, path: Path, options: EventParams, kinds: Mapping[str, str]) -> None:
-        self.path, self._options, self._kinds = path, options, kinds
-        self.bad, self.left = BadRows(skip=options.skip_bad_rows), Left()
+        super().__init__(path, options)
+        self._options, self._kinds = options, kinds
         self._jobs: dict[str, dict[int, list[_Event]]] = {}
         self._users: dict[str, str] = {}
-        self._count = 0
+        self._events = 0
 
     def add(self, *, time: str, kind: str, job: str, index: str, cpu: str, memory: str, user: str = "") -> None:
         """One event. Raises BadRow, and TraceError where there are too many."""
-        self._count += 1
-        if self._count > MAX_ROWS:
+        self._events += 1
+        if self._events > MAX_ROWS:
             raise one(self.path, f"more than {MAX_ROWS:,} events (the most that is read: take some of the files)")
         if kind not in self._kinds:
             known = ", ".join(f"{key} {name}" for key, name in self._kinds.items() if key.isdecimal())
@@ -94,10 +102,10 @@ class TaskEvents:
         if user:
             self._users[job] = user
 
-    def trace(self, names: Mapping[str, Names], *, source: str, assumed: Iterable[str]) -> Trace:
-        """The jobs. Raises TraceError as `records.trace` does."""
-        sizes = _machine(self._options)
-        entries = [found for job in self._jobs if (found := self._job(job, names, sizes)) is not None]
+    def jobs(self, names: Mapping[str, Names], *, source: str, assumed: Iterable[str]) -> Trace:
+        """The jobs of these events. Raises TraceError as `trace` does."""
+        sizes = machine_steps(self._options, "cpu", "memory")
+        made = (self._job(job, names, sizes) for job in self._jobs)
         machine = f"{self._options.machine_cpu} cores and {self._options.machine_memory}"
         said = (
             f"requests are fractions of the largest machine, taken to have {machine}",
@@ -105,15 +113,16 @@ class TaskEvents:
             "tasks of a job may all start at once",
             *assumed,
         )
-        return trace(entries, self.path, self.bad, self.left, limit=self._options.limit, source=source, assumed=said)
+        return self.trace([job for job in made if job is not None], source=source, assumed=said)
 
-    def _job(self, job: str, names: Mapping[str, Names], sizes: tuple[int, int]) -> WorkloadJob | None:
+    def _job(self, job: str, names: Mapping[str, Names], sizes: tuple[int, ...]) -> WorkloadJob | None:
         """None where no task of it ran inside the trace. Tasks that ask for the same are one stage."""
         stages: dict[Vector, list[_Ran]] = {}
         for index in sorted(self._jobs[job]):
             ran = self._ran(self._jobs[job][index])
             if ran is not None:
-                stages.setdefault(_demand(ran.request, sizes), []).append(ran)
+                demand = tuple(map(part_of, ran.request, sizes))
+                stages.setdefault(demand, []).append(ran)
         if not stages:
             return None
         known = names.get(job, Names())
@@ -138,7 +147,7 @@ class TaskEvents:
             elif kind == "SCHEDULE":
                 started = time
             elif kind == "EVICT":
-                self.left.out("attempts that were evicted, left out", started is not None)
+                self.count("attempts that were evicted, left out", started is not None)
                 started = None
             elif kind in ENDS and time < AFTER:
                 if started is not None:
@@ -150,31 +159,15 @@ class TaskEvents:
         self, submit: int | None, ran: int | None, how: str, request: tuple[float, float] | None
     ) -> _Ran | None:
         if submit is None or submit == BEFORE:
-            self.left.out("tasks left out, submitted before the trace began")
+            self.count("tasks left out, submitted before the trace began")
         elif ran is None:
-            self.left.out("tasks left out, no attempt began and ended inside the trace")
+            self.count("tasks left out, no attempt began and ended inside the trace")
         elif request is None:
-            self.left.out("tasks left out, they request nothing")
+            self.count("tasks left out, they request nothing")
         elif self._options.only_completed and how != "FINISH":
-            self.left.out(f"tasks left out, {how}")
+            self.count(f"tasks left out, {how}")
         elif ran / 1000 > MAX_MS:
-            self.left.out("tasks left out, longer than any trace")
+            self.count("tasks left out, longer than any trace")
         else:
             return _Ran(submit, ran, request)
         return None
-
-
-def _machine(options: EventParams) -> tuple[int, int]:
-    """The largest machine in steps."""
-    sizes = []
-    for setting, name in (("machine_cpu", "cpu"), ("machine_memory", "memory")):
-        try:
-            sizes.append(to_steps(name, getattr(options, setting), round_up=False))
-        except InvalidQuantity as error:
-            raise InvalidParameters(f"{setting}: {error}") from None
-    return sizes[0], sizes[1]
-
-
-def _demand(request: tuple[float, float], sizes: tuple[int, int]) -> Vector:
-    """Rounded up; at least one step of each, for a request of nothing too."""
-    return tuple(max(1, -int(-Fraction(part) * size // 1)) for part, size in zip(request, sizes, strict=True))

@@ -97,8 +97,8 @@ def generate(settings: TpchSettings, *, seed: int, profiles: TpchProfiles | None
     run `waves` (`load_profiles(settings.profiles)`).
     Raises InvalidParameters that names the setting, and TraceError for unreadable profiles.
     """
-    there = load_profiles(settings.profiles) if profiles is None else profiles
-    _check(settings, there)
+    measured = load_profiles(settings.profiles) if profiles is None else profiles
+    _check(settings, measured)
     most = {**settings.demand, **settings.drawn}
     kinds = Resources().extended(most)
     demand = kinds.demand(most)
@@ -106,8 +106,8 @@ def generate(settings: TpchSettings, *, seed: int, profiles: TpchProfiles | None
     runs, arrivals = _released_runs(settings, seed) if settings.draws == "released" else (_runs(settings, seed), None)
     width = len(str(len(runs) - 1))
     ids = [f"tpch-{number:0{width}d}" for number in range(len(runs))]
-    profiles_of = [there.job(profile_key(query, size)) for query, size in runs]
-    runtimes = [_runtimes(settings, seed, there, ids[i], job) for i, job in enumerate(profiles_of)]
+    profiles_of = [measured.job(profile_key(query, size)) for query, size in runs]
+    runtimes = [_runtimes(settings, seed, measured, ids[i], job) for i, job in enumerate(profiles_of)]
     work = sum(_work_ms(job, times) for job, times in zip(profiles_of, runtimes, strict=True))
     submits = _submits(settings, seed, len(runs), work) if arrivals is None else arrivals
     jobs = tuple(
@@ -118,9 +118,9 @@ def generate(settings: TpchSettings, *, seed: int, profiles: TpchProfiles | None
     return Workload(
         name="tpch",
         jobs=jobs,
-        history=_history(settings, seed, there, demand, gap_ms),
+        history=_history(settings, seed, measured, demand, gap_ms),
         resources=kinds.names,
-        source=there.source if there.exact else f"{there.source}; summarised as quantiles",
+        source=measured.source if measured.exact else f"{measured.source}; summarised as quantiles",
     )
 
 
@@ -144,7 +144,10 @@ def _check(settings: TpchSettings, profiles: TpchProfiles) -> None:
         if settings.load <= 0:
             raise InvalidParameters(f"tpch: load is {settings.load} (above 0)")
         if settings.slots is None or settings.slots < 1:
-            raise InvalidParameters(f"tpch: load needs slots, at least 1 (slots is {settings.slots})")
+            raise InvalidParameters(
+                "tpch: load needs slots, at least 1: set `slots` (unless given, they are the tasks of `demand` that "
+                "the cluster runs at once)"
+            )
         if settings.arrivals == "batch" or (settings.jobs is not None and settings.jobs <= settings.initial):
             raise InvalidParameters("tpch: load needs poisson arrivals and more jobs than `initial`")
     if settings.draws == "released" and (settings.jobs is None or settings.load is not None):
@@ -253,11 +256,11 @@ def _job(
 
 def _drawn(demand: Vector, draws: Sequence[int], seed: int, job_id: str, stage: int) -> Vector:
     """The demand with some resources drawn from (0, 1] of what stands there, in whole steps."""
-    found = list(demand)
+    parts = list(demand)
     for resource in draws:
         part = 1 - keyed.uniform(seed, "tpch-demand", job_id, stage, resource)
-        found[resource] = max(1, math.ceil(part * demand[resource]))
-    return tuple(found)
+        parts[resource] = max(1, math.ceil(part * demand[resource]))
+    return tuple(parts)
 
 
 def _identity(settings: TpchSettings, query: int) -> tuple[str, str]:

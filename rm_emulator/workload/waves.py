@@ -55,13 +55,13 @@ def without_fresh(first: Sequence[int], fresh: Iterable[int]) -> list[int]:
     first-wave duration (job_generator.py: pre_process_task_duration).
     """
     left = Counter(fresh)
-    kept = []
+    cleaned = []
     for duration in first:
         if left[duration] > 0:
             left[duration] -= 1
         else:
-            kept.append(duration)
-    return kept
+            cleaned.append(duration)
+    return cleaned
 
 
 def filled(first: Mapping[int, Sequence[int]]) -> dict[int, Sequence[int]]:
@@ -115,7 +115,7 @@ class StageWaves:
         if not drawn["rest"]:
             raise ValueError("a stage without a single measured duration")
         self._choices = _INVERTED if inverted else _INTERPOLATED
-        self._tables = {wave: [_at(there, level, levels) for level in LEVELS] for wave, there in drawn.items()}
+        self._tables = {wave: [_at(durations, level, levels) for level in LEVELS] for wave, durations in drawn.items()}
         self.rough_ms: float = mean_of(new, known, warm) if rough_ms is None else rough_ms * scale
 
     def duration(self, u_level: float, u_pick: float, executors: int, wave: Wave) -> int:
@@ -168,7 +168,7 @@ def _at(drawn: Mapping[int, list[int]], level: int, measured: Sequence[int]) -> 
         level = measured[-1]
     if level in drawn:
         return drawn[level]
-    lower = [there for there in drawn if there < level]
+    lower = [smaller for smaller in drawn if smaller < level]
     return drawn[max(lower)] if lower else drawn[min(drawn)]
 
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from bisect import bisect_right
+from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
@@ -48,9 +49,9 @@ class Levels:
         for r, amount in enumerate(demand):
             used[r] += sign * amount
 
-    def poorest_first(self, capacity: Vector | list[int]) -> list[int]:
+    def poorest_first(self, capacity: Sequence[int]) -> list[int]:
         """Queues with waiting jobs, smallest used/weight first; ties to the heavier, then to the lower number."""
-        there = [q for q, order in enumerate(self.orders) if len(order)]
+        there = [q for q, order in enumerate(self.orders) if order.entries]
         if len(there) < 2:
             return there
         return sorted(

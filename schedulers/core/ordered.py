@@ -27,14 +27,15 @@ Measure = Annotated[
 class Order:
     """Job ids sorted by key, smallest first."""
 
-    __slots__ = ("_keys", "_sorted")
+    __slots__ = ("_keys", "entries")
 
     def __init__(self) -> None:
         self._keys: dict[str, Key] = {}
-        self._sorted: list[tuple[Key, str]] = []
+        self.entries: list[tuple[Key, str]] = []
+        """Keys and ids in order."""
 
     def __len__(self) -> int:
-        return len(self._sorted)
+        return len(self.entries)
 
     def put(self, job: str, key: Key) -> None:
         """Insert, or move to where the new key belongs."""
@@ -44,7 +45,7 @@ class Order:
         if old is not None:
             self._cut(old, job)
         self._keys[job] = key
-        insort(self._sorted, (key, job))
+        insort(self.entries, (key, job))
 
     def drop(self, job: str) -> None:
         """Take out; nothing happens when it is not there."""
@@ -53,19 +54,16 @@ class Order:
             self._cut(old, job)
 
     def _cut(self, key: Key, job: str) -> None:
-        del self._sorted[bisect_left(self._sorted, (key, job))]
+        del self.entries[bisect_left(self.entries, (key, job))]
 
     def jobs(self) -> list[str]:
         """All ids in order (a copy: the order may change while it is walked)."""
-        return [job for _, job in self._sorted]
+        return [job for _, job in self.entries]
 
     def __iter__(self) -> Iterator[str]:
         """Ids in order; the order must not change meanwhile."""
-        for _, job in self._sorted:
+        for _, job in self.entries:
             yield job
-
-    def __getitem__(self, position: int) -> str:
-        return self._sorted[position][1]
 
 
 class Ordered(Policy):
@@ -94,7 +92,7 @@ class Ordered(Policy):
         while placed:
             placed = False
             self._refresh(view)
-            for name in self._order:
+            for _, name in self._order.entries:
                 job = view.jobs[name]
                 for stage in self.stages(job, view):
                     if offer.fits(job, stage):

@@ -16,8 +16,6 @@ from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.registry import NoParams, Registry
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
-
     from schedulers.core.events import Event
     from schedulers.core.model import Queue
     from schedulers.core.predictor import Estimate, Informed
@@ -125,7 +123,7 @@ class Offer:
     limit: at most so many new containers, or None.
     """
 
-    __slots__ = ("_state", "job", "limit", "nodes", "stage")
+    __slots__ = ("_room", "_state", "_version", "job", "limit", "nodes", "stage")
 
     def __init__(
         self,
@@ -137,18 +135,24 @@ class Offer:
         limit: int | None = None,
     ) -> None:
         self._state, self.nodes, self.job, self.stage, self.limit = state, nodes, job, stage, limit
+        self._version, self._room = -1, False  # of the state when room was looked for last, and what was found
 
     def has_room(self) -> bool:
         """Whether any launchable task of any job fits what is still on offer."""
         if self.limit == 0:
             return False
         state = self._state
-        if self.nodes is None:
-            return bool(state.idle and state.waiting) or state.sizes.has_room()
-        for node in self.nodes:  # noqa: SIM110 (any() costs twice as much)
-            if state.sizes.could_place(node):
-                return True
-        return False
+        if self._version != state.version:  # the scheduler asks before the policy does
+            self._version = state.version
+            if self.nodes is None:
+                self._room = bool(state.idle and state.waiting) or state.sizes.has_room()
+            else:
+                self._room = False
+                for node in self.nodes:
+                    if state.sizes.could_place(node):
+                        self._room = True
+                        break
+        return self._room
 
     def serves(self, job: str, stage: int) -> bool:
         """Whether a task of this stage may be suggested at all."""
@@ -172,56 +176,55 @@ class Offer:
 class ClusterView:
     """What a policy may look at. Everything reached through it is read-only for the policy."""
 
-    __slots__ = ("_predictor", "_state", "changed", "seed")
+    __slots__ = (
+        "_changes",
+        "_predictor",
+        "_state",
+        "capacity",
+        "changed",
+        "containers",
+        "jobs",
+        "kept",
+        "nodes",
+        "queues",
+        "resources",
+        "seed",
+        "tree",
+        "waiting",
+    )
 
     def __init__(self, state: ClusterState, predictor: Informed | None, seed: int) -> None:
         self._state, self._predictor, self.seed = state, predictor, seed
-        self.changed: Callable[[], Collection[str]] = state.journal.orders.cursor().read
-        """Call it for the jobs whose standing may have changed since it was called last; some may be gone."""
+        self.capacity: Sequence[int] = state.capacity
+        """The whole cluster's capacity."""
+        self.resources: Sequence[str] = state.resources.names
+        """The names of the resources, in the order of all vectors."""
+        self.jobs: Mapping[str, JobState] = state.jobs
+        """Live jobs in order of submission."""
+        self.waiting: Mapping[str, JobState] = state.waiting
+        """Jobs with launchable tasks."""
+        self.nodes: Mapping[str, NodeState] = state.nodes
+        """Nodes in order of arrival."""
+        self.queues: Mapping[str, Queue] = state.queues
+        """Declared queues by name."""
+        self.tree: QueueTree = state.tree
+        """The queues as a tree, and what each holds."""
+        self.containers: Mapping[int, ContainerState] = state.containers
+        """Containers by number."""
+        self.kept = state.kept
+        """Whether containers outlive tasks (executors)."""
+        self._changes = state.journal.orders.cursor()
+        self.changed: Callable[[], Iterable[str]] = self._changes.read
+        """Jobs whose standing may have changed since this was asked last; some may be gone."""
 
     @property
     def now(self) -> int:
         """Time of the last event, in ms."""
         return self._state.now
 
-    @property
-    def capacity(self) -> Sequence[int]:
-        """The whole cluster's capacity."""
-        return self._state.capacity
-
-    @property
-    def jobs(self) -> Mapping[str, JobState]:
-        """Live jobs in order of submission."""
-        return self._state.jobs
-
-    @property
-    def waiting(self) -> Mapping[str, JobState]:
-        """Jobs with launchable tasks."""
-        return self._state.waiting
-
-    @property
-    def nodes(self) -> Mapping[str, NodeState]:
-        """Nodes in order of arrival."""
-        return self._state.nodes
-
-    @property
-    def queues(self) -> Mapping[str, Queue]:
-        """Declared queues by name."""
-        return self._state.queues
-
     def queue_names(self) -> list[str]:
         """Queues that live jobs are in, declared or not."""
         return list(dict.fromkeys(job.spec.queue for job in self._state.jobs.values()))
-
-    @property
-    def containers(self) -> Mapping[int, ContainerState]:
-        """Containers by number."""
-        return self._state.containers
-
-    @property
-    def kept(self) -> bool:
-        """Whether containers outlive tasks (executors)."""
-        return self._state.kept
 
     def idle_executors(self) -> list[tuple[str, int]]:
         """(job that holds it, its demand size number) of each executor between tasks."""
@@ -260,16 +263,6 @@ class ClusterView:
         return self._state.sizes.fitting(stage.size)
 
     @property
-    def resources(self) -> Sequence[str]:
-        """The names of the resources, in the order of all vectors."""
-        return self._state.resources.names
-
-    @property
-    def tree(self) -> QueueTree:
-        """The queues as a tree, and what each holds."""
-        return self._state.tree
-
-    @property
     def active_sizes(self) -> Iterable[int]:
         """Numbers of the sizes of which tasks are launchable."""
         return self._state.sizes.active
@@ -282,6 +275,10 @@ class ClusterView:
         """Whether a task of this size could start on some node now, or in an idle executor."""
         state = self._state
         return bool(state.sizes.fitting(size)) or any(c.size == size for c in state.idle.values())
+
+    def fits_ever(self, size: int) -> bool:
+        """Whether a task of this size would fit some node if the node were empty."""
+        return self._state.sizes.fits_ever(size)
 
     def spare(self) -> list[int]:
         """What nobody holds, over all nodes."""
@@ -312,6 +309,11 @@ class ClusterView:
         if how == "submit":
             return job.seq
         return job.id if how == "id" else keyed.uniform(self.seed, "tie", job.id)
+
+    @property
+    def has_changed(self) -> bool:
+        """Whether `changed` has anything to say."""
+        return self._changes.at < len(self._changes.entries)
 
     def stir(self, job: str) -> None:
         """Let the core look again why a job waits: the policy's own reason for it may be another now."""

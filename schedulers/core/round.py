@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import Any, Protocol
 
 import msgspec
 
@@ -10,11 +10,11 @@ from schedulers.core.decisions import Commit, Decision, Move, Place, Preempt, Ru
 from schedulers.core.events import Event
 from schedulers.core.explain import limit_reason
 from schedulers.core.live import JobState, NodeState, StageState
+from schedulers.core.log import SchedulerConfig
+from schedulers.core.placer import Placer
 from schedulers.core.policy import Offer, Outcome, Suggestion
 from schedulers.core.reasons import Reason
-
-if TYPE_CHECKING:
-    from schedulers.core.scheduler import Scheduler
+from schedulers.core.state import ClusterState
 
 
 class Asked(msgspec.Struct, frozen=True):
@@ -34,6 +34,21 @@ class RoundRecord(msgspec.Struct, frozen=True):
     ended: str
 
 
+class Owner(Protocol):
+    """What a round needs of the scheduler whose it is."""
+
+    config: SchedulerConfig
+    state: ClusterState
+    placer: Placer
+    rounds: list[RoundRecord]
+
+    def carry_out(self, decision: Decision, decisions: list[Decision]) -> None:
+        """See Scheduler."""
+
+    def close(self, event: Event, decisions: list[Decision], version: int, *, asked: bool) -> None:
+        """See Scheduler."""
+
+
 class Round:
     """One fact's worth of deciding, step by step. `offer` is None when nothing is on offer now."""
 
@@ -41,7 +56,7 @@ class Round:
 
     def __init__(
         self,
-        scheduler: Scheduler,
+        scheduler: Owner,
         event: Event,
         decisions: list[Decision],
         offer: Offer | None,
@@ -83,7 +98,7 @@ class Round:
             suggestion, wanted = Suggestion(job.id, stage.index), stage.waiting
         node = self._only_node(suggestion, offer)
         if node is not None:
-            wanted = min(wanted, node.room_for(stage))
+            wanted = min(wanted, node.room_for(stage)) if wanted > 1 else wanted and node.fits(stage)
         containers: list[int] = []
         while len(containers) < wanted and offer.limit != 0:
             container = self._start_one(job, stage, suggestion, offer, node)

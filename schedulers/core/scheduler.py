@@ -95,12 +95,14 @@ class Scheduler:
         assert round_.offer is not None
         suggestions = self.policy.schedule(self.view, round_.offer)
         suggestion = next(suggestions, None)
+        suggest, answer = round_.suggest, suggestions.send
         try:
             while suggestion is not None:
-                suggestion = suggestions.send(round_.suggest(suggestion))
+                suggestion = answer(suggest(suggestion))
         except StopIteration:
             pass
-        round_.remember()
+        if self.config.record == "full":
+            round_.remember()
 
     def begin(self, event: Event) -> Round:
         """Take in one fact; the caller then suggests step by step and calls `end`."""
@@ -113,8 +115,11 @@ class Scheduler:
     def _take_in(self, event: Event, decisions: list[Decision]) -> bool:
         """Hear a fact and learn from it; False when it was ignored."""
         learn = _LEARNS.get(type(event))
-        if not (self._hear(event) if learn is None else learn(self, event, decisions)):
-            return False
+        if learn is not None:
+            if not learn(self, event, decisions):
+                return False
+        elif (why := self.state.hear(event)) is not None:
+            return self._ignore(event, why)
         if self._observe is not None:
             self._observe(event, self.view)
         if self._victims is not None:
@@ -124,24 +129,33 @@ class Scheduler:
 
     def close(self, event: Event, decisions: list[Decision], version: int, *, asked: bool) -> None:
         """Say who waits, and write the log. asked: whether the policy was offered anything."""
-        if self._doubted.at < len(self._doubted.entries):
+        doubted, log = self._doubted, self._log
+        if doubted.at < len(doubted.entries):
             self._say_holds(decisions)
-        log = self._log
-        if log is not None and (decisions or self._matters(event, version, asked=asked)):
+        if log is not None and (
+            decisions
+            or type(event) not in _PASSING
+            or self.state.version != version
+            or self._counts(event, asked=asked)
+        ):
             log.add(event, decisions)
 
-    def _matters(self, event: Event, version: int, *, asked: bool) -> bool:
-        """Whether a fact without decisions must stand in the log: it changed the state, or what is known."""
-        kind, triggers = type(event), self.policy.triggers
-        if triggers.every_beat or (triggers.every_offer and asked) or (triggers.period_ms is not None and kind is Tick):
+    def _counts(self, event: Event, *, asked: bool) -> bool:
+        """Whether a fact that changed nothing counts for the policy all the same, so that it must stand in the log."""
+        triggers = self.policy.triggers
+        if triggers.every_beat or (triggers.every_offer and asked):
             return True
-        return (kind is not Heartbeat and kind is not Tick) or self.state.version != version
+        return triggers.period_ms is not None and type(event) is Tick
 
     def _hear(self, event: Event) -> bool:
         why = self.state.hear(event)
-        if why is not None and self._log is not None:
+        return why is None or self._ignore(event, why)
+
+    def _ignore(self, event: Event, why: str) -> bool:
+        """The state has not taken the fact; always False, for whoever asked whether it has."""
+        if self._log is not None:
             self._log.ignored(event, why)
-        return why is None
+        return False
 
     def _hear_job(self, event: JobSubmitted, decisions: list[Decision]) -> bool:
         """A new job: the predictor names its pilots and says what it can."""
@@ -198,13 +212,20 @@ class Scheduler:
         """A task of an executor is over: learn, and keep the executor busy with the stage it was on."""
         state = self.state
         job = state.jobs.get(event.job)  # this may be its last task
-        if not self._hear(event):
-            return False
+        if (why := state.hear(event)) is not None:
+            return self._ignore(event, why)
         assert job is not None
         container = state.containers[event.container]
         if self.predictor is not None:
             self._learn(container, job, event.runtime_ms, state.nodes[container.node].spec.speed)
-        self._keep_busy(container, job, decisions)
+        if not job.left or job.cancelled:
+            self._release_all(job, decisions)
+            return True
+        # An executor leaves a stage only when the stage has no waiting tasks (Decima, section 5.2).
+        stage = job.stages[event.stage]
+        if stage.waiting:
+            task, attempt = stage.first_task()
+            self.carry_out(Run(event.container, event.job, event.stage, task, attempt), decisions)
         return True
 
     def _learn(self, container: ContainerState, job: JobState, runtime_ms: int, speed: float) -> None:
@@ -230,20 +251,6 @@ class Scheduler:
             self.state.journal.reasons.note(job.spec.id)
         if job.left == 0:
             predictor.job_done(job.spec, self.state.now)
-
-    def _keep_busy(self, container: ContainerState, job: JobState, decisions: list[Decision]) -> None:
-        """An executor leaves a stage only when the stage has no waiting tasks (Decima, section 5.2)."""
-        if not job.left or job.cancelled:
-            self._release_all(job, decisions)
-            return
-        stage = job.stages[container.stage]
-        if stage.waiting:
-            task, attempt = stage.first_task()
-            # `carry_out` without the call: with executors this is how nearly every task starts.
-            decision = Run(container.id, container.job, container.stage, task, attempt)
-            self.state.apply(decision)
-            decisions.append(decision)
-            self.decided += 1
 
     def _release_all(self, job: JobState, decisions: list[Decision]) -> None:
         """A job that is over gives back its idle executors and those on their way to it."""
@@ -401,6 +408,8 @@ class Scheduler:
         return scheduler
 
 
+#: Facts that need not stand in the log when nothing came of them.
+_PASSING: Final = frozenset({Heartbeat, Tick})
 #: Facts that teach the predictor or change who waits, each with its own hearing.
 _LEARNS: Final[dict[type[Event], Callable[[Scheduler, Any, list[Decision]], bool]]] = {
     JobSubmitted: Scheduler._hear_job,

@@ -46,6 +46,7 @@ class Fitting(Sequence["NodeState"]):
 
 
 _NOTHING: Final = Fitting([], {})
+_UNKNOWN: Final = (-1, False)
 
 
 class _List(msgspec.Struct, eq=False):
@@ -63,24 +64,28 @@ class Sizes:
     """
 
     __slots__ = (
+        "_answers",
         "_at_limit",
         "_changes",
         "_ever",
+        "_hear_woken",
         "_lists",
         "_numbers",
         "_tree",
-        "_woke",
         "active",
         "bounds",
         "demands",
         "groups",
         "nodes",
         "places",
+        "turns",
         "waiting",
     )
 
     def __init__(self, tree: QueueTree, woke: Callable[[int], None]) -> None:
-        self._tree, self._woke = tree, woke
+        self._tree, self._hear_woken = tree, woke
+        self.turns = 0
+        """How often a size became active, or was not any more, or left a limit."""
         self.nodes: dict[int, NodeState] = {}
         """The cluster's nodes by index, in order of arrival."""
         self.demands: list[Vector] = []
@@ -99,6 +104,7 @@ class Sizes:
         self._at_limit: dict[int, None] = {}  # sizes that were found to be at a limit
         self._lists: dict[int, _List] = {}  # from free room and barred sizes of all nodes, for each size asked about
         self._changes: list[int] = []  # indexes of the nodes whose room has changed, oldest first
+        self._answers: dict[int, tuple[int, bool]] = {}  # the last of `could_place` by node, and when that was
         self._ever: dict[int, bool] = {}  # whether a size fits some node when empty; from the nodes' room and labels
 
     # -- which sizes there are ------------------------------------------------------------------
@@ -125,6 +131,7 @@ class Sizes:
         there = self.waiting[size] + by
         self.waiting[size] = there
         if there == 0:
+            self.turns += 1
             self.active.pop(size, None)
         elif size not in self.active:
             self.active[size] = None
@@ -138,9 +145,10 @@ class Sizes:
         for job in jobs:
             for stage in job.open_stages():
                 self.waiting[stage.size] += stage.waiting
-        there = self.active
-        self.active = {size: None for size in there if self.waiting[size]}
-        self.active |= {size: None for size, count in enumerate(self.waiting) if count}
+        active = [size for size in self.active if self.waiting[size]]
+        self.active.clear()
+        self.active |= dict.fromkeys([*active, *(size for size, count in enumerate(self.waiting) if count)])
+        self.turns += 1
         for size in self.active:
             self._woke(size)
 
@@ -151,7 +159,11 @@ class Sizes:
             self.demands.append(demand)
             self.places.append(places)
             self.groups.append(group)
-        self.active = dict.fromkeys(active)
+        self.active |= dict.fromkeys(active)
+
+    def _woke(self, size: int) -> None:
+        self.turns += 1
+        self._hear_woken(size)
 
     # -- limits ---------------------------------------------------------------------------------
 
@@ -200,18 +212,28 @@ class Sizes:
     def cluster_changed(self) -> None:
         """A node came, left, or is of another kind now."""
         self._ever.clear()
+        self._answers.clear()
 
     # -- room -----------------------------------------------------------------------------------
 
     def could_place(self, node: NodeState) -> bool:
         """Whether any launchable task fits this node now."""
-        if node.draining:
+        if not self.active or node.draining:
             return False
+        asked = node.version + self.turns  # both only grow: with the same sum nothing has changed
+        known, answer = self._answers.get(node.index, _UNKNOWN)
+        if known == asked:
+            return answer
         free, demands, barred, bounds = node.free, self.demands, node.barred, self.bounds
         for size in self.active:
             if fits(demands[size], free) and size not in barred and (size not in bounds or self.admits(size)):
-                return True
-        return False
+                answer = True
+                break
+        else:
+            answer = False
+        # A limit may stop a size at any time, without a word: with limits a yes is not remembered.
+        self._answers[node.index] = (asked, answer) if not (answer and bounds) else _UNKNOWN
+        return answer
 
     def has_room(self) -> bool:
         """Whether any launchable task fits any node now."""
@@ -268,7 +290,7 @@ class Sizes:
 
     def _catch_up(self, there: _List, size: int) -> None:
         fitting = there.fitting
-        for index in self._changes[there.seen :]:
+        for index in set(self._changes[there.seen :]):
             node = self.nodes.get(index)
             at = bisect_left(fitting, index)
             listed = at < len(fitting) and fitting[at] == index
@@ -280,7 +302,10 @@ class Sizes:
         there.seen = len(self._changes)
 
     def validate(self) -> None:
-        """Make every list anew; raises AssertionError with the size whose list is wrong."""
+        """Make every list and every answer anew; raises AssertionError with the size or the node of what is wrong."""
         for size in list(self._lists):
             there = self._look_around(size) if self.admits(size) else []
             assert [n.index for n in self.fitting(size)] == there, f"nodes that fit {self.demands[size]}"
+        for node in self.nodes.values():
+            some = any(self._fits(node, size) and self.admits(size) for size in self.active)
+            assert self.could_place(node) == some, f"whether anything that waits fits node {node.id}"

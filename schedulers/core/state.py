@@ -334,8 +334,10 @@ class ClusterState:
         ):
             return "late"
         job = self.jobs[event.job]
+        stage = job.stages[event.stage]
         self.idle[event.container] = container
-        self.work.succeed(job, container, event.runtime_ms, self.nodes[container.node].spec.speed)
+        self.work.stop(job, stage, container)
+        self.work.succeed(job, stage, event.runtime_ms, self.nodes[container.node].spec.speed, pilot=container.pilot)
         container.status = IDLE
         self._touch(event.job)
         self.version += 1
@@ -383,8 +385,7 @@ class ClusterState:
         if job.cancelled or stage.index not in job.open or not stage.is_waiting(event.task):
             return "late"
         pilot = self.work.launch(job, stage, event.task)
-        stage.done_ms += event.runtime_ms
-        self.work.count_success(job, stage, event.runtime_ms, pilot=pilot)
+        self.work.succeed(job, stage, event.runtime_ms, 1.0, pilot=pilot)
         self.version += 1
         return None
 
@@ -500,7 +501,8 @@ class ClusterState:
         job = self.jobs[decision.job]
         stage = job.stages[decision.stage]
         container.pilot = self.work.launch(job, stage, decision.task)
-        self._bind(container, decision)
+        container.stage, container.task, container.attempt = decision.stage, decision.task, decision.attempt
+        del self.idle[decision.container]
         now = self.now
         container.status = RUNNING
         container.started = now
@@ -518,7 +520,8 @@ class ClusterState:
         stage = job.stages[decision.stage]
         container.pilot = self.work.launch(job, stage, decision.task)
         self._hand_over(container, job)
-        self._bind(container, decision)
+        container.stage, container.task, container.attempt = decision.stage, decision.task, decision.attempt
+        del self.idle[decision.container]
         container.status = GRANTED
         job.running += 1
         stage.running += 1
@@ -563,10 +566,6 @@ class ClusterState:
         self._touch(job.id)
         self.version += 1
 
-    def _bind(self, container: ContainerState, decision: Run | Move) -> None:
-        container.stage, container.task, container.attempt = decision.stage, decision.task, decision.attempt
-        del self.idle[container.id]
-
     # -- consequences ---------------------------------------------------------------------------
 
     def _end(self, container: ContainerState, code: int, runtime_ms: int) -> None:
@@ -593,10 +592,12 @@ class ClusterState:
         elif container.status == MOVING:
             del self.moving[container.id]
         elif job is not None:
+            stage = job.stages[container.stage]
+            self.work.stop(job, stage, container)
             if code == 0:
-                self.work.succeed(job, container, runtime_ms, node.spec.speed)
+                self.work.succeed(job, stage, runtime_ms, node.spec.speed, pilot=container.pilot)
             else:
-                self.work.fail(job, container)
+                self.work.fail(job, stage, container)
         if node.draining and not node.containers:
             self._forget_node(node)
 

@@ -127,22 +127,17 @@ class Work:
         sizes.waiting[size] -= 1
         if not sizes.waiting[size]:
             del sizes.active[size]
+            sizes.turns += 1
         if not stage.waiting:
             job.open.remove(stage.index)
             if not job.waiting:
                 del self.waiting[job.spec.id]
         return pilot
 
-    def succeed(self, job: JobState, container: ContainerState, runtime_ms: int, speed: float) -> None:
-        """A container's task is done, after so long on a node of this speed."""
-        stage = job.stages[container.stage]
-        self._stop(job, stage, container)
-        stage.done_ms += runtime_ms * speed
-        self.count_success(job, stage, runtime_ms, pilot=container.pilot)
-
-    def count_success(self, job: JobState, stage: StageState, runtime_ms: int, *, pilot: bool) -> None:
-        """One more task is done, wherever it ran."""
+    def succeed(self, job: JobState, stage: StageState, runtime_ms: int, speed: float, *, pilot: bool) -> None:
+        """One more task is done, after so long on a node of this speed."""
         stage.finished += 1
+        stage.done_ms += runtime_ms * speed
         job.left -= 1
         job.done_ms += runtime_ms
         if pilot:
@@ -152,10 +147,8 @@ class Work:
         if not job.left or job.cancelled:
             self._forget_if_over(job)
 
-    def fail(self, job: JobState, container: ContainerState) -> None:
+    def fail(self, job: JobState, stage: StageState, container: ContainerState) -> None:
         """A container is gone before its task was done: the task waits again."""
-        stage = job.stages[container.stage]
-        self._stop(job, stage, container)
         stage.put_back(container.task, container.attempt + 1, pilot=container.pilot)
         if job.cancelled:
             self._forget_if_over(job)
@@ -168,8 +161,8 @@ class Work:
         self._sizes.count(stage.size, 1)
 
     @staticmethod
-    def _stop(job: JobState, stage: StageState, container: ContainerState) -> None:
-        """A task is not under way any more."""
+    def stop(job: JobState, stage: StageState, container: ContainerState) -> None:
+        """A container's task is not under way any more: it has succeeded, or failed."""
         job.running -= 1
         stage.running -= 1
         if container.status == RUNNING:

@@ -45,7 +45,7 @@ def bound_of_part(dag: Dag, part: Sequence[int]) -> int:
 
 
 def _longest_path(dag: Dag, stages: Sequence[int], length: Sequence[int] | dict[int, int]) -> int:
-    there, ends = set(stages), dict[int, int]()
-    for s in dag.order if len(there) == len(dag) else stages:
-        ends[s] = length[s] + max((ends[p] for p in dag.parents[s] if p in there), default=0)
+    members, ends = set(stages), dict[int, int]()
+    for s in dag.order if len(members) == len(dag) else stages:
+        ends[s] = length[s] + max((ends[p] for p in dag.parents[s] if p in members), default=0)
     return max(ends.values())

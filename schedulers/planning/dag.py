@@ -24,8 +24,8 @@ class Room(dict[Vector, int]):
         self._wanted = [(r, amount) for r, amount in enumerate(demand) if amount]
 
     def __missing__(self, free: Vector) -> int:
-        self[free] = found = min(free[r] // amount for r, amount in self._wanted)
-        return found
+        self[free] = count = min(free[r] // amount for r, amount in self._wanted)
+        return count
 
 
 class Dag:
@@ -78,10 +78,10 @@ class Dag:
     def work_ms(self, stages: Collection[int]) -> Fraction:
         """TWork: the time that these stages' work takes at least of the resource that they need most of."""
         most = Fraction(0)
-        for r, there in enumerate(self.capacity):
+        for r, whole in enumerate(self.capacity):
             asked = sum(self.stages[s].tasks * self.runtimes[s] * self.stages[s].demand[r] for s in stages)
             if asked:
-                most = max(most, Fraction(asked, there * self.machines))
+                most = max(most, Fraction(asked, whole * self.machines))
         return most
 
     def depths(self) -> list[int]:

@@ -71,9 +71,9 @@ class _Search:
         paths = [self._ways[s] for s, tasks in enumerate(waiting) if tasks]
         paths += [left + self._ways[s] - dag.runtimes[s] for running in machines for left, s in running]
         work = [
-            -(-sum(ms * dag.stages[s].demand[r] for s, ms in rest) // (there * dag.machines))
-            for r, there in enumerate(dag.capacity)
-            if there
+            -(-sum(ms * dag.stages[s].demand[r] for s, ms in rest) // (whole * dag.machines))
+            for r, whole in enumerate(dag.capacity)
+            if whole
         ]
         return max([*paths, *work], default=0)
 

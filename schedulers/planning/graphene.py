@@ -33,6 +33,7 @@ LARGEST_SHARE: Final = 0.8
 #: How many candidates a pool has at once, whatever its size, on which no plan may depend. With more of them each knows
 #: less of the spans to get below.
 AHEAD: Final = 16
+#: Who plans a part where nothing else has.
 FALLBACK: Final = "cp"
 
 #: Sets in the order of their placing, with the directions that cannot violate a dependency (figure 7).
@@ -70,65 +71,67 @@ def build_schedule(
     machines: int,
     *,
     budget: int = BUDGET,
-    never_behind_cp: bool = True,
+    never_behind_lists: bool = True,
     pool: Executor | None = None,
     stop: Stop | None = None,
 ) -> Plan:
     """BuildSchedule: the most compact schedule found for a DAG on so many machines of this capacity.
 
     runtimes_ms: one estimate per stage. budget: stretches of machines' time to look at in all; totally ordered parts
-    get it by their tasks. never_behind_cp: each part begins with its critical-path list schedule (`cp`), which costs
-    little, and the search is for shorter ones; the paper has nothing to begin with. Without it only a part whose
-    budget did not last to a first schedule is planned by `cp`. pool: tries candidates side by side. Its size changes
-    nothing; unless the budget ends a search, the schedule is the same as without a pool, for the same work or more.
+    get it by their tasks. never_behind_lists: each part begins with the shortest of the list schedules that cost little
+    (`lists.cheap`), and the search is for shorter ones; the paper has nothing to begin with. Without it only a part
+    whose budget did not last to a first schedule is planned by `cp`. pool: tries candidates side by side. Its size
+    changes nothing; unless the budget ends a search, the schedule is the same as without a pool, for the same work or
+    more.
     stop: asked before each candidate, ends the search where it stands: a safety net for those who have a clock.
     Raises InvalidJob and InvalidPlan as `Dag` does.
     """
     dag = Dag(stages, runtimes_ms, capacity, machines)
-    found: list[_Found] = []
+    parts: list[_PlannedPart] = []
     left, tasks_left = budget, dag.tasks_of(range(len(dag)))
     for part in dag.parts():
         tasks = dag.tasks_of(part)
-        found.append(_best(dag, part, Work(left * tasks // tasks_left), never_behind_cp, pool, stop))
-        left, tasks_left = left - found[-1].work, tasks_left - tasks
+        parts.append(_best(dag, part, Work(left * tasks // tasks_left), never_behind_lists, pool, stop))
+        left, tasks_left = left - parts[-1].work, tasks_left - tasks
     return Plan(
         planner="graphene",
-        schedule=Schedule.of_blocks(_concatenated(dag, found), dag.runtimes),
+        schedule=Schedule.of_blocks(_concatenated(dag, parts), dag.runtimes),
         bounds=bounds(dag),
-        troublesome=tuple(sorted(s for part in found if part.split for s in part.split.T)),
-        thresholds=tuple(_thresholds_of(part.split) for part in found),
-        work=sum(part.work for part in found),
+        troublesome=tuple(sorted(s for part in parts if part.split for s in part.split.T)),
+        thresholds=tuple(_thresholds_of(part.split) for part in parts),
+        work=sum(part.work for part in parts),
         ended=next(
-            why for why in ("stop", "budget", "all", "bound", "bypass") if any(part.ended == why for part in found)
+            why for why in ("stop", "budget", "all", "bound", "bypass") if any(part.ended == why for part in parts)
         ),
-        fallback=FALLBACK if any(part.split is None for part in found) else "",
+        fallback=", ".join(sorted({part.fallback for part in parts if part.split is None})),
     )
 
 
-class _Found(msgspec.Struct, frozen=True, kw_only=True):
-    """The best schedule of a part. split: None when it is the fallback's. See Plan."""
+class _PlannedPart(msgspec.Struct, frozen=True, kw_only=True):
+    """The best schedule of a part. split: None when it is the one that `fallback` made. See Plan."""
 
     blocks: list[Block]
     split: Split | None
+    fallback: str
     work: int
     ended: str
 
 
 def _best(
-    dag: Dag, part: list[int], work: Work, never_behind_cp: bool, pool: Executor | None, stop: Stop | None
-) -> _Found:
+    dag: Dag, part: list[int], work: Work, never_behind_lists: bool, pool: Executor | None, stop: Stop | None
+) -> _PlannedPart:
     """The most compact schedule of one totally ordered part."""
     bound, ended = bound_of_part(dag, part), "all"
-    found, split, span = list[Block](), None, None
-    if never_behind_cp:
-        found = lists.blocks_by_path(dag, part)
-        span = _span(dag, found)
-    if span == bound:
-        # Simple jobs bypass the search (section 4.4): chains, and all that the simplest rule does best.
-        return _Found(blocks=found, split=None, work=0, ended="bypass")
+    best, split, span, fallback = list[Block](), None, None, FALLBACK
+    for name, blocks in lists.cheap(dag, part) if never_behind_lists else ():
+        if span is None or _span(dag, blocks) < span:
+            best, span, fallback = blocks, _span(dag, blocks), name
+        if span == bound:
+            # Simple jobs bypass the search (section 4.4): chains, and all that a simple rule does best.
+            return _PlannedPart(blocks=best, split=None, fallback=fallback, work=0, ended="bypass")
     try:
         for candidate, tried in _shorter(dag, part, work, span, pool, stop):
-            found, split = tried.blocks, candidate
+            best, split = tried.blocks, candidate
             if tried.span == bound:
                 ended = "bound"
                 break
@@ -138,7 +141,8 @@ def _best(
         ended = "budget"
     # The last candidate may have begun with more left than there was when its turn came; later parts do not pay for it.
     done = min(work.done, work.allowed)
-    return _Found(blocks=found or lists.blocks_by_path(dag, part), split=split, work=done, ended=ended)
+    best = best or lists.blocks_by_path(dag, part)
+    return _PlannedPart(blocks=best, split=split, fallback=fallback, work=done, ended=ended)
 
 
 def _shorter(
@@ -246,9 +250,9 @@ def try_subset_orders(space: Space, split: Split, limit: int | None = None) -> S
             before, (name, direction) = tried[steps[:done]], steps[done]
             if steps[: done + 1] not in tried:
                 tried[steps[: done + 1]] = before and _PLACE[direction](before, getattr(split, name), limit)
-        found = tried[steps]
-        if found is not None and (best is None or found.span < best.span):
-            best, limit = found, found.span
+        placed = tried[steps]
+        if placed is not None and (best is None or placed.span < best.span):
+            best, limit = placed, placed.span
     return best
 
 
@@ -365,7 +369,7 @@ def _thresholds_of(split: Split | None) -> tuple[float | None, float | None]:
     return None if long is None else float(long), None if frag is None else float(frag)
 
 
-def _concatenated(dag: Dag, parts: list[_Found]) -> Iterator[Block]:
+def _concatenated(dag: Dag, parts: list[_PlannedPart]) -> Iterator[Block]:
     """The parts' blocks one after another: any schedule of the DAG has all of one part before the next."""
     at = 0
     for part in parts:

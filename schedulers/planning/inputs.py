@@ -93,15 +93,15 @@ class Inputs:
         placed = [(i, stage) for i, stage in enumerate(job.stages) if stage.hosts and not stage.gang]
         self._stages = {index: StageInputs(stage, racks) for index, stage in placed}
         copies = [sum(h in racks for h in stage.hosts_of(task)) for _, stage in placed for task in range(stage.tasks)]
-        there = [count for count in copies if count]
-        self.tasks, self.replicas = len(there), sum(there) / len(there) if there else 0.0
+        stored = [count for count in copies if count]
+        self.tasks, self.replicas = len(stored), sum(stored) / len(stored) if stored else 0.0
 
     def nearest(self, stage: StageState, node: Node) -> tuple[Near, int | None]:
         """See StageInputs.nearest."""
-        found = self._stages.get(stage.index)
-        return (Near.FREE, None) if found is None else found.nearest(stage, node)
+        known = self._stages.get(stage.index)
+        return (Near.FREE, None) if known is None else known.nearest(stage, node)
 
     def has_free(self, stage: StageState) -> bool:
         """Whether a waiting task of the stage has no input to be near to."""
-        found = self._stages.get(stage.index)
-        return found is None or found.free(stage) is not None
+        known = self._stages.get(stage.index)
+        return known is None or known.free(stage) is not None

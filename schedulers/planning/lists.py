@@ -20,6 +20,8 @@ from schedulers.planning.schedule import Block, Plan, Schedule
 from schedulers.planning.shelves import level_shelves, strip_shelves
 
 Estimates = Sequence[float | None]
+#: Tasks x stages up to which `tetris` and `coffman_graham`, whose time or memory grows with that, count as cheap.
+SMALL: Final = 1_000_000
 
 
 class Planner(Protocol):
@@ -104,6 +106,15 @@ def blocks_by_path(dag: Dag, part: Collection[int]) -> list[Block]:
     return _through_time(dag, part, _Ranked(dag, part, _by_path(dag)))
 
 
+def cheap(dag: Dag, part: Collection[int]) -> Iterator[tuple[str, list[Block]]]:
+    """The list schedules of a part that cost little, each with its planner's name; `cp` is the first."""
+    yield "cp", blocks_by_path(dag, part)
+    yield "bfs", _through_time(dag, part, _Ranked(dag, part, dag.depths()))
+    if dag.tasks_of(part) * len(dag) <= SMALL:
+        yield "tetris", _through_time(dag, part, _Tetris(dag))
+        yield "coffman_graham", _through_time(dag, part, _Ranked(dag, part, _negated(labels(dag))))
+
+
 def labels(dag: Dag) -> list[int]:
     """Coffman-Graham labels 1 .. n on the transitive reduction.
 
@@ -118,15 +129,15 @@ def labels(dag: Dag) -> list[int]:
     missing = [len(below) for below in children]
     ready: list[tuple[list[int], int]] = [([], s) for s, n in enumerate(missing) if not n]
     heapify(ready)
-    found = [0] * len(children)
+    labelled = [0] * len(children)
     for label in range(1, len(children) + 1):
         _, s = heappop(ready)
-        found[s] = label
+        labelled[s] = label
         for parent in parents[s]:
             missing[parent] -= 1
             if not missing[parent]:
-                heappush(ready, (sorted((found[c] for c in children[parent]), reverse=True), parent))
-    return found
+                heappush(ready, (sorted((labelled[c] for c in children[parent]), reverse=True), parent))
+    return labelled
 
 
 def _reduced(dag: Dag) -> list[list[int]]:
@@ -216,7 +227,7 @@ def _freed_children(dag: Dag, stage: int, missing: dict[int, int]) -> list[int]:
 
 
 def _changed(free: Vector, demand: Vector, tasks: int) -> Vector:
-    return tuple(there + tasks * amount for there, amount in zip(free, demand, strict=True))
+    return tuple(left + tasks * amount for left, amount in zip(free, demand, strict=True))
 
 
 class _FirstBelow:
@@ -332,9 +343,9 @@ class _Tetris:
         self._changed: dict[int, None] = {}
         # Over a common denominator, so that products of parts are whole numbers and ties exact.
         whole = 1
-        for there in dag.capacity:
-            whole *= max(1, there)
-        self._scale = [(whole // max(1, there)) ** 2 for there in dag.capacity]
+        for amount in dag.capacity:
+            whole *= max(1, amount)
+        self._scale = [(whole // max(1, amount)) ** 2 for amount in dag.capacity]
 
     def ready(self, stages: list[int]) -> None:
         """See _Rule."""
@@ -360,7 +371,7 @@ class _Tetris:
         self._changed = {}
 
     def _best(self, free: Vector) -> int | None:
-        weighed = [there * scale for there, scale in zip(free, self._scale, strict=True)]
+        weighed = [left * scale for left, scale in zip(free, self._scale, strict=True)]
         best, most = None, -1
         for s in self._left:
             demand = self._dag.stages[s].demand

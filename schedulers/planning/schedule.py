@@ -85,8 +85,8 @@ class Schedule(msgspec.Struct, frozen=True, dict=True):
         for p in self.placements:
             starts.setdefault(p.stage, []).append(p.start)
             runtimes[p.stage] = p.end - p.start
-        found = [stretch for stage, at in starts.items() for stretch in _stretches(stage, at, runtimes[stage])]
-        return tuple(sorted(found, key=lambda stretch: (stretch.start, stretch.stage)))
+        stretches = [stretch for stage, at in starts.items() for stretch in _stretches(stage, at, runtimes[stage])]
+        return tuple(sorted(stretches, key=lambda stretch: (stretch.start, stretch.stage)))
 
     def check(
         self, stages: tuple[Stage, ...], runtimes_ms: Sequence[float | None], capacity: Vector, machines: int
@@ -102,8 +102,8 @@ class Schedule(msgspec.Struct, frozen=True, dict=True):
         by_machine: dict[int, list[Placement]] = {}
         for placement in self.placements:
             by_machine.setdefault(placement.machine, []).append(placement)
-        for there in by_machine.values():
-            _check_capacity(there, dag)
+        for placings in by_machine.values():
+            _check_capacity(placings, dag)
 
     def _check_tasks(self, dag: Dag) -> None:
         seen = set()

@@ -46,12 +46,12 @@ def fill(capacity: Sequence[float], users: Sequence[User], measure: Callable[[It
     tasks, left, growing = [0.0] * len(users), list(capacity), dict.fromkeys(range(len(users)))
     while growing:
         speed = [sum(users[u].demand[r] * pace[u] for u in growing) for r in range(len(left))]
-        steps = [there / taken for there, taken in zip(left, speed, strict=True) if taken]
+        steps = [amount / taken for amount, taken in zip(left, speed, strict=True) if taken]
         step = min([*steps, *((users[u].most - tasks[u]) / pace[u] for u in growing)])
         for u in growing:
             tasks[u] += pace[u] * step
-        left = [there - taken * step for there, taken in zip(left, speed, strict=True)]
-        gone = [there <= _ENOUGH * whole for there, whole in zip(left, capacity, strict=True)]
+        left = [amount - taken * step for amount, taken in zip(left, speed, strict=True)]
+        gone = [amount <= _ENOUGH * whole for amount, whole in zip(left, capacity, strict=True)]
         growing = {
             u: None
             for u in growing
@@ -66,7 +66,7 @@ def ceei(capacity: Sequence[float], users: Sequence[User]) -> list[float]:
 
     Prices move with demand (tatonnement) until nothing is asked for beyond what is there; the weight is the income.
     """
-    prices = [sum(user.weight for user in users) / (len(capacity) * there) for there in capacity]
+    prices = [sum(user.weight for user in users) / (len(capacity) * amount) for amount in capacity]
     tasks: list[float] = []
     for _ in range(_ROUNDS):
         costs = [sum(p * d for p, d in zip(prices, user.demand, strict=True)) for user in users]

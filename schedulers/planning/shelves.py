@@ -36,7 +36,7 @@ class _Shelf:
 
 
 def _less(free: Vector, demand: Vector, tasks: int) -> Vector:
-    return tuple(there - tasks * amount for there, amount in zip(free, demand, strict=True))
+    return tuple(left - tasks * amount for left, amount in zip(free, demand, strict=True))
 
 
 def packed(dag: Dag, stages: Collection[int], *, first_fit: bool = False) -> list[_Shelf]:

@@ -26,7 +26,7 @@ from schedulers.core.reasons import Reason
 from schedulers.core.state import JobState, StageState
 
 
-class Turn(Offer):
+class GroupOffer(Offer):
     """What is on offer to one group only; group None: to everybody."""
 
     __slots__ = ("_balance", "_group")
@@ -106,13 +106,13 @@ class Bounded(Policy):
 
     def _serve(self, view: ClusterView, offer: Offer, group: str | None) -> Generator[Suggestion, Outcome, bool]:
         """Let the policy inside suggest, until somebody else is owed too much; returns whether anything was placed."""
-        turn, owed, placed = Turn(offer, self._balance, group), self._balance.owed(), False
-        suggestions = self._policy.schedule(view, turn)
+        narrowed, owed, placed = GroupOffer(offer, self._balance, group), self._balance.owed(), False
+        suggestions = self._policy.schedule(view, narrowed)
         suggestion = next(suggestions, None)
         while suggestion is not None:
-            outcome = yield from self._try(suggestion, view, turn)
+            outcome = yield from self._try(suggestion, view, narrowed)
             placed = placed or outcome.placed > 0
-            turn.limit = offer.limit
+            narrowed.limit = offer.limit
             try:
                 # It must hear the outcome, even when what it says then is not asked for any more.
                 suggestion = suggestions.send(outcome)
@@ -123,9 +123,11 @@ class Bounded(Policy):
                 break
         return placed
 
-    def _try(self, suggestion: Suggestion, view: ClusterView, turn: Turn) -> Generator[Suggestion, Outcome, Outcome]:
+    def _try(
+        self, suggestion: Suggestion, view: ClusterView, narrowed: GroupOffer
+    ) -> Generator[Suggestion, Outcome, Outcome]:
         job = view.waiting.get(suggestion.job)
-        if job is None or not turn.admits(job):
+        if job is None or not narrowed.admits(job):
             return Outcome(0, Reason.OVER_SHARE)
         # One task at a time, for each changes who is owed what.
         outcome = yield msgspec.structs.replace(suggestion, count=1)

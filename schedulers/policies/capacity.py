@@ -119,11 +119,11 @@ class Capacity(YarnPolicy[CapacityScheduler]):
                 yield ("queues", path, "maximum_capacity"), message
         for branch in tree(queues, used).all():
             own = {kid.path: params.queues[kid.path].capacity for kid in branch.kids if kid.path in params.queues}
-            there = {path: part for path, part in own.items() if part is not None}
-            total = sum(there.values())
-            if total > 100 * (1 + ROUNDING) or (len(there) == len(branch.kids) > 0 and total < 100 * (1 - ROUNDING)):
-                message = f"the capacities of {', '.join(there)} make {total:g} together, not 100"
-                yield ("queues", next(reversed(there)), "capacity"), message
+            given = {path: part for path, part in own.items() if part is not None}
+            total = sum(given.values())
+            if total > 100 * (1 + ROUNDING) or (len(given) == len(branch.kids) > 0 and total < 100 * (1 - ROUNDING)):
+                message = f"the capacities of {', '.join(given)} make {total:g} together, not 100"
+                yield ("queues", next(reversed(given)), "capacity"), message
 
     @property
     def _whole(self) -> bool:

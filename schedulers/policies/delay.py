@@ -133,14 +133,14 @@ class Delay(ByShare):
             if name in refused:
                 continue
             job = view.jobs[name]
-            found = self._find(job, view, offer)
-            if found is not None and self._may_start(job, found.near, view):
-                outcome = yield found.suggestion(name)
+            choice = self._find(job, view, offer)
+            if choice is not None and self._may_start(job, choice.near, view):
+                outcome = yield choice.suggestion(name)
                 if outcome.placed:
-                    self._started(name, found.near)
+                    self._started(name, choice.near)
                     return True
-            elif found is not None:
-                self._pass_up(job, found.nodes, view)
+            elif choice is not None:
+                self._pass_up(job, choice.nodes, view)
             refused.add(name)
         return False
 
@@ -148,11 +148,11 @@ class Delay(ByShare):
         """The task nearest to its input over all stages and nodes on offer; None when nothing fits."""
         best: _Found | None = None
         most = 0
-        for found in self._each(job, view, offer):
-            most = max(most, found.nodes)
-            if best is None or found.near < best.near:
-                best = found
-            if found.near <= Near.FREE:
+        for choice in self._each(job, view, offer):
+            most = max(most, choice.nodes)
+            if best is None or choice.near < best.near:
+                best = choice
+            if choice.near <= Near.FREE:
                 break
         return best and best._replace(nodes=most)
 
@@ -219,13 +219,13 @@ class Delay(ByShare):
     # -- where input lies -------------------------------------------------------------------------
 
     def _data_of(self, job: JobState, view: ClusterView) -> _Data:
-        found = self._data.get(job.id)
-        if found is None:
+        data = self._data.get(job.id)
+        if data is None:
             if self._racks is None:
                 self._racks = {node.id: node.spec.rack for node in view.nodes.values() if not node.draining}
             inputs = Inputs(job.spec, self._racks)
-            found = self._data[job.id] = _Data(inputs, *self._limits(inputs, self._racks))
-        return found
+            data = self._data[job.id] = _Data(inputs, *self._limits(inputs, self._racks))
+        return data
 
     def _limits(self, inputs: Inputs, racks: Mapping[str, str]) -> tuple[int, int]:
         """How long a job waits for a node with its input, then for a rack. racks: of each node."""
@@ -275,5 +275,5 @@ def _nodes(view: ClusterView, offer: Offer, stage: StageState) -> Any:
     """Nodes on offer with room for a task of the stage."""
     if offer.nodes is None:
         return view.nodes_fitting(stage)
-    there: list[NodeState] = [node for node in offer.nodes if node.fits(stage)]
-    return there
+    fitting: list[NodeState] = [node for node in offer.nodes if node.fits(stage)]
+    return fitting

@@ -43,7 +43,7 @@ class Drf(Policy):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self._standing: tuple[Any, ...] = ()
+        self._counted_with: tuple[Any, ...] = ()
         self._parties: Parties | None = None
         self._order = Order()
         self._weights: dict[str, float] = {}
@@ -64,13 +64,13 @@ class Drf(Policy):
                 if placed:
                     break
 
-    # -- standing -------------------------------------------------------------------------------
+    # -- shares ---------------------------------------------------------------------------------
 
     def _refresh(self, view: ClusterView) -> Parties:
         # What changes everybody's share or place: nodes that come and go, weights, limits.
-        standing = (*view.capacity, view.tree.version)
-        if self._parties is None or standing != self._standing:
-            self._standing = standing
+        counted_with = (*view.capacity, view.tree.version)
+        if self._parties is None or counted_with != self._counted_with:
+            self._counted_with = counted_with
             return self._begin(view)
         for party in self._parties.refresh(view):
             self._stand(party, view)
@@ -106,7 +106,7 @@ class Drf(Policy):
 
     def _share(self, party: Party, view: ClusterView) -> tuple[float, int]:
         """Its dominant share per unit of weight, and the resource that is dominant (section 4.1)."""
-        shares = [used / there if there else 0.0 for used, there in zip(party.used, view.capacity, strict=True)]
+        shares = [used / whole if whole else 0.0 for used, whole in zip(party.used, view.capacity, strict=True)]
         most = max(shares)
         return round(most / self._weight(party.name, view), DIGITS), shares.index(most)
 
@@ -150,4 +150,4 @@ class Drf(Policy):
     def load(self, data: Any, view: ClusterView) -> None:
         """Everything follows from the state."""
         self._begin(view)
-        self._standing = (*view.capacity, view.tree.version)
+        self._counted_with = (*view.capacity, view.tree.version)

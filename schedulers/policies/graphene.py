@@ -31,7 +31,7 @@ from schedulers.planning.priorities import PlannerName, Priorities, by_path, by_
 _WINDOW = 1000
 
 
-class Standing(msgspec.Struct):
+class JobRank(msgspec.Struct):
     """What is known of a live job.
 
     priorities: tpriScore per stage and task. estimated: when these were made, there were nodes, and an estimate of
@@ -49,13 +49,13 @@ class Scored(Candidate, eq=False, gc=False):
     """A stage with what its score is made of. far: some of its input may be on other nodes."""
 
     group: str
-    standing: Standing
+    rank: JobRank
     far: bool
     t_pri: float = 1.0
 
     def look(self) -> None:
         """Take the tpriScore of the stage's next task."""
-        scores = self.standing.priorities[self.stage.index]
+        scores = self.rank.priorities[self.stage.index]
         self.t_pri = scores[min(self.stage.tasks - self.stage.waiting, len(scores) - 1)]
 
 
@@ -138,7 +138,7 @@ class Graphene(Bundling):
         self._owed: list[str] = []  # groups that must be served first
         self._order = Order()  # waiting jobs, least remaining work first: the order of examination
         self._open: dict[str, list[Scored]] = {}  # their open stages
-        self._standings: dict[str, Standing] = {}
+        self._ranks: dict[str, JobRank] = {}
         self._news: dict[str, Planned] = {}  # plans that nobody has asked for yet
         self._packing, self._srpt = Mean(), Mean()
         self._next: tuple[Mean, Mean] = (self._packing, self._srpt)  # with the bundle at hand
@@ -163,18 +163,18 @@ class Graphene(Bundling):
 
     def collected(self, bundle: Bundle, view: ClusterView) -> None:
         """Eta follows what is seen now."""
-        found: Any = bundle.found
-        jobs = {scored.job.seq: scored.standing.srpt for scored in found}
+        bundled: Any = bundle.found
+        jobs = {scored.job.seq: scored.rank.srpt for scored in bundled}
         known = [srpt for srpt in jobs.values() if srpt is not None]
-        self._next = self._packing.plus(self._p_scores(found, bundle.room)), self._srpt.plus(known)
+        self._next = self._packing.plus(self._p_scores(bundled, bundle.room)), self._srpt.plus(known)
         mean_packing, mean_srpt = (mean.value for mean in self._next)
         self._eta = self.params.k * mean_packing / mean_srpt if mean_srpt else 0.0
 
     def allowed(self, bundle: Bundle, view: ClusterView) -> list[Candidate]:
         """Those of the group that is owed most, if it is owed too much; of all, where no such group has any."""
         for group in self._owed:
-            found: Any = bundle.found
-            theirs = [scored for scored in found if scored.group == group]
+            bundled: Any = bundle.found
+            theirs = [scored for scored in bundled if scored.group == group]
             if theirs:
                 return theirs
             if bundle.placed and not bundle.whole:
@@ -185,7 +185,7 @@ class Graphene(Bundling):
         """The paper's perfScore: pScore x tpriScore - eta x srpt (section 5)."""
         eta, mean, p_scores = self._eta, self._next[1].value, self._p_scores(candidates, room)
         return [
-            p_score * scored.t_pri - eta * (mean if (srpt := scored.standing.srpt) is None else srpt)
+            p_score * scored.t_pri - eta * (mean if (srpt := scored.rank.srpt) is None else srpt)
             for p_score, scored in zip(p_scores, candidates, strict=True)
         ]
 
@@ -200,17 +200,17 @@ class Graphene(Bundling):
         return before != self._owed
 
     def _p_scores(self, candidates: Sequence[Any], room: Room) -> Sequence[float]:
-        found = room.packing(candidates) if self.params.packing else [1.0] * len(candidates)
+        scores = room.packing(candidates) if self.params.packing else [1.0] * len(candidates)
         for i, scored in enumerate(candidates):
             if scored.far and self._is_remote(scored, room):
-                found[i] *= self.params.remote
-        return found
+                scores[i] *= self.params.remote
+        return scores
 
-    def _is_enough(self, found: Sequence[Any], room: Room) -> bool:
+    def _is_enough(self, collected: Sequence[Any], room: Room) -> bool:
         """A pass does not stop before it has met whoever must be served first."""
-        if not self._fills(found, room):
+        if not self._fills(collected, room):
             return False
-        return not self._owed or any(scored.group == self._owed[0] for scored in found)
+        return not self._owed or any(scored.group == self._owed[0] for scored in collected)
 
     # -- where input lies -------------------------------------------------------------------------
 
@@ -228,8 +228,8 @@ class Graphene(Bundling):
         inputs = self._inputs.get(candidate.job.id)
         if inputs is None:
             if self._racks is None:
-                there = self._view.nodes.values()
-                self._racks = {node.id: node.spec.rack for node in there if not node.draining}
+                nodes = self._view.nodes.values()
+                self._racks = {node.id: node.spec.rack for node in nodes if not node.draining}
             inputs = self._inputs[candidate.job.id] = Inputs(candidate.job.spec, self._racks)
         return inputs.nearest(candidate.stage, room.node.spec)
 
@@ -250,7 +250,7 @@ class Graphene(Bundling):
         for name in view.changed():
             job = view.jobs.get(name)
             if job is None:
-                self._standings.pop(name, None)
+                self._ranks.pop(name, None)
                 self._news.pop(name, None)
                 self._inputs.pop(name, None)
             else:
@@ -260,30 +260,30 @@ class Graphene(Bundling):
     def _stand(self, job: JobState, view: ClusterView) -> None:
         """Plan the job when it comes, and once more when there are estimates; count what remains of it."""
         times = [_task_ms(job, stage, view) for stage in job.stages]
-        standing = self._standings.get(job.id)
+        rank = self._ranks.get(job.id)
         estimated = None not in times and bool(view.nodes)
-        if standing is None or (estimated and not standing.estimated):
-            standing = self._standings[job.id] = self._plan(job, times, view)
-            standing.estimated = estimated
-            if standing.planned is not None:
-                self._news[job.id] = standing.planned
-        standing.srpt = _remaining(job, times, view)
+        if rank is None or (estimated and not rank.estimated):
+            rank = self._ranks[job.id] = self._plan(job, times, view)
+            rank.estimated = estimated
+            if rank.planned is not None:
+                self._news[job.id] = rank.planned
+        rank.srpt = _remaining(job, times, view)
 
-    def _plan(self, job: JobState, times: Sequence[float | None], view: ClusterView) -> Standing:
+    def _plan(self, job: JobState, times: Sequence[float | None], view: ClusterView) -> JobRank:
         """The job's own plan, on its part of the machines as it is now."""
         spec, nodes, planner = job.spec, len(view.nodes), self.params.plan
         if planner == "none":
-            return Standing(())
+            return JobRank(())
         if planner == "path" or not nodes:  # it is planned again when there are nodes
-            return Standing(by_path(spec, times))
+            return JobRank(by_path(spec, times))
         # A machine is as large as the mean node, and as what the job asks for: every node of its size would do.
         largest = [max(stage.demand[r] for stage in spec.stages) for r in range(len(view.capacity))]
-        capacity = tuple(max(there // nodes, wanted) for there, wanted in zip(view.capacity, largest, strict=True))
+        capacity = tuple(max(whole // nodes, wanted) for whole, wanted in zip(view.capacity, largest, strict=True))
         machines = math.ceil(nodes / len(view.jobs))
         plan = plan_of(spec, times, capacity, machines, self.params.budget, planner)
         if plan is None:
-            return Standing(by_path(spec, times))
-        return Standing(by_plan(plan), planned=plan.in_short(machines))
+            return JobRank(by_path(spec, times))
+        return JobRank(by_plan(plan), planned=plan.in_short(machines))
 
     def new_plans(self) -> Mapping[str, Planned]:
         """See Policy.new_plans."""
@@ -297,10 +297,10 @@ class Graphene(Bundling):
             self._order.drop(name)
             self._open.pop(name, None)
             return
-        standing, group = self._standings[name], self._balance.group_of(job.spec)
-        self._order.put(name, (math.inf if standing.srpt is None else standing.srpt, job.seq))
+        rank, group = self._ranks[name], self._balance.group_of(job.spec)
+        self._order.put(name, (math.inf if rank.srpt is None else rank.srpt, job.seq))
         self._open[name] = [
-            Scored(job, stage, group, standing, bool(job.spec.stages[stage.index].hosts)) for stage in job.open_stages()
+            Scored(job, stage, group, rank, bool(job.spec.stages[stage.index].hosts)) for stage in job.open_stages()
         ]
         if self.params.plan != "none":
             for scored in self._open[name]:
@@ -311,20 +311,20 @@ class Graphene(Bundling):
     def dump(self) -> Any:
         """Plans, what remained of jobs when it was counted last, averages and deficits."""
         return {
-            "standings": msgspec.to_builtins(self._standings),
+            "standings": msgspec.to_builtins(self._ranks),
             "means": msgspec.to_builtins([self._packing, self._srpt]),
             "balance": self._balance.dump(),
         }
 
     def load(self, data: Any, view: ClusterView) -> None:
         """See Policy.load."""
-        self._standings = msgspec.convert(data["standings"], dict[str, Standing])
+        self._ranks = msgspec.convert(data["standings"], dict[str, JobRank])
         self._packing, self._srpt = msgspec.convert(data["means"], list[Mean])
         self._balance.load(data["balance"])
-        for name, standing in self._standings.items():
+        for name, rank in self._ranks.items():
             self._enlist(name, view)
-            if standing.planned is not None:  # whoever was there before may not have shown it
-                self._news[name] = standing.planned
+            if rank.planned is not None:  # whoever was there before may not have shown it
+                self._news[name] = rank.planned
 
 
 def _task_ms(job: JobState, stage: StageState, view: ClusterView) -> float | None:

@@ -7,6 +7,7 @@ done; what it holds back meanwhile runs only where nothing else can (work conser
 
 from __future__ import annotations
 
+from collections.abc import Iterator
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -16,7 +17,10 @@ from schedulers.core.levels import Levels, LevelSettings
 from schedulers.core.ordered import Order
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, TieSetting, policies
 from schedulers.core.reasons import Reason
-from schedulers.core.state import JobState
+from schedulers.core.state import JobState, StageState
+
+#: What may start next: a job's stage, the queue that pays for it, and which of its tasks (see `Suggestion.pilots`).
+_Turn = tuple[JobState, StageState, int | None, bool | None]
 
 
 class _Place(msgspec.Struct):
@@ -74,6 +78,8 @@ class GenericScheduler(Policy):
         self._places: dict[str, _Place] = {}
         self._charges: dict[int, tuple[int, list[int]]] = {}  # container -> (queue, what it holds)
         self._entered = 0
+        # Of jobs without pilots what their place follows from, as last seen: most facts leave it as it is.
+        self._settled: dict[str, tuple[float | None, bool]] = {}
 
     # -- the loop -------------------------------------------------------------------------------
 
@@ -82,44 +88,31 @@ class GenericScheduler(Policy):
         levels = self._levels or self._begin(view)
         self._refresh(view, levels)
         while offer.has_room():
-            served = yield from self._serve_queues(view, levels, offer)
-            if not served:
-                served = yield from self._serve_held(view, levels, offer)
-            if not served:
+            for job, stage, queue, pilots in self._in_turn(view, levels):
+                ready = stage.waiting if pilots is None else len(stage.pilots) if pilots else stage.others
+                if ready and offer.fits(job, stage):
+                    outcome = yield Suggestion(job.id, stage.index, pilots=pilots)
+                    for container in outcome.containers:
+                        self._charge(container, queue, list(stage.demand))
+                    if outcome.placed:
+                        break
+            else:
                 return
             self._refresh(view, levels)
 
-    def _serve_queues(self, view: ClusterView, levels: Levels, offer: Offer) -> Any:
-        for queue in levels.poorest_first(list(view.capacity)):
-            order = levels.orders[queue]
-            for position in range(len(order)):
-                job = view.jobs[order[position]]
-                served = yield from self._serve(job, offer, queue, pilots=self._which(job, queue))
-                if served:
-                    return True
-        return False
-
-    def _serve_held(self, view: ClusterView, levels: Levels, offer: Offer) -> Any:
-        if not self.params.work_conserving:
-            return False
-        queue = self._sampling if self.params.conserved_charge == "sampling" else None
-        for position in range(len(self._held)):
-            job = view.jobs[self._held[position]]
-            served = yield from self._serve(job, offer, queue, pilots=False)
-            if served:
-                return True
-        return False
-
-    def _serve(self, job: JobState, offer: Offer, queue: int | None, *, pilots: bool | None) -> Any:
-        for stage in job.open_stages():
-            ready = stage.waiting if pilots is None else len(stage.pilots) if pilots else stage.others
-            if ready and offer.fits(job, stage):
-                outcome = yield Suggestion(job.id, stage.index, pilots=pilots)
-                for container in outcome.containers:
-                    self._charge(container, queue, list(stage.demand))
-                if outcome.placed:
-                    return True
-        return False
+    def _in_turn(self, view: ClusterView, levels: Levels) -> Iterator[_Turn]:
+        jobs = view.jobs
+        for queue in levels.poorest_first(view.capacity):
+            for _, name in levels.orders[queue].entries:
+                job = jobs[name]
+                pilots = self._which(job, queue)
+                for stage in job.open_stages():
+                    yield job, stage, queue, pilots
+        if self.params.work_conserving:
+            payer = self._sampling if self.params.conserved_charge == "sampling" else None
+            for _, name in self._held.entries:
+                for stage in jobs[name].open_stages():
+                    yield jobs[name], stage, payer, False
 
     def _which(self, job: JobState, queue: int) -> bool | None:
         """Which tasks of a job stand in a queue: its pilots, its other tasks, or (None) both, pilots first."""
@@ -137,13 +130,14 @@ class GenericScheduler(Policy):
         return levels
 
     def _refresh(self, view: ClusterView, levels: Levels) -> None:
+        jobs, settled = view.jobs, self._settled
         for name in view.changed():
-            job = view.jobs.get(name)
+            job = jobs.get(name)
             if job is None:
                 self._forget(levels, name)
                 if view.kept:
                     self._sweep(view)
-            else:
+            elif job.pilots_left or settled.get(name) != (job.size_ms, job.waiting > 0):
                 self._stand(job, view, levels)
 
     def _stand(self, job: JobState, view: ClusterView, levels: Levels) -> None:
@@ -162,6 +156,8 @@ class GenericScheduler(Policy):
         if standing != place.standing:
             place.standing = standing
             self._enlist(job, view, levels, place, others=others, pilots=pilots)
+        if not job.pilots_left:
+            self._settled[job.id] = job.size_ms, job.waiting > 0
 
     def _enlist(
         self, job: JobState, view: ClusterView, levels: Levels, place: _Place, *, others: bool, pilots: bool
@@ -187,7 +183,11 @@ class GenericScheduler(Policy):
 
     @staticmethod
     def _has_pilots(job: JobState) -> bool:
-        return bool(job.pilots_left) and any(stage.pilots for stage in job.open_stages())
+        if job.pilots_left:
+            for index in job.open:
+                if job.stages[index].pilots:
+                    return True
+        return False
 
     @staticmethod
     def _keep(order: Order, job: JobState, stays: bool, key: tuple[Any, ...]) -> None:
@@ -203,6 +203,7 @@ class GenericScheduler(Policy):
 
     def _forget(self, levels: Levels, name: str) -> None:
         place = self._places.pop(name, None)
+        self._settled.pop(name, None)
         if place is not None:
             self._leave(levels, name, place)
             levels.orders[self._sampling].drop(name)
@@ -216,7 +217,8 @@ class GenericScheduler(Policy):
 
     def _charge(self, container: int, queue: int | None, demand: list[int]) -> None:
         """Count a container to a queue; an executor that is taken up again changes queues."""
-        self._discharge(container)
+        if container in self._charges:
+            self._discharge(container)
         if queue is not None and self._levels is not None:
             self._levels.charge(queue, demand)
             self._charges[container] = (queue, demand)
@@ -231,9 +233,10 @@ class GenericScheduler(Policy):
 
         Waiting for the next offer to do so would make the order in a queue depend on how often offers are made.
         """
-        if isinstance(event, Heartbeat | Tick):
+        kind = type(event)
+        if kind is Heartbeat or kind is Tick:
             return
-        if isinstance(event, ContainerEnded | ContainerExpired):
+        if isinstance(event, (ContainerEnded, ContainerExpired)):
             self._discharge(event.container)
         elif isinstance(event, NodeLost):
             self._sweep(view)

@@ -6,6 +6,11 @@ children's, after each child that is not blocked was scaled down to the lowest s
 count for nobody ("ignoring blocked nodes"). The next task goes down from the root, at each queue to the child with the
 lowest share per unit of weight. A leaf is blocked when none of its tasks that wait fits anywhere.
 
+Tasks are whole here, so a resource can be used up for a large task and not for a small one. A leaf that is blocked for
+want of such a resource adds no more of it to its parent than the lowest of its siblings that are not blocked, as if it
+were scaled with them: else a sibling that needs little of the resource would pay for the leaf, and starve. It does not
+count for what is lowest, so a leaf whose tasks hardly ever fit does not pull its parent to the front.
+
 Vectors are sums over children in segment trees, so one task costs O(depth x log children). The values differ by which
 resources are used up; each such case has values of its own, brought up to date when it is met.
 """
@@ -26,6 +31,8 @@ from schedulers.core.state import JobState
 
 Variant = Literal["full", "naive", "rescale_only", "ignore_only"]
 Shares = tuple[float, ...]
+#: Resources of which less is left, over all nodes, than a task asks for.
+Lack = frozenset[int]
 #: Cases of used-up resources whose values are kept.
 _KEPT: Final = 8
 _ROOT: Final = 0
@@ -35,6 +42,7 @@ class Member(msgspec.Struct, eq=False):
     """A queue in the tree.
 
     slot: its number among its siblings. leaf: jobs are in it. wants: sizes of the tasks that these wait for.
+    lacks: resources for want of which it is blocked.
     """
 
     name: str
@@ -46,6 +54,7 @@ class Member(msgspec.Struct, eq=False):
     shares: Shares = ()
     blocked: bool = True
     wants: frozenset[int] = frozenset()
+    lacks: Lack = frozenset()
 
 
 class Cell(msgspec.Struct, frozen=True, gc=False):
@@ -64,6 +73,17 @@ class Cell(msgspec.Struct, frozen=True, gc=False):
         if self.low in (0.0, math.inf):
             return self.fixed
         return tuple(f + self.low * s for f, s in zip(self.fixed, self.scaled, strict=True))
+
+
+class Capped(msgspec.Struct, frozen=True, gc=False):
+    """A blocked child: its share per unit of weight, its vector, and of which resources it adds only a part."""
+
+    low: float
+    shares: Shares
+    lacks: Lack
+
+
+_UNCAPPED: Final = Capped(0.0, (), frozenset())
 
 
 def cell(shares: Shares, share: float, weight: float, *, blocked: bool, variant: Variant) -> Cell:
@@ -99,7 +119,9 @@ class _Values:
         self._none = Cell(math.inf, (0.0,) * resources, (0.0,) * resources)
         self.keys: list[tuple[float, int] | None] = [None] * len(members)  # None: blocked
         self.orders: list[list[tuple[float, int]]] = [[] for _ in members]  # keys of children not blocked
-        self._lifted: dict[int, tuple[Shares, bool]] = {}  # what of a leaf has been carried up
+        self._partly = frozenset(self._counting) if variant == "full" else frozenset()  # lacked by some tasks only
+        self._lifted: dict[int, tuple[Shares, bool, Lack]] = {}  # what of a leaf has been carried up
+        self._capped: list[dict[int, Capped]] = [{} for _ in members]  # by slot of the child
         self._cells = [[self._none] * (2 * _power(len(m.children))) if m.children else [] for m in members]
         self.dirty: dict[int, None] = {number: None for number, member in enumerate(members) if member.leaf}
 
@@ -107,26 +129,48 @@ class _Values:
         """Carry what has changed in leaves up to the root; many are blocked and free again before anybody looks."""
         for number in self.dirty:
             member = self._members[number]
-            now = (member.shares, member.blocked)
+            now = (member.shares, member.blocked, member.lacks)
             if self._lifted.get(number) != now:
                 self._lifted[number] = now
-                self._lift(number)
+                self._lift(number, *now)
         self.dirty.clear()
 
-    def _lift(self, number: int) -> None:
-        member = self._members[number]
-        shares, blocked = member.shares, member.blocked
+    def _lift(self, number: int, shares: Shares, blocked: bool, lacks: Lack) -> None:
         while number != _ROOT:
+            member = self._members[number]
             share = dominant(shares, self._counting)
-            added = cell(shares, share, member.weight, blocked=blocked, variant=self._variant)
             moved = self._put(member.parent, number, None if blocked else round(share / member.weight, DIGITS))
-            total = self._add(member.parent, member.slot, added)
-            if total is None and not moved:
+            lacks = lacks & self._partly if blocked else _UNCAPPED.lacks
+            capped = Capped(share / member.weight, shares, lacks) if lacks else _UNCAPPED
+            moved |= self._cap(member.parent, member.slot, capped)
+            rest = tuple(0.0 if r in lacks else part for r, part in enumerate(shares)) if lacks else shares
+            added = cell(rest, share, member.weight, blocked=blocked, variant=self._variant)
+            if not self._add(member.parent, member.slot, added) and not moved:
                 return
-            total = total or self._cells[member.parent][1]
             number = member.parent
-            member, shares = self._members[number], total.joined()
-            blocked = not self.orders[number]
+            shares, blocked = self._joined(number), not self.orders[number]
+            lacks = frozenset().union(*(c.lacks for c in self._capped[number].values())) if blocked else _UNCAPPED.lacks
+
+    def _cap(self, parent: int, slot: int, capped: Capped) -> bool:
+        """Keep what a blocked child adds no more of than the lowest; returns whether it is another now."""
+        capped_children = self._capped[parent]
+        if capped_children.get(slot, _UNCAPPED) == capped:
+            return False
+        if capped.lacks:
+            capped_children[slot] = capped
+        else:
+            del capped_children[slot]
+        return True
+
+    def _joined(self, parent: int) -> Shares:
+        """A parent's vector: the sum of its children's, scaled, as they are, or capped."""
+        total = self._cells[parent][1]
+        shares = total.joined()
+        for capped in self._capped[parent].values():
+            part = min(1.0, total.low / capped.low) if capped.low else 1.0
+            added = (share * part if r in capped.lacks else 0.0 for r, share in enumerate(capped.shares))
+            shares = tuple(map(float.__add__, shares, added))
+        return shares
 
     def _put(self, parent: int, number: int, share: float | None) -> bool:
         """Keep the child's place in its parent's order; returns whether it is another now."""
@@ -142,17 +186,17 @@ class _Values:
         self.keys[number] = new
         return True
 
-    def _add(self, parent: int, slot: int, added: Cell) -> Cell | None:
-        """Set a child's cell; the sum over all children, or None when it stays what it was."""
+    def _add(self, parent: int, slot: int, added: Cell) -> bool:
+        """Set a child's cell and what follows from it for the sum over all children; returns whether it is another."""
         cells = self._cells[parent]
         at = len(cells) // 2 + slot
         if cells[at] == added:
-            return None
+            return False
         cells[at] = added
         while at > 1:
             at //= 2
             cells[at] = plus(cells[2 * at], cells[2 * at + 1])
-        return cells[1]
+        return True
 
     def leaves(self, number: int = _ROOT) -> Iterator[int]:
         """Leaves that are not blocked, in the order in which they are served."""
@@ -162,6 +206,19 @@ class _Values:
             return
         for _, slot in self.orders[number]:
             yield from self.leaves(member.children[slot])
+
+
+def _lack(size: int, view: ClusterView) -> Lack | None:
+    """What keeps tasks of this size waiting; None when one fits. Nothing where nodes are the reason, not a resource.
+
+    A task that no node could ever take lacks nothing either: what its leaf holds would never be counted again.
+    """
+    if view.fits_somewhere(size):
+        return None
+    if not view.fits_ever(size):
+        return frozenset()
+    wanted = zip(view.demand(size), view.spare(), strict=True)
+    return frozenset(r for r, (amount, left) in enumerate(wanted) if amount > left)
 
 
 def _power(count: int) -> int:
@@ -195,12 +252,12 @@ class HierarchicalDrf(Policy):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self._standing: tuple[Any, ...] = ()
+        self._counted_with: tuple[Any, ...] = ()
         self._parties: Parties | None = None
         self._members: list[Member] = []
         self._leaf_of: dict[str, int] = {}
         self._values: dict[tuple[int, ...], _Values] = {}
-        self._fits: dict[int, bool] = {}
+        self._lacks: dict[int, Lack | None] = {}  # by size; None: it fits somewhere
         self._alike: dict[frozenset[int], dict[int, None]] = {}  # sizes -> leaves that wait for just these
 
     # -- the loop -------------------------------------------------------------------------------
@@ -219,14 +276,14 @@ class HierarchicalDrf(Policy):
                 if placed:
                     break
 
-    # -- standing -------------------------------------------------------------------------------
+    # -- shares ---------------------------------------------------------------------------------
 
     def _refresh(self, view: ClusterView) -> tuple[Parties, _Values]:
         """Everything as it is now: what leaves hold, which are blocked, which resources count."""
         parties = self._parties
-        standing = (*view.capacity, view.tree.version)
-        if parties is None or standing != self._standing:
-            self._standing = standing
+        counted_with = (*view.capacity, view.tree.version)
+        if parties is None or counted_with != self._counted_with:
+            self._counted_with = counted_with
             parties = self._begin(view)
         else:
             for party in parties.refresh(view):
@@ -242,7 +299,7 @@ class HierarchicalDrf(Policy):
         parties = self._parties = Parties(lambda job: job.spec.queue, key, len(view.capacity))
         parties.count_all(view)
         self._grow(view, parties)
-        self._values, self._fits, self._alike = {}, {}, {}
+        self._values, self._lacks, self._alike = {}, {}, {}
         for party in parties.by_name.values():
             self._stand(party, view)
         return parties
@@ -262,9 +319,9 @@ class HierarchicalDrf(Policy):
     def _grow_below(self, name: str, number: int, below: dict[str, list[str]], view: ClusterView) -> None:
         for child in below.get(name, ()):
             leaf = child not in below
-            there = self._add_member(child, view.queues[child].weight, number, leaf=leaf)
+            made = self._add_member(child, view.queues[child].weight, number, leaf=leaf)
             if not leaf:
-                self._grow_below(child, there, below, view)
+                self._grow_below(child, made, below, view)
 
     def _add_member(self, name: str, weight: float, parent: int, *, leaf: bool) -> int:
         number, siblings = len(self._members), self._members[parent].children
@@ -278,11 +335,11 @@ class HierarchicalDrf(Policy):
         """What a leaf holds has changed, or what it waits for."""
         number = self._leaf_of[party.name]
         self._members[number].shares = tuple(
-            used / there if there else 0.0 for used, there in zip(party.used, view.capacity, strict=True)
+            used / whole if whole else 0.0 for used, whole in zip(party.used, view.capacity, strict=True)
         )
         for size in party.sizes:
-            if size not in self._fits:
-                self._fits[size] = view.fits_somewhere(size)
+            if size not in self._lacks:
+                self._lacks[size] = _lack(size, view)
         self._join(number, frozenset(party.sizes))
         self._mark((number,))
 
@@ -293,11 +350,14 @@ class HierarchicalDrf(Policy):
             alike.pop(number, None)
             if not alike:
                 del self._alike[member.wants]
-        member.wants, member.blocked = wants, self._blocked(wants)
+        member.wants = wants
+        member.blocked, member.lacks = self._blocked(wants)
         self._alike.setdefault(wants, {})[number] = None
 
-    def _blocked(self, wants: frozenset[int]) -> bool:
-        return not any(self._fits[size] for size in wants)
+    def _blocked(self, wants: frozenset[int]) -> tuple[bool, Lack]:
+        """Whether nothing of what a leaf waits for fits, and for want of what."""
+        lacks = [lack for size in wants if (lack := self._lacks[size]) is not None]
+        return (True, frozenset().union(*lacks)) if len(lacks) == len(wants) else (False, frozenset())
 
     def _mark(self, leaves: Iterable[int]) -> None:
         for values in self._values.values():
@@ -305,16 +365,16 @@ class HierarchicalDrf(Policy):
 
     def _look_for_room(self, view: ClusterView) -> None:
         """Sizes that fit somewhere now and did not, or the other way round, and whom that blocks."""
-        now = {size: view.fits_somewhere(size) for size in view.active_sizes}
-        turned = [size for size, fits in now.items() if fits != self._fits.get(size)]
+        now = {size: _lack(size, view) for size in view.active_sizes}
+        turned = [size for size, lack in now.items() if size not in self._lacks or lack != self._lacks[size]]
         if not turned:
             return
-        self._fits |= now
+        self._lacks |= now
         for wants, leaves in self._alike.items():
             if not wants.isdisjoint(turned):
-                blocked = self._blocked(wants)
+                blocked, lacks = self._blocked(wants)
                 for number in leaves:
-                    self._members[number].blocked = blocked
+                    self._members[number].blocked, self._members[number].lacks = blocked, lacks
                 self._mark(leaves)
 
     def _counting(self, view: ClusterView) -> tuple[int, ...]:
@@ -375,5 +435,5 @@ class HierarchicalDrf(Policy):
 
     def load(self, data: Any, view: ClusterView) -> None:
         """Everything follows from the state."""
-        self._standing = (*view.capacity, view.tree.version)
+        self._counted_with = (*view.capacity, view.tree.version)
         self._begin(view)

@@ -43,10 +43,10 @@ class RandomOrder(Policy):
 
     def _place(self, name: str, stages: tuple[int, ...]) -> None:
         """Let a job stand in the order with these stages and no others."""
-        there = self._drawn.pop(name, [])
+        before = self._drawn.pop(name, [])
         drawn = [(keyed.uniform(self.seed, "random-order", name, index), name, index) for index in stages]
-        if there != drawn:
-            for place in there:
+        if before != drawn:
+            for place in before:
                 self._order.remove(place)
             for place in drawn:
                 insort(self._order, place)

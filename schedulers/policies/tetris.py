@@ -75,26 +75,26 @@ class Tetris(Policy):
 
     def _best(self, view: ClusterView, offer: Offer, refused: set[tuple[str, int]]) -> _Candidate | None:
         self._forget(view)
-        found = list(self._candidates(view, offer))
+        candidates = list(self._candidates(view, offer))
         if refused:
-            found = [c for c in found if (c.job.id, c.stage.index) not in refused]
-        if len(found) < 2:
-            return found[0] if found else None
-        scores = [c.fit - cost for c, cost in zip(found, self._costs(found, view), strict=True)]
+            candidates = [c for c in candidates if (c.job.id, c.stage.index) not in refused]
+        if len(candidates) < 2:
+            return candidates[0] if candidates else None
+        scores = [c.fit - cost for c, cost in zip(candidates, self._costs(candidates, view), strict=True)]
         top = max(scores)
-        ties = [c for c, score in zip(found, scores, strict=True) if score == top]
+        ties = [c for c, score in zip(candidates, scores, strict=True) if score == top]
         return min(ties, key=lambda c: (view.tie(c.job, self.params.tie), c.stage.index))
 
-    def _costs(self, found: Sequence[_Candidate], view: ClusterView) -> list[float]:
+    def _costs(self, candidates: Sequence[_Candidate], view: ClusterView) -> list[float]:
         """What the remaining work of each one's job takes off its score; without an estimate it is the largest."""
         if not self.params.m:
-            return [0.0] * len(found)
-        left = [self._work_left(c.job, view) for c in found]
+            return [0.0] * len(candidates)
+        left = [self._work_left(c.job, view) for c in candidates]
         most = max((w for w in left if w is not None), default=0.0)
         if not most:
-            return [0.0] * len(found)
+            return [0.0] * len(candidates)
         whole = [most if w is None else w for w in left]
-        scale = self.params.m * sum(c.fit for c in found) / sum(whole)
+        scale = self.params.m * sum(c.fit for c in candidates) / sum(whole)
         return [scale * w for w in whole]
 
     def _work_left(self, job: JobState, view: ClusterView) -> float | None:
@@ -113,9 +113,9 @@ class Tetris(Policy):
                 if not offer.serves(job.id, stage.index):
                     continue
                 if job.spec.stages[stage.index].hosts:
-                    found = self._nearest(view, offer, job, stage)
-                    if found is not None:
-                        yield found
+                    nearest = self._nearest(view, offer, job, stage)
+                    if nearest is not None:
+                        yield nearest
                     continue
                 if stage.size not in roomiest:
                     fits = ((_fit(stage, node), node) for node in _nodes(view, offer, stage))
@@ -160,5 +160,5 @@ def _fit(stage: StageState, node: NodeState) -> float:
     return alignment(stage.demand, node.free, node.spec.capacity)
 
 
-def _by_fit(found: tuple[float, NodeState]) -> float:
-    return found[0]
+def _by_fit(pair: tuple[float, NodeState]) -> float:
+    return pair[0]

@@ -92,8 +92,8 @@ class SLearnDag(Predictor):
         self._predicted = {job: list(ms) for job, ms in data["predicted"]}
 
     def _from_history(self, keys: Sequence[tuple[str, str]], stage: int, at: int) -> float:
-        found = self._history.distribution(keys, stage, at)
-        return float(self.settings.default_task_ms) if found is None else found[0].power_mean(-2)
+        known = self._history.distribution(keys, stage, at)
+        return float(self.settings.default_task_ms) if known is None else known[0].power_mean(-2)
 
 
 def correction(sampled: float, predicted: float, lowest: float, highest: float) -> float:

@@ -1,4 +1,7 @@
-"""3Sigma as SLearn's evaluation uses it: the expected utility of the distribution that history gives."""
+"""3Sigma as SLearn's evaluation uses it: the expected utility of the distribution that history gives.
+
+With it come the two that differ from it in one choice: by stage, and the median instead of the distribution.
+"""
 
 from __future__ import annotations
 
@@ -17,3 +20,19 @@ class ThreeSigma(HistoryPredictor):
     def point(self, histogram: Histogram) -> float:
         """(E[t^-2])^(-1/2)."""
         return histogram.power_mean(-2)
+
+
+@predictors.register("three_sigma_dag", source="Jajoo et al., SLearn, NSDI 2022, section 6")
+class ThreeSigmaDag(ThreeSigma):
+    """History by stage: each stage is estimated as 3Sigma would, from the same stage of similar jobs."""
+
+    per_stage = True
+
+
+@predictors.register("point_estimate", source="Jajoo et al., SLearn, NSDI 2022, section 5.1.3")
+class PointEstimate(HistoryPredictor):
+    """History: the median run time of similar jobs."""
+
+    def point(self, histogram: Histogram) -> float:
+        """The median."""
+        return histogram.median()

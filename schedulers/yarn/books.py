@@ -9,7 +9,6 @@ from abc import ABC, abstractmethod
 from bisect import insort
 from collections.abc import Iterable, Mapping
 
-from schedulers.yarn.normalise import normalise
 from schedulers.yarn.records import (
     ANY,
     Action,
@@ -26,7 +25,7 @@ from schedulers.yarn.records import (
     Unreserve,
     Why,
 )
-from schedulers.yarn.vectors import Vector, minus, plus, times
+from schedulers.yarn.vectors import Vector, minus, normalise, plus, times
 
 _AM_PRIORITY = 0  # RMAppAttemptImpl.AM_CONTAINER_PRIORITY
 
@@ -44,6 +43,7 @@ class Books(ABC):
         self.apps: dict[str, App] = {}
         self.containers: dict[int, Container] = {}
         self.reserved: dict[str, Reservation] = {}  # by node
+        self.asking = 0  # priorities at which something is open, over all applications
         self._made = 0
         self._numbers = 0
         self._out: list[Action] = []
@@ -68,7 +68,7 @@ class Books(ABC):
     def _held(self, app: App, amount: Vector) -> None:
         """What an application's containers hold changed by an amount (negative: less)."""
 
-    def _kept(self, app: App, amount: Vector) -> None:
+    def _reservation_changed(self, app: App, amount: Vector) -> None:
         """What is reserved for an application changed by an amount (negative: less)."""
 
     def _adopted(self, app: App, container: Container) -> None:
@@ -140,6 +140,7 @@ class Books(ABC):
         entry.asks[priority] = Ask(priority, self.normalised(demand), places)
         if known is None:
             insort(entry.keys, priority)
+            self.asking += 1
         self._asked(entry, priority, new=known is None)
 
     def remove_app(self, app: str) -> list[int]:
@@ -213,37 +214,38 @@ class Books(ABC):
 
     def _reserve(self, app: App, ask: Ask, node: Node, level: Level) -> Reserve:
         """SchedulerApplicationAttempt.reserve: a new reservation also starts the count of looks in vain."""
-        kept = Reservation(app.id, node.id, node.rack, ask.priority, ask.demand, level)
-        node.reservation = self.reserved[node.id] = kept
-        app.reservations.setdefault(ask.priority, {})[node.id] = kept
+        reservation = Reservation(app.id, node.id, node.rack, ask.priority, ask.demand, level)
+        node.reservation = self.reserved[node.id] = reservation
+        app.reservations.setdefault(ask.priority, {})[node.id] = reservation
         app.reserved = plus(app.reserved, ask.demand)
         app.again.pop(ask.priority, None)
-        self._kept(app, ask.demand)
+        self._reservation_changed(app, ask.demand)
         reserve = Reserve(app.id, node.id, ask.priority, ask.demand, level)
         self._out.append(reserve)
         return reserve
 
-    def _unreserve(self, kept: Reservation) -> None:
+    def _unreserve(self, reservation: Reservation) -> None:
         """A reservation is given up, as a decision."""
-        self._forget(kept)
-        self._out.append(Unreserve(kept.app, kept.node, kept.priority, kept.demand))
+        self._forget(reservation)
+        self._out.append(Unreserve(reservation.app, reservation.node, reservation.priority, reservation.demand))
 
-    def _forget(self, kept: Reservation) -> None:
-        app = self.apps[kept.app]
-        self.nodes[kept.node].reservation = None
-        del self.reserved[kept.node]
-        by_node = app.reservations[kept.priority]
-        del by_node[kept.node]
+    def _forget(self, reservation: Reservation) -> None:
+        app = self.apps[reservation.app]
+        self.nodes[reservation.node].reservation = None
+        del self.reserved[reservation.node]
+        by_node = app.reservations[reservation.priority]
+        del by_node[reservation.node]
         if not by_node:
-            del app.reservations[kept.priority]
-        change = times(kept.demand, -1)
+            del app.reservations[reservation.priority]
+        change = times(reservation.demand, -1)
         app.reserved = plus(app.reserved, change)
-        self._kept(app, change)
+        self._reservation_changed(app, change)
 
     def _close(self, app: App, priority: int) -> None:
         """Nothing is open at a priority any more."""
         if app.asks.pop(priority, None) is not None:
             app.keys.remove(priority)
+            self.asking -= 1
             self._asked(app, priority, new=False)
 
     def _refuse(self, app: App, why: Why, name: str, used: Vector, limit: Vector, which: int) -> None:

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from bisect import insort
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from typing import Final
 
 import msgspec
@@ -17,7 +17,7 @@ import msgspec
 from schedulers.yarn import limits as bounds
 from schedulers.yarn.books import Books
 from schedulers.yarn.locality import Delay, is_asked, missed_before
-from schedulers.yarn.preemption import Candidate, Holder, Monitor, MonitorConfig, Stock, Verdict
+from schedulers.yarn.preemption import Candidate, Holder, Monitor, MonitorConfig, QueueUse, Verdict
 from schedulers.yarn.queues import (
     ROOT,
     Leaf,
@@ -29,7 +29,7 @@ from schedulers.yarn.queues import (
     fifo_key,
     in_order,
     limit_below,
-    standing,
+    utilization,
 )
 from schedulers.yarn.records import (
     Action,
@@ -122,6 +122,8 @@ class CapacityScheduler(Books):
         self.root.configure(config.root, config.am_share)
         for leaf in self.root.leaves():
             leaf.sort()
+            for user in leaf.users.values():
+                user.ratio = ((), (), 0.0)
         self._cluster_changed()
 
     def takes(self, queue: str) -> bool:
@@ -130,11 +132,11 @@ class CapacityScheduler(Books):
 
     def leaf(self, queue: str) -> Leaf:
         """CapacityScheduler.getQueue, by path (with or without root) or, if it is the first such, by name."""
-        found = self._leaves.get(queue)
-        if found is None:
+        leaf = self._leaves.get(queue)
+        if leaf is None:
             known = ", ".join(leaf.path.removeprefix(f"{ROOT}.") for leaf in self.root.leaves())
             raise ValueError(f"no leaf queue '{queue}' (known: {known})")
-        return found
+        return leaf
 
     # -- decisions ------------------------------------------------------------------------------
 
@@ -161,9 +163,9 @@ class CapacityScheduler(Books):
         settings = self.config.monitor
         if settings is None:
             return []
-        stock = self._stock(self.root)
-        verdict = self._monitor.round(stock, self.total, self.rc, settings, now, self._holders)
-        return self._carry_out(verdict, self._in_need(stock))
+        use = self._use_of(self.root)
+        verdict = self._monitor.round(use, self.total, self.rc, settings, now, self._holders)
+        return self._carry_out(verdict, self._in_need(use))
 
     # -- activation -----------------------------------------------------------------------------
 
@@ -268,7 +270,7 @@ class CapacityScheduler(Books):
         leaf.version += 1
         leaf.moved(app)
 
-    def _kept(self, app: App, amount: Vector) -> None:
+    def _reservation_changed(self, app: App, amount: Vector) -> None:
         """Reservations count as use, of the queue and of the user."""
         self._held(app, amount)
         for queue in self._leaf_of[app.id].chain():
@@ -335,12 +337,14 @@ class CapacityScheduler(Books):
                 limit = minus(limit, blocked)
         return answer
 
-    def _sorted(self, queue: Parent) -> list[Queue]:
+    def _sorted(self, queue: Parent) -> Sequence[Queue]:
+        if len(queue.kids) == 1:
+            return queue.kids
         if queue.order is None:
             by_path = {kid.path: kid for kid in queue.kids}
-            standings = [standing(kid, self.total, self.minimum, self.rc) for kid in queue.kids]
+            utilizations = [utilization(kid, self.total, self.minimum, self.rc) for kid in queue.kids]
             respect = queue.config.child_order == "priority-utilization"
-            queue.order = [by_path[s.name] for s in in_order(standings, respect_priority=respect)]
+            queue.order = [by_path[s.name] for s in in_order(utilizations, respect_priority=respect)]
         return queue.order
 
     def _assign_leaf(self, leaf: Leaf, node: Node, limits: _Limits) -> _Got:
@@ -411,24 +415,26 @@ class CapacityScheduler(Books):
                 return _Skip.QUEUE_LIMIT
             app.missed[priority] = app.missed.get(priority, 0) + 1
             self.looked = True
-            return self._on_node(leaf, app, ask, node, limits, kept=None)
+            return self._on_node(leaf, app, ask, node, limits, reservation=None)
         return _Skip.OTHER
 
-    def _on_node(self, leaf: Leaf, app: App, ask: Ask, node: Node, limits: _Limits, kept: Reservation | None) -> _Got:
+    def _on_node(
+        self, leaf: Leaf, app: App, ask: Ask, node: Node, limits: _Limits, reservation: Reservation | None
+    ) -> _Got:
         """RegularContainerAllocator.assignContainersOnNode: the node, its rack, then anywhere."""
         if len(ask.places) == 1:  # it names no place, and so never waits for one
-            return self._try(leaf, app, ask, node, Level.OFF_SWITCH, limits, kept) or _Skip.OTHER
+            return self._try(leaf, app, ask, node, Level.OFF_SWITCH, limits, reservation) or _Skip.OTHER
         for level in _LEVELS:
-            if not is_asked(level, ask, node) or not self._waited(leaf, app, ask, level, kept):
+            if not is_asked(level, ask, node) or not self._waited(leaf, app, ask, level, reservation):
                 continue
-            got = self._try(leaf, app, ask, node, level, limits, kept)
+            got = self._try(leaf, app, ask, node, level, limits, reservation)
             if got is not None:
                 return got
         return _Skip.OTHER
 
-    def _waited(self, leaf: Leaf, app: App, ask: Ask, level: Level, kept: Reservation | None) -> bool:
+    def _waited(self, leaf: Leaf, app: App, ask: Ask, level: Level, reservation: Reservation | None) -> bool:
         """RegularContainerAllocator.canAssign: who has the node reserved need not wait to take any level."""
-        if level is Level.OFF_SWITCH and kept is not None:
+        if level is Level.OFF_SWITCH and reservation is not None:
             return True
         needed = missed_before(level, ask, len(self.nodes), self.config.delay)
         missed = app.missed.get(ask.priority, 0)
@@ -438,7 +444,7 @@ class CapacityScheduler(Books):
         return False
 
     def _try(
-        self, leaf: Leaf, app: App, ask: Ask, node: Node, level: Level, limits: _Limits, kept: Reservation | None
+        self, leaf: Leaf, app: App, ask: Ask, node: Node, level: Level, limits: _Limits, reservation: Reservation | None
     ) -> Grant | Reserve | None:
         """RegularContainerAllocator.assignContainer: allocate, reserve, or neither (LOCALITY_SKIPPED)."""
         if not self.rc.fits(ask.demand, node.capacity):
@@ -448,26 +454,26 @@ class CapacityScheduler(Books):
         if limits.unreserve is not self.zero:
             excess = self.rc.larger(self.total, excess, limits.unreserve)
         over = self.rc.compare(self.total, excess, self.zero) > 0
-        looking = self.config.continue_looking and kept is None
+        looking = self.config.continue_looking and reservation is None
         if self.rc.fits(ask.demand, node.free):
             spare = None
             if looking and (over or not self._wants_more(app, ask)):
                 spare = self._spare(app, ask, excess if over else ask.demand)
                 if spare is None:
                     return None
-            return self._take(leaf, app, ask, node, level, kept, spare)
+            return self._take(leaf, app, ask, node, level, reservation, spare)
         self._refuse(app, Why.NO_ROOM, node.id, ask.demand, *self._bound(ask.demand, node.free))
         if looking and over:
             return None
-        return self._keep(leaf, app, ask, node, level, kept)
+        return self._keep(leaf, app, ask, node, level, reservation)
 
     def _keep(
-        self, leaf: Leaf, app: App, ask: Ask, node: Node, level: Level, kept: Reservation | None
+        self, leaf: Leaf, app: App, ask: Ask, node: Node, level: Level, reservation: Reservation | None
     ) -> Reserve | None:
         """Reserve the node, or go on keeping it."""
-        if kept is not None:
+        if reservation is not None:
             app.again[ask.priority] = app.again.get(ask.priority, 0) + 1
-            return Reserve(app.id, node.id, ask.priority, kept.demand, kept.level)
+            return Reserve(app.id, node.id, ask.priority, reservation.demand, reservation.level)
         if not self._wants_more(app, ask) or not self._accepted(leaf, app, ask.demand, self.zero):
             return None
         self._local(app, ask, level)
@@ -486,21 +492,23 @@ class CapacityScheduler(Books):
     def _spare(self, app: App, ask: Ask, size: Vector) -> Reservation | None:
         """SchedulerApplicationAttempt.getNodeIdToUnreserve: the first reservation of this priority that is as large."""
         held = app.reservations.get(ask.priority, {})
-        return next((kept for kept in held.values() if self.rc.fits(size, kept.demand)), None)
+        return next((reservation for reservation in held.values() if self.rc.fits(size, reservation.demand)), None)
 
     def _take(
-        self, leaf: Leaf, app: App, ask: Ask, node: Node, level: Level, kept: Reservation | None,
+        self, leaf: Leaf, app: App, ask: Ask, node: Node, level: Level, reservation: Reservation | None,
         spare: Reservation | None,
     ) -> Grant | None:  # fmt: skip
-        if kept is None and not self._accepted(leaf, app, ask.demand, self.zero if spare is None else spare.demand):
+        if reservation is None and not self._accepted(
+            leaf, app, ask.demand, self.zero if spare is None else spare.demand
+        ):
             return None
         if spare is not None:
             self._unreserve(spare)
-        if kept is not None:
-            self._forget(kept)
+        if reservation is not None:
+            self._forget(reservation)
         else:
             self._local(app, ask, level)
-        return self._grant(app, ask, node, level, reserved=kept is not None)
+        return self._grant(app, ask, node, level, reserved=reservation is not None)
 
     def _local(self, app: App, ask: Ask, level: Level) -> None:
         """RegularContainerAllocator.doAllocation: local containers start the wait anew, others do not."""
@@ -521,33 +529,33 @@ class CapacityScheduler(Books):
         used = minus(leaf.users[app.user].used, released)
         return self.rc.compare(self.total, used, limit) <= 0
 
-    def _fulfil(self, node: Node, kept: Reservation) -> None:
+    def _fulfil(self, node: Node, reservation: Reservation) -> None:
         """CapacityScheduler.allocateFromReservedContainer: the reservation only, whatever comes of it."""
-        app = self.apps[kept.app]
+        app = self.apps[reservation.app]
         leaf = self._leaf_of[app.id]
         limits = _Limits(self.total, self.zero)
         leaf.limit = self.rc.smaller(self.total, leaf.most_down, limits.limit)
-        ask = app.asks.get(kept.priority)
+        ask = app.asks.get(reservation.priority)
         if ask is None:
-            self._unreserve(kept)
+            self._unreserve(reservation)
             return
-        app.missed[kept.priority] = app.missed.get(kept.priority, 0) + 1
-        self._on_node(leaf, app, ask, node, limits, kept)
+        app.missed[reservation.priority] = app.missed.get(reservation.priority, 0) + 1
+        self._on_node(leaf, app, ask, node, limits, reservation)
 
     # -- preemption -----------------------------------------------------------------------------
 
-    def _stock(self, queue: Queue) -> Stock:
+    def _use_of(self, queue: Queue) -> QueueUse:
         """ProportionalCapacityPreemptionPolicy.cloneQueues."""
-        stock = Stock(
+        use = QueueUse(
             name=queue.path, guaranteed=queue.capacity, most=queue.most, used=queue.used,
             priority=queue.config.priority if self._respects_priority(queue) else 0,
-            disabled=not queue.config.preemption, kids=[self._stock(kid) for kid in queue.kids],
+            disabled=not queue.config.preemption, kids=[self._use_of(kid) for kid in queue.kids],
         )  # fmt: skip
         if isinstance(queue, Leaf):
-            stock.pending = self._pending(queue, less_reserved=False)
-            stock.pending_less_reserved = self._pending(queue, less_reserved=True)
-            stock.am_share = times(times(self.total, queue.share), queue.am_share)
-        return stock
+            use.pending = self._pending(queue, less_reserved=False)
+            use.pending_less_reserved = self._pending(queue, less_reserved=True)
+            use.am_share = times(times(self.total, queue.share), queue.am_share)
+        return use
 
     def _respects_priority(self, queue: Queue) -> bool:
         return queue.parent is not None and queue.parent.config.child_order == "priority-utilization"
@@ -575,11 +583,11 @@ class CapacityScheduler(Books):
             reserved = [(k.node, k.demand) for held in app.reservations.values() for k in held.values()]
             yield Holder(app.id, containers, reserved)
 
-    def _in_need(self, stock: Stock) -> str:
+    def _in_need(self, use: QueueUse) -> str:
         """The application whose turn it is in the leaf queue that has the least of its own and wants more."""
         needy = [
             leaf
-            for leaf in stock.leaves()
+            for leaf in use.leaves()
             if any(leaf.pending) and self.rc.compare(self.total, leaf.used, leaf.guaranteed) < 0
         ]
         if not needy:
@@ -594,10 +602,10 @@ class CapacityScheduler(Books):
     def _carry_out(self, verdict: Verdict, served: str) -> list[Measure]:
         measures: list[Measure] = []
         for app, node in verdict.reservations:
-            kept = self.nodes[node].reservation
-            if kept is not None and kept.app == app:
-                self._forget(kept)
-                measures.append(DropReservation(app, node, kept.priority, kept.demand))
+            reservation = self.nodes[node].reservation
+            if reservation is not None and reservation.app == app:
+                self._forget(reservation)
+                measures.append(DropReservation(app, node, reservation.priority, reservation.demand))
         for container in verdict.marked:
             held = self.containers[container]
             measures.append(Mark(container, held.app, held.node))

@@ -97,12 +97,12 @@ class FairScheduler(Books):
             if kid is None:
                 kid = at.kids[part] = FairParent(self._settings(at, part), at, self.zero, self._defaults)
             at = self._as_parent(at, part, kid)
-        found = at.kids.get(last)
-        if found is None:
-            found = at.kids[last] = FairLeaf(self._settings(at, last), at, self.zero, self._defaults)
-        if not isinstance(found, FairLeaf):
+        leaf = at.kids.get(last)
+        if leaf is None:
+            leaf = at.kids[last] = FairLeaf(self._settings(at, last), at, self.zero, self._defaults)
+        if not isinstance(leaf, FairLeaf):
             raise ValueError(f"queue '{queue}' has queues below it and takes no applications")
-        return found
+        return leaf
 
     def _settings(self, parent: FairParent, name: str) -> FairQueueConfig:
         named = {kid.name: kid for kid in parent.config.kids}
@@ -230,7 +230,7 @@ class FairScheduler(Books):
                 continue
             level = self._level(each, ask, node)
             if level is not None:
-                return self._try(each, ask, node, level, kept=None)
+                return self._try(each, ask, node, level, reservation=None)
         return None
 
     def _am_may(self, each: FairApp) -> bool:
@@ -284,19 +284,19 @@ class FairScheduler(Books):
         return None
 
     def _try(
-        self, each: FairApp, ask: Ask, node: Node, level: Level, kept: Reservation | None
+        self, each: FairApp, ask: Ask, node: Node, level: Level, reservation: Reservation | None
     ) -> Grant | Reserve | None:
         """FSAppAttempt.assignContainer of one request: allocate, reserve, or neither."""
         app = each.app
         if all_fit(ask.demand, node.free):
             each.levels.granted(ask.priority, level)
-            if kept is not None:
-                self._forget(kept)
-            grant = self._grant(app, ask, node, level, reserved=kept is not None)
+            if reservation is not None:
+                self._forget(reservation)
+            grant = self._grant(app, ask, node, level, reserved=reservation is not None)
             if grant.am:
                 each.leaf.am_used = plus(each.leaf.am_used, app.am_demand or self.zero)
             return grant
-        if kept is None and self._may_reserve(each, ask, node, level):
+        if reservation is None and self._may_reserve(each, ask, node, level):
             return self._reserve(app, ask, node, level)
         which = next(i for i, (d, f) in enumerate(zip(ask.demand, node.free, strict=True)) if d > f)
         self._refuse(app, Why.NO_ROOM, node.id, ask.demand, node.free, which)
@@ -310,21 +310,21 @@ class FairScheduler(Books):
             return False
         if level is Level.NODE:
             return True
-        held = [kept for by_node in each.app.reservations.values() for kept in by_node.values()]
-        nodes, there = len(self.nodes), len(held)
+        held = [reservation for by_node in each.app.reservations.values() for reservation in by_node.values()]
+        nodes, reserved = len(self.nodes), len(held)
         if level is Level.RACK:
-            nodes, there = self.racks[node.rack], sum(1 for kept in held if kept.rack == node.rack)
-        return there < math.ceil(nodes * self.config.reservable_nodes)
+            nodes, reserved = self.racks[node.rack], sum(1 for reservation in held if reservation.rack == node.rack)
+        return reserved < math.ceil(nodes * self.config.reservable_nodes)
 
-    def _fulfil(self, node: Node, kept: Reservation) -> bool:
+    def _fulfil(self, node: Node, reservation: Reservation) -> bool:
         """FSAppAttempt.assignReservedContainer: whether the reservation stays, or was turned into a container."""
-        each = self._fair[kept.app]
-        ask = each.app.asks.get(kept.priority)
+        each = self._fair[reservation.app]
+        ask = each.app.asks.get(reservation.priority)
         if ask is None or not self._has_container_for(each, ask, node) or not self._am_may(each):
-            self._unreserve(kept)
+            self._unreserve(reservation)
             return False
-        if all_fit(kept.demand, node.free):
+        if all_fit(reservation.demand, node.free):
             level = self._level(each, ask, node)
             if level is not None:
-                self._try(each, ask, node, level, kept)
+                self._try(each, ask, node, level, reservation)
         return True

@@ -5,23 +5,14 @@ Follows LeafQueue.calculateAndGetAMResourceLimit, getUserAMResourceLimit and Use
 
 from __future__ import annotations
 
-from schedulers.yarn.queues import Leaf
-from schedulers.yarn.vectors import (
-    Calculator,
-    Vector,
-    divide_ceil,
-    plus,
-    round_up,
-    single,
-    times,
-    times_up,
-)
+from schedulers.yarn.queues import Leaf, User
+from schedulers.yarn.vectors import Calculator, Vector, divide_ceil, plus, round_up, single, times
 
 
 def am_limit(leaf: Leaf, minimum: Vector, calculator: Calculator) -> Vector:
     """LeafQueue.calculateAndGetAMResourceLimitPerPartition: of what the queue can use, of its capacity at least."""
     of = leaf.am_basis if calculator.fits(leaf.capacity, leaf.am_basis) else leaf.capacity
-    return times_up(of, leaf.am_share, minimum)
+    return calculator.times_up(of, leaf.am_share, minimum)
 
 
 def user_am_limit(leaf: Leaf, minimum: Vector, total: Vector, calculator: Calculator, queue_limit: Vector) -> Vector:
@@ -29,7 +20,7 @@ def user_am_limit(leaf: Leaf, minimum: Vector, total: Vector, calculator: Calcul
     users = max(active_users(leaf), 1)
     part = min(max(single(leaf.config.user_limit / 100), single(1 / users)), 1.0)
     by = single(single(leaf.am_share * part) * single(leaf.config.user_limit_factor))
-    return calculator.smaller(total, times_up(leaf.capacity, by, minimum), queue_limit)
+    return calculator.smaller(total, calculator.times_up(leaf.capacity, by, minimum), queue_limit)
 
 
 def active_users(leaf: Leaf) -> int:
@@ -50,11 +41,20 @@ def user_limit(leaf: Leaf, minimum: Vector, total: Vector, calculator: Calculato
     return limit
 
 
+def _ratio(user: User, total: Vector, calculator: Calculator) -> float:
+    """What a user holds of the cluster. Most hold what they held when it was asked last, with the same calculator."""
+    used, of, ratio = user.ratio
+    if user.used is not used or total is not of:
+        ratio = calculator.ratio(user.used, total)
+        user.ratio = (user.used, total, ratio)
+    return ratio
+
+
 def _user_limit(leaf: Leaf, minimum: Vector, total: Vector, calculator: Calculator) -> Vector:
     """UsersManager.computeUserLimit."""
     capacity = calculator.larger(total, leaf.capacity, minimum)
-    ratio = single(sum(calculator.ratio(user.used, total) for user in leaf.users.values()))
-    consumed = times_up(total, ratio, minimum)
+    ratio = single(sum([_ratio(user, total, calculator) for user in leaf.users.values()]))
+    consumed = calculator.times_up(total, ratio, minimum)
     current = capacity if calculator.compare(total, consumed, capacity) < 0 else plus(consumed, minimum)
     asking = [user for user in leaf.users.values() if user.asking]
     used = minimum

@@ -56,8 +56,8 @@ class _Bytes:
     def read(self, size: int = -1) -> bytes:
         """The next bytes."""
         end = len(self._data) if size < 0 else self._at + size
-        found, self._at = self._data[self._at : end], min(end, len(self._data))
-        return found
+        part, self._at = self._data[self._at : end], min(end, len(self._data))
+        return part
 
     def readline(self) -> bytes:
         """Up to the end of a line."""

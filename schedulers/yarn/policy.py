@@ -72,7 +72,7 @@ class Units:
         """CPU rounded up."""
         return self._converted(vector, self._per_core - 1)
 
-    def room(self, vector: Sequence[int]) -> Vector:
+    def available(self, vector: Sequence[int]) -> Vector:
         """CPU rounded down."""
         return self._converted(vector, 0)
 
@@ -85,7 +85,10 @@ class Units:
 
 
 #: With another cluster or other queues tasks may wait anew, and shares are other amounts.
-_UPHEAVALS: Final = (QueueChanged, QueueRemoved, NodeLost, NodeRemoved, NodeChanged)
+_UPHEAVALS: Final = frozenset({QueueChanged, QueueRemoved, NodeLost, NodeRemoved, NodeChanged})
+
+
+_ENDS: Final = (ContainerEnded, ContainerExpired)
 
 
 def _by_amount(view: ClusterView) -> bool:
@@ -132,8 +135,11 @@ class YarnPolicy(Policy, Generic[Y]):
 
     def observe(self, event: Event, view: ClusterView) -> None:
         """See Policy.observe."""
-        self._by_beat = isinstance(event, Heartbeat)
-        if isinstance(event, _UPHEAVALS) or (isinstance(event, NodeAdded) and _by_amount(view)):
+        kind = type(event)
+        self._by_beat = kind is Heartbeat
+        if self._by_beat and self._is_idle(view):
+            return  # every beat of every node is heard, and most are of this kind
+        if kind in _UPHEAVALS or (kind is NodeAdded and _by_amount(view)):
             self._yarn = None  # YARN has no new queues at run time: the books are made anew from what there is
             return
         fresh = self._yarn is None
@@ -152,6 +158,14 @@ class YarnPolicy(Policy, Generic[Y]):
         elif isinstance(event, Tick):
             self._monitor(yarn, event.at)
 
+    def _is_idle(self, view: ClusterView) -> bool:
+        """Whether a beat changes nothing: nothing is asked for, and no node is kept for anybody.
+
+        What was due by YARN's own clock is still due with the next fact, and meets the same books then.
+        """
+        yarn = self._yarn
+        return not (yarn is None or yarn.asking or yarn.reserved or view.has_changed or self._restored)
+
     def _note(self, yarn: Y, event: Event, view: ClusterView) -> None:
         """Take a fact over into the books."""
         if isinstance(event, NodeAdded):
@@ -164,7 +178,7 @@ class YarnPolicy(Policy, Generic[Y]):
             if not yarn.takes(path_of(event.job.queue, view.queues)):
                 self._yarn = None  # the first job of a queue that nobody declared
                 return
-        elif isinstance(event, ContainerEnded | ContainerExpired):
+        elif isinstance(event, _ENDS):
             name = self._ended(yarn, event.container)
         elif isinstance(event, ContainerAdopted):
             self._let_in(yarn, view.jobs[event.job], view)
@@ -192,7 +206,7 @@ class YarnPolicy(Policy, Generic[Y]):
 
     def _add_node(self, yarn: Y, node: str, view: ClusterView) -> None:
         state = view.nodes[node]
-        yarn.add_node(node, self._units.room(state.spec.capacity), state.spec.rack or RACK)
+        yarn.add_node(node, self._units.available(state.spec.capacity), state.spec.rack or RACK)
 
     def _add_app(self, yarn: Y, job: JobState, view: ClusterView) -> None:
         master = next((stage for stage in job.spec.stages if stage.master), None)
@@ -235,12 +249,13 @@ class YarnPolicy(Policy, Generic[Y]):
         app = yarn.apps.get(job.id)
         if app is None:
             return
+        count = _served(job.spec)
         for index, stage in enumerate(job.stages):
             spec = job.spec.stages[index]
             if spec.master:
                 continue  # asked for by the resource manager itself
             wanted = stage.waiting if index in job.open else 0
-            ask = app.asks.get(_priority(job.spec, index))
+            ask = app.asks.get(_STEP * (count - index))
             open_ = ask.open if ask is not None else 0
             if wanted != open_:
                 self._ask_stage(yarn, app, job, stage, spec, wanted, open_, view)
@@ -287,7 +302,7 @@ class YarnPolicy(Policy, Generic[Y]):
         target, state = yarn.nodes.get(node), view.nodes.get(node)
         if target is None or state is None or state.draining:
             return []
-        target.free = self._units.room(state.free)
+        target.free = self._units.available(state.free)
         yarn.looked = False
         return [action for action in yarn.beat(node, view.now) if isinstance(action, Grant)]
 
@@ -299,8 +314,8 @@ class YarnPolicy(Policy, Generic[Y]):
 
     def victims(self, view: ClusterView) -> Sequence[Victim]:
         """See Policy.victims."""
-        found, self._victims = self._victims, []
-        return found
+        victims, self._victims = self._victims, []
+        return victims
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """See Policy.schedule."""
@@ -407,6 +422,7 @@ class YarnPolicy(Policy, Generic[Y]):
         if data is not None:
             self._units = Units(view.resources, whole=self._whole)
             self._yarn = memory.load(data["books"])
+            self._yarn.asking = sum(len(app.keys) for app in self._yarn.apps.values())
             for taken, number, app in data["held"]:
                 self._note_container(taken, number, app)
 
@@ -423,10 +439,10 @@ class YarnPolicy(Policy, Generic[Y]):
         if not yarn.reserved:
             return None
         sizes = [ask.demand for ask in app.asks.values() if ask.open]
-        for kept in yarn.reserved.values():
-            free = self._units.room(view.nodes[kept.node].free) if kept.app != app.id else ()
+        for reservation in yarn.reserved.values():
+            free = self._units.available(view.nodes[reservation.node].free) if reservation.app != app.id else ()
             if free and any(all_fit(size, free) for size in sizes):
-                return Reason.RESERVED, {"other": kept.app}
+                return Reason.RESERVED, {"other": reservation.app}
         return None
 
 
@@ -439,11 +455,11 @@ def _missed(yarn: Books) -> dict[str, int]:
 def _step_aside(yarn: Books, grant: Grant, aside: Aside) -> None:
     """The core refuses the grant: its application asks for no more of the kind for now."""
     demand, places = _take_back(yarn, grant, 1)
-    there = aside.get((grant.app, grant.priority))
-    if there is None:
+    known = aside.get((grant.app, grant.priority))
+    if known is None:
         aside[grant.app, grant.priority] = demand, places
     else:
-        there[1][ANY] += 1
+        known[1][ANY] += 1
 
 
 def _take_back(yarn: Books, grant: Grant, count: int) -> tuple[Vector, dict[str, int]]:
@@ -460,13 +476,18 @@ def _priority(job: Job, stage: int) -> int:
     """Later stages first, as reduces before maps; the master before all."""
     if job.stages[stage].master:
         return _MASTER
-    return _STEP * (sum(1 for s in job.stages if not s.master) - stage)
+    return _STEP * (_served(job) - stage)
+
+
+def _served(job: Job) -> int:
+    """How many stages the policy is asked to serve."""
+    return len([stage for stage in job.stages if not stage.master])
 
 
 def _stage(job: Job, grant: Grant) -> int:
     if grant.am:
         return next(index for index, stage in enumerate(job.stages) if stage.master)
-    return sum(1 for s in job.stages if not s.master) - grant.priority // _STEP
+    return _served(job) - grant.priority // _STEP
 
 
 _SAID_BY_THE_CORE: Final = frozenset({Why.NO_ROOM, Why.TOO_LARGE, Why.CLUSTER_EMPTY})

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable, Iterator, Sequence
 
 import msgspec
 
-from schedulers.yarn.vectors import Calculator, Vector, minus, most, plus, single, times, times_up
+from schedulers.yarn.vectors import Calculator, Vector, minus, most, plus, single, times
 
 
 class MonitorConfig(msgspec.Struct, frozen=True, kw_only=True):
@@ -28,7 +28,7 @@ class MonitorConfig(msgspec.Struct, frozen=True, kw_only=True):
     natural_end: float = 0.2
 
 
-class Stock(msgspec.Struct, kw_only=True, eq=False):
+class QueueUse(msgspec.Struct, kw_only=True, eq=False):
     """TempQueuePerPartition: a copy of one queue for one round. pending of a parent is its children's.
 
     ideal: what it should have; excess: what is to be taken from it; obtain: what this round takes.
@@ -43,7 +43,7 @@ class Stock(msgspec.Struct, kw_only=True, eq=False):
     am_share: Vector = ()
     priority: int = 0
     disabled: bool = False
-    kids: list[Stock] = []
+    kids: list[QueueUse] = []
     ideal: Vector = ()
     untouchable: Vector = ()
     takeable: Vector = ()
@@ -51,7 +51,7 @@ class Stock(msgspec.Struct, kw_only=True, eq=False):
     obtain: Vector = ()
     normal: tuple[float, ...] = ()
 
-    def leaves(self) -> Iterator[Stock]:
+    def leaves(self) -> Iterator[QueueUse]:
         """The leaf queues, in order of the tree."""
         if not self.kids:
             yield self
@@ -87,7 +87,7 @@ class Verdict(msgspec.Struct):
 Holders = Callable[[str], Iterable[Holder]]
 
 
-def assess(root: Stock, total: Vector, rc: Calculator, config: MonitorConfig, budget: Vector) -> None:
+def assess(root: QueueUse, total: Vector, rc: Calculator, config: MonitorConfig, budget: Vector) -> None:
     """PreemptableResourceCalculator.computeIdealAllocation: fills `ideal`, `excess` and `obtain` of every queue."""
     zero = (0,) * len(total)
     _sum_up(root, total, rc, zero)
@@ -99,10 +99,10 @@ def assess(root: Stock, total: Vector, rc: Calculator, config: MonitorConfig, bu
         if not leaf.disabled and rc.compare(total, leaf.used, over) > 0:
             leaf.obtain = leaf.excess
             if rc.compare(total, leaf.excess, zero) > 0:
-                leaf.obtain = times_up(leaf.excess, config.natural_end, (1,) * len(zero))
+                leaf.obtain = rc.times_up(leaf.excess, config.natural_end, (1,) * len(zero))
 
 
-def _sum_up(queue: Stock, total: Vector, rc: Calculator, zero: Vector) -> None:
+def _sum_up(queue: QueueUse, total: Vector, rc: Calculator, zero: Vector) -> None:
     """TempQueuePerPartition.addChild and updatePreemptableExtras."""
     for kid in queue.kids:
         _sum_up(kid, total, rc, zero)
@@ -119,78 +119,80 @@ def _sum_up(queue: Stock, total: Vector, rc: Calculator, zero: Vector) -> None:
     queue.takeable = rc.smaller(total, below, extra)
 
 
-def _share_out(queue: Stock, total: Vector, rc: Calculator, budget: Vector, zero: Vector) -> None:
+def _share_out(queue: QueueUse, total: Vector, rc: Calculator, budget: Vector, zero: Vector) -> None:
     """PreemptableResourceCalculator.recursivelyComputeIdealAssignment."""
     if not queue.kids:
         return
-    there = queue.ideal
-    _distribute(queue.kids, there, rc, zero)
+    whole = queue.ideal
+    _distribute(queue.kids, whole, rc, zero)
     needed = zero
     for kid in queue.kids:
-        if rc.compare(there, kid.used, kid.ideal) > 0:
+        if rc.compare(whole, kid.used, kid.ideal) > 0:
             needed = plus(needed, minus(kid.used, kid.ideal))
-    scale = single(rc.divide(there, budget, needed)) if rc.compare(there, needed, budget) > 0 else 1.0
+    scale = single(rc.divide(whole, budget, needed)) if rc.compare(whole, needed, budget) > 0 else 1.0
     for kid in queue.kids:
-        kid.excess = _excess(kid, there, rc, scale, zero)
+        kid.excess = _excess(kid, whole, rc, scale, zero)
         _share_out(kid, total, rc, budget, zero)
 
 
-def _excess(queue: Stock, there: Vector, rc: Calculator, scale: float, zero: Vector) -> Vector:
+def _excess(queue: QueueUse, whole: Vector, rc: Calculator, scale: float, zero: Vector) -> Vector:
     """TempQueuePerPartition.assignPreemption: what it has beyond its ideal, never below what it is due."""
-    due = rc.smaller(there, plus(queue.used, queue.pending), queue.guaranteed)
-    keep = rc.larger(there, due, queue.ideal)
-    return times(minus(queue.used, keep), scale) if rc.compare(there, queue.used, keep) > 0 else zero
+    due = rc.smaller(whole, plus(queue.used, queue.pending), queue.guaranteed)
+    keep = rc.larger(whole, due, queue.ideal)
+    return times(minus(queue.used, keep), scale) if rc.compare(whole, queue.used, keep) > 0 else zero
 
 
-def _distribute(queues: list[Stock], there: Vector, rc: Calculator, zero: Vector) -> None:
+def _distribute(queues: list[QueueUse], whole: Vector, rc: Calculator, zero: Vector) -> None:
     """PreemptableResourceCalculator.computeIdealResourceDistribution: queues without guarantee get what is left."""
-    rich = [queue for queue in queues if rc.compare(there, queue.guaranteed, zero) > 0]
-    left = _fix_point(rich, there, there, rc, zero, even=False)
-    poor = [queue for queue in queues if rc.compare(there, queue.guaranteed, zero) <= 0]
-    if poor and rc.compare(there, left, zero) > 0:
-        _fix_point(poor, there, left, rc, zero, even=True)
+    rich = [queue for queue in queues if rc.compare(whole, queue.guaranteed, zero) > 0]
+    left = _fix_point(rich, whole, whole, rc, zero, even=False)
+    poor = [queue for queue in queues if rc.compare(whole, queue.guaranteed, zero) <= 0]
+    if poor and rc.compare(whole, left, zero) > 0:
+        _fix_point(poor, whole, left, rc, zero, even=True)
 
 
-def _fix_point(queues: list[Stock], there: Vector, left: Vector, rc: Calculator, zero: Vector, *, even: bool) -> Vector:
+def _fix_point(
+    queues: list[QueueUse], whole: Vector, left: Vector, rc: Calculator, zero: Vector, *, even: bool
+) -> Vector:
     """AbstractPreemptableResourceCalculator.computeFixpointAllocation: the most under-served are offered first."""
-    wanting: list[Stock] = []
+    wanting: list[QueueUse] = []
     for queue in queues:
-        over = rc.compare(there, queue.used, queue.guaranteed) > 0
+        over = rc.compare(whole, queue.used, queue.guaranteed) > 0
         queue.ideal = plus(queue.guaranteed, queue.untouchable) if over else queue.used
         left = minus(left, queue.ideal)
-        if rc.compare(there, queue.ideal, plus(queue.used, queue.pending)) < 0:
+        if rc.compare(whole, queue.ideal, plus(queue.used, queue.pending)) < 0:
             wanting.append(queue)
-    order = functools.cmp_to_key(functools.partial(_by_need, there=there, rc=rc))
-    while wanting and rc.compare(there, left, zero) > 0:
+    order = functools.cmp_to_key(functools.partial(_by_need, whole=whole, rc=rc))
+    while wanting and rc.compare(whole, left, zero) > 0:
         _normalise(wanting, zero, even=even)
         wanting.sort(key=order)
         first = [queue for queue in wanting if order(queue) <= order(wanting[0])]
         wanting = wanting[len(first) :]
         given = zero
         for queue in first:
-            accepted = _offer(queue, times_up(left, queue.normal, (1,) * len(zero)), there, rc, zero)
-            if rc.compare(there, accepted, zero) > 0:
+            accepted = _offer(queue, rc.times_up(left, queue.normal, (1,) * len(zero)), whole, rc, zero)
+            if rc.compare(whole, accepted, zero) > 0:
                 wanting.append(queue)
             given = plus(given, accepted)
         left = minus(left, given)
     return left
 
 
-def _by_need(a: Stock, b: Stock, *, there: Vector, rc: Calculator) -> int:
+def _by_need(a: QueueUse, b: QueueUse, *, whole: Vector, rc: Calculator) -> int:
     """TQComparator: ideal of guarantee, then as PriorityUtilizationQueueOrderingPolicy.compare."""
-    mine, other = _part(a, there, rc), _part(b, there, rc)
+    mine, other = _part(a, whole, rc), _part(b, whole, rc)
     if a.priority == b.priority or (mine < 1) != (other < 1):
         return (mine > other) - (mine < other)
     return (a.priority < b.priority) - (a.priority > b.priority)
 
 
-def _part(queue: Stock, there: Vector, rc: Calculator) -> float:
+def _part(queue: QueueUse, whole: Vector, rc: Calculator) -> float:
     if not rc.above_zero(queue.guaranteed):
         return math.inf
-    return rc.divide(there, queue.ideal, queue.guaranteed)
+    return rc.divide(whole, queue.ideal, queue.guaranteed)
 
 
-def _normalise(queues: list[Stock], zero: Vector, *, even: bool) -> None:
+def _normalise(queues: list[QueueUse], zero: Vector, *, even: bool) -> None:
     """AbstractPreemptableResourceCalculator.resetCapacity: each one's part of the guarantees of those that want."""
     active = functools.reduce(plus, (queue.guaranteed for queue in queues), zero)
     for queue in queues:
@@ -200,16 +202,16 @@ def _normalise(queues: list[Stock], zero: Vector, *, even: bool) -> None:
             queue.normal = tuple(single(g / a) if a else 0.0 for g, a in zip(queue.guaranteed, active, strict=True))
 
 
-def _offer(queue: Stock, avail: Vector, there: Vector, rc: Calculator, zero: Vector) -> Vector:
+def _offer(queue: QueueUse, avail: Vector, whole: Vector, rc: Calculator, zero: Vector) -> Vector:
     """TempQueuePerPartition.offer: within its maximum and its needs; a leaf not beyond its guarantee or use."""
     accepted = rc.smaller(
-        there,
+        whole,
         most(minus(queue.most, queue.ideal), zero),
-        rc.smaller(there, avail, minus(plus(queue.used, queue.pending_less_reserved), queue.ideal)),
+        rc.smaller(whole, avail, minus(plus(queue.used, queue.pending_less_reserved), queue.ideal)),
     )
     if not queue.kids:
-        bound = rc.larger(there, minus(rc.larger(there, queue.used, queue.guaranteed), queue.ideal), zero)
-        accepted = rc.smaller(there, accepted, bound)
+        bound = rc.larger(whole, minus(rc.larger(whole, queue.used, queue.guaranteed), queue.ideal), zero)
+        accepted = rc.smaller(whole, accepted, bound)
     queue.ideal = plus(queue.ideal, accepted)
     return accepted
 
@@ -223,7 +225,7 @@ class _Round:
         self.containers: list[int] = []
         self.reservations: list[tuple[str, str]] = []
 
-    def take(self, leaf: Stock, holders: Iterable[Holder]) -> None:
+    def take(self, leaf: QueueUse, holders: Iterable[Holder]) -> None:
         """One leaf queue: reservations and containers of its newest applications, then masters beyond their share."""
         if self._rc.compare(self._total, leaf.obtain, self._zero) <= 0:
             return
@@ -281,7 +283,7 @@ class Monitor:
         self._marked: dict[int, int] = {}
 
     def round(
-        self, root: Stock, total: Vector, rc: Calculator, config: MonitorConfig, now: int, holders: Holders
+        self, root: QueueUse, total: Vector, rc: Calculator, config: MonitorConfig, now: int, holders: Holders
     ) -> Verdict:
         """containerBasedPreemptOrKill: a container is killed when chosen again long enough after its mark."""
         budget = times(total, config.budget)

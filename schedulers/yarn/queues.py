@@ -55,10 +55,14 @@ class QueueConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class User(msgspec.Struct, eq=False):
-    """UsersManager.User: what one user of a leaf queue holds. asking: applications with open asks that count."""
+    """UsersManager.User: what one user of a leaf queue holds. asking: applications with open asks that count.
+
+    ratio: of a cluster to what is used, by both, as the user limit worked it out last.
+    """
 
     used: Vector
     am_used: Vector
+    ratio: tuple[Vector, Vector, float] = ((), (), 0.0)
     active: int = 0
     pending: int = 0
     asking: dict[str, None] = {}  # in order, so that its bytes are the same in every process
@@ -198,7 +202,7 @@ def fair_order(used: int, pending: int, started: int, *, size_based: bool) -> tu
     return (magnitude, started, not used + pending)
 
 
-class Standing(msgspec.Struct, frozen=True):
+class Utilization(msgspec.Struct, frozen=True):
     """What the order of sibling queues looks at. used: of its own capacity, or of the cluster where that is 0."""
 
     name: str
@@ -207,36 +211,36 @@ class Standing(msgspec.Struct, frozen=True):
     priority: int = 0
 
 
-def queue_key(standing: Standing) -> tuple[Any, ...]:
+def queue_key(utilization: Utilization) -> tuple[Any, ...]:
     """PriorityUtilizationQueueOrderingPolicy without priorities: queues of no capacity last, then least used."""
-    return (standing.capacity <= 0, standing.used, -standing.capacity)
+    return (utilization.capacity <= 0, utilization.used, -utilization.capacity)
 
 
-def priority_queue_key(standing: Standing) -> tuple[Any, ...]:
+def priority_queue_key(utilization: Utilization) -> tuple[Any, ...]:
     """The same with priorities: those below their capacity first; on either side the larger priority first."""
     return (
-        standing.capacity <= 0,
-        standing.used >= 1,
-        -standing.priority,
-        standing.used,
-        -standing.capacity,
+        utilization.capacity <= 0,
+        utilization.used >= 1,
+        -utilization.priority,
+        utilization.used,
+        -utilization.capacity,
     )
 
 
-def in_order(standings: Sequence[Standing], *, respect_priority: bool) -> list[Standing]:
+def in_order(utilizations: Sequence[Utilization], *, respect_priority: bool) -> list[Utilization]:
     """Sibling queues as they are offered a node; equal ones stay in the order of the configuration."""
-    key: Callable[[Standing], tuple[Any, ...]] = priority_queue_key if respect_priority else queue_key
-    return sorted(standings, key=key)
+    key: Callable[[Utilization], tuple[Any, ...]] = priority_queue_key if respect_priority else queue_key
+    return sorted(utilizations, key=key)
 
 
-def standing(queue: Queue, total: Vector, minimum: Vector, calculator: Calculator) -> Standing:
+def utilization(queue: Queue, total: Vector, minimum: Vector, calculator: Calculator) -> Utilization:
     """CSQueueUtils.updateUsedCapacity: used of the capacity, which counts as one minimum allocation at least."""
     if queue.share:
         of = calculator.larger(total, queue.capacity, minimum)
         used = calculator.divide(total, queue.used, of)
     else:
         used = calculator.divide(total, queue.used, total)
-    return Standing(queue.path, single(used), queue.share, queue.config.priority)
+    return Utilization(queue.path, single(used), queue.share, queue.config.priority)
 
 
 def account(queue: Queue, amount: Vector) -> None:
@@ -249,6 +253,6 @@ def account(queue: Queue, amount: Vector) -> None:
 
 def limit_below(parent: Queue, kid: Queue, limit: Vector, minimum: Vector, total: Vector, rc: Calculator) -> Vector:
     """ParentQueue.getResourceLimitsOfChild: what the parent has left and the child uses, within the child's maximum."""
-    there = plus(minus(limit, parent.used), kid.used)
-    there = rc.smaller(total, there, kid.most_down)
-    return tuple(x // m * m if m else x for x, m in zip(there, minimum, strict=True))
+    available = plus(minus(limit, parent.used), kid.used)
+    available = rc.smaller(total, available, kid.most_down)
+    return tuple(x // m * m if m else x for x, m in zip(available, minimum, strict=True))

@@ -49,17 +49,17 @@ def compute_fair_shares(claims: Sequence[Claim], total: int) -> list[int]:
 def _ratio(claims: Mapping[Claim, int], total: int, taken: int) -> float:
     """The weight-to-resource ratio at which the claims use what is there. claims: with how many there are of each."""
     limit = min(sum((_LONG if c.maximum is None else c.maximum) * count for c, count in claims.items()), _LONG)
-    there = min(max(total - taken, 0), limit)
+    available = min(max(total - taken, 0), limit)
     right = 1.0
-    while _used(claims, right) < there:
+    while _used(claims, right) < available:
         right *= 2
     left = 0.0
     for _ in range(_STEPS):
         middle = (left + right) / 2
         used = _used(claims, middle)
-        if used == there:
+        if used == available:
             return middle
-        left, right = (middle, right) if used < there else (left, middle)
+        left, right = (middle, right) if used < available else (left, middle)
     return right
 
 
@@ -79,29 +79,11 @@ class Contender(msgspec.Struct):
     priority: int = 0
 
 
-def compare_fair(a: Contender, b: Contender, cluster: Vector) -> int:
-    """FairShareComparator: demand, need of the minimum share, use by weight (all memory), then start and name."""
-    if any(a.demand) != any(b.demand):
-        return -1 if any(a.demand) else 1
-    least = (min(a.minimum[0], a.demand[0]), min(b.minimum[0], b.demand[0]))
-    needy = (a.used[0] < least[0], b.used[0] < least[1])
-    if needy[0] != needy[1]:
-        return -1 if needy[0] else 1
-    by_need = (a.used[0] / max(least[0], 1), b.used[0] / max(least[1], 1))
-    return _sign(*(by_need if needy[0] else _by_weight(a, b))) or by_start(a, b)
-
-
-def _by_weight(a: Contender, b: Contender) -> tuple[float, float]:
-    """FairShareComparator.compareFairShareUsage: a weight of 0 comes after every other."""
-    if a.weight > 0 and b.weight > 0:
-        return a.used[0] / a.weight, b.used[0] / b.weight
-    if a.weight == b.weight:
-        return a.used[0], b.used[0]
-    return -a.weight, -b.weight
-
-
 def fair_key(a: Contender) -> tuple[Any, ...]:
-    """The order of compare_fair as a key."""
+    """FairShareComparator as a key: demand, need of the minimum share, use by weight (all memory), start and name.
+
+    A weight of 0 comes after every other (compareFairShareUsage).
+    """
     least = min(a.minimum[0], a.demand[0])
     needy = a.used[0] < least
     if needy:
@@ -111,6 +93,11 @@ def fair_key(a: Contender) -> tuple[Any, ...]:
     else:
         place = (True, -a.weight, a.used[0])
     return (not any(a.demand), not needy, *place, a.started, a.name)
+
+
+def compare_fair(a: Contender, b: Contender, cluster: Vector) -> int:
+    """FairShareComparator."""
+    return _sign(fair_key(a), fair_key(b))
 
 
 def ratios(used: Vector, weight: float, cluster: Vector) -> tuple[list[float], int]:

@@ -108,11 +108,11 @@ def parts(kids: Sequence[Branch], own: Sequence[float | None]) -> list[float]:
     """
     left = max(0.0, 1.0 - sum(part for part in own if part is not None))
     weight = sum(kid.queue.weight for kid, part in zip(kids, own, strict=True) if part is None)
-    found = [left * kid.queue.weight / weight if part is None else part for kid, part in zip(kids, own, strict=True)]
-    total = sum(found)
+    shares = [left * kid.queue.weight / weight if part is None else part for kid, part in zip(kids, own, strict=True)]
+    total = sum(shares)
     if abs(total - 1) <= ROUNDING:
-        return found
-    return [part / total if total else 1 / len(kids) for part in found]
+        return shares
+    return [part / total if total else 1 / len(kids) for part in shares]
 
 
 def fraction(limit: Limit, cluster: Vector) -> float | None:
@@ -124,5 +124,5 @@ def fraction(limit: Limit, cluster: Vector) -> float | None:
         return limit
     if UNLIMITED in limit:
         return None
-    shares = [part / there for part, there in zip(limit, cluster, strict=True) if part > 0 and there > 0]
+    shares = [part / whole for part, whole in zip(limit, cluster, strict=True) if part > 0 and whole > 0]
     return max(shares, default=None)

@@ -1,6 +1,8 @@
 """Vectors and Hadoop's two resource calculators, with its rounding (floats of 32 bits where Java uses them).
 
-Follows org.apache.hadoop.yarn.util.resource: Resources, DefaultResourceCalculator, DominantResourceCalculator.
+Follows org.apache.hadoop.yarn.util.resource: Resources, DefaultResourceCalculator, DominantResourceCalculator. Sizes of
+containers (ResourceCalculator.normalize, SchedulerUtils.normalizeRequest) are at least the minimum, up to a multiple of
+the step, at most the maximum: CapacityScheduler's step is its minimum, FairScheduler has an increment.
 """
 
 from __future__ import annotations
@@ -61,12 +63,6 @@ def rounded_down(value: int, step: int) -> int:
     return value // step * step if step else value
 
 
-def times_up(a: Vector, factors: float | Sequence[float], step: Vector) -> Vector:
-    """Resources.multiplyAndNormalizeUp: the product as a float, its ceiling, then up to the step."""
-    by = [factors] * len(a) if isinstance(factors, float) else factors
-    return tuple(rounded_up(math.ceil(single(x * f)), s) for x, f, s in zip(a, by, step, strict=True))
-
-
 def times_down(a: Vector, factor: float, step: Vector) -> Vector:
     """Resources.multiplyAndNormalizeDown."""
     return tuple(rounded_down(int(x * factor), s) for x, s in zip(a, step, strict=True))
@@ -80,6 +76,16 @@ def round_up(a: Vector, step: Vector) -> Vector:
 def divide_ceil(a: Vector, by: float) -> Vector:
     """Resources.divideAndCeil: 0 when divided by 0."""
     return tuple(math.ceil(x / by) for x in a) if by else (0,) * len(a)
+
+
+def normalised(ask: int, minimum: int, step: int, maximum: int) -> int:
+    """ResourceCalculator.normalize for one resource; a step of 0 does not round."""
+    return min(rounded_up(max(ask, minimum), step), maximum)
+
+
+def normalise(ask: Vector, minimum: Vector, step: Vector, maximum: Vector) -> Vector:
+    """DominantResourceCalculator.normalize: every resource (Hadoop's memory calculator writes 1 vcore instead)."""
+    return tuple(map(normalised, ask, minimum, step, maximum))
 
 
 class Calculator:
@@ -113,6 +119,14 @@ class Calculator:
         """Resources.min: one of the two, whole."""
         return a if self.compare(cluster, a, b) <= 0 else b
 
+    def times_up(self, a: Vector, factors: float | Sequence[float], step: Vector) -> Vector:
+        """ResourceCalculator.multiplyAndNormalizeUp: the nearest whole number here, then up to the step."""
+        by = [factors] * len(a) if isinstance(factors, float) else factors
+        return tuple(rounded_up(self._whole(x * f), s) for x, f, s in zip(a, by, step, strict=True))
+
+    def _whole(self, product: float) -> int:
+        return int(product + 0.5)
+
     def scarcest(self, used: Vector, limit: Vector) -> int:
         """Which resource is closest to (or furthest beyond) a limit; for sentences, Hadoop has no such thing."""
         return 0
@@ -142,10 +156,10 @@ class DominantCalculator(Calculator):
 
     def _without_cluster(self, cluster: Vector, a: Vector, b: Vector) -> int:
         """Resources that the cluster lacks do not count; with none at all the components decide."""
-        there = [i for i, c in enumerate(cluster) if c]
-        if there:
-            pick = tuple(cluster[i] for i in there)
-            return self.compare(pick, tuple(a[i] for i in there), tuple(b[i] for i in there))
+        present = [i for i, c in enumerate(cluster) if c]
+        if present:
+            pick = tuple(cluster[i] for i in present)
+            return self.compare(pick, tuple(a[i] for i in present), tuple(b[i] for i in present))
         if all_fit(b, a):
             return 1
         return -1 if all_fit(a, b) else 0
@@ -167,9 +181,13 @@ class DominantCalculator(Calculator):
         """See Calculator."""
         return any(x > 0 for x in a)
 
+    def _whole(self, product: float) -> int:
+        """The ceiling of the product as a float of 32 bits, unlike in DefaultResourceCalculator."""
+        return math.ceil(single(product))
+
     def scarcest(self, used: Vector, limit: Vector) -> int:
         """See Calculator."""
-        parts = [u / there if there else math.inf * u or 0.0 for u, there in zip(used, limit, strict=True)]
+        parts = [u / bound if bound else math.inf * u or 0.0 for u, bound in zip(used, limit, strict=True)]
         return parts.index(max(parts))
 
 

@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from rm_emulator.engine.sizes import Sizes, in_sizes
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.model import Job, Stage
-from schedulers.yarn.normalise import normalised
+from schedulers.yarn.vectors import normalised
 
 
 @pytest.mark.parametrize(

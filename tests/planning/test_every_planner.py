@@ -127,12 +127,13 @@ def test_candidates_side_by_side_give_the_same_plan(pool: Executor, made: Proble
     assert msgspec.structs.replace(together, work=alone.work) == alone
 
 
-@pytest.mark.parametrize("never_behind_cp", [True, False])
-def test_candidates_of_larger_dags_side_by_side_give_the_same_plan(pool: Executor, never_behind_cp: bool) -> None:
+@pytest.mark.parametrize("never_behind_lists", [True, False])
+def test_candidates_of_larger_dags_side_by_side_give_the_same_plan(pool: Executor, never_behind_lists: bool) -> None:
     for seed in range(6):
         made = drawn(seed, most_stages=20, most_tasks=10)
         alone, together = (
-            build_schedule(*made, budget=10**7, never_behind_cp=never_behind_cp, pool=either) for either in (None, pool)
+            build_schedule(*made, budget=10**7, never_behind_lists=never_behind_lists, pool=either)
+            for either in (None, pool)
         )
         assert msgspec.structs.replace(together, work=alone.work) == alone
 
@@ -236,6 +237,14 @@ def test_quick_list_schedules_are_those_by_the_book(made: Problem, shuffle: Rand
     assert [(p.start, p.stage, p.machine) for p in rows] == in_order_one_by_one(made, ranks)
 
 
+@given(problems())
+def test_no_plan_is_behind_a_cheap_list_schedule(made: Problem) -> None:
+    plan = build_schedule(*made, budget=2000)
+    assert plan.makespan <= min(
+        lists.PLANNERS[name](*made).makespan for name in ("cp", "bfs", "tetris", "coffman_graham")
+    )
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("thousandth", range(10))
 def test_a_thousand_random_dags(thousandth: int) -> None:
@@ -244,5 +253,5 @@ def test_a_thousand_random_dags(thousandth: int) -> None:
         for name, planner in PLANNERS.items():
             if name != "graphene":
                 check(made, planner(*made))
-        for never_behind_cp in (True, False):
-            check(made, build_schedule(*made, budget=20_000, never_behind_cp=never_behind_cp))
+        for never_behind_lists in (True, False):
+            check(made, build_schedule(*made, budget=20_000, never_behind_lists=never_behind_lists))

@@ -27,7 +27,7 @@ from schedulers.core.policy import Planned, Stretch
 from schedulers.core.predictor import Estimate, refined_ms
 from schedulers.core.scheduler import Scheduler
 from schedulers.planning.priorities import MOST_STAGES, by_path, by_plan, by_start, plan_of
-from schedulers.policies.graphene import Graphene, Mean, Scored, Standing
+from schedulers.policies.graphene import Graphene, JobRank, Mean, Scored
 
 ORACLE = {"kind": "oracle"}
 
@@ -62,7 +62,7 @@ def test_perf_score_by_hand() -> None:
     there.free[1] = 512
     live, room = made.state.jobs["j"], Room(made.view, there)
     mine._view, mine._eta = made.view, 0.01
-    scored = Scored(live, live.stages[0], "default", Standing(((0.75,),), True, 15.0), True, 0.75)
+    scored = Scored(live, live.stages[0], "default", JobRank(((0.75,),), True, 15.0), True, 0.75)
     assert room.packing([scored]) == [0.625]
     assert mine._p_scores([scored], room) == [0.5]
     assert mine.scores([scored], room) == pytest.approx([0.225])
@@ -194,12 +194,12 @@ def test_the_schedule_finds_what_the_critical_path_does_not() -> None:
 def test_a_job_is_planned_again_when_its_first_estimates_come() -> None:
     made = cluster(node("n", 1))
     submit(made, DIAMOND)
-    assert not policy(made)._standings["d"].estimated
+    assert not policy(made)._ranks["d"].estimated
     made.handle(Estimated(1, "d", (10, 90, 5, 1)))
     made.handle(Tick(1))
     made.handle(ContainerEnded(11, 1, 0, 10))
-    standing = policy(made)._standings["d"]
-    assert (standing.estimated, standing.priorities) == (True, ((1.0,), (0.75,), (0.5,), (0.25,)))
+    rank = policy(made)._ranks["d"]
+    assert (rank.estimated, rank.priorities) == (True, ((1.0,), (0.75,), (0.5,), (0.25,)))
 
 
 def test_a_job_that_no_machine_fits_falls_back_to_the_critical_path() -> None:
@@ -223,7 +223,7 @@ def test_a_job_follows_the_plan_of_another_planner() -> None:
     submit(made, chain, 50, 1, 1)
     planned = plan_of(chain, (50.0, 1.0, 1.0), (1000, 1024), 1, 9, "strip_part")
     assert planned is not None
-    assert policy(made)._standings["s"].priorities == by_plan(planned) != by_path(chain, (50.0, 1.0, 1.0))
+    assert policy(made)._ranks["s"].priorities == by_plan(planned) != by_path(chain, (50.0, 1.0, 1.0))
 
 
 @pytest.mark.parametrize("around", [False, True])
@@ -267,18 +267,18 @@ def test_finished_tasks_refine_the_estimate() -> None:
 def test_remaining_work_falls_with_what_starts_and_moves_with_what_ends() -> None:
     made = cluster(node("n", 2))
     submit(made, job("j", stage(6)), 100)
-    assert policy(made)._standings["j"].srpt == 600.0
+    assert policy(made)._ranks["j"].srpt == 600.0
     served(made)
-    assert policy(made)._standings["j"].srpt == 400.0
+    assert policy(made)._ranks["j"].srpt == 400.0
     made.handle(ContainerEnded(400, 1, 0, 400))
-    assert policy(made)._standings["j"].srpt == 4 * (2 * 100 + 400) / 3
+    assert policy(made)._ranks["j"].srpt == 4 * (2 * 100 + 400) / 3
 
 
 def test_remaining_work_is_measured_by_the_cluster_as_it_is() -> None:
     made = cluster(node("n", 2))
     submit(made, job("j", stage(6)), 100)
     made.handle(NodeAdded(1, node("m", 2)))
-    assert policy(made)._standings["j"].srpt == 300.0
+    assert policy(made)._ranks["j"].srpt == 300.0
 
 
 def test_run_times_count_as_on_a_node_of_speed_1() -> None:

@@ -150,6 +150,13 @@ class Oracle:
     def _share(vector: list[float], counting: list[int]) -> float:
         return max((vector[r] for r in counting), default=0.0)
 
+    def _lacks(self, name: str, leaf: Leaf) -> list[int]:
+        """The resources for want of which a leaf's tasks wait, unless no empty machine would take one either."""
+        never = any(d > c for d, c in zip(leaf.demand, self.world.capacity, strict=True))
+        if self.variant != "full" or never or self.started[name] >= leaf.tasks:
+            return []
+        return [r for r, (d, f) in enumerate(zip(leaf.demand, self.free, strict=True)) if d > f]
+
     def _vector(self, tree: Tree, name: str, able: set[str], counting: list[int]) -> list[float]:
         if isinstance(tree, Leaf):
             return [h / c for h, c in zip(self.held[name], self.world.capacity, strict=True)]
@@ -157,20 +164,25 @@ class Oracle:
         for number, (weight, child) in enumerate(tree.children):
             mine = f"{name}.{number}" if name else f"q{number}"
             vector = self._vector(child, mine, able, counting)
-            blocked = not set(leaves(child, mine)) & able
-            below.append((weight, vector, self._share(vector, counting), blocked))
+            inside = leaves(child, mine)
+            blocked = not set(inside) & able
+            lacks = (
+                {r for leaf in inside for r in self._lacks(leaf, inside[leaf]) if r in counting} if blocked else set()
+            )
+            below.append((weight, vector, self._share(vector, counting), blocked, lacks))
         scaled = [
             (w, v, s)
-            for w, v, s, blocked in below
+            for w, v, s, blocked, _ in below
             if self.variant in ("full", "rescale_only") and not (blocked and (self.variant == "full" or not any(v)))
         ]
         total = [0.0, 0.0]
         lowest = min((s / w for w, _, s in scaled), default=0.0)
         for w, v, s in scaled:
             total = [t + (p * lowest * w / s if s else 0.0) for t, p in zip(total, v, strict=True)]
-        for entry in below:
-            if entry[:3] not in scaled:
-                total = [t + p for t, p in zip(total, entry[1], strict=True)]
+        for w, v, s, _, lacks in below:
+            if (w, v, s) not in scaled:
+                part = min(1.0, lowest * w / s) if s and scaled else 1.0
+                total = [t + p * (part if r in lacks else 1.0) for r, (t, p) in enumerate(zip(total, v, strict=True))]
         return total
 
 

@@ -122,7 +122,7 @@ class Conserving(Audit):
     def handle(self, event: Event) -> list:
         decisions = super().handle(event)
         if isinstance(event, Tick):
-            assert not self.state.has_room(), f"after {event} tasks wait although there is room for them"
+            assert not self.state.sizes.has_room(), f"after {event} tasks wait although there is room for them"
         return decisions
 
 

@@ -1,24 +1,30 @@
-"""What was made fast in the YARN policies and in `hdrf`, against the slow and obvious way to the same answer."""
+"""What was made fast in the YARN policies, `hdrf` and `gs`, against the slow and obvious way to the same answer."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
+from typing import Any
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
+from rm_emulator.workload.synthetic import generate
 from schedulers.core.events import ContainerEnded, JobSubmitted, NodeAdded, QueueChanged, Tick
-from schedulers.core.log import SchedulerConfig
+from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.scheduler import Scheduler
+from schedulers.policies.gs import GenericScheduler
 from schedulers.policies.hdrf import HierarchicalDrf, _Values
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
 from schedulers.yarn.fair import FairScheduler
 from schedulers.yarn.locality import Delay, is_asked, missed_before
 from schedulers.yarn.records import ANY, Ask, Level
 from schedulers.yarn.records import Node as YarnNode
-from schedulers.yarn.shares import Claim, Contender, compare_fair, compute_fair_shares, fair_key
+from schedulers.yarn.shares import Claim, Contender, compute_fair_shares, fair_key
 from schedulers.yarn.vectors import DOMINANT, Vector, by_shares
 
 #: Few values, so that ties are met; headrooms may be negative.
@@ -93,9 +99,34 @@ CONTENDERS = st.builds(
 )
 
 
+def as_hadoop_compares(a: Contender, b: Contender) -> int:
+    """FairShareComparator: demand, need of the minimum share, use by weight (all memory), then start and name."""
+    if any(a.demand) != any(b.demand):
+        return -1 if any(a.demand) else 1
+    least = (min(a.minimum[0], a.demand[0]), min(b.minimum[0], b.demand[0]))
+    needy = (a.used[0] < least[0], b.used[0] < least[1])
+    if needy[0] != needy[1]:
+        return -1 if needy[0] else 1
+    by_need = (a.used[0] / max(least[0], 1), b.used[0] / max(least[1], 1))
+    return sign(*(by_need if needy[0] else _by_weight(a, b))) or sign((a.started, a.name), (b.started, b.name))
+
+
+def _by_weight(a: Contender, b: Contender) -> tuple[float, float]:
+    """FairShareComparator.compareFairShareUsage: a weight of 0 comes after every other."""
+    if a.weight > 0 and b.weight > 0:
+        return a.used[0] / a.weight, b.used[0] / b.weight
+    if a.weight == b.weight:
+        return a.used[0], b.used[0]
+    return -a.weight, -b.weight
+
+
+def sign(a: Any, b: Any) -> int:
+    return int(a > b) - int(a < b)
+
+
 @given(st.lists(CONTENDERS, max_size=8, unique_by=lambda c: c.name))
 def test_the_key_of_the_fair_order_is_its_comparator(contenders: list[Contender]) -> None:
-    by_comparator = sorted(contenders, key=functools.cmp_to_key(lambda a, b: compare_fair(a, b, (12, 12))))
+    by_comparator = sorted(contenders, key=functools.cmp_to_key(as_hadoop_compares))
     assert sorted(contenders, key=fair_key) == by_comparator
 
 
@@ -122,6 +153,42 @@ def limits(scheduler: CapacityScheduler | FairScheduler) -> list[object]:
     for leaf in scheduler.root.leaves():
         found += [leaf.capacity, leaf.most, leaf.limit, leaf.am_basis]
     return found
+
+
+# -- beats --------------------------------------------------------------------------------------
+
+WORK = st.lists(
+    st.tuples(st.integers(0, 9), st.integers(1, 5), st.integers(1, 3), st.integers(1, 4000)), min_size=1, max_size=6
+)
+
+
+@given(WORK, st.sampled_from(("capacity", "fair_yarn")), st.booleans())
+@settings(max_examples=40, deadline=None)
+def test_idle_beats_that_yarns_books_do_not_hear_of_would_have_changed_nothing(
+    work: list[tuple[int, int, int, int]], kind: str, masters: bool
+) -> None:
+    """Jobs that come in bursts and leave pauses, on nodes whose beats nearly all bring nothing."""
+    assert log_of(work, {"kind": kind}, masters) == log_of(work, {"kind": kind}, masters, hears_all=True)
+
+
+def log_of(
+    work: list[tuple[int, int, int, int]], policy: dict[str, str], masters: bool, *, hears_all: bool = False
+) -> list[bytes]:
+    written: list[bytes] = []
+    log = Log(written.append)
+    scheduler = Scheduler(SchedulerConfig(resources=("cpu", "memory"), policy=policy), log=log)
+    if hears_all:
+        scheduler.policy._is_idle = lambda view: False  # type: ignore[attr-defined]
+    jobs = []
+    for number, (second, tasks, cpu, mean) in enumerate(sorted(work)):
+        job = Job(id=f"j{number}", stages=(Stage(name="s", tasks=tasks, demand=(cpu, 1)),), user=f"u{number % 2}")
+        am = (1, 1) if masters else ()
+        jobs.append(WorkloadJob(job=job, submit_ms=700 * second, runtimes=(Drawn(mean, 0.5),), am=am))
+    nodes = tuple(Node(id=f"n{i}", capacity=(4, 8)) for i in range(3))
+    workload = Workload(name="work", jobs=tuple(jobs), source="drawn")
+    Simulation(EngineConfig(nodes=nodes, profile="yarn"), workload, scheduler, seed=1).run()
+    log.flush()
+    return written
 
 
 # -- hdrf ---------------------------------------------------------------------------------------
@@ -165,3 +232,37 @@ def check(scheduler: Scheduler, variant: str) -> None:
     fresh = _Values(policy._members, policy._counting(view), variant, 2)
     fresh.bring_up_to_date()
     assert (values.keys, values.orders, values._cells) == (fresh.keys, fresh.orders, fresh._cells)
+
+
+# -- gs -----------------------------------------------------------------------------------------
+
+
+class _Forgetful(dict):
+    """Remembers of no job what its place followed from, so that every job is put in order on every change."""
+
+    def get(self, *_: object) -> None:
+        return None
+
+
+def _log_of_gs(seed: int, *, shares: bool, forgets: bool) -> str:
+    workload = generate("2sigma-like", jobs=12, slots=10, load=1.2, seed=seed)
+    nodes = tuple(Node(id=f"n{i}", capacity=(1000, 4096)) for i in range(10))
+    cluster = EngineConfig(nodes=nodes, resources=workload.resources, profile="yarn")
+    config = SchedulerConfig(
+        resources=workload.resources,
+        policy={"kind": "gs", "sampling_shares": shares},
+        predictor={"kind": "slearn"},
+    )
+    log = Log()
+    scheduler = Scheduler(config, log=log)
+    if forgets:
+        assert isinstance(scheduler.policy, GenericScheduler)
+        scheduler.policy._settled = _Forgetful()
+    Simulation(cluster, workload, scheduler, seed=seed).run()
+    return log.sha256
+
+
+@given(st.integers(0, 1000), st.booleans())
+@settings(max_examples=10, deadline=None)
+def test_gs_decides_as_if_it_put_every_job_in_order_anew(seed: int, shares: bool) -> None:
+    assert _log_of_gs(seed, shares=shares, forgets=False) == _log_of_gs(seed, shares=shares, forgets=True)

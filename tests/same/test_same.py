@@ -27,7 +27,7 @@ from tests.same.scenarios import SCENARIOS
 HASHES: Final = Path(__file__).parent / "hashes"
 CLUSTER: Final = Path(__file__).parents[1] / "data" / "cluster"
 SHARED: Final = Path(__file__).parents[3] / "shared" / "cases"
-CASES: Final = ("fairness", "yarn", "dag")
+CASES: Final = ("fairness", "yarn", "dag", "open")
 #: What the clock and the machine decide.
 _MEASURED: Final = ("wall_s", "decision_us", "tasks_per_s", "peak_rss_mb")
 

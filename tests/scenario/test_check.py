@@ -211,6 +211,12 @@ def test_a_good_scenario_gives_its_workload(write: Write) -> None:
         ),
         (
             JOBS,
+            "    {kind: tpch, jobs: 3, durations: per_task, load: 0.5, demand: {}, drawn: {cpu: 1}}\n",
+            "s.yaml:11:5 spec.workload: tpch: load needs slots, at least 1: set `slots` (unless given, they are the "
+            "tasks of `demand` that the cluster runs at once)",
+        ),
+        (
+            JOBS,
             "    {kind: tpch, jobs: 3, sizes: [3]}\n",
             "s.yaml:11:5 spec.workload: tpch: there is no query 1 at 3 GB",
         ),
@@ -263,6 +269,17 @@ def test_a_reference_that_does_not_hold_is_named(
 ) -> None:
     lines = mistakes(write((old, new)))
     assert lines[0].startswith(says)
+
+
+def test_the_settings_that_are_accepted_are_named_once_each(write: Write, mistakes: Mistakes) -> None:
+    (line,) = mistakes(write((JOBS, "    {kind: tpch, jobs: 3, sises: [2]}\n")))
+    accepted = line.partition("(accepted: ")[2].partition(")")[0].split(", ")
+    assert sorted(accepted) == sorted(set(accepted))
+
+
+def test_slots_are_needed_for_a_load_only(write: Write) -> None:
+    text = "    {kind: tpch, jobs: 3, sizes: [2], durations: per_task, demand: {}, drawn: {cpu: 1}}\n"
+    assert len(check(load(write((JOBS, text)))).workload.jobs) == 3
 
 
 def test_mistakes_of_several_kinds_come_at_once(write: Write, mistakes: Mistakes) -> None:

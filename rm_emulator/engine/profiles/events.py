@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from rm_emulator.engine.containers import Container
 from rm_emulator.engine.cycles import Cycles
 from rm_emulator.engine.executors import KeptExecutors
 from rm_emulator.engine.simulation import Simulation
@@ -21,12 +20,6 @@ class Events(Cycles):
     def __init__(self, engine: Simulation) -> None:
         super().__init__(engine)
         kept = engine.config.executors
-        self._executors = KeptExecutors(engine, kept.moving_ms) if kept is not None else None
-
-    def launch(self, container: Container) -> int:
-        """See Profile."""
-        return super().launch(container) if self._executors is None else self._executors.launch(container)
-
-    def ended(self, container: Container) -> bool:
-        """See Profile."""
-        return super().ended(container) if self._executors is None else self._executors.ended(container)
+        if kept is not None:
+            executors = KeptExecutors(engine, kept.moving_ms)
+            self.launch, self.ended = executors.launch, executors.ended  # type: ignore[method-assign]

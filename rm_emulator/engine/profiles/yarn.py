@@ -19,7 +19,7 @@ class Yarn(Beats):
     def ended(self, container: Container) -> bool:
         """See Profile. The node beats now; a sleeper whose turn is this very instant comes first."""
         super().ended(container)
-        if self._parked or self.engine.control.has_woken:
+        if self._parked or self._unheard.at < len(self._unheard.entries):
             self.offer()
         self.ring.beat_now(container.index)
         return True

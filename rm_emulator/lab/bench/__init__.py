@@ -55,8 +55,8 @@ def _chosen(names: Iterable[str] | None) -> list[Benchmark]:
     chosen: dict[str, Benchmark] = {}
     for name in names:
         # A row's name is its benchmark's, with more behind it where one benchmark yields several.
-        meant = {
-            key: b for key, b in every.items() if name in (key, b.group) or name.startswith((f"{key}_", f"{key}/"))
+        meant = {key: b for key, b in every.items() if name in (key, b.group)} or {
+            key: b for key, b in every.items() if name.startswith((f"{key}_", f"{key}/"))
         }
         if not meant:
             accepted = list(dict.fromkeys([*(b.group for b in every.values()), *every]))

@@ -128,6 +128,15 @@ def many_tasks(tasks: int) -> Setup:
     )
 
 
+def capacity_47k(policy: str, jobs: int = 470) -> Setup:
+    """About 47,000 tasks in jobs of 100, two stages each, on 200 nodes of 16 cores at load 0.8."""
+    return Setup(
+        cluster=EngineConfig(nodes=_nodes(200, (16_000, 65_536)), profile="yarn"),
+        workload=_map_reduce(jobs, mean_tasks=100, gap_s=2, slots=3200, load=0.8),
+        policy={"kind": policy},
+    )
+
+
 def _nodes(count: int, capacity: tuple[int, int]) -> tuple[Node, ...]:
     return tuple(Node(id=f"n{i:05d}", capacity=capacity) for i in range(count))
 

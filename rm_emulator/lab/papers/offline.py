@@ -43,7 +43,7 @@ def _graphene(
     capacity: Vector,
     machines: int,
     *,
-    never_behind_cp: bool = True,
+    never_behind_lists: bool = True,
 ) -> Plan:
     until = time.monotonic() + PATIENCE_S
     return build_schedule(
@@ -51,7 +51,7 @@ def _graphene(
         runtimes_ms,
         capacity,
         machines,
-        never_behind_cp=never_behind_cp,
+        never_behind_lists=never_behind_lists,
         stop=lambda: time.monotonic() > until,
     )
 
@@ -59,7 +59,7 @@ def _graphene(
 #: `graphene_alone` does not begin with the critical-path schedule, which the paper does not do either.
 ALL: Final[Mapping[str, Planner]] = {
     "graphene": _graphene,
-    "graphene_alone": partial(_graphene, never_behind_cp=False),
+    "graphene_alone": partial(_graphene, never_behind_lists=False),
     **PLANNERS,
 }
 #: Whose plans follow estimates of both kinds, of run times, and of demands.

@@ -82,7 +82,7 @@ def setting_errors(
     fields = {field.encode_name: field for field in msgspec.structs.fields(params)}
     for key, value in settings.items():
         if key not in fields:
-            accepted = [*beside, *fields]
+            accepted = list(dict.fromkeys((*beside, *fields)))
             text = f"{what} has no setting '{key}' (accepted: {', '.join(accepted)})"
             yield error_at((str(key),), text, value, did_you_mean(nearest(str(key), accepted)), key=True)
             continue

@@ -14,52 +14,30 @@ import polars as pl
 
 from rm_emulator.workload.batch_task import BatchParams, assemble, finished, is_batch_task
 from rm_emulator.workload.formats import Column, Trace, register
-from rm_emulator.workload.tables import BadRows, Field, fixed_table
+from rm_emulator.workload.tables import Field
 from schedulers.core.errors import InvalidJob
 from schedulers.core.model import Stage, topological_order
 
 _FIELDS: Final = (
-    Field("task_name"),
-    Field("instance_num", "whole"),
-    Field("job_name"),
-    Field("task_type"),
-    Field("status"),
-    Field("start_time", "whole"),
-    Field("end_time", "whole"),
-    Field("plan_cpu", "number"),
-    Field("plan_mem", "number"),
+    Field("task_name", "letters, own number, parents' numbers: J3_1_2; a stage here", "text", "stage"),
+    Field("instance_num", "tasks of the stage", "whole", "tasks"),
+    Field("job_name", "the job", "text", "job"),
+    Field("task_type", "not read"),
+    Field("status", "only Terminated ones are read"),
+    Field("start_time", "s", "whole", "start"),
+    Field("end_time", "s", "whole", "end"),
+    Field("plan_cpu", "100 = 1 core", "number", "cpu"),
+    Field("plan_mem", "percent of a machine's memory", "number", "mem_pct"),
 )
-_OURS: Final = {
-    "task_name": "stage",
-    "instance_num": "tasks",
-    "job_name": "job",
-    "start_time": "start",
-    "end_time": "end",
-    "plan_cpu": "cpu",
-    "plan_mem": "mem_pct",
-}
 _OWN: Final = r"^[A-Za-z]+(\d{1,9})(?:_|$)"
-_PARENTS: Final = r"_(\d{1,9})(?:_|$)"
 
 
 @register("alibaba2018", source="alibaba/clusterdata, cluster-trace-v2018, schema.txt, batch_task")
 class Alibaba2018:
     """Alibaba's production DAG jobs of 2018: stages with parents, instances and demands."""
 
-    columns = (
-        Column("task_name", "letters, own number, parents' numbers: J3_1_2; a stage here", required=True),
-        Column("instance_num", "tasks of the stage", required=True),
-        Column("job_name", "the job", required=True),
-        Column("task_type", "not read", required=True),
-        Column("status", "only Terminated ones are read", required=True),
-        Column("start_time", "s", required=True),
-        Column("end_time", "s", required=True),
-        Column("plan_cpu", "100 = 1 core", required=True),
-        Column("plan_mem", "percent of a machine's memory", required=True),
-    )
-
-    class Params(BatchParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        """Settings of the reader."""
+    columns = tuple(Column(field.name, field.meaning, required=True) for field in _FIELDS)
+    Params = BatchParams
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:
@@ -67,30 +45,17 @@ class Alibaba2018:
         return is_batch_task(head, columns=len(_FIELDS), status=4)
 
     @staticmethod
-    def read(path: Path, options: Params) -> Trace:
+    def read(path: Path, options: BatchParams) -> Trace:
         """A stage waits for all tasks of its parents; parents that are not among the job's stages are left out."""
-        bad = BadRows(skip=options.skip_bad_rows)
-        table = fixed_table(path, _FIELDS, bad).rename(_OURS)
-        unknown = pl.any_horizontal(
-            pl.col("stage", "tasks", "job", "start", "end", "cpu", "mem_pct").is_null(), pl.col("tasks") < 1
-        )
-        rows = finished(table, unknown=unknown)
-        rows.notes += bad.notes()
-        rows.frame = rows.frame.with_columns(
-            millicores=pl.col("cpu") * 10,
+        frame, notes = finished(path, _FIELDS, options)
+        frame = frame.with_columns(
             mem_fraction=pl.col("mem_pct") / 100,
             own=pl.col("stage").str.extract(_OWN).cast(pl.Int64),
             parents=pl.col("stage").str.split("_").list.slice(1).list.eval(_number(pl.element())),
         )
         dag = _DagNames()
-        trace = assemble(
-            rows,
-            options,
-            name="alibaba2018",
-            source="Alibaba cluster-trace-v2018, batch_task",
-            file=path,
-            parents_of=dag.parents,
-        )
+        source = "Alibaba cluster-trace-v2018, batch_task"
+        trace = assemble(frame, notes, options, name="alibaba2018", source=source, file=path, parents_of=dag.parents)
         return Trace(workload=trace.workload, notes=(*trace.notes, *dag.notes()))
 
 
@@ -124,12 +89,12 @@ class _DagNames:
 
     def notes(self) -> list[str]:
         """What did not resolve."""
-        found = []
+        sentences = []
         if self.absent:
-            found.append(f"parents left out, not among their job's finished stages: {self.absent:,}")
+            sentences.append(f"parents left out, not among their job's finished stages: {self.absent:,}")
         if self.cyclic:
-            found.append(f"jobs taken to have no order, their names form a cycle: {self.cyclic:,}")
-        return found
+            sentences.append(f"jobs taken to have no order, their names form a cycle: {self.cyclic:,}")
+        return sentences
 
 
 def _acyclic(parents: list[tuple[int, ...]]) -> bool:

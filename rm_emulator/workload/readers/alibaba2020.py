@@ -6,16 +6,16 @@ Source: alibaba/clusterdata, cluster-trace-gpu-v2020/README.md and data/*.header
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable
 from pathlib import Path
-from typing import Annotated, Final
+from typing import Annotated, Final, TypeVar
 
 import msgspec
 
 from rm_emulator.workload.formats import Column, Trace, register
 from rm_emulator.workload.model import Fixed, RunTimes, WorkloadJob
-from rm_emulator.workload.records import MAX_TASKS, Left, LogParams, entry, number, runtimes, to_ms, trace, whole
-from rm_emulator.workload.tables import BadRow, BadRows, csv_rows, one
+from rm_emulator.workload.records import MAX_TASKS, Log, LogParams, distinct, entry, number, runtimes, to_ms, whole
+from rm_emulator.workload.tables import BadRow, csv_rows, one
 from schedulers.core.model import Job, Stage
 from schedulers.core.resources import Resources
 
@@ -32,10 +32,13 @@ _TABLES: Final = {
     "pai_group_tag_table": ("inst_id", "user", "gpu_type_spec", "group", "workload"),
 }
 _TERMINATED: Final = "Terminated"
-_ENDED: Final = (_TERMINATED, "Failed")
+_FAILED: Final = "Failed"
 #: A cell by its column.
 _Row = dict[str, str]
 _Times = dict[tuple[str, str], list[int]]
+#: Start in s, stage, run times.
+_Made = tuple[float, Stage, RunTimes]
+T = TypeVar("T")
 
 
 class _Job(msgspec.Struct):
@@ -79,79 +82,65 @@ class Alibaba2020:
         """A folder with pai_task_table; the tables of jobs, instances and group tags are read where they are there."""
         if not path.is_dir():
             raise one(path, "no such folder (a folder with pai_task_table.csv and its fellows is needed)")
-        bad, left = BadRows(skip=options.skip_bad_rows), Left()
-        known = dict(_jobs(path, bad))
-        groups = {row["inst_id"]: row["group"] for _, _, row in _rows(path, "pai_group_tag_table", bad)}
-        times = _instances(path, options, bad)
-        stages: dict[str, list[tuple[float, Stage, RunTimes]]] = {}
-        for file, line, row in _rows(path, "pai_task_table", bad, needed=True):
-            try:
-                made = _stage(row, options, times, left)
-                if made is not None:
-                    stages.setdefault(row["job_name"], []).append(made)
-            except BadRow as error:
-                bad.row(file, line, error)
-        entries = [_entry(name, made, known.get(name), groups, left) for name, made in stages.items()]
+        log = Log(path, options)
+        known = dict(_each(log, "pai_job_table", _submitted))
+        groups = dict(_each(log, "pai_group_tag_table", lambda row: (row["inst_id"], row["group"])))
+        times: _Times = {}
+        _each(log, "pai_instance_table", lambda row: _note_instance(row, options, times))
+        stages: dict[str, list[_Made]] = {}
+        for name, made in _each(log, "pai_task_table", lambda row: _stage(row, options, times, log), needed=True):
+            stages.setdefault(name, []).append(made)
+        entries = [_entry(name, made, known.get(name), groups, log) for name, made in stages.items()]
         assumed = [
             "the tasks of a job wait for nothing: the trace does not say which needs which",
             "its types of GPU are not taken over; a GB of plan_mem is taken as a GiB",
         ]
         if not times:
             assumed.append("an instance is taken to last as long as its task did (there is no pai_instance_table)")
-        return trace(
+        return log.trace(
             entries,
-            path,
-            bad,
-            left,
-            limit=options.limit,
             source="Alibaba cluster-trace-gpu-v2020",
             assumed=assumed,
             resources=Resources(("cpu", "memory", "gpu")),
         )
 
 
-def _rows(path: Path, table: str, bad: BadRows, *, needed: bool = False) -> Iterator[tuple[Path, int, _Row]]:
-    """(file, line, row) of a table, with or without a header line. Raises TraceError where a needed one is missing."""
-    names = _TABLES[table]
+def _each(log: Log, table: str, read: Callable[[_Row], T | None], *, needed: bool = False) -> list[T]:
+    """What `read` makes of a table's rows, with or without a header line.
+
+    Raises TraceError where a needed one is missing.
+    """
+    names, path = _TABLES[table], log.path
     files = sorted(p for p in path.glob(f"{table}*.csv*") if p.is_file())
     if needed and not files:
-        raise one(path, f"there is no {table}.csv in it" + _packed(path, table))
+        packed = f" (unpack {table}.tar.gz first)" if (path / f"{table}.tar.gz").exists() else ""
+        raise one(path, f"there is no {table}.csv in it" + packed)
+
+    def made(cells: list[str]) -> T | None:
+        if len(cells) != len(names):
+            raise BadRow(f"{len(cells)} columns, but there should be {len(names)}: {', '.join(names)}")
+        return read(dict(zip(names, map(str.strip, cells), strict=True)))
+
+    every: list[T] = []
     for file in files:
-        for line, cells in csv_rows(file):
-            if line == 1 and cells[0].strip() == names[0]:
-                continue
-            if len(cells) != len(names):
-                wanted = ", ".join(names)
-                bad.row(file, line, BadRow(f"{len(cells)} columns, but there should be {len(names)}: {wanted}"))
-                continue
-            yield file, line, dict(zip(names, map(str.strip, cells), strict=True))
+        rows = ((n, cells) for n, cells in csv_rows(file) if n != 1 or cells[0].strip() != names[0])
+        every += log.each(rows, made, file)
+    return every
 
 
-def _packed(path: Path, table: str) -> str:
-    return f" (unpack {table}.tar.gz first)" if (path / f"{table}.tar.gz").exists() else ""
+def _submitted(row: _Row) -> tuple[str, _Job]:
+    submit = number(row["start_time"], "start_time") if row["start_time"] else -1.0
+    return row["job_name"], _Job(submit, row["user"], row["inst_id"])
 
 
-def _jobs(path: Path, bad: BadRows) -> Iterator[tuple[str, _Job]]:
-    for file, line, row in _rows(path, "pai_job_table", bad):
-        try:
-            submit = number(row["start_time"], "start_time") if row["start_time"] else -1.0
-            yield row["job_name"], _Job(submit, row["user"], row["inst_id"])
-        except BadRow as error:
-            bad.row(file, line, error)
+def _note_instance(row: _Row, options: Alibaba2020.Params, times: _Times) -> None:
+    """Puts the run time (ms) of an instance that ended to those of its task. Raises BadRow."""
+    if _ended(row, options) and row["start_time"] and row["end_time"]:
+        times.setdefault((row["job_name"], row["task_name"]), []).append(_span(row))
 
 
-def _instances(path: Path, options: Alibaba2020.Params, bad: BadRows) -> _Times:
-    """Run times (ms) of the instances of each task that ended."""
-    found: _Times = {}
-    wanted = (_TERMINATED,) if options.only_completed else _ENDED
-    for file, line, row in _rows(path, "pai_instance_table", bad):
-        if row["status"] not in wanted or not row["start_time"] or not row["end_time"]:
-            continue
-        try:
-            found.setdefault((row["job_name"], row["task_name"]), []).append(_span(row))
-        except BadRow as error:
-            bad.row(file, line, error)
-    return found
+def _ended(row: _Row, options: Alibaba2020.Params) -> bool:
+    return row["status"] == _TERMINATED or (row["status"] == _FAILED and not options.only_completed)
 
 
 def _span(row: _Row) -> int:
@@ -161,44 +150,39 @@ def _span(row: _Row) -> int:
     return to_ms(end - start)
 
 
-def _stage(row: _Row, options: Alibaba2020.Params, times: _Times, left: Left) -> tuple[float, Stage, RunTimes] | None:
-    """(start in s, stage, run times) of a task; None, and counted, where it did not end. Raises BadRow."""
+def _stage(row: _Row, options: Alibaba2020.Params, times: _Times, log: Log) -> tuple[str, _Made] | None:
+    """The job, and what its task is; None, and counted, where it did not end. Raises BadRow."""
     if not row["job_name"] or not row["task_name"]:
         raise BadRow("empty (each row names its job and task)", "job_name")
-    if row["status"] not in ((_TERMINATED,) if options.only_completed else _ENDED):
-        left.out(f"tasks left out, status {row['status'] or '(empty)'}")
+    if not _ended(row, options):
+        log.count(f"tasks left out, status {row['status'] or '(empty)'}")
         return None
     if not row["start_time"] or not row["end_time"]:
-        left.out("tasks left out, no times")
+        log.count("tasks left out, no times")
         return None
     span = _span(row)
     count = whole(row["inst_num"] or "1", "inst_num", low=1, high=MAX_TASKS)
     if not row["plan_cpu"] and not row["plan_gpu"]:
-        left.out("tasks that plan neither cores nor GPUs, taken to ask for one core")
+        log.count("tasks that plan neither cores nor GPUs, taken to ask for one core")
     cpu, gpu = (number(row[c] or "0", c, high=1e9) * 10 for c in ("plan_cpu", "plan_gpu"))
     demand = (-int(-cpu // 1), -int(-number(row["plan_mem"] or "0", "plan_mem", high=1e9) * 1024 // 1), -int(-gpu // 1))
     if not cpu and not gpu:
         demand = (1000, *demand[1:])
     known = times.get((row["job_name"], row["task_name"]), [])
     if known and len(known) != count:
-        left.out("tasks with another number of instances that ended than planned; those that ended are taken")
+        log.count("tasks with another number of instances that ended than planned; those that ended are taken")
     stage = Stage(
         name=row["task_name"], tasks=len(known) or count, demand=demand, gang=options.gang and (len(known) or count) > 1
     )
-    return number(row["start_time"], "start_time"), stage, runtimes(known) if known else Fixed(span)
+    times_of_stage = runtimes(known) if known else Fixed(span)
+    return row["job_name"], (number(row["start_time"], "start_time"), stage, times_of_stage)
 
 
-def _entry(
-    name: str, made: list[tuple[float, Stage, RunTimes]], known: _Job | None, groups: dict[str, str], left: Left
-) -> WorkloadJob:
+def _entry(name: str, made: list[_Made], known: _Job | None, groups: dict[str, str], log: Log) -> WorkloadJob:
     first = min(start for start, _, _ in made)
     submit = known.submit_s if known is not None and 0 <= known.submit_s <= first else first
     if known is None:
-        left.out("jobs that arrive when their first task starts, they are not in pai_job_table")
-    names = [stage.name for _, stage, _ in made]
-    stages = tuple(
-        stage if names.count(stage.name) == 1 else msgspec.structs.replace(stage, name=f"{stage.name}-{number}")
-        for number, (_, stage, _) in enumerate(made)
-    )
+        log.count("jobs that arrive when their first task starts, they are not in pai_job_table")
+    stages = distinct([stage for _, stage, _ in made])
     user, group = (known.user, groups.get(known.inst_id, "")) if known else ("", "")
     return entry(Job(id=name, stages=stages, user=user, name=group), submit * 1000, [times for _, _, times in made])

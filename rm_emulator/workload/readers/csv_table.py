@@ -8,18 +8,18 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Iterator, Mapping
-from datetime import UTC, date, datetime, timedelta
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from datetime import date, timedelta
 from pathlib import Path
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
 from rm_emulator.workload.formats import Column, Trace, register
-from rm_emulator.workload.mapping import UNITS_MS, mapped
+from rm_emulator.workload.mapping import UNITS_MS, mapped, plain
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Workload, WorkloadJob
-from rm_emulator.workload.records import RecordParams, arranged
-from rm_emulator.workload.tables import BadRows, csv_rows, head, one, parquet_frame, read_bytes
+from rm_emulator.workload.records import MAX_MS, MAX_TASKS, RecordParams, arranged, instant, number
+from rm_emulator.workload.tables import BadRow, BadRows, csv_rows, head, one, parquet_frame, read_bytes
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
 from schedulers.core.model import Job, Stage, topological_order
 from schedulers.core.resources import Resources, Vector, parse_quantity, to_steps
@@ -48,8 +48,6 @@ _NAMES: Final = tuple(column.name for column in _COLUMNS if column.name != "res:
 _OF_JOB: Final = ("name", "user", "app", "queue", "weight", "submit")
 _DISTRIBUTIONS: Final = ("lognormal", "gamma", "exponential", "uniform", "normal")
 _RESOURCE = re.compile(r"res:([A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?)")
-_MAX_TASKS: Final = 10_000_000
-_MAX_MS: Final = 10**15
 _MIB: Final = 2**20
 
 
@@ -112,12 +110,10 @@ class CsvTable:
         """One job per value of `job`, in order of arrival. gzip is unpacked, Parquet told by its first bytes."""
         header, rows = _rows(path, options)
         issues = BadRows(path, skip=options.skip_bad_rows)
-        titles, kept, notes = {}, {}, []
+        titles, mapping, notes = {}, {}, []
         if options.map:
-            table = mapped(
-                path, header, rows, options.map, ours=_NAMES, unit=options.time_unit, bad=issues
-            )  # fmt: skip
-            header, rows, titles, kept = table.header, table.rows, table.titles, table.kept
+            table = mapped(path, header, rows, options.map, ours=_NAMES, unit=options.time_unit, bad=issues)
+            header, rows, titles, mapping = table.header, table.rows, table.titles, table.mapping
             notes += [f"columns not used: {', '.join(table.unused)}"] if table.unused else []
         positions = _positions(header, options, issues)
         if issues.count and (issues.skip or "job" not in positions or not {"durations", "mean"} & positions.keys()):
@@ -137,7 +133,7 @@ class CsvTable:
             source=path.name,
         )
         issues.check(rows=len(made))
-        return Trace(workload=workload, notes=(*issues.notes(), *notes, *cells.notes()), mapping=kept)
+        return Trace(workload=workload, notes=(*issues.notes(), *notes, *cells.notes()), mapping=mapping)
 
 
 def _rows(path: Path, options: _Options) -> tuple[list[str], Iterator[tuple[int, list[str]]]]:
@@ -151,9 +147,9 @@ def _rows(path: Path, options: _Options) -> tuple[list[str], Iterator[tuple[int,
 
 def _jobs(jobs: dict[str, _Jobs], options: _Options, issues: BadRows) -> Iterator[WorkloadJob]:
     """The jobs; one whose rows do not fit together is a mistake, and left out where rows may be."""
-    for job_id, found in jobs.items():
+    for job_id, job in jobs.items():
         before = issues.count
-        made = _job(job_id, found, options, issues)
+        made = _job(job_id, job, options, issues)
         if issues.count == before or not issues.skip:
             yield made
 
@@ -164,9 +160,9 @@ def _csv(path: Path, delimiter: str) -> tuple[list[str], Iterator[tuple[int, lis
     if not header:
         raise one(path, "there is no header line with column names")
     if len(header) == 1:
-        found = [mark for mark in (",", ";", "\t", "|") if mark != delimiter and mark in header[0]]
-        if found:
-            raise one(path, f"the cells seem to be separated by {found[0]!r} (set the option delimiter)", line=1)
+        marks = [mark for mark in (",", ";", "\t", "|") if mark != delimiter and mark in header[0]]
+        if marks:
+            raise one(path, f"the cells seem to be separated by {marks[0]!r} (set the option delimiter)", line=1)
     return header, rows
 
 
@@ -191,15 +187,15 @@ def _text(cell: Any, second: float) -> str:
 
 def _positions(header: list[str], options: _Options, issues: BadRows) -> dict[str, int]:
     """Where each column is, by its name in small letters. Notes unknown, doubled and missing columns."""
-    found: dict[str, int] = {}
+    positions: dict[str, int] = {}
     passed = {name.strip().lower() for name in options.ignore}
     for position, title in enumerate(header):
         name = title.strip()
         key = name if _RESOURCE.fullmatch(name) else name.lower()
-        if key in found:
+        if key in positions:
             issues.add("this column is there twice", line=1, column=name)
         elif key in _NAMES or _RESOURCE.fullmatch(key):
-            found[key] = position
+            positions[key] = position
         elif key not in passed and "*" not in passed:
             issues.add(
                 f"not a known column (known: {', '.join(_NAMES)}, res:NAME; or name it in the option ignore)",
@@ -207,13 +203,13 @@ def _positions(header: list[str], options: _Options, issues: BadRows) -> dict[st
                 column=name,
                 hint=nearest(key, _NAMES),
             )
-    if "job" not in found:
+    if "job" not in positions:
         issues.add("there is no column 'job'", line=1)
-    if "durations" not in found and "mean" not in found:
+    if "durations" not in positions and "mean" not in positions:
         issues.add("there is no column with run times (durations or mean)", line=1)
-    if options.rows == "task" and "tasks" in found:
+    if options.rows == "task" and "tasks" in positions:
         issues.add("with one row per task there is no number of tasks", line=1, column="tasks")
-    return found
+    return positions
 
 
 def _gathered(rows: Iterable[tuple[int, list[str]]], width: int, cells: _Cells, issues: BadRows) -> dict[str, _Jobs]:
@@ -323,15 +319,14 @@ class _Cells:
 
     def _number(self, column: str, text: str) -> float | None:
         """A finite number; None, and noted, for anything else."""
+        return self._read(lambda text, column: number(text, column, low=-math.inf, high=math.inf), column, text)
+
+    def _read(self, read: Callable[[str, str], float], column: str, text: str) -> float | None:
         try:
-            value = float(text)
-        except ValueError:
-            self.wrong(column, f"'{text}' is not a number")
+            return read(text, column)
+        except BadRow as error:
+            self.wrong(column, str(error))
             return None
-        if not math.isfinite(value):
-            self.wrong(column, f"'{text}' is not a finite number")
-            return None
-        return value
 
     def _time(self, column: str, text: str) -> int | None:
         """A duration in ms, at least 1."""
@@ -344,19 +339,16 @@ class _Cells:
         return self._bounded(column, text, max(1.0, value * self._unit))
 
     def _bounded(self, column: str, text: str, ms: float) -> int | None:
-        if abs(ms) > _MAX_MS:
+        if abs(ms) > MAX_MS:
             self.wrong(column, f"{text} {self._options.time_unit} is too large (is the option time_unit right?)")
             return None
         return round(ms)
 
     def _moment(self, text: str) -> int | None:
         """A point in time in ms: a number in the unit, or ISO 8601 (without a zone: UTC); all of one kind."""
-        try:
-            value, is_number = float(text), True
-        except ValueError:
-            value, is_number = 0.0, False
-        found = self._number("submit", text) if is_number else self._iso(text)
-        if found is None:
+        is_number = plain(text) is not None
+        moment = self._number("submit", text) if is_number else self._read(instant, "submit", text)
+        if moment is None:
             return None
         first = self._first_submit = self._first_submit or (is_number, self.line, text)
         if first[0] != is_number:
@@ -366,15 +358,7 @@ class _Cells:
                 f"'{text}' is a {kinds[0]}, line {first[1]} has a {kinds[1]} ('{first[2]}'): one kind per column",
             )
             return None
-        return self._bounded("submit", text, value * self._unit) if is_number else round(found)
-
-    def _iso(self, text: str) -> float | None:
-        try:
-            when = datetime.fromisoformat(text)
-        except ValueError:
-            self.wrong("submit", f"'{text}' is neither a number nor a time such as 2024-01-31T10:00:00")
-            return None
-        return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000
+        return self._bounded("submit", text, moment * self._unit) if is_number else round(moment)
 
     def _durations(self) -> list[int]:
         """The run times listed, in ms; 1 for one that was wrong."""
@@ -389,8 +373,8 @@ class _Cells:
         value = self._number("tasks", text)
         if value is None:
             return 1
-        if value != int(value) or not 1 <= value <= _MAX_TASKS:
-            self.wrong("tasks", f"{text} is not a number of tasks (a whole number from 1 to {_MAX_TASKS:,})")
+        if value != int(value) or not 1 <= value <= MAX_TASKS:
+            self.wrong("tasks", f"{text} is not a number of tasks (a whole number from 1 to {MAX_TASKS:,})")
             return 1
         return int(value)
 
@@ -478,9 +462,9 @@ def _readable(quantity: str) -> bool:
     return True
 
 
-def _job(job_id: str, found: _Jobs, options: _Options, issues: BadRows) -> WorkloadJob:
+def _job(job_id: str, job: _Jobs, options: _Options, issues: BadRows) -> WorkloadJob:
     """The job of some rows, its arrival not yet moved to the origin."""
-    rows = _one_per_stage(job_id, found.rows, issues) if options.rows == "task" else found.rows
+    rows = _one_per_stage(job_id, job.rows, issues) if options.rows == "task" else job.rows
     names = [row.stage or str(index) for index, row in enumerate(rows)]
     if options.rows == "stage":
         _check_unique(job_id, rows, names, issues)
@@ -498,10 +482,10 @@ def _job(job_id: str, found: _Jobs, options: _Options, issues: BadRows) -> Workl
         topological_order(stages)
     except InvalidJob as error:
         issues.add(f"job '{job_id}': {error}", line=_first_stuck(rows, stages).line, column="parents")
-    facts = {column: value for column, (value, _) in found.facts.items()}
+    facts = {column: value for column, (value, _) in job.facts.items()}
     submit = facts.pop("submit", 0)
-    job = Job(id=job_id, stages=stages, **facts)
-    return WorkloadJob(job=job, submit_ms=submit, runtimes=tuple(row.runtimes for row in rows))
+    made = Job(id=job_id, stages=stages, **facts)
+    return WorkloadJob(job=made, submit_ms=submit, runtimes=tuple(row.runtimes for row in rows))
 
 
 def _first_stuck(rows: list[_Row], stages: tuple[Stage, ...]) -> _Row:
@@ -554,12 +538,12 @@ def _parents(job_id: str, row: _Row, names: list[str], issues: BadRows) -> tuple
     """Indexes of the parent stages. A name counts before a number; a cell may be one name with spaces in it."""
     separator = ";" if ";" in row.parents else None
     parts = [row.parents] if row.parents in names else row.parents.split(separator)
-    found: set[int] = set()
+    parents: set[int] = set()
     for part in filter(None, map(str.strip, parts)):
         if part in names:
-            found.add(names.index(part))
+            parents.add(names.index(part))
         elif part.isdecimal() and int(part) < len(names):
-            found.add(int(part))
+            parents.add(int(part))
         else:
             known = ", ".join(names[:8]) + (", ..." if len(names) > 8 else "")
             issues.add(
@@ -568,7 +552,7 @@ def _parents(job_id: str, row: _Row, names: list[str], issues: BadRows) -> tuple
                 column="parents",
                 hint=nearest(part, names),
             )
-    return tuple(sorted(found))
+    return tuple(sorted(parents))
 
 
 def _in_time(jobs: list[WorkloadJob], options: _Options, issues: BadRows) -> tuple[WorkloadJob, ...]:

@@ -40,8 +40,7 @@ class Google2011:
 
     columns = _COLUMNS
 
-    class Params(EventParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        """Settings of the reader."""
+    Params = EventParams
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:
@@ -52,17 +51,13 @@ class Google2011:
         return len(cells) == len(_COLUMNS) and all(cells[place].isdigit() for place in (0, 2, 3, 5))
 
     @staticmethod
-    def read(path: Path, options: Params) -> Trace:
+    def read(path: Path, options: EventParams) -> Trace:
         """A file of task events, or a folder with task_events (and job_events, for names) in files or folders."""
         events = TaskEvents(path, options, {str(number): name for number, name in _KINDS.items()})
         for file in parts(path, "task_events"):
-            for line, cells in csv_rows(file):
-                try:
-                    _add(cells, events)
-                except BadRow as error:
-                    events.bad.row(file, line, error)
+            events.each(csv_rows(file), lambda cells: _add(cells, events), file)
         assumed = () if path.is_dir() else ("the logical names of jobs are in job_events, which was not given",)
-        return events.trace(_names(path), source="Google clusterdata-2011-2", assumed=assumed)
+        return events.jobs(_names(path), source="Google clusterdata-2011-2", assumed=assumed)
 
 
 def _add(cells: list[str], events: TaskEvents) -> None:
@@ -70,7 +65,7 @@ def _add(cells: list[str], events: TaskEvents) -> None:
         raise BadRow(f"{len(cells)} columns, but task events have {len(_COLUMNS)}")
     time, missing, job, index, _, kind, user, _, _, cpu, memory, *_ = cells
     if missing:
-        events.left.out("events that were made up for missing ones")
+        events.count("events that were made up for missing ones")
     events.add(time=time, kind=kind, job=job, index=index, cpu=cpu, memory=memory or "0", user=user)
 
 

@@ -33,6 +33,7 @@ _TYPES: Final = (
 _KINDS: Final = {str(number): name for number, name in enumerate(_TYPES)} | {name: name for name in _TYPES}
 _ALLOC_SET: Final = ("1", "ALLOC_SET")
 _CPU: Final = ("resource_request.cpus", "resource_request_cpus", "cpus")
+_NEEDED: Final = ("time", "type", "collection_id", "instance_index", _CPU)
 _MEMORY: Final = ("resource_request.memory", "resource_request_memory", "memory")
 
 
@@ -79,8 +80,7 @@ class Google2019:
         Column("collection_logical_name", "of collection events: what recurs"),
     )
 
-    class Params(EventParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        """Settings of the reader."""
+    Params = EventParams
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:
@@ -93,22 +93,16 @@ class Google2019:
         )
 
     @staticmethod
-    def read(path: Path, options: Params) -> Trace:
+    def read(path: Path, options: EventParams) -> Trace:
         """A file of instance events, or a folder with instance_events (and collection_events) in files or folders."""
         events = TaskEvents(path, options, _KINDS)
         for file in parts(path, "instance_events"):
-            for line, row in _rows(
-                file, events, (*map(str, ("time", "type", "collection_id", "instance_index")), _CPU)
-            ):
-                try:
-                    _add(row, events)
-                except BadRow as error:
-                    events.bad.row(file, line, error)
+            events.each(_rows(file, events, _NEEDED), lambda row: _add(row, events), file)
         names, after = _names(path, events)
         assumed = [] if names else ["users and logical names are in collection_events, which was not given"]
         if after:
             assumed.append(f"jobs that wait for other jobs, which is not taken over: {after:,}")
-        return events.trace(names, source="Google cluster trace v3 (2019)", assumed=assumed)
+        return events.jobs(names, source="Google cluster trace v3 (2019)", assumed=assumed)
 
 
 def _rows(file: Path, events: TaskEvents, needed: tuple[str | tuple[str, ...], ...]) -> Iterator[tuple[int, _Row]]:
@@ -123,7 +117,7 @@ def _rows(file: Path, events: TaskEvents, needed: tuple[str | tuple[str, ...], .
                 events.bad.row(file, line, BadRow(f"'{shown(text.strip())}': {error}", error.column))
         return
     for line, cell in table(file, needed, events.bad):
-        cpu, memory = (next((found for name in names if (found := cell(name))), "") for names in (_CPU, _MEMORY))
+        cpu, memory = (next(filter(None, map(cell, names)), "") for names in (_CPU, _MEMORY))
         try:
             request = _Request(float(cpu), float(memory or 0)) if cpu else None
         except ValueError:
@@ -146,7 +140,7 @@ def _rows(file: Path, events: TaskEvents, needed: tuple[str | tuple[str, ...], .
 
 def _add(row: _Row, events: TaskEvents) -> None:
     if str(row.collection_type) in _ALLOC_SET:
-        events.left.out("events of alloc sets, left out")
+        events.count("events of alloc sets, left out")
         return
     request = row.resource_request or _Request()
     events.add(

@@ -10,8 +10,8 @@ from typing import Final
 
 from rm_emulator.workload.formats import Column, Trace, register
 from rm_emulator.workload.model import Fixed, WorkloadJob
-from rm_emulator.workload.records import Cell, Left, LogParams, Once, entry, number, single, table, to_ms, trace, whole
-from rm_emulator.workload.tables import BadRow, BadRows
+from rm_emulator.workload.records import Cell, Log, LogParams, entry, number, single, table, to_ms, whole
+from rm_emulator.workload.tables import BadRow
 from schedulers.core.model import Job
 from schedulers.core.resources import Resources
 
@@ -37,8 +37,7 @@ class OpenB:
 
     columns = _COLUMNS
 
-    class Params(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        """Settings of the reader."""
+    Params = LogParams
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:
@@ -46,24 +45,12 @@ class OpenB:
         return b"gpu_milli" in head.partition(b"\n")[0] and b"pod_phase" in head.partition(b"\n")[0]
 
     @staticmethod
-    def read(path: Path, options: Params) -> Trace:
+    def read(path: Path, options: LogParams) -> Trace:
         """One job per pod, which runs from being scheduled to being deleted."""
-        bad, left, once = BadRows(skip=options.skip_bad_rows), Left(), Once("pod", "name")
-        jobs = []
-        for line, cell in table(path, [column.name for column in _COLUMNS if column.required], bad):
-            try:
-                once.check(cell("name"), line)
-                found = _job(cell, options, left)
-                if found is not None:
-                    jobs.append(found)
-            except BadRow as error:
-                bad.row(path, line, error)
-        return trace(
-            jobs,
-            path,
-            bad,
-            left,
-            limit=options.limit,
+        log = Log(path, options)
+        rows = table(path, [column.name for column in _COLUMNS if column.required], log.bad)
+        return log.trace(
+            log.each(rows, lambda cell: _job(cell, options, log)),
             source="Alibaba cluster-trace-gpu-v2023",
             assumed=(
                 "a pod is taken to run from being scheduled to being deleted, whatever its phase",
@@ -73,25 +60,26 @@ class OpenB:
         )
 
 
-def _job(cell: Cell, options: OpenB.Params, left: Left) -> WorkloadJob | None:
+def _job(cell: Cell, options: LogParams, log: Log) -> WorkloadJob | None:
     """None, and counted, for what never ran. Raises BadRow."""
     name, phase = cell("name"), cell("pod_phase")
+    log.once("pod", name, "name")
     if not name:
         raise BadRow("empty (each row names its pod)", "name")
     cpu, memory, gpus = (whole(cell(c), c) for c in ("cpu_milli", "memory_mib", "num_gpu"))
     share = whole(cell("gpu_milli") or "1000", "gpu_milli", high=1000)
     created, deleted = number(cell("creation_time"), "creation_time"), number(cell("deletion_time"), "deletion_time")
     if not cell("scheduled_time"):
-        left.out(f"pods left out, never scheduled (phase {phase or 'empty'})")
+        log.count(f"pods left out, never scheduled (phase {phase or 'empty'})")
         return None
     scheduled = number(cell("scheduled_time"), "scheduled_time")
     if deleted < scheduled or scheduled < created:
         raise BadRow(f"created at {created:g}, scheduled at {scheduled:g}, deleted at {deleted:g}", "scheduled_time")
     if options.only_completed and phase == _FAILED:
-        left.out("pods left out, failed")
+        log.count("pods left out, failed")
         return None
     if cell("gpu_spec"):
-        left.out("pods whose GPU type is not taken over")
+        log.count("pods whose GPU type is not taken over")
     gpu = gpus * (share if gpus == 1 else 1000)
     wanted = (cpu, memory, gpu) if cpu or memory or gpu else (1000, 0, 0)
     job = Job(id=name, stages=single("pod", 1, wanted), queue=cell("qos") or "default")

@@ -13,9 +13,9 @@ from typing import Annotated, Final
 import msgspec
 
 from rm_emulator.workload.formats import Column, Trace, register
-from rm_emulator.workload.model import RunTimes, WorkloadJob
-from rm_emulator.workload.records import Left, LogParams, Once, entry, instant, item, items, runtimes, to_ms, trace
-from rm_emulator.workload.tables import BadRow, BadRows
+from rm_emulator.workload.model import WorkloadJob
+from rm_emulator.workload.records import Log, LogParams, distinct, entry, instant, item, items, runtimes, to_ms
+from rm_emulator.workload.tables import BadRow
 from schedulers.core.errors import InvalidJob, InvalidQuantity
 from schedulers.core.model import Job, Stage
 from schedulers.core.resources import Resources, Vector
@@ -70,7 +70,7 @@ class _Pod(msgspec.Struct):
     status: _Status = msgspec.field(default_factory=_Status)
 
 
-class _Found(msgspec.Struct):
+class _Pods(msgspec.Struct):
     """The pods of one job that ran: (stage, demand) to their run times."""
 
     submit_ms: float
@@ -97,8 +97,7 @@ class Pods:
         Column("status.containerStatuses", "state.terminated: when the containers started and finished", required=True),
     )
 
-    class Params(LogParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
-        """Settings of the reader."""
+    Params = LogParams
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:
@@ -106,52 +105,43 @@ class Pods:
         return head.lstrip()[:1] == b"{" and b'"items"' in head and b'"Pod"' in head and b'"containers"' in head
 
     @staticmethod
-    def read(path: Path, options: Params) -> Trace:
+    def read(path: Path, options: LogParams) -> Trace:
         """One job per owner, one task per pod; pods of a job that ask for different things are different stages."""
-        bad, left, once = BadRows(skip=options.skip_bad_rows), Left(), Once("pod", "metadata.name")
-        pods = []
-        for number, raw in enumerate(items(path, "items"), start=1):
-            try:
-                pod = item(raw, _Pod)
-                once.check(f"{pod.metadata.namespace}/{pod.metadata.name}", number)
-                span = _span(pod, options, left)
-                if span is not None:
-                    pods.append((number, pod, span))
-            except BadRow as error:
-                bad.row(path, number, error)
-        resources = Resources().extended({name for _, pod, _ in pods for name in _asked(pod.spec)} - set(_STANDARD))
-        jobs: dict[str, _Found] = {}
-        for number, pod, ms in pods:
-            try:
-                _gather(pod, ms, resources, jobs)
-            except BadRow as error:
-                bad.row(path, number, error)
+        log = Log(path, options)
+        pods = log.each(enumerate(items(path, "items"), start=1), lambda raw: _ran(item(raw, _Pod), options, log))
+        asked = {name for _, (pod, _) in pods for name in _asked(pod.spec)}
+        resources = Resources().extended(asked - set(_STANDARD))
+        jobs: dict[str, _Pods] = {}
+        log.each(pods, lambda ran: _gather(*ran, resources, jobs))
         assumed = (
             "pods of one owner are one job, which arrives when its first pod was made",
             "node selectors, affinity and tolerations are not taken over",
             "a pod that was deleted before the list was made is not in it",
             "places in the file are numbers of pods, not lines",
         )
-        made = [_job(ident, found) for ident, found in jobs.items()]
-        source = "Kubernetes, list of pods"
-        return trace(made, path, bad, left, limit=options.limit, source=source, assumed=assumed, resources=resources)
+        made = [_job(ident, pods_of_job) for ident, pods_of_job in jobs.items()]
+        return log.trace(made, source="Kubernetes, list of pods", assumed=assumed, resources=resources)
 
 
-def _span(pod: _Pod, options: Pods.Params, left: Left) -> int | None:
-    """How long its containers ran, in ms; None, and counted, where they did not or still do. Raises BadRow."""
+def _ran(pod: _Pod, options: LogParams, log: Log) -> tuple[int | None, tuple[_Pod, int]] | None:
+    """Its place in the file, and how long its containers ran, in ms; None, and counted, where they did not or still do.
+
+    Raises BadRow.
+    """
+    log.once("pod", f"{pod.metadata.namespace}/{pod.metadata.name}", "metadata.name")
     ended = [c.state.terminated for c in pod.status.containerStatuses if c.state.terminated is not None]
     starts = [instant(t.startedAt, "startedAt") for t in ended if t.startedAt]
     ends = [instant(t.finishedAt, "finishedAt") for t in ended if t.finishedAt]
     if pod.status.phase not in ("Succeeded", "Failed"):
-        left.out(f"pods left out, not over when the list was made ({pod.status.phase or 'no phase'})")
+        log.count(f"pods left out, not over when the list was made ({pod.status.phase or 'no phase'})")
     elif not starts or not ends:
-        left.out("pods left out, no container says when it ran")
+        log.count("pods left out, no container says when it ran")
     elif options.only_completed and pod.status.phase == "Failed":
-        left.out("pods left out, failed")
+        log.count("pods left out, failed")
     elif max(ends) < min(starts):
         raise BadRow(f"pod {pod.metadata.name} finishes before it starts", "finishedAt")
     else:
-        return to_ms((max(ends) - min(starts)) / 1000)
+        return log.line, (pod, to_ms((max(ends) - min(starts)) / 1000))
     return None
 
 
@@ -162,7 +152,7 @@ def _asked(spec: PodSpec) -> Iterator[str]:
         yield from container.resources.limits
 
 
-def _gather(pod: _Pod, ms: int, resources: Resources, jobs: dict[str, _Found]) -> None:
+def _gather(pod: _Pod, ms: int, resources: Resources, jobs: dict[str, _Pods]) -> None:
     """Puts a pod into the job of its owner. Raises BadRow."""
     meta, labels = pod.metadata, pod.metadata.labels or {}
     owner = labels.get(DAGJOB_LABEL) or (meta.ownerReferences[0].name if meta.ownerReferences else meta.name)
@@ -171,9 +161,9 @@ def _gather(pod: _Pod, ms: int, resources: Resources, jobs: dict[str, _Found]) -
         wanted = demand(pod.spec, resources)
     except (InvalidJob, InvalidQuantity) as error:
         raise BadRow(str(error), "spec.containers") from None
-    found = jobs.setdefault(
+    pods = jobs.setdefault(
         f"{meta.namespace}/{owner}",
-        _Found(
+        _Pods(
             submit_ms=made,
             user=labels.get(USER_LABEL, meta.namespace),
             name=labels.get(RECURRING_LABEL) or f"{meta.namespace}/{_RUN.sub('', owner)}",
@@ -181,18 +171,13 @@ def _gather(pod: _Pod, ms: int, resources: Resources, jobs: dict[str, _Found]) -
             stages={},
         ),
     )
-    found.submit_ms = min(found.submit_ms, made)
+    pods.submit_ms = min(pods.submit_ms, made)
     if not any(wanted):
         wanted = (1, *wanted[1:])
-    found.stages.setdefault((labels.get(STAGE_LABEL, "pods"), wanted), []).append(ms)
+    pods.stages.setdefault((labels.get(STAGE_LABEL, "pods"), wanted), []).append(ms)
 
 
-def _job(ident: str, found: _Found) -> WorkloadJob:
-    names = [stage for stage, _ in found.stages]
-    stages, times = [], list[RunTimes]()
-    for number, ((name, wanted), ms) in enumerate(found.stages.items()):
-        unique = name if names.count(name) == 1 else f"{name}-{number}"
-        stages.append(Stage(name=unique, tasks=len(ms), demand=wanted))
-        times.append(runtimes(ms))
-    job = Job(id=ident, stages=tuple(stages), name=found.name, user=found.user, queue=found.queue)
-    return entry(job, found.submit_ms, times)
+def _job(ident: str, pods: _Pods) -> WorkloadJob:
+    stages = [Stage(name=name, tasks=len(ms), demand=wanted) for (name, wanted), ms in pods.stages.items()]
+    job = Job(id=ident, stages=distinct(stages), name=pods.name, user=pods.user, queue=pods.queue)
+    return entry(job, pods.submit_ms, [runtimes(ms) for ms in pods.stages.values()])

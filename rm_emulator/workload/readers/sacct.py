@@ -18,7 +18,7 @@ from rm_emulator.workload.model import RunTimes, WorkloadJob
 from rm_emulator.workload.records import (
     MAX_TASKS,
     Cell,
-    Left,
+    Log,
     LogParams,
     clock,
     demand,
@@ -28,10 +28,9 @@ from rm_emulator.workload.records import (
     shown,
     table,
     to_ms,
-    trace,
     whole,
 )
-from rm_emulator.workload.tables import BadRow, BadRows
+from rm_emulator.workload.tables import BadRow
 from schedulers.core.errors import InvalidQuantity, nearest
 from schedulers.core.model import Job, Stage
 from schedulers.core.resources import Resources, parse_quantity
@@ -94,7 +93,7 @@ class _Part(msgspec.Struct):
     hint_ms: int | None
 
 
-class _Found(msgspec.Struct):
+class _Parts(msgspec.Struct):
     """The parts of one job by name, and what its rows say of it as a whole."""
 
     name: str
@@ -129,16 +128,14 @@ class Sacct:
     @staticmethod
     def read(path: Path, options: Params) -> Trace:
         """A job is a task per node; an array is one job, each element a task (or a stage, on several nodes)."""
-        bad, left = BadRows(skip=options.skip_bad_rows), Left()
-        found = _gathered(path, options, bad, left)
-        names = {name for job in found.values() for part in job.parts.values() for name, _ in part.asks}
+        log = Log(path, options)
+        cores = ("AllocTRES", "ReqTRES", "AllocCPUS", "NCPUS", "ReqCPUS")
+        needed = (("JobID", "JobIDRaw"), "Submit", "State", ("Elapsed", "ElapsedRaw"), cores)
+        jobs: dict[str, _Parts] = {}
+        log.each(table(path, needed, log.bad, "|", quoting=False), lambda cell: _note(cell, options, jobs, log))
+        names = {name for job in jobs.values() for part in job.parts.values() for name, _ in part.asks}
         resources = Resources().extended(names)
-        jobs = []
-        for ident, job in found.items():
-            try:
-                jobs.append(_job(ident, job, resources, gang=options.gang))
-            except BadRow as error:
-                bad.row(path, None, error)
+        made = log.each(((None, job) for job in jobs.items()), lambda job: _job(*job, resources, gang=options.gang))
         assumed = (
             "a job is one task per node, with an equal share of its resources each"
             + (", which start together (gang)" if options.gang else ""),
@@ -147,25 +144,10 @@ class Sacct:
             else "only completed jobs are read",
             "dependencies between jobs, and limits on the elements of an array that run at once, are not in the log",
         )
-        return trace(
-            jobs, path, bad, left, limit=options.limit, source="Slurm, sacct", assumed=assumed, resources=resources
-        )
+        return log.trace(made, source="Slurm, sacct", assumed=assumed, resources=resources)
 
 
-def _gathered(path: Path, options: Sacct.Params, bad: BadRows, left: Left) -> dict[str, _Found]:
-    """The jobs with the parts that ran."""
-    cores = ("AllocTRES", "ReqTRES", "AllocCPUS", "NCPUS", "ReqCPUS")
-    needed = (("JobID", "JobIDRaw"), "Submit", "State", ("Elapsed", "ElapsedRaw"), cores)
-    found: dict[str, _Found] = {}
-    for line, cell in table(path, needed, bad, "|", quoting=False):
-        try:
-            _note(cell, options, found, left)
-        except BadRow as error:
-            bad.row(path, line, error)
-    return found
-
-
-def _note(cell: Cell, options: Sacct.Params, found: dict[str, _Found], left: Left) -> None:
+def _note(cell: Cell, options: Sacct.Params, jobs: dict[str, _Parts], log: Log) -> None:
     """Takes a row into its job, or counts why not. Raises BadRow."""
     text = cell("JobID") or cell("JobIDRaw")
     match = _ID.fullmatch(text)
@@ -173,26 +155,26 @@ def _note(cell: Cell, options: Sacct.Params, found: dict[str, _Found], left: Lef
         raise BadRow(f"'{shown(text)}' is not a job's id", "JobID")
     ident, element, component, step = match.groups()
     if step:
-        left.out("job steps left out, they are inside their job")
+        log.count("job steps left out, they are inside their job")
         return
     state = (cell("State").split() or [""])[0].rstrip("+")
     if state not in _STATES:
         raise BadRow(f"'{shown(state)}' is not a state of Slurm's", "State", nearest(state, _STATES))
     seconds = clock(cell("ElapsedRaw") or cell("Elapsed"), "ElapsedRaw" if cell("ElapsedRaw") else "Elapsed")
     if state in _GOING_ON:
-        left.out(f"jobs left out, not over when the log was made ({state})")
+        log.count(f"jobs left out, not over when the log was made ({state})")
     elif state == "REQUEUED":
-        left.out("attempts left out, the job was queued again")
+        log.count("attempts left out, the job was queued again")
     elif state != "COMPLETED" and (options.only_completed or not seconds):
-        left.out(f"jobs left out, {state}" + ("" if seconds else " before they started"))
+        log.count(f"jobs left out, {state}" + ("" if seconds else " before they started"))
     else:
         queue = cell("Account" if options.queue == "account" else "Partition")
         name = element or (f"+{component}" if component else "run")
         part = _part(name, cell, options, seconds)
-        job = found.setdefault(ident, _Found(cell("JobName"), cell("User"), queue, {}))
+        job = jobs.setdefault(ident, _Parts(cell("JobName"), cell("User"), queue, {}))
         earlier = job.parts.get(name)
         if earlier is not None:
-            left.out("attempts left out, a later row of the same job counts")
+            log.count("attempts left out, a later row of the same job counts")
             part.submit_ms = min(part.submit_ms, earlier.submit_ms)
         job.parts[name] = part
 
@@ -262,15 +244,15 @@ def _bytes(text: str, column: str) -> Fraction:
         raise BadRow(f"'{shown(text)}' is not an amount of memory such as 4000M", column) from None
 
 
-def _job(ident: str, found: _Found, resources: Resources, *, gang: bool) -> WorkloadJob:
-    parts = list(found.parts.values())
+def _job(ident: str, ran: _Parts, resources: Resources, *, gang: bool) -> WorkloadJob:
+    parts = list(ran.parts.values())
     stages = tuple(_stages(parts, resources, gang=gang))
     job = Job(
         id=ident,
         stages=tuple(stage for stage, _ in stages),
-        name=found.name,
-        user=found.user,
-        queue=found.queue or "default",
+        name=ran.name,
+        user=ran.user,
+        queue=ran.queue or "default",
     )
     return entry(job, min(part.submit_ms for part in parts), [times for _, times in stages])
 

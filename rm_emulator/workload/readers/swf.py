@@ -13,8 +13,8 @@ import msgspec
 
 from rm_emulator.workload.formats import Column, Trace, register
 from rm_emulator.workload.model import Fixed, WorkloadJob
-from rm_emulator.workload.records import MAX_TASKS, Left, LogParams, Once, entry, number, single, to_ms, trace, whole
-from rm_emulator.workload.tables import MAX_ROWS, BadRow, BadRows, lines, one
+from rm_emulator.workload.records import MAX_TASKS, Log, LogParams, entry, number, single, to_ms, whole
+from rm_emulator.workload.tables import MAX_ROWS, BadRow, lines, one
 from schedulers.core.model import Job
 
 _COLUMNS: Final = (
@@ -63,23 +63,14 @@ class Swf:
     @staticmethod
     def read(path: Path, options: Params) -> Trace:
         """One job per line, of as many tasks as it has processors."""
-        bad, left, once = BadRows(skip=options.skip_bad_rows), Left(), Once("job", "job number")
-        jobs = []
-        for line, cells in _rows(path):
-            try:
-                found = _job(cells, options, left)
-                if found is not None:
-                    once.check(found.job.id, line)
-                    jobs.append(found)
-            except BadRow as error:
-                bad.row(path, line, error)
+        log = Log(path, options)
+        jobs = log.each(_rows(path), lambda cells: _job(cells, options, log))
         assumed = [
             "a job is as many tasks of one core as it has processors"
             + (", which start together (gang)" if options.gang else ", which may start one by one"),
             "the time that a job waited, and the job that it came after, are not taken over",
         ]
-        source = "Parallel Workloads Archive, SWF"
-        return trace(jobs, path, bad, left, limit=options.limit, source=source, assumed=assumed)
+        return log.trace(jobs, source="Parallel Workloads Archive, SWF", assumed=assumed)
 
 
 def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
@@ -92,7 +83,7 @@ def _rows(path: Path) -> Iterator[tuple[int, list[str]]]:
             yield line, cells
 
 
-def _job(cells: list[str], options: Swf.Params, left: Left) -> WorkloadJob | None:
+def _job(cells: list[str], options: Swf.Params, log: Log) -> WorkloadJob | None:
     """None, and counted, for what never ran. Raises BadRow."""
     if len(cells) != len(_NAMES):
         raise BadRow(f"{len(cells)} number{'s' if len(cells) != 1 else ''}, but a job has {len(_NAMES)}")
@@ -104,17 +95,17 @@ def _job(cells: list[str], options: Swf.Params, left: Left) -> WorkloadJob | Non
     if processors > MAX_TASKS:
         raise BadRow(f"{processors:,} processors (at most {MAX_TASKS:,})", "allocated processors")
     if status in _PARTS:
-        left.out("lines left out, parts of a job that has a line of its own")
+        log.count("lines left out, parts of a job that has a line of its own")
     elif run < 0 or processors < 1:
-        left.out("jobs left out, no run time or no processors")
+        log.count("jobs left out, no run time or no processors")
     elif options.only_completed and status not in (_COMPLETED, _UNKNOWN):
-        left.out("jobs left out, failed or cancelled")
+        log.count("jobs left out, failed or cancelled")
     else:
         if run == 0:
-            left.out("jobs of less than a second, taken to last half of one")
+            log.count("jobs of less than a second, taken to last half of one")
         kib = _either(row, "requested memory", "used memory")
         if kib < 1:
-            left.out("jobs that say no memory, taken to need none")
+            log.count("jobs that say no memory, taken to need none")
         requested = number(row["requested time"], "requested time", low=_UNKNOWN)
         stages = single(
             "run",
@@ -132,14 +123,15 @@ def _job(cells: list[str], options: Swf.Params, left: Left) -> WorkloadJob | Non
             user=_named("user", row["user"], "user"),
             queue=_named("queue", row["queue"], "queue") or "default",
         )
+        log.once("job", job.id, "job number")
         return entry(job, submit * 1000, (Fixed(to_ms(run)),))
     return None
 
 
 def _either(row: dict[str, str], first: str, second: str) -> int:
     """The first where it is known, else the second; -1 where neither is."""
-    found = whole(row[first], first, low=_UNKNOWN)
-    return found if found > 0 else whole(row[second], second, low=_UNKNOWN)
+    amount = whole(row[first], first, low=_UNKNOWN)
+    return amount if amount > 0 else whole(row[second], second, low=_UNKNOWN)
 
 
 def _named(what: str, text: str, column: str) -> str:

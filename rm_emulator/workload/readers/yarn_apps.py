@@ -13,8 +13,8 @@ import msgspec
 
 from rm_emulator.workload.formats import Column, Trace, register
 from rm_emulator.workload.model import Fixed, WorkloadJob
-from rm_emulator.workload.records import MAX_MS, MAX_TASKS, Left, LogParams, Once, entry, item, items, single, trace
-from rm_emulator.workload.tables import BadRow, BadRows
+from rm_emulator.workload.records import MAX_MS, MAX_TASKS, Log, LogParams, entry, item, items, single
+from rm_emulator.workload.tables import BadRow
 from schedulers.core.model import Job
 
 _Time = Annotated[int, msgspec.Meta(ge=0, le=MAX_MS)]
@@ -74,37 +74,30 @@ class YarnApps:
     @staticmethod
     def read(path: Path, options: Params) -> Trace:
         """One job per application, of one stage of containers with one vcore each."""
-        bad, left, once = BadRows(skip=options.skip_bad_rows), Left(), Once("application", "id")
-        jobs = []
-        for number, raw in enumerate(items(path, "apps", "app"), start=1):
-            try:
-                app = item(raw, _App)
-                once.check(app.id, number)
-                found = _job(app, options, left)
-                if found is not None:
-                    jobs.append(found)
-            except BadRow as error:
-                bad.row(path, number, error)
+        log = Log(path, options)
+        apps = enumerate(items(path, "apps", "app"), start=1)
+        jobs = log.each(apps, lambda raw: _job(item(raw, _App), options, log))
         length = "its application" if options.task_seconds is None else f"{options.task_seconds:g} s"
         assumed = (
             "the list holds no containers: an application is as many tasks of one vcore as its vcoreSeconds need, with "
             f"memory by its memorySeconds, each as long as {length}; its master is among them",
             "places in the file are numbers of applications, not lines",
         )
-        return trace(jobs, path, bad, left, limit=options.limit, source="YARN, list of applications", assumed=assumed)
+        return log.trace(jobs, source="YARN, list of applications", assumed=assumed)
 
 
-def _job(app: _App, options: YarnApps.Params, left: Left) -> WorkloadJob | None:
+def _job(app: _App, options: YarnApps.Params, log: Log) -> WorkloadJob | None:
     """None, and counted, for what is not over or held nothing. Raises BadRow."""
+    log.once("application", app.id, "id")
     start = app.launchTime or app.startedTime
     if not app.finishedTime:
-        left.out(f"applications left out, not over when the list was made ({app.state or 'no state'})")
+        log.count(f"applications left out, not over when the list was made ({app.state or 'no state'})")
     elif app.finishedTime < start:
         raise BadRow(f"{app.id} ends at {app.finishedTime}, before it starts at {start}", "finishedTime")
     elif options.only_completed and app.finalStatus != "SUCCEEDED":
-        left.out(f"applications left out, {app.finalStatus or 'no final status'}")
+        log.count(f"applications left out, {app.finalStatus or 'no final status'}")
     elif app.vcoreSeconds <= 0:
-        left.out("applications left out, they held nothing (vcoreSeconds is 0)")
+        log.count("applications left out, they held nothing (vcoreSeconds is 0)")
     else:
         work_ms = app.vcoreSeconds * 1000
         span_ms = options.task_seconds * 1000 if options.task_seconds else max(1, app.finishedTime - start)

@@ -134,6 +134,15 @@ def test_collected_cases_of_yarn(capsys: pytest.CaptureFixture[str]) -> None:
     assert [line for line in lines if line.startswith("PASS")] == [f"PASS {case}" for case in YARN.split()]
 
 
+def test_collected_cases_that_were_open(capsys: pytest.CaptureFixture[str]) -> None:
+    lines = collected("open.yaml", capsys)
+    assert lines == [
+        "PASS hdrf-epsilon-needs-rescale/policy_hdrf",
+        "PASS hdrf-epsilon-needs-rescale/policy_ignore_blocked_only",
+        "PASS I06",
+    ]
+
+
 def test_collected_cases_of_dags_but_those_with_communication(capsys: pytest.CaptureFixture[str]) -> None:
     lines = collected("dag.yaml", capsys)
     assert sum(line.startswith("PASS ") for line in lines) == 32

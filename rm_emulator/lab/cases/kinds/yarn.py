@@ -9,12 +9,11 @@ from rm_emulator.lab.cases.checks import Case, Check, Checks, Malformed, kind
 from schedulers.yarn.fair import FairConfig, FairScheduler
 from schedulers.yarn.fair_queues import ROOT, FairQueueConfig
 from schedulers.yarn.locality import Levels
-from schedulers.yarn.normalise import normalise, normalised
-from schedulers.yarn.preemption import Candidate, Holder, Monitor, MonitorConfig, Stock, Verdict
-from schedulers.yarn.queues import Standing, fair_order, in_order
+from schedulers.yarn.preemption import Candidate, Holder, Monitor, MonitorConfig, QueueUse, Verdict
+from schedulers.yarn.queues import Utilization, fair_order, in_order
 from schedulers.yarn.records import Level
 from schedulers.yarn.shares import Claim, Contender, compare_drf, compute_fair_shares, ratios
-from schedulers.yarn.vectors import MEMORY
+from schedulers.yarn.vectors import MEMORY, normalise, normalised
 
 _GB: Final = 1024
 _LEVEL_NAMES: Final = {Level.NODE: "node", Level.RACK: "rack", Level.OFF_SWITCH: "offswitch"}
@@ -102,8 +101,8 @@ def drf_ratios(case: Case) -> Checks:
 @kind("cs_queue_order", {"respect_priority", "queues", "expect"})
 def queue_order(case: Case) -> Checks:
     """Sibling queues of [name, priority, used, capacity]."""
-    standings = [Standing(name, used, capacity, priority) for name, priority, used, capacity in case["queues"]]
-    order = in_order(standings, respect_priority=case["respect_priority"])
+    utilizations = [Utilization(name, used, capacity, priority) for name, priority, used, capacity in case["queues"]]
+    order = in_order(utilizations, respect_priority=case["respect_priority"])
     yield Check("", case["expect"], [queue.name for queue in order])
 
 
@@ -113,11 +112,11 @@ def parent_order(case: Case) -> Checks:
     capacity: Mapping[str, float] = case["capacity"]
     got = []
     for used, _ in case["rows"]:
-        standings = [
-            Standing(name, use / (share * case["cluster"]), share)
+        utilizations = [
+            Utilization(name, use / (share * case["cluster"]), share)
             for (name, share), use in zip(capacity.items(), used, strict=True)
         ]
-        got.append([used, in_order(standings, respect_priority=False)[0].name])
+        got.append([used, in_order(utilizations, respect_priority=False)[0].name])
     yield Check("", case["rows"], got)
 
 
@@ -195,19 +194,19 @@ class _Cluster:
 
     def round(self, monitor: Monitor, config: MonitorConfig, now: int) -> tuple[Verdict, Mapping[int, str]]:
         """One round on a fresh copy of the queues."""
-        kids = [self._stock(name) for name in self._top]
-        root = Stock(name=ROOT, guaranteed=self._total, most=self._total, used=self._sum(3), kids=kids)
+        kids = [self._use_of(name) for name in self._top]
+        root = QueueUse(name=ROOT, guaranteed=self._total, most=self._total, used=self._sum(3), kids=kids)
         return monitor.round(root, self._total, MEMORY, config, now, self._holders), self._owner
 
     def _sum(self, column: int) -> tuple[int]:
         return (sum(self._rows[name][column] for name in self._top),)
 
-    def _stock(self, name: str) -> Stock:
+    def _use_of(self, name: str) -> QueueUse:
         _, guaranteed, maximum, used, pending = self._rows[name]
-        return Stock(
+        return QueueUse(
             name=name, guaranteed=(guaranteed,), most=(maximum,), used=(used,), pending=(pending,),
             pending_less_reserved=(pending,), am_share=(0,), disabled=name in self._disabled,
-            kids=[self._stock(kid) for kid in self._tree.get(name, ())],
+            kids=[self._use_of(kid) for kid in self._tree.get(name, ())],
         )  # fmt: skip
 
     def _holders(self, queue: str) -> Iterator[Holder]:
