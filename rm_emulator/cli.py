@@ -182,13 +182,16 @@ def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin:
     """Name every mistake of a scenario; run nothing."""
     from rm_emulator.experiments.grid import resolved
     from rm_emulator.results.filling import unused_settings
+    from rm_emulator.scenario.workload import offered
 
     loaded, built = _checked(scenario, seeds, set_)
     spec = loaded.scenario.spec
     nodes = sum(group.count for group in spec.cluster.nodes)
     runs = f"{len(spec.policies)} policies x {len(spec.seeds)} seeds"
     workload = f"{len(built.workload.jobs):,} jobs, {built.workload.tasks:,} tasks"
-    typer.echo(f"{loaded.file}: ok ({runs}; {nodes:,} nodes; {workload})")
+    load, resource = offered(loaded.scenario, built)
+    shown = "" if load is None or resource is None else f", load {load:.2f} of {resource}"
+    typer.echo(f"{loaded.file}: ok ({runs}; {nodes:,} nodes; {workload}){shown}")
     for note in (*built.notes, *unused_settings(resolved(loaded)["spec"])):
         _report(f"note: {note}")
 

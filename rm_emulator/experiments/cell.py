@@ -94,11 +94,13 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         sha256 = log.sha256
         recorder.write(directory)
     _compress(directory / "events.jsonl")
+    load, load_resource = offered(scenario, built)
     counters = {
         **identity(cell),
         "version": __version__,
         **_names(cell.scenario["spec"]["policies"][0]),
-        "load": offered(scenario, built),
+        "load": load,
+        "load_resource": load_resource,
         "locality": simulation.locality,
         "decisions": scheduler.decided,
         "decision_us": _quantiles_us(simulation.decision_ns),

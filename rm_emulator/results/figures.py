@@ -154,7 +154,9 @@ class Run(Struct, frozen=True, kw_only=True):
     """One cell: a label (policy, predictor, placer) on one seed.
 
     load: total true work / (slots x arrival span): slots = how many of the average task (weighted by run time) the
-        cluster holds at once, nodes weighted by speed; arrival span = last - first submission.
+        cluster holds at once, nodes weighted by speed, so that it is the largest over resources; or the workload's own
+        `slots`. arrival span = last - first submission.
+    load_resource: the resource that binds; None with `slots` of the workload's own.
     utilisation: by resource, held from grant to end of each attempt, failed attempts included, / (capacity of all
         nodes x makespan). Time in which a kept executor idles is not held by a task.
     """
@@ -174,6 +176,7 @@ class Run(Struct, frozen=True, kw_only=True):
     slowdown: Annotated[Spread, _is("JCT / ideal JCT: longest path of true run times", good=-1)] = Spread()
     makespan_s: Annotated[Maybe, _is("last finish - first submission", "s", good=-1)] = None
     load: Maybe = None
+    load_resource: str | None = None
     utilisation: Annotated[dict[str, Maybe], _is("by resource", good=1)] = {}
     jain: Annotated[Maybe, _is("index of shares per weight, of queues; of users where there is one", good=1)] = None
     queue_placement_correct: Annotated[Maybe, _is("`correct` of queue_placement", good=1)] = None

@@ -142,7 +142,7 @@ def _facts(summary: Summary, cells: Cells) -> list[tuple[str, str]]:
     load = table.mean_over_seeds(summary, first.label, "load")
     counts = {"jobs": first.jobs, "tasks": first.tasks, "nodes": nodes, "seeds" if seeds > 1 else "seed": seeds}
     facts = [(name, f"{count:,}") for name, count in counts.items()]
-    return [*facts, ("load", table.number(load))] if load is not None else facts
+    return [*facts, ("load", table.number(load) + table.on(first))] if load is not None else facts
 
 
 #: Columns of the table of queues, and where each is in a run; QUEUE stands for the queue's name.

@@ -12,7 +12,7 @@ from rich.console import Console
 from rich.table import Table
 from rich.text import Text
 
-from rm_emulator.results.figures import BINS, Costs, Speedup, Speedups, Summary, meaning
+from rm_emulator.results.figures import BINS, Costs, Run, Speedup, Speedups, Summary, meaning
 
 NOTHING = "-"
 #: So many labels are named one by one in a line of text.
@@ -220,11 +220,16 @@ def _speedup(speedup: Speedup) -> Text:
     return Text(times(value), style=("green" if value and value > 1 else "red") if sure else "")
 
 
+def on(run: Run) -> str:
+    """Of which resource the load is, where that is not the usual one."""
+    return f" ({run.load_resource})" if run.load_resource not in (None, "cpu") else ""
+
+
 def _title(summary: Summary) -> str:
     first, seeds = summary.runs[0], len(summary.seeds)
     load = mean_over_seeds(summary, first.label, "load")
     parts = [f"{first.jobs:,} jobs", f"{first.tasks:,} tasks", f"{seeds} seed{'s' if seeds > 1 else ''}"]
-    return f"{summary.scenario}: " + ", ".join(parts + ([f"load {load:.2f}"] if load is not None else []))
+    return f"{summary.scenario}: " + ", ".join(parts + ([f"load {load:.2f}{on(first)}"] if load is not None else []))
 
 
 def expectations(summary: Summary) -> Text:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
@@ -123,15 +124,28 @@ def _synthetic(scenario: Scenario, block: SyntheticWorkload, seed: int) -> Built
             f"a preset's widths grow with the slots, and {slots_of(scenario):,} are too many "
             f"(at most {MAX_SLOTS:,}; `slots` in the workload sets them apart from the cluster's cores)"
         )
+    knobs = synthetic.spec(block.preset, block.knobs)
     made = synthetic.generate(
-        synthetic.spec(block.preset, block.knobs),
+        knobs,
         jobs=block.jobs,
         load=block.load,
         slots=slots_of(scenario),
         seed=seed,
         history=block.history,
     )
-    return Built(msgspec.structs.replace(made, name=block.preset))
+    wanted = knobs.window_load if block.load is None else block.load
+    return _at_load(scenario, Built(msgspec.structs.replace(made, name=block.preset)), wanted)
+
+
+def _at_load(scenario: Scenario, built: Built, load: float) -> Built:
+    """The workload, made for a load on the cluster's cores, at that load on the resource that binds."""
+    from rm_emulator.workload import extraction
+
+    slots, _ = measured_slots(scenario, built)
+    if slots == slots_of(scenario) or not built.workload.jobs:
+        return built
+    jobs = extraction.at_load(built.workload.jobs, load, slots, sampler(built))
+    return msgspec.structs.replace(built, workload=msgspec.structs.replace(built.workload, jobs=jobs))
 
 
 def _tpch(scenario: Scenario, block: TpchWorkload, folder: Path, seed: int) -> Built:
@@ -165,21 +179,45 @@ def _trace(scenario: Scenario, block: TraceWorkload, folder: Path, seed: int) ->
             seed=seed,
             sampler=sampler(built),
         )
-        return msgspec.structs.replace(built, workload=workload)
+        built = msgspec.structs.replace(built, workload=workload)
+        return built if block.load is None else _at_load(scenario, built, block.load)
     if block.load is None:
         return built
     entries = built.workload.jobs
     if entries and entries[0].submit_ms == entries[-1].submit_ms:
         raise InvalidParameters(f"load {block.load} cannot be reached: all jobs arrive at the same time")
-    jobs = extraction.at_load(entries, block.load, cores, sampler(built))
+    jobs = extraction.at_load(entries, block.load, measured_slots(scenario, built)[0], sampler(built))
     return msgspec.structs.replace(built, workload=msgspec.structs.replace(built.workload, jobs=jobs))
 
 
-def offered(scenario: Scenario, built: Built) -> float | None:
-    """The load that the workload offers this cluster: true work over slots times arrival span."""
+def offered(scenario: Scenario, built: Built) -> tuple[float | None, str | None]:
+    """The load that the workload offers this cluster, true work over slots times arrival span, and what binds it.
+
+    It is the largest over the resources; of a workload with `slots` of its own it is over these, and nothing binds it.
+    """
     from rm_emulator.workload.describe import offered_load
 
-    return offered_load(built.workload, slots_of(scenario), sampler(built))
+    slots, resource = measured_slots(scenario, built)
+    return offered_load(built.workload, slots, sampler(built)), resource
+
+
+def measured_slots(scenario: Scenario, built: Built) -> tuple[float, str | None]:
+    """What the load is measured against: the workload's own `slots`, else the average tasks that the cluster holds.
+
+    And the resource of which there is too little for more, None with slots of its own or unknown run times.
+    """
+    from rm_emulator.workload.describe import slots_for
+
+    block, cores = scenario.spec.workload, slots_of(scenario)
+    if not isinstance(block, JobsWorkload) and block.slots is not None:
+        return cores, None
+    resources = resources_of(scenario, built.workload.resources)
+    capacity = dict.fromkeys(resources.names, 0.0)
+    for group in scenario.spec.cluster.nodes:
+        for name, amount in zip(resources.names, resources.capacity(group.capacity), strict=True):
+            capacity[name] += group.count * group.speed * amount
+    slots, resource = slots_for(built.workload, capacity, sampler(built)) or (cores, None)
+    return cores if math.isclose(slots, cores, rel_tol=1e-9) else slots, resource
 
 
 def sampler(built: Built) -> Sampler | None:
@@ -193,7 +231,8 @@ def description(scenario: Scenario, built: Built) -> Description:
     """What the workload looks like on this cluster (`rm-emulator traces describe`)."""
     from rm_emulator.workload.describe import describe
 
-    return describe(built.workload, slots_of(scenario), sampler=sampler(built), notes=built.notes)
+    slots = max(1, round(measured_slots(scenario, built)[0]))
+    return describe(built.workload, slots, sampler=sampler(built), notes=built.notes)
 
 
 def slots_of(scenario: Scenario) -> int:

@@ -167,7 +167,28 @@ def work_ms(job: WorkloadJob, sampler: Sampler | None = None) -> float | None:
     return _work([_stage_times(job, stage, sampler) for stage in range(len(job.job.stages))])
 
 
-def offered_load(workload: Workload, slots: int, sampler: Sampler | None = None) -> float | None:
+def slots_for(
+    workload: Workload, capacity: Mapping[str, float], sampler: Sampler | None = None
+) -> tuple[float, str] | None:
+    """How many of the average task (weighted by run time) so much holds at once, and the resource that allows no more.
+
+    capacity: of the whole cluster by resource, in steps, a node of speed 2 counting twice. None where run times are
+    unknown, or nothing is asked for.
+    """
+    areas, total = dict.fromkeys(workload.resources, 0.0), 0.0
+    for job in workload.jobs:
+        for index, stage in enumerate(job.job.stages):
+            times = _stage_times(job, index, sampler)
+            if times is None:
+                return None
+            total += times.mean * times.tasks
+            for name, wanted in zip(workload.resources, stage.demand, strict=True):
+                areas[name] += times.mean * times.tasks * wanted
+    held = [(capacity.get(name, 0.0) * total / area, name) for name, area in areas.items() if area]
+    return min(held, default=None, key=lambda pair: pair[0])
+
+
+def offered_load(workload: Workload, slots: float, sampler: Sampler | None = None) -> float | None:
     """All work over slots x arrival span (last minus first arrival); None for a span of 0 or unknown run times."""
     works = [work_ms(job, sampler) for job in workload.jobs]
     if not works or None in works:

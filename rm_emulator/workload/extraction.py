@@ -74,7 +74,7 @@ def extract(
 
 
 def at_load(
-    jobs: Sequence[WorkloadJob], load: float | None, slots: int, sampler: describe.Sampler | None = None
+    jobs: Sequence[WorkloadJob], load: float | None, slots: float, sampler: describe.Sampler | None = None
 ) -> tuple[WorkloadJob, ...]:
     """The same jobs, the first at 0, with gaps scaled so that work over slots x arrival span is `load`.
 

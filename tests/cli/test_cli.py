@@ -54,7 +54,7 @@ def test_an_unknown_command_names_the_nearest(command: Callable[..., Any]) -> No
 def test_check_of_a_good_scenario(command: Callable[..., Any]) -> None:
     said = command("check", HELLO)
     assert said.code == 0
-    assert "ok (3 policies x 1 seeds; 4 nodes; 3 jobs, 20 tasks)" in said.out
+    assert "ok (3 policies x 1 seeds; 4 nodes; 3 jobs, 20 tasks), load " in said.out
 
 
 def test_check_names_every_mistake_with_code_2(command: Callable[..., Any], tmp_path: Path) -> None:

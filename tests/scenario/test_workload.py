@@ -7,10 +7,11 @@ import msgspec
 import pytest
 
 from rm_emulator.engine.config import Executors
+from rm_emulator.scenario.check import check
 from rm_emulator.scenario.cluster import engine_config, nodes, resources_of, slots
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema.cluster import Nodes
-from rm_emulator.scenario.workload import build, description, in_resources
+from rm_emulator.scenario.workload import build, description, in_resources, offered
 from rm_emulator.workload import storage
 from rm_emulator.workload.describe import offered_load
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Remote
@@ -211,8 +212,8 @@ def test_equal_jobs_are_written_alike_wherever_their_values_come_from() -> None:
 
 def test_a_trace_s_arrivals_are_stretched_to_a_load() -> None:
     loaded = load("my-trace", overrides=["spec.workload.load=0.5"])
-    workload = build(loaded.scenario, loaded.folder, 1).workload
-    assert offered_load(workload, 48) == pytest.approx(0.5, rel=1e-3)
+    built = build(loaded.scenario, loaded.folder, 1)
+    assert offered(loaded.scenario, built) == (pytest.approx(0.5, rel=1e-3), "cpu")
 
 
 def test_a_load_needs_a_span(tmp_path: Path, write: Write) -> None:
@@ -249,3 +250,32 @@ def test_a_demand_above_the_largest_container_is_refused() -> None:
     loaded = load("hello", overrides=["spec.cluster.sizes={minimum: {memory: 1Gi}, maximum: {memory: 2Gi}}"])
     with pytest.raises(ValueError, match="stage 'sum' asks for"):
         build(loaded.scenario, loaded.folder, 1)
+
+
+TIGHT = """\
+    kind: jobs
+    jobs:
+    - {name: a, stages: [{name: m, tasks: 8, demand: {cpu: 500m, memory: 4Gi}, duration: 10s}]}
+    - {name: b, submit: 10s, stages: [{name: m, demand: {cpu: 500m, memory: 4Gi}, duration: 8s}]}
+"""
+
+
+def test_the_load_is_that_of_the_resource_that_binds(write: Write) -> None:
+    loaded = load(write((JOBS, TIGHT)))  # 8 x 10 s + 8 s of 4Gi each, on 2 x 4Gi, in 10 s
+    assert offered(loaded.scenario, check(loaded)) == (pytest.approx(4.4), "memory")
+
+
+def test_a_workload_with_slots_of_its_own_is_measured_by_them() -> None:
+    loaded = load("my-trace", overrides=["spec.workload.slots=20"])
+    built = build(loaded.scenario, loaded.folder, 1)
+    assert offered(loaded.scenario, built) == (offered_load(built.workload, 20), None)
+
+
+@pytest.mark.parametrize(("memory", "resource"), [("4Gi", "cpu"), ("512Mi", "memory")])
+def test_a_preset_reaches_its_load_on_the_resource_that_binds(memory: str, resource: str) -> None:
+    changes = [f"spec.cluster.nodes[0].capacity.memory={memory}", "spec.workload.load=0.9", "spec.workload.jobs=60"]
+    loaded = load("demo", overrides=changes)
+    assert offered(loaded.scenario, build(loaded.scenario, loaded.folder, 1)) == (
+        pytest.approx(0.9, rel=1e-2),
+        resource,
+    )
