@@ -173,7 +173,7 @@ def slots_for(
     """How many of the average task (weighted by run time) so much holds at once, and the resource that allows no more.
 
     capacity: of the whole cluster by resource, in steps, a node of speed 2 counting twice. None where run times are
-    unknown, or nothing is asked for.
+    unknown, nothing is asked for, or something that is not there.
     """
     areas, total = dict.fromkeys(workload.resources, 0.0), 0.0
     for job in workload.jobs:
@@ -185,7 +185,8 @@ def slots_for(
             for name, wanted in zip(workload.resources, stage.demand, strict=True):
                 areas[name] += times.mean * times.tasks * wanted
     held = [(capacity.get(name, 0.0) * total / area, name) for name, area in areas.items() if area]
-    return min(held, default=None, key=lambda pair: pair[0])
+    least = min(held, default=(0.0, ""))
+    return least if least[0] > 0 else None
 
 
 def offered_load(workload: Workload, slots: float, sampler: Sampler | None = None) -> float | None:

@@ -84,6 +84,7 @@ COMMANDS: Final = {
     "check {}": "is a folder",
     "check helo": "did you mean 'hello'?",
     "check hello --seeds 1..": "--seeds 1..",
+    "check demo --set spec.cluster.nodes[0].capacity.memory=0": "is larger than every node",
     "run hello --out /proc/x": "/proc/x",
     "run hello --plugin nowhere.py": "no such plug-in file",
     "run hello --plugin {}": "no such plug-in file",
