@@ -104,7 +104,7 @@ def test_what_a_cell_dies_of_is_said_in_the_terminal(command: Callable[..., Any]
     plugin.write_text(
         "from schedulers.core.policy import policies\nfrom schedulers.policies.fifo import Fifo\n\n"
         '@policies.register("lazy", source="a test")\nclass Lazy(Fifo):\n    """Does nothing."""\n\n'
-        "    def schedule(self, view, offer):\n        return iter(())\n"
+        "    def schedule(self, view, offer):\n        return\n        yield\n"
     )
     changes = ["--set", "spec.policies=[{kind: lazy}]", "--set", "spec.baseline=lazy", "--set", "spec.expect=[]"]
     said = command("run", HELLO, "--plugin", plugin, *changes, "--out", tmp_path / "out")

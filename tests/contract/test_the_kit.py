@@ -169,7 +169,8 @@ def test_a_predictor_that_cannot_be_restored_is_caught() -> None:
 
 def test_a_registration_without_a_sentence_is_caught() -> None:
     class Silent(Policy):
-        pass
+        def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+            yield from ()
 
     policies.register("broken", source="a test")(Silent)
     with pytest.raises(AssertionError, match="first docstring line"):
