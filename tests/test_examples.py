@@ -316,6 +316,7 @@ status: {allocatable: {cpu: "2", memory: 4Gi, pods: "9"}}
 """
 
 
+@pytest.mark.slow
 def test_a_field_of_a_dagjob_is_two_files_and_the_crd(tmp_path: Path) -> None:
     patch = EXAMPLES / "dagjob_weight.patch"
     files = re.findall(r"^\+\+\+ b/(.*)$", patch.read_text(encoding="utf-8"), flags=re.MULTILINE)

@@ -10,6 +10,8 @@ from typing import Final
 
 import pytest
 
+pytestmark = pytest.mark.slow  # each is a process of its own
+
 Ended = subprocess.CompletedProcess[str]
 Program = Callable[..., Ended]
 GOOD: Final = """\
