@@ -629,6 +629,12 @@ def _guarded(where: str) -> type[ClusterState]:
             super().apply(decision)
             left[:] = [figures(self)]
 
+        def go_on(self, event: TaskEnded) -> Run | None:
+            self._same(event)
+            run = super().go_on(event)
+            left[:] = [figures(self)]
+            return run
+
         def _same(self, what: object) -> None:
             assert not left or figures(self) == left[0], f"{where}: before {what} somebody changed the state"
 

@@ -8,7 +8,7 @@ from rm_emulator.engine.execution import StageTimes
 from rm_emulator.engine.recording import Attempt, JobRow
 from rm_emulator.workload.model import WorkloadJob
 from rm_emulator.workload.waves import Wave
-from schedulers.core.decisions import Move, Place, Run
+from schedulers.core.decisions import Move
 from schedulers.core.model import Job, Stage, topological_order
 from schedulers.core.resources import Vector
 from schedulers.core.state import JobState
@@ -83,8 +83,8 @@ class Container(Attempt, kw_only=True, eq=False):
     wave: Wave = "fresh"
     forecasts: int = 0
 
-    def take(self, decision: Place | Run | Move, master: Master, now: int, pilot: bool) -> None:
-        """It is granted a task."""
+    def take(self, decision: Move, master: Master, now: int, pilot: bool) -> None:
+        """It is granted a task of another job."""
         self.master, self.job = master, decision.job
         self.stage, self.task, self.attempt = decision.stage, decision.task, decision.attempt
         self.granted_ms, self.started_ms, self.distance, self.pilot = now, None, None, pilot

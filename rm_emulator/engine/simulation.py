@@ -26,7 +26,7 @@ from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import NullRecording, Recording
 from rm_emulator.workload.model import Fixed, Workload
 from schedulers.core import keyed
-from schedulers.core.decisions import Decision, Move, Place, Preempt, Run
+from schedulers.core.decisions import Decision, Move, Place, Preempt
 from schedulers.core.events import (
     ContainerEnded,
     ContainerStarted,
@@ -78,6 +78,7 @@ class Simulation:
         self.calendar = Calendar(keyed.generator(seed, "disorder", "order") if permute else None)
         self._execution = Execution(config, seed, waves_of)
         self._draws_startup = config.startup != Fixed(0)
+        self._delays = self._draws_startup or self.disorder is not None
         self._distances = Distances(config.nodes, workload.remote)
         excess = overrun(workload)
         shares = excess or any(any(node.slack) for node in config.nodes)
@@ -96,7 +97,7 @@ class Simulation:
         self._due: int | None = None  # when time alone changes what is decided, as said last
         self._idle_turns = 0  # in a row, of time alone
         self.profile: Profile = profile(config.profile)(self)
-        self._ended = self.profile.ended
+        self._ended, self._launches = self.profile.ended, self.profile.launch
         self._runs = self.profile.runs if type(self.profile).runs is not Profile.runs else None
         self.end_ms = 0
         self.finished_tasks = 0
@@ -287,25 +288,42 @@ class Simulation:
                 obey(decision)
 
     def _place(self, decision: Place) -> None:
-        self.grant(self.contain(decision.container, decision.node, decision.job), decision)
+        """A container is granted on a node: when will its task start?"""
+        number, node, master = decision.container, decision.node, self.jobs[decision.job]
+        container = self.containers[number] = Container(
+            decision.job,
+            decision.stage,
+            decision.task,
+            decision.attempt,
+            node,
+            number,
+            self.calendar.now,
+            None,
+            0,
+            self._held[number].pilot,
+            0,
+            index=self._index[node],
+            master=master,
+        )
+        self._launch(container)
 
     def contain(self, number: int, node: str, job: str) -> Container:
-        """A new container for a job."""
+        """A new container on its way to a job, without a task as yet."""
         made = containers.empty(number, node, self._index[node], self.jobs[job])
         self.containers[number] = made
         return made
 
-    def grant(self, container: Container, decision: Place | Move) -> None:
-        """A container is granted: when will its task start?"""
-        self.assign(container, decision)
-        ids = (decision.job, decision.stage, decision.task, decision.attempt)
-        start = self.delayed(self.profile.launch(container), *ids)
-        self.calendar.at(start, START, container.container, self._started, container)
-
-    def assign(self, container: Container, decision: Place | Run | Move) -> None:
-        """A container is given a task now."""
+    def grant(self, container: Container, decision: Move) -> None:
+        """A container that is there is granted another task."""
         pilot = self._held[decision.container].pilot
         container.take(decision, self.jobs[decision.job], self.calendar.now, pilot)
+        self._launch(container)
+
+    def _launch(self, container: Container) -> None:
+        start = self._launches(container)
+        if self._delays:
+            start = self.delayed(start, container.job, container.stage, container.task, container.attempt)
+        self.calendar.at(start, START, container.container, self._started, container)
 
     def delayed(self, at: int, job: str, stage: int, task: int, attempt: int) -> int:
         """When what is launched at that time is there: after its start-up, and with disorder even later."""
@@ -332,7 +350,8 @@ class Simulation:
         if container.container not in self.containers:
             return
         now = self.calendar.now
-        self.handle(ContainerStarted(now, container.container))
+        self.facts += 1
+        self.control.handle(ContainerStarted(now, container.container))
         self.start(container, now)
 
     def start(self, container: Container, now: int) -> None:
@@ -358,8 +377,8 @@ class Simulation:
         """A run time at the speed of the container's node, and at its distance from the task's input."""
         speed = self._speeds[container.index]
         stage = container.master.source.job.stages[container.stage]
+        container.distance = self._distances.of(stage, container.task, container.index) if stage.hosts else None
         if stage.hosts:
-            container.distance = self._distances.of(stage, container.task, container.index)
             return self._distances.stretched(runtime / speed, container.distance)
         return runtime if speed == 1.0 else max(1, round(runtime / speed))
 
@@ -367,7 +386,7 @@ class Simulation:
         """The task's last instant, on its node."""
         if self.containers.get(container.container) is not container or container.started_ms is None:
             return
-        container.ended_ms, container.code = self.calendar.now, 0
+        container.ended_ms = self.calendar.now
         self._record_task(container)
         if container.distance is not None:
             self._distances.counts[container.distance] += 1

@@ -18,7 +18,7 @@ from schedulers.core.errors import InvalidTransition
 from schedulers.core.model import Job, Node
 from schedulers.core.predictor import SamplePlan
 from schedulers.core.reasons import Reason
-from schedulers.core.resources import Vector, fits
+from schedulers.core.resources import Vector
 
 GRANTED, RUNNING, IDLE, MOVING = 0, 1, 2, 3
 
@@ -231,7 +231,12 @@ class NodeState:
 
     def fits(self, stage: StageState) -> bool:
         """Whether a task of this stage could start here now."""
-        return not self.draining and stage.size not in self.barred and fits(stage.demand, self.free)
+        if self.draining or stage.size in self.barred:
+            return False
+        for wanted, there in zip(stage.demand, self.free):  # noqa: B905, SIM110 (`resources.fits`, without its call)
+            if wanted > there:
+                return False
+        return True
 
     def room_for(self, stage: StageState) -> int:
         """How many tasks of this stage could start here now."""

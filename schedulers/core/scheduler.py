@@ -211,6 +211,10 @@ class Scheduler:
     def _hear_task(self, event: TaskEnded, decisions: list[Decision]) -> bool:
         """A task of an executor is over: learn, and keep the executor busy with the stage it was on."""
         state = self.state
+        if self.predictor is None and (run := state.go_on(event)) is not None:
+            decisions.append(run)
+            self.decided += 1
+            return True
         job = state.jobs.get(event.job)  # this may be its last task
         if (why := state.hear(event)) is not None:
             return self._ignore(event, why)
