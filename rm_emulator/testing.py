@@ -434,7 +434,7 @@ class Kept(NullRecording):
 
     def task(self, attempt: Attempt) -> None:
         """See Recording."""
-        self.tasks.append(Attempt(*(getattr(attempt, field) for field in Attempt.__struct_fields__)))
+        self.tasks.append(Attempt(*(getattr(attempt, field) for field in Attempt.__slots__)))
 
     def job(self, row: JobRow) -> None:
         """See Recording."""

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
 from rm_emulator.engine.execution import StageTimes
@@ -67,7 +69,8 @@ class Master:
         return found
 
 
-class Container(Attempt, kw_only=True, eq=False):
+@dataclass(slots=True, eq=False)
+class Container(Attempt):
     """A container, the attempt that is in it, and what only the engine knows of that.
 
     index: its node's. master: of the job that it is for. runtime: of the attempt, ms.
@@ -92,7 +95,7 @@ class Container(Attempt, kw_only=True, eq=False):
 
 def empty(number: int, node: str, index: int, master: Master) -> Container:
     """A new container on its way to a job, without a task as yet."""
-    return Container(master.name, -1, -1, 0, node, number, 0, None, 0, False, 0, index=index, master=master)
+    return Container(master.name, -1, -1, 0, node, number, 0, None, 0, False, 0, index, master)
 
 
 def with_master(job: Job, demand: Vector) -> Job:

@@ -306,8 +306,8 @@ class Simulation:
             0,
             self._held[number].pilot,
             0,
-            index=self._index[node],
-            master=master,
+            self._index[node],
+            master,
         )
         self._launch(container)
 
