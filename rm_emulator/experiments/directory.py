@@ -36,7 +36,7 @@ _FILES: Final = (_SCENARIO, "workload.json", "summary.json", "report.html")
 _FOLDERS: Final = ("runs", "baselines", "failed")
 #: The sha256 of each file that a run left there, null for one that it may be about to write.
 _WRITTEN: Final = ".rm-emulator.json"
-_OF_A_CELL: Final = ("cell.json", "*.parquet", "trace.json", "events.jsonl*")
+_OF_A_CELL: Final = ("cell.json", "*.parquet", "trace.json*", "events.jsonl*")
 
 
 class RunDirectory:

@@ -17,7 +17,7 @@ from typing import Any, Final
 import msgspec
 
 from rm_emulator.experiments import pool
-from rm_emulator.experiments.cell import Cell
+from rm_emulator.experiments.cell import Cell, Status
 from rm_emulator.experiments.directory import RunDirectory
 from rm_emulator.experiments.progress import Display
 from rm_emulator.files import write_file
@@ -220,8 +220,8 @@ class _Work:
         self.places = [(cell, directory.workplace(cell)) for cell in missing]
         self.failures: list[Failure] = []
 
-    def progress(self, index: int, done: int, total: int) -> None:
-        self.display.progress(self.places[index][0], done, total)
+    def progress(self, index: int, status: Status) -> None:
+        self.display.progress(self.places[index][0], status)
 
     def finished(self, index: int) -> None:
         cell, workplace = self.places[index]
