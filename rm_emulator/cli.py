@@ -8,6 +8,7 @@ one document), standard error progress and messages. Heavy imports are inside th
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
 from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
@@ -65,8 +66,12 @@ SkipBadRows = Annotated[
     bool, typer.Option("--skip-bad-rows", help="Leave out, count and name rows that cannot be read.")
 ]
 ScenarioFile = Annotated[
-    str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file, or a packaged example's name.")
+    str,
+    typer.Argument(
+        metavar="SCENARIO.yaml", help="A scenario file, a packaged example's name, or - for standard input."
+    ),
 ]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no notes: say only what is wrong.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -94,8 +99,7 @@ def _checked(
     from rm_emulator.scenario.load import load
 
     loaded = load(source, overrides=changes or (), seeds=seeds)
-    for note in loaded.notes if notes else ():
-        _report(note)
+    _note(loaded.notes, quiet=not notes)
     return loaded, check_scenario(loaded)
 
 
@@ -111,16 +115,23 @@ def run(
     plugin: Plugin = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results of another scenario.")] = False,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run a scenario: every policy and seed, compared."""
     from rm_emulator.experiments import grid, progress
 
-    loaded, built = _checked(scenario, seeds, set_, notes=True)
+    loaded, built = _checked(scenario, seeds, set_, notes=not quiet)
     files = [str(file) for file in plugin or ()]
     where = out or Path("out") / loaded.scenario.metadata.name
     try:
         finished = grid.run(
-            loaded, where, built=built, jobs=jobs, plugins=files, overwrite=overwrite, display=progress.display()
+            loaded,
+            where,
+            built=built,
+            jobs=jobs,
+            plugins=files,
+            overwrite=overwrite,
+            display=None if quiet else progress.display(),
         )
     except KeyboardInterrupt:
         kept = len(list(where.glob("runs/*/*")))
@@ -178,7 +189,9 @@ def init(
 
 
 @app.command()
-def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin: Plugin = None) -> None:
+def check(
+    scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin: Plugin = None, quiet: Quiet = False
+) -> None:
     """Name every mistake of a scenario; run nothing."""
     from rm_emulator.experiments.grid import resolved
     from rm_emulator.results.filling import unused_settings
@@ -192,8 +205,8 @@ def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin:
     load, resource = offered(loaded.scenario, built)
     shown = "" if load is None or resource is None else f", load {load:.2f} of {resource}"
     typer.echo(f"{loaded.file}: ok ({runs}; {nodes:,} nodes; {workload}){shown}")
-    for note in (*built.notes, *unused_settings(resolved(loaded)["spec"])):
-        _report(f"note: {note}")
+    notes = (*built.notes, *unused_settings(resolved(loaded)["spec"]))
+    _note([f"note: {note}" for note in notes], quiet=quiet)
 
 
 @app.command()
@@ -316,20 +329,20 @@ def convert(
     skip_bad_rows: SkipBadRows = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a workload that is there.")] = False,
     plugin: Plugin = None,
+    quiet: Quiet = False,
 ) -> None:
     """Convert a trace to a workload (Parquet and YAML); an SLS folder of Hadoop's to a scenario."""
     from rm_emulator.workload import formats
     from rm_emulator.workload.mapping import map_text, mapping_of
 
     if format_ == "hadoop" and source.is_dir():
-        _convert_folder(source, output, option or [], overwrite)
+        _convert_folder(source, output, option or [], overwrite, quiet=quiet)
         return
     mapping = mapping_of(map_ or (), map_file)
     options = formats.settings(format_, option or (), skip_bad_rows=skip_bad_rows, mapping=mapping)
     trace = formats.convert(format_, source, output, options, overwrite=overwrite)
     typer.echo(f"{output}: {len(trace.workload.jobs):,} jobs, {trace.workload.tasks:,} tasks")
-    for note in trace.notes:
-        _report(f"note: {note}")
+    _note([f"note: {note}" for note in trace.notes], quiet=quiet)
     if map_:
         text = map_text(trace.mapping, source.name)
         if map_file is None:
@@ -338,7 +351,7 @@ def convert(
             map_file.write_text(text, "utf-8")
 
 
-def _convert_folder(source: Path, output: Path, options: list[str], overwrite: bool) -> None:
+def _convert_folder(source: Path, output: Path, options: list[str], overwrite: bool, *, quiet: bool) -> None:
     from rm_emulator.hadoop.folder import read_folder
     from rm_emulator.hadoop.scenario import SCENARIO, write_scenario
     from schedulers.core.errors import InvalidParameters
@@ -349,10 +362,8 @@ def _convert_folder(source: Path, output: Path, options: list[str], overwrite: b
     workload = write_scenario(folder, output, overwrite=overwrite)
     nodes, jobs = len(folder.run.nodes), len(workload.jobs)
     typer.echo(f"{output / SCENARIO}: {nodes:,} nodes, {jobs:,} jobs, {workload.tasks:,} tasks")
-    if folder.not_modelled:
-        _report(f"not modelled: {', '.join(folder.not_modelled)}")
-    for note in folder.notes:
-        _report(f"note: {note}")
+    missing = [f"not modelled: {', '.join(folder.not_modelled)}"] if folder.not_modelled else []
+    _note([*missing, *(f"note: {note}" for note in folder.notes)], quiet=quiet)
 
 
 @app.command()
@@ -383,14 +394,14 @@ def snapshot(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write there instead of printing.")] = None,
     kubectl: Annotated[str, typer.Option("--kubectl", metavar="PROGRAM", help="The kubectl to use.")] = "kubectl",
+    quiet: Quiet = False,
 ) -> None:
     """A live cluster's nodes, queues and jobs as a file that `run` takes."""
     from rm_emulator.files import write_file
     from rm_emulator.scenario import live
 
     taken = live.take(kubeconfig, context=context, kubectl=kubectl)
-    for note in taken.notes:
-        _report(note)
+    _note(taken.notes, quiet=quiet)
     if out is None:
         typer.echo(taken.text(), nl=False)
     else:
@@ -408,7 +419,10 @@ def explain(
 ) -> None:
     """Tell what a job waited for, when and why."""
     from rm_emulator.results import explain as explanation
+    from rm_emulator.results.replay import event_log, load_plugins_of
 
+    if not plugin:
+        load_plugins_of(event_log(target, label, seed))
     raise typer.Exit(explanation.main(target, job, task, label, seed))
 
 
@@ -422,7 +436,10 @@ def replay(
     """Replay an event log: are the decisions the same?"""
     from rm_emulator.results import replay as replaying
 
-    raise typer.Exit(replaying.main(replaying.event_log(target, label, seed)))
+    log = replaying.event_log(target, label, seed)
+    if not plugin:
+        replaying.load_plugins_of(log)
+    raise typer.Exit(replaying.main(log))
 
 
 @app.command()
@@ -470,6 +487,12 @@ def _print_json(data: Any) -> None:
 
 def _report(text: str) -> None:
     typer.echo(text, err=True)
+
+
+def _note(texts: Iterable[str], *, quiet: bool) -> None:
+    for text in texts:
+        if not quiet:
+            _report(text)
 
 
 def main() -> NoReturn:

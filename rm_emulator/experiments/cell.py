@@ -20,7 +20,7 @@ from rm_emulator.engine.execution import WavesOf
 from rm_emulator.engine.recording import Recording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.files import write_file
-from rm_emulator.plugins import load_plugins
+from rm_emulator.plugins import hashes, load_plugins
 from rm_emulator.results.record import Recorder, log_blocks
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
@@ -122,6 +122,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         "tasks_per_s": round(simulation.finished_tasks / wall_s, 1),
         "peak_rss_mb": round(_peak_rss_mb(), 1),
         "log_sha256": sha256,
+        "plugins": hashes(cell.plugins),
         "workload": {"name": built.workload.name, "source": built.workload.source, "notes": list(built.notes)},
     }
     write_file(directory / "cell.json", json.dumps(counters, indent=1) + "\n")

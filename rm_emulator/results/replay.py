@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import gzip
 import json
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -14,6 +15,7 @@ import yaml
 
 from rm_emulator.files import is_odd, load_yaml
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean
+from rm_emulator.plugins import hashes, load_plugins
 from schedulers.core.errors import InvalidJob, InvalidParameters, UnknownName, nearest
 from schedulers.core.replay import CorruptLog, IncompleteLog, LogDiffers, Replay
 
@@ -89,9 +91,8 @@ def _check_hash(path: Path, sha256: str) -> bool:
 
     Raises InvalidInput when it is not.
     """
-    try:
-        recorded = json.loads((path.parent / "cell.json").read_text("utf-8"))["log_sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
+    recorded = _cell(path).get("log_sha256")
+    if recorded is None:
         return False
     if recorded != sha256:
         message = f"is not the whole log of its run: its sha256 is {sha256}, cell.json says {recorded}"
@@ -130,6 +131,30 @@ def event_log(target: Path, label: str | None = None, seed: int | None = None) -
     if (log := log_of(cell)) is None:
         raise InvalidInput([Issue(str(cell), "kept no event log (run the scenario with `log: full`)")])
     return log
+
+
+def load_plugins_of(log: Path) -> None:
+    """Import the plug-ins of the run that a log is of, as the cell.json beside it names them; without one, none.
+
+    Says on standard error which have changed since. Raises InvalidInput for one that is not there any more.
+    """
+    plugins = _cell(log).get("plugins")
+    for file, sha256 in (plugins if isinstance(plugins, dict) else {}).items():
+        if not Path(file).is_file():
+            message = f"its run used the plug-in {file}, which is not there any more"
+            raise InvalidInput([Issue(str(log), message, hint="give its file with --plugin FILE.py")])
+        load_plugins([file])
+        if hashes([file])[file] != sha256:
+            sys.stderr.write(f"note: {file} has changed since the run\n")
+
+
+def _cell(log: Path) -> dict[str, Any]:
+    """What cell.json beside a log holds, nothing where there is none."""
+    try:
+        data = json.loads((log.parent / "cell.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
 
 
 def log_of(cell: Path) -> Path | None:

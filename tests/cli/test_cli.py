@@ -1,5 +1,6 @@
 from __future__ import annotations
 
+import io
 import json
 import subprocess
 import sys
@@ -8,6 +9,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from rm_emulator.scenario import examples
 
 HELLO = "hello"
 COMMANDS = {
@@ -244,3 +247,38 @@ def test_bugs_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "app", lambda **_: (_ for _ in ()).throw(KeyError("a bug")))
     with pytest.raises(KeyError, match="a bug"):
         cli.main()
+
+
+def _given(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+def test_a_scenario_from_standard_input(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (examples.FOLDER / "my-trace.yaml").read_text()
+    monkeypatch.chdir(examples.FOLDER)  # what paths in it are relative to
+    _given(monkeypatch, text)
+    assert command("check", "-").out.startswith("standard input: ok (")
+    _given(monkeypatch, text)
+    assert command("run", "-", "--out", tmp_path / "out", "--quiet").code == 0
+    assert (tmp_path / "out/summary.json").exists()
+
+
+def test_a_mistake_in_standard_input_has_its_line(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    _given(monkeypatch, "apiVersion: rm-emulator.io/v1alpha1\nkind: Scenari\n")
+    said = command("check", "-")
+    assert (said.code, said.err.split(":")[:2]) == (2, ["standard input", "2"])
+    _given(monkeypatch, "")
+    assert command("check", "-").err == "standard input:1:1: the file is empty\n"
+
+
+@pytest.mark.parametrize("word", ["-q", "--quiet"])
+def test_quiet_says_only_what_is_wrong(command: Callable[..., Any], tmp_path: Path, word: str) -> None:
+    loud, still = (command("run", HELLO, "--out", tmp_path / name, *more) for name, more in (("a", ()), ("b", (word,))))
+    assert "[1/3]" in loud.err
+    assert still.err == ""
+    assert still.out.replace("/b/", "/a/") == loud.out
+    failed = command("run", HELLO, "--out", tmp_path / "c", word, "--set", "spec.expect=[fifo.jct_s.mean < 0]")
+    assert failed.code == 1
+    assert failed.err.startswith("expectation failed: ")

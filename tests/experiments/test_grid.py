@@ -78,7 +78,7 @@ def test_a_run_directory_has_the_files_that_are_promised(tiny: Tiny, tmp_path: P
     of_cell = ["cell.json", "events.jsonl.gz", "jobs.parquet", "nodes.parquet", "tasks.parquet", "trace.json.gz"]
     cells = [f"runs/{label}/3/{name}" for label in ("fair", "fifo") for name in of_cell]
     assert files(tmp_path / "out") == sorted(
-        [".rm-emulator.json", "report.html", "scenario.yaml", "summary.json", *cells]
+        [".rm-emulator.json", "report.html", "run.json", "scenario.yaml", "summary.json", *cells]
     )
 
 

@@ -87,9 +87,11 @@ class Spec(Block):
     log: what events.jsonl keeps (full, decisions, hash); by size when left out.
     record: first keeps one reason per waiting job and change, full every round's (for debugging).
     expect: assertions over summary.json, checked when all runs are done.
+    plugins: Python files that register what the scenario names, relative to it; imported before it is checked.
     baselines: runs to compare with: each queue alone, one giant node, ideal water-filling (docs/queues.md).
     """
 
+    plugins: list[Annotated[str, Field(min_length=1)]] = []
     seeds: Seeds = [1]
     cluster: Cluster
     queues: list[Queue] = []
