@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, NoReturn
 
 import typer
 
+from rm_emulator import completion
 from rm_emulator.program import as_json, end
 
 if TYPE_CHECKING:
@@ -24,7 +25,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Run cluster schedulers on simulated time and compare them: heartbeats, DAG jobs, learned run times.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -58,8 +58,16 @@ Set = Annotated[
     typer.Option("--set", metavar="PATH=VALUE", help="Change one value, such as spec.workload.load=0.8."),
 ]
 Seeds = Annotated[str | None, typer.Option("--seeds", metavar="1..5", help="Seeds instead of the scenario's.")]
-Labels = Annotated[list[str] | None, typer.Option("--label", metavar="L", help="Label of a policy in the run.")]
-Label = Annotated[str | None, typer.Option("--label", metavar="L", help="Label of the run (default: the first).")]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="L", help="Label of a policy in the run.", autocompletion=completion.labels),
+]
+Label = Annotated[
+    str | None,
+    typer.Option(
+        "--label", metavar="L", help="Label of the run (default: the first).", autocompletion=completion.labels
+    ),
+]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="S", help="Seed of the run (default: the first).")]
 Option = Annotated[list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="A setting of the format.")]
 SkipBadRows = Annotated[
@@ -68,8 +76,19 @@ SkipBadRows = Annotated[
 ScenarioFile = Annotated[
     str,
     typer.Argument(
-        metavar="SCENARIO.yaml", help="A scenario file, a packaged example's name, or - for standard input."
+        metavar="SCENARIO.yaml",
+        help="A scenario file, a packaged example's name, or - for standard input.",
+        autocompletion=completion.scenarios,
     ),
+]
+PolicyName = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.policies)
+]
+PredictorName = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.predictors)
+]
+PlacerName = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.placers)
 ]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no notes: say only what is wrong.")]
 
@@ -174,7 +193,9 @@ def _figure(value: float | None) -> str:
 
 @app.command()
 def init(
-    example: Annotated[str | None, typer.Argument(metavar="EXAMPLE", help="Name of an example.")] = None,
+    example: Annotated[
+        str | None, typer.Argument(metavar="EXAMPLE", help="Name of an example.", autocompletion=completion.examples)
+    ] = None,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to copy it.")] = Path(),
 ) -> None:
     """List the example scenarios, or copy one to start from."""
@@ -210,41 +231,54 @@ def check(
 
 
 @app.command()
-def schema(plugin: Plugin = None) -> None:
+def schema(
+    markdown: Annotated[bool, typer.Option("--markdown", help="As a page with an example of each key.")] = False,
+    plugin: Plugin = None,
+) -> None:
     """Print the JSON Schema of scenario files."""
+    if markdown:
+        from rm_emulator.scenario import reference
+
+        typer.echo(reference.markdown(), nl=False)
+        return
     from rm_emulator.scenario.schema import json_schema
 
     _print_json(json_schema())
 
 
 @app.command()
-def policies(json: Json = False, plugin: Plugin = None) -> None:
-    """List the policies with their settings."""
+def policies(name: PolicyName = None, json: Json = False, plugin: Plugin = None) -> None:
+    """List the policies with their settings, or tell all of one."""
     from schedulers.core.policy import policies as registry
 
-    _list(registry, json)
+    _list(registry, name, json)
 
 
 @app.command()
-def predictors(json: Json = False, plugin: Plugin = None) -> None:
-    """List the run-time predictors with their settings."""
+def predictors(name: PredictorName = None, json: Json = False, plugin: Plugin = None) -> None:
+    """List the run-time predictors with their settings, or tell all of one."""
     from schedulers.core.predictor import predictors as registry
 
-    _list(registry, json)
+    _list(registry, name, json)
 
 
 @app.command()
-def placers(json: Json = False, plugin: Plugin = None) -> None:
-    """List the placers, which pick a task's node."""
+def placers(name: PlacerName = None, json: Json = False, plugin: Plugin = None) -> None:
+    """List the placers, which pick a task's node, or tell all of one."""
     from schedulers.core.placer import placers as registry
 
-    _list(registry, json)
+    _list(registry, name, json)
 
 
-def _list(registry: Any, json: bool) -> None:
-    entries = [entry.describe() for entry in registry]
+def _list(registry: Any, name: str | None, json: bool) -> None:
+    if name is not None:
+        from rm_emulator.scenario.reference import entry
+
+        entries = [entry(registry, name)]
+    else:
+        entries = [each.describe() for each in registry]
     if json:
-        _print_json(entries)
+        _print_json(entries if name is None else entries[0])
     else:
         _show_entries(entries)
 
@@ -256,6 +290,8 @@ def _show_entries(entries: list[dict[str, Any]]) -> None:
     console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
     for entry in entries:
         console.print(Text.assemble((entry["name"], "bold"), "  ", entry["summary"]))
+        for line in entry.get("description", "").splitlines():
+            console.print(Text(f"    {line}" if line else ""))
         console.print(Text(f"    {entry['source']}", style="dim"))
         for column in entry.get("columns", ()):
             needed = "" if column["required"] else " (optional)"
@@ -264,6 +300,8 @@ def _show_entries(entries: list[dict[str, Any]]) -> None:
             default = setting["default"]
             shown = "" if default is None else f" = {str(default).lower() if isinstance(default, bool) else default}"
             console.print(Text(f"    {setting['name']}{shown}  ({setting['type']}) {setting['description']}"))
+        if "example" in entry:
+            console.print(Text(f"    in a scenario:\n    policies:\n    - {entry['example']}"))
 
 
 @traces_app.callback()
@@ -314,7 +352,9 @@ def describe(
 
 @app.command()
 def convert(
-    format_: Annotated[str, typer.Argument(metavar="FORMAT", help="A name that `traces` lists.")],
+    format_: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="A name that `traces` lists.", autocompletion=completion.formats)
+    ],
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="The trace: a file or folder.")],
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder to write the workload to.")],
     option: Option = None,
