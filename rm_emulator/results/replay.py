@@ -8,7 +8,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, TextIO
 
 import yaml
 
@@ -65,13 +65,14 @@ def reading(path: Path) -> Iterator[None]:
         raise InvalidInput([Issue(str(path), str(error), 1, hint=hint)]) from None
 
 
-def show_difference(path: Path, difference: LogDiffers) -> None:
-    """Print where log and replay part."""
-    print(  # noqa: T201 (the answer)
+def show_difference(path: Path, difference: LogDiffers, to: TextIO | None = None) -> None:
+    """Print where log and replay part. to: standard output by default."""
+    print(
         f"{path}:{difference.line}: the replay differs from the log here\n"
         f"  event:    {difference.fact}\n"
         f"  expected: {difference.expected or 'nothing (the log goes no further)'}\n"
-        f"  got:      {difference.got or 'nothing'}"
+        f"  got:      {difference.got or 'nothing'}",
+        file=to,
     )
 
 

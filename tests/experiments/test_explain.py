@@ -8,8 +8,8 @@ import pytest
 
 from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.simulation import Simulation
+from rm_emulator.experiments import explain
 from rm_emulator.issues import InvalidInput
-from rm_emulator.results import explain
 from rm_emulator.results.story import Story, clock, story
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.events import ContainerStarted, Heartbeat, JobCancelled, JobSubmitted, NodeAdded, NodeLost
