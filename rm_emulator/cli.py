@@ -414,7 +414,7 @@ def explain(
     from rm_emulator.experiments import explain as explanation
 
     try:
-        code = explanation.main(target, job, task, label, seed, try_advice=advise, plugins=plugin or (), json=json)
+        code = explanation.main(target, job, task, label, seed, advise=advise, plugins=plugin or (), json=json)
     except KeyboardInterrupt:
         _report("interrupted: nothing was written")
         raise typer.Exit(130) from None

@@ -29,8 +29,8 @@ from rm_emulator.scenario.schema import Scenario
 from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
 
-#: A job that ends less than so much (percent of its JCT) sooner is not helped: other heartbeats do as much.
-HELPS_PCT: Final = 1.0
+#: A job that ends less than so much (percent of its JCT) sooner is not helped: meeting other heartbeats does as much.
+HELPS_PCT: Final = 5.0
 #: Kinds of changes that ask something of the job's tasks.
 _OWN: Final = ("ask_less", "ask_less_of_all", "fewer_tasks", "no_gang")
 Heard = Callable[[str], None]
@@ -42,7 +42,7 @@ class Tried(msgspec.Struct, frozen=True):
     kind, change: see `changes.Change`. finished_ms: when the job ended with it, None where it never did.
     sooner_pct: how much less its JCT was than without, below 0 when it was more.
     others_pct: how much more the mean JCT of all other jobs was; both None where there is nothing to compare.
-    helped: its JCT was at least 1 % less.
+    helped: its JCT was at least 5 % less.
     """
 
     kind: str
@@ -105,7 +105,7 @@ def recorded(log: Path, plugins: Sequence[str | Path] = ()) -> Recorded:
     return Recorded(cell, scenario, setting, directory, wall_s)
 
 
-def advise(run: Recorded, told: Story, heard: Heard | None = None) -> Advice:
+def try_changes(run: Recorded, told: Story, heard: Heard | None = None) -> Advice:
     """Try what might have let the job end sooner. heard: is told what is tried, a line each.
 
     Raises MissingCell when the cell has lost its jobs.parquet.

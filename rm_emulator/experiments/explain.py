@@ -9,7 +9,7 @@ from typing import Final
 
 import msgspec
 
-from rm_emulator.experiments.advice import Advice, Heard, advise, advised, recorded
+from rm_emulator.experiments.advice import Advice, Heard, advised, recorded, try_changes
 from rm_emulator.plugins import load_plugins
 from rm_emulator.program import as_json
 from rm_emulator.results.replay import event_log, show_difference
@@ -39,7 +39,7 @@ def explain(
     label: str | None = None,
     seed: int | None = None,
     *,
-    try_advice: bool = False,
+    advise: bool = False,
     plugins: Sequence[str | Path] = (),
     heard: Heard | None = None,
 ) -> Explained:
@@ -52,9 +52,9 @@ def explain(
     LogDiffers when the log does not replay (the story would be made up).
     """
     log = event_log(Path(target), label, seed)
-    run = recorded(log, load_plugins(plugins)) if try_advice else None
+    run = recorded(log, load_plugins(plugins)) if advise else None
     told = story(log, job, task)
-    return Explained(str(log), told, advise(run, told, heard) if run is not None else None)
+    return Explained(str(log), told, try_changes(run, told, heard) if run is not None else None)
 
 
 def main(
@@ -64,14 +64,14 @@ def main(
     label: str | None = None,
     seed: int | None = None,
     *,
-    try_advice: bool = False,
+    advise: bool = False,
     plugins: Sequence[Path] = (),
     json: bool = False,
 ) -> int:
     """Print what `explain` finds, with json as one document. Returns 0; 1 when the log does not replay."""
     log = event_log(target, label, seed)
     try:
-        found = explain(log, job, task, try_advice=try_advice, plugins=plugins, heard=_report)
+        found = explain(log, job, task, advise=advise, plugins=plugins, heard=_report)
     except LogDiffers as difference:
         show_difference(log, difference, sys.stderr if json else sys.stdout)
         return 1

@@ -114,7 +114,7 @@ def jobs_of(out: Path) -> dict[str, tuple[int, int]]:
 
 
 def tried(out: Path, job: str, **settings: Any) -> dict[str, Tried]:
-    found = explain(out, job, try_advice=True, **settings)
+    found = explain(out, job, advise=True, **settings)
     assert found.advice is not None
     return {each.change: each for each in found.advice.tried}
 
@@ -139,18 +139,28 @@ def test_less_cpu_is_not_advised_where_memory_binds(ran: Callable[..., Path]) ->
     out = ran(MEMORY)
     less = tried(out, "second")["with 500m cpu instead of 1 a task"]
     assert (less.finished_ms, less.sooner_pct, less.helped) == (90_000, 0.0, False)
-    assert not any("cpu" in line for line in words(explain(out, "second", try_advice=True)) if "(tried)" in line)
+    assert not any("cpu" in line for line in words(explain(out, "second", advise=True)) if "(tried)" in line)
 
 
-def test_less_memory_is_advised_with_what_a_run_with_it_gives(ran: Callable[..., Path]) -> None:
-    out = ran(MEMORY)
+@pytest.mark.parametrize("profile", ["events", "yarn", "kubernetes"])
+def test_less_memory_is_advised_with_what_a_run_with_it_gives(ran: Callable[..., Path], profile: str) -> None:
+    profiled = f"spec.cluster.profile={profile}"
+    out = ran(MEMORY, profiled)
     less = tried(out, "second")["with 2Gi memory instead of 4Gi a task"]
     assert less.helped
-    assert is_as_run(less, "second", out, ran(MEMORY, "spec.workload.jobs[1].stages[0].demand.memory=2Gi"))
+    assert is_as_run(less, "second", out, ran(MEMORY, profiled, "spec.workload.jobs[1].stages[0].demand.memory=2Gi"))
+
+
+def test_a_gain_within_the_noise_of_heartbeats_is_not_advised(ran: Callable[..., Path]) -> None:
+    """Two nodes: the second's last two begin at 1,030 s, and third's; three: at 1 s and 1,001 s."""
+    out = ran(MEMORY, "spec.workload.jobs[1].stages[0].duration=1000s")
+    more = tried(out, "third")["with 3 nodes instead of 2"]
+    assert more.sooner_pct == pytest.approx(100 * 29 / 1058)
+    assert not more.helped
 
 
 def test_advice_says_what_it_would_have_been(ran: Callable[..., Path]) -> None:
-    said = words(explain(ran(MEMORY), "second", try_advice=True))
+    said = words(explain(ran(MEMORY), "second", advise=True))
     assert (
         "with 2Gi memory instead of 4Gi a task it would have ended at 1 m 00 s instead of 1 m 30 s: "
         "34 % sooner; the others take as long as before on average (tried)"
@@ -175,7 +185,7 @@ def test_more_nodes_are_tried_as_the_run_with_them(ran: Callable[..., Path]) -> 
 
 
 def test_what_helped_most_comes_first(ran: Callable[..., Path]) -> None:
-    found = explain(ran(GANG), "train", try_advice=True)
+    found = explain(ran(GANG), "train", advise=True)
     assert found.advice is not None
     sooner = [each.sooner_pct or 0.0 for each in found.advice.tried]
     assert sooner == sorted(sooner, reverse=True)
@@ -250,7 +260,7 @@ def test_where_nothing_helped_that_is_said(ran: Callable[..., Path]) -> None:
     long = "{name: long, tasks: 1, demand: {memory: 4Gi}, duration: 300s}"
     short = "{name: short, tasks: 1, demand: {memory: 4Gi}, duration: 10s}"
     out = ran(MEMORY, "spec.workload.jobs[0].stages[0].tasks=3", f"spec.workload.jobs[1].stages=[{long}, {short}]")
-    found = explain(out, "second", try_advice=True)
+    found = explain(out, "second", advise=True)
     assert [part.reason for part in found.story.reasons] == ["no_room"]
     assert words(found) == [
         "None of the 3 changes tried would have helped: with 2730Mi memory instead of 4Gi a task; "
@@ -259,7 +269,7 @@ def test_where_nothing_helped_that_is_said(ran: Callable[..., Path]) -> None:
 
 
 def test_a_job_that_did_not_wait_is_not_tried(ran: Callable[..., Path]) -> None:
-    found = explain(ran(MEMORY), "first", try_advice=True)
+    found = explain(ran(MEMORY), "first", advise=True)
     assert found.advice is not None
     assert found.advice.tried == ()
     assert words(found) == [
@@ -298,7 +308,7 @@ def test_each_run_is_announced(ran: Callable[..., Path]) -> None:
 def test_a_log_outside_of_a_run_directory_cannot_be_tried(ran: Callable[..., Path], tmp_path: Path) -> None:
     log = (ran(MEMORY) / "runs/fifo/1/events.jsonl").rename(tmp_path / "events.jsonl")
     with pytest.raises(InvalidInput, match="is not in a run directory, whose scenario is run again to try advice"):
-        explain(log, "second", try_advice=True)
+        explain(log, "second", advise=True)
     assert explain(log, "second").advice is None
 
 
@@ -306,7 +316,7 @@ def test_the_run_of_another_version_cannot_be_tried(ran: Callable[..., Path], mo
     out = ran(MEMORY)
     monkeypatch.setattr("rm_emulator.experiments.grid.__version__", "0.0.0")
     with pytest.raises(InvalidInput, match="made by another version of rm-emulator, from another trace or with other"):
-        explain(out, "second", try_advice=True)
+        explain(out, "second", advise=True)
 
 
 def test_a_trace_that_is_gone_is_named(
@@ -318,4 +328,4 @@ def test_a_trace_that_is_gone_is_named(
     (tmp_path / "mine.csv").unlink()
     monkeypatch.setattr("rm_emulator.experiments.cell._last", [])  # as in another process
     with pytest.raises(InvalidInput, match=r"mine\.csv"):
-        explain(out, "b", try_advice=True)
+        explain(out, "b", advise=True)
