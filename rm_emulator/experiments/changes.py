@@ -79,7 +79,7 @@ def changes(setting: Setting, job: str, reasons: Collection[str]) -> list[Change
 def _smaller(setting: Setting, entry: WorkloadJob) -> Iterator[Change]:
     """Less of each resource, so that one more task fits on a node, or half; then half of all."""
     names, stages = setting.config.resources, entry.job.stages
-    asked = [r for r in range(len(names)) if any(stage.demand[r] for stage in stages)]
+    asked = [r for r in range(len(names)) if any(stage.demand[r] > 1 for stage in stages)]  # one pod stays one pod
     cuts: list[tuple[tuple[int, ...], bool]] = [((r,), fits) for r in asked for fits in (True, False)]
     cuts += [(tuple(asked), False)] if len(asked) > 1 else []
     tried = {tuple(stage.demand for stage in stages)}

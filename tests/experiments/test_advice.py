@@ -246,6 +246,12 @@ def test_asks_that_are_rounded_up_again_are_not_tried(ran: Callable[..., Path]) 
     assert list(rounded) == ["with 3 nodes instead of 2"]
 
 
+def test_what_cannot_be_less_is_not_part_of_a_change(ran: Callable[..., Path]) -> None:
+    bound = [f"spec.workload.jobs[{number}].stages[0].demand.cpu=4" for number in range(3)]
+    seat = ["spec.cluster.nodes[0].capacity.seat=4", "spec.workload.jobs[1].stages[0].demand.seat=1"]
+    assert "with 2 cpu and 2Gi memory instead of 4 and 4Gi a task" in tried(ran(MEMORY, *bound, *seat), "second")
+
+
 def test_stages_with_different_asks_are_cut_alike(ran: Callable[..., Path]) -> None:
     stages = [f"{{name: s{gib}, tasks: 4, demand: {{memory: {gib}Gi}}, duration: 30s}}" for gib in (4, 2)]
     both = f"spec.workload.jobs[1].stages=[{', '.join(stages)}]"
