@@ -12,7 +12,7 @@ import msgspec
 from rm_emulator.experiments.advice import Advice, Heard, advised, recorded, try_changes
 from rm_emulator.plugins import load_plugins
 from rm_emulator.program import as_json
-from rm_emulator.results.replay import event_log, show_difference
+from rm_emulator.results.replay import event_log, load_plugins_of, show_difference
 from rm_emulator.results.story import STARTING, Story, Waiting, clock, story
 from schedulers.core.replay import LogDiffers
 
@@ -47,12 +47,13 @@ def explain(
 
     target: an event log, or a run directory (then label and seed choose the cell, the first ones by default).
     task: STAGE/INDEX, or the task's number over all stages; its attempts are told too.
-    plugins: the files that the run was made with, in the same order. heard: is told what is tried, a line each.
+    plugins: files instead of those that the run names. heard: is told what is tried, a line each.
     Raises InvalidInput for an unreadable log, for a job or task that is not in it, and for advice that cannot be tried;
     LogDiffers when the log does not replay (the story would be made up).
     """
     log = event_log(Path(target), label, seed)
-    run = recorded(log, load_plugins(plugins)) if advise else None
+    files = load_plugins(plugins) if plugins else load_plugins_of(log)
+    run = recorded(log, files) if advise else None
     told = story(log, job, task)
     return Explained(str(log), told, try_changes(run, told, heard) if run is not None else None)
 
@@ -67,11 +68,15 @@ def main(
     advise: bool = False,
     plugins: Sequence[Path] = (),
     json: bool = False,
+    quiet: bool = False,
 ) -> int:
-    """Print what `explain` finds, with json as one document. Returns 0; 1 when the log does not replay."""
+    """Print what `explain` finds; 0, or 1 when the log does not replay.
+
+    json: as one document. quiet: without saying on standard error what is tried.
+    """
     log = event_log(target, label, seed)
     try:
-        found = explain(log, job, task, advise=advise, plugins=plugins, heard=_report)
+        found = explain(log, job, task, advise=advise, plugins=plugins, heard=None if quiet else _report)
     except LogDiffers as difference:
         show_difference(log, difference, sys.stderr if json else sys.stdout)
         return 1
