@@ -47,7 +47,8 @@ def explain(
 
     target: an event log, or a run directory (then label and seed choose the cell, the first ones by default).
     task: STAGE/INDEX, or the task's number over all stages; its attempts are told too.
-    plugins: files instead of those that the run names. heard: is told what is tried, a line each.
+    plugins: the files that the run was made with, in the same order; by default those that it names.
+    heard: is told what is tried, a line each.
     Raises InvalidInput for an unreadable log, for a job or task that is not in it, and for advice that cannot be tried;
     LogDiffers when the log does not replay (the story would be made up).
     """

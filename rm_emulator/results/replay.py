@@ -137,19 +137,19 @@ def event_log(target: Path, label: str | None = None, seed: int | None = None) -
 def load_plugins_of(log: Path) -> list[str]:
     """Import the plug-ins of the run that a log is of, as the cell.json beside it names them; without one, none.
 
-    Returns their files. Says on standard error which have changed since. Raises InvalidInput for one that is not there
-    any more.
+    Returns their absolute paths. Says on standard error which have changed since.
+    Raises InvalidInput for one that is not there any more.
     """
-    named = _cell(log).get("plugins")
-    plugins = named if isinstance(named, dict) else {}
-    for file, sha256 in plugins.items():
+    plugins = _cell(log).get("plugins")
+    known: dict[str, str] = plugins if isinstance(plugins, dict) else {}
+    for file, sha256 in known.items():
         if not Path(file).is_file():
             message = f"its run used the plug-in {file}, which is not there any more"
             raise InvalidInput([Issue(str(log), message, hint="give its file with --plugin FILE.py")])
         load_plugins([file])
         if hashes([file])[file] != sha256:
             sys.stderr.write(f"note: {file} has changed since the run\n")
-    return list(plugins)
+    return list(known)
 
 
 def _cell(log: Path) -> dict[str, Any]:
