@@ -459,13 +459,16 @@ def explain(
         bool, typer.Option("--advise", help="Try what would have helped: the run again, with one thing changed.")
     ] = False,
     json: Json = False,
+    quiet: Quiet = False,
     plugin: Plugin = None,
 ) -> None:
     """Tell what a job waited for, when and why; try what would have helped."""
     from rm_emulator.experiments import explain as explanation
 
     try:
-        code = explanation.main(target, job, task, label, seed, advise=advise, plugins=plugin or (), json=json)
+        code = explanation.main(
+            target, job, task, label, seed, advise=advise, plugins=plugin or (), json=json, quiet=quiet
+        )
     except KeyboardInterrupt:
         _report("interrupted: nothing was written")
         raise typer.Exit(130) from None
