@@ -1,15 +1,16 @@
-"""What was made fast in the YARN policies, `hdrf` and `gs`, against the slow and obvious way to the same answer."""
+"""What was made fast in core, YARN policies, `hdrf` and `gs`, against the slow and obvious way to the same answer."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from rm_emulator.workload.synthetic import generate
@@ -17,6 +18,7 @@ from schedulers.core.events import ContainerEnded, JobSubmitted, NodeAdded, Queu
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.scheduler import Scheduler
+from schedulers.core.state import ClusterState
 from schedulers.policies.gs import GenericScheduler
 from schedulers.policies.hdrf import HierarchicalDrf, _Values
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
@@ -266,3 +268,39 @@ def _log_of_gs(seed: int, *, shares: bool, forgets: bool) -> str:
 @settings(max_examples=10, deadline=None)
 def test_gs_decides_as_if_it_put_every_job_in_order_anew(seed: int, shares: bool) -> None:
     assert _log_of_gs(seed, shares=shares, forgets=False) == _log_of_gs(seed, shares=shares, forgets=True)
+
+
+# -- executors ----------------------------------------------------------------------------------
+
+
+def _on_executors(seed: int, policy: str, *, disorder: bool, until: int) -> tuple[bytes, str]:
+    """What the scheduler remembers in the middle of a run, and the hash of the whole run's log."""
+    workload = generate("2sigma-like", jobs=8, slots=6, load=1.5, seed=seed)
+    cluster = EngineConfig(
+        nodes=tuple(Node(id=f"n{i}", capacity=(2000, 8192), speed=1 + i / 4) for i in range(3)),
+        resources=workload.resources,
+        profile="events",
+        executors=Executors(moving_ms=1500),
+        disorder=Disorder(duplicate=0.2, delay=0.2, delay_ms=4000) if disorder else None,
+    )
+    config = SchedulerConfig(
+        resources=workload.resources, policy={"kind": policy}, offers=cluster.offers, executors=True
+    )
+    log = Log()
+    scheduler = Scheduler(config, log=log)
+    simulation = Simulation(cluster, workload, scheduler, seed=seed)
+    simulation.run(until)
+    saved = scheduler.snapshot()
+    simulation.calendar.run()
+    return saved, log.sha256
+
+
+@given(st.integers(0, 1000), st.sampled_from(("fifo", "fair", "weighted_fair")), st.booleans(), st.floats(0.01, 1))
+@settings(max_examples=15, deadline=None)
+def test_an_executor_that_goes_on_does_as_if_its_end_were_heard_and_its_next_task_applied(
+    seed: int, policy: str, disorder: bool, part: float
+) -> None:
+    run = functools.partial(_on_executors, seed, policy, disorder=disorder, until=int(part * 2e7))
+    went_on = run()
+    with mock.patch.object(ClusterState, "go_on", return_value=None):
+        assert run() == went_on
