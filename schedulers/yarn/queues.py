@@ -267,4 +267,4 @@ def limit_below(parent: Queue, kid: Queue, limit: Vector, minimum: Vector, total
     """ParentQueue.getResourceLimitsOfChild: what the parent has left and the child uses, within the child's maximum."""
     available = plus(minus(limit, parent.used), kid.used)
     available = rc.smaller(total, available, kid.most_down)
-    return round_down(available, minimum) if any(minimum) else available
+    return round_down(available, minimum)

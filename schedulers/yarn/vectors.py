@@ -10,7 +10,7 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from operator import add, gt, sub, truediv
+from operator import add, gt, mul, sub, truediv
 from typing import Final
 
 Vector = tuple[int, ...]
@@ -79,17 +79,17 @@ def times_down(a: Vector, factor: float, step: Vector) -> Vector:
 
 def round_up(a: Vector, step: Vector) -> Vector:
     """Resources.roundUp."""
-    return tuple(map(rounded_up, a, step))
+    return tuple(map(rounded_up, a, step)) if any(step) else a
 
 
 def round_down(a: Vector, step: Vector) -> Vector:
     """Resources.roundDown."""
-    return tuple(map(rounded_down, a, step))
+    return tuple(map(rounded_down, a, step)) if any(step) else a
 
 
 def divide_ceil(a: Vector, by: float) -> Vector:
     """Resources.divideAndCeil: 0 when divided by 0."""
-    return tuple(math.ceil(x / by) for x in a) if by else (0,) * len(a)
+    return tuple([math.ceil(x / by) for x in a]) if by else (0,) * len(a)
 
 
 def normalised(ask: int, minimum: int, step: int, maximum: int) -> int:
@@ -136,8 +136,7 @@ class Calculator:
     def times_up(self, a: Vector, factors: float | Sequence[float], step: Vector) -> Vector:
         """ResourceCalculator.multiplyAndNormalizeUp: the nearest whole number here, then up to the step."""
         by = [factors] * len(a) if isinstance(factors, float) else factors
-        whole = self._whole
-        return tuple([rounded_up(whole(x * f), s) for x, f, s in zip(a, by, step, strict=True)])
+        return round_up(tuple(map(self._whole, map(mul, a, by))), step)
 
     def _whole(self, product: float) -> int:
         return int(product + 0.5)
