@@ -59,6 +59,14 @@ class Calendar:
         queue = self._queue
         return not queue or (queue[0][0], queue[0][1]) > (self.now, rank << _SHIFT | key)
 
+    def go_to(self, when: int, rank: int, key: int) -> bool:
+        """Be at that time, as if called by an entry with this rank and key; False where another one comes first."""
+        env: Any = self._env
+        if env._queue and (env._queue[0][0], env._queue[0][1]) <= (when, rank << _SHIFT | key):
+            return False
+        env._now = self.now = when
+        return True
+
     def at(self, when: int, rank: int, key: int, callback: Callable[[Any], object], value: Any = None) -> None:
         """Call `callback(value)` at `when`; among the same instant by rank, then key."""
         priority = rank << _SHIFT | key

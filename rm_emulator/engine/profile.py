@@ -101,7 +101,10 @@ class Profile(ABC):
 
     def is_patient(self, *, changed: bool) -> bool:
         """Whether something may still come of going on as now, after an offer that has changed something or not."""
-        self._idle_offers = 0 if changed or self.engine.is_busy else self._idle_offers + 1
+        if changed or self.engine.is_busy:
+            self._idle_offers = 0
+            return True
+        self._idle_offers += 1
         triggers = self.engine.control.triggers
         counts = (triggers.every_beat or triggers.every_offer) and self.engine.jobs
         return self._idle_offers <= (PATIENCE if counts else 1) * len(self.engine.config.nodes)
