@@ -66,7 +66,7 @@ def cell_dir(out_dir: Path, label: str, seed: int) -> Path:
     return out_dir / "runs" / label / str(seed)
 
 
-def _references(spec: Mapping[str, Any], out_dir: Path, label: str, seed: int) -> dict[str, pl.DataFrame]:
+def references(spec: Mapping[str, Any], out_dir: Path, label: str, seed: int) -> dict[str, pl.DataFrame]:
     """The jobs of each baseline that the scenario asks for. Raises MissingCell."""
     return {name: read_table(baseline_dir(out_dir, name, label, seed), "jobs") for name in spec.get("baselines") or ()}
 
@@ -177,7 +177,7 @@ def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl
     figures |= fairness.figures(course, sorted(figures["queues"]))
     if known.load is not None:
         figures["load"] = known.load
-    compared = costs.costs(jobs, _references(spec, out_dir, label, seed))
+    compared = costs.costs(jobs, references(spec, out_dir, label, seed))
     return msgspec.structs.replace(known, label=label, seed=seed, **figures, costs=compared)
 
 
