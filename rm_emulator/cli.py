@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import sys
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -43,6 +43,8 @@ def _loaded(files: list[Path] | None) -> list[str]:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
+#: From this part of what tasks hold on, launching them is warned of.
+LAUNCHES: Final = 0.2
 Plugin = Annotated[
     list[Path] | None,
     typer.Option(
@@ -182,7 +184,7 @@ def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin:
     """Name every mistake of a scenario; run nothing."""
     from rm_emulator.experiments.grid import resolved
     from rm_emulator.results.filling import unused_settings
-    from rm_emulator.scenario.workload import offered
+    from rm_emulator.scenario.workload import launches, offered
 
     loaded, built = _checked(scenario, seeds, set_)
     spec = loaded.scenario.spec
@@ -194,6 +196,12 @@ def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin:
     typer.echo(f"{loaded.file}: ok ({runs}; {nodes:,} nodes; {workload}){shown}")
     for note in (*built.notes, *unused_settings(resolved(loaded)["spec"])):
         _report(f"note: {note}")
+    part = launches(loaded.scenario, built)
+    if load is not None and part is not None and part > LAUNCHES:
+        _report(
+            f"warning: launching tasks takes about {part:.0%} of what they hold: "
+            f"the load is {load:.2f}, the held load about {load / (1 - part):.2f}"
+        )
 
 
 @app.command()

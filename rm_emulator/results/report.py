@@ -12,7 +12,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import jinja2
 import msgspec
@@ -155,13 +155,22 @@ def _spec(out_dir: Path) -> Mapping[str, Any]:
     return scenario.get("spec", {}) if isinstance(scenario, dict) else {}
 
 
+#: The held load is shown where it is so many times the load, or more.
+_LAUNCHES: Final = 1.05
+
+
 def _facts(summary: Summary, cells: Cells) -> list[tuple[str, str]]:
     first, seeds = summary.runs[0], len(cells.seeds)
     nodes = cells.nodes(first.label)["node"].n_unique() - 1
     load = table.mean_over_seeds(summary, first.label, "load")
     counts = {"jobs": first.jobs, "tasks": first.tasks, "nodes": nodes, "seeds" if seeds > 1 else "seed": seeds}
     facts = [(name, f"{count:,}") for name, count in counts.items()]
-    return [*facts, ("load", table.number(load) + table.on(first))] if load is not None else facts
+    held = table.mean_over_seeds(summary, first.label, "held_load")
+    if load is not None:
+        facts.append(("load", table.number(load) + table.on(first)))
+    if load is not None and held is not None and held > _LAUNCHES * load:
+        facts.append(("held load, launches included", table.number(held)))
+    return facts
 
 
 #: Columns of the table of queues, and where each is in a run; QUEUE stands for the queue's name.

@@ -23,7 +23,7 @@ from schedulers.core.errors import UserError
 T = TypeVar("T")
 
 #: What the figures need of tasks.parquet, beside the demands.
-TASK_COLUMNS: Final = ("job", "stage", "task", "attempt", "granted_ms", "started_ms", "ended_ms", "code")
+TASK_COLUMNS: Final = ("job", "stage", "task", "attempt", "node", "granted_ms", "started_ms", "ended_ms", "code")
 
 
 class MissingCell(UserError, ValueError):
@@ -177,6 +177,9 @@ def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl
     figures |= fairness.figures(course, sorted(figures["queues"]))
     if known.load is not None:
         figures["load"] = known.load
+    launching = metrics.launching(jobs, tasks, nodes, known.load_resource)
+    if figures["load"] is not None and launching is not None:
+        figures["held_load"] = metrics.figure(figures["load"] * launching)
     compared = costs.costs(jobs, references(spec, out_dir, label, seed))
     return msgspec.structs.replace(known, label=label, seed=seed, **figures, costs=compared)
 

@@ -191,6 +191,20 @@ def slots_for(
     return least if least[0] > 0 else None
 
 
+def mean_task(workload: Workload, resource: str | None, sampler: Sampler | None = None) -> float | None:
+    """The mean run time (ms) of a task, weighted by what it asks for of this resource; None where one is unknown."""
+    place = None if resource is None else list(workload.resources).index(resource)
+    total = weight = 0.0
+    for job in workload.jobs:
+        for index, stage in enumerate(job.job.stages):
+            times = _stage_times(job, index, sampler)
+            if times is None:
+                return None
+            each = times.tasks * (1 if place is None else stage.demand[place])
+            total, weight = total + each * times.mean, weight + each
+    return total / weight if weight else None
+
+
 def offered_load(workload: Workload, slots: float, sampler: Sampler | None = None) -> float | None:
     """All work over slots x arrival span (last minus first arrival); None for a span of 0 or unknown run times."""
     works = [work_ms(job, sampler) for job in workload.jobs]

@@ -15,8 +15,9 @@ from rm_emulator.results.drawing import SERIES, hatched, time_unit
 from rm_emulator.results.perfetto import lanes
 from rm_emulator.results.table import number
 
-#: Lanes of one chart: a cluster that runs no more tasks at once is shown whole. Their height in pixels.
+#: A cluster that runs no more tasks at once is shown whole, of another so many lanes. Height of a lane in pixels.
 GANTT_LANES: Final = 160
+_SOME_LANES: Final = 40
 _LANE: Final = 9
 #: Slices of one chart, and of those of all labels together: beyond these a screen shows no difference.
 GANTT_SLICES: Final = 4000
@@ -69,7 +70,7 @@ def _shown_nodes(tasks: pl.DataFrame) -> tuple[list[str], int]:
     steps = pl.concat(at).sort("node", "at", "more").with_columns(pl.col("more").cum_sum().over("node"))
     most = dict(steps.group_by("node").agg(pl.col("more").max()).sort("node").iter_rows())
     names = list(most)
-    fit = len(names) if sum(most.values()) <= GANTT_LANES else max(1, GANTT_LANES // max(most.values()))
+    fit = len(names) if sum(most.values()) <= GANTT_LANES else max(1, _SOME_LANES // max(most.values()))
     chosen = np.unique(np.linspace(0, len(names) - 1, min(fit, len(names))).astype(int))
     return [names[i] for i in chosen], len(names)
 
