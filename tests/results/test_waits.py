@@ -11,6 +11,7 @@ import pytest
 import rm_emulator
 from rm_emulator.issues import InvalidInput
 from rm_emulator.results import waits
+from rm_emulator.results.replay import log_of
 from rm_emulator.results.story import STARTING, story
 from rm_emulator.results.summary import read_table
 from schedulers.core.reasons import Reason
@@ -32,10 +33,10 @@ def tables(cell: Path) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
 def test_waits_and_idle_times_are_those_that_explain_tells(hello, label):
     cell = hello / "runs" / label / "1"
     jobs, tasks, nodes = tables(cell)
-    found = waits.stretches(jobs, tasks, nodes, waits.read(cell / "events.jsonl"))
+    found = waits.stretches(jobs, tasks, nodes, waits.read(log_of(cell)))
     idle = dict(waits.idle(jobs, tasks).iter_rows())
     for job in jobs["id"]:
-        told = story(cell / "events.jsonl", job)
+        told = story(log_of(cell), job)
         sums = found.filter(pl.col("job") == job).group_by("reason").agg((pl.col("to_ms") - pl.col("from_ms")).sum())
         reasons = {part.reason: part.ms for part in told.reasons if part.reason != STARTING}
         assert dict(sums.iter_rows()) == pytest.approx(reasons, abs=1000)

@@ -54,8 +54,8 @@ def gantt(cells: Cells) -> Chart | None:
         alt="Gantt chart: which job's tasks each node runs when",
         caption="Every bar is a task, coloured by job, from its grant to its end; hatched ones are pilots, crossed "
         "ones failed. Rest on a bar to read its job, stage, times and how long after its job it came. Drag to zoom, "
-        f"double-click to go back. Seed {cells.seeds[0]}{'; ' + note if note else ''}. All of it: open trace.json in "
-        "ui.perfetto.dev.",
+        f"double-click to go back. Seed {cells.seeds[0]}{'; ' + note if note else ''}. All of it: open its trace.json "
+        "in ui.perfetto.dev.",
         variants=tuple(variants),
         head=("label", "node", "task attempts", "held (s)"),
         rows=tuple(rows),
