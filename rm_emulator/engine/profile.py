@@ -65,6 +65,14 @@ class Profile(ABC):
         """When the container that is granted now starts its task, in ms, before start-up times."""
         return self.engine.calendar.now
 
+    @classmethod
+    def usual_launch_ms(cls, config: EngineConfig) -> float:
+        """How long a task holds what it was granted before it starts, on average, before start-up times: a forecast.
+
+        Executors that are kept are launched once for many tasks: that does not count.
+        """
+        return 0.0
+
     def runs(self, runtime: int) -> int:
         """How long a task of this run time, whose start is seen now, is seen to run."""
         return runtime
