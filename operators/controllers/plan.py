@@ -66,12 +66,18 @@ class CreatePod(msgspec.Struct, frozen=True):
 
 
 class DeletePod(msgspec.Struct, frozen=True):
-    """Delete a pod, if it is still this one. at_once: nobody is left who could say that it has ended."""
+    """Delete a pod, if it is still this one, and as it was when this was decided.
+
+    node: is gone, and the pod's kubelet with it, so nobody is left who could say that it has ended; only if it truly
+    is. event: once it is deleted.
+    """
 
     name: str
     uid: str
+    version: str
     why: str
-    at_once: bool = False
+    node: str = ""
+    event: Event | None = None
 
 
 class Plan(msgspec.Struct):
@@ -89,14 +95,23 @@ class Plan(msgspec.Struct):
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What else matters. released_ms: when a pod was first seen without gate. stamp: ms to RFC 3339."""
+    """What else matters. heard_ms: for how long everything has been heard without a break.
+
+    released_ms: when a pod was first seen without gate. stamp: ms to RFC 3339.
+    """
 
     now_ms: int
+    heard_ms: int
     nodes: Collection[str]
     queues: Collection[str]
     released_ms: Mapping[str, int]
     recreate_after_ms: int
     stamp: Callable[[int], str]
+
+    def waited_ms(self, pod: Pod) -> int | None:
+        """How long it has been seen without gate and node, as far as that was heard; None: it does not wait so."""
+        since = self.released_ms.get(pod.metadata.uid)
+        return min(self.now_ms - since, self.heard_ms) if since is not None else None
 
 
 class _Task(msgspec.Struct):
@@ -186,13 +201,13 @@ def _lost(pod: Pod, around: Surroundings) -> str | None:
         return None
     if pod.spec.nodeName:
         return None if pod.spec.nodeName in around.nodes else f"node {pod.spec.nodeName} is gone"
-    since = around.released_ms.get(pod.metadata.uid)
-    if pod.narrowed_to is None or pod.spec.schedulingGates or since is None:
+    waited = around.waited_ms(pod)
+    if pod.narrowed_to is None or pod.spec.schedulingGates or waited is None:
         return None
     if pod.narrowed_to not in around.nodes:
         return f"node {pod.narrowed_to} is gone"
-    if around.now_ms - since >= around.recreate_after_ms:
-        return f"node {pod.narrowed_to} has not taken it for {(around.now_ms - since) // 1000} s"
+    if waited >= around.recreate_after_ms:
+        return f"node {pod.narrowed_to} has not taken it for {waited // 1000} s"
     return None
 
 
@@ -204,10 +219,9 @@ def _plan_stage(job: WholeDagJob, stage: Stage, stages: Mapping[str, list[_Task]
         if task.done:
             continue
         if task.lost is not None and pod is not None:
-            at_once = pod.spec.nodeName != ""  # bound, so its node is gone, and its kubelet with it
-            todo.deletes.append(_delete(pod, task.lost, at_once=at_once))
             message = f"pod {pod.metadata.name}: {task.lost}; it is made anew"
-            todo.events.append(Event("Recreated", message, warning=True))
+            event = Event("Recreated", message, warning=True)
+            todo.deletes.append(_delete(pod, task.lost, node=pod.spec.nodeName, event=event))
         elif (pod is None or pod.is_terminal) and task.failures <= job.spec.retries:
             todo.creates.append(_create(job, stage, task))
     if not _has_started(job, stage, stages):
@@ -224,8 +238,8 @@ def _has_started(job: WholeDagJob, stage: Stage, stages: Mapping[str, list[_Task
     return _before(job, stage).started or begun
 
 
-def _delete(pod: Pod, why: str, *, at_once: bool = False) -> DeletePod:
-    return DeletePod(pod.metadata.name, pod.metadata.uid, why, at_once)
+def _delete(pod: Pod, why: str, *, node: str = "", event: Event | None = None) -> DeletePod:
+    return DeletePod(pod.metadata.name, pod.metadata.uid, pod.metadata.resourceVersion, why, node, event)
 
 
 def _is_ending(pod: Pod) -> bool:
@@ -386,9 +400,9 @@ def _after_the_end(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) 
 def _again_s(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> float | None:
     """When time alone changes what is needed."""
     due = [
-        around.released_ms[pod.metadata.uid] + around.recreate_after_ms
+        around.now_ms + around.recreate_after_ms - waited
         for pod in pods
-        if pod.metadata.uid in around.released_ms
+        if (waited := around.waited_ms(pod)) is not None
         and pod.narrowed_to is not None
         and not pod.spec.nodeName
         and not _is_ending(pod)

@@ -91,8 +91,7 @@ class Process:
 
     async def gained(self) -> None:
         """Act from now on, until cancelled. Raises what must not happen: the process ends with it."""
-        while not self.cache.synced:
-            await asyncio.sleep(0.05)
+        await self.cache.until_heard()
         self.dagjobs.begin()
         self.work = Work(self._reconcile)
         self._look_at_all()

@@ -186,8 +186,11 @@ class Decisions:
         return container
 
     def expire(self) -> None:
-        """Give up grants whose pod has not come, and repeat releases that have not been seen to work."""
-        limit = self.now() - self._expire_ms
+        """Give up grants whose pod has not come, and repeat releases that have not been seen to work.
+
+        What may only not have been heard of is waited for: the time counts from the last break on (see `Hearing`).
+        """
+        now, heard = self.now(), self.cache.heard_ms() or 0
         state = self.scheduler.state
         for number, uid in list(self.ledger.containers.items()):
             container = state.containers.get(number)
@@ -196,7 +199,7 @@ class Decisions:
             elif uid is not None and self._pod(uid) is None:
                 log.error("a container outlived its pod", container=state.story(number))
                 self.end(number)
-            elif container.status == GRANTED and container.granted < limit:
+            elif container.status == GRANTED and min(now - container.granted, heard) > self._expire_ms:
                 self._expire(container, uid)
 
     def _expire(self, container: ContainerState, uid: str | None) -> None:

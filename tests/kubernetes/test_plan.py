@@ -51,9 +51,9 @@ def job(*stages: StageSpec, retries: int = 1, status: DagJobStatus | None = None
 
 
 def around(
-    now: int = 100_000, *, nodes: tuple[str, ...] = ("n1",), released: dict[str, int] | None = None
+    now: int = 100_000, *, nodes: tuple[str, ...] = ("n1",), released: dict[str, int] | None = None, heard: int = 10**9
 ) -> Surroundings:
-    return Surroundings(now, nodes, ("default",), released or {}, 30_000, lambda ms: f"t{ms}")
+    return Surroundings(now, heard, nodes, ("default",), released or {}, 30_000, lambda ms: f"t{ms}")
 
 
 def pod(stage: str, index: int, attempt: int = 0, *, phase: str = "Pending", code: int = 0, **spec: Any) -> Pod:
@@ -151,13 +151,20 @@ def test_a_narrowed_pod_that_its_node_does_not_take_is_made_anew() -> None:
     assert plan(one, [stuck], early).deletes == []
     assert plan(one, [stuck], early).again_s == pytest.approx(10, abs=0.1)
     deletes = plan(one, [stuck], late).deletes
-    assert [(d.why, d.at_once) for d in deletes] == [("node n1 has not taken it for 31 s", False)]
+    assert [(d.why, d.node) for d in deletes] == [("node n1 has not taken it for 31 s", "")]
+
+
+def test_time_in_which_nothing_was_heard_is_no_time_in_which_a_node_has_not_taken_a_pod() -> None:
+    stuck = pod("a", 0, affinity=only("n1"))
+    back = around(200_000, released={stuck.metadata.uid: 80_000}, heard=5_000)
+    todo = plan(job(StageSpec("a", TEMPLATE)), [stuck], back)
+    assert (todo.deletes, todo.again_s) == ([], pytest.approx(25, abs=0.1))
 
 
 def test_a_pod_on_a_node_that_is_gone_is_made_anew_without_counting_as_a_try() -> None:
     lost = pod("a", 0, phase="Running", nodeName="n9")
     todo = plan(job(StageSpec("a", TEMPLATE), retries=0), [lost], around())
-    assert [(d.why, d.at_once) for d in todo.deletes] == [("node n9 is gone", True)]
+    assert [(d.why, d.node) for d in todo.deletes] == [("node n9 is gone", "n9")]
     assert todo.status.phase != "Failed"
 
 

@@ -58,6 +58,10 @@ class Lists:
         self.pods: dict[str, Pod] = {}
         self.dagjobs: dict[str, DagJob] = {}
         self.queues: dict[str, Any] = {}
+        self.heard: int | None = 10**9
+
+    def heard_ms(self) -> int | None:
+        return self.heard
 
 
 class Writes:
