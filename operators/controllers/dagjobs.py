@@ -59,10 +59,10 @@ class DagJobs:
         if new is None:
             self._forget_pod(pod)
         name = pod.metadata.labels.get(DAGJOB_LABEL)
-        if not name or not pod.owner_uid:
+        if not name or not pod.dagjob_uid:
             return None
         if new is not None:
-            self._pods.setdefault(pod.owner_uid, {})[pod.key] = None
+            self._pods.setdefault(pod.dagjob_uid, {})[pod.key] = None
             if new.spec.schedulingGates or new.spec.nodeName or new.is_terminal:
                 self._released.pop(new.metadata.uid, None)
             else:
@@ -71,12 +71,12 @@ class DagJobs:
 
     def _forget_pod(self, pod: Pod) -> None:
         self._released.pop(pod.metadata.uid, None)
-        mine = self._pods.get(pod.owner_uid, {})
+        mine = self._pods.get(pod.dagjob_uid, {})
         mine.pop(pod.key, None)
         if not mine:
-            self._pods.pop(pod.owner_uid, None)
-        if pod.is_terminal and pod.owner_uid in self._planned:
-            self._gone.setdefault(pod.owner_uid, []).append(pod)
+            self._pods.pop(pod.dagjob_uid, None)
+        if pod.is_terminal and pod.dagjob_uid in self._planned:
+            self._gone.setdefault(pod.dagjob_uid, []).append(pod)
 
     def forget(self, job_uid: str) -> None:
         """This DagJob is gone; its pods follow one by one."""

@@ -16,7 +16,6 @@ from schedulers.core.events import ContainerAdopted, ContainerEnded, ContainerEx
 from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import ABORTED, GRANTED, ContainerState
-from schedulers.objects.names import DAGJOB_LABEL
 from schedulers.objects.pod import Pod, unmodelled
 
 log = structlog.get_logger()
@@ -142,8 +141,7 @@ class Decisions:
 
     def _narrow(self, pod: Pod, node: str) -> str | None:
         """Narrowing is one-way: only pods that we own, and only if the core knows all their constraints."""
-        ours = DAGJOB_LABEL in pod.metadata.labels
-        return node if ours and unmodelled(pod.spec, self.resources) is None else None
+        return node if pod.dagjob_uid and unmodelled(pod.spec, self.resources) is None else None
 
     def place_as_planned(self, task: Task, node: str) -> None:
         """A task of a gang that has partly started goes where the plan says, if there is still room."""

@@ -35,7 +35,7 @@ class TaskPods:
         if gone:
             if pod.is_terminal and uid in self.ledger.pods:
                 self._pod_ended(entry, task, pod)
-            self._pod_gone(uid)
+            self.lose(uid)
             return
         self.ledger.put(uid, pod.key, task, pod.attempt)
         self.ask(entry, task, pod)
@@ -125,7 +125,8 @@ class TaskPods:
             self._open(entry, stage)
             self.tell(TaskFound(self.now(), entry.id, stage, number, entry.mean_ms(stage)))
 
-    def _pod_gone(self, uid: str) -> None:
+    def lose(self, uid: str) -> None:
+        """A pod is gone, or over without anybody to tell: what is held for it is free."""
         container = self._decisions.container_of(uid)
         self.ledger.drop(uid)
         if container is not None:

@@ -198,10 +198,10 @@ class Pod(Stored):
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
     @property
-    def owner_uid(self) -> str:
-        """Uid of its controller, or ''."""
+    def dagjob_uid(self) -> str:
+        """Uid of the DagJob that controls it, or ''. Whether there is such a DagJob is another matter."""
         owner = self.metadata.owner
-        return owner.uid if owner is not None else ""
+        return owner.uid if owner is not None and owner.kind == "DagJob" else ""
 
     @property
     def attempt(self) -> int:

@@ -20,7 +20,7 @@ from tests.kubernetes.installed import Installed, dagjob, stage, submit, wait
 pytestmark = pytest.mark.controlplane
 
 #: As in test_controllers_controlplane; and the outage, which is longer than any other time here.
-RECREATE_S = 3
+RECREATE_S = 6
 OUTAGE_S = 17.0
 
 
@@ -89,8 +89,8 @@ def test_pods_that_were_bound_while_the_watch_was_cut_are_not_made_anew(devclust
                 await asyncio.gather(task, return_exceptions=True)
 
     def act(client: Deaf) -> None:
-        submit(devcluster, dagjob("j", space, [stage("a", 6, 600, cpu="100m")]))
-        wait(lambda: len(pods(devcluster, space)) == 6, 20)
+        submit(devcluster, dagjob("j", space, [stage("a", 3, 600, cpu="100m")]))
+        wait(lambda: len(pods(devcluster, space)) == 3, 20)
         before = pods(devcluster, space)
         for pod in before.values():
             release(devcluster, pod, "n0")
@@ -99,9 +99,9 @@ def test_pods_that_were_bound_while_the_watch_was_cut_are_not_made_anew(devclust
         time.sleep(0.5)
         for pod in before.values():
             bind(devcluster, pod, "n0")
-        time.sleep(2 * RECREATE_S)
+        time.sleep(RECREATE_S + 3)
         client.cut = False
-        wait(lambda: devcluster.get("dagjob", "j", "-n", space)["status"]["stages"][0]["running"] == 6, 30)
+        wait(lambda: devcluster.get("dagjob", "j", "-n", space)["status"]["stages"][0]["running"] == 3, 30)
         assert pods(devcluster, space).keys() == before.keys()
         devcluster.kubectl("delete", "dagjob", "j", "-n", space)
 

@@ -183,7 +183,7 @@ class World:
 
     def collect(self, pod: Pod) -> None:
         """A pod that has succeeded is deleted, as kube-controller-manager does when there are many."""
-        job = next(job for job in self.lists.dagjobs.values() if job.metadata.uid == pod.owner_uid)
+        job = next(job for job in self.lists.dagjobs.values() if job.metadata.uid == pod.dagjob_uid)
         done = {stage.name: self._completed(job, stage.name) for stage in job.spec.stages}
         done[pod.metadata.labels[names.STAGE_LABEL]].add(int(pod.metadata.labels[names.INDEX_LABEL]))
         stages = [StageStatus(name, completedIndexes=show_indexes(indexes)) for name, indexes in done.items()]
@@ -291,7 +291,7 @@ class World:
         return [
             pod
             for pod in self.lists.pods.values()
-            if pod.owner_uid == job.metadata.uid and stage in (None, pod.metadata.labels[names.STAGE_LABEL])
+            if pod.dagjob_uid == job.metadata.uid and stage in (None, pod.metadata.labels[names.STAGE_LABEL])
         ]
 
     def gated(self, job: DagJob) -> list[Pod]:
