@@ -143,6 +143,7 @@ class DagJobs:
             released_ms=self._released,
             recreate_after_ms=self._config.recreate_after,
             stamp=stamp,
+            resources=self._config.resources if self._config.unknown_resources == "refuse" else None,
         )
 
     async def _expire(self, job: WholeDagJob) -> None:

@@ -168,7 +168,7 @@ class Facts:
         return old.spec == new.spec and is_ours != (new.key in self._foreign)
 
     def _note_use(self, pod: Pod, *, gone: bool) -> None:
-        """Whatever a pod holds of its node and no container of ours accounts for is use by others, whatever it wears."""
+        """What a pod holds of its node and no container of ours accounts for is use by others, whatever it wears."""
         node, noted = pod.spec.nodeName, self._foreign.get(pod.key)
         holds = node in self.scheduler.state.nodes and not gone and not pod.is_terminal
         rest = self._unaccounted(pod) if holds else ()

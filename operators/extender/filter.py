@@ -42,6 +42,7 @@ class Filter:
             return FilterAnswer([], {}, {}, f"the DagJob of pod {pod.key} is not known yet; try again")
         self.ledger.put(pod.metadata.uid, pod.key, task, pod.attempt)
         self._facts.pods.ask(entry, task, pod)
+        self._decisions.setbacks.resume((task.job, task.stage), self._decisions.now())
         job = self.scheduler.state.jobs.get(task.job)
         state = self.scheduler.state
         if job is not None:
@@ -67,6 +68,7 @@ class Filter:
                 self.ledger.assign(awaited.id, pod.metadata.uid)
                 return _only(awaited.node)
             self._decisions.give_up(awaited.id)
+        self._decisions.setbacks.resume((entry.id, 0), self._decisions.now())
         everywhere = len(nodes) == len(self.scheduler.state.nodes)
         container = self._place(entry, pod, None if everywhere else tuple(nodes))
         if container is not None and container.node not in nodes:  # there were unknown ones among as many

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from typing import Any
 
@@ -65,3 +66,58 @@ def test_use_that_wears_our_labels_is_counted(cluster: Devcluster, space: str) -
     cluster.kubectl("delete", "pod", "-n", space, "hidden-n0")
     wait(lambda: phase(cluster, space, "j") == "Succeeded", 20)
     cluster.kubectl("delete", "pod", "-n", space, *(f"hidden-n{n}" for n in (1, 2, 3)))
+
+
+# -- kubelets that refuse -----------------------------------------------------------------------
+
+
+def condition(cluster: Devcluster, space: str, kind: str) -> tuple[str, str, str]:
+    conditions = (c for c in status(cluster, space).get("conditions", ()) if c["type"] == kind)
+    return next(((c["status"], c["reason"], c["message"]) for c in conditions), ("", "", ""))
+
+
+def test_a_task_that_a_kubelet_refuses_is_placed_anew_and_has_not_failed(cluster: Devcluster, space: str) -> None:
+    submit(cluster, dagjob("j", space, [stage("a", 1, 4)], retries=0))
+    wait(lambda: pods(cluster, space).get("j-a-0-0", {}).get("status", {}).get("phase") == "Running")
+    node = pods(cluster, space)["j-a-0-0"]["spec"]["nodeName"]
+    said = {
+        "phase": "Failed",
+        "reason": "OutOfcpu",
+        "message": "Node didn't have enough resource",
+        "containerStatuses": [],
+    }
+    patch = json.dumps({"status": said})
+    cluster.kubectl("patch", "pod", "j-a-0-0", "-n", space, "--subresource=status", "--type=merge", "-p", patch)
+    wait(lambda: "j-a-0-1" in pods(cluster, space), 20)
+    words = f"node {node} refused pod j-a-0-0: OutOfcpu: Node didn't have enough resource"
+    wait(lambda: phase(cluster, space, "j") == "Succeeded", 30)
+    assert condition(cluster, space, "PodsUnplaced")[:2] == ("False", "Placed")
+    assert status(cluster, space)["stages"][0]["failed"] == 0
+    events = cluster.get("events.events.k8s.io", "-n", space)["items"]
+    assert [e["note"] for e in events if e["reason"] == "PodRefused"] == [f"{words}; it is made anew"]
+
+
+# -- what kube-scheduler cannot bind ------------------------------------------------------------
+
+
+def test_pods_that_kube_scheduler_cannot_bind_hold_nothing_and_say_why(cluster: Devcluster, space: str) -> None:
+    stuck = stage("a", 4, 1, cpu="8")
+    stuck["template"]["spec"]["volumes"] = [{"name": "v", "persistentVolumeClaim": {"claimName": "missing"}}]
+    submit(cluster, dagjob("j", space, [stuck]))
+    wait(lambda: condition(cluster, space, "PodsUnplaced")[:2] == ("True", "Unschedulable"), 20)
+    assert 'persistentvolumeclaim "missing" not found' in condition(cluster, space, "PodsUnplaced")[2]
+    submit(cluster, dagjob("other", space, [stage("a", 4, 1, cpu="8")]))
+    wait(lambda: phase(cluster, space, "other") == "Succeeded", 25)
+    wait(lambda: 'persistentvolumeclaim "missing" not found' in status(cluster, space).get("message", ""), 10)
+    cluster.kubectl("delete", "dagjob", "j", "-n", space)
+
+
+def test_a_dagjob_that_asks_for_what_is_not_configured_is_refused(cluster: Devcluster, space: str) -> None:
+    asks = stage("a", 4, 1)
+    asks["template"]["spec"]["containers"][0]["resources"]["limits"] = {"example.com/gpu": "1"}
+    submit(cluster, dagjob("j", space, [asks]))
+    wait(lambda: phase(cluster, space, "j") == "Failed", 10)
+    true, reason, message = condition(cluster, space, "Failed")
+    assert (true, reason) == ("True", "UnknownResource")
+    assert message.startswith("stage a asks for example.com/gpu, which is not among the configured resources")
+    assert pods(cluster, space) == {}

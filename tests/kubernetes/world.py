@@ -31,6 +31,7 @@ from schedulers.objects.meta import Meta, OwnerReference
 from schedulers.objects.node import Node, NodeStatus
 from schedulers.objects.pod import (
     Affinity,
+    Condition,
     Container,
     ContainerPhase,
     ContainerResources,
@@ -42,9 +43,11 @@ from schedulers.objects.pod import (
     PodSpec,
     PodStatus,
     PodTemplate,
+    Present,
     SelectorRequirement,
     SelectorTerm,
     Terminated,
+    Volume,
     demand,
 )
 from schedulers.objects.queue import Queue, QueueSpec
@@ -275,6 +278,15 @@ class World:
         status = PodStatus(phase=phase, containerStatuses=[ContainerStatus("c", ContainerPhase(terminated=ended))])
         self.change(pod, status=status)
 
+    def say(self, pod: Pod, verdict: str) -> Pod:
+        """kube-scheduler cannot bind it, and says so."""
+        said = Condition("PodScheduled", "False", "Unschedulable", verdict)
+        return self.change(pod, status=PodStatus(conditions=[said]))
+
+    def refuse(self, pod: Pod, reason: str = "OutOfcpu") -> Pod:
+        """A kubelet does not let it in."""
+        return self.change(pod, status=PodStatus(phase="Failed", reason=reason, message="not here"))
+
     def delete(self, pod: Pod) -> None:
         last = self.lists.pods.pop(pod.key)
         self.brain.hear(Change("Pod", last, None))
@@ -353,10 +365,11 @@ def node(name: str, cpus: int) -> Node:
     return Node(Meta(name=name, uid=name), status=NodeStatus(allocatable={"cpu": cpus, "memory": "64Gi", "pods": 110}))
 
 
-def stage(name: str, tasks: int, *parents: str, cpu: int = 1, gang: bool = False) -> StageSpec:
-    return StageSpec(
-        name=name, tasks=tasks, parents=parents, gang=gang, template=PodTemplate(spec=PodSpec(containers=[asks(cpu)]))
-    )
+def stage(name: str, tasks: int, *parents: str, cpu: int = 1, gang: bool = False, claims: bool = False) -> StageSpec:
+    """claims: its pods have a volume claim, so that kube-scheduler has the last word on their node."""
+    volumes = [Volume(persistentVolumeClaim=Present())] if claims else []
+    template = PodTemplate(spec=PodSpec(containers=[asks(cpu)], volumes=volumes))
+    return StageSpec(name=name, tasks=tasks, parents=parents, gang=gang, template=template)
 
 
 def only(name: str) -> Affinity:
