@@ -7,7 +7,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from operators.config import Millis, load
+from operators.config import Millis, Nodes, load
 from operators.lease import LeaderElection
 from operators.log import Level
 from operators.serving.ports import ManagementPort
@@ -21,8 +21,8 @@ class ControllersConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
     recreate_after: a released pod that its node has not taken by then is made anew. concurrency: writes on
     their way at once. status_every: a job's status is written at most so often. unknown_resources: whether a DagJob
-    that asks for what is not in `resources` is refused, or this is left to kube-scheduler. kubeconfig: None in a
-    cluster.
+    that asks for what is not in `resources` is refused, or this is left to kube-scheduler. nodes: as brain's.
+    kubeconfig: None in a cluster.
     """
 
     namespace: str = NAMESPACE
@@ -30,6 +30,7 @@ class ControllersConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     concurrency: Count = 16
     status_every: Millis = Millis(1000)
     resources: tuple[str, ...] = ("cpu", "memory", "pods")
+    nodes: Nodes = "all"
     unknown_resources: Literal["refuse", "leave"] = "refuse"
     management: ManagementPort = ManagementPort(port=8082)
     leader_election: LeaderElection | None = LeaderElection(name=CONTROLLERS_LEASE)

@@ -32,6 +32,7 @@ from schedulers.objects.names import (
     GATE,
     INDEX_LABEL,
     QUEUE_LABEL,
+    RESERVED_TAINT,
     SCHEDULER,
     STAGE_LABEL,
     USER_LABEL,
@@ -338,7 +339,9 @@ def _body(job: WholeDagJob, stage: Stage, name: str, index: int, attempt: int) -
         labels[USER_LABEL] = job.spec.user
     spec = dict(template["spec"])
     gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != GATE]
+    tolerations = [t for t in spec.get("tolerations") or () if t.get("key") != RESERVED_TAINT]
     spec |= {"schedulerName": SCHEDULER, "schedulingGates": [{"name": GATE}, *gates]}
+    spec["tolerations"] = [*tolerations, {"key": RESERVED_TAINT, "operator": "Exists"}]
     if spec.get("restartPolicy") not in ("Never", "OnFailure"):
         spec["restartPolicy"] = "Never"
     owner = {

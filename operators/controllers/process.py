@@ -45,7 +45,7 @@ class Process:
         self.config, self.client, self.identity = config, client, identity
         self.cache = Cache(client, self._hear, kinds=_kinds())
         self.dagjobs = DagJobs(client, self.cache, config, identity=identity)
-        self.queues = Queues(client, self.cache, config.resources)
+        self.queues = Queues(client, self.cache, config.resources, reserved=config.nodes == "reserved")
         self.work: Work | None = None
 
     def not_ready(self) -> str | None:

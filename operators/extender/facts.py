@@ -19,6 +19,7 @@ from schedulers.core.events import (
     NodeAdded,
     NodeChanged,
     NodeLost,
+    NodeRemoved,
     QueueChanged,
     QueueRemoved,
 )
@@ -36,15 +37,17 @@ log = structlog.get_logger()
 class Facts:
     """Tells the core of queues, nodes, jobs and pods.
 
-    remember: told of each finished job and its queue. taking_over: until what was there before has been heard; pods are
-    then heard after all nodes.
+    remember: told of each finished job and its queue. reserved: only nodes with our taint are told of.
+    taking_over: until what was there before has been heard; pods are then heard after all nodes.
     """
 
-    def __init__(self, decisions: Decisions, remember: Callable[[PastJob, str], None]) -> None:
+    def __init__(
+        self, decisions: Decisions, remember: Callable[[PastJob, str], None], *, reserved: bool = False
+    ) -> None:
         self.scheduler, self.cache, self.resources = decisions.scheduler, decisions.cache, decisions.resources
         self.ledger, self.jobs = decisions.ledger, decisions.jobs
         self.pods = TaskPods(decisions, remember)
-        self.taking_over = True
+        self.taking_over, self._reserved = True, reserved
         self.tell, self.now = decisions.tell, decisions.now
         self._decisions = decisions
         self._orphans: dict[str, dict[str, None]] = {}  # uid of a DagJob that is not known -> keys of its pods
@@ -91,7 +94,11 @@ class Facts:
             return
         node = core_node(new, self.resources)
         known = state.nodes.get(node.id)
-        if known is None:
+        if self._reserved and not new.is_reserved:
+            if known is not None:
+                self.tell(NodeRemoved(self.now(), node.id))  # what runs there goes on
+        elif known is None:
+            self._forget_use_of(node.id)
             self.tell(NodeAdded(self.now(), node))
             if not self.taking_over:
                 self._hear_pods_of(node.id)
@@ -104,7 +111,10 @@ class Facts:
         self.tell(NodeLost(self.now(), name))
         for container in lost:
             self.ledger.free(container)
-        self._foreign = {key: use for key, use in self._foreign.items() if use[0] != name}
+        self._forget_use_of(name)
+
+    def _forget_use_of(self, node: str) -> None:
+        self._foreign = {key: use for key, use in self._foreign.items() if use[0] != node}
 
     def _hear_pods_of(self, node: str) -> None:
         """Pods may have been heard of before their node."""

@@ -149,6 +149,7 @@ class Process:
             clock=wall_ms,
             remember=lambda job, queue: self.history.add(job, queue=queue),
             expire_ms=int(1000 * self.config.releases.expire_s),
+            reserved=self.config.nodes == "reserved",
         )
         past: Sequence[PastJob] = () if saved is not None else self.history.recent(self.config.storage.history)
         take_over(brain, identity=self.identity, pods=saved.pods if saved is not None else {}, history=past)

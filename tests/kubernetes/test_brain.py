@@ -161,6 +161,54 @@ def test_pods_of_other_schedulers_take_room() -> None:
     assert len(released(world)) == 1
 
 
+def test_our_own_taint_keeps_no_task_off() -> None:
+    world = World(())
+    world.add_node("n0", 2, reserved=True)
+    job = world.submit(stage("a", 1))
+    world.settle()
+    assert world.lists.dagjobs[job.key].has_succeeded
+
+
+def a_reserved_world() -> World:
+    """Node n0 is reserved, n1 is not, and the brain is to place on reserved nodes only."""
+    world = World(())
+    world.reserved = True
+    world.new_leader()
+    world.add_node("n0", 1, reserved=True)
+    world.add_node("n1", 8)
+    return world
+
+
+def test_nodes_that_are_not_reserved_can_be_left_to_others() -> None:
+    world = a_reserved_world()
+    world.submit(stage("a", 3))
+    world.create_pods()
+    world.brain.cycle()
+    assert [node for _, _, node in released(world)] == ["n0"]
+    pod = world.plain(gated=False)
+    assert world.brain.filter(pod, ["n0", "n1"]).nodes == []
+    world.settle()
+    assert {p.spec.nodeName for p in world.lists.pods.values()} == {"n0"}
+
+
+def test_what_runs_on_a_node_that_is_not_reserved_any_more_goes_on_and_nothing_follows() -> None:
+    world = a_reserved_world()
+    job = world.submit(stage("a", 2))
+    world.create_pods()
+    world.brain.cycle()
+    world.write()
+    world.bind()
+    world.add_node("n0", 1)
+    (bound,) = world.bound()
+    world.start(bound)
+    world.finish(world.lists.pods[bound.key])
+    world.brain.cycle()
+    assert (released(world), dict(world.brain.scheduler.state.nodes)) == ([], {})
+    world.add_node("n0", 1, reserved=True)
+    world.settle()
+    assert world.lists.dagjobs[job.key].has_succeeded
+
+
 def cpus_free(world: World) -> int:
     """Of node n0, as the brain has it."""
     return world.brain.scheduler.state.nodes["n0"].free[0] // 1000

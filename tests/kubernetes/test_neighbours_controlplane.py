@@ -4,9 +4,11 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
+import yaml
 
 from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
@@ -121,3 +123,37 @@ def test_a_dagjob_that_asks_for_what_is_not_configured_is_refused(cluster: Devcl
     assert (true, reason) == ("True", "UnknownResource")
     assert message.startswith("stage a asks for example.com/gpu, which is not among the configured resources")
     assert pods(cluster, space) == {}
+
+
+# -- another scheduler --------------------------------------------------------------------------
+
+
+@pytest.fixture
+def default_scheduler(cluster: Devcluster, tmp_path: Path) -> Iterator[list[str]]:
+    """The cluster's own scheduler beside ours, with two nodes that are not reserved."""
+    config = cluster.scheduler_config()
+    config["profiles"] = [{"schedulerName": "default-scheduler"}]
+    file = tmp_path / "default-scheduler.yaml"
+    file.write_text(yaml.safe_dump(config))
+    cluster.start("scheduler", config=file)
+    shared = cluster.add_nodes(2, prefix="shared")
+    yield shared
+    cluster.processes["scheduler"].stop()
+    cluster.kubectl("delete", "node", *shared)
+
+
+def plain(name: str, space: str, scheduler: str, **labels: str) -> dict[str, Any]:
+    container = {"name": "c", "image": "x", "resources": {"requests": {"cpu": "300m", "memory": "1Gi"}}}
+    meta = {"name": name, "namespace": space, "labels": labels, "annotations": {names.RUN_SECONDS: "3"}}
+    spec = {"schedulerName": scheduler, "restartPolicy": "Never", "containers": [container]}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": meta, "spec": spec}
+
+
+def test_two_schedulers_keep_to_their_own_nodes(cluster: Devcluster, space: str, default_scheduler: list[str]) -> None:
+    others = [plain(f"other-{n}", space, "default-scheduler") for n in range(50)]
+    mine = [plain(f"mine-{n}", space, names.SCHEDULER, **{names.QUEUE_LABEL: "default"}) for n in range(4)]
+    submit(cluster, dagjob("j", space, [stage("a", 20, 2)]), *others, *mine)
+    wait(lambda: {pod["status"]["phase"] for pod in pods(cluster, space).values()} == {"Succeeded"})
+    ran = {name: pod["spec"]["nodeName"] for name, pod in pods(cluster, space).items()}
+    assert {node for name, node in ran.items() if name.startswith("other-")} == set(default_scheduler)
+    assert {node for name, node in ran.items() if not name.startswith("other-")} <= {f"n{n}" for n in range(4)}

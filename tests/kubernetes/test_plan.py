@@ -111,6 +111,13 @@ def test_a_pod_carries_gates_labels_and_its_owner() -> None:
     assert body["metadata"]["annotations"] == {names.RUN_SECONDS: "5"}
 
 
+def test_a_pod_tolerates_reserved_nodes_beside_what_its_template_tolerates() -> None:
+    theirs = {"key": "dedicated", "operator": "Exists"}
+    template = {"spec": {**TEMPLATE["spec"], "tolerations": [theirs]}}
+    (create,) = plan(job(StageSpec("a", template)), [], around()).creates
+    assert create.body["spec"]["tolerations"] == [theirs, {"key": names.RESERVED_TAINT, "operator": "Exists"}]
+
+
 def test_the_template_itself_stays_as_it_was() -> None:
     before = msgspec.json.encode(TEMPLATE)
     plan(job(), [], around())

@@ -28,7 +28,7 @@ from schedulers.objects.dagjob import (
     show_indexes,
 )
 from schedulers.objects.meta import Meta, OwnerReference
-from schedulers.objects.node import Node, NodeStatus
+from schedulers.objects.node import Node, NodeSpec, NodeStatus, NodeTaint, core_node
 from schedulers.objects.pod import (
     Affinity,
     Condition,
@@ -103,7 +103,7 @@ class World:
             predictor={"kind": predictor} if predictor else None,
             offers="cycle",
         )
-        self.lists, self.clock, self._numbers = Lists(), 1_000_000, 0
+        self.lists, self.clock, self._numbers, self.reserved = Lists(), 1_000_000, 0, False
         self.snapshots: list[bytes] = []
         self.logs: list[bytearray] = []
         self.brain: Brain
@@ -127,7 +127,14 @@ class World:
         cache: Any = self.lists
         self.log = log
         past = self.writes.history
-        self.brain = Brain(scheduler, cache, self.writes, clock=self.now, remember=lambda job, queue: past.append(job))
+        self.brain = Brain(
+            scheduler,
+            cache,
+            self.writes,
+            clock=self.now,
+            remember=lambda job, queue: past.append(job),
+            reserved=self.reserved,
+        )
         take_over(self.brain, identity="test", pods=pods, history=())
 
     def now(self) -> int:
@@ -219,8 +226,8 @@ class World:
     def remove_queue(self, name: str) -> None:
         self.brain.hear(Change("Queue", self.lists.queues.pop(name), None))
 
-    def add_node(self, name: str, cpus: int) -> None:
-        self._put("Node", self.lists.nodes, node(name, cpus))
+    def add_node(self, name: str, cpus: int, *, reserved: bool = False) -> None:
+        self._put("Node", self.lists.nodes, node(name, cpus, reserved=reserved))
 
     def remove_node(self, name: str) -> None:
         node = self.lists.nodes.pop(name)
@@ -314,7 +321,8 @@ class World:
 
     def free(self, name: str) -> list[int]:
         """What the pods bound to a node, or narrowed to it, leave of it."""
-        left = list(self.brain.scheduler.state.nodes[name].spec.capacity) if name in self.lists.nodes else [0, 0, 0]
+        there = self.lists.nodes.get(name)
+        left = list(core_node(there, self.brain.resources).capacity) if there is not None else [0, 0, 0]
         for pod in self.lists.pods.values():
             if pod.spec.nodeName == name and not pod.is_terminal:
                 left = [a - b for a, b in zip(left, demand(pod.spec, self.brain.resources), strict=True)]
@@ -361,8 +369,10 @@ def asks(cpu: int) -> Container:
     return Container("c", ContainerResources(requests={"cpu": cpu}))
 
 
-def node(name: str, cpus: int) -> Node:
-    return Node(Meta(name=name, uid=name), status=NodeStatus(allocatable={"cpu": cpus, "memory": "64Gi", "pods": 110}))
+def node(name: str, cpus: int, *, reserved: bool = False) -> Node:
+    spec = NodeSpec(taints=[NodeTaint(names.RESERVED_TAINT)] if reserved else [])
+    status = NodeStatus(allocatable={"cpu": cpus, "memory": "64Gi", "pods": 110})
+    return Node(Meta(name=name, uid=name), spec, status)
 
 
 def stage(name: str, tasks: int, *parents: str, cpu: int = 1, gang: bool = False, claims: bool = False) -> StageSpec:
