@@ -132,7 +132,7 @@ def why(brain: Brain, entry: JobEntry) -> Why | None:
     position = 1 + sum(1 for other in queue if other.seq < job.seq)
     parts = [first.sentence]
     if setback is not None:
-        parts = [setback.why, f"set back {setback.rounds} times, now for {setback.wait_ms // 1000} s"]
+        parts = [setback.why, f"try {setback.rounds + 1} comes in {setback.wait_ms // 1000} s or sooner"]
     elif first.suggestion:
         parts.append(first.suggestion)
     parts.append(f"number {position} of {max(position, len(queue))} waiting in queue {job.spec.queue}")

@@ -106,9 +106,7 @@ def test_the_job_waits_and_says_so_in_kube_schedulers_words() -> None:
     (entry,) = world.brain.jobs
     said = why(world.brain, entry)
     assert said is not None
-    assert said.message.startswith(
-        f"pod {pod.metadata.name}: Unschedulable: {NO_VOLUME}; set back 1 times, now for 1 s"
-    )
+    assert said.message.startswith(f"pod {pod.metadata.name}: Unschedulable: {NO_VOLUME}; try 2 comes in 1 s or sooner")
 
 
 def test_after_the_wait_there_is_room_for_it_again_and_what_was_said_before_does_not_count() -> None:
