@@ -34,7 +34,9 @@ def run(
 ) -> Results:
     """Run every policy x seed of a scenario file (or packaged example) and return what it left behind.
 
-    out: the run directory, `out/NAME` by default, where finished cells are reused. seeds: `"1..5"` or numbers.
+    out: the run directory, where finished cells are reused; without it nothing is written where you are, and the
+    results live in a temporary place for as long as the returned object. overwrite: replace the results of another
+    scenario in `out`. seeds: `"1..5"` or numbers.
     set: changes to the scenario by path, such as `{"spec.workload.load": 0.8}`. jobs: processes at once.
     progress: show bars on standard error.
     Raises `rm_emulator.issues.InvalidInput` with every mistake of the scenario, and

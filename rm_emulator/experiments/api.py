@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import shutil
+import tempfile
+import weakref
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cached_property
 from pathlib import Path
@@ -10,26 +13,37 @@ from typing import Any
 import msgspec
 import polars as pl
 
-from rm_emulator.experiments import grid
+from rm_emulator.experiments import directory, grid
 from rm_emulator.experiments.progress import display as shown
+from rm_emulator.issues import InvalidInput, Issue, show_value
 from rm_emulator.plugins import load_plugins
 from rm_emulator.results import summary
 from rm_emulator.scenario.check import check
+from rm_emulator.scenario.durations import parse_seeds
 from rm_emulator.scenario.load import load as load_scenario
 
 
 class CellsFailed(RuntimeError):
-    """Some cells could not be computed; `failures` says which, and where their tracebacks are."""
+    """Some cells could not be computed; `failures` says which, and where their tracebacks are.
 
-    def __init__(self, failures: Sequence[grid.Failure]) -> None:
+    keeps_tracebacks: whether the files with the tracebacks stay; else the first one is shown with the error.
+    """
+
+    def __init__(self, failures: Sequence[grid.Failure], *, keeps_tracebacks: bool) -> None:
+        first = failures[0].traceback
+        if not keeps_tracebacks:
+            failures = [msgspec.structs.replace(failure, traceback=None) for failure in failures]
         self.failures = tuple(failures)
         super().__init__("\n".join(["runs failed:", *map(str, failures)]))
+        if first is not None and not keeps_tracebacks:
+            self.add_note(first.read_text("utf-8"))
 
 
 class Results:
     """What a finished run directory holds. Frames are read when they are first asked for.
 
-    summary: the contents of summary.json. path: the directory.
+    summary: the contents of summary.json. path: the directory; of a run without `out` a temporary one, which is
+    removed when nobody holds the results any more.
     """
 
     def __init__(self, path: Path, summary: dict[str, Any]) -> None:
@@ -98,23 +112,40 @@ def run(
 ) -> Results:
     """See `rm_emulator.run`."""
     files = load_plugins(plugins)
-    text = seeds if seeds is None or isinstance(seeds, str) else ",".join(str(seed) for seed in seeds)
-    overrides = [f"{path}={msgspec.json.encode(value).decode()}" for path, value in changes.items()]
-    loaded = load_scenario(scenario, overrides=overrides, seeds=text)
+    loaded = load_scenario(scenario, changes=changes, seeds=_seeds(seeds))
     built = check(loaded)
-    where = Path(out) if out is not None else Path("out") / loaded.scenario.metadata.name
-    finished = grid.run(
-        loaded,
-        where,
-        jobs=jobs,
-        built=built,
-        plugins=files,
-        overwrite=overwrite,
-        display=shown() if progress else None,
-    )
-    if finished.summary is None:
-        raise CellsFailed(finished.failures)
-    return Results(where, msgspec.to_builtins(finished.summary))
+    # Not a TemporaryDirectory, which complains when it is not closed by hand.
+    where = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="rm-emulator-"))
+    try:
+        finished = grid.run(
+            loaded,
+            where,
+            jobs=jobs,
+            built=built,
+            plugins=files,
+            overwrite=overwrite,
+            display=shown() if progress else None,
+            words=directory.PYTHON,
+        )
+        if finished.summary is None:
+            raise CellsFailed(finished.failures, keeps_tracebacks=out is not None)
+    except BaseException:
+        if out is None:
+            shutil.rmtree(where, ignore_errors=True)
+        raise
+    results = Results(where, msgspec.to_builtins(finished.summary))
+    if out is None:
+        weakref.finalize(results, shutil.rmtree, where, ignore_errors=True)
+    return results
+
+
+def _seeds(seeds: str | Iterable[int] | None) -> list[int] | None:
+    if seeds is None:
+        return None
+    try:
+        return parse_seeds(seeds if isinstance(seeds, str) else list(seeds))
+    except ValueError as error:
+        raise InvalidInput([Issue(f"seeds={show_value(seeds)}", str(error))]) from None
 
 
 def load(out: str | Path) -> Results:

@@ -22,7 +22,7 @@ from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
@@ -39,14 +39,28 @@ _WRITTEN: Final = ".rm-emulator.json"
 _OF_A_CELL: Final = ("cell.json", "*.parquet", "trace.json", "events.jsonl*")
 
 
+class Words(NamedTuple):
+    """What a message calls the directory, and the leave to replace what is in it: options, or Python's arguments."""
+
+    out: str = "--out"
+    overwrite: str = "--overwrite it"
+
+
+COMMAND: Final = Words()
+PYTHON: Final = Words("out=", "pass overwrite=True")
+
+
 class RunDirectory:
     """A directory that this process alone writes into, between `__enter__` and `__exit__`.
 
     Raises InvalidInput (and has changed nothing) when the directory belongs to something or someone else.
     """
 
-    def __init__(self, path: Path, cells: Iterable[Cell], scenario: Mapping[str, Any], *, overwrite: bool) -> None:
+    def __init__(
+        self, path: Path, cells: Iterable[Cell], scenario: Mapping[str, Any], *, overwrite: bool, words: Words = COMMAND
+    ) -> None:
         self.path, self._cells, self._scenario, self._overwrite = path, list(cells), scenario, overwrite
+        self._words = words
         self._lock: int | None = None
 
     def __enter__(self) -> RunDirectory:
@@ -138,22 +152,23 @@ class RunDirectory:
                 raise self._other(f"{cell.title} seed {cell.seed} was computed {cause}")
 
     def _other(self, why: str) -> InvalidInput:
-        message = f"holds the results of another scenario ({why}): choose another --out, or --overwrite it"
+        remedy = f"choose another {self._words.out}, or {self._words.overwrite}"
+        message = f"holds the results of another scenario ({why}): {remedy}"
         return InvalidInput([Issue(str(self.path), message)])
 
     def _refuse_strangers(self) -> None:
         """Raise InvalidInput when something that no run wrote has one of our names, or lies where we remove all."""
         if self.path.exists() and not self.path.is_dir():
-            raise InvalidInput([Issue(str(self.path), "is a file: expected a folder for --out")])
+            raise InvalidInput([Issue(str(self.path), f"is a file: expected a folder for {self._words.out}")])
         if not (self.path / _WRITTEN).is_file():
             names = [name for name in (*_FILES, *_FOLDERS) if os.path.lexists(self.path / name)]
             names += [_PARTIAL] if any((self.path / _PARTIAL).glob("*")) else []
-            message = "is not a run directory, but has '{}' in it: choose another --out"
+            message = "is not a run directory, but has '{}' in it: choose another {}"
         else:
             names = sorted(self._strangers())
-            message = "'{}' in it was not written by a run, or has changed since: move it, or choose another --out"
+            message = "'{}' in it was not written by a run, or has changed since: move it, or choose another {}"
         if names:
-            raise InvalidInput([Issue(str(self.path), message.format(names[0]))])
+            raise InvalidInput([Issue(str(self.path), message.format(names[0], self._words.out))])
 
     def _strangers(self) -> Iterator[str]:
         """What no run wrote, or somebody changed, of all that this run might replace."""
@@ -176,7 +191,8 @@ class RunDirectory:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(handle)
-            raise InvalidInput([Issue(str(self.path), "another run is writing there: choose another --out")]) from None
+            message = f"another run is writing there: choose another {self._words.out}"
+            raise InvalidInput([Issue(str(self.path), message)]) from None
         self._lock = handle
 
 

@@ -18,7 +18,7 @@ import msgspec
 
 from rm_emulator.experiments import pool
 from rm_emulator.experiments.cell import Cell
-from rm_emulator.experiments.directory import RunDirectory
+from rm_emulator.experiments.directory import COMMAND, RunDirectory, Words
 from rm_emulator.experiments.progress import Display
 from rm_emulator.files import write_file
 from rm_emulator.results.figures import Summary
@@ -173,17 +173,18 @@ def run(
     plugins: Sequence[str] = (),
     overwrite: bool = False,
     display: Display | None = None,
+    words: Words = COMMAND,
 ) -> Finished:
     """Compute what is missing of a checked scenario, then summary.json and report.html.
 
     jobs: processes at once, by default one a core, or this one alone for a grid that is done before another
-    has started. built: a seed's workload, to be described in workload.json.
+    has started. built: a seed's workload, to be described in workload.json. words: for messages.
     Raises InvalidInput when `out` belongs to something else; on KeyboardInterrupt finished cells stay and
     nothing half-written does.
     """
     grid = cells(loaded, plugins)
     scenario = resolved(loaded)
-    with RunDirectory(out, grid, scenario, overwrite=overwrite) as directory:
+    with RunDirectory(out, grid, scenario, overwrite=overwrite, words=words) as directory:
         done = directory.done()
         missing = [cell for cell in grid if cell not in done]
         work = _Work(directory, missing, display or Display())

@@ -6,6 +6,7 @@ import re
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 from pydantic import ValidationError
@@ -44,11 +45,16 @@ class Loaded:
 
 
 def load(
-    source: str | Path, *, overrides: Iterable[str] = (), seeds: str | None = None, name: str | None = None
+    source: str | Path,
+    *,
+    overrides: Iterable[str] = (),
+    changes: Mapping[str, Any] = MappingProxyType({}),
+    seeds: str | Sequence[int] | None = None,
 ) -> Loaded:
     """Read and validate one scenario file, or a packaged example by its name.
 
-    overrides: `spec.path=value` each, as in `--set`; seeds: as in `--seeds`. Raises InvalidInput.
+    overrides: `spec.path=value` each, as in `--set`; changes: the same in Python; seeds: as in `--seeds`, or numbers.
+    Raises InvalidInput.
     """
     path = find(source)
     documents, notes = read_documents(path), list[str]()
@@ -58,11 +64,14 @@ def load(
         document = _scenario_document(documents)
     set_paths: dict[tuple[str | int, ...], str] = {}
     issues = []
-    for text in overrides:
+    given: list[tuple[str, str | tuple[str, Any]]] = [(f"--set {text}", text) for text in overrides]
+    given += [(f"set={{{path!r}: {show_value(value)}}}", (path, value)) for path, value in changes.items()]
+    for option, change in given:
         try:
-            set_paths[_override(document.data, text)] = f"--set {text}"
+            where, value = _split(change) if isinstance(change, str) else change
+            set_paths[_override(document.data, where, value)] = option
         except ValueError as error:
-            issues.append(Issue(f"--set {text}", str(error)))
+            issues.append(Issue(option, str(error)))
     if seeds is not None:
         try:
             document.data["spec"]["seeds"] = parse_seeds(seeds)
@@ -115,15 +124,19 @@ def _scenario_document(documents: list[Document]) -> Document:
     return first
 
 
-def _override(data: Any, text: str) -> tuple[str | int, ...]:
-    """Set one value in place, making missing mappings on the way. Raises ValueError that says which part is bad."""
+def _split(text: str) -> tuple[str, Any]:
+    """`PATH=VALUE` in two. Raises ValueError."""
     where, equals, value = text.partition("=")
     if not equals or not where.strip():
         raise ValueError("expected PATH=VALUE, such as spec.workload.load=0.8")
-    path = _parse_path(where.strip())
-    if path[0] != "spec" and path[0] != "metadata":
+    return where.strip(), parse_value(value)
+
+
+def _override(data: Any, where: str, value: Any) -> tuple[str | int, ...]:
+    """Set one value in place, making missing mappings on the way. Raises ValueError that says which part is bad."""
+    path = _parse_path(where)
+    if not path or path[0] not in ("spec", "metadata"):
         raise ValueError("a path begins with 'spec' or 'metadata', such as spec.workload.load")
-    parsed = parse_value(value)
     at = data
     for depth, part in enumerate(path):
         so_far, last = show_path(path[:depth]) or "the document", depth == len(path) - 1
@@ -135,7 +148,7 @@ def _override(data: Any, text: str) -> tuple[str | int, ...]:
         elif not isinstance(at, dict):
             raise ValueError(f"{so_far} is {_kind_of(at)}, it has no '{part}'")
         if last:
-            at[part] = parsed
+            at[part] = value
         elif isinstance(part, int):
             at = at[part]
         else:

@@ -1,4 +1,4 @@
-"""Every packaged example runs, and every log that it leaves replays to the same decisions."""
+"""Every packaged example runs where `init` puts it, and every log that it leaves replays to the same decisions."""
 
 from __future__ import annotations
 
@@ -23,8 +23,9 @@ SMALLER: dict[str, dict[str, Any]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, _ in examples.summaries()])
-def test_every_example_runs_and_replays(name: str, tmp_path: Path) -> None:
-    results = rm_emulator.run(name, out=tmp_path / "out", seeds=[1], set=SMALLER.get(name, {}), jobs=1)
+def test_every_starter_runs_and_replays(name: str, tmp_path: Path) -> None:
+    starter = examples.copy(name, tmp_path / "mine")[0]
+    results = rm_emulator.run(starter, out=tmp_path / "out", seeds=[1], set=SMALLER.get(name, {}), jobs=1)
     labels = [run["label"] for run in results.summary["runs"]]
     assert labels
     for label in labels:
