@@ -114,6 +114,8 @@ def run(
 ) -> None:
     """Run a scenario: every policy and seed, compared."""
     from rm_emulator.experiments import grid, progress
+    from rm_emulator.experiments.directory import stored_cells
+    from rm_emulator.issues import show_point
 
     loaded, built = _checked(scenario, seeds, set_, notes=True)
     files = [str(file) for file in plugin or ()]
@@ -123,7 +125,7 @@ def run(
             loaded, where, built=built, jobs=jobs, plugins=files, overwrite=overwrite, display=progress.display()
         )
     except KeyboardInterrupt:
-        kept = len(list(where.glob("runs/*/*")))
+        kept = len(stored_cells(where))
         _report(f"interrupted: {kept} finished runs are kept in {where}; the same command computes what is missing")
         raise typer.Exit(130) from None
     if finished.summary is None:
@@ -137,7 +139,8 @@ def run(
         _show_summary(finished.summary, where)
     failed = [outcome for outcome in finished.summary.expect if not outcome.holds]
     for outcome in failed:
-        _report(f"expectation failed: {outcome.text} ({_figure(outcome.left)} against {_figure(outcome.right)})")
+        at = f" at {show_point(outcome.sweep)}" if outcome.sweep else ""
+        _report(f"expectation failed{at}: {outcome.text} ({_figure(outcome.left)} against {_figure(outcome.right)})")
     raise typer.Exit(1 if failed else 0)
 
 
@@ -151,9 +154,9 @@ def _report_failures(finished: Any) -> None:
 def _show_summary(summary: Summary, where: Path) -> None:
     from rich.console import Console
 
-    from rm_emulator.results import table
+    from rm_emulator.results import sweep, table
 
-    table.show(summary, Console(file=sys.stdout))
+    (sweep if summary.axes else table).show(summary, Console(file=sys.stdout))
     typer.echo(f"report: {where / 'report.html'}")
 
 
@@ -181,6 +184,7 @@ def init(
 def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin: Plugin = None) -> None:
     """Name every mistake of a scenario; run nothing."""
     from rm_emulator.experiments.grid import resolved
+    from rm_emulator.issues import show_point
     from rm_emulator.results.filling import unused_settings
     from rm_emulator.scenario.workload import offered
 
@@ -188,6 +192,9 @@ def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin:
     spec = loaded.scenario.spec
     nodes = sum(group.count for group in spec.cluster.nodes)
     runs = f"{len(spec.policies)} policies x {len(spec.seeds)} seeds"
+    if spec.sweep:
+        cells = len(loaded.points) * len(spec.policies) * len(spec.seeds)
+        runs = f"{len(loaded.points)} points x {runs} = {cells:,} runs; at {show_point(loaded.point.values)}"
     workload = f"{len(built.workload.jobs):,} jobs, {built.workload.tasks:,} tasks"
     load, resource = offered(loaded.scenario, built)
     shown = "" if load is None or resource is None else f", load {load:.2f} of {resource}"

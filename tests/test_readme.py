@@ -48,6 +48,9 @@ SMALLER = {
     "rm-emulator run slearn-vs-history --seeds 1..5 --jobs 2": (
         "rm-emulator run slearn-vs-history --seeds 1..2 --jobs 2 --set spec.workload.jobs=80 --set 'spec.expect=[]'"
     ),
+    "rm-emulator run load-sweep": (
+        "rm-emulator run load-sweep --seeds 1 --set spec.workload.jobs=20 --set 'spec.expect=[]'"
+    ),
 }
 #: What needs a cluster, another program or an hour; tests of their own run it.
 ELSEWHERE = re.compile(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import tempfile
 import weakref
@@ -54,13 +55,17 @@ class Results:
 
     @cached_property
     def runs(self) -> pl.DataFrame:
-        """One row per cell, nested figures as columns such as `jct_s.mean`."""
-        flat = [_flat(run, skip=("queues", "bins", "costs")) for run in self.summary["runs"]]
-        return pl.DataFrame(flat, infer_schema_length=None)
+        """One row per cell, nested figures as columns such as `jct_s.mean`.
+
+        Of a sweep each frame has a column for each axis in front, such as `sweep.workload.load`.
+        """
+        flat = [_flat(run, skip=("queues", "bins", "costs", "sweep")) for run in self.summary["runs"]]
+        return self._with_sweep(pl.DataFrame(flat, infer_schema_length=None), self.summary["runs"])
 
     @cached_property
     def comparisons(self) -> pl.DataFrame:
         """One row per label and kind of speedup: label, baseline, statistic, value, low, high (95 % interval)."""
+        entries = [(entry, kind) for entry in self.summary["comparisons"] for kind in entry["speedup"].items()]
         rows = [
             {
                 "label": entry["label"],
@@ -69,11 +74,11 @@ class Results:
                 "value": speedup["value"],
                 **dict(zip(("low", "high"), speedup["ci95"] or (None, None), strict=True)),
             }
-            for entry in self.summary["comparisons"]
-            for statistic, speedup in entry["speedup"].items()
+            for entry, (statistic, speedup) in entries
         ]
         kinds = {"label": pl.String, "baseline": pl.String, "statistic": pl.String}
-        return pl.DataFrame(rows, schema={**kinds, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64})
+        frame = pl.DataFrame(rows, schema={**kinds, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64})
+        return self._with_sweep(frame, [entry for entry, _ in entries])
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
@@ -92,11 +97,25 @@ class Results:
 
     def _all(self, table: str) -> pl.DataFrame:
         frames = []
+        numbers: dict[bytes, int] = {}
         for run in self.summary["runs"]:
             label, seed = run["label"], run["seed"]
-            rows = summary.read_table(summary.cell_dir(self.path, label, seed), table)
-            frames.append(rows.select(pl.lit(label).alias("label"), pl.lit(seed).alias("seed"), pl.all()))
+            number = numbers.setdefault(msgspec.json.encode(run["sweep"]), len(numbers) + 1) if "sweep" in run else 0
+            folder = self.path / summary.point_folder(number)
+            rows = summary.read_table(summary.cell_dir(folder, label, seed), table)
+            named = rows.select(pl.lit(label).alias("label"), pl.lit(seed, pl.Int64).alias("seed"), pl.all())
+            frames.append(self._with_sweep(named, [run] * len(named)))
         return pl.concat(frames)
+
+    def _with_sweep(self, frame: pl.DataFrame, entries: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+        """The frame with a column for each axis of a sweep in front. entries: what each row is of."""
+        columns = []
+        for axis, values in self.summary.get("sweep", {}).items():
+            kind = _kind(values)
+            of_rows = [entry["sweep"][axis] for entry in entries]
+            shown = [v if kind != pl.String or isinstance(v, str) else json.dumps(v) for v in of_rows]
+            columns.append(pl.Series(f"sweep.{axis}", shown, kind, strict=False))
+        return frame.select(*columns, pl.all()) if columns else frame
 
 
 def run(
@@ -151,6 +170,16 @@ def _seeds(seeds: str | Iterable[int] | None) -> list[int] | None:
 def load(out: str | Path) -> Results:
     """See `rm_emulator.load`."""
     return Results(Path(out), msgspec.to_builtins(summary.read_summary(Path(out))))
+
+
+def _kind(values: Iterable[Any]) -> type[pl.DataType]:
+    """The type of a column with these values, text where they are of several kinds."""
+    kinds = {type(value) for value in values}
+    if kinds == {bool}:
+        return pl.Boolean
+    if kinds <= {int, float}:
+        return pl.Float64 if float in kinds else pl.Int64
+    return pl.String
 
 
 def _flat(run: Mapping[str, Any], skip: Sequence[str], prefix: str = "") -> dict[str, Any]:

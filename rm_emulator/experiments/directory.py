@@ -3,6 +3,7 @@
 .rm-emulator.json           what a run wrote beside its cells: nothing else is ever replaced
 scenario.yaml               as resolved
 runs/LABEL/SEED/            moved here when complete, with its key in cell.json
+points/N/                   of a sweep: the same for each point, with scenario.yaml, summary.json and report.html
 baselines/NAME/LABEL/SEED/  likewise, what a run is compared with; baselines/ideal/SEED/ belongs to all labels
 failed/LABEL-SEED.txt       tracebacks of cells that failed in the last run
 .partial/                   where cells are being computed; locked by the process that runs them
@@ -17,7 +18,7 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
@@ -29,11 +30,14 @@ import yaml
 from rm_emulator.experiments.cell import Cell
 from rm_emulator.files import write_file
 from rm_emulator.issues import InvalidInput, Issue
+from rm_emulator.results.summary import point_folder
 
 _SCENARIO: Final = "scenario.yaml"
 _PARTIAL: Final = ".partial"
 _FILES: Final = (_SCENARIO, "workload.json", "summary.json", "report.html")
-_FOLDERS: Final = ("runs", "baselines", "failed")
+_OF_A_POINT: Final = (_SCENARIO, "summary.json", "report.html")
+_CELLS: Final = ("runs", "baselines", "points")
+_FOLDERS: Final = (*_CELLS, "failed")
 #: The sha256 of each file that a run left there, null for one that it may be about to write.
 _WRITTEN: Final = ".rm-emulator.json"
 _OF_A_CELL: Final = ("cell.json", "*.parquet", "trace.json", "events.jsonl*")
@@ -57,9 +61,17 @@ class RunDirectory:
     """
 
     def __init__(
-        self, path: Path, cells: Iterable[Cell], scenario: Mapping[str, Any], *, overwrite: bool, words: Words = COMMAND
+        self,
+        path: Path,
+        cells: Iterable[Cell],
+        scenario: Mapping[str, Any],
+        *,
+        overwrite: bool,
+        points: Sequence[Mapping[str, Any]] = (),
+        words: Words = COMMAND,
     ) -> None:
         self.path, self._cells, self._scenario, self._overwrite = path, list(cells), scenario, overwrite
+        self._points = points
         self._words = words
         self._lock: int | None = None
 
@@ -83,9 +95,11 @@ class RunDirectory:
         self._list_files(dict.fromkeys(self._names))
         for name in (*_FILES, *_FOLDERS) if self._overwrite else ("failed",):
             _remove(self.path / name)
-        write_file(
-            self.path / _SCENARIO, yaml.safe_dump(self._scenario, sort_keys=False, allow_unicode=True, width=110)
-        )
+        for number, scenario in enumerate((self._scenario, *self._points)):
+            folder = self.path / point_folder(number)
+            folder.mkdir(parents=True, exist_ok=True)
+            text = yaml.safe_dump(scenario, sort_keys=False, allow_unicode=True, width=110)
+            write_file(folder / _SCENARIO, text)
         return self
 
     def __exit__(
@@ -131,7 +145,9 @@ class RunDirectory:
     @property
     def _names(self) -> list[str]:
         """The files that this run may write, those of its cells aside."""
-        return [*_FILES, *map(_failure, self._cells)]
+        folders = [point_folder(number) for number in range(1, len(self._points) + 1)]
+        of_points = [f"{folder}/{name}" for folder in folders for name in _OF_A_POINT]
+        return [*_FILES, *map(_failure, self._cells), *of_points]
 
     def _list_files(self, hashes: Mapping[str, str | None]) -> None:
         write_file(self.path / _WRITTEN, json.dumps(hashes, indent=1) + "\n")
@@ -139,9 +155,10 @@ class RunDirectory:
     def _refuse_others(self) -> None:
         """Raise InvalidInput when cells are there that this grid would not compute, or would compute otherwise."""
         wanted = {cell.place for cell in self._cells}
-        for stored in sorted((self.path / "runs").glob("*/*")):
+        for stored in stored_cells(self.path):
             if stored.relative_to(self.path) not in wanted:
-                name = f"{stored.parent.name} seed {stored.name}"
+                *point, label, seed = (part for part in stored.relative_to(self.path).parts if part != "runs")
+                name = " ".join((*(["point", point[1]] if point else []), label, "seed", seed))
                 raise self._other(f"{name} is there, which this scenario does not have")
         # A baseline that the scenario no longer asks for does no harm, and is there when it asks again.
         for cell in self._cells:
@@ -173,17 +190,20 @@ class RunDirectory:
     def _strangers(self) -> Iterator[str]:
         """What no run wrote, or somebody changed, of all that this run might replace."""
         written = _read_json(self.path / _WRITTEN)
-        for name in (*_FILES, *(f"failed/{path.name}" for path in (self.path / "failed").glob("*"))):
+
+        def ours(name: str) -> bool:
             path = self.path / name
-            if os.path.lexists(path) and (
-                name not in written or not path.is_file() or written[name] not in (None, _sha256(path))
-            ):
+            return name in written and path.is_file() and written[name] in (None, _sha256(path))
+
+        for name in (*_FILES, *(f"failed/{path.name}" for path in (self.path / "failed").glob("*"))):
+            if os.path.lexists(self.path / name) and not ours(name):
                 yield name
-        for folder in ("runs", "baselines"):
+        for folder in _CELLS:
             for path in (self.path / folder).rglob("*"):
-                of_a_cell = any(fnmatch(path.name, name) for name in _OF_A_CELL) and stored_key(path.parent) is not None
-                if not path.is_dir() and not of_a_cell:
-                    yield str(path.relative_to(self.path))
+                name = str(path.relative_to(self.path))
+                of_a_cell = any(fnmatch(path.name, like) for like in _OF_A_CELL) and stored_key(path.parent) is not None
+                if not path.is_dir() and not of_a_cell and not ours(name):
+                    yield name
 
     def _take_lock(self) -> None:
         handle = os.open(self.path / _PARTIAL, os.O_RDONLY)
@@ -209,6 +229,11 @@ def _failure(cell: Cell) -> str:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def stored_cells(path: Path) -> list[Path]:
+    """The folders of the cells in a run directory, those of baselines aside."""
+    return sorted([*path.glob("runs/*/*"), *path.glob("points/*/runs/*/*")])
 
 
 def stored_key(cell: Path) -> str | None:

@@ -16,6 +16,7 @@ from rm_emulator.scenario import examples
 SMALLER: dict[str, dict[str, Any]] = {
     "dag-packing": {"spec.workload.jobs": 2, "spec.expect": []},
     "demo": {"spec.workload.jobs": 80, "spec.expect": []},
+    "load-sweep": {"spec.workload.jobs": 20, "spec.expect": [], 'spec.sweep["workload.load"]': [0.9]},
     "slearn-vs-history": {"spec.workload.jobs": 80, "spec.expect": []},
     "tpch": {"spec.workload.jobs": 4, "spec.workload.sizes": [2], "spec.expect": []},
 }
@@ -28,5 +29,6 @@ def test_every_starter_runs_and_replays(name: str, tmp_path: Path) -> None:
     results = rm_emulator.run(starter, out=tmp_path / "out", seeds=[1], set=SMALLER.get(name, {}), jobs=1)
     labels = [run["label"] for run in results.summary["runs"]]
     assert labels
-    for label in labels:
-        assert replay.main(event_log(results.path, label, 1)) == 0
+    for place in sorted(results.path.glob("points/*")) or [results.path]:
+        for label in labels:
+            assert replay.main(event_log(place, label, 1)) == 0

@@ -87,6 +87,7 @@ class Spec(Block):
     log: what events.jsonl keeps (full, decisions, hash); by size when left out.
     record: first keeps one reason per waiting job and change, full every round's (for debugging).
     expect: assertions over summary.json, checked when all runs are done.
+    sweep: settings with a list of values each, by their paths without `spec.`; every combination of values is run.
     baselines: runs to compare with: each queue alone, one giant node, ideal water-filling (docs/queues.md).
     """
 
@@ -97,6 +98,7 @@ class Spec(Block):
     policies: Annotated[list[PolicySpec], Field(min_length=1)]
     baseline: str | None = None
     expect: list[str] = []
+    sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] | None = None
     baselines: list[Literal["alone", "one_node", "ideal"]] = []
     log: Literal["full", "decisions", "hash"] | None = None
     record: Literal["first", "full"] = "first"
