@@ -299,11 +299,14 @@ def describe(
         trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
         description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes)
         return
+    from rm_emulator.issues import show_point
     from rm_emulator.scenario.workload import slots_of
 
     loaded, built = _checked(workload)
     cores = slots or slots_of(loaded.scenario)
-    description.show(built.workload, cores, json, profiles=built.profiles, notes=built.notes)
+    at = f"at the first point of the sweep: {show_point(loaded.point.values)}"
+    notes = (*built.notes, *([at] if loaded.point.number else []))
+    description.show(built.workload, cores, json, profiles=built.profiles, notes=notes)
 
 
 @app.command()

@@ -2,26 +2,37 @@
 
 from __future__ import annotations
 
+import io
 import json
 import shutil
 import tempfile
 import weakref
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import polars as pl
+from rich.console import Console
 
-from rm_emulator.experiments import directory, grid
+from rm_emulator.experiments import directory, given, grid
 from rm_emulator.experiments.progress import display as shown
 from rm_emulator.issues import InvalidInput, Issue, show_value
 from rm_emulator.plugins import load_plugins
-from rm_emulator.results import summary
+from rm_emulator.results import compare as comparing
+from rm_emulator.results import summary, sweep, table
+from rm_emulator.results.explain import sentences
+from rm_emulator.results.figures import Summary
+from rm_emulator.results.replay import event_log
+from rm_emulator.results.story import Story, story
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.durations import parse_seeds
 from rm_emulator.scenario.load import load as load_scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class CellsFailed(RuntimeError):
@@ -52,6 +63,29 @@ class Results:
 
     def __repr__(self) -> str:
         return f"Results({str(self.path)!r}, {len(self.summary['runs'])} runs)"
+
+    def _repr_html_(self) -> str:
+        """For notebooks: the table that the command prints."""
+        whole = msgspec.convert(self.summary, Summary)
+        title, columns = sweep.compared(whole) if whole.axes else table.compared(whole)
+        rows = zip(*(column.cells for column in columns), strict=True)
+        head = "".join(f"<th>{escape(column.heading)}</th>" for column in columns)
+        body = "".join(f"<tr>{''.join(f'<td>{escape(cell.plain)}</td>' for cell in row)}</tr>" for row in rows)
+        return f"<table><caption>{escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def to_pandas(self, name: Literal["runs", "comparisons", "jobs", "tasks", "nodes"]) -> pd.DataFrame:
+        """One of the frames for pandas, with columns of the same names, and so with the same units.
+
+        Whole numbers are Int64, text is string and truth boolean, each with NA where there is no value; fractions are
+        float64 with NaN. Needs pandas, and nothing else. Raises ModuleNotFoundError without it.
+        """
+        try:
+            import pandas as pd
+        except ModuleNotFoundError as error:
+            message = "to_pandas needs pandas, which is not installed: pip install pandas"
+            raise ModuleNotFoundError(message, name=error.name) from None
+        frame: pl.DataFrame = getattr(self, name)
+        return pd.DataFrame({c.name: pd.Series(c.to_list(), dtype=_pandas_type(c.dtype)) for c in frame.iter_columns()})
 
     @cached_property
     def runs(self) -> pl.DataFrame:
@@ -119,19 +153,27 @@ class Results:
 
 
 def run(
-    scenario: str | Path,
+    scenario: str | Path | Mapping[str, Any],
     out: str | Path | None,
     seeds: str | Iterable[int] | None,
     changes: Mapping[str, Any],
     jobs: int | None,
     plugins: Iterable[str | Path],
     *,
+    policies: Iterable[Any] = (),
     overwrite: bool,
     progress: bool,
 ) -> Results:
     """See `rm_emulator.run`."""
     files = load_plugins(plugins)
-    loaded = load_scenario(scenario, changes=changes, seeds=_seeds(seeds))
+    loaded = load_scenario(
+        given.plain(scenario) if isinstance(scenario, Mapping) else scenario,
+        changes=given.plain(changes),
+        seeds=_seeds(seeds),
+        policies=given.entries(policies),
+    )
+    local = given.of_this_program(loaded)
+    jobs = given.jobs_for(jobs, local)
     built = check(loaded)
     # Not a TemporaryDirectory, which complains when it is not closed by hand.
     where = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="rm-emulator-"))
@@ -145,6 +187,7 @@ def run(
             overwrite=overwrite,
             display=shown() if progress else None,
             words=directory.PYTHON,
+            beside=[given.digest(cls) for cls in local],
         )
         if finished.summary is None:
             raise CellsFailed(finished.failures, keeps_tracebacks=out is not None)
@@ -170,6 +213,78 @@ def _seeds(seeds: str | Iterable[int] | None) -> list[int] | None:
 def load(out: str | Path) -> Results:
     """See `rm_emulator.load`."""
     return Results(Path(out), msgspec.to_builtins(summary.read_summary(Path(out))))
+
+
+def explain(
+    run: Results | str | Path,
+    job: str,
+    task: str | int | None,
+    label: str | None,
+    seed: int | None,
+    point: int,
+    plugins: Iterable[str | Path],
+) -> Explanation:
+    """See `rm_emulator.explain`."""
+    load_plugins(plugins)
+    place = run.path if isinstance(run, Results) else Path(run)
+    try:
+        return Explanation(story(event_log(place / summary.point_folder(point), label, seed), job, task))
+    except InvalidInput as error:
+        option, argument = "with --plugin FILE.py", "in plugins="
+        named = [msgspec.structs.replace(each, hint=each.hint.replace(option, argument)) for each in error.issues]
+        raise InvalidInput(named, error.count) from None
+
+
+def compare(
+    left: Results | str | Path, right: Results | str | Path | None, labels: Sequence[str], seed: int | None
+) -> Comparison:
+    """See `rm_emulator.compare`."""
+    places = [each.path if isinstance(each, Results) else Path(each) for each in (left, right) if each is not None]
+    return Comparison(comparing.compare(*comparing.sides(places, labels), seed))
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What a job waited for, when and why: as text, as `story` with times in ms."""
+
+    story: Story
+
+    def __str__(self) -> str:
+        return "\n".join(sentences(self.story))
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Comparison(Mapping[str, Any]):
+    """Two runs side by side: as text, and as the data that `rm-emulator compare --json` prints."""
+
+    def __init__(self, card: Mapping[str, Any]) -> None:
+        self._card = card
+
+    def __getitem__(self, key: str) -> Any:
+        return self._card[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._card)
+
+    def __len__(self) -> int:
+        return len(self._card)
+
+    def __str__(self) -> str:
+        text = io.StringIO()
+        comparing.show(self._card, Console(file=text, width=110))
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _pandas_type(kind: pl.DataType) -> str:
+    if kind.is_integer():
+        return "Int64"
+    if kind.is_float():
+        return "float64"
+    return {pl.String: "string", pl.Boolean: "boolean"}.get(type(kind), "object")
 
 
 def _kind(values: Iterable[Any]) -> type[pl.DataType]:

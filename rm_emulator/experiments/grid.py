@@ -99,13 +99,14 @@ def _settings(registry: Registry[Any], spec: Mapping[str, Any]) -> dict[str, Any
     return {"kind": spec["kind"], **msgspec.to_builtins(params)}
 
 
-def cells(loaded: Loaded, plugins: Sequence[str] = ()) -> list[Cell]:
+def cells(loaded: Loaded, plugins: Sequence[str] = (), beside: Sequence[str] = ()) -> list[Cell]:
     """The cells of a scenario, seed by seed so that a worker's next cell often has the workload of its last.
 
-    Its baselines come last: who interrupts a run has the figures themselves first.
+    Its baselines come last: who interrupts a run has the figures themselves first. beside: hashes of what else the
+    results depend on.
     """
     digest = cache(lambda path: next(_digests([path])))  # a trace is read once, however many points it has
-    outside = [digest(Path(file)) for file in plugins]
+    outside = [*(digest(Path(file)) for file in plugins), *beside]
     runs, others = list[Cell](), list[Cell]()
     for each in loaded.points:
         data, spec, inputs = at_point(each), each.scenario.spec, [*outside, *map(digest, _inputs(each))]
@@ -188,15 +189,16 @@ def run(
     overwrite: bool = False,
     display: Display | None = None,
     words: Words = COMMAND,
+    beside: Sequence[str] = (),
 ) -> Finished:
     """Compute what is missing of a checked scenario, then summary.json and report.html.
 
     jobs: processes at once, by default one a core, or this one alone for a grid that is done before another
-    has started. built: a seed's workload, to be described in workload.json. words: for messages.
+    has started. built: a seed's workload, to be described in workload.json. words: for messages. beside: as of `cells`.
     Raises InvalidInput when `out` belongs to something else; on KeyboardInterrupt finished cells stay and
     nothing half-written does.
     """
-    grid, scenario = cells(loaded, plugins), resolved(loaded)
+    grid, scenario = cells(loaded, plugins, beside), resolved(loaded)
     points = [at_point(each) for each in loaded.points if each.point.number]
     with RunDirectory(out, grid, scenario, points=points, overwrite=overwrite, words=words) as directory:
         done = directory.done()

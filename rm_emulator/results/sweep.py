@@ -71,7 +71,7 @@ def name_one(directory: Path, axes: Mapping[str, Sequence[Any]]) -> str:
 
 def show(summary: Summary, console: Console) -> None:
     """Prints the labels at every point, and the expectations."""
-    console.print(table.drawn(title(summary), columns(summary, _PRINTED), console.width, rows_each=len(summary.labels)))
+    console.print(table.drawn(*compared(summary), console.width, rows_each=len(summary.labels)))
     left = len(summary.points) - _PRINTED
     if left > 0:
         console.print(f"and {left:,} more points in report.html", style="dim", highlight=False)
@@ -80,7 +80,12 @@ def show(summary: Summary, console: Console) -> None:
         console.print(_expectations(summary))
 
 
-def title(summary: Summary) -> str:
+def compared(summary: Summary) -> tuple[str, list[table.Column]]:
+    """Title and columns of the table that `run` prints."""
+    return _title(summary), columns(summary, _PRINTED)
+
+
+def _title(summary: Summary) -> str:
     """What was run."""
     points, labels, seeds = len(summary.points), len(summary.labels), len(summary.seeds)
     return f"{summary.scenario}: {points:,} points, {labels} labels, {seeds} seed{'s' if seeds > 1 else ''}"

@@ -162,9 +162,14 @@ class Column(msgspec.Struct):
     justify: Literal["left", "right"] = "right"
 
 
+def compared(summary: Summary) -> tuple[str, list[Column]]:
+    """Title and columns of the table that `run` prints."""
+    return _title(summary), columns(summary)
+
+
 def comparison(summary: Summary, width: int | None = None) -> Table:
     """The table that `run` prints. The best of each column is bold; times are in seconds. width: as of `drawn`."""
-    return drawn(_title(summary), columns(summary), width)
+    return drawn(*compared(summary), width)
 
 
 def drawn(title: str, columns: Sequence[Column], width: int | None, rows_each: int = 0) -> Table:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import re
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
@@ -63,8 +64,8 @@ class Loaded:
 
     @property
     def folder(self) -> Path:
-        """What relative paths inside the scenario are relative to."""
-        return Path(self.file).resolve().parent
+        """What relative paths inside the scenario are relative to: its folder, that of a dict is where we are."""
+        return Path(self.file).resolve().parent if self.file else Path.cwd()
 
     def issue(self, path: Sequence[str | int], message: str, hint: str = "", *, key: bool = False) -> Issue:
         """A mistake at `path`, placed in the file, or at the option that set the value."""
@@ -89,25 +90,29 @@ def _said_of(issue: Issue, points: Sequence[Point]) -> Issue:
 
 
 def load(
-    source: str | Path,
+    source: str | Path | Mapping[str, Any],
     *,
     overrides: Iterable[str] = (),
     changes: Mapping[str, Any] = MappingProxyType({}),
     seeds: str | Sequence[int] | None = None,
+    policies: Sequence[Any] = (),
 ) -> Loaded:
-    """Read and validate one scenario file, or a packaged example by its name.
+    """Read and validate one scenario file, a packaged example by its name, or the plain data of one.
 
+    policies: more of them, after the scenario's own.
     overrides: `spec.path=value` each, as in `--set`; changes: the same in Python; seeds: as in `--seeds`, or numbers.
     Raises InvalidInput.
     """
-    path = find(source)
-    documents, notes = read_documents(path), list[str]()
-    if objects.is_objects(documents):
-        document, notes = objects.as_scenario(documents, path)
-    else:
-        document = _scenario_document(documents)
+    document, notes = _read(source)
     set_paths: dict[Keys, str] = {}
     issues = []
+    for index, policy in enumerate(policies):
+        try:
+            own = document.data["spec"]["policies"]
+            own.append(policy)
+        except (TypeError, KeyError, AttributeError):
+            break  # validation says what is wrong with the scenario's own
+        set_paths["spec", "policies", len(own) - 1] = f"policies[{index}]"
     given: list[tuple[str, str | tuple[str, Any]]] = [(f"--set {text}", text) for text in overrides]
     given += [(f"set={{{path!r}: {show_value(value)}}}", (path, value)) for path, value in changes.items()]
     for option, change in given:
@@ -128,6 +133,17 @@ def load(
     loaded = validate(document, set_paths)
     loaded.notes = tuple(notes)
     return loaded
+
+
+def _read(source: str | Path | Mapping[str, Any]) -> tuple[Document, list[str]]:
+    """The document of a scenario, and what was left out of its file."""
+    if isinstance(source, Mapping):
+        return _scenario_document([Document("", copy.deepcopy(dict(source)), None)]), []
+    path = find(source)
+    documents = read_documents(path)
+    return (
+        objects.as_scenario(documents, path) if objects.is_objects(documents) else (_scenario_document(documents), [])
+    )
 
 
 def find(source: str | Path) -> Path:
