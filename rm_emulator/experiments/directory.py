@@ -2,6 +2,7 @@
 
 .rm-emulator.json           what a run wrote beside its cells: nothing else is ever replaced
 scenario.yaml               as resolved
+run.json                    what it takes to repeat the run (`experiments.metadata`)
 runs/LABEL/SEED/            moved here when complete, with its key in cell.json
 points/N/                   of a sweep: the same for each point, with scenario.yaml, summary.json and report.html
 baselines/NAME/LABEL/SEED/  likewise, what a run is compared with; baselines/ideal/SEED/ belongs to all labels
@@ -34,13 +35,13 @@ from rm_emulator.results.summary import point_folder
 
 _SCENARIO: Final = "scenario.yaml"
 _PARTIAL: Final = ".partial"
-_FILES: Final = (_SCENARIO, "workload.json", "summary.json", "report.html")
+_FILES: Final = (_SCENARIO, "run.json", "workload.json", "summary.json", "report.html")
 _OF_A_POINT: Final = (_SCENARIO, "summary.json", "report.html")
 _CELLS: Final = ("runs", "baselines", "points")
 _FOLDERS: Final = (*_CELLS, "failed")
 #: The sha256 of each file that a run left there, null for one that it may be about to write.
 _WRITTEN: Final = ".rm-emulator.json"
-_OF_A_CELL: Final = ("cell.json", "*.parquet", "trace.json", "events.jsonl*")
+_OF_A_CELL: Final = ("cell.json", "*.parquet", "trace.json*", "events.jsonl*")
 
 
 class Words(NamedTuple):

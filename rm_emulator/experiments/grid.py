@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rm_emulator.experiments import pool
-from rm_emulator.experiments.cell import Cell
+from rm_emulator.experiments import metadata, pool
+from rm_emulator.experiments.cell import Cell, Status
 from rm_emulator.experiments.directory import COMMAND, RunDirectory, Words
 from rm_emulator.experiments.progress import Display
 from rm_emulator.files import write_file
@@ -71,6 +71,7 @@ def resolved(loaded: Loaded) -> dict[str, Any]:
     spec = data["spec"]
     spec["policies"] = [_resolved_policy(policy) for policy in scenario.spec.policies]
     spec["baseline"] = scenario.spec.baseline or scenario.spec.policies[0].label
+    spec["plugins"] = list(loaded.plugins)
     for key in ("path", "profiles"):
         if key in spec["workload"]:
             spec["workload"][key] = str((loaded.folder / spec["workload"][key]).resolve())
@@ -99,6 +100,11 @@ def _settings(registry: Registry[Any], spec: Mapping[str, Any]) -> dict[str, Any
     return {"kind": spec["kind"], **msgspec.to_builtins(params)}
 
 
+def all_plugins(loaded: Loaded, plugins: Sequence[str]) -> tuple[str, ...]:
+    """The scenario's own plug-ins and these."""
+    return tuple(dict.fromkeys((*loaded.plugins, *plugins)))
+
+
 def cells(loaded: Loaded, plugins: Sequence[str] = (), beside: Sequence[str] = ()) -> list[Cell]:
     """The cells of a scenario, seed by seed so that a worker's next cell often has the workload of its last.
 
@@ -106,6 +112,7 @@ def cells(loaded: Loaded, plugins: Sequence[str] = (), beside: Sequence[str] = (
     results depend on.
     """
     digest = cache(lambda path: next(_digests([path])))  # a trace is read once, however many points it has
+    plugins = all_plugins(loaded, plugins)
     outside = [*(digest(Path(file)) for file in plugins), *beside]
     runs, others = list[Cell](), list[Cell]()
     for each in loaded.points:
@@ -131,7 +138,7 @@ def _cell(
     baseline: str = "",
     point: int = 0,
 ) -> Cell:
-    spec = {k: v for k, v in data["spec"].items() if k not in ("baseline", "baselines", "expect")}
+    spec = {k: v for k, v in data["spec"].items() if k not in ("baseline", "baselines", "expect", "plugins")}
     scenario = {**data, "spec": {**spec, "policies": [policy], "seeds": [seed]}}
     # Neither its name nor where its trace lies changes what a scenario computes: the trace's content is in `outside`.
     workload = {k: v for k, v in spec["workload"].items() if k not in ("path", "profiles")}
@@ -201,6 +208,8 @@ def run(
     grid, scenario = cells(loaded, plugins, beside), resolved(loaded)
     points = [at_point(each) for each in loaded.points if each.point.number]
     with RunDirectory(out, grid, scenario, points=points, overwrite=overwrite, words=words) as directory:
+        made = metadata.of_run(scenario, all_plugins(loaded, plugins), code_digest())
+        write_file(directory.path / "run.json", json.dumps(made, indent=1) + "\n")
         done = directory.done()
         missing = [cell for cell in grid if cell not in done]
         work = _Work(directory, missing, display or Display())
@@ -242,8 +251,8 @@ class _Work:
         self.places = [(cell, directory.workplace(cell)) for cell in missing]
         self.failures: list[Failure] = []
 
-    def progress(self, index: int, done: int, total: int) -> None:
-        self.display.progress(self.places[index][0], done, total)
+    def progress(self, index: int, status: Status) -> None:
+        self.display.progress(self.places[index][0], status)
 
     def finished(self, index: int) -> None:
         cell, workplace = self.places[index]

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import copy
 import re
+import sys
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -14,8 +15,9 @@ import msgspec
 from pydantic import ValidationError
 
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_path, show_point, show_value
+from rm_emulator.plugins import load_plugins
 from rm_emulator.scenario import objects, sweep
-from rm_emulator.scenario.document import Document, parse_value, read_documents
+from rm_emulator.scenario.document import Document, parse_documents, parse_value, read_documents
 from rm_emulator.scenario.durations import parse_seeds
 from rm_emulator.scenario.paths import Keys, kind_of, parse_path, put
 from rm_emulator.scenario.schema import API_VERSION, Scenario
@@ -31,6 +33,11 @@ class _Text(NamedTuple):
     document: Document
     set_paths: Mapping[Keys, str]
     moved: Mapping[Keys, Keys]
+
+    @property
+    def folder(self) -> Path:
+        """That of the file; of a dict, where we are."""
+        return Path(self.document.file).resolve().parent if self.document.file else Path.cwd()
 
     def issue(self, path: Sequence[str | int], message: str, hint: str = "", *, key: bool = False) -> Issue:
         """A mistake at `path`. key: its last key is meant."""
@@ -56,6 +63,7 @@ class Loaded:
         self.scenario, self._text, self.point = scenario, text, point
         self.points: tuple[Loaded, ...] = (self,)
         self.notes: tuple[str, ...] = ()  # what was left out of the file
+        self.plugins: tuple[str, ...] = ()  # absolute paths
 
     @property
     def file(self) -> str:
@@ -64,8 +72,8 @@ class Loaded:
 
     @property
     def folder(self) -> Path:
-        """What relative paths inside the scenario are relative to: its folder, that of a dict is where we are."""
-        return Path(self.file).resolve().parent if self.file else Path.cwd()
+        """What relative paths inside the scenario are relative to."""
+        return self._text.folder
 
     def issue(self, path: Sequence[str | int], message: str, hint: str = "", *, key: bool = False) -> Issue:
         """A mistake at `path`, placed in the file, or at the option that set the value."""
@@ -97,11 +105,11 @@ def load(
     seeds: str | Sequence[int] | None = None,
     policies: Sequence[Any] = (),
 ) -> Loaded:
-    """Read and validate one scenario file, a packaged example by its name, or the plain data of one.
+    """Read and validate one scenario file, a packaged example by its name, standard input by `-`, or plain data.
 
     policies: more of them, after the scenario's own.
     overrides: `spec.path=value` each, as in `--set`; changes: the same in Python; seeds: as in `--seeds`, or numbers.
-    Raises InvalidInput.
+    Imports the scenario's plug-ins. Raises InvalidInput.
     """
     document, notes = _read(source)
     set_paths: dict[Keys, str] = {}
@@ -130,8 +138,9 @@ def load(
             issues.append(Issue(f"--seeds {seeds}", str(error)))
     if issues:
         raise InvalidInput(issues)
+    plugins = _load_plugins(_Text(document, set_paths, {}))
     loaded = validate(document, set_paths)
-    loaded.notes = tuple(notes)
+    loaded.notes, loaded.plugins = tuple(notes), tuple(plugins)
     return loaded
 
 
@@ -139,11 +148,32 @@ def _read(source: str | Path | Mapping[str, Any]) -> tuple[Document, list[str]]:
     """The document of a scenario, and what was left out of its file."""
     if isinstance(source, Mapping):
         return _scenario_document([Document("", copy.deepcopy(dict(source)), None)]), []
-    path = find(source)
-    documents = read_documents(path)
-    return (
-        objects.as_scenario(documents, path) if objects.is_objects(documents) else (_scenario_document(documents), [])
-    )
+    if str(source) == "-":
+        path = Path("standard input")
+        documents = parse_documents(sys.stdin.buffer.read(), str(path))
+    else:
+        path = find(source)
+        documents = read_documents(path)
+    if objects.is_objects(documents):
+        return objects.as_scenario(documents, path)
+    return _scenario_document(documents), []
+
+
+def _load_plugins(text: _Text) -> list[str]:
+    """Import the plug-ins that the scenario names, which its policies may need; what is no list of names is left."""
+    spec = text.document.data.get("spec")
+    named = spec.get("plugins") if isinstance(spec, dict) else None
+    if not isinstance(named, list) or not all(isinstance(name, str) and name for name in named):
+        return []
+    files = [text.folder / name for name in named]
+    missing = [
+        text.issue(("spec", "plugins", index), f"no such plug-in file: {file}")
+        for index, file in enumerate(files)
+        if not file.is_file()
+    ]
+    if missing:
+        raise InvalidInput(missing)
+    return load_plugins(files) if files else []
 
 
 def find(source: str | Path) -> Path:

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from rm_emulator.scenario import examples
 
 HELLO = "hello"
 COMMANDS = {
@@ -244,3 +248,105 @@ def test_bugs_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "app", lambda **_: (_ for _ in ()).throw(KeyError("a bug")))
     with pytest.raises(KeyError, match="a bug"):
         cli.main()
+
+
+def _given(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+def test_a_scenario_from_standard_input(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (examples.FOLDER / "my-trace.yaml").read_text()
+    monkeypatch.chdir(examples.FOLDER)  # what paths in it are relative to
+    _given(monkeypatch, text)
+    assert command("check", "-").out.startswith("standard input: ok (")
+    _given(monkeypatch, text)
+    assert command("run", "-", "--out", tmp_path / "out", "--quiet").code == 0
+    assert (tmp_path / "out/summary.json").exists()
+
+
+def test_a_mistake_in_standard_input_has_its_line(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    _given(monkeypatch, "apiVersion: rm-emulator.io/v1alpha1\nkind: Scenari\n")
+    said = command("check", "-")
+    assert (said.code, said.err.split(":")[:2]) == (2, ["standard input", "2"])
+    _given(monkeypatch, "")
+    assert command("check", "-").err == "standard input:1:1: the file is empty\n"
+
+
+@pytest.mark.parametrize("word", ["-q", "--quiet"])
+def test_quiet_says_only_what_is_wrong(command: Callable[..., Any], tmp_path: Path, word: str) -> None:
+    loud, still = (command("run", HELLO, "--out", tmp_path / name, *more) for name, more in (("a", ()), ("b", (word,))))
+    assert "[1/3]" in loud.err
+    assert still.err == ""
+    assert still.out.replace("/b/", "/a/") == loud.out
+    failed = command("run", HELLO, "--out", tmp_path / "c", word, "--set", "spec.expect=[fifo.jct_s.mean < 0]")
+    assert failed.code == 1
+    assert failed.err.startswith("expectation failed: ")
+
+
+def test_one_policy_is_told_in_full(command: Callable[..., Any]) -> None:
+    said = command("policies", "capped_sjf").out
+    assert said.startswith("capped_sjf  As `sjf_cp`, but a job is served first only up to")
+    assert "Jobs without an estimate come last and" in said
+    assert "SJF-CP of Decima (SIGCOMM'19)" in said
+    assert "    containers = 8.0  (number) containers that a job of 500 s" in said
+    assert "    - {kind: capped_sjf, predictor: {kind: slearn}, containers: 8.0, growth: 0.75, length: task}\n" in said
+    assert "sjf_cp  " not in said
+
+
+@pytest.mark.parametrize(("kind", "name"), [("policies", "gs"), ("predictors", "slearn"), ("placers", "dot")])
+def test_one_name_as_json(command: Callable[..., Any], kind: str, name: str) -> None:
+    entry = json.loads(command(kind, name, "--json").out)
+    assert entry["name"] == name
+    assert entry["example"].startswith("{kind: ")
+    listed = next(each for each in json.loads(command(kind, "--json").out) if each["name"] == name)
+    assert listed == {key: value for key, value in entry.items() if key not in ("description", "example")}
+
+
+def test_an_unknown_policy_has_the_nearest(command: Callable[..., Any]) -> None:
+    said = command("policies", "graphen")
+    assert said.code == 2
+    assert "unknown policy 'graphen', did you mean 'graphene'?" in said.err
+
+
+def completed(line: str, cwd: Path) -> list[str]:
+    """What the shell is offered at the end of a command line."""
+    words = line.split(" ")
+    asked = {"_RM_EMULATOR_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    command = [sys.executable, "-m", "rm_emulator"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=cwd, env={**os.environ, **asked})
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("rm-emulator pol", ["policies"]),
+        ("rm-emulator run he", ["hello"]),
+        ("rm-emulator check s", ["slearn-vs-history", "scenarios/", "some.yaml"]),
+        ("rm-emulator run scenarios/", ["scenarios/own.yaml"]),
+        ("rm-emulator init my", ["my-trace"]),
+        ("rm-emulator policies ca", ["capacity", "capped_sjf"]),
+        ("rm-emulator predictors thr", ["three_sigma", "three_sigma_dag"]),
+        ("rm-emulator placers w", ["worst_fit"]),
+        ("rm-emulator convert alibaba201", ["alibaba2017", "alibaba2018"]),
+        ("rm-emulator replay out --label ", ["fair", "fifo"]),
+        ("rm-emulator compare out --label fi", ["fifo"]),
+    ],
+)
+def test_the_shell_completes(line: str, words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "scenarios").mkdir()
+    for name in ("scenarios/own.yaml", "some.yaml", "script.py"):
+        (tmp_path / name).touch()
+    for label in ("fifo", "fair"):
+        (tmp_path / "out/runs" / label).mkdir(parents=True)
+    assert completed(line, tmp_path) == words
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_can_be_set_up(shell: str) -> None:
+    command = [sys.executable, "-m", "rm_emulator", "--show-completion", shell]
+    tests = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **tests})
+    assert "_RM_EMULATOR_COMPLETE" in done.stdout
