@@ -54,7 +54,8 @@ SMALLER = {
 }
 #: What needs a cluster, another program or an hour; tests of their own run it.
 ELSEWHERE = re.compile(
-    r"make (test|fidelity|tables|demo-kubernetes)|kubectl |rm-emulator (snapshot|run live.yaml|bench|--install-completion)"
+    r"make (test|fidelity|tables|demo-kubernetes)|kubectl |"
+    r"rm-emulator (snapshot|run live.yaml|bench|--install-completion)"
 )
 
 
