@@ -71,18 +71,19 @@ def explain(
     label: str | None = None,
     seed: int | None = None,
     point: int = 0,
+    advise: bool = False,
     plugins: Iterable[str | Path] = (),
 ) -> Explanation:
-    """What a job waited for, when and why: `print` it, or look at its `story`.
+    """What a job waited for, when and why: `print` it, or look at its `story` and `advice`.
 
     run: results, a run directory, or an event log. task: STAGE/INDEX, its attempts are told too. label, seed: the first
-    ones by default; point: of a sweep, from 1.
+    ones by default; point: of a sweep, from 1. advise: try what would have helped, by running the cell again.
     Raises `rm_emulator.issues.InvalidInput` for what is not there, `schedulers.core.replay.LogDiffers` for a log whose
     replay decides otherwise.
     """
     from rm_emulator.experiments import api
 
-    return api.explain(run, job, task, label, seed, point, plugins)
+    return api.explain(run, job, task, label, seed, point, plugins, advise=advise)
 
 
 def compare(

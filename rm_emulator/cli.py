@@ -465,15 +465,24 @@ def explain(
     task: Annotated[str | None, typer.Argument(metavar="TASK", help="One task: STAGE/INDEX.")] = None,
     label: Label = None,
     seed: Seed = None,
+    advise: Annotated[
+        bool, typer.Option("--advise", help="Try what would have helped: the run again, with one thing changed.")
+    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
     plugin: Plugin = None,
 ) -> None:
-    """Tell what a job waited for, when and why."""
-    from rm_emulator.results import explain as explanation
-    from rm_emulator.results.replay import event_log, load_plugins_of
+    """Tell what a job waited for, when and why; try what would have helped."""
+    from rm_emulator.experiments import explain as explanation
 
-    if not plugin:
-        load_plugins_of(event_log(target, label, seed))
-    raise typer.Exit(explanation.main(target, job, task, label, seed))
+    try:
+        code = explanation.main(
+            target, job, task, label, seed, advise=advise, plugins=plugin or (), json=json, quiet=quiet
+        )
+    except KeyboardInterrupt:
+        _report("interrupted: nothing was written")
+        raise typer.Exit(130) from None
+    raise typer.Exit(code)
 
 
 @app.command()

@@ -18,15 +18,15 @@ import polars as pl
 from rich.console import Console
 
 from rm_emulator.experiments import directory, given, grid
+from rm_emulator.experiments import explain as explaining
+from rm_emulator.experiments.advice import Advice, advised
 from rm_emulator.experiments.progress import display as shown
 from rm_emulator.issues import InvalidInput, Issue, show_value
 from rm_emulator.plugins import load_plugins
 from rm_emulator.results import compare as comparing
 from rm_emulator.results import summary, sweep, table
-from rm_emulator.results.explain import sentences
 from rm_emulator.results.figures import Summary
-from rm_emulator.results.replay import event_log
-from rm_emulator.results.story import Story, story
+from rm_emulator.results.story import Story
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.durations import parse_seeds
 from rm_emulator.scenario.load import load as load_scenario
@@ -223,12 +223,14 @@ def explain(
     seed: int | None,
     point: int,
     plugins: Iterable[str | Path],
+    *,
+    advise: bool,
 ) -> Explanation:
     """See `rm_emulator.explain`."""
-    load_plugins(plugins)
-    place = run.path if isinstance(run, Results) else Path(run)
+    place = (run.path if isinstance(run, Results) else Path(run)) / summary.point_folder(point)
     try:
-        return Explanation(story(event_log(place / summary.point_folder(point), label, seed), job, task))
+        found = explaining.explain(place, job, task, label, seed, advise=advise, plugins=tuple(plugins))
+        return Explanation(found.story, found.advice)
     except InvalidInput as error:
         option, argument = "with --plugin FILE.py", "in plugins="
         named = [msgspec.structs.replace(each, hint=each.hint.replace(option, argument)) for each in error.issues]
@@ -244,12 +246,14 @@ def compare(
 
 
 class Explanation(msgspec.Struct, frozen=True):
-    """What a job waited for, when and why: as text, as `story` with times in ms."""
+    """What a job waited for, when and why, and what, tried, would have helped: as text, as data with times in ms."""
 
     story: Story
+    advice: Advice | None = None
 
     def __str__(self) -> str:
-        return "\n".join(sentences(self.story))
+        lines = explaining.sentences(self.story)
+        return "\n".join(lines if self.advice is None else [*lines, *advised(self.advice, self.story)])
 
     def __repr__(self) -> str:
         return str(self)

@@ -9,7 +9,7 @@ import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any, BinaryIO, Final, cast
+from typing import Any, BinaryIO, Final, TextIO, cast
 
 import yaml
 
@@ -77,13 +77,14 @@ def reading(path: Path) -> Iterator[None]:
         raise InvalidInput([Issue(str(path), str(error), 1, hint=hint)]) from None
 
 
-def show_difference(path: Path, difference: LogDiffers) -> None:
-    """Print where log and replay part."""
-    print(  # noqa: T201 (the answer)
+def show_difference(path: Path, difference: LogDiffers, to: TextIO | None = None) -> None:
+    """Print where log and replay part. to: standard output by default."""
+    print(
         f"{path}:{difference.line}: the replay differs from the log here\n"
         f"  event:    {difference.fact}\n"
         f"  expected: {difference.expected or 'nothing (the log goes no further)'}\n"
-        f"  got:      {difference.got or 'nothing'}"
+        f"  got:      {difference.got or 'nothing'}",
+        file=to,
     )
 
 
@@ -136,19 +137,22 @@ def event_log(target: Path, label: str | None = None, seed: int | None = None) -
     return log
 
 
-def load_plugins_of(log: Path) -> None:
+def load_plugins_of(log: Path) -> list[str]:
     """Import the plug-ins of the run that a log is of, as the cell.json beside it names them; without one, none.
 
-    Says on standard error which have changed since. Raises InvalidInput for one that is not there any more.
+    Returns their absolute paths. Says on standard error which have changed since.
+    Raises InvalidInput for one that is not there any more.
     """
     plugins = _cell(log).get("plugins")
-    for file, sha256 in (plugins if isinstance(plugins, dict) else {}).items():
+    known: dict[str, str] = plugins if isinstance(plugins, dict) else {}
+    for file, sha256 in known.items():
         if not Path(file).is_file():
             message = f"its run used the plug-in {file}, which is not there any more"
             raise InvalidInput([Issue(str(log), message, hint="give its file with --plugin FILE.py")])
         load_plugins([file])
         if hashes([file])[file] != sha256:
             sys.stderr.write(f"note: {file} has changed since the run\n")
+    return list(known)
 
 
 def _cell(log: Path) -> dict[str, Any]:

@@ -234,6 +234,61 @@ def test_explain_tells_of_a_job(command: Callable[..., Any], tmp_path: Path) -> 
     said = command("explain", tmp_path / "out", "report")
     assert said.code == 0
     assert "finished" in said.out
+    assert said.out.endswith("What would have helped? With --advise it is tried.\n")
+
+
+def test_explain_with_advice_says_on_standard_error_what_it_tries(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    said = command("explain", tmp_path / "out", "report", "--advise")
+    assert (said.code, said.err.splitlines()[-1][:5]) == (0, "[6/6]")
+    assert "(tried)" in said.out
+
+
+def test_explain_that_is_quiet_says_nothing_of_what_it_tries(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    said = command("explain", tmp_path / "out", "report", "--advise", "-q")
+    assert ("(tried)" in said.out, said.err) == (True, "")
+
+
+def test_explain_with_json_prints_one_document(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    found = json.loads(command("explain", tmp_path / "out", "report", "--advise", "--json").out)
+    assert set(found) == {"log", "story", "advice"}
+    assert (found["story"]["job"], found["advice"]["tried"][0]["helped"]) == ("report", True)
+
+
+def test_explain_with_json_and_an_unknown_job_prints_no_document(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    said = command("explain", tmp_path / "out", "reprot", "--json")
+    assert (said.code, said.out) == (2, "")
+    assert "did you mean 'report'" in said.err
+
+
+def test_explain_with_json_of_a_log_that_does_not_replay_prints_no_document(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    log = next(tmp_path.glob("out/runs/*/1/events.jsonl"))
+    log.write_bytes(
+        log.read_bytes().replace(b'"decision":"Place","container":2', b'"decision":"Place","container":9', 1)
+    )
+    said = command("explain", log, "report", "--json")
+    assert (said.code, said.out) == (1, "")
+    assert "the replay differs from the log here" in said.err
+
+
+def test_interrupted_advice_says_that_nothing_was_written(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rm_emulator.experiments.advice.prepared", interrupt)
+    said = command("explain", tmp_path / "out", "report", "--advise")
+    assert (said.code, said.out) == (130, "")
+    assert said.err.endswith("interrupted: nothing was written\n")
 
 
 def test_compare_with_json_prints_one_document(command: Callable[..., Any], tmp_path: Path) -> None:

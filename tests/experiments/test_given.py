@@ -153,9 +153,18 @@ def test_explain_tells_what_the_command_tells(results: Results) -> None:
     job = results.jobs["id"][0]
     told = rm_emulator.explain(results, job, label="fair", seed=2)
     command = [sys.executable, "-m", "rm_emulator", "explain", str(results.path), job, "--label", "fair", "--seed", "2"]
-    assert str(told) + "\n" == subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    said = subprocess.run(command, capture_output=True, text=True, check=True).stdout
+    assert said.startswith(f"{told}\n")
+    assert told.advice is None
     assert told.story.job == job
     assert told.story.waited_ms + told.story.ran_ms > 0
+
+
+def test_explain_tries_what_would_have_helped_at_a_point_of_a_sweep_too() -> None:
+    swept = rm_emulator.run(scenario(sweep={"cluster.nodes[0].count": [1, 2]}))
+    told = rm_emulator.explain(swept, swept.jobs["id"][0], point=1, advise=True)
+    assert told.advice is not None
+    assert len(str(told).splitlines()) > len(str(rm_emulator.explain(swept, swept.jobs["id"][0], point=1)).splitlines())
 
 
 def test_explain_knows_the_points_of_a_sweep() -> None:

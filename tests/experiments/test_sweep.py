@@ -91,7 +91,7 @@ def test_frames_have_a_column_for_each_axis(results: Results) -> None:
 
 def test_a_point_is_a_run_directory_of_its_own(results: Results, capsys: pytest.CaptureFixture[str]) -> None:
     first, last = results.path / "points/1", results.path / "points/6"
-    assert event_log(last, "fair", 2) == last / "runs/fair/2/events.jsonl.gz"
+    assert event_log(last, "fair", 2) == last / "runs/fair/2/events.jsonl"
     assert compare.main([first, last]) == 0
     assert "relative to A" in capsys.readouterr().out
     assert len(rm_emulator.load(last).jobs) == 18
