@@ -54,10 +54,10 @@ CLUSTER_ROWS: Final = 20_000
 BUCKET_MS: Final = 1000
 
 
-def columns_of(row: type[msgspec.Struct]) -> dict[str, pl.DataType]:
+def columns_of(row: type[Any]) -> dict[str, pl.DataType]:
     """The columns of a table whose rows are these records: whole numbers have 64 bits unless they say otherwise."""
     info = msgspec.inspect.type_info(row)
-    assert isinstance(info, msgspec.inspect.StructType)
+    assert isinstance(info, msgspec.inspect.StructType | msgspec.inspect.DataclassType)
     return {field.name: _stored_as(field.type) for field in info.fields}
 
 

@@ -61,6 +61,15 @@ def test_check_of_a_good_scenario(command: Callable[..., Any]) -> None:
     assert "ok (3 policies x 1 seeds; 4 nodes; 3 jobs, 20 tasks), load " in said.out
 
 
+def test_check_warns_where_launches_are_much_of_what_tasks_hold(command: Callable[..., Any]) -> None:
+    said = command("check", HELLO, "--set", "spec.cluster.startup=20s")
+    assert said.code == 0
+    assert (
+        "warning: launching tasks takes about 43% of what they hold: the load is 5.73, the held load about" in said.err
+    )
+    assert "warning" not in command("check", HELLO).err
+
+
 def test_check_names_every_mistake_with_code_2(command: Callable[..., Any], tmp_path: Path) -> None:
     path = tmp_path / "s.yaml"
     path.write_text("apiVersion: rm-emulator.io/v1alpha1\nkind: Scenario\nmetadata: {nam: x}\nspec: {sedes: [1]}\n")
