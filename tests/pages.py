@@ -72,9 +72,12 @@ def _is_open(text: str) -> bool:
 
 
 class Shell:
-    """A fresh folder with `rm-emulator` and `python` on the PATH, and the checkout's docs and manifests in it."""
+    """A fresh folder with `rm-emulator` and `python` on the PATH, and the checkout's docs and manifests in it.
 
-    def __init__(self, folder: Path) -> None:
+    environment: more of it.
+    """
+
+    def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder / "page"
         self.folder.mkdir()
         programs = folder / "bin"
@@ -89,6 +92,7 @@ class Shell:
             "PYTHONPATH": str(ROOT),
             "PYTHONUNBUFFERED": "1",
             "HOME": str(folder),
+            **environment,
         }
 
     def run(self, command: str) -> str:

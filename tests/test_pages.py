@@ -26,7 +26,7 @@ WITH_COMMANDS = [page for page in PAGES if any(block.language in SHELL for block
 #: How commands begin that no test here runs -> why not, and who does.
 ELSEWHERE = {
     "docker build": "takes an image from a registry",
-    "kubectl ": "needs a cluster: test_pages_controlplane.py",
+    "kubectl ": "needs a cluster: tests/kubernetes/test_guide_controlplane.py",
     "manifests/overlays/production/certificates.sh": "needs a cluster: tests/kubernetes/test_manifests_controlplane.py",
     "sacct ": "Slurm's program; its output is a sample",
     "curl ": "a ResourceManager's answer; a sample",

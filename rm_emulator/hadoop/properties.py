@@ -164,7 +164,9 @@ def near_modelled(name: str) -> str | None:
         return None
     if not name.startswith(f"{_CS}root."):
         shared = next((prefix for prefix in (_CS, _FS, _MONITOR) if name.startswith(prefix)), "")
-        rest = (pattern.removeprefix(shared) for pattern in MODELLED if pattern.startswith(shared) and "*" not in pattern)
+        rest = (
+            pattern.removeprefix(shared) for pattern in MODELLED if pattern.startswith(shared) and "*" not in pattern
+        )
         near = nearest(name.removeprefix(shared), rest)
         return None if near is None else shared + near
     queue, _, setting = name.rpartition(".")

@@ -18,7 +18,7 @@ import yaml
 
 from rm_emulator.files import load_yaml
 from rm_emulator.issues import Issues
-from rm_emulator.workload.records import clock, number, shown
+from rm_emulator.workload.records import clock, number, plain, shown
 from rm_emulator.workload.tables import BadRow, BadRows, decoded, one, read_bytes
 from schedulers.core.errors import InvalidParameters, nearest
 
@@ -241,14 +241,6 @@ def _kind(texts: Sequence[str], name: str, issues: Issues) -> str:
     return fits[0] if fits else _ISO
 
 
-def plain(text: str) -> float | None:
-    """The number that a text is; None where it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 def _moment(text: str, form: str) -> float | None:
     """Milliseconds since 1970, UTC where no zone is written; None where the text has another form."""
     try:
@@ -296,7 +288,7 @@ def _duration(source: _Source, unit: str, issues: Issues) -> _Made:
 
 
 def _list(text: str) -> list[str]:
-    return [part for part in text.split(";") if part.strip()]
+    return text.rstrip("; ").split(";")
 
 
 def _amount(source: _Source, units: Mapping[str, str], issues: Issues) -> _Made:

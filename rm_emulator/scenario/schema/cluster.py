@@ -49,7 +49,7 @@ class Nodes(Block):
     count: Annotated[int, Field(ge=1, le=1_000_000)] = 1
     name: Annotated[str, Field(pattern=NAME, max_length=253)] | None = None
     capacity: Quantities
-    speed: Positive = 1.0
+    speed: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.0
     rack: str = ""
     racks: Count | None = None
     kind: str = ""

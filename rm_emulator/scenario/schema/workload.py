@@ -11,7 +11,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from rm_emulator.issues import did_you_mean
 from rm_emulator.scenario.schema.settings import Settings, setting_errors, struct_properties
-from rm_emulator.scenario.schema.values import Block, Count, Duration, Interval, Positive, Quantities, Times
+from rm_emulator.scenario.schema.values import Block, Count, Duration, Interval, Load, Positive, Quantities, Times
 from rm_emulator.workload.tpch import TpchSettings
 from schedulers.core.errors import nearest
 
@@ -84,7 +84,7 @@ class SyntheticWorkload(Block):
     kind: Literal["synthetic"]
     preset: Annotated[str, AfterValidator(_preset)]
     jobs: Count = 1250
-    load: Positive | None = None
+    load: Load | None = None
     slots: Count | None = None
     history: bool = True
     knobs: Annotated[dict[str, Any], BeforeValidator(_knobs)] = {}
@@ -148,7 +148,7 @@ class TraceWorkload(Block):
     format: str = "internal"
     options: dict[str, Any] = {}
     extract: Extract | None = None
-    load: Positive | None = None
+    load: Load | None = None
     slots: Count | None = None
     data: Data | None = None
     asks: Asks | None = None
