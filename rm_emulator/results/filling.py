@@ -241,7 +241,7 @@ def _uses_of_queues(policy: Mapping[str, Any]) -> Collection[str]:
     try:
         cls, params = policies.parse(own)
         return cls.uses_of_queues(params)
-    except UserError:
+    except Exception:  # not known here, or a plug-in that cannot say
         return ("weight", "guaranteed")
 
 

@@ -18,10 +18,12 @@ import polars as pl
 from rm_emulator.files import write_file
 from rm_emulator.results import costs, expect, fairness, metrics, statistics
 from rm_emulator.results.figures import Comparison, Run, Summary, Workload
+from rm_emulator.results.record import JOB_SCHEMA, NODE_SCHEMA, TASK_SCHEMA
 from schedulers.core.errors import UserError
 
 T = TypeVar("T")
 
+_SCHEMAS: Final = {"jobs": JOB_SCHEMA, "tasks": TASK_SCHEMA, "nodes": NODE_SCHEMA}
 #: What the figures need of tasks.parquet, beside the demands.
 TASK_COLUMNS: Final = ("job", "stage", "task", "attempt", "granted_ms", "started_ms", "ended_ms", "code")
 
@@ -82,9 +84,14 @@ def read_table(cell: Path, table: str, columns: Sequence[str] | None = None) -> 
     if not path.is_file():
         raise MissingCell(f"{path}: not there; run the scenario again to compute what is missing")
     try:
-        return pl.read_parquet(path, columns=list(columns) if columns else None)
+        frame = pl.read_parquet(path, columns=list(columns) if columns else None)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise MissingCell(f"{path}: not a readable Parquet file ({error})") from None
+    for name, kind in _SCHEMAS.get(table, {}).items():
+        if frame.schema.get(name) != kind and not (columns and name not in columns):
+            seen = frame.schema.get(name, "nothing")
+            raise MissingCell(f"{path}: column '{name}' should be {kind}, found {seen}; run the scenario again")
+    return frame
 
 
 def read_for_figures(cell: Path) -> tuple[pl.DataFrame, pl.DataFrame]:

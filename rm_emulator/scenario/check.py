@@ -421,7 +421,11 @@ def _policies_and_queues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     used = dict.fromkeys(entry.job.queue for entry in workload.jobs)
     for index, policy in enumerate(spec.policies):
         cls, params = policies.parse({"kind": policy.kind, **policy.settings})
-        for keys, message in cls.mistakes(params, queues, used):
+        try:
+            found = list(cls.mistakes(params, queues, used))
+        except Exception as error:  # a plug-in's own
+            found = [(("kind",), f"policy '{policy.kind}' cannot look at the queues: {type(error).__name__}: {error}")]
+        for keys, message in found:
             yield loaded.issue(("spec", "policies", index, *keys), message)
 
 

@@ -36,7 +36,7 @@ class _Loader(yaml.CSafeLoader):
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's own form)
 
-    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:  # type: ignore[override]
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
         """As PyYAML; a value that is not what its tag says is a mistake at its place."""
         try:
             return super().construct_object(node, deep)

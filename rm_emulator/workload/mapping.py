@@ -93,11 +93,13 @@ def mapping_of(texts: Sequence[str], path: Path | None) -> dict[str, str]:
         raise one(
             path, "is there already (the mapping is written there)" if path.exists() else "there is no such folder"
         )
-    mapping = {}
+    mapping: dict[str, str] = {}
     for text in itertools.chain.from_iterable(map(_PAIRS.split, texts)):
         ours, equals, yours = text.partition("=")
         if not equals or not ours.strip() or not yours.strip():
             raise InvalidParameters(f"'{text}' is not a mapping (write OURS=YOURS, such as submit=SubmitTime)")
+        if ours.strip() in mapping:
+            raise InvalidParameters(f"'{ours.strip()}' is mapped twice: from '{mapping[ours.strip()]}' and '{yours}'")
         mapping[ours.strip()] = yours.strip()
     return mapping
 

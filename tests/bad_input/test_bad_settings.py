@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from pathlib import Path
 from typing import Final
 
 import pytest
 
-from rm_emulator.cli import main
+Refused = Callable[..., str]
 
 #: What is set -> what the message names.
 SETTINGS: Final = {
@@ -113,27 +114,12 @@ COMMANDS: Final = {
 }
 
 
-def _refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, *arguments: str) -> str:
-    """What the command says on standard error when it ends with 2; anything else fails, or is raised here."""
-    monkeypatch.setattr("sys.argv", ["rm-emulator", *arguments])
-    monkeypatch.setattr("signal.signal", lambda *_: None)
-    with pytest.raises(SystemExit) as ended:
-        main()
-    said = capsys.readouterr()
-    assert ended.value.code == 2, said
-    assert "Traceback" not in said.err
-    return said.err
-
-
 @pytest.mark.parametrize("setting", SETTINGS)
-def test_a_bad_setting(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, setting: str) -> None:
-    assert SETTINGS[setting] in _refused(capsys, monkeypatch, "check", "hello", "--set", setting)
+def test_a_bad_setting(refused: Refused, setting: str) -> None:
+    assert SETTINGS[setting] in refused("check", "hello", "--set", setting)
 
 
 @pytest.mark.parametrize("line", COMMANDS)
-def test_a_bad_command_line(
-    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path, line: str
-) -> None:
+def test_a_bad_command_line(refused: Refused, tmp_path: Path, line: str) -> None:
     arguments = line.replace("{}", str(tmp_path)).split()
-    said = _refused(capsys, monkeypatch, *arguments)
-    assert COMMANDS[line].replace("{}", str(tmp_path)) in said.replace("\n", " ")
+    assert COMMANDS[line].replace("{}", str(tmp_path)) in refused(*arguments).replace("\n", " ")
