@@ -422,7 +422,7 @@ def _policies_and_queues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     for index, policy in enumerate(spec.policies):
         cls, params = policies.parse({"kind": policy.kind, **policy.settings})
         try:
-            found = list(cls.mistakes(params, queues, used))
+            found = [(keys, str(message)) for keys, message in cls.mistakes(params, queues, used)]
         except Exception as error:  # a plug-in's own
             found = [(("kind",), f"policy '{policy.kind}' cannot look at the queues: {type(error).__name__}: {error}")]
         for keys, message in found:

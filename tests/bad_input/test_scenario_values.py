@@ -46,8 +46,8 @@ ROWS: Final = [
     ),
     (
         "tasks: 2",
-        "tasks: !!set {a, b}",
-        "12:33 spec.workload.jobs[0].stages[0].tasks: {'b', 'a'} is not accepted (expected a whole nu",
+        "tasks: !!set {a}",
+        "12:33 spec.workload.jobs[0].stages[0].tasks: {'a'} is not accepted (expected a whole nu",
     ),
     ("tasks: 2", "tasks: !own 2", "12:33: not accepted: '!own', remove the tag"),
     (
