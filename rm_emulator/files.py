@@ -13,6 +13,8 @@ from typing import Any, Final
 
 import yaml
 
+#: A seventh of a log's or a trace's size for 2 % of a run's time; level 6 takes three times as long for a fifth less.
+GZIP_LEVEL: Final = 2
 #: libyaml's composer recurses in C and takes the process with it when the stack ends.
 _LEVELS: Final = 200
 

@@ -129,8 +129,6 @@ def why(brain: Brain, entry: JobEntry) -> Why | None:
     queue = [other for other in state.waiting.values() if other.spec.queue == job.spec.queue]
     position = 1 + sum(1 for other in queue if other.seq < job.seq)
     parts = [first.sentence]
-    if first.suggestion:
-        parts.append(first.suggestion)
     parts.append(f"number {position} of {max(position, len(queue))} waiting in queue {job.spec.queue}")
     parts.append(f"holds {100 * state.share(job):.1f} % of the cluster (dominant share)")
     return Why(first.reason, "; ".join(parts), position)

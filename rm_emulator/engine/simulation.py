@@ -111,6 +111,11 @@ class Simulation:
         return {name: n / total for name, n in zip(("node", "rack", "off"), counts, strict=True)} if total else None
 
     @property
+    def finished_jobs(self) -> int:
+        """Of those that have arrived."""
+        return self._next_job - len(self.jobs)
+
+    @property
     def is_busy(self) -> bool:
         """Whether anything runs, or is sure to be heard."""
         due = self._due is not None and self._idle_turns <= PATIENCE

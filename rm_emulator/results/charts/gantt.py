@@ -45,7 +45,7 @@ def gantt(cells: Cells) -> Chart | None:
         title="Nodes over time",
         alt="Gantt chart: which job's tasks each node runs when",
         caption="Every bar is a task, coloured by job; hatched bars are pilot tasks. Drag to zoom, double-click to go "
-        f"back. Seed {cells.seeds[0]}{'; ' + note if note else ''}. All of it: open trace.json in ui.perfetto.dev.",
+        f"back. Seed {cells.seeds[0]}{'; ' + note if note else ''}. All of it: open trace.json.gz in ui.perfetto.dev.",
         variants=tuple(variants),
         head=("label", "node", "task attempts", "held (s)"),
         rows=tuple(rows),
