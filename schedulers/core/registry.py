@@ -163,7 +163,7 @@ def _mistake(name: object, cls: object) -> str:
         return "its Params are no msgspec.Struct"
     if lacking := [field.name for field in msgspec.structs.fields(params) if field.required]:
         return f"settings without a default: {', '.join(lacking)}"
-    return "" if (cls.__doc__ or "").strip() else "its class has no docstring, whose first line is the summary"
+    return ""
 
 
 def _name(cls: type) -> tuple[str, str]:
