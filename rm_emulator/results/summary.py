@@ -70,7 +70,7 @@ def cell_dir(out_dir: Path, label: str, seed: int) -> Path:
 
 def _references(spec: Mapping[str, Any], out_dir: Path, label: str, seed: int) -> dict[str, pl.DataFrame]:
     """The jobs of each baseline that the scenario asks for. Raises MissingCell."""
-    return {name: read_table(baseline_dir(out_dir, name, label, seed), "jobs") for name in spec.get("baselines") or ()}
+    return {name: _read(baseline_dir(out_dir, name, label, seed), "jobs") for name in spec.get("baselines") or ()}
 
 
 def baseline_dir(out_dir: Path, baseline: str, label: str, seed: int) -> Path:
@@ -80,18 +80,23 @@ def baseline_dir(out_dir: Path, baseline: str, label: str, seed: int) -> Path:
 
 def read_table(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """One of `jobs`, `tasks`, `nodes`, `plans` of a cell. Raises MissingCell when it is absent or cannot be read."""
+    frame = _read(cell, table, columns)
+    for name, kind in _SCHEMAS.get(table, {}).items():
+        if frame.schema.get(name) != kind and not (columns and name not in columns):
+            seen = f"should be {kind}, found {frame.schema.get(name, 'nothing')}"
+            raise MissingCell(f"{cell / table}.parquet: column '{name}' {seen}; run the scenario again")
+    return frame
+
+
+def _read(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    """A table as it is: those of baselines have fewer columns. Raises MissingCell."""
     path = cell / f"{table}.parquet"
     if not path.is_file():
         raise MissingCell(f"{path}: not there; run the scenario again to compute what is missing")
     try:
-        frame = pl.read_parquet(path, columns=list(columns) if columns else None)
+        return pl.read_parquet(path, columns=list(columns) if columns else None)
     except (pl.exceptions.PolarsError, OSError) as error:
         raise MissingCell(f"{path}: not a readable Parquet file ({error})") from None
-    for name, kind in _SCHEMAS.get(table, {}).items():
-        if frame.schema.get(name) != kind and not (columns and name not in columns):
-            seen = frame.schema.get(name, "nothing")
-            raise MissingCell(f"{path}: column '{name}' should be {kind}, found {seen}; run the scenario again")
-    return frame
 
 
 def read_for_figures(cell: Path) -> tuple[pl.DataFrame, pl.DataFrame]:

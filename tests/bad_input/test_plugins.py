@@ -44,8 +44,6 @@ FILES: Final = {
     HEAD + CLASS.replace("'own'", "''"): "policy '': a name is a text of letters, digits",
     HEAD + CLASS.replace("'own'", "'o w n'"): "policy 'o w n': a name is a text of letters, digits",
     HEAD + CLASS.replace(", source='a test'", ""): "missing 1 required keyword-only argument: 'source'",
-    HEAD
-    + CLASS.replace("'''Own.'''", "pass"): "policy 'own': its class has no docstring, whose first line is the summary",
     HEAD + "policies.register('own', source='a test')(lambda: 1)": "policy 'own': a class is registered, not <function",
     HEAD + CLASS + "    class Params:\n        x = 1\n": "policy 'own': its Params are no msgspec.Struct",
     HEAD + CLASS + "    class Params(msgspec.Struct):\n        a: int\n": "policy 'own': settings without a default: a",
