@@ -69,11 +69,15 @@ def main(
     advise: bool = False,
     plugins: Sequence[Path] = (),
     json: bool = False,
+    quiet: bool = False,
 ) -> int:
-    """Print what `explain` finds, with json as one document. Returns 0; 1 when the log does not replay."""
+    """Print what `explain` finds; 0, or 1 when the log does not replay.
+
+    json: as one document. quiet: without saying on standard error what is tried.
+    """
     log = event_log(target, label, seed)
     try:
-        found = explain(log, job, task, advise=advise, plugins=plugins, heard=_report)
+        found = explain(log, job, task, advise=advise, plugins=plugins, heard=None if quiet else _report)
     except LogDiffers as difference:
         show_difference(log, difference, sys.stderr if json else sys.stdout)
         return 1

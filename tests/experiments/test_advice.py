@@ -312,7 +312,7 @@ def test_each_run_is_announced(ran: Callable[..., Path]) -> None:
 
 
 def test_a_log_outside_of_a_run_directory_cannot_be_tried(ran: Callable[..., Path], tmp_path: Path) -> None:
-    log = (ran(MEMORY) / "runs/fifo/1/events.jsonl.gz").rename(tmp_path / "events.jsonl.gz")
+    log = (ran(MEMORY) / "runs/fifo/1/events.jsonl").rename(tmp_path / "events.jsonl")
     with pytest.raises(InvalidInput, match="is not in a run directory, whose scenario is run again to try advice"):
         explain(log, "second", advise=True)
     assert explain(log, "second").advice is None
@@ -323,6 +323,12 @@ def test_the_run_of_another_version_cannot_be_tried(ran: Callable[..., Path], mo
     monkeypatch.setattr("rm_emulator.experiments.grid.__version__", "0.0.0")
     with pytest.raises(InvalidInput, match="made by another version of rm-emulator, from another trace or with other"):
         explain(out, "second", advise=True)
+
+
+def test_plug_ins_of_the_run_are_found_again(ran: Callable[..., Path]) -> None:
+    plugin = Path(__file__).parents[2] / "docs" / "examples" / "widest_first.py"
+    out = ran(MEMORY, f"spec.plugins=[{plugin}]", "spec.policies[0].kind=widest_first")
+    assert tried(out, "second")["with 2Gi memory instead of 4Gi a task"].helped
 
 
 def test_a_trace_that_is_gone_is_named(
