@@ -8,11 +8,13 @@ one document), standard error progress and messages. Heavy imports are inside th
 from __future__ import annotations
 
 import sys
+from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
+from rm_emulator import completion
 from rm_emulator.program import as_json, end
 
 if TYPE_CHECKING:
@@ -23,7 +25,6 @@ if TYPE_CHECKING:
 app = typer.Typer(
     help="Run cluster schedulers on simulated time and compare them: heartbeats, DAG jobs, learned run times.",
     no_args_is_help=True,
-    add_completion=False,
     rich_markup_mode=None,
     pretty_exceptions_enable=False,
     context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 110},
@@ -43,6 +44,8 @@ def _loaded(files: list[Path] | None) -> list[str]:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
+#: From this part of what tasks hold on, launching them is warned of.
+LAUNCHES: Final = 0.2
 Plugin = Annotated[
     list[Path] | None,
     typer.Option(
@@ -57,16 +60,39 @@ Set = Annotated[
     typer.Option("--set", metavar="PATH=VALUE", help="Change one value, such as spec.workload.load=0.8."),
 ]
 Seeds = Annotated[str | None, typer.Option("--seeds", metavar="1..5", help="Seeds instead of the scenario's.")]
-Labels = Annotated[list[str] | None, typer.Option("--label", metavar="L", help="Label of a policy in the run.")]
-Label = Annotated[str | None, typer.Option("--label", metavar="L", help="Label of the run (default: the first).")]
+Labels = Annotated[
+    list[str] | None,
+    typer.Option("--label", metavar="L", help="Label of a policy in the run.", autocompletion=completion.labels),
+]
+Label = Annotated[
+    str | None,
+    typer.Option(
+        "--label", metavar="L", help="Label of the run (default: the first).", autocompletion=completion.labels
+    ),
+]
 Seed = Annotated[int | None, typer.Option("--seed", metavar="S", help="Seed of the run (default: the first).")]
 Option = Annotated[list[str] | None, typer.Option("--option", metavar="NAME=VALUE", help="A setting of the format.")]
 SkipBadRows = Annotated[
     bool, typer.Option("--skip-bad-rows", help="Leave out, count and name rows that cannot be read.")
 ]
 ScenarioFile = Annotated[
-    str, typer.Argument(metavar="SCENARIO.yaml", help="A scenario file, or a packaged example's name.")
+    str,
+    typer.Argument(
+        metavar="SCENARIO.yaml",
+        help="A scenario file, a packaged example's name, or - for standard input.",
+        autocompletion=completion.scenarios,
+    ),
 ]
+PolicyName = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.policies)
+]
+PredictorName = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.predictors)
+]
+PlacerName = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.placers)
+]
+Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no notes: say only what is wrong.")]
 
 
 def _show_version(wanted: bool) -> None:
@@ -94,8 +120,7 @@ def _checked(
     from rm_emulator.scenario.load import load
 
     loaded = load(source, overrides=changes or (), seeds=seeds)
-    for note in loaded.notes if notes else ():
-        _report(note)
+    _note(loaded.notes, quiet=not notes)
     return loaded, check_scenario(loaded)
 
 
@@ -111,16 +136,23 @@ def run(
     plugin: Plugin = None,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace the results of another scenario.")] = False,
     json: Json = False,
+    quiet: Quiet = False,
 ) -> None:
     """Run a scenario: every policy and seed, compared."""
     from rm_emulator.experiments import grid, progress
 
-    loaded, built = _checked(scenario, seeds, set_, notes=True)
+    loaded, built = _checked(scenario, seeds, set_, notes=not quiet)
     files = [str(file) for file in plugin or ()]
     where = out or Path("out") / loaded.scenario.metadata.name
     try:
         finished = grid.run(
-            loaded, where, built=built, jobs=jobs, plugins=files, overwrite=overwrite, display=progress.display()
+            loaded,
+            where,
+            built=built,
+            jobs=jobs,
+            plugins=files,
+            overwrite=overwrite,
+            display=None if quiet else progress.display(),
         )
     except KeyboardInterrupt:
         kept = len(list(where.glob("runs/*/*")))
@@ -163,7 +195,9 @@ def _figure(value: float | None) -> str:
 
 @app.command()
 def init(
-    example: Annotated[str | None, typer.Argument(metavar="EXAMPLE", help="Name of an example.")] = None,
+    example: Annotated[
+        str | None, typer.Argument(metavar="EXAMPLE", help="Name of an example.", autocompletion=completion.examples)
+    ] = None,
     folder: Annotated[Path, typer.Argument(metavar="DIR", help="Where to copy it.")] = Path(),
 ) -> None:
     """List the example scenarios, or copy one to start from."""
@@ -178,11 +212,13 @@ def init(
 
 
 @app.command()
-def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin: Plugin = None) -> None:
+def check(
+    scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin: Plugin = None, quiet: Quiet = False
+) -> None:
     """Name every mistake of a scenario; run nothing."""
     from rm_emulator.experiments.grid import resolved
     from rm_emulator.results.filling import unused_settings
-    from rm_emulator.scenario.workload import offered
+    from rm_emulator.scenario.workload import launches, offered
 
     loaded, built = _checked(scenario, seeds, set_)
     spec = loaded.scenario.spec
@@ -192,46 +228,65 @@ def check(scenario: ScenarioFile, seeds: Seeds = None, set_: Set = None, plugin:
     load, resource = offered(loaded.scenario, built)
     shown = "" if load is None or resource is None else f", load {load:.2f} of {resource}"
     typer.echo(f"{loaded.file}: ok ({runs}; {nodes:,} nodes; {workload}){shown}")
-    for note in (*built.notes, *unused_settings(resolved(loaded)["spec"])):
-        _report(f"note: {note}")
+    notes = [f"note: {note}" for note in (*built.notes, *unused_settings(resolved(loaded)["spec"]))]
+    part = launches(loaded.scenario, built)
+    if load is not None and part is not None and part > LAUNCHES:
+        notes.append(
+            f"warning: launching tasks takes about {part:.0%} of what they hold: "
+            f"the load is {load:.2f}, the held load about {load / (1 - part):.2f}"
+        )
+    _note(notes, quiet=quiet)
 
 
 @app.command()
-def schema(plugin: Plugin = None) -> None:
+def schema(
+    markdown: Annotated[bool, typer.Option("--markdown", help="As a page with an example of each key.")] = False,
+    plugin: Plugin = None,
+) -> None:
     """Print the JSON Schema of scenario files."""
+    if markdown:
+        from rm_emulator.scenario import reference
+
+        typer.echo(reference.markdown(), nl=False)
+        return
     from rm_emulator.scenario.schema import json_schema
 
     _print_json(json_schema())
 
 
 @app.command()
-def policies(json: Json = False, plugin: Plugin = None) -> None:
-    """List the policies with their settings."""
+def policies(name: PolicyName = None, json: Json = False, plugin: Plugin = None) -> None:
+    """List the policies with their settings, or tell all of one."""
     from schedulers.core.policy import policies as registry
 
-    _list(registry, json)
+    _list(registry, name, json)
 
 
 @app.command()
-def predictors(json: Json = False, plugin: Plugin = None) -> None:
-    """List the run-time predictors with their settings."""
+def predictors(name: PredictorName = None, json: Json = False, plugin: Plugin = None) -> None:
+    """List the run-time predictors with their settings, or tell all of one."""
     from schedulers.core.predictor import predictors as registry
 
-    _list(registry, json)
+    _list(registry, name, json)
 
 
 @app.command()
-def placers(json: Json = False, plugin: Plugin = None) -> None:
-    """List the placers, which pick a task's node."""
+def placers(name: PlacerName = None, json: Json = False, plugin: Plugin = None) -> None:
+    """List the placers, which pick a task's node, or tell all of one."""
     from schedulers.core.placer import placers as registry
 
-    _list(registry, json)
+    _list(registry, name, json)
 
 
-def _list(registry: Any, json: bool) -> None:
-    entries = [entry.describe() for entry in registry]
+def _list(registry: Any, name: str | None, json: bool) -> None:
+    if name is not None:
+        from rm_emulator.scenario.reference import entry
+
+        entries = [entry(registry, name)]
+    else:
+        entries = [each.describe() for each in registry]
     if json:
-        _print_json(entries)
+        _print_json(entries if name is None else entries[0])
     else:
         _show_entries(entries)
 
@@ -243,6 +298,8 @@ def _show_entries(entries: list[dict[str, Any]]) -> None:
     console = Console(file=sys.stdout, highlight=False, soft_wrap=True)
     for entry in entries:
         console.print(Text.assemble((entry["name"], "bold"), "  ", entry["summary"]))
+        for line in entry.get("description", "").splitlines():
+            console.print(Text(f"    {line}" if line else ""))
         console.print(Text(f"    {entry['source']}", style="dim"))
         for column in entry.get("columns", ()):
             needed = "" if column["required"] else " (optional)"
@@ -251,6 +308,8 @@ def _show_entries(entries: list[dict[str, Any]]) -> None:
             default = setting["default"]
             shown = "" if default is None else f" = {str(default).lower() if isinstance(default, bool) else default}"
             console.print(Text(f"    {setting['name']}{shown}  ({setting['type']}) {setting['description']}"))
+        if "example" in entry:
+            console.print(Text(f"    in a scenario:\n    policies:\n    - {entry['example']}"))
 
 
 @traces_app.callback()
@@ -301,7 +360,9 @@ def describe(
 
 @app.command()
 def convert(
-    format_: Annotated[str, typer.Argument(metavar="FORMAT", help="A name that `traces` lists.")],
+    format_: Annotated[
+        str, typer.Argument(metavar="FORMAT", help="A name that `traces` lists.", autocompletion=completion.formats)
+    ],
     source: Annotated[Path, typer.Argument(metavar="INPUT", help="The trace: a file or folder.")],
     output: Annotated[Path, typer.Argument(metavar="OUTPUT", help="Folder to write the workload to.")],
     option: Option = None,
@@ -316,20 +377,20 @@ def convert(
     skip_bad_rows: SkipBadRows = False,
     overwrite: Annotated[bool, typer.Option("--overwrite", help="Replace a workload that is there.")] = False,
     plugin: Plugin = None,
+    quiet: Quiet = False,
 ) -> None:
     """Convert a trace to a workload (Parquet and YAML); an SLS folder of Hadoop's to a scenario."""
     from rm_emulator.workload import formats
     from rm_emulator.workload.mapping import map_text, mapping_of
 
     if format_ == "hadoop" and source.is_dir():
-        _convert_folder(source, output, option or [], overwrite)
+        _convert_folder(source, output, option or [], overwrite, quiet=quiet)
         return
     mapping = mapping_of(map_ or (), map_file)
     options = formats.settings(format_, option or (), skip_bad_rows=skip_bad_rows, mapping=mapping)
     trace = formats.convert(format_, source, output, options, overwrite=overwrite)
     typer.echo(f"{output}: {len(trace.workload.jobs):,} jobs, {trace.workload.tasks:,} tasks")
-    for note in trace.notes:
-        _report(f"note: {note}")
+    _note([f"note: {note}" for note in trace.notes], quiet=quiet)
     if map_:
         text = map_text(trace.mapping, source.name)
         if map_file is None:
@@ -338,7 +399,7 @@ def convert(
             map_file.write_text(text, "utf-8")
 
 
-def _convert_folder(source: Path, output: Path, options: list[str], overwrite: bool) -> None:
+def _convert_folder(source: Path, output: Path, options: list[str], overwrite: bool, *, quiet: bool) -> None:
     from rm_emulator.hadoop.folder import read_folder
     from rm_emulator.hadoop.scenario import SCENARIO, write_scenario
     from schedulers.core.errors import InvalidParameters
@@ -349,10 +410,8 @@ def _convert_folder(source: Path, output: Path, options: list[str], overwrite: b
     workload = write_scenario(folder, output, overwrite=overwrite)
     nodes, jobs = len(folder.run.nodes), len(workload.jobs)
     typer.echo(f"{output / SCENARIO}: {nodes:,} nodes, {jobs:,} jobs, {workload.tasks:,} tasks")
-    if folder.not_modelled:
-        _report(f"not modelled: {', '.join(folder.not_modelled)}")
-    for note in folder.notes:
-        _report(f"note: {note}")
+    missing = [f"not modelled: {', '.join(folder.not_modelled)}"] if folder.not_modelled else []
+    _note([*missing, *(f"note: {note}" for note in folder.notes)], quiet=quiet)
 
 
 @app.command()
@@ -383,14 +442,14 @@ def snapshot(
     ] = None,
     out: Annotated[Path | None, typer.Option("--out", metavar="FILE", help="Write there instead of printing.")] = None,
     kubectl: Annotated[str, typer.Option("--kubectl", metavar="PROGRAM", help="The kubectl to use.")] = "kubectl",
+    quiet: Quiet = False,
 ) -> None:
     """A live cluster's nodes, queues and jobs as a file that `run` takes."""
     from rm_emulator.files import write_file
     from rm_emulator.scenario import live
 
     taken = live.take(kubeconfig, context=context, kubectl=kubectl)
-    for note in taken.notes:
-        _report(note)
+    _note(taken.notes, quiet=quiet)
     if out is None:
         typer.echo(taken.text(), nl=False)
     else:
@@ -404,12 +463,24 @@ def explain(
     task: Annotated[str | None, typer.Argument(metavar="TASK", help="One task: STAGE/INDEX.")] = None,
     label: Label = None,
     seed: Seed = None,
+    advise: Annotated[
+        bool, typer.Option("--advise", help="Try what would have helped: the run again, with one thing changed.")
+    ] = False,
+    json: Json = False,
+    quiet: Quiet = False,
     plugin: Plugin = None,
 ) -> None:
-    """Tell what a job waited for, when and why."""
-    from rm_emulator.results import explain as explanation
+    """Tell what a job waited for, when and why; try what would have helped."""
+    from rm_emulator.experiments import explain as explanation
 
-    raise typer.Exit(explanation.main(target, job, task, label, seed))
+    try:
+        code = explanation.main(
+            target, job, task, label, seed, advise=advise, plugins=plugin or (), json=json, quiet=quiet
+        )
+    except KeyboardInterrupt:
+        _report("interrupted: nothing was written")
+        raise typer.Exit(130) from None
+    raise typer.Exit(code)
 
 
 @app.command()
@@ -422,7 +493,10 @@ def replay(
     """Replay an event log: are the decisions the same?"""
     from rm_emulator.results import replay as replaying
 
-    raise typer.Exit(replaying.main(replaying.event_log(target, label, seed)))
+    log = replaying.event_log(target, label, seed)
+    if not plugin:
+        replaying.load_plugins_of(log)
+    raise typer.Exit(replaying.main(log))
 
 
 @app.command()
@@ -470,6 +544,12 @@ def _print_json(data: Any) -> None:
 
 def _report(text: str) -> None:
     typer.echo(text, err=True)
+
+
+def _note(texts: Iterable[str], *, quiet: bool) -> None:
+    for text in texts:
+        if not quiet:
+            _report(text)
 
 
 def main() -> NoReturn:

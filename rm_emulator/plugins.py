@@ -1,4 +1,6 @@
-"""Policies, placers, predictors and trace formats from outside the tree: entry points and `--plugin FILE.py`.
+"""Policies, placers, predictors and trace formats from outside the tree: entry points and files (`FILE.py`).
+
+Files are named by `--plugin`, or by the scenario itself.
 
 A plug-in is a module that registers its classes when it is imported. Shells load them, and so does
 every worker process; the pure core never looks for any.
@@ -30,6 +32,11 @@ def load_plugins(files: Iterable[str | Path] = ()) -> list[str]:
         except (Exception, SystemExit) as error:
             raise InvalidInput([Issue(f"plug-in {point.name} ({point.value})", _what(error))]) from error
     return [str(_load_file(Path(file))) for file in files]
+
+
+def hashes(files: Iterable[str | Path]) -> dict[str, str]:
+    """The sha256 of each of these files."""
+    return {str(file): hashlib.sha256(Path(file).read_bytes()).hexdigest() for file in files}
 
 
 def _load_file(file: Path) -> Path:

@@ -434,7 +434,7 @@ class Kept(NullRecording):
 
     def task(self, attempt: Attempt) -> None:
         """See Recording."""
-        self.tasks.append(Attempt(*(getattr(attempt, field) for field in Attempt.__struct_fields__)))
+        self.tasks.append(Attempt(*(getattr(attempt, field) for field in Attempt.__slots__)))
 
     def job(self, row: JobRow) -> None:
         """See Recording."""
@@ -628,6 +628,12 @@ def _guarded(where: str) -> type[ClusterState]:
             self._same(decision)
             super().apply(decision)
             left[:] = [figures(self)]
+
+        def go_on(self, event: TaskEnded) -> Run | None:
+            self._same(event)
+            run = super().go_on(event)
+            left[:] = [figures(self)]
+            return run
 
         def _same(self, what: object) -> None:
             assert not left or figures(self) == left[0], f"{where}: before {what} somebody changed the state"

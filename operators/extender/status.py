@@ -133,8 +133,6 @@ def why(brain: Brain, entry: JobEntry) -> Why | None:
     parts = [first.sentence]
     if setback is not None:
         parts = [setback.why, f"try {setback.rounds + 1} comes in {setback.wait_ms // 1000} s or sooner"]
-    elif first.suggestion:
-        parts.append(first.suggestion)
     parts.append(f"number {position} of {max(position, len(queue))} waiting in queue {job.spec.queue}")
     parts.append(f"holds {100 * state.share(job):.1f} % of the cluster (dominant share)")
     return Why(first.reason, "; ".join(parts), position)

@@ -64,6 +64,11 @@ class Control:
         """Counts the changes so far."""
         return self._state.version
 
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """How many jobs have tasks that wait to be placed, and how many tasks these are."""
+        return len(self._state.waiting), sum(self._state.sizes.waiting)
+
     def could_place(self, node: str) -> bool:
         """Whether anything that waits could start on this node now."""
         state = self._state

@@ -41,7 +41,8 @@ class KeptExecutors:
             container.wave = "fresh"  # an executor that has waited counts as new (decima-sim: detach_node)
         else:
             container.wave = "rest" if container.stage == decision.stage else "first"
-        container.take(decision, container.master, now, self._held[decision.container].pilot)
+        container.stage, container.task, container.attempt = decision.stage, decision.task, decision.attempt
+        container.granted_ms, container.pilot = now, self._held[decision.container].pilot
         self._engine.start(container, now)
 
     def _move(self, decision: Move) -> None:

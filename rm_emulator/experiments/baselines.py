@@ -29,6 +29,7 @@ from rm_emulator.engine.recording import JobRow, NullRecording
 from rm_emulator.experiments.cell import (
     Cell,
     Progress,
+    Status,
     identity,
     prepared,
     run_cell,
@@ -82,14 +83,14 @@ def run_baseline(cell: Cell, directory: Path, progress: Progress) -> None:
     built = workload_of(scenario, cell.seed)
     config = engine_config(scenario, Resources(built.workload.resources))
     begun = time.perf_counter()
-    progress(0, built.workload.tasks)
+    progress(Status(0, built.workload.tasks))
     if cell.baseline == "ideal":
         rows, sha256 = _ideal(cell, config, built, progress), None
     elif cell.baseline == "one_node":
         rows, sha256 = _emulated(cell, scenario, one_node(config), {"": anywhere(built)}, progress)
     else:
         rows, sha256 = _emulated(cell, scenario, config, dict(by_queue(built)), progress)
-    progress(built.workload.tasks, built.workload.tasks)
+    progress(Status(built.workload.tasks, built.workload.tasks))
     with replacing(directory / "jobs.parquet") as path:
         pl.DataFrame(rows, schema=SCHEMA, orient="row").sort("submit_ms", "id").write_parquet(path)
     counters = {
@@ -116,7 +117,7 @@ def _emulated(
         scheduler = Scheduler(scheduler_config(cell, scenario, config), log=log)
 
         def told(done: int, before: int = before) -> None:
-            progress(before + done, total)
+            progress(Status(before + done, total))
 
         prepared(cell, config, part, scheduler, times, told).run()
         logs.update(log.sha256.encode())
@@ -180,7 +181,7 @@ def _ideal(cell: Cell, config: EngineConfig, built: Built, progress: Progress) -
         tree,
         [capacity[name] for name in resources],
         speed=mean_speed(config),
-        progress=lambda tasks: progress(tasks, total),
+        progress=lambda tasks: progress(Status(tasks, total)),
     )
     return [
         (entry.job.id, entry.job.queue, entry.submit_ms, None if at is None else round(at))

@@ -2,18 +2,17 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 import resource
-import shutil
 import sys
 import time
 from collections.abc import Callable, Mapping
 from contextlib import ExitStack
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, BinaryIO, Final
+from typing import Any, Final
 
+import msgspec
 import numpy as np
 
 from rm_emulator.engine.config import EngineConfig
@@ -21,8 +20,8 @@ from rm_emulator.engine.execution import WavesOf
 from rm_emulator.engine.recording import Recording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.files import write_file
-from rm_emulator.plugins import load_plugins
-from rm_emulator.results.record import Recorder
+from rm_emulator.plugins import hashes, load_plugins
+from rm_emulator.results.record import Recorder, log_blocks
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built, build, offered
@@ -32,12 +31,27 @@ from schedulers.core.predictor import predictors
 from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
 
-Progress = Callable[[int, int], None]
 #: From this many tasks on, only the hash of the log is kept unless the scenario says otherwise.
 FULL_LOG_TASKS: Final = 1_000_000
-#: Larger logs are compressed.
-GZIP_BYTES: Final = 32 * 2**20
 _last: list[tuple[str, Built]] = []
+
+
+class Status(msgspec.Struct, frozen=True):
+    """How far a cell is: finished tasks and jobs, of how many, and what waits.
+
+    now_ms: on the simulated clock. Baselines count tasks only; of_jobs is 0 there.
+    """
+
+    tasks: int
+    of_tasks: int
+    jobs: int = 0
+    of_jobs: int = 0
+    now_ms: int = 0
+    waiting_jobs: int = 0
+    waiting_tasks: int = 0
+
+
+Progress = Callable[[Status], None]
 
 
 @dataclass(frozen=True, eq=False)
@@ -72,7 +86,7 @@ class Cell:
 def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
     """Emulate one cell that is no baseline and write its files into `directory`; returns what cell.json holds.
 
-    progress: hears (finished tasks, all tasks) now and then. Whatever is in the directory when this raises
+    progress: hears now and then how far it is. Whatever is in the directory when this raises
     is not to be used; cell.json is written last.
     """
     load_plugins(cell.plugins)
@@ -85,15 +99,14 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         scheduler = Scheduler(scheduler_config(cell, scenario, config), log=log)
         recorder = Recorder(config.nodes, config.resources, scratch=directory)
         stack.callback(recorder.close)
-        simulation = prepared(cell, config, built, scheduler, recorder, lambda done: progress(done, tasks))
-        progress(0, tasks)
+        simulation = prepared(cell, config, built, scheduler, recorder, lambda _: progress(_status(simulation)))
+        progress(_status(simulation))
         begun = time.perf_counter()
         simulation.run()
         wall_s = time.perf_counter() - begun
-        progress(tasks, tasks)
+        progress(_status(simulation))
         sha256 = log.sha256
         recorder.write(directory)
-    _compress(directory / "events.jsonl")
     load, load_resource = offered(scenario, built)
     counters = {
         **identity(cell),
@@ -109,10 +122,25 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         "tasks_per_s": round(simulation.finished_tasks / wall_s, 1),
         "peak_rss_mb": round(_peak_rss_mb(), 1),
         "log_sha256": sha256,
+        "plugins": hashes(cell.plugins),
         "workload": {"name": built.workload.name, "source": built.workload.source, "notes": list(built.notes)},
     }
     write_file(directory / "cell.json", json.dumps(counters, indent=1) + "\n")
     return counters
+
+
+def _status(simulation: Simulation) -> Status:
+    jobs, tasks = simulation.control.waiting
+    workload = simulation.workload
+    return Status(
+        simulation.finished_tasks,
+        workload.tasks,
+        simulation.finished_jobs,
+        len(workload.jobs),
+        simulation.calendar.now,
+        jobs,
+        tasks,
+    )
 
 
 def identity(cell: Cell) -> dict[str, Any]:
@@ -173,8 +201,7 @@ def _log(scenario: Scenario, tasks: int, directory: Path, stack: ExitStack) -> L
     keep = scenario.spec.log or ("full" if tasks < FULL_LOG_TASKS else "hash")
     if keep == "hash":
         return Log()
-    file: BinaryIO = stack.enter_context((directory / "events.jsonl").open("wb"))
-    return Log(file.write, only_decisions=keep == "decisions")
+    return Log(stack.enter_context(log_blocks(directory)), only_decisions=keep == "decisions")
 
 
 def waves_of(built: Built) -> WavesOf | None:
@@ -213,16 +240,3 @@ def _peak_rss_mb() -> float:
     """Of this process so far: an upper bound for the cell when the process has run others before."""
     peak = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
     return peak / 2**20 if sys.platform == "darwin" else peak / 2**10
-
-
-def _compress(path: Path) -> None:
-    """Replace a large log by its gzip form; equal logs give equal files."""
-    if not path.exists() or path.stat().st_size < GZIP_BYTES:
-        return
-    with (
-        path.open("rb") as source,
-        path.with_name(path.name + ".gz").open("wb") as target,
-        gzip.GzipFile(filename="", fileobj=target, mode="wb", compresslevel=3, mtime=0) as packed,
-    ):
-        shutil.copyfileobj(source, packed, 1 << 20)
-    path.unlink()

@@ -2,6 +2,7 @@
 
 .rm-emulator.json           what a run wrote beside its cells: nothing else is ever replaced
 scenario.yaml               as resolved
+run.json                    what it takes to repeat the run (`experiments.metadata`)
 runs/LABEL/SEED/            moved here when complete, with its key in cell.json
 baselines/NAME/LABEL/SEED/  likewise, what a run is compared with; baselines/ideal/SEED/ belongs to all labels
 failed/LABEL-SEED.txt       tracebacks of cells that failed in the last run
@@ -32,11 +33,11 @@ from rm_emulator.issues import InvalidInput, Issue
 
 _SCENARIO: Final = "scenario.yaml"
 _PARTIAL: Final = ".partial"
-_FILES: Final = (_SCENARIO, "workload.json", "summary.json", "report.html")
+_FILES: Final = (_SCENARIO, "run.json", "workload.json", "summary.json", "report.html")
 _FOLDERS: Final = ("runs", "baselines", "failed")
 #: The sha256 of each file that a run left there, null for one that it may be about to write.
 _WRITTEN: Final = ".rm-emulator.json"
-_OF_A_CELL: Final = ("cell.json", "*.parquet", "trace.json", "events.jsonl*")
+_OF_A_CELL: Final = ("cell.json", "*.parquet", "trace.json*", "events.jsonl*")
 
 
 class RunDirectory:

@@ -16,8 +16,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rm_emulator.experiments import pool
-from rm_emulator.experiments.cell import Cell
+from rm_emulator.experiments import metadata, pool
+from rm_emulator.experiments.cell import Cell, Status
 from rm_emulator.experiments.directory import RunDirectory
 from rm_emulator.experiments.progress import Display
 from rm_emulator.files import write_file
@@ -71,6 +71,7 @@ def resolved(loaded: Loaded) -> dict[str, Any]:
     spec = data["spec"]
     spec["policies"] = [_resolved_policy(policy) for policy in scenario.spec.policies]
     spec["baseline"] = scenario.spec.baseline or scenario.spec.policies[0].label
+    spec["plugins"] = list(loaded.plugins)
     for key in ("path", "profiles"):
         if key in spec["workload"]:
             spec["workload"][key] = str((loaded.folder / spec["workload"][key]).resolve())
@@ -90,12 +91,18 @@ def _settings(registry: Registry[Any], spec: Mapping[str, Any]) -> dict[str, Any
     return {"kind": spec["kind"], **msgspec.to_builtins(params)}
 
 
+def all_plugins(loaded: Loaded, plugins: Sequence[str]) -> tuple[str, ...]:
+    """The scenario's own plug-ins and these."""
+    return tuple(dict.fromkeys((*loaded.plugins, *plugins)))
+
+
 def cells(loaded: Loaded, plugins: Sequence[str] = ()) -> list[Cell]:
     """The cells of a scenario, seed by seed so that a worker's next cell often has the workload of its last.
 
     Its baselines come last: who interrupts a run has the figures themselves first.
     """
     data = resolved(loaded)
+    plugins = all_plugins(loaded, plugins)
     outside = [*_digests(Path(file) for file in plugins), *_digests(_inputs(loaded))]
     spec = loaded.scenario.spec
     runs = [_cell(data, policy, seed, plugins, outside) for seed in spec.seeds for policy in data["spec"]["policies"]]
@@ -116,7 +123,7 @@ def _cell(
     outside: Sequence[str],
     baseline: str = "",
 ) -> Cell:
-    spec = {k: v for k, v in data["spec"].items() if k not in ("baseline", "baselines", "expect")}
+    spec = {k: v for k, v in data["spec"].items() if k not in ("baseline", "baselines", "expect", "plugins")}
     scenario = {**data, "spec": {**spec, "policies": [policy], "seeds": [seed]}}
     # Neither its name nor where its trace lies changes what a scenario computes: the trace's content is in `outside`.
     workload = {k: v for k, v in spec["workload"].items() if k not in ("path", "profiles")}
@@ -184,6 +191,8 @@ def run(
     grid = cells(loaded, plugins)
     scenario = resolved(loaded)
     with RunDirectory(out, grid, scenario, overwrite=overwrite) as directory:
+        made = metadata.of_run(scenario, all_plugins(loaded, plugins), code_digest())
+        write_file(directory.path / "run.json", json.dumps(made, indent=1) + "\n")
         done = directory.done()
         missing = [cell for cell in grid if cell not in done]
         work = _Work(directory, missing, display or Display())
@@ -220,8 +229,8 @@ class _Work:
         self.places = [(cell, directory.workplace(cell)) for cell in missing]
         self.failures: list[Failure] = []
 
-    def progress(self, index: int, done: int, total: int) -> None:
-        self.display.progress(self.places[index][0], done, total)
+    def progress(self, index: int, status: Status) -> None:
+        self.display.progress(self.places[index][0], status)
 
     def finished(self, index: int) -> None:
         cell, workplace = self.places[index]

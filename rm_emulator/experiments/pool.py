@@ -19,7 +19,7 @@ from pathlib import Path
 from typing import Any, Final, Protocol
 
 from rm_emulator.experiments.baselines import compute
-from rm_emulator.experiments.cell import Cell
+from rm_emulator.experiments.cell import Cell, Status
 from rm_emulator.program import cause
 
 _GRACE_S: Final = 2.0
@@ -28,8 +28,8 @@ _GRACE_S: Final = 2.0
 class Work(Protocol):
     """Hears what becomes of the cells, which it knows by their index."""
 
-    def progress(self, index: int, done: int, total: int) -> None:
-        """So many tasks of the cell have finished."""
+    def progress(self, index: int, status: Status) -> None:
+        """How far the cell is."""
 
     def finished(self, index: int) -> None:
         """The cell's directory is complete."""
@@ -64,7 +64,7 @@ def run_cells(cells: Sequence[tuple[Cell, Path]], jobs: int, work: Work) -> None
 
 def _run_here(index: int, cell: Cell, directory: Path, work: Work) -> None:
     try:
-        compute(cell, directory, lambda done, total: work.progress(index, done, total))
+        compute(cell, directory, lambda status: work.progress(index, status))
     except (Exception, SystemExit) as error:
         work.failed(index, cause(error), traceback.format_exc())
     else:

@@ -1,12 +1,17 @@
-"""What a running grid shows on standard error: bars on a terminal, one line per cell elsewhere."""
+"""What a running grid shows on standard error: bars on a terminal, lines elsewhere."""
 
 from __future__ import annotations
 
 import sys
 import time
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
+from typing import Final
 
-from rm_emulator.experiments.cell import Cell
+from rm_emulator.experiments.cell import Cell, Status
+from rm_emulator.results.story import clock
+
+#: Seconds between two lines of a cell at work.
+EVERY_S: Final = 60.0
 
 
 class Display:
@@ -15,8 +20,8 @@ class Display:
     def begin(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
         """The grid's cells, and those among them that an earlier run has finished."""
 
-    def progress(self, cell: Cell, done: int, total: int) -> None:
-        """So many tasks of the cell have finished."""
+    def progress(self, cell: Cell, status: Status) -> None:
+        """How far the cell is."""
 
     def finished(self, cell: Cell) -> None:
         """The cell is complete."""
@@ -29,12 +34,17 @@ class Display:
 
 
 class Lines(Display):
-    """One line per finished cell, for logs."""
+    """For logs: one line per finished cell, and one a minute of each that is at work.
 
-    def __init__(self) -> None:
+    clock: seconds that pass. every_s: between two lines of a cell.
+    """
+
+    def __init__(self, clock: Callable[[], float] = time.monotonic, every_s: float = EVERY_S) -> None:
+        self._clock, self._every_s = clock, every_s
         self._cells = self._done = 0
-        self._tasks: dict[Cell, int] = {}
         self._begun: dict[Cell, float] = {}
+        self._said: dict[Cell, tuple[float, Status]] = {}  # when the last line was due, and what it was of
+        self._latest: dict[Cell, Status] = {}
 
     def begin(self, cells: Sequence[Cell], done: Sequence[Cell]) -> None:
         """See Display."""
@@ -42,16 +52,22 @@ class Lines(Display):
         if done:
             _print(f"{len(done)} of {len(cells)} runs are there already")
 
-    def progress(self, cell: Cell, done: int, total: int) -> None:
+    def progress(self, cell: Cell, status: Status) -> None:
         """See Display."""
-        self._begun.setdefault(cell, time.monotonic())
-        self._tasks[cell] = total
+        now = self._clock()
+        self._begun.setdefault(cell, now)
+        self._latest[cell] = status
+        since, before = self._said.setdefault(cell, (now, status))
+        if now - since >= self._every_s and status.tasks < status.of_tasks:
+            self._said[cell] = now, status
+            _print(f"{_name(cell)}: {_so_far(status, (status.tasks - before.tasks) / (now - since))}")
 
     def finished(self, cell: Cell) -> None:
         """See Display."""
         self._done += 1
-        took = time.monotonic() - self._begun.get(cell, time.monotonic())
-        tasks = self._tasks.get(cell, 0)
+        now = self._clock()
+        took = now - self._begun.get(cell, now)
+        tasks = self._latest[cell].of_tasks if cell in self._latest else 0
         _print(f"[{self._done}/{self._cells}] {_name(cell)}: {tasks:,} tasks in {took:.1f} s")
 
     def failed(self, cell: Cell) -> None:
@@ -90,8 +106,9 @@ class Bars(Display):
             self._bars.console.print(f"{len(done)} of {len(cells)} runs are there already", highlight=False)
         self._bars.start()
 
-    def progress(self, cell: Cell, done: int, total: int) -> None:
+    def progress(self, cell: Cell, status: Status) -> None:
         """See Display."""
+        done, total = status.tasks, status.of_tasks
         bar = self._each.get(cell)
         if bar is None:
             bar = self._each[cell] = self._bars.add_task(_name(cell).ljust(self._width), total=total, count="")
@@ -126,6 +143,15 @@ class Bars(Display):
 
 def _name(cell: Cell) -> str:
     return f"{cell.title} seed {cell.seed}"
+
+
+def _so_far(status: Status, per_s: float) -> str:
+    """What is done, how fast, and what waits."""
+    tasks = f"{status.tasks:,} of {status.of_tasks:,} tasks, {per_s:,.0f} tasks/s"
+    if not status.of_jobs:
+        return tasks
+    waits = f"{status.waiting_tasks:,} tasks of {status.waiting_jobs:,} jobs wait"
+    return f"{clock(status.now_ms)} simulated, {status.jobs:,} of {status.of_jobs:,} jobs and {tasks}, {waits}"
 
 
 def display() -> Display:

@@ -6,7 +6,10 @@ import sys
 import time
 import traceback
 from multiprocessing.connection import Connection
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
+
+if TYPE_CHECKING:
+    from rm_emulator.experiments.cell import Status
 
 _EVERY_S: Final = 0.1
 
@@ -38,11 +41,11 @@ class _Throttled:
     def __init__(self, pipe: Connection[Any, Any]) -> None:
         self._pipe, self._next = pipe, 0.0
 
-    def __call__(self, done: int, total: int) -> None:
+    def __call__(self, status: Status) -> None:
         now = time.monotonic()
-        if now >= self._next or done == total:
+        if now >= self._next or status.tasks == status.of_tasks:
             self._next = now + _EVERY_S
-            self._pipe.send(("progress", done, total))
+            self._pipe.send(("progress", status))
 
 
 if __name__ == "__main__":

@@ -227,15 +227,15 @@ def unused_settings(spec: Mapping[str, Any]) -> list[str]:
     }
     sentences = []
     for name in (name for name, given in set_.items() if given):
-        blind = [policy["label"] for policy in spec["policies"] if name not in _uses_of_queues(policy)]
-        use = [entry.name for entry in policies if name in _uses_of_queues({"kind": entry.name})]
+        blind = [policy["label"] for policy in spec["policies"] if name not in uses_of_queues(policy)]
+        use = [entry.name for entry in policies if name in uses_of_queues({"kind": entry.name})]
         if blind:
             labels = ", ".join(blind)
             sentences.append(f"the queues' `{name}` means nothing to {labels} (policies that use it: {', '.join(use)})")
     return sentences
 
 
-def _uses_of_queues(policy: Mapping[str, Any]) -> Collection[str]:
+def uses_of_queues(policy: Mapping[str, Any]) -> Collection[str]:
     """What a policy of the scenario declares; everything where it is not known here."""
     own = {key: value for key, value in policy.items() if key not in ("label", "predictor", "placement")}
     try:

@@ -7,13 +7,17 @@ has one colour everywhere. An arrow leads from the moment a job starts to its fi
 
 from __future__ import annotations
 
+import gzip
 import heapq
+import io
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Any, Final
 
 import msgspec
 import polars as pl
+
+from rm_emulator.files import GZIP_LEVEL
 
 #: Slices of tasks, and of jobs, in one trace; Perfetto stays fluent up to a few hundred thousand.
 SLICES: Final = 150_000
@@ -75,7 +79,7 @@ def write(
     cluster: pl.DataFrame,
     note: str | None = None,
 ) -> None:
-    """Writes the trace, one event per line.
+    """Writes the trace, gzip of one event per line; equal traces give equal files.
 
     jobs, tasks, cluster: frames as in jobs.parquet, tasks.parquet and the cluster rows of nodes.parquet.
     nodes: the nodes to show, in this order; note: what was left out, kept in the trace's metadata.
@@ -86,7 +90,11 @@ def write(
         notes.append(f"the first {JOBS} of {len(jobs)} jobs")
     metadata = {"format": "rm-emulator trace", "shown": "; ".join(notes) or "everything"}
     encode = msgspec.json.Encoder().encode
-    with path.open("wb") as out:
+    with (
+        path.open("wb") as file,
+        gzip.GzipFile(filename="", fileobj=file, mode="wb", compresslevel=GZIP_LEVEL, mtime=0) as packed,
+        io.BufferedWriter(packed, 1 << 20) as out,
+    ):
         out.write(b'{"displayTimeUnit":"ms","metadata":%s,"traceEvents":[\n' % encode(metadata))
         separator = b""
         for event in _events(jobs.head(JOBS), shown, nodes, cluster):

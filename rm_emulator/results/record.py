@@ -16,16 +16,19 @@ The files of `Recorder.write` (times in ms on the simulated clock):
     only where the policy plans jobs: the last plan of each job, one row per stretch of time in which `running`
     tasks of a stage run (`PLAN_SCHEMA`). Times are from the plan's own start, at node speed 1; `made_ms` is on the
     simulated clock; `tasks` are the stage's, and `task_ms` is what each of them takes in the plan.
-`trace.json`
+`trace.json`, `trace.json.gz` when large
     the Chrome trace format that https://ui.perfetto.dev opens.
 
 All of them are written beside their final name and then renamed, and equal calls give equal bytes.
+`log_blocks` writes the event log beside them, `events.jsonl.gz`, while the cell runs.
 """
 
 from __future__ import annotations
 
+import gzip
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from operator import attrgetter
 from pathlib import Path
 from typing import Any, Final
@@ -35,7 +38,7 @@ import numpy as np
 import polars as pl
 
 from rm_emulator.engine.recording import Attempt, JobRow
-from rm_emulator.files import replacing
+from rm_emulator.files import GZIP_LEVEL, replacing, unpack_small
 from rm_emulator.results.metrics import Floats, Ints, integrals
 from schedulers.core.model import Job, Node
 from schedulers.core.policy import Planned
@@ -51,10 +54,10 @@ CLUSTER_ROWS: Final = 20_000
 BUCKET_MS: Final = 1000
 
 
-def columns_of(row: type[msgspec.Struct]) -> dict[str, pl.DataType]:
+def columns_of(row: type[Any]) -> dict[str, pl.DataType]:
     """The columns of a table whose rows are these records: whole numbers have 64 bits unless they say otherwise."""
     info = msgspec.inspect.type_info(row)
-    assert isinstance(info, msgspec.inspect.StructType)
+    assert isinstance(info, msgspec.inspect.StructType | msgspec.inspect.DataclassType)
     return {field.name: _stored_as(field.type) for field in info.fields}
 
 
@@ -103,6 +106,18 @@ PLAN_SCHEMA: Final[dict[str, pl.DataType]] = {
 
 class IncompleteRecord(ValueError):
     """The recorder was told of a task on a node, or of a stage, that it was never told about."""
+
+
+@contextmanager
+def log_blocks(directory: Path) -> Iterator[Callable[[bytes], object]]:
+    """Takes blocks of an event log's lines and writes `events.jsonl.gz`, unpacked at the end if that is small.
+
+    Each block is a gzip member of its own: whatever a killed run leaves is a log as far as it goes.
+    """
+    packed = directory / "events.jsonl.gz"
+    with packed.open("wb", buffering=0) as file:
+        yield lambda lines: file.write(gzip.compress(lines, GZIP_LEVEL, mtime=0))
+    unpack_small(packed)
 
 
 class Recorder:
@@ -192,8 +207,9 @@ class Recorder:
         chosen, note = perfetto.choose_nodes(ids, self._tasks_of_node.tolist())
         tasks = self._tasks.frame().filter(pl.col("node").is_in(chosen)).collect()
         whole = self._cluster_rows()
-        with replacing(directory / "trace.json") as path:
+        with replacing(directory / "trace.json.gz") as path:
             perfetto.write(path, jobs=jobs, tasks=tasks, nodes=chosen, cluster=whole, note=note)
+        unpack_small(directory / "trace.json.gz")
 
     def close(self) -> None:
         """Removes the parts on disk."""

@@ -3,25 +3,31 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
+import sys
 import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, BinaryIO, Final, TextIO, cast
 
 import yaml
 
 from rm_emulator.files import is_odd, load_yaml
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean
+from rm_emulator.plugins import hashes, load_plugins
 from schedulers.core.errors import InvalidJob, InvalidParameters, UnknownName, nearest
 from schedulers.core.replay import CorruptLog, IncompleteLog, LogDiffers, Replay
+
+#: A cell's event log, as it is called now and where it is not compressed.
+_LOGS: Final = ("events.jsonl.gz", "events.jsonl")
 
 
 def main(path: Path) -> int:
     """Replay one log and say how it went. Returns 0 when all decisions are the same, 1 at the first that differs.
 
-    path: events.jsonl or events.jsonl.gz. Raises InvalidInput for a log that cannot be read to its end or is not whole.
+    path: a log, compressed or not. Raises InvalidInput for a log that cannot be read to its end or is not whole.
     """
     try:
         with reading(path):
@@ -38,15 +44,23 @@ def main(path: Path) -> int:
 
 def log_lines(path: Path) -> Iterator[bytes]:
     """The lines of a log, each with its line end. Raises InvalidInput when the file cannot be read to its end."""
-    opened = gzip.open if path.suffix == ".gz" else open
     number = 0
     try:
-        with opened(path, "rb") as file:
+        with _opened(path) as file:
             for number, line in enumerate(file, start=1):  # noqa: B007 (the message names the line)
                 yield line
     except (OSError, EOFError, zlib.error) as error:
         message = f"cannot be read to its end: {getattr(error, 'strerror', None) or error}"
         raise InvalidInput([Issue(str(path), message, number + 1)]) from None
+
+
+def _opened(path: Path) -> BinaryIO:
+    """A log's lines, whether it is compressed (a cell's) or not (the brain's); its first bytes say so."""
+    with path.open("rb") as file:
+        packed = file.read(2) == b"\x1f\x8b"
+    if not packed:
+        return path.open("rb")
+    return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)))  # finds lines in C, a gzip file does in Python
 
 
 @contextmanager
@@ -65,13 +79,14 @@ def reading(path: Path) -> Iterator[None]:
         raise InvalidInput([Issue(str(path), str(error), 1, hint=hint)]) from None
 
 
-def show_difference(path: Path, difference: LogDiffers) -> None:
-    """Print where log and replay part."""
-    print(  # noqa: T201 (the answer)
+def show_difference(path: Path, difference: LogDiffers, to: TextIO | None = None) -> None:
+    """Print where log and replay part. to: standard output by default."""
+    print(
         f"{path}:{difference.line}: the replay differs from the log here\n"
         f"  event:    {difference.fact}\n"
         f"  expected: {difference.expected or 'nothing (the log goes no further)'}\n"
-        f"  got:      {difference.got or 'nothing'}"
+        f"  got:      {difference.got or 'nothing'}",
+        file=to,
     )
 
 
@@ -80,9 +95,8 @@ def _check_hash(path: Path, sha256: str) -> bool:
 
     Raises InvalidInput when it is not.
     """
-    try:
-        recorded = json.loads((path.parent / "cell.json").read_text("utf-8"))["log_sha256"]
-    except (OSError, ValueError, KeyError, TypeError):
+    recorded = _cell(path).get("log_sha256")
+    if recorded is None:
         return False
     if recorded != sha256:
         message = f"is not the whole log of its run: its sha256 is {sha256}, cell.json says {recorded}"
@@ -103,6 +117,8 @@ def event_log(target: Path, label: str | None = None, seed: int | None = None) -
     label, seed: the scenario's first when None. Raises InvalidInput that names what is there.
     """
     if not target.is_dir():
+        if not target.exists() and target.name == _LOGS[1]:  # as it is called unpacked
+            target = target.with_name(_LOGS[0])
         if not target.exists():
             raise InvalidInput([Issue(str(target), "no such file or run directory")])
         if is_odd(target):
@@ -121,9 +137,36 @@ def event_log(target: Path, label: str | None = None, seed: int | None = None) -
     return log
 
 
+def load_plugins_of(log: Path) -> list[str]:
+    """Import the plug-ins of the run that a log is of, as the cell.json beside it names them; without one, none.
+
+    Returns their absolute paths. Says on standard error which have changed since.
+    Raises InvalidInput for one that is not there any more.
+    """
+    plugins = _cell(log).get("plugins")
+    known: dict[str, str] = plugins if isinstance(plugins, dict) else {}
+    for file, sha256 in known.items():
+        if not Path(file).is_file():
+            message = f"its run used the plug-in {file}, which is not there any more"
+            raise InvalidInput([Issue(str(log), message, hint="give its file with --plugin FILE.py")])
+        load_plugins([file])
+        if hashes([file])[file] != sha256:
+            sys.stderr.write(f"note: {file} has changed since the run\n")
+    return list(known)
+
+
+def _cell(log: Path) -> dict[str, Any]:
+    """What cell.json beside a log holds, nothing where there is none."""
+    try:
+        data = json.loads((log.parent / "cell.json").read_text("utf-8"))
+    except (OSError, ValueError):
+        return {}
+    return data if isinstance(data, dict) else {}
+
+
 def log_of(cell: Path) -> Path | None:
     """The event log in a cell's directory, None when it kept none."""
-    return next((cell / name for name in ("events.jsonl", "events.jsonl.gz") if (cell / name).is_file()), None)
+    return next((cell / name for name in _LOGS if (cell / name).is_file()), None)
 
 
 def _names(folder: Path) -> list[str]:

@@ -23,7 +23,7 @@ from schedulers.core.errors import UserError
 T = TypeVar("T")
 
 #: What the figures need of tasks.parquet, beside the demands.
-TASK_COLUMNS: Final = ("job", "stage", "task", "attempt", "granted_ms", "started_ms", "ended_ms", "code")
+TASK_COLUMNS: Final = ("job", "stage", "task", "attempt", "node", "granted_ms", "started_ms", "ended_ms", "code")
 
 
 class MissingCell(UserError, ValueError):
@@ -66,7 +66,7 @@ def cell_dir(out_dir: Path, label: str, seed: int) -> Path:
     return out_dir / "runs" / label / str(seed)
 
 
-def _references(spec: Mapping[str, Any], out_dir: Path, label: str, seed: int) -> dict[str, pl.DataFrame]:
+def references(spec: Mapping[str, Any], out_dir: Path, label: str, seed: int) -> dict[str, pl.DataFrame]:
     """The jobs of each baseline that the scenario asks for. Raises MissingCell."""
     return {name: read_table(baseline_dir(out_dir, name, label, seed), "jobs") for name in spec.get("baselines") or ()}
 
@@ -177,7 +177,10 @@ def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl
     figures |= fairness.figures(course, sorted(figures["queues"]))
     if known.load is not None:
         figures["load"] = known.load
-    compared = costs.costs(jobs, _references(spec, out_dir, label, seed))
+    launching = metrics.launching(jobs, tasks, nodes, known.load_resource)
+    if figures["load"] is not None and launching is not None:
+        figures["held_load"] = metrics.figure(figures["load"] * launching)
+    compared = costs.costs(jobs, references(spec, out_dir, label, seed))
     return msgspec.structs.replace(known, label=label, seed=seed, **figures, costs=compared)
 
 

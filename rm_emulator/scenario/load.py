@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+import sys
 from collections.abc import Iterable, Mapping, Sequence
 from functools import cache
 from pathlib import Path
@@ -11,8 +12,9 @@ from typing import Any, Final
 from pydantic import ValidationError
 
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_path, show_value
+from rm_emulator.plugins import load_plugins
 from rm_emulator.scenario import objects
-from rm_emulator.scenario.document import Document, parse_value, read_documents
+from rm_emulator.scenario.document import Document, parse_documents, parse_value, read_documents
 from rm_emulator.scenario.durations import parse_seeds
 from rm_emulator.scenario.schema import API_VERSION, Scenario
 from schedulers.core.errors import nearest
@@ -27,6 +29,7 @@ class Loaded:
     def __init__(self, scenario: Scenario, document: Document, set_paths: Mapping[tuple[str | int, ...], str]) -> None:
         self.scenario, self.document, self._set_paths = scenario, document, dict(set_paths)
         self.notes: tuple[str, ...] = ()  # what was left out of the file
+        self.plugins: tuple[str, ...] = ()  # absolute paths
 
     @property
     def file(self) -> str:
@@ -46,12 +49,18 @@ class Loaded:
 def load(
     source: str | Path, *, overrides: Iterable[str] = (), seeds: str | None = None, name: str | None = None
 ) -> Loaded:
-    """Read and validate one scenario file, or a packaged example by its name.
+    """Read and validate one scenario file, a packaged example by its name, or standard input by the name `-`.
 
-    overrides: `spec.path=value` each, as in `--set`; seeds: as in `--seeds`. Raises InvalidInput.
+    overrides: `spec.path=value` each, as in `--set`; seeds: as in `--seeds`. Imports the scenario's plug-ins.
+    Raises InvalidInput.
     """
-    path = find(source)
-    documents, notes = read_documents(path), list[str]()
+    if str(source) == "-":
+        path = Path("standard input")
+        documents = parse_documents(sys.stdin.buffer.read(), str(path))
+    else:
+        path = find(source)
+        documents = read_documents(path)
+    notes: list[str] = []
     if objects.is_objects(documents):
         document, notes = objects.as_scenario(documents, path)
     else:
@@ -72,9 +81,27 @@ def load(
             issues.append(Issue(f"--seeds {seeds}", str(error)))
     if issues:
         raise InvalidInput(issues)
+    plugins = _load_plugins(document, set_paths)
     loaded = validate(document, set_paths)
-    loaded.notes = tuple(notes)
+    loaded.notes, loaded.plugins = tuple(notes), tuple(plugins)
     return loaded
+
+
+def _load_plugins(document: Document, set_paths: Mapping[tuple[str | int, ...], str]) -> list[str]:
+    """Import the plug-ins that the scenario names, which its policies may need; what is no list of names is left."""
+    spec = document.data.get("spec")
+    named = spec.get("plugins") if isinstance(spec, dict) else None
+    if not isinstance(named, list) or not all(isinstance(name, str) and name for name in named):
+        return []
+    files = [Path(document.file).resolve().parent / name for name in named]
+    missing = [
+        _place(document, set_paths, ("spec", "plugins", index), f"no such plug-in file: {file}", "", key=False)
+        for index, file in enumerate(files)
+        if not file.is_file()
+    ]
+    if missing:
+        raise InvalidInput(missing)
+    return load_plugins(files) if files else []
 
 
 def find(source: str | Path) -> Path:

@@ -54,7 +54,9 @@ class TpchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = "own"
     load: Annotated[
         Annotated[float, msgspec.Meta(gt=0)] | None,
-        msgspec.Meta(description="total work / (slots x arrival span), met exactly; overrules interarrival_s"),
+        msgspec.Meta(
+            description="total work / (slots x arrival span), met exactly; overrules interarrival_s", examples=[0.8]
+        ),
     ] = None
     slots: Annotated[
         AtLeastOne | None, msgspec.Meta(description="slots (or executors) that `load` is measured against")
@@ -75,14 +77,16 @@ class TpchSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
     ] = ()
     users: Annotated[int, msgspec.Meta(ge=1, description="number of users; a query belongs to one")] = 4
     queue: Annotated[str, msgspec.Meta(description="queue of all jobs")] = "default"
-    demand: Annotated[dict[str, Any], msgspec.Meta(description="resources of one task, as quantities")] = msgspec.field(
-        default_factory=lambda: {"cpu": 1, "memory": "2Gi"}
-    )
+    demand: Annotated[
+        dict[str, Any],
+        msgspec.Meta(description="resources of one task, as quantities", examples=[{"cpu": 1, "memory": "2Gi"}]),
+    ] = msgspec.field(default_factory=lambda: {"cpu": 1, "memory": "2Gi"})
     drawn: Annotated[
         dict[str, Any],
         msgspec.Meta(
             description="resources of which each stage demands a part drawn from (0, 1] of what stands here, "
-            "instead of what `demand` says (Decima, section 7.3)"
+            "instead of what `demand` says (Decima, section 7.3)",
+            examples=[{"memory": "8Gi"}],
         ),
     ] = msgspec.field(default_factory=dict)
     profiles: Annotated[

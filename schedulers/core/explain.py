@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from schedulers.core.reasons import Reason, sentence, suggestion
+from schedulers.core.reasons import Reason, sentence
 from schedulers.core.refusals import NodeCode, NodeRefusal
-from schedulers.core.resources import show_steps
+from schedulers.core.resources import fits, show_steps
 
 if TYPE_CHECKING:
     from schedulers.core.places import Places
@@ -18,12 +19,11 @@ if TYPE_CHECKING:
 
 
 class WaitReason(msgspec.Struct, frozen=True):
-    """One reason: code, numbers, an English sentence, and what would help (None: only time)."""
+    """One reason: code, numbers, an English sentence."""
 
     reason: Reason
     data: dict[str, Any]
     sentence: str
-    suggestion: str | None = None
 
 
 class StageView(msgspec.Struct, frozen=True):
@@ -91,7 +91,7 @@ Found = dict[Reason, dict[str, Any]]
 
 def _in_order(found: Found) -> list[WaitReason]:
     return [
-        WaitReason(reason, data, sentence(reason, data), suggestion(reason, data))
+        WaitReason(reason, data, sentence(reason, data))
         for reason, data in sorted(found.items(), key=lambda item: item[0].precedence)
     ]
 
@@ -168,9 +168,30 @@ def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers:
         name = job.spec.stages[stage.index].name
         return {Reason.TOO_LARGE: {"stage": name, "demand": demand, "nodes": len(state.nodes)}}
     counts = ", ".join(f"{count} {why}" for why, count in sorted(_shown(excluded).items()))
-    lacks = {why.name: count for why, count in excluded.items() if why.code is NodeCode.LACKS}
+    nearest = _nearest(stage, state)
+    lacks: Counter[str] = Counter()
+    for why, count in excluded.items():
+        if why.code is NodeCode.LACKS:
+            lacks[why.name] += count
     scarce = max(sorted(lacks), key=lambda name: lacks[name], default="room")
-    return {Reason.NO_ROOM: {"demand": demand, "excluded": counts, "scarce": scarce}}
+    return {Reason.NO_ROOM: {"demand": demand, "excluded": counts + nearest, "scarce": scarce}}
+
+
+def _nearest(stage: StageState, state: ClusterState) -> str:
+    """What is free on the node that comes nearest to taking a task, of those that could if nothing ran there."""
+    names, places = state.resources.names, state.sizes.places[stage.size]
+    asked = [r for r, wanted in enumerate(stage.demand) if wanted]
+    nodes = [node for node in state.nodes.values() if why_not(node, stage, places, names).code is NodeCode.LACKS]
+    if not nodes:
+        return ""
+
+    def parts(node: NodeState) -> tuple[float, float]:
+        there = [min(1.0, node.free[r] / stage.demand[r]) for r in asked]
+        return min(there), sum(there)
+
+    free = max(nodes, key=parts).free
+    shown = " and ".join(f"{show_steps(names[r], max(0, free[r]))} {names[r]}" for r in asked)
+    return f"; the nearest has {shown} free"
 
 
 def _stage_view(job: JobState, stage: StageState, state: ClusterState) -> StageView:
@@ -184,7 +205,7 @@ def _excluded(stage: StageState, state: ClusterState) -> dict[NodeRefusal, int]:
     counts: dict[NodeRefusal, int] = {}
     for node in state.nodes.values():
         why = why_not(node, stage, state.sizes.places[stage.size], state.resources.names)
-        kind = NodeRefusal(why.code, why.name)
+        kind = NodeRefusal(why.code, why.name, also=why.also)
         counts[kind] = counts.get(kind, 0) + 1
     return counts
 
@@ -206,9 +227,9 @@ def why_not(node: NodeState, stage: StageState, places: Places, names: tuple[str
         assert barred is not None
         return barred
     for code, has in ((NodeCode.TOO_SMALL, node.spec.room), (NodeCode.LACKS, node.free)):
-        for name, wanted, there in zip(names, stage.demand, has, strict=True):
-            if wanted > there:
-                return NodeRefusal(code, name, wanted, there)
+        if not fits(stage.demand, has):
+            first, *others = (r for r, wanted in enumerate(stage.demand) if wanted > has[r])
+            return NodeRefusal(code, names[first], stage.demand[first], has[first], tuple(names[r] for r in others))
     return NodeRefusal(NodeCode.HAS_ROOM)
 
 

@@ -1,8 +1,8 @@
 """Why a task waits: one closed set of codes with a fixed precedence, the same in log, report, pod condition and metric.
 
 Order is precedence: when several apply, the first is said. A code never oscillates on its own: each
-is a function of state, not of the offer at hand. `sentence` turns a code and its numbers into English,
-`suggestion` says what would help, where anything would.
+is a function of state, not of the offer at hand. `sentence` turns a code and its numbers into English: facts, and no
+advice, since what would help is not known before it is tried.
 """
 
 from __future__ import annotations
@@ -77,29 +77,10 @@ _SENTENCES: Final[dict[Reason, str]] = {
     Reason.WAITS_FOR_OFFER: "waits until a node with room for it is on offer (nodes with room: {nodes})",
 }
 
-_SUGGESTIONS: Final[dict[Reason, str]] = {
-    Reason.TOO_LARGE: "ask for less, or add a node with at least {demand}",
-    Reason.NO_NODES: "add a node",
-    Reason.NO_ROOM: "room for {demand} appears when running tasks end; asking for less {scarce} would help soonest",
-    Reason.NO_ROOM_FOR_GANG: "add nodes, or split {stage} into smaller gangs",
-    Reason.QUEUE_GONE: "submit it to another queue, or declare {queue} again",
-    Reason.QUEUE_FULL_OF_JOBS: "raise max_running of {queue}, or wait until one of its jobs ends",
-    Reason.USER_FULL_OF_JOBS: "raise per_user.max_running of {queue}, or wait until one of the user's jobs ends",
-    Reason.QUEUE_AT_LIMIT: "raise max of {queue}, or wait until tasks of its own end",
-    Reason.USER_AT_LIMIT: "raise per_user.limit of {queue}, or wait until tasks of the same user end",
-    Reason.OVER_SHARE: "raise the weight of {name}, or wait until its share is the lowest",
-}
-
 
 def sentence(reason: Reason, data: Mapping[str, object]) -> str:
     """The reason in one English sentence; numbers that are missing show as a question mark."""
     return _SENTENCES[reason].format_map(_Lenient(data))
-
-
-def suggestion(reason: Reason, data: Mapping[str, object]) -> str | None:
-    """What would make the task start sooner, or None where nothing but time does."""
-    text = _SUGGESTIONS.get(reason)
-    return text.format_map(_Lenient(data)) if text else None
 
 
 def parameters(reason: Reason) -> str:

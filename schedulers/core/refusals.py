@@ -45,16 +45,17 @@ _SENTENCES: Final[dict[NodeCode, str]] = {
 class NodeRefusal(msgspec.Struct, frozen=True, gc=False):
     """Why one node does not take a task now.
 
-    name: the taint's key, or the resource of which there is too little; wanted and there: in that resource's steps,
-    there being what is free (LACKS) or the whole node's (TOO_SMALL).
+    name: the taint's key, or the first resource of which there is too little; wanted and there: in its steps,
+    there being what is free (LACKS) or the whole node's (TOO_SMALL). also: the other resources that it lacks.
     """
 
     code: NodeCode
     name: str = ""
     wanted: int = 0
     there: int = 0
+    also: tuple[str, ...] = ()
 
     @property
     def sentence(self) -> str:
         """In a few words, without its numbers, so that nodes can be counted by it."""
-        return _SENTENCES[self.code].replace("{name}", self.name)
+        return _SENTENCES[self.code].replace("{name}", " and ".join((self.name, *self.also)))

@@ -1,6 +1,8 @@
 from __future__ import annotations
 
+import io
 import json
+import os
 import subprocess
 import sys
 from collections.abc import Callable
@@ -8,6 +10,8 @@ from pathlib import Path
 from typing import Any
 
 import pytest
+
+from rm_emulator.scenario import examples
 
 HELLO = "hello"
 COMMANDS = {
@@ -55,6 +59,15 @@ def test_check_of_a_good_scenario(command: Callable[..., Any]) -> None:
     said = command("check", HELLO)
     assert said.code == 0
     assert "ok (3 policies x 1 seeds; 4 nodes; 3 jobs, 20 tasks), load " in said.out
+
+
+def test_check_warns_where_launches_are_much_of_what_tasks_hold(command: Callable[..., Any]) -> None:
+    said = command("check", HELLO, "--set", "spec.cluster.startup=20s")
+    assert said.code == 0
+    assert (
+        "warning: launching tasks takes about 43% of what they hold: the load is 5.73, the held load about" in said.err
+    )
+    assert "warning" not in command("check", HELLO).err
 
 
 def test_check_names_every_mistake_with_code_2(command: Callable[..., Any], tmp_path: Path) -> None:
@@ -230,6 +243,61 @@ def test_explain_tells_of_a_job(command: Callable[..., Any], tmp_path: Path) -> 
     said = command("explain", tmp_path / "out", "report")
     assert said.code == 0
     assert "finished" in said.out
+    assert said.out.endswith("What would have helped? With --advise it is tried.\n")
+
+
+def test_explain_with_advice_says_on_standard_error_what_it_tries(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    said = command("explain", tmp_path / "out", "report", "--advise")
+    assert (said.code, said.err.splitlines()[-1][:5]) == (0, "[6/6]")
+    assert "(tried)" in said.out
+
+
+def test_explain_that_is_quiet_says_nothing_of_what_it_tries(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    said = command("explain", tmp_path / "out", "report", "--advise", "-q")
+    assert ("(tried)" in said.out, said.err) == (True, "")
+
+
+def test_explain_with_json_prints_one_document(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    found = json.loads(command("explain", tmp_path / "out", "report", "--advise", "--json").out)
+    assert set(found) == {"log", "story", "advice"}
+    assert (found["story"]["job"], found["advice"]["tried"][0]["helped"]) == ("report", True)
+
+
+def test_explain_with_json_and_an_unknown_job_prints_no_document(command: Callable[..., Any], tmp_path: Path) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    said = command("explain", tmp_path / "out", "reprot", "--json")
+    assert (said.code, said.out) == (2, "")
+    assert "did you mean 'report'" in said.err
+
+
+def test_explain_with_json_of_a_log_that_does_not_replay_prints_no_document(
+    command: Callable[..., Any], tmp_path: Path
+) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+    log = next(tmp_path.glob("out/runs/*/1/events.jsonl"))
+    log.write_bytes(
+        log.read_bytes().replace(b'"decision":"Place","container":2', b'"decision":"Place","container":9', 1)
+    )
+    said = command("explain", log, "report", "--json")
+    assert (said.code, said.out) == (1, "")
+    assert "the replay differs from the log here" in said.err
+
+
+def test_interrupted_advice_says_that_nothing_was_written(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    command("run", HELLO, "--out", tmp_path / "out")
+
+    def interrupt(*_: object) -> None:
+        raise KeyboardInterrupt
+
+    monkeypatch.setattr("rm_emulator.experiments.advice.prepared", interrupt)
+    said = command("explain", tmp_path / "out", "report", "--advise")
+    assert (said.code, said.out) == (130, "")
+    assert said.err.endswith("interrupted: nothing was written\n")
 
 
 def test_compare_with_json_prints_one_document(command: Callable[..., Any], tmp_path: Path) -> None:
@@ -244,3 +312,105 @@ def test_bugs_keep_their_traceback(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(cli, "app", lambda **_: (_ for _ in ()).throw(KeyError("a bug")))
     with pytest.raises(KeyError, match="a bug"):
         cli.main()
+
+
+def _given(monkeypatch: pytest.MonkeyPatch, text: str) -> None:
+    monkeypatch.setattr("sys.stdin", io.TextIOWrapper(io.BytesIO(text.encode())))
+
+
+def test_a_scenario_from_standard_input(
+    command: Callable[..., Any], tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    text = (examples.FOLDER / "my-trace.yaml").read_text()
+    monkeypatch.chdir(examples.FOLDER)  # what paths in it are relative to
+    _given(monkeypatch, text)
+    assert command("check", "-").out.startswith("standard input: ok (")
+    _given(monkeypatch, text)
+    assert command("run", "-", "--out", tmp_path / "out", "--quiet").code == 0
+    assert (tmp_path / "out/summary.json").exists()
+
+
+def test_a_mistake_in_standard_input_has_its_line(command: Callable[..., Any], monkeypatch: pytest.MonkeyPatch) -> None:
+    _given(monkeypatch, "apiVersion: rm-emulator.io/v1alpha1\nkind: Scenari\n")
+    said = command("check", "-")
+    assert (said.code, said.err.split(":")[:2]) == (2, ["standard input", "2"])
+    _given(monkeypatch, "")
+    assert command("check", "-").err == "standard input:1:1: the file is empty\n"
+
+
+@pytest.mark.parametrize("word", ["-q", "--quiet"])
+def test_quiet_says_only_what_is_wrong(command: Callable[..., Any], tmp_path: Path, word: str) -> None:
+    loud, still = (command("run", HELLO, "--out", tmp_path / name, *more) for name, more in (("a", ()), ("b", (word,))))
+    assert "[1/3]" in loud.err
+    assert still.err == ""
+    assert still.out.replace("/b/", "/a/") == loud.out
+    failed = command("run", HELLO, "--out", tmp_path / "c", word, "--set", "spec.expect=[fifo.jct_s.mean < 0]")
+    assert failed.code == 1
+    assert failed.err.startswith("expectation failed: ")
+
+
+def test_one_policy_is_told_in_full(command: Callable[..., Any]) -> None:
+    said = command("policies", "capped_sjf").out
+    assert said.startswith("capped_sjf  As `sjf_cp`, but a job is served first only up to")
+    assert "Jobs without an estimate come last and" in said
+    assert "SJF-CP of Decima (SIGCOMM'19)" in said
+    assert "    containers = 8.0  (number) containers that a job of 500 s" in said
+    assert "    - {kind: capped_sjf, predictor: {kind: slearn}, containers: 8.0, growth: 0.75, length: task}\n" in said
+    assert "sjf_cp  " not in said
+
+
+@pytest.mark.parametrize(("kind", "name"), [("policies", "gs"), ("predictors", "slearn"), ("placers", "dot")])
+def test_one_name_as_json(command: Callable[..., Any], kind: str, name: str) -> None:
+    entry = json.loads(command(kind, name, "--json").out)
+    assert entry["name"] == name
+    assert entry["example"].startswith("{kind: ")
+    listed = next(each for each in json.loads(command(kind, "--json").out) if each["name"] == name)
+    assert listed == {key: value for key, value in entry.items() if key not in ("description", "example")}
+
+
+def test_an_unknown_policy_has_the_nearest(command: Callable[..., Any]) -> None:
+    said = command("policies", "graphen")
+    assert said.code == 2
+    assert "unknown policy 'graphen', did you mean 'graphene'?" in said.err
+
+
+def completed(line: str, cwd: Path) -> list[str]:
+    """What the shell is offered at the end of a command line."""
+    words = line.split(" ")
+    asked = {"_RM_EMULATOR_COMPLETE": "complete_bash", "COMP_WORDS": line, "COMP_CWORD": str(len(words) - 1)}
+    command = [sys.executable, "-m", "rm_emulator"]
+    done = subprocess.run(command, capture_output=True, text=True, check=True, cwd=cwd, env={**os.environ, **asked})
+    return done.stdout.split()
+
+
+@pytest.mark.parametrize(
+    ("line", "words"),
+    [
+        ("rm-emulator pol", ["policies"]),
+        ("rm-emulator run he", ["hello"]),
+        ("rm-emulator check s", ["slearn-vs-history", "scenarios/", "some.yaml"]),
+        ("rm-emulator run scenarios/", ["scenarios/own.yaml"]),
+        ("rm-emulator init my", ["my-trace"]),
+        ("rm-emulator policies ca", ["capacity", "capped_sjf"]),
+        ("rm-emulator predictors thr", ["three_sigma", "three_sigma_dag"]),
+        ("rm-emulator placers w", ["worst_fit"]),
+        ("rm-emulator convert alibaba201", ["alibaba2017", "alibaba2018"]),
+        ("rm-emulator replay out --label ", ["fair", "fifo"]),
+        ("rm-emulator compare out --label fi", ["fifo"]),
+    ],
+)
+def test_the_shell_completes(line: str, words: list[str], tmp_path: Path) -> None:
+    (tmp_path / "scenarios").mkdir()
+    for name in ("scenarios/own.yaml", "some.yaml", "script.py"):
+        (tmp_path / name).touch()
+    for label in ("fifo", "fair"):
+        (tmp_path / "out/runs" / label).mkdir(parents=True)
+    assert completed(line, tmp_path) == words
+
+
+@pytest.mark.parametrize("shell", ["bash", "zsh", "fish"])
+def test_completion_can_be_set_up(shell: str) -> None:
+    command = [sys.executable, "-m", "rm_emulator", "--show-completion", shell]
+    tests = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
+    done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **tests})
+    assert "_RM_EMULATOR_COMPLETE" in done.stdout

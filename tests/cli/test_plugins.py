@@ -1,14 +1,19 @@
 from __future__ import annotations
 
 import json
+import re
+import subprocess
+import sys
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
 
+from rm_emulator.experiments import grid
 from rm_emulator.issues import InvalidInput
 from rm_emulator.plugins import load_plugins
+from rm_emulator.scenario.load import load
 
 GOOD = '''
 from schedulers.core.policy import policies
@@ -62,3 +67,72 @@ def test_an_installed_plugin_that_is_broken_is_named(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr("rm_emulator.plugins.entry_points", lambda group: [point])
     with pytest.raises(InvalidInput, match=r"plug-in theirs \(no_such_module:x\): ModuleNotFoundError"):
         load_plugins()
+
+
+SCENARIO = """\
+apiVersion: rm-emulator.io/v1alpha1
+kind: Scenario
+metadata: {name: own}
+spec:
+  plugins: [mine.py]
+  cluster: {nodes: [{count: 2, capacity: {cpu: 2, memory: 4Gi}}]}
+  workload: {kind: jobs, jobs: [{name: a, stages: [{name: m, tasks: 6, demand: {cpu: 1}, duration: 30s}]}]}
+  policies: [{kind: NAME}]
+"""
+
+
+@pytest.fixture
+def own(tmp_path: Path, request: pytest.FixtureRequest) -> Path:
+    """A scenario that names a plug-in beside it, and policies of that under a name of the test's own."""
+    name = re.sub(r"\W", "_", request.node.name)
+    (tmp_path / "mine.py").write_text(GOOD.format(name=name))
+    (tmp_path / "own.yaml").write_text(SCENARIO.replace("NAME", name))
+    return tmp_path / "own.yaml"
+
+
+def program(*arguments: object) -> subprocess.CompletedProcess[str]:
+    """The command in a process that knows of no plug-in."""
+    command = [sys.executable, "-m", "rm_emulator", *map(str, arguments)]
+    return subprocess.run(command, capture_output=True, text=True, check=False)
+
+
+def test_a_scenario_names_its_plug_ins_and_its_logs_know_them(own: Path, tmp_path: Path) -> None:
+    ran = program("run", own, "--out", tmp_path / "out")
+    assert ran.returncode == 0, ran.stderr
+    assert "identical" in program("replay", tmp_path / "out").stdout
+    assert "Job a" in program("explain", tmp_path / "out", "a").stdout
+    (tmp_path / "mine.py").write_text((tmp_path / "mine.py").read_text() + "\n")
+    assert f"note: {tmp_path / 'mine.py'} has changed since the run" in program("replay", tmp_path / "out").stderr
+    (tmp_path / "mine.py").rename(tmp_path / "moved.py")
+    gone = program("replay", tmp_path / "out")
+    assert gone.returncode == 2
+    assert f"its run used the plug-in {tmp_path / 'mine.py'}, which is not there any more, give its" in gone.stderr
+    assert "identical" in program("replay", tmp_path / "out", "--plugin", tmp_path / "moved.py").stdout
+
+
+def test_the_content_of_a_plug_in_is_part_of_a_cell_s_key(own: Path) -> None:
+    keys = [grid.cells(load(own))[0].key]
+    by_option = own.with_name("option.yaml")
+    by_option.write_text(own.read_text().replace("  plugins: [mine.py]\n", ""))
+    keys.append(grid.cells(load(by_option), [str(own.with_name("mine.py"))])[0].key)
+    own.with_name("mine.py").write_text(own.with_name("mine.py").read_text() + "\n")
+    keys.append(grid.cells(load(own))[0].key)
+    assert keys[0] == keys[1] != keys[2]
+
+
+def test_a_plug_in_that_is_not_there_has_its_place_in_the_scenario(own: Path) -> None:
+    own.with_name("mine.py").unlink()
+    with pytest.raises(InvalidInput, match=rf"own.yaml:5:13 spec.plugins\[0\]: no such plug-in file: {own.parent}"):
+        load(own)
+
+
+def test_a_plug_in_of_a_scenario_that_fails_names_its_line(own: Path) -> None:
+    own.with_name("mine.py").write_text("\n1 / 0\n")
+    with pytest.raises(InvalidInput, match=r"^\S*mine.py:2: plug-in cannot be loaded: ZeroDivisionError[^\n]*$"):
+        load(own)
+
+
+@pytest.mark.parametrize("value", ["mine.py", "[[mine.py]]", "[1]", "['']"])
+def test_plug_ins_are_a_list_of_names(own: Path, value: str) -> None:
+    with pytest.raises(InvalidInput, match=r"spec.plugins"):
+        load(own, overrides=[f"spec.plugins={value}"])

@@ -34,13 +34,14 @@ def codes(explanation: Explanation) -> list[Reason]:
 
 def test_excluded_nodes_are_counted_by_why_and_add_up(mixed: Scheduler) -> None:
     excluded = mixed.explain("b").stages[0].excluded
-    assert excluded == {"lack cpu": 1, "too small": 1, "lack memory": 1, "draining": 1}
+    assert excluded == {"lack cpu and memory": 1, "too small": 1, "lack memory": 1, "draining": 1}
     assert sum(excluded.values()) == len(mixed.state.nodes)
 
 
 def test_the_sentence_says_what_is_missing_where(mixed: Scheduler) -> None:
     assert mixed.explain("b").reasons[0].sentence == (
-        "no node has 1 cpu and 1Gi memory free (1 draining, 1 lack cpu, 1 lack memory, 1 too small)"
+        "no node has 1 cpu and 1Gi memory free (1 draining, 1 lack cpu and memory, 1 lack memory, 1 too small; "
+        "the nearest has 2 cpu and 0Mi memory free)"
     )
 
 
@@ -49,8 +50,30 @@ def test_the_reason_that_was_said_comes_first_and_then_what_later_stages_wait_fo
     assert mixed.state.jobs["b"].hold is Reason.NO_ROOM
 
 
-def test_the_suggestion_names_the_scarce_resource(mixed: Scheduler) -> None:
-    assert "asking for less cpu would help soonest" in (mixed.explain("b").reasons[0].suggestion or "")
+@pytest.fixture
+def full() -> Scheduler:
+    """Two nodes of 4 CPUs and 4 GiB: one has 3 CPUs and 1 GiB left, the other 1 CPU and 2 GiB; b wants more of both."""
+    made = scheduler("fifo", Node(id="x", capacity=(4000, 4096)), Node(id="y", capacity=(4000, 4096)))
+    made.handle(JobSubmitted(0, job("a", stage(1, (1000, 3072)))))
+    made.handle(JobSubmitted(0, job("c", stage(1, (3000, 2048)))))
+    made.handle(JobSubmitted(1, job("b", stage(1, (4000, 3072)))))
+    return made
+
+
+def test_all_resources_that_a_node_lacks_are_named(full: Scheduler) -> None:
+    assert full.explain("b").stages[0].excluded == {"lack cpu and memory": 2}
+
+
+def test_what_is_free_on_the_nearest_node_is_told(full: Scheduler) -> None:
+    assert full.explain("b").reasons[0].sentence == (
+        "no node has 4 cpu and 3Gi memory free (2 lack cpu and memory; the nearest has 3 cpu and 1Gi memory free)"
+    )
+
+
+def test_code_and_numbers_of_a_reason_say_the_scarce_resource(mixed: Scheduler) -> None:
+    reason = mixed.explain("b").reasons[0]
+    assert reason.reason is Reason.NO_ROOM
+    assert (reason.data["demand"], reason.data["scarce"]) == ("1 cpu and 1Gi memory", "cpu")
 
 
 def test_where_it_stands_is_told(mixed: Scheduler) -> None:
@@ -72,7 +95,7 @@ def test_a_task_too_large_for_every_node_even_while_one_leaves() -> None:
     made.handle(JobSubmitted(2, job("b", stage(demand=(5000, 0)))))
     explanation = made.explain("b")
     assert codes(explanation) == [made.state.jobs["b"].hold] == [Reason.TOO_LARGE]
-    assert explanation.reasons[0].suggestion == "ask for less, or add a node with at least 5 cpu"
+    assert explanation.reasons[0].sentence == "stage s asks for 5 cpu, more than any of the 2 nodes has in all"
 
 
 def test_without_nodes() -> None:

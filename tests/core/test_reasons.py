@@ -1,10 +1,10 @@
-"""One closed set of reasons: precedence, sentences, suggestions."""
+"""One closed set of reasons: precedence, sentences."""
 
 from __future__ import annotations
 
 import pytest
 
-from schedulers.core.reasons import Reason, parameters, sentence, suggestion
+from schedulers.core.reasons import Reason, parameters, sentence
 
 
 def test_precedence_is_the_order_of_the_set() -> None:
@@ -39,15 +39,6 @@ def test_a_limit_names_queue_resource_share_and_limit() -> None:
         "queue prod.etl holds 41Gi of memory (41% of the cluster) and may hold 42Gi: "
         "4Gi more for map would be over its limit"
     )
-
-
-def test_a_task_that_is_too_large_comes_with_what_would_help() -> None:
-    help_ = suggestion(Reason.TOO_LARGE, {"demand": "64 cpu"})
-    assert help_ == "ask for less, or add a node with at least 64 cpu"
-
-
-def test_where_only_time_helps_nothing_is_suggested() -> None:
-    assert suggestion(Reason.WAITS_FOR_STAGE, {}) is None
 
 
 def test_codes_are_fit_for_metrics_and_conditions() -> None:

@@ -78,7 +78,7 @@ def test_a_run_directory_has_the_files_that_are_promised(tiny: Tiny, tmp_path: P
     of_cell = ["cell.json", "events.jsonl", "jobs.parquet", "nodes.parquet", "tasks.parquet", "trace.json"]
     cells = [f"runs/{label}/3/{name}" for label in ("fair", "fifo") for name in of_cell]
     assert files(tmp_path / "out") == sorted(
-        [".rm-emulator.json", "report.html", "scenario.yaml", "summary.json", *cells]
+        [".rm-emulator.json", "report.html", "run.json", "scenario.yaml", "summary.json", *cells]
     )
 
 
@@ -90,7 +90,7 @@ def test_results_do_not_depend_on_the_number_of_processes(tiny: Tiny, tmp_path: 
     assert three is not None
     assert without_machine_figures(one) == without_machine_figures(three)
     for name in files(tmp_path / "one"):
-        if name.endswith((".parquet", ".jsonl", "trace.json")):
+        if name.endswith((".parquet", ".gz")):
             assert (tmp_path / "one" / name).read_bytes() == (tmp_path / "three" / name).read_bytes()
 
 
@@ -305,7 +305,7 @@ def test_an_interrupted_run_leaves_nothing_half_written(
     changes = ["--set", "spec.policies[1].kind=slow", "--set", "spec.policies[1].label=slow", "--jobs", jobs]
     running = subprocess.Popen([*command, *changes], cwd=tmp_path, start_new_session=True, stderr=subprocess.PIPE)
     deadline = time.monotonic() + 60
-    while not list((tmp_path / "out" / ".partial").glob("slow-1-*/events.jsonl")) and time.monotonic() < deadline:
+    while not list((tmp_path / "out" / ".partial").glob("slow-1-*/events.jsonl.gz")) and time.monotonic() < deadline:
         time.sleep(0.05)
     time.sleep(0.3)
     os.killpg(running.pid, number)
@@ -374,10 +374,33 @@ def test_a_run_that_kept_no_log_says_so(tiny: Tiny, tmp_path: Path) -> None:
         event_log(tmp_path / "out")
 
 
-def test_large_logs_are_compressed_alike(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(cell_module, "GZIP_BYTES", 10)
+def test_a_cell_says_how_far_it_is_and_what_waits(tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("rm_emulator.engine.simulation._REPORT_TASKS", 1)
+    heard: list[cell_module.Status] = []
+    cell = grid.cells(tiny())[0]
+    cell_module.run_cell(cell, tmp_path, heard.append)
+    assert [status.tasks for status in heard] == [*range(9), 8]
+    assert {status.of_tasks for status in heard} == {8}
+    assert (heard[0].jobs, heard[0].of_jobs, heard[0].now_ms) == (0, 2, 0)
+    assert (heard[1].waiting_jobs, heard[1].waiting_tasks) in {(1, 1), (1, 2), (2, 3), (2, 4)}  # four slots for eight
+    last = heard[-1]
+    assert (last.jobs, last.waiting_jobs, last.waiting_tasks) == (2, 0, 0)
+    assert last.now_ms >= heard[1].now_ms > 0
+
+
+def test_a_large_log_is_compressed_and_found_by_its_name_without_gz(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rm_emulator.files.SMALL_GZIP", 0)
+    grid.run(tiny("spec.seeds=[1]"), tmp_path / "out", jobs=1)
+    log = event_log(tmp_path / "out")
+    assert log.name == "events.jsonl.gz"
+    assert event_log(log.with_suffix("")) == log
+
+
+def test_logs_are_written_alike(tiny: Tiny, tmp_path: Path) -> None:
     for name in ("a", "b"):
         grid.run(tiny("spec.seeds=[1]"), tmp_path / name, jobs=1)
     a, b = event_log(tmp_path / "a"), event_log(tmp_path / "b")
-    assert a.name == "events.jsonl.gz"
+    assert a.name == "events.jsonl"
     assert a.read_bytes() == b.read_bytes()

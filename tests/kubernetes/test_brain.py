@@ -402,8 +402,10 @@ def test_a_waiting_job_is_told_its_place_and_share() -> None:
     assert entry is not None
     waits = why(world.brain, entry)
     assert waits is not None
-    assert "no node has 1 cpu" in waits.message
-    assert "number 1 of 1 waiting in queue default; holds 0.0 % of the cluster" in waits.message
+    assert waits.message == (
+        "no node has 1 cpu and 1 pods free (1 lack cpu; the nearest has 0 cpu and 109 pods free); "
+        "number 1 of 1 waiting in queue default; holds 0.0 % of the cluster (dominant share)"
+    )
 
 
 def test_limits_of_queues_hold() -> None:

@@ -22,7 +22,7 @@ def logged(run, tmp_path_factory) -> Path:
     start = '{"event":"Tick","at":5}\n'
     left = HEADER % "gs" + start + '{"decision":"Place","node":"a"}\n'
     right = HEADER % "fifo" + start + '{"decision":"Place","node":"b"}\n'
-    (out_dir / "runs/slearn/1/events.jsonl").write_text(left)
+    (out_dir / "runs/slearn/1/events.jsonl").write_text(left)  # as earlier versions kept it
     with gzip.open(out_dir / "runs/three_sigma/1/events.jsonl.gz", "wt") as log:
         log.write(right)
     return out_dir

@@ -15,7 +15,7 @@ from rm_emulator.results.perfetto import choose_nodes, lanes
 
 @pytest.fixture(scope="module")
 def trace(run):
-    return json.loads((run[0] / "runs/slearn/1/trace.json").read_text())
+    return json.loads((run[0] / "runs/slearn/1/trace.json").read_bytes())
 
 
 def test_every_task_is_a_slice(run, trace):

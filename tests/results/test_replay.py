@@ -13,6 +13,7 @@ from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.issues import InvalidInput
 from rm_emulator.results import replay
+from rm_emulator.results.record import log_blocks
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core.events import Heartbeat, JobSubmitted, NodeAdded
 from schedulers.core.log import Log, SchedulerConfig
@@ -161,6 +162,27 @@ def test_damage_is_bad_input(tmp_path: Path, damage: Any, line: int | None, mess
     with pytest.raises(InvalidInput, match=message) as error:
         replay.main(path)
     assert line is None or error.value.issues[0].line == line
+
+
+def test_what_a_killed_run_leaves_replays_as_far_as_it_goes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    record(tmp_path / "events.jsonl")
+    lines = (tmp_path / "events.jsonl").read_bytes().splitlines(keepends=True)
+    monkeypatch.setattr("rm_emulator.files.SMALL_GZIP", 0)
+    with log_blocks(tmp_path) as write:
+        for begin in range(0, len(lines) // 2, 10):
+            write(b"".join(lines[begin : begin + 10]))
+            left = gzip.decompress((tmp_path / "events.jsonl.gz").read_bytes())  # without any end of the file
+            assert left == b"".join(lines[: begin + 10])
+    assert replay.main(tmp_path / "events.jsonl.gz") == 0
+    assert "identical as far as it goes" in capsys.readouterr().out
+
+
+def test_a_compressed_log_is_known_by_its_first_bytes(tmp_path: Path) -> None:
+    record(tmp_path / "plain")
+    (tmp_path / "packed").write_bytes(gzip.compress((tmp_path / "plain").read_bytes()))
+    assert replay.main(tmp_path / "packed") == 0
 
 
 def test_a_cut_gzip_is_bad_input(tmp_path: Path) -> None:

@@ -12,7 +12,7 @@ import tempfile
 from pathlib import Path
 
 from rm_emulator.lab.bench import setups
-from rm_emulator.results.record import Recorder
+from rm_emulator.results.record import Recorder, log_blocks
 from schedulers.core.log import Log
 
 
@@ -22,8 +22,8 @@ def measure(tasks: int) -> dict[str, float]:
     with tempfile.TemporaryDirectory(prefix="rm-emulator-bench-") as folder:
         directory = Path(folder)
         recorder = Recorder(setup.cluster.nodes, setup.cluster.resources, scratch=directory)
-        with (directory / "events.jsonl").open("wb") as file:
-            log = Log(file.write)
+        with log_blocks(directory) as write:
+            log = Log(write)
             ran = setups.run(setup, log, recorder)
             log.flush()
         recorder.write(directory)

@@ -35,7 +35,7 @@ class Emulator:
         """Raises TraceError and InvalidInput for a folder that cannot be run, RuntimeError for jobs without an end."""
         cell = grid.cells(self.prepare(folder, seed))[0]
         with tempfile.TemporaryDirectory(dir=self._scratch) as out:
-            run_cell(cell, Path(out), lambda done, total: None)
+            run_cell(cell, Path(out), lambda status: None)
             jobs = pl.read_parquet(Path(out) / "jobs.parquet")
             nodes = pl.read_parquet(Path(out) / "nodes.parquet")
         unfinished = jobs.filter(pl.col("finish_ms").is_null())["id"].to_list()

@@ -26,24 +26,31 @@ LABEL: Final = r"^[A-Za-z_][A-Za-z0-9_-]*$"
 
 
 class Metadata(Block):
-    """What the scenario is called; the run directory is `out/NAME` unless --out says otherwise."""
+    """What the scenario is called."""
 
     name: Annotated[str, Field(pattern=NAME, max_length=80)]
+    """Its name; the run directory is `out/NAME` unless --out says otherwise, e.g. `my-cluster`."""
     description: str = ""
+    """For people, e.g. `What would DRF do to our jobs?`."""
 
 
 class PolicySpec(BaseModel):
-    """A policy under a label, with the predictor and placer it works with; its own settings stand inline.
+    """A policy under a label, with the predictor and placer it works with; its own settings stand inline."""
 
-    label: what results call it; the predictor's name (else the policy's) unless given.
-    """
-
-    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False, frozen=True)
+    model_config = ConfigDict(
+        extra="allow", strict=True, allow_inf_nan=False, frozen=True, use_attribute_docstrings=True
+    )
 
     label: Annotated[str, Field(pattern=LABEL, max_length=60)]
+    """What results call it; the predictor's name, else the policy's, when left out, e.g. `mine`."""
     kind: str
+    """A name that `rm-emulator policies` lists; `rm-emulator policies NAME` tells its settings, e.g. `fifo`."""
     predictor: dict[str, Any] | None = None
+    """`{kind: NAME, settings}` of `rm-emulator predictors`, for policies that order by estimates, e.g. `{kind:
+    slearn}`.
+    """
     placement: dict[str, Any] | None = None
+    """`{kind: NAME, settings}` of `rm-emulator placers`; first_fit when left out, e.g. `{kind: best_fit}`."""
 
     @property
     def settings(self) -> dict[str, Any]:
@@ -82,33 +89,49 @@ def _under(name: str, error: InitErrorDetails) -> InitErrorDetails:
 
 
 class Spec(Block):
-    """What to run: policies times seeds on one cluster and workload.
+    """What to run: policies times seeds on one cluster and workload."""
 
-    log: what events.jsonl keeps (full, decisions, hash); by size when left out.
-    record: first keeps one reason per waiting job and change, full every round's (for debugging).
-    expect: assertions over summary.json, checked when all runs are done.
-    baselines: runs to compare with: each queue alone, one giant node, ideal water-filling (docs/queues.md).
+    plugins: list[Annotated[str, Field(min_length=1)]] = []
+    """Python files, relative to the scenario, that register what it names ([extending](extending.md)); imported before
+    it is checked, e.g. `[my_policy.py]`.
     """
-
     seeds: Seeds = [1]
+    """Each policy runs once with each of them, e.g. `1..5`."""
     cluster: Cluster
+    """The nodes and how the resource manager hears of them, e.g. `{nodes: [{count: 4, capacity: {cpu: 8, memory:
+    32Gi}}]}`.
+    """
     queues: list[Queue] = []
+    """The tree of queues ([queues](queues.md)), e.g. `[{name: prod, weight: 3}, {name: dev}]`."""
     workload: Workload
+    """What runs: drawn, measured, recorded or written out, e.g. `{kind: synthetic, preset: 2sigma-like, jobs: 200}`."""
     policies: Annotated[list[PolicySpec], Field(min_length=1)]
+    """What is compared, e.g. `[{kind: fifo}, {kind: fair}]`."""
     baseline: str | None = None
+    """Label that the others are compared with; the first when left out, e.g. `fifo`."""
     expect: list[str] = []
+    """Assertions over summary.json, checked when all runs are done, e.g. `["fifo.jct_s.mean < 600"]`."""
     baselines: list[Literal["alone", "one_node", "ideal"]] = []
+    """Runs to compare with: each queue alone, one giant node, ideal water-filling ([queues](queues.md)), e.g. `[alone,
+    ideal]`.
+    """
     log: Literal["full", "decisions", "hash"] | None = None
+    """What the event log keeps; by size when left out: full below a million tasks, else hash, e.g. `full`."""
     record: Literal["first", "full"] = "first"
+    """first keeps one reason per waiting job and change, full every round's (for debugging), e.g. `full`."""
 
 
 class Scenario(Block):
     """A scenario document."""
 
     apiVersion: Literal["rm-emulator.io/v1alpha1"]  # noqa: N815 (Kubernetes' spelling)
+    """The version of this format, e.g. `rm-emulator.io/v1alpha1`."""
     kind: Literal["Scenario"]
+    """What the document is, e.g. `Scenario`."""
     metadata: Metadata
+    """What the scenario is called, e.g. `{name: my-cluster}`."""
     spec: Spec
+    """What to run."""
 
 
 def json_schema() -> dict[str, Any]:

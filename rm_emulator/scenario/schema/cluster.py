@@ -34,100 +34,139 @@ class Taint(Block):
     """Keeps stages off a node that do not tolerate it (Kubernetes' meaning)."""
 
     key: Annotated[str, Field(min_length=1)]
+    """Name of the taint, e.g. `gpu`."""
     value: str = ""
+    """Its value, where tolerations compare it, e.g. `a100`."""
     effect: Literal["NoSchedule", "NoExecute", "PreferNoSchedule"] = "NoSchedule"
+    """PreferNoSchedule keeps nobody away, e.g. `NoExecute`."""
 
 
 class Nodes(Block):
-    """A group of equal nodes.
-
-    name: prefix of their names (`n` gives n001, n002, ...), the name itself when count is 1.
-    speed: 2.0 runs a task in half its time. racks: spread the group over so many racks, in blocks.
-    labels, taints: say which stages may use them (`places` of a stage).
-    """
+    """A group of equal nodes."""
 
     count: Annotated[int, Field(ge=1, le=1_000_000)] = 1
+    """How many, e.g. `150`."""
     name: Annotated[str, Field(pattern=NAME, max_length=253)] | None = None
+    """Prefix of their names (`n` gives n001, n002, ...); the name itself when count is 1, e.g. `worker`."""
     capacity: Quantities
+    """What one node has; `cpu` in cores, `memory` in bytes with a unit, others in pieces, e.g. `{cpu: 32, memory:
+    128Gi}`.
+    """
     speed: Positive = 1.0
+    """2.0 runs a task in half its time, e.g. `1.5`."""
     rack: str = ""
+    """The rack that all of them stand in, e.g. `r1`."""
     racks: Count | None = None
+    """Spread the group over so many racks, in blocks, instead, e.g. `5`."""
     kind: str = ""
+    """Name of the kind of machine, for people, e.g. `m5.large`."""
     labels: dict[str, str] = {}
+    """Labels that stages may ask for (`places` of a stage), e.g. `{disk: ssd}`."""
     taints: list[Taint] = []
+    """Keep stages away that do not tolerate them, e.g. `[{key: gpu}]`."""
 
 
 class ApplicationMaster(Block):
-    """How often each job's application master asks and picks up, and what its container holds (nothing: none)."""
+    """Each job's application master."""
 
     heartbeat: Interval = 1000
+    """How often it asks, and picks up what was granted, e.g. `3s`."""
     container: Quantities | None = None
+    """What its own container holds; it has none when left out, e.g. `{cpu: 1, memory: 1Gi}`."""
 
 
 class Executors(Block):
     """Containers that a job keeps between tasks, as in Spark (Decima, section 6.2)."""
 
     moving_delay: Duration = 2000
+    """Cost of taking up an executor, new or from another job, e.g. `2s`."""
     warmup: Duration = 1000
+    """Added to a first-wave duration when no fresh duration was measured, e.g. `1s`."""
     inverted_levels: bool = True
+    """Choose between two measured levels of parallelism as Decima's released code does; false: interpolate, e.g.
+    `false`.
+    """
 
 
 class Disorder(Block):
-    """Seeded disorder of facts and decisions, to find races; all probabilities in [0, 1]."""
+    """Seeded disorder of facts and decisions, to find races."""
 
     permute: bool = True
+    """Facts of the same millisecond come in a random order, e.g. `false`."""
     delay: Probability = 0.0
+    """Probability that a fact is heard late, e.g. `0.1`."""
     delay_time: Interval = 1000
+    """By how much at most, e.g. `2s`."""
     duplicate: Probability = 0.0
+    """Probability that a fact is heard twice, e.g. `0.1`."""
     late: Probability = 0.0
+    """Probability that a decision takes effect late, e.g. `0.1`."""
     late_time: Interval = 1000
+    """By how much at most, e.g. `2s`."""
 
 
 class Sizes(Block):
-    """Container sizes as YARN hands them out: demands are raised to the minimum and rounded up to the increment.
-
-    increment: the minimum unless given (as the CapacityScheduler does). A demand above the maximum is refused.
-    """
+    """Container sizes as YARN hands them out: demands are raised to the minimum and rounded up to the increment."""
 
     minimum: Quantities
+    """The smallest container, e.g. `{cpu: 1, memory: 1Gi}`."""
     increment: Quantities | None = None
+    """Step of sizes; the minimum unless given, as in the CapacityScheduler, e.g. `{cpu: 1, memory: 512Mi}`."""
     maximum: Quantities | None = None
+    """The largest container; a demand above it is refused, e.g. `{cpu: 8, memory: 32Gi}`."""
 
 
 class Kubernetes(Block):
-    """Delays of profile kubernetes; see `rm_emulator.engine.config.Kubernetes`, whose defaults these are."""
+    """Delays of profile kubernetes, measured on a devcluster ([Kubernetes](kubernetes.md))."""
 
     cycle: Duration = _KUBERNETES.cycle_ms
+    """Facts are gathered so long before the core decides, e.g. `100ms`."""
     create: Duration = _KUBERNETES.create_ms
+    """From a stage's turn to its first pod, e.g. `30ms`."""
     create_rate: Positive = _KUBERNETES.create_rate
+    """Pods created per second, e.g. `50`."""
     release_rate: Positive = _KUBERNETES.release_rate
+    """Gates removed per second, e.g. `100`."""
     start: Duration = _KUBERNETES.start_ms
+    """From the removed gate to the running container, e.g. `2s`."""
     seen: Duration = _KUBERNETES.seen_ms
+    """From a change of a pod to the watch that tells of it, e.g. `5ms`."""
     whole_seconds: bool = _KUBERNETES.whole_seconds
+    """A pod ends at a whole second of the clock, as fake kubelets make it, e.g. `false`."""
 
 
 class Cluster(Block):
-    """The nodes and how the resource manager hears of them.
-
-    profile: yarn (out-of-band heartbeat at a container's end), sls (ticks only), events (no heartbeats),
-    kubernetes (decisions in cycles; pods are created, released, bound and watched).
-    mode: skipping leaves out heartbeats that cannot change anything; naive beats them all; same decisions.
-    overbook: how much more than a node has of network or disk its tasks may ask for, as a part of it; they slow down.
-    Where tasks use more than they ask for (`asks` of the workload), they slow down as well.
-    """
+    """The nodes and how the resource manager hears of them."""
 
     nodes: Annotated[list[Nodes], Field(min_length=1)]
+    """Groups of equal nodes, e.g. `[{count: 4, capacity: {cpu: 8, memory: 32Gi}}]`."""
     profile: Profile = "yarn"
+    """yarn: out-of-band heartbeat at a container's end; sls: ticks only; events: no heartbeats; kubernetes: decisions
+    in cycles, pods are created, released, bound and watched, e.g. `events`.
+    """
     heartbeat: Interval = 1000
+    """How often a node beats, e.g. `3s`."""
     application_master: ApplicationMaster = ApplicationMaster()
+    """Each job's application master, e.g. `{heartbeat: 3s}`."""
     mode: Literal["skipping", "naive"] = "skipping"
+    """skipping leaves out heartbeats that cannot change anything; naive beats them all; same decisions, e.g. `naive`.
+    """
     startup: StartUp = 0
+    """Time between a container's launch and its task's first instant, e.g. `{kind: lognormal, mean: 2s, cov: 0.5}`."""
     containers_per_heartbeat: Count | None = None
+    """At most so many new containers on a node per beat; as many as fit when left out, e.g. `1`."""
     sizes: Sizes | None = None
+    """Container sizes as YARN hands them out; as asked for when left out, e.g. `{minimum: {cpu: 1, memory: 1Gi}}`."""
     executors: Executors | None = None
+    """Keep containers between tasks, e.g. `{moving_delay: 2s}`."""
     disorder: Disorder | None = None
+    """Seeded disorder of facts and decisions, e.g. `{delay: 0.1}`."""
     kubernetes: Kubernetes | None = None
+    """Delays of profile kubernetes, e.g. `{start: 2s}`."""
     overbook: dict[Literal["network", "disk"], Annotated[float, Field(ge=0)]] = {}
+    """How much more than a node has of network or disk its tasks may ask for, as a part of it; they slow down, as
+    where tasks use more than they ask for (`asks` of the workload), e.g. `{network: 0.5}`.
+    """
 
 
 def _limit(value: Any) -> Any:
@@ -144,6 +183,7 @@ Limit = Annotated[
     BeforeValidator(_limit),
     WithJsonSchema(
         {
+            "$comment": "limit",
             "anyOf": [
                 {"type": "string", "pattern": r"^\s*(\d+\.?\d*|\.\d+)%?\s*$"},
                 {"type": "number", "minimum": 0, "maximum": 1},
@@ -156,24 +196,30 @@ Limit = Annotated[
 
 
 class PerUser(Block):
-    """Limits of each user inside a queue: what their tasks hold at most, how many of their jobs run at once."""
+    """Limits of each user inside a queue."""
 
     limit: Limit | None = None
+    """What their tasks hold at most, e.g. `25%`."""
     max_running: Count | None = None
+    """So many of their jobs run at once, e.g. `2`."""
 
 
 class Queue(Block):
-    """A queue of the weighted tree; jobs sit in leaves.
-
-    guaranteed: what it can count on. max: what its tasks hold at most; a resource that is not named is not limited.
-    max_running: so many of its jobs run at once, the others wait in order of submission.
-    """
+    """A queue of the weighted tree; jobs sit in leaves."""
 
     name: Annotated[str, Field(min_length=1)]
+    """Its name, e.g. `prod`."""
     weight: Positive = 1.0
+    """Its part of what its siblings share, e.g. `3`."""
     parent: str = ""
+    """The queue above it; the root when left out, e.g. `company`."""
     guaranteed: Limit | None = None
+    """What it can count on, e.g. `40%`."""
     max: Limit | None = None
+    """What its tasks hold at most; a resource that is not named is not limited, e.g. `{cpu: 100}`."""
     per_user: PerUser | None = None
+    """Limits of each user inside it, e.g. `{limit: 25%}`."""
     max_running: Count | None = None
+    """So many of its jobs run at once, the others wait in order of submission, e.g. `10`."""
     preemptible: bool = True
+    """Whether preemption may take containers from it, e.g. `false`."""

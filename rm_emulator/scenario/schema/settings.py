@@ -22,7 +22,9 @@ from schedulers.core.registry import Registry
 class Settings(BaseModel):
     """A block whose other keys are the settings of a struct that lives beside the code that uses them."""
 
-    model_config = ConfigDict(extra="allow", strict=True, allow_inf_nan=False, frozen=True)
+    model_config = ConfigDict(
+        extra="allow", strict=True, allow_inf_nan=False, frozen=True, use_attribute_docstrings=True
+    )
 
     @classmethod
     def struct(cls) -> type[msgspec.Struct]:

@@ -54,7 +54,9 @@ def _quantity_hint(value: Any) -> str:
     return ""
 
 
-_DURATION_SCHEMA: Final = {
+#: `$comment` is what docs/scenario.md calls a type that has units or several forms.
+_DURATION_SCHEMA: Final[dict[str, Any]] = {
+    "$comment": "duration",
     "anyOf": [
         {"type": "string", "pattern": r"^\s*((\d+\.?\d*|\.\d+)([eE][+-]?\d+)?\s*(ms|s|m|h|d)?\s*)+$"},
         {"type": "number", "minimum": 0},
@@ -68,13 +70,14 @@ Interval = Annotated[
     BeforeValidator(_positive),
     BeforeValidator(read(parse_duration)),
     _shown,
-    WithJsonSchema(_DURATION_SCHEMA),
+    WithJsonSchema({**_DURATION_SCHEMA, "$comment": "duration above zero"}),
 ]
 Quantity = Annotated[
     str | int | float,
     BeforeValidator(_quantity),
     WithJsonSchema(
         {
+            "$comment": "quantity",
             "anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}],
             "description": "a Kubernetes quantity: 4, 500m, 1.5Gi",
         }
@@ -86,6 +89,7 @@ Seeds = Annotated[
     BeforeValidator(read(parse_seeds)),
     WithJsonSchema(
         {
+            "$comment": "seeds",
             "anyOf": [
                 {"type": "array", "items": {"type": "integer", "minimum": 0}, "minItems": 1},
                 {"type": "string", "pattern": r"^\d+(\s*\.\.\s*\d+)?(\s*,\s*\d+(\s*\.\.\s*\d+)?)*$"},
@@ -101,17 +105,22 @@ Probability = Annotated[float, Field(ge=0, le=1)]
 
 
 class Block(BaseModel):
-    """A mapping of the scenario file."""
+    """A mapping of the scenario file. What a key means and an example of it stand below the key."""
 
-    model_config = ConfigDict(extra="forbid", strict=True, allow_inf_nan=False, frozen=True)
+    model_config = ConfigDict(
+        extra="forbid", strict=True, allow_inf_nan=False, frozen=True, use_attribute_docstrings=True
+    )
 
 
 class Spread(Block):
     """A distribution of times by its mean and coefficient of variation."""
 
     kind: Literal["lognormal", "gamma", "exponential", "uniform", "normal"]
+    """Family of the distribution, e.g. `lognormal`."""
     mean: Interval
+    """Its mean, e.g. `30s`."""
     cov: Annotated[float, Field(ge=0)] = 1.0
+    """Standard deviation over mean, e.g. `0.3`."""
 
 
 def _times(value: Any) -> Any:
@@ -142,6 +151,7 @@ def _show_times(value: Any) -> Any:
 
 
 _TIMES_SCHEMA: Final = {
+    "$comment": "duration, list with one per task, or [distribution](#specclusterstartup)",
     "anyOf": [
         *_DURATION_SCHEMA["anyOf"],
         {"type": "array", "items": {"anyOf": _DURATION_SCHEMA["anyOf"]}, "minItems": 1},
@@ -159,5 +169,10 @@ StartUp = Annotated[
     int | Spread,
     BeforeValidator(lambda v: _times(v) if isinstance(v, Mapping) else read(parse_duration)(v)),
     PlainSerializer(_show_times),
-    WithJsonSchema({"anyOf": [*_DURATION_SCHEMA["anyOf"], Spread.model_json_schema()]}),
+    WithJsonSchema(
+        {
+            "$comment": "duration or [distribution](#specclusterstartup)",
+            "anyOf": [*_DURATION_SCHEMA["anyOf"], Spread.model_json_schema()],
+        }
+    ),
 ]

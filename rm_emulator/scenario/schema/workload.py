@@ -41,19 +41,22 @@ class Remote(Block):
     """Factors on a task's run time by where its input is: on its node, only in its rack, or in neither."""
 
     node: Factor = 1.0
+    """On a node with it, e.g. `1.0`."""
     rack: Factor = 1.0
+    """In a rack with it, e.g. `1.2`."""
     off: Factor = 1.0
+    """Elsewhere, e.g. `1.5`."""
 
 
 class Data(Block):
-    """Input of the tasks of stages without parents, and what a task pays that runs away from it.
-
-    replicas: each task's input is on so many random nodes, spread over racks as HDFS does; a stage that has hosts
-    keeps them. remote: what distance costs; only true run times know of it.
-    """
+    """Input of the tasks of stages without parents, and what a task pays that runs away from it."""
 
     replicas: Count | None = None
+    """Each task's input is on so many random nodes, spread over racks as HDFS does; a stage that has hosts keeps them,
+    e.g. `3`.
+    """
     remote: Remote = Remote()
+    """What distance costs; only true run times know of it, e.g. `{rack: 1.2, off: 1.5}`."""
 
 
 def _error_range(value: list[float]) -> list[float]:
@@ -64,32 +67,37 @@ def _error_range(value: list[float]) -> list[float]:
 
 
 class Asks(Block):
-    """Jobs that ask for something else than their tasks use, which is what the workload says.
-
-    error: relative error of what a stage asks for, [lowest, highest]; one draw per stage, by which `oracle` with the
-    same `error` misjudges its run time as well. without: resources that are used, but that nobody asks for.
-    """
+    """Jobs that ask for something else than their tasks use, which is what the workload says."""
 
     error: Annotated[list[float], AfterValidator(_error_range)] = [0.0, 0.0]
+    """Relative error of what a stage asks for, [lowest, highest]; one draw per stage, by which `oracle` with the same
+    `error` misjudges its run time as well, e.g. `[-0.2, 0.5]`.
+    """
     without: list[str] = []
+    """Resources that are used, but that nobody asks for, e.g. `[network]`."""
 
 
 class SyntheticWorkload(Block):
-    """Jobs drawn from a preset's distributions; `load` is total work over slots times arrival span.
-
-    slots: what the load is measured against and widths grow with; the cluster's cores unless given.
-    history: with past jobs for predictors to learn from. knobs: changes to the preset's own settings.
-    """
+    """Jobs drawn from a preset's distributions ([workloads](workloads.md))."""
 
     kind: Literal["synthetic"]
+    """Drawn, e.g. `synthetic`."""
     preset: Annotated[str, AfterValidator(_preset)]
+    """Whose distributions, e.g. `2sigma-like`."""
     jobs: Count = 1250
+    """How many jobs, e.g. `200`."""
     load: Positive | None = None
+    """Total work over slots times arrival span, met exactly; the preset's own when left out, e.g. `0.9`."""
     slots: Count | None = None
+    """What the load is measured against and widths grow with; the cluster's cores when left out, e.g. `150`."""
     history: bool = True
+    """With past jobs for predictors to learn from, e.g. `false`."""
     knobs: Annotated[dict[str, Any], BeforeValidator(_knobs)] = {}
+    """Changes to the preset's own settings, e.g. `{wide_cov: 0.5}`."""
     data: Data | None = None
+    """Input of the tasks, e.g. `{replicas: 3}`."""
     asks: Asks | None = None
+    """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -105,18 +113,20 @@ class SyntheticWorkload(Block):
 
 
 class TpchWorkload(Settings):
-    """Recurring TPC-H jobs with measured Spark task durations.
-
-    interarrival: mean time between jobs. slots: what `load` is measured against; the cluster's unless given.
-    profiles: path of the full measurements instead of the built-in summary.
-    """
+    """Recurring TPC-H jobs with measured Spark task durations ([workloads](workloads.md))."""
 
     kind: Literal["tpch"]
+    """Measured, e.g. `tpch`."""
     interarrival: Interval | None = None
+    """Mean time between jobs, e.g. `25s`."""
     slots: Count | None = None
+    """What `load` is measured against; the cluster's cores when left out, e.g. `50`."""
     profiles: str | None = None
+    """Path of the full measurements instead of the built-in summary, e.g. `profiles.json.gz`."""
     data: Data | None = None
+    """Input of the tasks, e.g. `{replicas: 3}`."""
     asks: Asks | None = None
+    """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
 
     @classmethod
     def struct(cls) -> type[msgspec.Struct]:
@@ -125,117 +135,163 @@ class TpchWorkload(Settings):
 
 
 class Extract(Block):
-    """The paper's extraction: the first half of a trace is history, jobs drawn from the second half run.
-
-    trace_slots: slots of the trace's own cluster; task counts shrink by its ratio to `slots`.
-    drop_wider_than: leave out jobs with a wider stage, and shrink none.
-    """
+    """The paper's extraction: the first half of a trace is history, jobs drawn from the second half run."""
 
     jobs: Count = 1250
+    """How many jobs, e.g. `500`."""
     trace_slots: Count | None = None
+    """Slots of the trace's own cluster; task counts shrink by its ratio to `slots`, e.g. `4000`."""
     drop_wider_than: Count | None = None
+    """Leave out jobs with a wider stage, and shrink none, e.g. `150`."""
 
 
 class TraceWorkload(Block):
-    """Jobs of a trace. format: a name that `rm-emulator traces` lists, or internal (what `convert` writes).
-
-    load: stretch or squeeze the arrivals so that total work over slots times arrival span is this; an
-    extract without it keeps the trace's. slots: the cluster's cores unless given.
-    """
+    """Jobs of a trace ([traces](traces.md))."""
 
     kind: Literal["trace"]
+    """Recorded, e.g. `trace`."""
     path: Annotated[str, Field(min_length=1)]
+    """File or folder, relative to the scenario, e.g. `my-trace.csv`."""
     format: str = "internal"
+    """A name that `rm-emulator traces` lists, or internal (what `convert` writes), e.g. `csv`."""
     options: dict[str, Any] = {}
+    """Settings of the format, e.g. `{time_unit: ms}`."""
     extract: Extract | None = None
+    """Take a part of it as the paper does; all of it when left out, e.g. `{jobs: 500}`."""
     load: Positive | None = None
+    """Stretch or squeeze the arrivals so that total work over slots times arrival span is this; an extract without it
+    keeps the trace's, e.g. `0.9`.
+    """
     slots: Count | None = None
+    """What the load is measured against; the cluster's cores when left out, e.g. `150`."""
     data: Data | None = None
+    """Input of the tasks, e.g. `{replicas: 3}`."""
     asks: Asks | None = None
+    """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
 
 
 class Requirement(Block):
-    """A condition on a node's label; field: on its name (`metadata.name`) instead."""
+    """A condition on a node's label."""
 
     key: Annotated[str, Field(min_length=1)]
+    """Name of the label, e.g. `disk`."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    """How it is compared, e.g. `In`."""
     values: list[str] = []
+    """With what, e.g. `[ssd, nvme]`."""
     field: bool = False
+    """It is on the node's name (`metadata.name`) instead, e.g. `true`."""
 
 
 class Toleration(Block):
-    """A taint that does not matter; key '' with Exists: any taint."""
+    """A taint that does not matter."""
 
     key: str = ""
+    """Its name; left out with Exists: any taint, e.g. `gpu`."""
     operator: Literal["Equal", "Exists"] = "Equal"
+    """Whether its value counts, e.g. `Exists`."""
     value: str = ""
+    """Its value, e.g. `a100`."""
     effect: Literal["", "NoSchedule", "NoExecute", "PreferNoSchedule"] = ""
+    """Its effect; all when left out, e.g. `NoSchedule`."""
 
 
 class Places(Block):
     """Nodes that a stage may use: those that meet a whole term of several, and whose taints it tolerates."""
 
     terms: list[list[Requirement]] = []
+    """Lists of conditions: one of these lists has to be met as a whole, e.g. `[[{key: disk, operator: In, values:
+    [ssd]}]]`.
+    """
     tolerations: list[Toleration] = []
+    """Taints that do not matter, e.g. `[{key: gpu, operator: Exists}]`."""
 
 
 class InlineStage(Block):
-    """N equal tasks. parents: names of the stages that must be done before.
-
-    gang: its tasks start all together or not at all. places: nodes that they may use (all, unless tainted).
-    hosts: nodes that hold the input of all tasks, or one list of them per task.
-    """
+    """N equal tasks."""
 
     name: Annotated[str, Field(min_length=1)]
+    """Its name inside the job, e.g. `map`."""
     tasks: Count = 1
+    """How many tasks, e.g. `20`."""
     demand: Quantities
+    """What one task asks for and uses, e.g. `{cpu: 1, memory: 2Gi}`."""
     parents: list[str] = []
+    """Names of the stages that must be done before, e.g. `[map]`."""
     duration: Times
+    """True run time of its tasks at speed 1, e.g. `{kind: lognormal, mean: 30s, cov: 0.3}`."""
     hint: Duration | None = None
+    """What its owner says that a task takes, e.g. `30s`."""
     gang: bool = False
+    """Its tasks start all together or not at all, e.g. `true`."""
     places: Places | None = None
+    """Nodes that they may use; all that have no taint when left out, e.g. `{tolerations: [{key: gpu, operator:
+    Exists}]}`.
+    """
     hosts: list[str] | list[list[str]] = []
+    """Nodes that hold the input of all tasks, or one list of them per task, e.g. `[n1, n2]`."""
 
 
 class InlineJob(Block):
-    """A job written out. name: its recurring name, by which predictors find its history."""
+    """A job written out."""
 
     name: Annotated[str, Field(min_length=1)]
+    """Its recurring name, by which predictors find its history, e.g. `etl`."""
     id: Annotated[str, Field(min_length=1)] | None = None
+    """What this run of it is called; the name, numbered where that is taken, when left out, e.g. `etl-monday`."""
     user: str = ""
+    """Whose it is, e.g. `alice`."""
     app: str = ""
+    """The program that it runs, for predictors, e.g. `spark-etl`."""
     queue: str = "default"
+    """The leaf queue that it sits in, e.g. `prod`."""
     weight: Positive = 1.0
+    """Its part of what jobs share, e.g. `2`."""
     submit: Duration = 0
+    """When it arrives, e.g. `5m`."""
     stages: Annotated[list[InlineStage], Field(min_length=1)]
+    """Its stages, e.g. `[{name: map, tasks: 20, demand: {cpu: 1}, duration: 30s}]`."""
 
 
 class PastStage(Block):
-    """A stage of a job that finished before: its number of tasks and their mean run time."""
+    """A stage of a job that finished before."""
 
     tasks: Count
+    """How many tasks it had, e.g. `20`."""
     duration: Interval
+    """Their mean run time, e.g. `28s`."""
 
 
 class InlinePastJob(Block):
-    """A job that finished `ago` before the scenario begins, for predictors that learn from history."""
+    """A job that finished before the scenario begins, for predictors that learn from history."""
 
     name: Annotated[str, Field(min_length=1)]
+    """Its recurring name, e.g. `etl`."""
     user: str = ""
+    """Whose it was, e.g. `alice`."""
     app: str = ""
+    """The program that it ran, e.g. `spark-etl`."""
     ago: Interval
+    """How long before the scenario it finished, e.g. `1d`."""
     took: Interval | None = None
+    """From submission to its end; its stages one after the other when left out, e.g. `10m`."""
     stages: Annotated[list[PastStage], Field(min_length=1)]
+    """Its stages, in order, e.g. `[{tasks: 20, duration: 28s}]`."""
 
 
 class JobsWorkload(Block):
     """Jobs written out in the scenario, and what history remembers."""
 
     kind: Literal["jobs"]
+    """Written out, e.g. `jobs`."""
     jobs: list[InlineJob]
+    """The jobs, e.g. `[{name: etl, stages: [{name: map, demand: {cpu: 1}, duration: 30s}]}]`."""
     history: list[InlinePastJob] = []
+    """Jobs that finished before, e.g. `[{name: etl, ago: 1d, stages: [{tasks: 20, duration: 28s}]}]`."""
     data: Data | None = None
+    """Input of the tasks, e.g. `{replicas: 3}`."""
     asks: Asks | None = None
+    """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
 
 
 Workload = Annotated[

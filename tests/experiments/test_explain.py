@@ -8,8 +8,8 @@ import pytest
 
 from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.simulation import Simulation
+from rm_emulator.experiments import explain
 from rm_emulator.issues import InvalidInput
-from rm_emulator.results import explain
 from rm_emulator.results.story import Story, clock, story
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.events import ContainerStarted, Heartbeat, JobCancelled, JobSubmitted, NodeAdded, NodeLost
@@ -75,7 +75,10 @@ def test_a_job_without_room_says_so_with_numbers(queued: Path) -> None:
     first = story(queued, "second").waits[0]
     assert (first.from_ms, first.to_ms, first.idle_ms) == (5000, 20_000, 15_000)
     assert [(part.reason, part.ms) for part in first.parts] == [("no_room", 15_000)]
-    assert first.parts[0].sentence == "no node has 1 cpu and 1Gi memory free (2 lack cpu); 1 other job waits"
+    assert first.parts[0].sentence == (
+        "no node has 1 cpu and 1Gi memory free (2 lack cpu; the nearest has 0 cpu and 1Gi memory free); "
+        "1 other job waits"
+    )
 
 
 def test_parts_add_up_to_their_stretch(queued: Path) -> None:

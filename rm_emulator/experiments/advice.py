@@ -1,0 +1,207 @@
+"""What would have let a job end sooner, tried: the job's cell is emulated again with one thing changed at a time.
+
+Same scenario, policy, seed and true run times; decisions are made anew, by the engine. Nothing is written.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from pathlib import Path
+from statistics import fmean
+from typing import Any, Final
+
+import msgspec
+
+from rm_emulator.engine.control import Stalled
+from rm_emulator.experiments.baselines import Times
+from rm_emulator.experiments.cell import Cell, prepared, scheduler_config, workload_of
+from rm_emulator.experiments.changes import Change, Setting, changes
+from rm_emulator.experiments.directory import stored_key
+from rm_emulator.experiments.grid import cells
+from rm_emulator.issues import InvalidInput, Issue
+from rm_emulator.results.filling import uses_of_queues
+from rm_emulator.results.story import Story, clock
+from rm_emulator.results.summary import read_table
+from rm_emulator.scenario.cluster import container_sizes, engine_config
+from rm_emulator.scenario.load import load
+from rm_emulator.scenario.schema import Scenario
+from schedulers.core.resources import Resources
+from schedulers.core.scheduler import Scheduler
+
+#: A job that ends less than so much (percent of its JCT) sooner is not helped: meeting other heartbeats does as much.
+HELPS_PCT: Final = 5.0
+#: Kinds of changes that ask something of the job's tasks.
+_OWN: Final = ("ask_less", "ask_less_of_all", "fewer_tasks", "no_gang")
+Heard = Callable[[str], None]
+
+
+class Tried(msgspec.Struct, frozen=True):
+    """One change and what came of it.
+
+    kind, change: see `changes.Change`. finished_ms: when the job ended with it, None where it never did.
+    sooner_pct: how much less its JCT was than without, below 0 when it was more.
+    others_pct: how much more the mean JCT of all other jobs was; both None where there is nothing to compare.
+    helped: its JCT was at least 5 % less.
+    """
+
+    kind: str
+    change: str
+    finished_ms: int | None
+    sooner_pct: float | None
+    others_pct: float | None
+    helped: bool
+
+
+class Advice(msgspec.Struct, frozen=True):
+    """What was tried for a job, what helped most first. others: how many other jobs there are."""
+
+    others: int
+    tried: tuple[Tried, ...]
+
+
+class Recorded(msgspec.Struct, frozen=True):
+    """A finished cell of a run directory that this program would compute in the same way. wall_s: how long it took."""
+
+    cell: Cell
+    scenario: Scenario
+    setting: Setting
+    directory: Path
+    wall_s: float
+
+
+def recorded(log: Path, plugins: Sequence[str | Path] = ()) -> Recorded:
+    """The cell that an event log belongs to.
+
+    Raises InvalidInput when there is no run directory around it, or when the scenario, its trace, the plug-ins or the
+    program are not those that made it, so that what a change does could not be told from what they do.
+    """
+    directory = log.resolve().parent
+    runs = directory.parent.parent
+    source = runs.parent / "scenario.yaml"
+    if runs.name != "runs" or not source.is_file():
+        message = "is not in a run directory, whose scenario is run again to try advice"
+        raise InvalidInput([Issue(str(log), message)])
+    place = directory.relative_to(source.parent)
+    cell = next((cell for cell in cells(load(source), [str(file) for file in plugins]) if cell.place == place), None)
+    if cell is None:
+        raise InvalidInput([Issue(str(source), f"has no policy and seed of {place}")])
+    scenario = Scenario.model_validate(cell.scenario)
+    built = workload_of(scenario, cell.seed)
+    if stored_key(directory) != cell.key:
+        message = "was made by another version of rm-emulator, from another trace or with other plug-ins"
+        hint = "run the scenario again to try advice"
+        raise InvalidInput([Issue(str(directory), message, hint=hint)])
+    resources = Resources(built.workload.resources)
+    sizes = scenario.spec.cluster.sizes
+    setting = Setting(
+        engine_config(scenario, resources),
+        built,
+        cell.seed,
+        None if sizes is None else container_sizes(sizes, resources),
+        "weight" in uses_of_queues(cell.scenario["spec"]["policies"][0]),
+    )
+    wall_s = json.loads((directory / "cell.json").read_text("utf-8"))["wall_s"]
+    return Recorded(cell, scenario, setting, directory, wall_s)
+
+
+def try_changes(run: Recorded, told: Story, heard: Heard | None = None) -> Advice:
+    """Try what might have let the job end sooner. heard: is told what is tried, a line each.
+
+    Raises MissingCell when the cell has lost its jobs.parquet.
+    """
+    before = _jcts(read_table(run.directory, "jobs", ["id", "submit_ms", "finish_ms"]).iter_rows())
+    others = len(before) - 1
+    worth = changes(run.setting, told.job, [part.reason for part in told.reasons])
+    report = heard or (lambda _: None)
+    if worth:
+        report(f"trying {len(worth)} changes, each in a run of its own (the last one took {run.wall_s:.1f} s)")
+    tried: list[Tried] = []
+    for number, change in enumerate(worth, start=1):
+        if change.kind == "ask_less_of_all" and any(each.helped and each.kind == "ask_less" for each in tried):
+            report(f"[{number}/{len(worth)}] {change.words}: not tried, less of one resource helps")
+            continue
+        tried.append(_tried(change, told, before, _emulated(run, change.setting)))
+        report(f"[{number}/{len(worth)}] {change.words}: {_outcome(tried[-1])}")
+    return Advice(others, tuple(sorted(tried, key=lambda each: -_gain(each))))
+
+
+Jcts = Mapping[str, int | None]
+
+
+def _jcts(rows: Iterable[tuple[Any, ...]]) -> Jcts:
+    """By job its JCT (ms), None for one that did not end. rows: job, submission, end."""
+    return {job: None if done is None else done - submitted for job, submitted, done in rows}
+
+
+def _emulated(run: Recorded, setting: Setting) -> Jcts | None:
+    """By job its JCT (ms) in a changed setting; None when jobs can never finish in it."""
+    times = Times()
+    scheduler = Scheduler(scheduler_config(run.cell, run.scenario, setting.config))
+    try:
+        prepared(run.cell, setting.config, setting.built, scheduler, times, lambda _: None).run()
+    except Stalled:
+        return None
+    return _jcts((job, submitted, done) for job, _, submitted, done in times.rows)
+
+
+def _tried(change: Change, told: Story, before: Jcts, after: Jcts | None) -> Tried:
+    if after is None:
+        return Tried(change.kind, change.words, None, None, None, helped=False)
+    was, now = before[told.job], after[told.job]
+    sooner = None if was is None or now is None else 100 * (was - now) / was
+    others = [
+        (a, b) for job, a in before.items() if job != told.job and a is not None and (b := after[job]) is not None
+    ]
+    others_pct = 100 * (fmean(b for _, b in others) / fmean(a for a, _ in others) - 1) if others else None
+    return Tried(
+        change.kind,
+        change.words,
+        None if now is None else told.submitted_ms + now,
+        sooner,
+        others_pct,
+        helped=now is not None and (sooner is None or sooner >= HELPS_PCT),
+    )
+
+
+def _gain(tried: Tried) -> float:
+    return float("-inf") if tried.sooner_pct is None else tried.sooner_pct
+
+
+# -- words --------------------------------------------------------------------------------------
+
+
+def advised(advice: Advice, told: Story) -> list[str]:
+    """What helped, with its measured effect; what did not, in one line."""
+    if not advice.tried:
+        return ["Nothing was tried: it waited for nothing that another ask, more nodes or its queue could shorten."]
+    helped = [each for each in advice.tried if each.helped]
+    vain = [each.change for each in advice.tried if not each.helped]
+    if not helped:
+        return [f"None of the {len(vain)} changes tried would have helped: {'; '.join(vain)}."]
+    instead = f" instead of {clock(told.finished_ms)}" if told.finished_ms is not None else ""
+    lines = [
+        f"{each.change} it would have ended at {clock(each.finished_ms or 0)}{instead}: {_outcome(each)} (tried)"
+        for each in helped
+    ]
+    if any(each.kind in _OWN for each in helped):
+        lines.append("Run times were taken as they were: whether its tasks can do with less is yours to judge.")
+    if vain:
+        lines.append(f"Tried, and would not have helped: {'; '.join(vain)}.")
+    return lines
+
+
+def _outcome(tried: Tried) -> str:
+    if tried.finished_ms is None:
+        return "jobs would never have ended"
+    if tried.sooner_pct is None:
+        return "it would have ended"
+    sooner = round(tried.sooner_pct)
+    text = f"{abs(sooner)} % {'sooner' if sooner > 0 else 'later'}" if sooner else "no sooner"
+    if tried.others_pct is None:
+        return text
+    others = round(tried.others_pct)
+    more = (
+        f"{abs(others)} % {'longer' if others > 0 else 'less'} on average" if others else "as long as before on average"
+    )
+    return f"{text}; the others take {more}"

@@ -1,0 +1,131 @@
+"""`rm-emulator explain`: one job in sentences: what it waited for, when, why, and what, tried, would have helped."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+
+from rm_emulator.experiments.advice import Advice, Heard, advised, recorded, try_changes
+from rm_emulator.plugins import load_plugins
+from rm_emulator.program import as_json
+from rm_emulator.results.replay import event_log, load_plugins_of, show_difference
+from rm_emulator.results.story import STARTING, Story, Waiting, clock, story
+from schedulers.core.replay import LogDiffers
+
+#: Later waits and parts of waits shorter than this (ms) are summed up at the end, but get no words of their own.
+_SHORT: Final = 500
+_NOTHING: Final = 50
+
+
+class Explained(msgspec.Struct, frozen=True):
+    """All that is known of one job; as `explain --json` prints it (docs/explain.md).
+
+    log: the file it was read from. advice: None where nothing was to be tried.
+    """
+
+    log: str
+    story: Story
+    advice: Advice | None = None
+
+
+def explain(
+    target: str | Path,
+    job: str,
+    task: str | int | None = None,
+    label: str | None = None,
+    seed: int | None = None,
+    *,
+    advise: bool = False,
+    plugins: Sequence[str | Path] = (),
+    heard: Heard | None = None,
+) -> Explained:
+    """Find out what a job waited for and, if wanted, try what would have helped.
+
+    target: an event log, or a run directory (then label and seed choose the cell, the first ones by default).
+    task: STAGE/INDEX, or the task's number over all stages; its attempts are told too.
+    plugins: the files that the run was made with, in the same order; by default those that it names.
+    heard: is told what is tried, a line each.
+    Raises InvalidInput for an unreadable log, for a job or task that is not in it, and for advice that cannot be tried;
+    LogDiffers when the log does not replay (the story would be made up).
+    """
+    log = event_log(Path(target), label, seed)
+    files = load_plugins(plugins) if plugins else load_plugins_of(log)
+    run = recorded(log, files) if advise else None
+    told = story(log, job, task)
+    return Explained(str(log), told, try_changes(run, told, heard) if run is not None else None)
+
+
+def main(
+    target: Path,
+    job: str,
+    task: str | None = None,
+    label: str | None = None,
+    seed: int | None = None,
+    *,
+    advise: bool = False,
+    plugins: Sequence[Path] = (),
+    json: bool = False,
+    quiet: bool = False,
+) -> int:
+    """Print what `explain` finds; 0, or 1 when the log does not replay.
+
+    json: as one document. quiet: without saying on standard error what is tried.
+    """
+    log = event_log(target, label, seed)
+    try:
+        found = explain(log, job, task, advise=advise, plugins=plugins, heard=None if quiet else _report)
+    except LogDiffers as difference:
+        show_difference(log, difference, sys.stderr if json else sys.stdout)
+        return 1
+    if json:
+        print(as_json(msgspec.to_builtins(found), indent=1))  # noqa: T201 (the answer)
+        return 0
+    lines = sentences(found.story)
+    if found.advice is not None:
+        lines += advised(found.advice, found.story)
+    elif found.story.waits:
+        lines.append("What would have helped? With --advise it is tried.")
+    print("\n".join(lines))  # noqa: T201 (the answer)
+    return 0
+
+
+def _report(line: str) -> None:
+    sys.stderr.write(f"{line}\n")
+    sys.stderr.flush()
+
+
+def sentences(told: Story) -> list[str]:
+    """The story as lines of text, in order of time."""
+    # What it waited for stands before what the waiting led to.
+    lines = [
+        (wait.to_ms, 0, _waiting(wait))
+        for wait in told.waits
+        if wait is told.waits[0] or wait.to_ms - wait.from_ms >= _SHORT
+    ]
+    lines += [(moment.at_ms, 1, f"at {clock(moment.at_ms)}: {moment.text}") for moment in told.moments]
+    said = [f"Job {told.job}", *(text for _, _, text in sorted(lines, key=lambda line: line[:2]))]
+    name = "JCT" if told.finished_ms is not None else "so far"
+    jct = clock(told.waited_ms + told.ran_ms)
+    said.append(f"In all: waited {clock(told.waited_ms)}, ran {clock(told.ran_ms)}, {name} {jct}.")
+    causes = [f"{clock(part.ms)} {_words(part.reason)}" for part in told.reasons if part.ms >= _NOTHING]
+    if causes:
+        said.append(f"Its tasks waited: {'; '.join(causes)}.")
+    return said
+
+
+def _waiting(wait: Waiting) -> str:
+    parts = [part for part in wait.parts if part.ms >= _NOTHING] or wait.parts[:1]
+    head = f"from {clock(wait.from_ms)} to {clock(wait.to_ms)}: "
+    if wait.idle_ms == wait.to_ms - wait.from_ms:
+        head += "nothing of it ran; "
+    elif wait.idle_ms:
+        head += f"nothing of it ran for {clock(wait.idle_ms)}; "
+    return head + "; ".join(f"{part.sentence} [{clock(part.ms)}]" for part in parts)
+
+
+def _words(reason: str) -> str:
+    return "while containers started" if reason == STARTING else f"({reason.replace('_', ' ')})"

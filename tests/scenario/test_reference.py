@@ -1,0 +1,93 @@
+"""The reference of the scenario file is what the schema says, and its examples are accepted."""
+
+from __future__ import annotations
+
+import re
+from pathlib import Path
+
+import pytest
+
+from rm_emulator.scenario import reference
+from rm_emulator.scenario.check import check
+from rm_emulator.scenario.load import load
+from rm_emulator.scenario.reference import Key
+from schedulers.core.placer import placers
+from schedulers.core.policy import policies
+from schedulers.core.predictor import predictors
+
+PAGE = Path(__file__).parents[2] / "docs" / "scenario.md"
+#: Every mapping that other keys stand in.
+BASE = """\
+apiVersion: rm-emulator.io/v1alpha1
+kind: Scenario
+metadata: {name: base}
+spec:
+  cluster:
+    nodes: [{capacity: {cpu: 1}, taints: [{key: a}]}]
+    startup: {kind: gamma, mean: 1s}
+    sizes: {minimum: {cpu: 1}}
+  queues: [{name: a}]
+  workload: WORKLOAD
+  policies: [{kind: gs, predictor: {kind: oracle}}]
+"""
+WORKLOADS = {
+    "synthetic": "{kind: synthetic, preset: google11-like}",
+    "tpch": "{kind: tpch}",
+    "trace": "{kind: trace, path: a}",
+    "jobs": """
+    kind: jobs
+    jobs:
+    - name: a
+      stages:
+      - name: a
+        demand: {cpu: 1}
+        duration: 1s
+        places: {terms: [[{key: a, operator: Exists}]], tolerations: [{}]}
+    history: [{name: a, ago: 1d, stages: [{tasks: 1, duration: 1s}]}]
+""",
+}
+KEYS = {(section.title, key.path): key for section in reference.sections() for key in section.keys}
+
+
+@pytest.fixture(scope="module")
+def bases(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    """A folder with a scenario for each kind of workload, and the plug-in that an example names."""
+    folder = tmp_path_factory.mktemp("bases")
+    (folder / "my_policy.py").write_text("")
+    for kind, workload in WORKLOADS.items():
+        (folder / f"{kind}.yaml").write_text(BASE.replace("WORKLOAD", workload))
+    return folder
+
+
+def test_the_page_is_what_the_schema_says() -> None:
+    assert PAGE.read_text("utf-8") == reference.markdown(), "write it anew: rm-emulator schema --markdown"
+
+
+def test_every_key_has_a_meaning_and_an_example() -> None:
+    lacking = [where for where, key in KEYS.items() if not key.meaning or (key.example is None and key.path != "spec")]
+    assert lacking == []
+
+
+@pytest.mark.parametrize("where", [where for where in KEYS if "." in where[1]], ids=" ".join)
+def test_an_example_is_accepted_at_its_place(where: tuple[str, str], bases: Path) -> None:
+    key: Key = KEYS[where]
+    kind = next((kind for kind in WORKLOADS if where[0].endswith(f"kind: {kind}")), "synthetic")
+    load(bases / f"{kind}.yaml", overrides=[f"{key.path.replace('[]', '[0]')}={key.example}"])
+
+
+def test_the_smallest_file_is_good(tmp_path: Path) -> None:
+    block = re.search(r"```yaml\n(.*?)```", PAGE.read_text("utf-8"), flags=re.DOTALL)
+    assert block is not None
+    (tmp_path / "smallest.yaml").write_text(block[1])
+    assert len(check(load(tmp_path / "smallest.yaml")).workload.jobs) == 50
+
+
+@pytest.mark.parametrize(
+    ("registry", "name"),
+    [(registry, each.name) for registry in (policies, predictors, placers) for each in registry],
+    ids=lambda value: value if isinstance(value, str) else value.kind,
+)
+def test_the_example_of_a_registered_name_is_accepted(registry: object, name: str, bases: Path) -> None:
+    example = reference.entry(registry, name)["example"]  # type: ignore[arg-type]
+    assert f"kind: {name}" in example
+    load(bases / "jobs.yaml", overrides=[f"spec.policies=[{example}]"])
