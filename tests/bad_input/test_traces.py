@@ -97,8 +97,11 @@ TABLES: Final = [
     ),
     (b"job,mean\n\xe4,3\n", "t.csv:2: byte 0xe4 is not UTF-8 text (save the file as UTF-8)"),
     (gzip.compress(b"job,mean\n" + b"a,3\n" * 9999, mtime=0)[:-20], "t.csv: truncated gzip file ("),
-    (gzip.compress(b"job,mean\na,-3\n"), "t.csv:2 column 'mean': -3 is negative (a duration is 0 or more)"),
-    (gzip.compress(gzip.compress(b"job,mean\na,3\n")), "t.csv:1: byte 0x8b is not UTF-8 text (save the file as UTF-8)"),
+    (gzip.compress(b"job,mean\na,-3\n", mtime=0), "t.csv:2 column 'mean': -3 is negative (a duration is 0 or more)"),
+    (
+        gzip.compress(gzip.compress(b"job,mean\na,3\n", mtime=0), mtime=0),
+        "t.csv:1: byte 0x8b is not UTF-8 text (save the file as UTF-8)",
+    ),
     (b"PAR1" + bytes(100), "t.csv: truncated or damaged Parquet file (parquet: File out of specifica"),
     (b"PAR1junkPAR1", "t.csv: truncated or damaged Parquet file (parquet: File out of specifica"),
     (b"PK\x03\x04junk", "t.csv:1 column 'PK\x03\x04junk': not a known column (known: job, name, user, a"),
