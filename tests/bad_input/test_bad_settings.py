@@ -125,7 +125,7 @@ COMMANDS: Final = {
     "run hello --nonsense": "No such option: --nonsense",
     "run hello hello": "unexpected extra argument",
     "run /dev/null": "is not a regular file",
-    "run -": "-: no such file",
+    "run ./-": "-: no such file",
     "check hello --jobs 2": "No such option: --jobs",
     "init ../hello": "no such example",
     "init hello /proc": "/proc: cannot be written",
