@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import msgspec
 import yaml
@@ -29,6 +29,10 @@ class InvalidConfig(Exception):
     def __init__(self, messages: Iterable[str]) -> None:
         self.messages = list(messages)
         super().__init__("\n".join(self.messages))
+
+
+#: Which nodes are ours to place on: all of them, or those with our taint.
+Nodes = Literal["reserved", "all"]
 
 
 class Millis(int):

@@ -29,10 +29,10 @@ class _Count(msgspec.Struct):
 
 
 class Queues:
-    """Counts over the cache; writes what has changed, and nothing else."""
+    """Counts over the cache; writes what has changed, and nothing else. reserved: only such nodes are the cluster."""
 
-    def __init__(self, client: Client, cache: Cache, resources: tuple[str, ...]) -> None:
-        self._client, self._cache, self._resources = client, cache, Resources(resources)
+    def __init__(self, client: Client, cache: Cache, resources: tuple[str, ...], *, reserved: bool = False) -> None:
+        self._client, self._cache, self._resources, self._reserved = client, cache, Resources(resources), reserved
         self._names: set[str] | None = None
 
     async def go_round(self) -> None:
@@ -69,6 +69,8 @@ class Queues:
     def _capacity(self) -> list[int]:
         total = [0] * len(self._resources)
         for node in self._cache.nodes.values():
+            if self._reserved and not node.is_reserved:
+                continue
             with contextlib.suppress(InvalidQuantity):  # as above
                 total = [a + b for a, b in zip(total, core_node(node, self._resources).capacity, strict=True)]
         return total

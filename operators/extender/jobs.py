@@ -39,6 +39,8 @@ class JobEntry:
         """The task that a pod of this job stands for; None when its labels name none."""
         if self.plain:
             return Task(self.id, 0, 0)
+        if pod.metadata.namespace != self.key.partition("/")[0]:
+            return None  # an owner is of its own namespace
         stage, index = self.stage(pod.metadata.labels.get(STAGE_LABEL, "")), pod.metadata.labels.get(INDEX_LABEL)
         if stage is None or index is None or not index.isdecimal() or int(index) >= self.job.stages[stage].tasks:
             return None

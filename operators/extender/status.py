@@ -126,9 +126,13 @@ def why(brain: Brain, entry: JobEntry) -> Why | None:
     if not explained.reasons:
         return None
     first = explained.reasons[0]
+    now = brain.decisions.now()
+    setback = next(brain.decisions.setbacks.of(entry.id, now), None)
     queue = [other for other in state.waiting.values() if other.spec.queue == job.spec.queue]
     position = 1 + sum(1 for other in queue if other.seq < job.seq)
     parts = [first.sentence]
+    if setback is not None:
+        parts = [setback.why, f"try {setback.rounds + 1} comes in {setback.wait_ms // 1000} s or sooner"]
     parts.append(f"number {position} of {max(position, len(queue))} waiting in queue {job.spec.queue}")
     parts.append(f"holds {100 * state.share(job):.1f} % of the cluster (dominant share)")
     return Why(first.reason, "; ".join(parts), position)

@@ -212,7 +212,7 @@ class _Reader:
         begin = min(stamps, default=0)
         jobs = [job for item, d in dagjobs if (job := self._dagjob(item, d, resources, begin)) is not None]
         for item, pod in pods:
-            if _joins(pod) and not pod.is_terminal and not pod.owner_uid:
+            if _joins(pod) and not pod.is_terminal and pod.metadata.owner is None:
                 meta = pod.metadata
                 jobs.append(self._one(item, ("metadata",), meta, pod.spec, resources, begin, meta.name))
         for item, many in batch:

@@ -223,7 +223,7 @@ class Scheduler:
             return True
         # An executor leaves a stage only when the stage has no waiting tasks (Decima, section 5.2).
         stage = job.stages[event.stage]
-        if stage.waiting:
+        if stage.waiting and stage.is_open:
             task, attempt = stage.first_task()
             self.carry_out(Run(event.container, event.job, event.stage, task, attempt), decisions)
         return True

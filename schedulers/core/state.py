@@ -31,6 +31,7 @@ from schedulers.core.events import (
     QueueChanged,
     QueueRemoved,
     SizeEstimated,
+    StageWithdrawn,
     TaskEnded,
     TaskFound,
 )
@@ -258,8 +259,25 @@ class ClusterState:
         for index in fresh:
             stage = job.stages[index]
             stage.asked = True
-            if stage.is_open:
+            if stage.is_open and stage.waiting:
                 self.work.open(job, stage)
+        self._touch(job.id)
+        self._doubt(job.id)
+        self.version += 1
+        return None
+
+    def _stage_withdrawn(self, event: StageWithdrawn) -> str | None:
+        job = self.jobs.get(event.job)
+        if job is None or job.cancelled:
+            return "late"
+        if not 0 <= event.stage < len(job.stages):
+            raise InvalidTransition(f"job {job.id} has stages 0 to {len(job.stages) - 1}, not {event.stage}")
+        stage = job.stages[event.stage]
+        if not stage.asked:
+            return "duplicate"
+        stage.asked = False
+        if stage.index in job.open:
+            self.work.close(job, stage)
         self._touch(job.id)
         self._doubt(job.id)
         self.version += 1
@@ -637,6 +655,7 @@ _HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {
     NodeRemoved: ClusterState._node_removed,
     JobSubmitted: ClusterState._job_submitted,
     JobChanged: ClusterState._job_changed,
+    StageWithdrawn: ClusterState._stage_withdrawn,
     JobCancelled: ClusterState._job_cancelled,
     QueueChanged: ClusterState._queue_changed,
     QueueRemoved: ClusterState._queue_removed,

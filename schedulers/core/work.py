@@ -66,7 +66,7 @@ class Work:
         """Nothing more of the job is launched."""
         job.cancelled = True
         for index in list(job.open):
-            self._close(job, job.stages[index])
+            self.close(job, job.stages[index])
         self._touch(job.id)
         self._forget_if_over(job)
 
@@ -96,7 +96,8 @@ class Work:
         self._doubt(job.id)
         self._sizes.count(stage.size, stage.waiting)
 
-    def _close(self, job: JobState, stage: StageState) -> None:
+    def close(self, job: JobState, stage: StageState) -> None:
+        """The tasks of a stage that was open start no more."""
         job.open.remove(stage.index)
         job.waiting -= stage.waiting
         self._sizes.count(stage.size, -stage.waiting)
@@ -153,9 +154,11 @@ class Work:
         if job.cancelled:
             self._forget_if_over(job)
             return
+        self._doubt(job.id)
+        if not stage.is_open:
+            return
         if stage.index not in job.open:
             insort(job.open, stage.index)
-        self._doubt(job.id)
         job.waiting += 1
         self.waiting[job.id] = job
         self._sizes.count(stage.size, 1)

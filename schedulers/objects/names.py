@@ -25,6 +25,9 @@ RECURRING_LABEL: Final = f"{GROUP}/recurring"
 #: Label (any joining object): the user on whose behalf it runs.
 USER_LABEL: Final = f"{GROUP}/user"
 
+#: Key of the taint of nodes on which only our pods are placed; they tolerate it, whatever its value.
+RESERVED_TAINT: Final = f"{GROUP}/reserved"
+
 #: Annotation of a pod template: the true run time in seconds, for engine and fake kubelets only.
 RUN_SECONDS: Final = f"{GROUP}/run-seconds"
 #: Annotation of a pod (fake kubelets only): exit code that its container ends with, 0 by default.
