@@ -136,8 +136,11 @@ class Facts:
                 if new is None:
                     self.jobs.drop(entry.id)
             return
-        if self.jobs.of_owner(new.metadata.uid) is None:
+        entry = self.jobs.of_owner(new.metadata.uid)
+        if entry is None:
             self.submit(new)
+        elif old is not None and old.refused != new.refused:
+            self.jobs.stirred[entry.id] = None
 
     def submit(self, dagjob: DagJob) -> None:
         """A DagJob that the brain has not met yet; pods that came before it are looked at now."""

@@ -38,6 +38,10 @@ GANG_PLAN: Final = f"{GROUP}/gang-plan"
 RESERVED_NODE: Final = f"{GROUP}/reserved-node"
 #: Type of the pod condition that says why a pod waits.
 WAITING_CONDITION: Final = f"{GROUP}/Waiting"
+#: Type of the condition of a DagJob whose pods the API server does not let be made.
+PODS_REFUSED: Final = "PodsRefused"
+#: Type of the condition of a DagJob of which pods were released and not taken.
+PODS_UNPLACED: Final = "PodsUnplaced"
 
 #: Names of the Leases.
 BRAIN_LEASE: Final = "rm-brain"
