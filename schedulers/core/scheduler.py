@@ -348,8 +348,9 @@ class Scheduler:
         stages = [job.stages[index] for index in job.open]
         if not state.nodes:
             return Reason.NO_NODES
-        if not all(state.sizes.fits_ever(stage.size) for stage in stages):
-            return Reason.TOO_LARGE
+        never = [stage.size for stage in stages if not state.sizes.fits_ever(stage.size)]
+        if never:
+            return Reason.TOO_LARGE if any(map(state.sizes.matches, never)) else Reason.NO_NODE_MATCHES
         if state.sizes.bounds:
             limits = [account for stage in stages if (account := state.sizes.at_limit(job, stage)) is not None]
             if limits:
