@@ -29,6 +29,7 @@ from schedulers.objects.names import (
     API_VERSION,
     ATTEMPT_LABEL,
     DAGJOB_LABEL,
+    DEFAULT_QUEUE,
     GATE,
     INDEX_LABEL,
     PODS_UNPLACED,
@@ -395,7 +396,7 @@ def _write_status(
         _set(conditions, around, condition, True, reason, message)
         todo.events.append(Event(status.phase, message, warning=status.phase == "Failed"))
     _tell_unplaced(conditions, stages, around)
-    known = job.spec.queue == "default" or job.spec.queue in around.queues
+    known = job.spec.queue == DEFAULT_QUEUE or job.spec.queue in around.queues
     _set(conditions, around, "QueueKnown", known, "Found" if known else "NotFound", f"queue {job.spec.queue}")
     deadline = to_ms(job.spec.deadline)
     if deadline is not None and around.now_ms > deadline:

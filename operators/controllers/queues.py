@@ -12,7 +12,7 @@ from operators.cache.cache import Cache
 from operators.client import Client, NotFound, stamp
 from schedulers.core.errors import InvalidJob, InvalidQuantity, InvalidQueue
 from schedulers.core.resources import Resources, Vector, dominant_share
-from schedulers.objects.names import GROUP, NAMESPACE, QUEUE_LABEL, VERSION
+from schedulers.objects.names import DEFAULT_QUEUE, GROUP, NAMESPACE, QUEUE_LABEL, VERSION
 from schedulers.objects.node import core_node
 from schedulers.objects.pod import Condition, Pod, demand
 from schedulers.objects.queue import Queue, core_queue
@@ -48,7 +48,7 @@ class Queues:
         for pod in self._cache.pods.values():
             if pod.is_terminal:
                 continue
-            queue = pod.metadata.labels.get(QUEUE_LABEL, "default")
+            queue = pod.metadata.labels.get(QUEUE_LABEL, DEFAULT_QUEUE)
             count = counts.setdefault(queue, _Count(held=[0] * len(self._resources)))
             if pod.spec.nodeName:
                 count.running += 1

@@ -26,7 +26,8 @@ from schedulers.core.events import (
 from schedulers.core.model import PastJob
 from schedulers.core.resources import Vector
 from schedulers.objects.dagjob import DagJob
-from schedulers.objects.names import SCHEDULER
+from schedulers.objects.meta import Meta
+from schedulers.objects.names import DEFAULT_QUEUE, SCHEDULER
 from schedulers.objects.node import Node, core_node
 from schedulers.objects.pod import Pod, demand
 from schedulers.objects.queue import Queue, core_queue, unlimited
@@ -81,8 +82,13 @@ class Facts:
             self.tell(QueueChanged(self.now(), queue))
 
     def lose_queue(self, name: str) -> None:
-        """A queue is gone: jobs that came before go on."""
-        if name not in self.scheduler.state.tree.removed:
+        """A queue is gone: jobs that came before go on. The default queue is always there, object or none."""
+        tree = self.scheduler.state.tree
+        if name == DEFAULT_QUEUE:
+            plain = core_queue(Queue(Meta(name=name)), self.resources)
+            if tree.queues.get(name) != plain or name in tree.removed:
+                self.tell(QueueChanged(self.now(), plain))
+        elif name not in tree.removed:
             self.tell(QueueRemoved(self.now(), name))
 
     def hear_node(self, old: Node | None, new: Node | None) -> None:

@@ -13,6 +13,8 @@ SCHEDULER: Final = "rm-scheduler"
 #: The scheduling gate that the brain removes when a pod may start.
 GATE: Final = f"{GROUP}/queue"
 
+#: The queue of whoever names none; it needs no object.
+DEFAULT_QUEUE: Final = "default"
 #: Label of a pod (or its template) that joins: the queue that it waits in.
 QUEUE_LABEL: Final = f"{GROUP}/queue"
 #: Labels of the pods of a DagJob: its name, the stage's name, the task's index and its attempt (from 0).
