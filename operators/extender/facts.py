@@ -30,7 +30,7 @@ from schedulers.objects.meta import Meta
 from schedulers.objects.names import DEFAULT_QUEUE, SCHEDULER
 from schedulers.objects.node import Node, core_node
 from schedulers.objects.pod import Pod, demand
-from schedulers.objects.queue import Queue, core_queue, unlimited
+from schedulers.objects.queue import Queue, core_queue, readable
 
 log = structlog.get_logger()
 
@@ -77,7 +77,7 @@ class Facts:
         try:
             queue = core_queue(new, self.resources)
         except (InvalidQuantity, InvalidQueue):  # its condition says so
-            queue = known or unlimited(new, self.resources)
+            queue = known or readable(new, self.resources)
         if queue != known or queue.name in tree.removed:
             self.tell(QueueChanged(self.now(), queue))
 
