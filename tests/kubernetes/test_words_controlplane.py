@@ -67,8 +67,8 @@ def mistakes(installed: Installed) -> list[str]:
 
 
 def test_words_of_waiting_end_with_it_and_kubectl_wait_sees_it(cluster: Devcluster, space: str) -> None:
-    submit(cluster, dagjob("many", space, [stage("all", 40, 0.2)]))
-    wait(lambda: ("True", "NoRoom") in waits(cluster, space))
+    submit(cluster, dagjob("many", space, [stage("all", 40, 2)]))
+    wait(lambda: "True" in {said for said, _ in waits(cluster, space)})
     wait(lambda: phase(cluster, space, "many") == "Succeeded", 90)
     wait(lambda: {said for said, _ in waits(cluster, space)} == {"False"}, 20)
     told = [pod for pod in cluster.get("pods", "-n", space)["items"] if conditions(pod, names.WAITING_CONDITION)]
@@ -205,9 +205,16 @@ def test_parents_count_what_is_below_them_and_queues_that_are_gone_have_no_figur
     assert (shown["jobs"], shown["share"]) == (1, "12.5%")
     wait(lambda: metrics(installed).get('rm_queue_share{queue="above"}') == 0.125, 5)
     assert metrics(installed)['rm_queue_running_pods{queue="below"}'] == 2
-    before = mistakes(installed)
     cluster.kubectl("delete", "dagjob", "long", "-n", space)
     cluster.kubectl("delete", "queue.rm-emulator.io", "below", "above")
     wait(lambda: not cluster.get("pods", "-n", space)["items"], 60)
     wait(lambda: not [name for name in metrics(installed) if "below" in name or "above" in name], 5)
+
+
+def test_a_running_job_is_deleted_without_a_word_of_error(installed: Installed, cluster: Devcluster, space: str) -> None:
+    submit(cluster, dagjob("long", space, [stage("a", 40, 60), stage("b", 1, 1, parents=["a"])]))
+    wait(lambda: any(s.get("running", 0) > 5 for s in status(cluster, space, "long").get("stages", ())), 30)
+    before = mistakes(installed)
+    cluster.kubectl("delete", "dagjob", "long", "-n", space)
+    wait(lambda: not cluster.get("pods", "-n", space)["items"], 60)
     assert mistakes(installed) == before
