@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -44,6 +44,8 @@ def _loaded(files: list[Path] | None) -> list[str]:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
+#: From this part of what tasks hold on, launching them is warned of.
+LAUNCHES: Final = 0.2
 Plugin = Annotated[
     list[Path] | None,
     typer.Option(
@@ -216,7 +218,7 @@ def check(
     """Name every mistake of a scenario; run nothing."""
     from rm_emulator.experiments.grid import resolved
     from rm_emulator.results.filling import unused_settings
-    from rm_emulator.scenario.workload import offered
+    from rm_emulator.scenario.workload import launches, offered
 
     loaded, built = _checked(scenario, seeds, set_)
     spec = loaded.scenario.spec
@@ -226,8 +228,14 @@ def check(
     load, resource = offered(loaded.scenario, built)
     shown = "" if load is None or resource is None else f", load {load:.2f} of {resource}"
     typer.echo(f"{loaded.file}: ok ({runs}; {nodes:,} nodes; {workload}){shown}")
-    notes = (*built.notes, *unused_settings(resolved(loaded)["spec"]))
-    _note([f"note: {note}" for note in notes], quiet=quiet)
+    notes = [f"note: {note}" for note in (*built.notes, *unused_settings(resolved(loaded)["spec"]))]
+    part = launches(loaded.scenario, built)
+    if load is not None and part is not None and part > LAUNCHES:
+        notes.append(
+            f"warning: launching tasks takes about {part:.0%} of what they hold: "
+            f"the load is {load:.2f}, the held load about {load / (1 - part):.2f}"
+        )
+    _note(notes, quiet=quiet)
 
 
 @app.command()

@@ -154,10 +154,8 @@ def why(brain: Brain, entry: JobEntry) -> Why | None:
     queue = [other for other in state.waiting.values() if other.spec.queue == job.spec.queue]
     position = 1 + sum(1 for other in queue if other.seq < job.seq)
     if setback is not None:
-        reason, parts = (
-            PODS_UNPLACED,
-            [setback.why, f"try {setback.rounds + 1} comes in {setback.wait_ms // 1000} s or sooner"],
-        )
+        again = f"try {setback.rounds + 1} comes in {setback.wait_ms // 1000} s or sooner"
+        reason, parts = PODS_UNPLACED, [setback.why, again]
     elif first.reason is Reason.WAITS_FOR_ASK and dagjob is not None and dagjob.refused is not None:
         reason, parts = PODS_REFUSED, [f"its pods cannot be made: {dagjob.refused}"]
     parts.append(f"number {position} of {max(position, len(queue))} waiting in queue {job.spec.queue}")

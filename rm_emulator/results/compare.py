@@ -177,7 +177,7 @@ def compare(left: Side, right: Side, seed: int | None = None) -> dict[str, Any]:
         "scores": _scores(left, right, common),
         **{key: compared[key] for key in ("speedup", "interval", "ratio_quantiles", "jobs_faster", "jobs_slower")},
         "bins": {name: _bin(pairs, name) for name in BINS},
-        **_extremes(pairs),
+        **extremes(pairs),
         "log_seed": shown,
         "first_difference": None if parting is None else msgspec.to_builtins(parting),
         "logs": parting is not None or _same_hash(left, right, shown),
@@ -230,7 +230,7 @@ def _bin(pairs: Mapping[int, statistics.Pairs], name: str) -> dict[str, Any]:
     }
 
 
-def _extremes(pairs: Mapping[int, statistics.Pairs]) -> dict[str, list[dict[str, Any]]]:
+def extremes(pairs: Mapping[int, statistics.Pairs]) -> dict[str, list[dict[str, Any]]]:
     """The jobs with the largest and the smallest ratio over all seeds (ties: id)."""
     jobs: list[dict[str, Any]] = [
         {"job": job, "seed": seed, "left_s": figure(left), "right_s": figure(right), "ratio": figure(left / right)}

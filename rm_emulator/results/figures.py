@@ -157,6 +157,8 @@ class Run(Struct, frozen=True, kw_only=True):
         cluster holds at once, nodes weighted by speed, so that it is the largest over resources; or the workload's own
         `slots`. arrival span = last - first submission.
     load_resource: the resource that binds; None with `slots` of the workload's own.
+    held_load: load x (what attempts of tasks hold from grant to end, launches and failed attempts included / what those
+        that succeeded hold while they run), of load_resource, nodes weighted by speed; of containers without it.
     utilisation: by resource, held from grant to end of each attempt, failed attempts included, / (capacity of all
         nodes x makespan). Time in which a kept executor idles is not held by a task.
     """
@@ -177,6 +179,7 @@ class Run(Struct, frozen=True, kw_only=True):
     makespan_s: Annotated[Maybe, _is("last finish - first submission", "s", good=-1)] = None
     load: Maybe = None
     load_resource: str | None = None
+    held_load: Maybe = None
     utilisation: Annotated[dict[str, Maybe], _is("by resource", good=1)] = {}
     jain: Annotated[Maybe, _is("index of shares per weight, of queues; of users where there is one", good=1)] = None
     queue_placement_correct: Annotated[Maybe, _is("`correct` of queue_placement", good=1)] = None

@@ -12,7 +12,7 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import jinja2
 import msgspec
@@ -23,13 +23,14 @@ from rm_emulator.results.chart import SECTIONS, Cells, Chart, Registered, Sectio
 from rm_emulator.results.figures import Costs, Summary
 from rm_emulator.results.filling import unused_settings
 from rm_emulator.results.summary import read_summary
+from rm_emulator.results.who import contenders, who
 
 
 def write(out_dir: Path) -> Path:
     """Writes `report.html` into a run directory that has a summary.json, and returns its path.
 
     `workload.json` (the output of `traces describe`) and `scenario.yaml` are shown when they are there.
-    Raises summary.MissingCell when the summary or a cell is missing.
+    Raises summary.MissingCell when the summary or a cell is missing, InvalidInput for an event log that cannot be read.
     """
     path = out_dir / "report.html"
     write_file(path, render(out_dir))
@@ -37,7 +38,7 @@ def write(out_dir: Path) -> Path:
 
 
 def render(out_dir: Path) -> str:
-    """The page as text. Raises summary.MissingCell when the summary or a cell is missing."""
+    """The page as text. Raises as `write` does."""
     summary = read_summary(out_dir)
     cells = Cells(out_dir, summary, _spec(out_dir))
     made = [(place, chart) for place in registered() if (chart := place.make(cells)) is not None]
@@ -48,7 +49,7 @@ def render(out_dir: Path) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(number=table.number, times=table.times, interval=table.interval)
+    environment.filters.update(number=table.number, times=table.times, interval=table.interval, thousands="{:,}".format)
     shared = {
         "summary": summary,
         "columns": table.figures(summary),
@@ -60,6 +61,8 @@ def render(out_dir: Path) -> str:
         "costs": table.cost_rows(summary),
         "kinds_of_cost": Costs.__struct_fields__,
         "workload": _workload(out_dir),
+        "best": best(summary),
+        "who": who(cells),
     }
     return environment.get_template("report.html.jinja").render(
         **shared,
@@ -97,17 +100,33 @@ def _sections(
     return sections
 
 
-def headline(summary: Summary) -> str:
-    """The result in one sentence: the first label against the baseline, by the ratio of means, with its interval.
+def best(summary: Summary) -> str:
+    """The label under which fewest jobs are left unfinished, of these the one with the highest speedup of means.
 
-    Says so when the interval holds 1: then the run does not tell them apart.
+    Labels that are told the true run times do not count where there are others. The baseline's speedup is 1.
     """
-    if not summary.comparisons:
-        label = summary.labels[0]
-        mean = table.mean_over_seeds(summary, label, "jct_s", "mean")
-        return f"{label} finishes a job in {table.number(mean)} s on average"
-    compared = summary.comparisons[0]
-    label, baseline, speedup = compared.label, compared.baseline, compared.speedup.ratio_of_means
+    speed = {c.label: c.speedup.ratio_of_means.value for c in summary.comparisons}
+    speed[summary.baseline] = 1.0
+    left = {label: sum(run.unfinished_jobs for run in summary.of(label)) for label in summary.labels}
+    return min(contenders(summary), key=lambda label: (left[label], -(speed.get(label) or 0.0)))
+
+
+def headline(summary: Summary) -> str:
+    """The result in one sentence: the best label against the baseline, by the ratio of means, with its interval.
+
+    Says so when the interval holds 1: then the run does not tell them apart. Where the baseline itself is best it is
+    held against the next.
+    """
+    first, baseline = best(summary), summary.baseline
+    others = [
+        c for c in summary.comparisons if c.label == first or (first == baseline and c.label in contenders(summary))
+    ]
+    known = [c for c in others if c.speedup.ratio_of_means.value is not None]
+    if not others:
+        mean = table.mean_over_seeds(summary, first, "jct_s", "mean")
+        return f"{first} finishes a job in {table.number(mean)} s on average"
+    compared = max(known, default=others[0], key=lambda c: c.speedup.ratio_of_means.value or 0.0)
+    label, speedup = compared.label, compared.speedup.ratio_of_means
     if speedup.value is None or speedup.ci95 is None:
         return f"No job finished under both {label} and {baseline}"
     value, (low, high) = speedup.value, speedup.ci95
@@ -136,13 +155,22 @@ def _spec(out_dir: Path) -> Mapping[str, Any]:
     return scenario.get("spec", {}) if isinstance(scenario, dict) else {}
 
 
+#: The held load is shown where it is so many times the load, or more.
+_LAUNCHES: Final = 1.05
+
+
 def _facts(summary: Summary, cells: Cells) -> list[tuple[str, str]]:
     first, seeds = summary.runs[0], len(cells.seeds)
     nodes = cells.nodes(first.label)["node"].n_unique() - 1
     load = table.mean_over_seeds(summary, first.label, "load")
     counts = {"jobs": first.jobs, "tasks": first.tasks, "nodes": nodes, "seeds" if seeds > 1 else "seed": seeds}
     facts = [(name, f"{count:,}") for name, count in counts.items()]
-    return [*facts, ("load", table.number(load) + table.on(first))] if load is not None else facts
+    held = table.mean_over_seeds(summary, first.label, "held_load")
+    if load is not None:
+        facts.append(("load", table.number(load) + table.on(first)))
+    if load is not None and held is not None and held > _LAUNCHES * load:
+        facts.append(("held load, launches included", table.number(held)))
+    return facts
 
 
 #: Columns of the table of queues, and where each is in a run; QUEUE stands for the queue's name.

@@ -33,6 +33,7 @@ class Figure(msgspec.Struct, frozen=True):
 
     rank: 0 always stays, the highest goes first when there is no room. values: None where it does not apply.
     beside: name and values of a second figure that the report shows in small print. good: -1 lower is better, 1 higher.
+    meaning: of the heading, where that is not plain.
     """
 
     heading: str
@@ -41,6 +42,7 @@ class Figure(msgspec.Struct, frozen=True):
     unit: str
     good: int
     beside: tuple[str, list[float | None]] | None = None
+    meaning: str = ""
 
     @property
     def best(self) -> float | None:
@@ -59,6 +61,14 @@ _FIGURES: Final = (
     ("error p50", 7, ("prediction_error_pct", "p50")),
     ("right queue", 8, ("queue_placement_correct",)),
 )
+#: What a column's heading means, where that is not plain.
+_MEANINGS: Final = {
+    "mean JCT": "from submission to the job's end, mean over its jobs",
+    "mean wait": "from submission to the first start of a task of the job",
+    "makespan": "from the first submission to the last end",
+    "error p50": "half of the jobs were sized with a smaller error: |estimated - true| / true total work",
+    "right queue": "wide jobs (3 tasks and more) that their estimate puts into the priority queue of their true size",
+}
 #: What is shown beside a column, and columns that are fractions, shown in percent.
 _BESIDE: Final = {"error p50": ("p90", ("prediction_error_pct", "p90"))}
 _FRACTIONS: Final = ("right queue",)
@@ -75,7 +85,11 @@ def figures(summary: Summary) -> list[Figure]:
         name, other = _BESIDE.get(heading, ("", ()))
         beside = (name, _means(summary, other)) if other else None
         if any(value is not None for value in values):
-            columns.append(Figure(heading, rank, values, "" if unit == "s" else f" {unit}", good, beside))
+            columns.append(
+                Figure(
+                    heading, rank, values, "" if unit == "s" else f" {unit}", good, beside, _MEANINGS.get(heading, "")
+                )
+            )
     return columns
 
 

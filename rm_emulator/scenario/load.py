@@ -17,6 +17,7 @@ from rm_emulator.scenario import objects
 from rm_emulator.scenario.document import Document, parse_documents, parse_value, read_documents
 from rm_emulator.scenario.durations import parse_seeds
 from rm_emulator.scenario.schema import API_VERSION, Scenario
+from rm_emulator.scenario.schema.values import RESOURCE_NAMES
 from schedulers.core.errors import nearest
 
 EXAMPLES: Final = Path(__file__).parent / "examples"
@@ -214,7 +215,11 @@ def _translate(document: Document, set_paths: Mapping[tuple[str | int, ...], str
     """One of pydantic's errors in the words of this project."""
     path, kind, value, context = _untagged(error["loc"]), error["type"], error["input"], error.get("ctx", {})
     hint, key = "", False
-    if kind == "value":
+    if path and path[-1] == "[key]":  # pydantic's word for the key itself
+        path, key = path[:-1], True
+        wanted = "text (put it in quotes)" if kind == "string_type" else RESOURCE_NAMES
+        message = f"key {show_value(value)} is not accepted (expected {wanted})"
+    elif kind == "value":
         message, hint, key = context["text"], context.get("hint", ""), context.get("key", False)
     elif kind == "extra_forbidden":
         accepted = _accepted_keys(error["loc"][:-1])
@@ -265,6 +270,8 @@ _EXPECTED: Final[dict[str, str]] = {
 
 
 def _plain(kind: str, value: Any, context: Mapping[str, Any], fallback: str) -> str:
+    if kind == "value_error":
+        return fallback.removeprefix("Value error, ")
     if kind == "too_short":
         return "is empty: expected at least one entry"
     expected = _EXPECTED.get(kind)

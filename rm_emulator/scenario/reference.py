@@ -181,7 +181,7 @@ def _type(schema: Mapping[str, Any]) -> str:
         items = schema.get("items")
         return f"list of {_type(items)}" if isinstance(items, dict) else "list"
     if schema.get("type") == "object":
-        values = schema.get("additionalProperties")
+        values = schema.get("additionalProperties") or next(iter(schema.get("patternProperties", {}).values()), None)
         return f"mapping of names to {_type(values)}" if isinstance(values, dict) and values else "mapping"
     return _NAMES[schema["type"]] + _range(schema)
 

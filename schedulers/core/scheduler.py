@@ -63,6 +63,9 @@ class Scheduler:
         self.view = ClusterView(self.state, self.predictor, config.seed)
         self._doubted = self.state.journal.reasons.cursor()
         self._observe = self.policy.observe if type(self.policy).observe is not Policy.observe else None
+        # Without a predictor and executors the end of a container is a fact like any other.
+        teaches = self.predictor is not None or config.executors
+        self._learns = {kind: learn for kind, learn in _LEARNS.items() if teaches or kind is not ContainerEnded}
         self._victims = self.policy.victims if type(self.policy).victims is not Policy.victims else None
         self.rounds: list[RoundRecord] = []
         self.decided = 0
@@ -77,11 +80,10 @@ class Scheduler:
 
     def handle(self, event: Event) -> list[Decision]:
         """Take in one fact and decide. Raises InvalidTransition on an impossible log or decision."""
-        version = self.state.version
+        version, asked = self.state.version, False
         decisions: list[Decision] = []
         if not self._take_in(event, decisions):
             return decisions
-        asked = False
         if self._offering is None or type(event) in self._offering:
             offer = self._offer(event, decisions)
             if offer is not None and offer.has_room():
@@ -114,7 +116,7 @@ class Scheduler:
 
     def _take_in(self, event: Event, decisions: list[Decision]) -> bool:
         """Hear a fact and learn from it; False when it was ignored."""
-        learn = _LEARNS.get(type(event))
+        learn = self._learns.get(type(event))
         if learn is not None:
             if not learn(self, event, decisions):
                 return False
@@ -196,12 +198,12 @@ class Scheduler:
         """A container is over: learn from its run time."""
         state = self.state
         container = state.containers.get(event.container)
-        if container is None or (self.predictor is None and not state.has_executors):
+        if container is None:
             return self._hear(event)
         job, speed = state.jobs.get(container.job), state.nodes[container.node].spec.speed
         ran = container.status in (GRANTED, RUNNING)  # an idle executor's last task was heard of by TaskEnded
-        if not self._hear(event):
-            return False
+        if (why := state.hear(event)) is not None:
+            return self._ignore(event, why)
         if job is not None and ran and event.code == 0 and self.predictor is not None:
             self._learn(container, job, event.runtime_ms, speed)
         if job is not None and not job.left:
@@ -211,6 +213,10 @@ class Scheduler:
     def _hear_task(self, event: TaskEnded, decisions: list[Decision]) -> bool:
         """A task of an executor is over: learn, and keep the executor busy with the stage it was on."""
         state = self.state
+        if self.predictor is None and (run := state.go_on(event)) is not None:
+            decisions.append(run)
+            self.decided += 1
+            return True
         job = state.jobs.get(event.job)  # this may be its last task
         if (why := state.hear(event)) is not None:
             return self._ignore(event, why)

@@ -1,8 +1,8 @@
 """The one mutable object: what is where, who waits, who holds what.
 
-Facts come in through `hear`, decisions through `apply`; nobody else changes anything. What is kept in rooms of its own
-is changed from here alone: `work` (jobs and their tasks), `sizes`, `admission`. `checks.validate` works out every
-derived figure anew; `memory` writes it all down.
+Facts come in through `hear`, decisions through `apply`, or both at once through `go_on`; nobody else changes anything.
+What is kept in rooms of its own is changed from here alone: `work` (jobs and their tasks), `sizes`, `admission`.
+`checks.validate` works out every derived figure anew; `memory` writes it all down.
 """
 
 from __future__ import annotations
@@ -257,10 +257,7 @@ class ClusterState:
         if not fresh:
             return "duplicate"
         for index in fresh:
-            stage = job.stages[index]
-            stage.asked = True
-            if stage.is_open and stage.waiting:
-                self.work.open(job, stage)
+            self.work.ask(job, job.stages[index])
         self._touch(job.id)
         self._doubt(job.id)
         self.version += 1
@@ -275,11 +272,7 @@ class ClusterState:
         stage = job.stages[event.stage]
         if not stage.asked:
             return "duplicate"
-        stage.asked = False
-        if stage.index in job.open:
-            self.work.close(job, stage)
-        self._touch(job.id)
-        self._doubt(job.id)
+        self.work.withdraw(job, stage)
         self.version += 1
         return None
 
@@ -342,14 +335,7 @@ class ClusterState:
 
     def _task_ended(self, event: TaskEnded) -> str | None:
         container = self.containers.get(event.container)
-        if (
-            container is None
-            or container.status == IDLE
-            or container.task != event.task
-            or container.stage != event.stage
-            or container.attempt != event.attempt
-            or container.job != event.job
-        ):
+        if container is None or container.status == IDLE or not _is_of(event, container):
             return "late"
         job = self.jobs[event.job]
         stage = job.stages[event.stage]
@@ -360,6 +346,34 @@ class ClusterState:
         self._touch(event.job)
         self.version += 1
         return None
+
+    def go_on(self, event: TaskEnded) -> Run | None:
+        """What `hear` and then `apply` do where an executor goes on with its stage, in one step.
+
+        What the end of a task lowers and the next one raises again stays as it is. Returns the decision that was
+        thereby applied; None: nothing was changed, and the fact is yet to be heard.
+        """
+        container = self.containers.get(event.container)
+        job = self.jobs.get(event.job)
+        if container is None or job is None or container.status != RUNNING or job.cancelled:
+            return None
+        stage = job.stages[event.stage]
+        if not stage.waiting or event.at < self.now or not _is_of(event, container):
+            return None
+        runtime, now = event.runtime_ms, event.at
+        stage.finished += 1
+        stage.done_ms += runtime * self.nodes[container.node].spec.speed
+        job.left -= 1
+        job.done_ms += runtime
+        if container.pilot:
+            job.pilots_left -= 1
+        job.started_sum += now - container.started
+        task, attempt = stage.first_task()
+        container.pilot = self.work.launch(job, stage, task)
+        container.task, container.attempt, container.started = task, attempt, now
+        self.now = now
+        self.version += 2
+        return Run(event.container, event.job, event.stage, task, attempt)
 
     def _container_ended(self, event: ContainerEnded) -> str | None:
         container = self.containers.get(event.container)
@@ -646,6 +660,16 @@ class ClusterState:
             f"container {there.id} of job {there.job} (stage {there.stage}, task {there.task}, "
             f"attempt {there.attempt}), granted at {there.granted} ms on {there.node}, {status}"
         )
+
+
+def _is_of(event: TaskEnded, container: ContainerState) -> bool:
+    """Whether it is the container's task that has ended."""
+    return (
+        container.task == event.task
+        and container.stage == event.stage
+        and container.attempt == event.attempt
+        and container.job == event.job
+    )
 
 
 _HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {

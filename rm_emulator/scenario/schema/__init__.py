@@ -116,7 +116,7 @@ class Spec(Block):
     ideal]`.
     """
     log: Literal["full", "decisions", "hash"] | None = None
-    """What events.jsonl.gz keeps; by size when left out: full below a million tasks, else hash, e.g. `full`."""
+    """What the event log keeps; by size when left out: full below a million tasks, else hash, e.g. `full`."""
     record: Literal["first", "full"] = "first"
     """first keeps one reason per waiting job and change, full every round's (for debugging), e.g. `full`."""
 
