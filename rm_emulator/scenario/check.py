@@ -11,9 +11,10 @@ from rm_emulator.issues import InvalidInput, Issue, TraceError, did_you_mean
 from rm_emulator.results import expect
 from rm_emulator.scenario import inline
 from rm_emulator.scenario.cluster import core_queue, nodes, resources_of
-from rm_emulator.scenario.load import Loaded
+from rm_emulator.scenario.load import Loaded, gathered
 from rm_emulator.scenario.schema.cluster import Queue
 from rm_emulator.scenario.schema.workload import Asks, Data, JobsWorkload, TpchWorkload, TraceWorkload
+from rm_emulator.scenario.sweep import Point
 from rm_emulator.scenario.workload import Built, build
 from rm_emulator.workload.model import Workload
 from schedulers.core.errors import InvalidQuantity, SchedulerError, nearest
@@ -30,22 +31,40 @@ _MOST: Final = 10**15
 
 
 def check(loaded: Loaded) -> Built:
-    """Everything that the form cannot show. Returns the first seed's workload. Raises InvalidInput."""
-    issues = [
-        *_policy_issues(loaded),
-        *_expect_issues(loaded),
-        *_baselines_issues(loaded),
-        *_queue_issues(loaded),
-        *_cluster_issues(loaded),
-        *_workload_block_issues(loaded),
-    ]
-    if issues:
+    """Everything that the form cannot show, at every point of a sweep. Returns the first seed's workload at the first.
+
+    Raises InvalidInput.
+    """
+    if issues := gathered([(each.point, _block_issues(each)) for each in loaded.points]):
         raise InvalidInput(issues)
-    built = build_first(loaded)
-    issues = [*_workload_issues(loaded, built.workload)]
-    if issues:
+    first, last = None, None
+    found: list[tuple[Point, list[Issue]]] = []
+    for each in loaded.points:
+        spec = each.scenario.spec
+        try:
+            if last is None or last[0] != (spec.cluster, spec.workload):
+                last = (spec.cluster, spec.workload), build_first(each)
+        except InvalidInput as error:
+            if len(loaded.points) == 1:
+                raise
+            found.append((each.point, error.issues))
+        else:
+            first = first or last[1]
+            found.append((each.point, [*_workload_issues(each, last[1].workload)]))
+    if issues := gathered(found):
         raise InvalidInput(issues)
-    return built
+    assert first is not None
+    return first
+
+
+def _block_issues(loaded: Loaded) -> Iterator[Issue]:
+    """What the blocks of a scenario show without a workload."""
+    yield from _policy_issues(loaded)
+    yield from _expect_issues(loaded)
+    yield from _baselines_issues(loaded)
+    yield from _queue_issues(loaded)
+    yield from _cluster_issues(loaded)
+    yield from _workload_block_issues(loaded)
 
 
 def build_first(loaded: Loaded) -> Built:

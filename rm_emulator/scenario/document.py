@@ -72,16 +72,21 @@ _Loader.add_constructor(_TAG + "float", _float)
 
 
 class Document:
-    """One YAML document: `data` in plain Python values, and `locate` to find any of them in the text."""
+    """One YAML document: `data` in plain Python values, and `locate` to find any of them in the text.
 
-    def __init__(self, file: str, data: Any, root: yaml.Node) -> None:
+    root: None for data that stands in no text; file is then ''.
+    """
+
+    def __init__(self, file: str, data: Any, root: yaml.Node | None) -> None:
         self.file, self.data, self._root = file, data, root
 
-    def locate(self, path: Sequence[str | int], *, key: bool = False) -> tuple[int, int]:
+    def locate(self, path: Sequence[str | int], *, key: bool = False) -> tuple[int, int] | tuple[None, None]:
         """Line and column (1-based) of the deepest part of `path` that is in the text.
 
         key: the place of the last key itself rather than of its value.
         """
+        if self._root is None:
+            return None, None
         node, mark = self._root, self._root.start_mark
         for step, part in enumerate(path):
             child = _child(node, part)

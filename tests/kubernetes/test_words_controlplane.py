@@ -211,7 +211,7 @@ def test_parents_count_what_is_below_them_and_queues_that_are_gone_have_no_figur
     wait(lambda: not [name for name in metrics(installed) if "below" in name or "above" in name], 5)
 
 
-def test_a_running_job_is_deleted_without_a_word_of_error(installed: Installed, cluster: Devcluster, space: str) -> None:
+def test_a_running_job_is_deleted_without_an_error(installed: Installed, cluster: Devcluster, space: str) -> None:
     submit(cluster, dagjob("long", space, [stage("a", 40, 60), stage("b", 1, 1, parents=["a"])]))
     wait(lambda: any(s.get("running", 0) > 5 for s in status(cluster, space, "long").get("stages", ())), 30)
     before = mistakes(installed)

@@ -76,12 +76,12 @@ def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _hashes(out: Path, *, every: bool) -> dict[str, str]:
     found = {}
-    for log in sorted(out.glob("runs/*/*/events.jsonl*")):
-        seed, label = log.parent.name, log.parent.parent.name
+    for log in sorted([*out.glob("runs/*/*/events.jsonl*"), *out.glob("points/*/runs/*/*/events.jsonl*")]):
+        place = " ".join(part for part in log.parent.relative_to(out).parts if part not in ("runs", "points"))
         opened = gzip.open if log.suffix == ".gz" else open
         with opened(log, "rb") as lines:
             assert b'"note":"Header"' in next(lines)
-            found[f"log {label} {seed}"] = _sha256(*lines)
+            found[f"log {place}"] = _sha256(*lines)
     summary = json.loads((out / "summary.json").read_text("utf-8"))
     for run in summary["runs"]:
         for figure in (*_MEASURED, "log_sha256"):
