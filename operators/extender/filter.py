@@ -93,7 +93,7 @@ class Filter:
         failed = {name: why.sentence for name, why in refusals.items() if name not in final}
         idle = [name for name, why in refusals.items() if why.code is NodeCode.HAS_ROOM]
         if idle:  # it is not the node that keeps the pod off it
-            reasons = self.scheduler.explain(entry.id).reasons
+            reasons = self.scheduler.reasons(entry.id)
             failed |= dict.fromkeys(idle, reasons[0].sentence if reasons else "waits for its turn")
         return FilterAnswer([], failed, final)
 

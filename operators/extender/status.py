@@ -7,6 +7,7 @@ from __future__ import annotations
 
 import asyncio
 import time
+from bisect import bisect_left
 from typing import Any, Final
 
 import msgspec
@@ -22,7 +23,7 @@ from schedulers.objects.dagjob import PlannedStage, PlanStatus
 from schedulers.objects.names import PODS_REFUSED, PODS_UNPLACED
 
 #: Explaining looks at every node: so much of each half second may go to it.
-_BUDGET_S: Final = 0.01
+_BUDGET_S: Final = 0.02
 _PERIOD_S: Final = 0.5
 #: Places in a queue change without the reason changing: look again now and then.
 _AGAIN_S: Final = 15.0
@@ -76,9 +77,10 @@ class StatusWriter:
             self._all_at = time.monotonic()
             self._again.update(dict.fromkeys(state.waiting))
         jobs.stirred.update((job, None) for job in self._jobs if self._is_over(job))
-        began = time.perf_counter()
-        self._look_at(jobs.stirred, began + 0.75 * _BUDGET_S)
-        self._look_at(self._again, began + _BUDGET_S)
+        if jobs.stirred or self._again:
+            began, lines = time.perf_counter(), lines_of(self._brain)
+            self._look_at(jobs.stirred, lines, began + 0.75 * _BUDGET_S)
+            self._look_at(self._again, lines, began + _BUDGET_S)
         self._take_back()
         self._report_plans()
 
@@ -87,14 +89,14 @@ class StatusWriter:
         live = self._brain.scheduler.state.jobs.get(job)
         return live is None or live.hold is None or live.cancelled
 
-    def _look_at(self, jobs: dict[str, None], until: float) -> None:
+    def _look_at(self, jobs: dict[str, None], lines: dict[str, list[int]], until: float) -> None:
         while jobs and time.perf_counter() < until:
             job = next(iter(jobs))
             del jobs[job]
             self._again.pop(job, None)
             entry = self._brain.jobs.get(job)
             if entry is not None:
-                self._report(entry)
+                self._report(entry, lines)
             elif job in self._jobs:
                 self._conditions.forget_dagjob(self._jobs.pop(job))
 
@@ -118,8 +120,8 @@ class StatusWriter:
                 continue
             del self._pods[uid]
 
-    def _report(self, entry: JobEntry) -> None:
-        waits = why(self._brain, entry)
+    def _report(self, entry: JobEntry, lines: dict[str, list[int]]) -> None:
+        waits = why(self._brain, entry, lines)
         if waits is None and self._jobs.pop(entry.id, None) is None:
             return
         if not entry.plain:
@@ -137,28 +139,38 @@ class StatusWriter:
                 self._conditions.report_pod(pod, waits.reason, waits.message)
 
 
-def why(brain: Brain, entry: JobEntry) -> Why | None:
-    """Why the job waits; None when nothing of it does. O(stages x nodes): not for the hot path."""
+def lines_of(brain: Brain) -> dict[str, list[int]]:
+    """The numbers of the jobs that wait, by queue, ascending."""
+    lines: dict[str, list[int]] = {}
+    for job in brain.scheduler.state.waiting.values():
+        lines.setdefault(job.spec.queue, []).append(job.seq)
+    for line in lines.values():
+        line.sort()
+    return lines
+
+
+def why(brain: Brain, entry: JobEntry, lines: dict[str, list[int]] | None = None) -> Why | None:
+    """Why the job waits; None: nothing of it does. O(stages x nodes): not for the hot path. lines: see `lines_of`."""
     scheduler, state = brain.scheduler, brain.scheduler.state
     job = state.jobs.get(entry.id)
     if job is None or job.cancelled:
         return None
-    explained = scheduler.explain(entry.id)
-    if not explained.reasons:
+    reasons = scheduler.reasons(entry.id)
+    if not reasons:
         return None
-    first = explained.reasons[0]
+    first = reasons[0]
     reason, parts = camel_case(first.reason), [first.sentence]
     now = brain.decisions.now()
     setback = next(brain.decisions.setbacks.of(entry.id, now), None)
     dagjob = brain.cache.dagjobs.get(entry.key) if not entry.plain else None
-    queue = [other for other in state.waiting.values() if other.spec.queue == job.spec.queue]
-    position = 1 + sum(1 for other in queue if other.seq < job.seq)
+    line = (lines if lines is not None else lines_of(brain)).get(job.spec.queue, [])
+    position = 1 + bisect_left(line, job.seq)
     if setback is not None:
         again = f"try {setback.rounds + 1} comes in {setback.wait_ms // 1000} s or sooner"
         reason, parts = PODS_UNPLACED, [setback.why, again]
     elif first.reason is Reason.WAITS_FOR_ASK and dagjob is not None and dagjob.refused is not None:
         reason, parts = PODS_REFUSED, [f"its pods cannot be made: {dagjob.refused}"]
-    parts.append(f"number {position} of {max(position, len(queue))} waiting in queue {job.spec.queue}")
+    parts.append(f"number {position} of {max(position, len(line))} waiting in queue {job.spec.queue}")
     parts.append(f"holds {100 * state.share(job):.1f} % of the cluster (dominant share)")
     return Why(reason, "; ".join(parts), position)
 

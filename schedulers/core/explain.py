@@ -59,6 +59,24 @@ class Explanation(msgspec.Struct, frozen=True):
 
 def explain_job(job: JobState, state: ClusterState, policy: Policy, view: ClusterView, offers: str) -> Explanation:
     """See `Scheduler.explain`."""
+    return Explanation(
+        job.id,
+        state.now,
+        job.submitted,
+        job.running,
+        job.waiting,
+        why_waiting(job, state, policy, view, offers),
+        tuple(_stage_view(job, stage, state) for stage in job.stages),
+        job.size_ms,
+        job.size_source,
+        policy.about(job),
+    )
+
+
+def why_waiting(
+    job: JobState, state: ClusterState, policy: Policy, view: ClusterView, offers: str
+) -> tuple[WaitReason, ...]:
+    """See `Scheduler.reasons`."""
     now: Found = {}
     later: Found = {}
     if not job.admitted:
@@ -72,18 +90,7 @@ def explain_job(job: JobState, state: ClusterState, policy: Policy, view: Cluste
         now[said[0]] = dict(said[1])
     # What holds back the next task comes before what the stages after it wait for.
     later = {reason: data for reason, data in later.items() if reason not in now}
-    return Explanation(
-        job.id,
-        state.now,
-        job.submitted,
-        job.running,
-        job.waiting,
-        (*_in_order(now), *_in_order(later)),
-        tuple(_stage_view(job, stage, state) for stage in job.stages),
-        job.size_ms,
-        job.size_source,
-        policy.about(job),
-    )
+    return (*_in_order(now), *_in_order(later))
 
 
 Found = dict[Reason, dict[str, Any]]
