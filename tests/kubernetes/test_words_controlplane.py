@@ -67,7 +67,7 @@ def mistakes(installed: Installed) -> list[str]:
 
 
 def test_words_of_waiting_end_with_it_and_kubectl_wait_sees_it(cluster: Devcluster, space: str) -> None:
-    submit(cluster, dagjob("many", space, [stage("all", 40, 2)]))
+    submit(cluster, dagjob("first", space, [stage("all", 16, 4)]), dagjob("many", space, [stage("all", 16, 0.1)]))
     wait(lambda: "True" in {said for said, _ in waits(cluster, space)})
     wait(lambda: phase(cluster, space, "many") == "Succeeded", 90)
     wait(lambda: {said for said, _ in waits(cluster, space)} == {"False"}, 20)
