@@ -140,6 +140,8 @@ def run(
 ) -> None:
     """Run a scenario: every policy and seed, compared."""
     from rm_emulator.experiments import grid, progress
+    from rm_emulator.experiments.directory import stored_cells
+    from rm_emulator.issues import show_point
 
     loaded, built = _checked(scenario, seeds, set_, notes=not quiet)
     files = [str(file) for file in plugin or ()]
@@ -155,7 +157,7 @@ def run(
             display=None if quiet else progress.display(),
         )
     except KeyboardInterrupt:
-        kept = len(list(where.glob("runs/*/*")))
+        kept = len(stored_cells(where))
         _report(f"interrupted: {kept} finished runs are kept in {where}; the same command computes what is missing")
         raise typer.Exit(130) from None
     if finished.summary is None:
@@ -169,7 +171,8 @@ def run(
         _show_summary(finished.summary, where)
     failed = [outcome for outcome in finished.summary.expect if not outcome.holds]
     for outcome in failed:
-        _report(f"expectation failed: {outcome.text} ({_figure(outcome.left)} against {_figure(outcome.right)})")
+        at = f" at {show_point(outcome.sweep)}" if outcome.sweep else ""
+        _report(f"expectation failed{at}: {outcome.text} ({_figure(outcome.left)} against {_figure(outcome.right)})")
     raise typer.Exit(1 if failed else 0)
 
 
@@ -183,9 +186,9 @@ def _report_failures(finished: Any) -> None:
 def _show_summary(summary: Summary, where: Path) -> None:
     from rich.console import Console
 
-    from rm_emulator.results import table
+    from rm_emulator.results import sweep, table
 
-    table.show(summary, Console(file=sys.stdout))
+    (sweep if summary.axes else table).show(summary, Console(file=sys.stdout))
     typer.echo(f"report: {where / 'report.html'}")
 
 
@@ -217,6 +220,7 @@ def check(
 ) -> None:
     """Name every mistake of a scenario; run nothing."""
     from rm_emulator.experiments.grid import resolved
+    from rm_emulator.issues import show_point
     from rm_emulator.results.filling import unused_settings
     from rm_emulator.scenario.workload import launches, offered
 
@@ -224,6 +228,9 @@ def check(
     spec = loaded.scenario.spec
     nodes = sum(group.count for group in spec.cluster.nodes)
     runs = f"{len(spec.policies)} policies x {len(spec.seeds)} seeds"
+    if spec.sweep:
+        cells = len(loaded.points) * len(spec.policies) * len(spec.seeds)
+        runs = f"{len(loaded.points)} points x {runs} = {cells:,} runs; at {show_point(loaded.point.values)}"
     workload = f"{len(built.workload.jobs):,} jobs, {built.workload.tasks:,} tasks"
     load, resource = offered(loaded.scenario, built)
     shown = "" if load is None or resource is None else f", load {load:.2f} of {resource}"
@@ -351,11 +358,14 @@ def describe(
         trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
         description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes)
         return
+    from rm_emulator.issues import show_point
     from rm_emulator.scenario.workload import slots_of
 
     loaded, built = _checked(workload)
     cores = slots or slots_of(loaded.scenario)
-    description.show(built.workload, cores, json, profiles=built.profiles, notes=built.notes)
+    at = f"at the first point of the sweep: {show_point(loaded.point.values)}"
+    notes = (*built.notes, *([at] if loaded.point.number else []))
+    description.show(built.workload, cores, json, profiles=built.profiles, notes=notes)
 
 
 @app.command()

@@ -40,4 +40,4 @@ class ControllersConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 def load_controllers(path: Path | str) -> ControllersConfig:
     """Read and check the file. Raises InvalidConfig with every mistake in it."""
-    return load(path, ControllersConfig)
+    return load(path, ControllersConfig, config_map="rm-controllers")

@@ -16,13 +16,12 @@ from operators.controllers.config import ControllersConfig
 from operators.controllers.plan import Event, Plan, Surroundings, plan
 from operators.controllers.pods import Made, Pods, Refusal
 from schedulers.objects.dagjob import DagJobStatus, Progress, WholeDagJob
-from schedulers.objects.names import API_VERSION, DAGJOB_LABEL, GROUP, VERSION
+from schedulers.objects.names import API_VERSION, DAGJOB_LABEL, GROUP, PODS_REFUSED, VERSION
 from schedulers.objects.pod import Condition, Pod
 
 log = structlog.get_logger()
 
 COMPONENT: Final = "rm-controllers"
-REFUSED: Final = "PodsRefused"
 #: When pods that were refused are tried again, and those whose name another one has for a moment.
 _REFUSED_S: Final = 10.0
 _WAITS_S: Final = 1.0
@@ -211,15 +210,15 @@ class DagJobs:
 def show_refusal(todo: Plan, refusal: Refusal | None, stamp: str) -> None:
     """The condition PodsRefused as it is now, with an event when it becomes true or has another reason."""
     status = todo.status
-    before = next((c for c in status.conditions if c.type == REFUSED), None)
+    before = next((c for c in status.conditions if c.type == PODS_REFUSED), None)
     if refusal is None and (before is None or before.status == "False"):
         return
-    condition = Condition(REFUSED, "False", "Accepted", "the API server refuses no pod any more")
+    condition = Condition(PODS_REFUSED, "False", "Accepted", "the API server refuses no pod any more")
     if refusal is not None:
-        condition = Condition(REFUSED, "True", refusal.reason, refusal.message[:1000])
+        condition = Condition(PODS_REFUSED, "True", refusal.reason, refusal.message[:1000])
         if before is None or (before.status, before.reason) != ("True", refusal.reason):
-            todo.events.append(Event(REFUSED, condition.message, warning=True))
-    others = [c for c in status.conditions if c.type != REFUSED]
+            todo.events.append(Event(PODS_REFUSED, condition.message, warning=True))
+    others = [c for c in status.conditions if c.type != PODS_REFUSED]
     # Made anew: of a job that is over, the plan's status is the one in the cache.
     todo.status = msgspec.structs.replace(status, conditions=[*others, condition.after(before, stamp)])
 

@@ -29,8 +29,10 @@ from schedulers.objects.names import (
     API_VERSION,
     ATTEMPT_LABEL,
     DAGJOB_LABEL,
+    DEFAULT_QUEUE,
     GATE,
     INDEX_LABEL,
+    PODS_UNPLACED,
     QUEUE_LABEL,
     RESERVED_TAINT,
     SCHEDULER,
@@ -39,8 +41,6 @@ from schedulers.objects.names import (
 )
 from schedulers.objects.pod import Condition, Pod, PodSpec, unknown_resource
 
-#: The condition of a DagJob of which pods were released and not taken.
-UNPLACED: Final = "PodsUnplaced"
 #: How long a pod is left to kube-scheduler, which tries every 10 s at least, once that has said that it cannot bind it.
 _VERDICT_MS: Final = 15_000
 #: A stage with its pod template as it was written.
@@ -396,7 +396,7 @@ def _write_status(
         _set(conditions, around, condition, True, reason, message)
         todo.events.append(Event(status.phase, message, warning=status.phase == "Failed"))
     _tell_unplaced(conditions, stages, around)
-    known = job.spec.queue == "default" or job.spec.queue in around.queues
+    known = job.spec.queue == DEFAULT_QUEUE or job.spec.queue in around.queues
     _set(conditions, around, "QueueKnown", known, "Found" if known else "NotFound", f"queue {job.spec.queue}")
     deadline = to_ms(job.spec.deadline)
     if deadline is not None and around.now_ms > deadline:
@@ -417,9 +417,9 @@ def _tell_unplaced(conditions: dict[str, Condition], stages: Mapping[str, list[_
     if told:
         reason, message = told[0]
         more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
-        _set(conditions, around, UNPLACED, True, reason, message[:1000] + more)
-    elif UNPLACED in conditions:
-        _set(conditions, around, UNPLACED, False, "Placed", "every pod that was released is taken")
+        _set(conditions, around, PODS_UNPLACED, True, reason, message[:1000] + more)
+    elif PODS_UNPLACED in conditions:
+        _set(conditions, around, PODS_UNPLACED, False, "Placed", "every pod that was released is taken")
 
 
 def _given_up(job: WholeDagJob, stages: Mapping[str, list[_Task]]) -> str | None:

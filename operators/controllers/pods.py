@@ -91,7 +91,9 @@ class Pods:
         if made.is_final:
             return
         try:
-            await self._client.create(f"/api/v1/namespaces/{job.metadata.namespace}/pods", one.body)
+            path = f"/api/v1/namespaces/{job.metadata.namespace}/pods"
+            # A field that there is not would be left out without a word: its author meant something by it.
+            await self._client.create(path, one.body, fieldValidation="Strict")
         except AlreadyExists:
             await self._look_at(job, one, made)
         except ApiError as error:

@@ -97,7 +97,7 @@ class BrainConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_brain(path: Path | str) -> BrainConfig:
     """Read and check the file. Raises InvalidConfig with every mistake in it."""
-    document = Document(path)
+    document = Document(path, config_map="rm-brain")
     mistakes = [document.located(where, message) for where, message in _parts(document.data)]
     try:
         config = parse(document, BrainConfig)

@@ -26,10 +26,11 @@ from schedulers.core.events import (
 from schedulers.core.model import PastJob
 from schedulers.core.resources import Vector
 from schedulers.objects.dagjob import DagJob
-from schedulers.objects.names import SCHEDULER
+from schedulers.objects.meta import Meta
+from schedulers.objects.names import DEFAULT_QUEUE, SCHEDULER
 from schedulers.objects.node import Node, core_node
 from schedulers.objects.pod import Pod, demand
-from schedulers.objects.queue import Queue, core_queue, unlimited
+from schedulers.objects.queue import Queue, core_queue, readable
 
 log = structlog.get_logger()
 
@@ -76,13 +77,18 @@ class Facts:
         try:
             queue = core_queue(new, self.resources)
         except (InvalidQuantity, InvalidQueue):  # its condition says so
-            queue = known or unlimited(new, self.resources)
+            queue = known or readable(new, self.resources)
         if queue != known or queue.name in tree.removed:
             self.tell(QueueChanged(self.now(), queue))
 
     def lose_queue(self, name: str) -> None:
-        """A queue is gone: jobs that came before go on."""
-        if name not in self.scheduler.state.tree.removed:
+        """A queue is gone: jobs that came before go on. The default queue is always there, object or none."""
+        tree = self.scheduler.state.tree
+        if name == DEFAULT_QUEUE:
+            plain = core_queue(Queue(Meta(name=name)), self.resources)
+            if tree.queues.get(name) != plain or name in tree.removed:
+                self.tell(QueueChanged(self.now(), plain))
+        elif name not in tree.removed:
             self.tell(QueueRemoved(self.now(), name))
 
     def hear_node(self, old: Node | None, new: Node | None) -> None:
@@ -136,8 +142,11 @@ class Facts:
                 if new is None:
                     self.jobs.drop(entry.id)
             return
-        if self.jobs.of_owner(new.metadata.uid) is None:
+        entry = self.jobs.of_owner(new.metadata.uid)
+        if entry is None:
             self.submit(new)
+        elif old is not None and old.refused != new.refused:
+            self.jobs.stirred[entry.id] = None
 
     def submit(self, dagjob: DagJob) -> None:
         """A DagJob that the brain has not met yet; pods that came before it are looked at now."""

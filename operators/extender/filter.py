@@ -11,6 +11,7 @@ from operators.extender.ledger import Task
 from operators.extender.wire import FilterAnswer, Victims
 from schedulers.core.errors import InvalidJob
 from schedulers.core.events import OfferAsked
+from schedulers.core.refusals import NodeCode
 from schedulers.core.state import ContainerState
 from schedulers.objects.pod import Pod
 
@@ -90,6 +91,10 @@ class Filter:
         refusals = self.scheduler.why_not(job.stages[0], nodes)
         final = {name: why.sentence for name, why in refusals.items() if not why.code.resolvable_by_preemption}
         failed = {name: why.sentence for name, why in refusals.items() if name not in final}
+        idle = [name for name, why in refusals.items() if why.code is NodeCode.HAS_ROOM]
+        if idle:  # it is not the node that keeps the pod off it
+            reasons = self.scheduler.reasons(entry.id)
+            failed |= dict.fromkeys(idle, reasons[0].sentence if reasons else "waits for its turn")
         return FilterAnswer([], failed, final)
 
     def prioritize(self, pod: Pod, nodes: Sequence[str]) -> list[tuple[str, int]]:

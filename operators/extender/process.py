@@ -262,14 +262,13 @@ class Process:
         state = brain.scheduler.state
         metrics.STALENESS.set(self.cache.staleness_s())
         metrics.RESERVATIONS.set(len(state.containers))
-        pending: dict[str, int] = dict.fromkeys(state.queues, 0)
+        pending: dict[str, int] = dict.fromkeys((name for name in state.queues if name not in state.tree.removed), 0)
         holds: dict[str, int] = {}
         for job in state.waiting.values():
             pending[job.spec.queue] = pending.get(job.spec.queue, 0) + job.waiting
             if job.hold is not None:
                 holds[job.hold.value] = holds.get(job.hold.value, 0) + 1
-        for queue, count in pending.items():
-            metrics.PENDING.labels(queue=queue).set(count)
+        metrics.show_pending(pending)
         metrics.show_holds(holds)
 
     async def _save(self) -> None:

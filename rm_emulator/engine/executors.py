@@ -56,7 +56,8 @@ class KeptExecutors:
         if decision.node:
             engine.contain(number, decision.node, decision.job)
         container = engine.containers[number]
-        container.master, container.stage, container.started_ms = engine.jobs[decision.job], -1, None
+        container.master, container.job = engine.jobs[decision.job], decision.job
+        container.stage, container.started_ms = -1, None
         at = engine.delayed(engine.calendar.now + self._moving_ms, decision.job, decision.stage, -1, number)
         engine.calendar.at(at, START, number, self._arrived, container)
 

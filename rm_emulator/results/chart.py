@@ -7,6 +7,7 @@ A chart is a function in a file in `charts/`, or in one of a plug-in:
         '''One line on what it shows.'''
 
 Its id is the function's name. It stands in its section of the page, in order; None: the run has nothing to show for it.
+The page of a sweep has the charts of the section SWEEP alone, each point's own page has all others.
 Sections stand in their order as well, those that have nothing to show are left out. A chart may bring its own.
 Colours are names of CSS variables (`$s0` to `$s7`, `$ink`, `$faint`): the page fills them in for its light or dark
 theme. Nothing here draws.
@@ -49,6 +50,13 @@ class Section(msgspec.Struct, frozen=True):
 
 
 RESULTS: Final = Section("results", 10, "Results", "Results")
+SWEEP: Final = Section(
+    "sweep",
+    15,
+    "Sweep",
+    "The points of the sweep",
+    "Every policy and seed at every combination of the swept values.",
+)
 TIMES: Final = Section(
     "times",
     20,
@@ -83,7 +91,7 @@ PLANNING: Final = Section(
     "other jobs.",
 )
 CLUSTER: Final = Section("cluster", 70, "Cluster", "The cluster", "The first seed of each label.")
-SECTIONS: Final = (RESULTS, TIMES, JOBS, PREDICTION, KINDS, SHARING, PLANNING, CLUSTER)
+SECTIONS: Final = (RESULTS, SWEEP, TIMES, JOBS, PREDICTION, KINDS, SHARING, PLANNING, CLUSTER)
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):

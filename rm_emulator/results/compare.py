@@ -29,6 +29,7 @@ from rm_emulator.results.figures import BINS, Speedup, Summary, meaning
 from rm_emulator.results.metrics import figure
 from rm_emulator.results.replay import log_of
 from rm_emulator.results.summary import MissingCell, cell_dir, read_summary, read_table
+from rm_emulator.results.sweep import name_one
 from rm_emulator.results.table import BIN_NAMES, interval, mean_over_seeds, number, times
 from schedulers.core.errors import nearest
 
@@ -122,6 +123,9 @@ def sides(run_dirs: Sequence[Path], labels: Sequence[str]) -> tuple[Side, Side]:
         raise CompareError(f"expected at most two labels, found {len(labels)}: {', '.join(labels)}")
     first, last = run_dirs[0], run_dirs[-1]
     summaries = [read_summary(first), read_summary(last)]
+    for directory, summary in zip((first, last), summaries, strict=True):
+        if summary.axes:
+            raise CompareError(f"{directory} {name_one(directory, summary.axes)}")
     if len(run_dirs) == 1:
         chosen = _two_labels(summaries[0], list(labels), first)
     else:

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 T = TypeVar("T")
 #: A figure, None where it does not apply.
 Maybe = float | None
+#: The values of a point by path as the scenario writes it; not there without a sweep.
+Swept = dict[str, Any] | UnsetType
 
 
 def _is(meaning: str, unit: str = "", *, good: int = 0, machine: bool = False) -> msgspec.Meta:
@@ -163,6 +165,7 @@ class Run(Struct, frozen=True, kw_only=True):
         nodes x makespan). Time in which a kept executor idles is not held by a task.
     """
 
+    sweep: Swept = UNSET
     policy: str | None = None
     predictor: str | None = None
     label: str = ""
@@ -228,6 +231,7 @@ class ComparedBin(Struct, frozen=True, kw_only=True):
 class Comparison(Struct, frozen=True, kw_only=True):
     """One label against the baseline, job by job."""
 
+    sweep: Swept = UNSET
     label: str
     baseline: str
     seeds: list[int]
@@ -250,6 +254,7 @@ class Workload(Struct, frozen=True, kw_only=True):
 class Outcome(Struct, frozen=True, kw_only=True):
     """An expectation and the figures of both sides, None where they do not apply."""
 
+    sweep: Swept = UNSET
     text: str
     holds: bool
     left: Maybe
@@ -257,12 +262,16 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """All figures of a run directory."""
+    """All figures of a run directory.
+
+    sweep: the axes with their values; not there without a sweep.
+    """
 
     scenario: str
     version: str | None
     workload: Workload | None
     baseline: str
+    sweep: dict[str, list[Any]] | UnsetType = UNSET
     runs: list[Run]
     comparisons: list[Comparison]
     expect: list[Outcome] = []
@@ -276,6 +285,25 @@ class Summary(Struct, frozen=True, kw_only=True):
     def seeds(self) -> list[int]:
         """The seeds in the order of the scenario."""
         return list(dict.fromkeys(run.seed for run in self.runs))
+
+    @property
+    def axes(self) -> dict[str, list[Any]]:
+        """The swept settings with their values, none without a sweep."""
+        return {} if isinstance(self.sweep, UnsetType) else self.sweep
+
+    @property
+    def points(self) -> list[tuple[dict[str, Any], Summary]]:
+        """Each point's values and its part of the figures, in order; without a sweep ({}, everything)."""
+        if not self.axes:
+            return [({}, self)]
+        replace, groups, values = msgspec.structs.replace, dict[bytes, dict[str, list[Any]]](), dict[bytes, Any]()
+        for name in ("runs", "comparisons", "expect"):
+            for each in getattr(self, name):
+                key = msgspec.json.encode(each.sweep)
+                values[key] = each.sweep
+                group = groups.setdefault(key, {"runs": [], "comparisons": [], "expect": []})
+                group[name].append(replace(each, sweep=UNSET))
+        return [(values[key], replace(self, sweep=UNSET, **group)) for key, group in groups.items()]
 
     def of(self, label: str) -> Iterator[Run]:
         """The runs of one label."""

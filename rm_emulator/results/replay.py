@@ -17,6 +17,7 @@ import yaml
 from rm_emulator.files import is_odd, load_yaml
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.plugins import hashes, load_plugins
+from rm_emulator.results.sweep import name_one
 from schedulers.core.errors import InvalidJob, InvalidParameters, UnknownName, nearest
 from schedulers.core.replay import CorruptLog, IncompleteLog, LogDiffers, Replay
 
@@ -125,6 +126,8 @@ def event_log(target: Path, label: str | None = None, seed: int | None = None) -
             raise InvalidInput([Issue(str(target), "is not a regular file: expected an event log or a run directory")])
         return target
     labels = _names(target / "runs")
+    if not labels and (axes := _spec(target).get("sweep")):
+        raise InvalidInput([Issue(str(target), name_one(target, axes))])
     if not labels:
         raise InvalidInput([Issue(str(target), "is not a run directory: there are no runs in it")])
     label = _chosen(target, "label", label, labels, [str(p["label"]) for p in _spec(target).get("policies", [])])

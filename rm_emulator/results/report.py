@@ -18,12 +18,16 @@ import jinja2
 import msgspec
 
 from rm_emulator.files import load_yaml, write_file
-from rm_emulator.results import table
-from rm_emulator.results.chart import SECTIONS, Cells, Chart, Registered, Section, registered
+from rm_emulator.issues import show_point
+from rm_emulator.results import sweep, table
+from rm_emulator.results.chart import SECTIONS, SWEEP, Cells, Chart, Registered, Section, registered
 from rm_emulator.results.figures import Costs, Summary
 from rm_emulator.results.filling import unused_settings
 from rm_emulator.results.summary import read_summary
 from rm_emulator.results.who import contenders, who
+
+#: Points of a sweep that have a page of their own: each takes half a second and 2 MB.
+OF_POINTS: Final = 24
 
 
 def write(out_dir: Path) -> Path:
@@ -41,7 +45,9 @@ def render(out_dir: Path) -> str:
     """The page as text. Raises as `write` does."""
     summary = read_summary(out_dir)
     cells = Cells(out_dir, summary, _spec(out_dir))
-    made = [(place, chart) for place in registered() if (chart := place.make(cells)) is not None]
+    standing = [section for section in SECTIONS if (section == SWEEP) == bool(summary.axes)]
+    shown = [place for place in registered() if (place.section == SWEEP) == bool(summary.axes)]
+    made = [(place, chart) for place in shown if (chart := place.make(cells)) is not None]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("rm_emulator.results"),
         autoescape=True,
@@ -49,8 +55,32 @@ def render(out_dir: Path) -> str:
         lstrip_blocks=True,
         undefined=jinja2.StrictUndefined,
     )
-    environment.filters.update(number=table.number, times=table.times, interval=table.interval, thousands="{:,}".format)
-    shared = {
+    environment.filters.update(number=table.number, times=table.times, interval=table.interval)
+    environment.filters.update(thousands="{:,}".format, point=show_point)
+    if summary.axes:
+        shared: dict[str, Any] = {
+            "summary": summary,
+            "columns": sweep.columns(summary),
+            "outcomes": sweep.outcomes(summary),
+            "pages": OF_POINTS,
+        }
+    else:
+        shared = _shared(out_dir, summary, cells)
+    return environment.get_template("report.html.jinja").render(
+        **{"queues": [], **shared},
+        headline=sweep.headline(summary) if summary.axes else headline(summary),
+        unused=unused_settings(_spec(out_dir)),
+        facts=_facts(summary, cells),
+        sections=_sections(environment, made, shared, standing),
+        figures=_embedded({place.id: [figure for _, figure in chart.variants] for place, chart in made}),
+        scenario=_text(out_dir / "scenario.yaml"),
+        plotly=plotly_compressed(),
+    )
+
+
+def _shared(out_dir: Path, summary: Summary, cells: Cells) -> dict[str, Any]:
+    """What the templates of a run without a sweep have in common."""
+    return {
         "summary": summary,
         "columns": table.figures(summary),
         "speedups": table.speedups(summary),
@@ -64,16 +94,6 @@ def render(out_dir: Path) -> str:
         "best": best(summary),
         "who": who(cells),
     }
-    return environment.get_template("report.html.jinja").render(
-        **shared,
-        headline=headline(summary),
-        unused=unused_settings(_spec(out_dir)),
-        facts=_facts(summary, cells),
-        sections=_sections(environment, made, shared),
-        figures=_embedded({place.id: [figure for _, figure in chart.variants] for place, chart in made}),
-        scenario=_text(out_dir / "scenario.yaml"),
-        plotly=plotly_compressed(),
-    )
 
 
 class _Shown(msgspec.Struct, frozen=True):
@@ -86,11 +106,17 @@ class _Shown(msgspec.Struct, frozen=True):
 
 
 def _sections(
-    environment: jinja2.Environment, made: Sequence[tuple[Registered, Chart]], shared: Mapping[str, Any]
+    environment: jinja2.Environment,
+    made: Sequence[tuple[Registered, Chart]],
+    shared: Mapping[str, Any],
+    standing: Sequence[Section],
 ) -> list[_Shown]:
-    """The sections in their order, without those that have nothing to show."""
+    """The sections in their order, without those that have nothing to show.
+
+    standing: those that may have no chart.
+    """
     sections, templates = [], environment.list_templates()
-    for section in sorted({*SECTIONS, *(place.section for place, _ in made)}, key=lambda section: section.order):
+    for section in sorted({*standing, *(place.section for place, _ in made)}, key=lambda section: section.order):
         charts = [(place, chart) for place, chart in made if place.section == section]
         parts = (f"{section.id}-{side}.html.jinja" for side in ("above", "below"))
         texts = [environment.get_template(p).render(**shared, charts=charts) if p in templates else "" for p in parts]
@@ -161,6 +187,9 @@ _LAUNCHES: Final = 1.05
 
 def _facts(summary: Summary, cells: Cells) -> list[tuple[str, str]]:
     first, seeds = summary.runs[0], len(cells.seeds)
+    if summary.axes:
+        counts = {"points": len(summary.points), "policies": len(summary.labels), "seeds": seeds}
+        return [(name, f"{count:,}") for name, count in {**counts, "runs": len(summary.runs)}.items()]
     nodes = cells.nodes(first.label)["node"].n_unique() - 1
     load = table.mean_over_seeds(summary, first.label, "load")
     counts = {"jobs": first.jobs, "tasks": first.tasks, "nodes": nodes, "seeds" if seeds > 1 else "seed": seeds}

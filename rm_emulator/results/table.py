@@ -167,22 +167,7 @@ def interval(speedup: Speedup) -> str:
     return "" if speedup.ci95 is None else "[{:.2f}, {:.2f}]".format(*speedup.ci95)
 
 
-def comparison(summary: Summary, width: int | None = None) -> Table:
-    """The table that `run` prints. The best of each column is bold; times are in seconds.
-
-    width: of the terminal in characters; the least important columns are left out until the table fits.
-    """
-    columns = _columns(summary)
-    console = Console(width=10_000)
-    while True:
-        table = _table(summary, columns)
-        least = max(columns, key=lambda column: column.rank)
-        if width is None or least.rank == 0 or console.measure(table).maximum <= width:
-            return table
-        columns.remove(least)
-
-
-class _Column(msgspec.Struct):
+class Column(msgspec.Struct):
     """rank: as of `Figure`."""
 
     heading: str
@@ -191,30 +176,55 @@ class _Column(msgspec.Struct):
     justify: Literal["left", "right"] = "right"
 
 
-def _table(summary: Summary, columns: Sequence[_Column]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, title=_title(summary), title_justify="left", title_style="bold", pad_edge=False)
+def compared(summary: Summary) -> tuple[str, list[Column]]:
+    """Title and columns of the table that `run` prints."""
+    return _title(summary), columns(summary)
+
+
+def comparison(summary: Summary, width: int | None = None) -> Table:
+    """The table that `run` prints. The best of each column is bold; times are in seconds. width: as of `drawn`."""
+    return drawn(*compared(summary), width)
+
+
+def drawn(title: str, columns: Sequence[Column], width: int | None, rows_each: int = 0) -> Table:
+    """A table of these columns. rows_each: a line after so many rows, none for 0.
+
+    width: of the terminal in characters; the least important columns are left out until the table fits.
+    """
+    shown, console = list(columns), Console(width=10_000)
+    while True:
+        table = _table(title, shown, rows_each)
+        least = max(shown, key=lambda column: column.rank)
+        if width is None or least.rank == 0 or console.measure(table).maximum <= width:
+            return table
+        shown.remove(least)
+
+
+def _table(title: str, columns: Sequence[Column], rows_each: int) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
     for column in columns:
         table.add_column(column.heading, justify=column.justify, no_wrap=True)
-    for cells in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(*cells)
+    for row, cells in enumerate(zip(*(column.cells for column in columns), strict=True), start=1):
+        table.add_row(*cells, end_section=rows_each > 0 and row % rows_each == 0)
     return table
 
 
-def _columns(summary: Summary) -> list[_Column]:
+def columns(summary: Summary) -> list[Column]:
+    """The columns of a comparison of labels."""
     labels = summary.labels
     names = [Text(label, style="bold" if label == summary.baseline else "") for label in labels]
     predictors = [next(summary.of(label)).predictor for label in labels]
-    columns = [_Column("label", 0, names, "left")]
+    made = [Column("label", 0, names, "left")]
     if any(predictor not in (None, label) for label, predictor in zip(labels, predictors, strict=True)):
-        columns.append(_Column("predictor", 5, [Text(predictor or NOTHING) for predictor in predictors], "left"))
-    columns += [_Column(figure.heading, figure.rank, _cells(figure)) for figure in figures(summary)]
+        made.append(Column("predictor", 5, [Text(predictor or NOTHING) for predictor in predictors], "left"))
+    made += [Column(figure.heading, figure.rank, _cells(figure)) for figure in figures(summary)]
     if summary.comparisons:
         each = [speedups(summary).get(label) for label in labels]
         intervals = [Text(interval(s.ratio_of_means) if s else "", "dim") for s in each]
-        columns.append(_Column("speedup", 0, [_speedup(s.ratio_of_means) if s else _BASELINE for s in each]))
-        columns.append(_Column("95 % interval", 1, intervals, "left"))
-        columns.append(_Column("median job", 6, [_speedup(s.p50_of_ratios) if s else Text() for s in each]))
-    return columns
+        made.append(Column("speedup", 0, [_speedup(s.ratio_of_means) if s else _BASELINE for s in each]))
+        made.append(Column("95 % interval", 1, intervals, "left"))
+        made.append(Column("median job", 6, [_speedup(s.p50_of_ratios) if s else Text() for s in each]))
+    return made
 
 
 _BASELINE: Final = Text("baseline", style="dim")

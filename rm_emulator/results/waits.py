@@ -25,6 +25,7 @@ from schedulers.core.reasons import Reason
 #: What each reason means where its numbers are not known.
 MEANINGS: Final = {
     Reason.TOO_LARGE: "a task asks for more than any node has",
+    Reason.NO_NODE_MATCHES: "it may use none of the nodes, by their labels and taints",
     Reason.NO_NODES: "the cluster has no node that takes containers",
     Reason.QUEUE_GONE: "its queue was removed",
     Reason.QUEUE_FULL_OF_JOBS: "its queue runs as many jobs as it may",

@@ -29,7 +29,15 @@ from schedulers.core.events import (
     TaskFound,
     Tick,
 )
-from schedulers.core.explain import Explanation, explain_job, limit_reason, why_not, why_not_let_in
+from schedulers.core.explain import (
+    Explanation,
+    WaitReason,
+    explain_job,
+    limit_reason,
+    why_not,
+    why_not_let_in,
+    why_waiting,
+)
 from schedulers.core.log import FORMAT, Log, SchedulerConfig
 from schedulers.core.placer import Placer, placers
 from schedulers.core.policy import ClusterView, Offer, Policy, policies
@@ -354,8 +362,9 @@ class Scheduler:
         stages = [job.stages[index] for index in job.open]
         if not state.nodes:
             return Reason.NO_NODES
-        if not all(state.sizes.fits_ever(stage.size) for stage in stages):
-            return Reason.TOO_LARGE
+        never = [stage.size for stage in stages if not state.sizes.fits_ever(stage.size)]
+        if never:
+            return Reason.TOO_LARGE if any(map(state.sizes.matches, never)) else Reason.NO_NODE_MATCHES
         if state.sizes.bounds:
             limits = [account for stage in stages if (account := state.sizes.at_limit(job, stage)) is not None]
             if limits:
@@ -369,6 +378,10 @@ class Scheduler:
     def explain(self, job: str) -> Explanation:
         """The full record of why a live job waits: every reason with its numbers. Raises KeyError if it is not live."""
         return explain_job(self.state.jobs[job], self.state, self.policy, self.view, self.config.offers)
+
+    def reasons(self, job: str) -> tuple[WaitReason, ...]:
+        """`reasons` of `explain` alone, at half its cost. Raises KeyError if the job is not live."""
+        return why_waiting(self.state.jobs[job], self.state, self.policy, self.view, self.config.offers)
 
     def why_not(self, stage: StageState, nodes: Iterable[str]) -> dict[str, NodeRefusal]:
         """For each of these nodes why it does not take a task of the stage now.

@@ -257,10 +257,7 @@ class ClusterState:
         if not fresh:
             return "duplicate"
         for index in fresh:
-            stage = job.stages[index]
-            stage.asked = True
-            if stage.is_open and stage.waiting:
-                self.work.open(job, stage)
+            self.work.ask(job, job.stages[index])
         self._touch(job.id)
         self._doubt(job.id)
         self.version += 1
@@ -275,11 +272,7 @@ class ClusterState:
         stage = job.stages[event.stage]
         if not stage.asked:
             return "duplicate"
-        stage.asked = False
-        if stage.index in job.open:
-            self.work.close(job, stage)
-        self._touch(job.id)
-        self._doubt(job.id)
+        self.work.withdraw(job, stage)
         self.version += 1
         return None
 

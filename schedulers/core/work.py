@@ -66,7 +66,7 @@ class Work:
         """Nothing more of the job is launched."""
         job.cancelled = True
         for index in list(job.open):
-            self.close(job, job.stages[index])
+            self._close(job, job.stages[index])
         self._touch(job.id)
         self._forget_if_over(job)
 
@@ -96,8 +96,21 @@ class Work:
         self._doubt(job.id)
         self._sizes.count(stage.size, stage.waiting)
 
-    def close(self, job: JobState, stage: StageState) -> None:
-        """The tasks of a stage that was open start no more."""
+    def ask(self, job: JobState, stage: StageState) -> None:
+        """The stage's tasks are asked for."""
+        stage.asked = True
+        if stage.is_open and stage.waiting:
+            self.open(job, stage)
+
+    def withdraw(self, job: JobState, stage: StageState) -> None:
+        """They are asked for no more."""
+        stage.asked = False
+        if stage.index in job.open:
+            self._close(job, stage)
+        self._touch(job.id)
+        self._doubt(job.id)
+
+    def _close(self, job: JobState, stage: StageState) -> None:
         job.open.remove(stage.index)
         job.waiting -= stage.waiting
         self._sizes.count(stage.size, -stage.waiting)

@@ -11,7 +11,7 @@ from schedulers.core.errors import InvalidJob, InvalidQuantity
 from schedulers.core.places import ANYWHERE, Places, Requirement, Toleration
 from schedulers.core.resources import Resources, Vector, parse_quantity, to_steps
 from schedulers.objects.meta import Stored, ours, to_ms
-from schedulers.objects.names import ATTEMPT_LABEL, GATE
+from schedulers.objects.names import ATTEMPT_LABEL, GATE, WAITING_CONDITION
 
 #: Exit code of a failed pod whose containers tell none (evicted, deadline exceeded).
 UNTOLD: Final = 1
@@ -256,6 +256,11 @@ class Pod(Stored):
         """When its last container ended."""
         stamps = [to_ms(s.state.terminated.finishedAt) for s in self.status.containerStatuses if s.state.terminated]
         return max((ms for ms in stamps if ms is not None), default=None)
+
+    @property
+    def waiting(self) -> Condition | None:
+        """What it says of its waiting, by the condition that we write."""
+        return next((seen for seen in self.status.conditions if seen.type == WAITING_CONDITION), None)
 
     @property
     def exit_code(self) -> int | None:

@@ -681,21 +681,39 @@ def test_a_plan_that_needs_pilots_is_told_after_them() -> None:
 
 def test_a_queue_that_is_gone_lets_no_job_in_even_when_nobody_led() -> None:
     world = World()
-    world.put_queue("default")
-    world.submit(stage("a", 1))
+    world.put_queue("etl")
+    world.submit(stage("a", 1), queue="etl")
     snapshot = world.snapshot()
-    del world.lists.queues["default"]
+    del world.lists.queues["etl"]
     world.new_leader(snapshot)
-    assert list(world.brain.scheduler.state.tree.removed) == ["default"]
-    world.submit(stage("b", 1))
+    assert list(world.brain.scheduler.state.tree.removed) == ["etl"]
+    world.submit(stage("b", 1), queue="etl")
     world.create_pods()
     world.brain.cycle()
     assert len(released(world)) == 1
-    world.put_queue("default")
+    world.put_queue("etl")
     world.brain.cycle()
     assert len(released(world)) == 2
+    world.remove_queue("etl")
+    assert list(world.brain.scheduler.state.tree.removed) == ["etl"]
+
+
+def test_the_default_queue_is_open_without_an_object_and_has_no_limits_then() -> None:
+    world = World()
+    world.put_queue("default", max={"cpu": 1})
     world.remove_queue("default")
-    assert list(world.brain.scheduler.state.tree.removed) == ["default"]
+    world.submit(stage("a", 3))
+    world.create_pods()
+    world.brain.cycle()
+    assert len(released(world)) == 3
+    world.put_queue("default", max={"cpu": 1})
+    snapshot = world.snapshot()
+    del world.lists.queues["default"]
+    for _ in range(2):
+        world.new_leader(snapshot)
+        snapshot = world.snapshot()
+    assert world.brain.scheduler.state.queues["default"].max is None
+    assert world.brain.scheduler.state.tree.removed == {}
 
 
 def test_the_true_run_time_is_out_of_reach() -> None:

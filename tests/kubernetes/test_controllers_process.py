@@ -59,6 +59,7 @@ def test_a_loop_that_breaks_ends_the_process(process: Process, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("error", [Unreachable("away"), OSError("no token"), TimeoutError()])
+@pytest.mark.slow
 def test_what_is_to_be_expected_does_not(process: Process, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     times = fail_with(monkeypatch, process, error)
     with pytest.raises(TimeoutError):

@@ -35,7 +35,7 @@ class Api:
         self.refuse: Callable[[str], ApiError | None] = lambda name: None
         self.refuse_status: ApiError | None = None
 
-    async def create(self, path: str, body: Any) -> Any:
+    async def create(self, path: str, body: Any, **_: str) -> Any:
         await asyncio.sleep(0)
         if not path.startswith(PODS):
             self.events.append(body)

@@ -111,6 +111,10 @@ class Spec(Block):
     """Label that the others are compared with; the first when left out, e.g. `fifo`."""
     expect: list[str] = []
     """Assertions over summary.json, checked when all runs are done, e.g. `["fifo.jct_s.mean < 600"]`."""
+    sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] | None = None
+    """Settings with several values each, by their paths; every combination of values is run ([sweeps](sweeps.md)), e.g.
+    `{"workload.load": [0.7, 0.9]}`.
+    """
     baselines: list[Literal["alone", "one_node", "ideal"]] = []
     """Runs to compare with: each queue alone, one giant node, ideal water-filling ([queues](queues.md)), e.g. `[alone,
     ideal]`.
