@@ -22,7 +22,7 @@ _WRITE_S: Final = (0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1.0, 2.5, 5.0, 10.0
 
 REQUESTS: Final = Counter(
     "rm_extender_requests_total",
-    "Calls of kube-scheduler; outcome: ok, none (no node), error, bad, late, not_ready.",
+    "Calls of kube-scheduler; outcome: ok, none (no node), error, bad, large, late, not_ready.",
     ["verb", "outcome"],
 )
 REQUEST_DURATION: Final = Histogram(
@@ -35,6 +35,11 @@ DROPPED_NAMES: Final = Counter(
 )
 REFUSED_CLIENTS: Final = Counter(
     "rm_extender_refused_clients_total", "Calls whose client certificate is valid but names nobody on the list."
+)
+CUT_CONNECTIONS: Final = Counter(
+    "rm_cut_connections_total",
+    "Connections closed before the head of a request was complete; why: slow, large.",
+    ["why"],
 )
 CERTIFICATE_EXPIRY: Final = Gauge(
     "rm_certificate_expiry_seconds", "Seconds until the certificate in use expires; below zero once it has."

@@ -24,7 +24,7 @@ from schedulers.objects.dagjob import (
     show_indexes,
     write_tries,
 )
-from schedulers.objects.meta import to_ms
+from schedulers.objects.meta import label_value, to_ms
 from schedulers.objects.names import (
     API_VERSION,
     ATTEMPT_LABEL,
@@ -335,8 +335,8 @@ def _body(job: WholeDagJob, stage: Stage, name: str, index: int, attempt: int) -
         INDEX_LABEL: str(index),
         ATTEMPT_LABEL: str(attempt),
     }
-    if job.spec.user:
-        labels[USER_LABEL] = job.spec.user
+    if user := label_value(job.spec.user):
+        labels[USER_LABEL] = user
     spec = dict(template["spec"])
     gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != GATE]
     tolerations = [t for t in spec.get("tolerations") or () if t.get("key") != RESERVED_TAINT]

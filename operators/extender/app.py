@@ -24,6 +24,7 @@ from operators.extender.wire import (
     AskedVictims,
     BadRequest,
     FilterAnswer,
+    TooLarge,
     Victims,
     filter_reply,
     preempt_reply,
@@ -37,8 +38,8 @@ from schedulers.objects.pod import Pod
 log = structlog.get_logger()
 T = TypeVar("T")
 
-#: A scheduler configured to send whole nodes sends 54 MB for 5,000 of them with 50 images each.
-BODY_LIMIT: Final = 64 * 2**20
+#: Room for 65,000 of the longest names, or for 5,000 whole nodes (11 MB; with 50 images each they would be 54 MB).
+BODY_LIMIT: Final = 16 * 2**20
 #: Why a node that the brain did not mention is not in an answer without any node.
 UNEXPLAINED: Final = "not among the nodes that rm-scheduler considers"
 
@@ -142,7 +143,7 @@ class Extender:
                 f"the body has more than {self._body_limit} bytes ({size}); "
                 "set nodeCacheCapable: true for this extender, so that names are sent instead of whole nodes"
             )
-            raise _Refused("bad", message, status=413, close=True)
+            raise _Refused("large", message, status=413, close=True)
 
     # -- verbs ----------------------------------------------------------------------------------
 
@@ -175,6 +176,8 @@ class Extender:
     def _read(self, read: Callable[[bytes], T], body: bytes) -> T:
         try:
             return read(body)
+        except TooLarge as error:
+            raise _Refused("large", str(error), status=413) from None
         except BadRequest as error:
             raise _Refused("bad", str(error), status=400) from None
 

@@ -18,6 +18,9 @@ T = TypeVar("T")
 #: Victims per node: the uids of its pods that would have to go, and how many disruption budgets that breaks.
 Victims = dict[str, tuple[list[str], int]]
 _UidOf = Callable[[msgspec.Raw, str], str]
+#: The most nodes, or pods, of one call: thirteen times as many nodes as Kubernetes is tested with. Beyond it an answer
+#: would keep the process from its probes.
+MOST: Final = 65_000
 #: Scores outside this range are not refused by kube-scheduler but outvote everything else.
 MIN_SCORE: Final = 0
 MAX_SCORE: Final = 10
@@ -25,6 +28,10 @@ MAX_SCORE: Final = 10
 
 class BadRequest(ValueError):
     """A body that is not what the verb takes; the message says where and why."""
+
+
+class TooLarge(BadRequest):
+    """A body that names more than anybody asks about."""
 
 
 class Asked(msgspec.Struct):
@@ -134,13 +141,17 @@ def read_asked(body: bytes) -> Asked:
     """The body of filter or prioritize. Neither `Nodes` nor `NodeNames` means no nodes. Raises BadRequest."""
     fields = _fields(body, "the body")
     pod = _read_pod(fields)
-    names = _read(_names, fields.get("nodenames"), "NodeNames")
+    listed = fields.get("nodenames")
+    # Counted before it is read: a node's name has no comma.
+    _check_count(0 if listed is None else 1 + bytes(listed).count(b","), "NodeNames")
+    names = _read(_names, listed, "NodeNames")
     if names is not None:
         return Asked(pod, list(dict.fromkeys(names)))
     items = _read(_maybe, fields.get("nodes"), "Nodes")
     if items is None:
         return Asked(pod, [])
     raws = _read(_raws, _folded(items).get("items"), "Nodes.items") or []
+    _check_count(len(raws), "Nodes.items")
     nodes = {_need(_node, raw, f"Nodes.items[{i}]").metadata.name: raw for i, raw in enumerate(raws)}
     return Asked(pod, list(nodes), nodes)
 
@@ -152,7 +163,7 @@ def read_victims(body: bytes) -> AskedVictims:
     for key, uid_of in (("NodeNameToMetaVictims", _meta_uid), ("NodeNameToVictims", _victim_uid)):
         nodes = _read(_maybe, fields.get(key.lower()), key)
         if nodes is not None:
-            return AskedVictims(pod, {name: _read_node(raw, f"{key}.{name}", uid_of) for name, raw in nodes.items()})
+            return AskedVictims(pod, _read_nodes(nodes, key, uid_of))
     return AskedVictims(pod, {})
 
 
@@ -189,11 +200,23 @@ def _read_pod(fields: Mapping[str, msgspec.Raw]) -> Pod:
     return pod
 
 
-def _read_node(raw: msgspec.Raw, path: str, uid_of: _UidOf) -> tuple[list[str], int]:
-    fields = _folded(_read(_maybe, raw, path) or {})
-    pods = _read(_raws, fields.get("pods"), f"{path}.Pods") or []
-    count = _read(_count, fields.get("numpdbviolations"), f"{path}.NumPDBViolations")
-    return [uid_of(pod, f"{path}.Pods[{i}]") for i, pod in enumerate(pods)], count or 0
+def _read_nodes(nodes: Mapping[str, msgspec.Raw], path: str, uid_of: _UidOf) -> Victims:
+    _check_count(len(nodes), path)
+    victims: Victims = {}
+    count = 0
+    for name, raw in nodes.items():
+        fields = _folded(_read(_maybe, raw, f"{path}.{name}") or {})
+        pods = _read(_raws, fields.get("pods"), f"{path}.{name}.Pods") or []
+        count += len(pods)
+        _check_count(count, f"{path}: pods")
+        broken = _read(_count, fields.get("numpdbviolations"), f"{path}.{name}.NumPDBViolations")
+        victims[name] = [uid_of(pod, f"{path}.{name}.Pods[{i}]") for i, pod in enumerate(pods)], broken or 0
+    return victims
+
+
+def _check_count(count: int, path: str) -> None:
+    if count > MOST:
+        raise TooLarge(f"{path}: more than {MOST} in one call")
 
 
 def _meta_uid(raw: msgspec.Raw, path: str) -> str:

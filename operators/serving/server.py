@@ -38,6 +38,9 @@ FIRST_BYTE: Final = "first_byte_s"
 CLIENT_NAMES: Final = "client_names"
 #: Go's client keeps idle connections for 90 s; closing first would fail a call that is just being sent.
 KEEP_ALIVE_S: Final = 120
+#: How long the head of a request may take from its first byte, and how large it may be; kube-scheduler's has 200 bytes.
+HEAD_S: Final = 5.0
+HEAD_LIMIT: Final = 64 * 2**10
 #: How long calls in flight may take once the process is told to stop.
 DRAIN_S: Final = 10
 #: From when on a certificate's end is worth a warning.
@@ -112,14 +115,49 @@ class Certificates(ssl.SSLContext):
 
 
 class _Protocol(HttpToolsProtocol):
-    """Notes what an app needs to know of a request beyond HTTP: when it began, and who sends it."""
+    """Notes what an app needs to know of a request beyond HTTP: when it began, and who sends it.
+
+    A connection whose next request has no complete head in time, or none within the limit, is closed. (uvicorn limits
+    only the silence after an answer.)
+    """
 
     _names: tuple[str, ...] | None = None
+    _limit: asyncio.TimerHandle | None = None
+    _head = 0
 
     def connection_made(self, transport: asyncio.Transport) -> None:  # type: ignore[override]
         super().connection_made(transport)
         tls = transport.get_extra_info("ssl_object")
         self._names = None if tls is None else certificate_names(tls.getpeercert() or {})
+        self._expect_head(KEEP_ALIVE_S)
+
+    def connection_lost(self, exc: Exception | None) -> None:
+        self._expect_head(None)
+        super().connection_lost(exc)
+
+    def data_received(self, data: bytes) -> None:
+        if self.cycle is None or self.cycle.response_complete:
+            if not self._head:
+                self._expect_head(HEAD_S)
+            self._head += len(data)
+        super().data_received(data)
+        if self._head > HEAD_LIMIT:
+            self._cut("large")
+
+    def on_headers_complete(self) -> None:
+        self._expect_head(None)
+        self._head = 0
+        super().on_headers_complete()
+
+    def _expect_head(self, seconds: float | None) -> None:
+        if self._limit is not None:
+            self._limit.cancel()
+        self._limit = None if seconds is None else self.loop.call_later(seconds, self._cut, "slow")
+
+    def _cut(self, why: str) -> None:
+        if not self.transport.is_closing():
+            metrics.CUT_CONNECTIONS.labels(why).inc()
+            self.transport.abort()
 
     def on_message_begin(self) -> None:
         super().on_message_begin()

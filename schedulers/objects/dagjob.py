@@ -14,7 +14,7 @@ import msgspec
 from schedulers.core import model
 from schedulers.core.errors import InvalidJob
 from schedulers.core.resources import Resources
-from schedulers.objects.meta import Stored
+from schedulers.objects.meta import Stored, label_value
 from schedulers.objects.names import PODS_REFUSED, RECURRING_LABEL, USER_LABEL
 from schedulers.objects.pod import Condition, PodTemplate, demand, places
 
@@ -200,7 +200,7 @@ def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> 
     job = model.Job(
         id=id if id is not None else f"{dagjob.key}.{meta.uid[:8]}",
         name=meta.labels.get(RECURRING_LABEL) or meta.generateName.rstrip("-") or meta.name,
-        user=spec.user or meta.labels.get(USER_LABEL, ""),
+        user=label_value(spec.user) or meta.labels.get(USER_LABEL, ""),
         queue=spec.queue,
         stages=tuple(_stage(dagjob, stage, names, resources) for stage in spec.stages),
     )

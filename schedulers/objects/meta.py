@@ -75,6 +75,12 @@ def ours(annotations: dict[str, str]) -> dict[str, str]:
     return {key: text for key, text in annotations.items() if key.startswith(_OURS) and key != RUN_SECONDS}
 
 
+def label_value(text: str) -> str:
+    """A name of the API server's (`alice@example.com`, `system:serviceaccount:ns:name`) as a label may hold it."""
+    return "_".join(_LABEL.findall(text))[:63].strip("._-")
+
+
+_LABEL: Final = re.compile(r"[A-Za-z0-9._-]+")
 _STAMP: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))")
 
 

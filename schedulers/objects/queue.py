@@ -22,10 +22,26 @@ class PerUser(msgspec.Struct):
     maxRunning: int | None = None
 
 
+class NamespaceRequirement(msgspec.Struct):
+    """One requirement of a selector of labels."""
+
+    key: str
+    operator: str
+    values: tuple[str, ...] = ()
+
+
+class NamespaceSelector(msgspec.Struct):
+    """Who may use a queue, by labels of namespaces. Admission looks at it, nobody else."""
+
+    matchLabels: dict[str, str] = {}
+    matchExpressions: tuple[NamespaceRequirement, ...] = ()
+
+
 class QueueSpec(msgspec.Struct):
     """What a queue may be. guaranteed and max are resource maps, or shares of the cluster such as `25%`."""
 
     parent: str = ""
+    namespaces: NamespaceSelector | None = None
     weight: float = 1.0
     guaranteed: Written = None
     max: Written = None

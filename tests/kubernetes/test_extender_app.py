@@ -6,9 +6,11 @@ import asyncio
 import time
 from typing import Any
 
+import msgspec
 import pytest
 
 from operators import metrics
+from operators.extender import wire
 from operators.extender.app import UNEXPLAINED, Extender
 from operators.extender.wire import FilterAnswer
 from operators.serving.server import management
@@ -137,6 +139,39 @@ def test_a_body_beyond_the_limit_is_noticed_without_a_length() -> None:
     app = Extender(Recorder(), budget_s=5, body_limit=10).app()
     reply = asyncio.run(_drive(app, "preempt", "POST", [], [b"12345", b"67890", b"1"]))
     assert reply.status == 413
+
+
+MANY = wire.MOST + 1
+UIDS = [{"UID": str(i)} for i in range(MANY)]
+
+
+@pytest.mark.parametrize(
+    ("verb", "body"),
+    [
+        ("filter", {"Pod": POD, "NodeNames": [f"n{i}" for i in range(MANY)]}),
+        ("filter", {"Pod": POD, "Nodes": {"items": [{"metadata": {"name": "n"}}] * MANY}}),
+        ("prioritize", {"Pod": POD, "NodeNames": ["n"] * MANY}),
+        ("preempt", {"Pod": POD, "NodeNameToMetaVictims": {f"n{i}": {"Pods": []} for i in range(MANY)}}),
+        ("preempt", {"Pod": POD, "NodeNameToMetaVictims": {"a": {"Pods": UIDS[1:]}, "b": {"Pods": UIDS[:2]}}}),
+    ],
+    ids=["names", "nodes", "equal names", "victims' nodes", "victims"],
+)
+def test_a_call_about_more_than_any_cluster_has_is_refused_and_counted(verb: str, body: Any) -> None:
+    brain, before = Recorder(), count(verb, "large")
+    reply = call(brain, verb, body)
+    assert {"filter": b"in one call", "prioritize": b"[]", "preempt": b"in one call"}[verb] in reply.body
+    assert reply.status == (413 if verb == "preempt" else 200)
+    assert (brain.calls, count(verb, "large")) == ([], before + 1)
+
+
+def test_three_million_names_are_not_even_read() -> None:
+    body = msgspec.json.encode({"Pod": POD, "NodeNames": [f"node-{i:07}" for i in range(3_000_000)]})
+    assert "the body has more than" in call(Recorder(), "filter", body).json["Error"]
+
+
+def test_as_many_names_as_are_allowed_are_answered() -> None:
+    longest = [f"{i:05}" + 248 * "x" for i in range(wire.MOST)]
+    assert call(Recorder(), "filter", {"Pod": POD, "NodeNames": longest}).json["NodeNames"] == longest[:1]
 
 
 def test_another_method_is_refused() -> None:

@@ -18,6 +18,7 @@ from operators import metrics
 from operators.config import InvalidConfig, Millis
 from operators.extender.app import Extender
 from operators.extender.config import BrainConfig
+from operators.serving import server
 from operators.serving.ports import ExtenderPort, ManagementPort, Tls
 from operators.serving.server import _listen, management, serve, serve_management
 from tests.kubernetes.calls import POD, Authority, Recorder
@@ -357,6 +358,86 @@ def test_the_budget_begins_with_the_first_byte(site: Site) -> None:
 
     assert b"budget of 0.3 s was used up" in run(work)
     assert site.brain.calls == []
+
+
+def cut(why: str) -> float:
+    return metrics.REGISTRY.get_sample_value("rm_cut_connections_total", {"why": why}) or 0.0
+
+
+async def until_closed(reader: asyncio.StreamReader) -> bytes:
+    """All that is still said; a reset is an end too."""
+    with contextlib.suppress(ConnectionResetError):
+        return await reader.read()
+    return b""
+
+
+@pytest.mark.parametrize("port", ["verbs", "management"])
+@pytest.mark.parametrize(
+    "first", [b"", b"POST /v1/filter HTTP/1.1\r\nContent-Length: 2\r\n\r\n{}"], ids=["first", "second"]
+)
+def test_a_head_that_dribbles_in_ends_the_connection(
+    site: Site, monkeypatch: pytest.MonkeyPatch, port: str, first: bytes
+) -> None:
+    monkeypatch.setattr(server, "HEAD_S", 0.2)
+    before = cut("slow")
+
+    async def work() -> bytes:
+        context = site.client(site.ca.issue("scheduler", "system:kube-scheduler")) if port == "verbs" else None
+        async with site.served():
+            reader, writer = await asyncio.open_connection("127.0.0.1", getattr(site, port), ssl=context)
+            if first:
+                writer.write(first)
+                await reader.readuntil(b"\r\n\r\n")
+            writer.write(b"GET /healthz HTTP/1.1\r\nX-Slow: ")
+            closed = asyncio.ensure_future(until_closed(reader))
+            while not closed.done():
+                writer.write(b"x")  # it is never silent
+                await asyncio.sleep(0.02)
+            return closed.result()
+
+    assert b"HTTP/1.1" not in run(work)
+    assert cut("slow") == before + 1
+
+
+def test_a_connection_that_says_nothing_ends(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "KEEP_ALIVE_S", 0.2)
+
+    async def work() -> bytes:
+        async with site.served():
+            reader, _ = await asyncio.open_connection("127.0.0.1", site.management)
+            return await until_closed(reader)
+
+    assert run(work) == b""
+
+
+def test_a_head_without_end_ends_the_connection(site: Site) -> None:
+    before = cut("large")
+
+    async def work() -> bytes:
+        async with site.served():
+            reader, writer = await asyncio.open_connection("127.0.0.1", site.management)
+            writer.write(b"GET /healthz HTTP/1.1\r\nX-Large: " + 4 * server.HEAD_LIMIT * b"x")
+            return await until_closed(reader)
+
+    assert run(work) == b""
+    assert cut("large") == before + 1
+
+
+def test_a_body_may_come_later_than_a_head(site: Site, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(server, "HEAD_S", 0.2)
+
+    async def work() -> bytes:
+        body = msgspec.json.encode(ASKED)
+        context = site.client(site.ca.issue("scheduler", "system:kube-scheduler"))
+        async with site.served():
+            reader, writer = await asyncio.open_connection("127.0.0.1", site.verbs, ssl=context)
+            head = f"POST /v1/filter HTTP/1.1\r\nConnection: close\r\nContent-Length: {len(body)}\r\n\r\n"
+            writer.write(head.encode())
+            await asyncio.sleep(0.5)
+            writer.write(body)
+            return await reader.read()
+
+    assert b'"NodeNames":["a"]' in run(work)
 
 
 def test_answers_are_not_held_back_by_nagles_algorithm() -> None:

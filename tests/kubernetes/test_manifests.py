@@ -201,16 +201,18 @@ def test_kube_scheduler_calls_where_brain_listens(file: Path, tmp_path: Path) ->
 @pytest.mark.parametrize("file", CONFIGS, ids=lambda file: file.parent.name)
 def test_kube_scheduler_is_set_up_for_brain(file: Path) -> None:
     scheduler = yaml.safe_load(config_of(file, "rm-scheduler"))
-    assert scheduler["profiles"] == [{"schedulerName": names.SCHEDULER}]
+    no_preemption = {"postFilter": {"disabled": [{"name": "DefaultPreemption"}]}}
+    assert scheduler["profiles"] == [{"schedulerName": names.SCHEDULER, "plugins": no_preemption}]
     assert scheduler["percentageOfNodesToScore"] == 100
     assert scheduler["clientConnection"] == {"qps": 1000, "burst": 2000}
     (extender,) = scheduler["extenders"]
     assert extender["nodeCacheCapable"] is True
     assert extender["ignorable"] is False
     assert extender["weight"] == 1
-    verbs = {verb: extender[f"{verb}Verb"] for verb in ("filter", "prioritize", "preempt")}
-    assert verbs == {"filter": "filter", "prioritize": "prioritize", "preempt": "preempt"}
-    assert "bindVerb" not in extender
+    assert {key: verb for key, verb in extender.items() if key.endswith("Verb")} == {
+        "filterVerb": "filter",
+        "prioritizeVerb": "prioritize",
+    }
 
 
 def test_with_tls_kube_scheduler_verifies_brain() -> None:
@@ -261,7 +263,7 @@ def test_every_policy_is_bound_and_fails_closed(kind: str) -> None:
 
 
 def test_the_policies_use_our_names() -> None:
-    text = (MANIFESTS / "base" / "policies.yaml").read_text()
+    text = "".join((MANIFESTS / "base" / f"{file}.yaml").read_text() for file in ("policies", "tenants"))
     for name in (names.GATE, names.SCHEDULER, names.WAITING_CONDITION, names.GANG_PLAN, names.NAMESPACE):
         assert name in text
 

@@ -44,6 +44,35 @@ def status(cluster: Devcluster, space: str) -> dict[str, Any]:
     return shown
 
 
+# -- priorities ---------------------------------------------------------------------------------
+
+
+def test_a_pod_of_high_priority_waits_like_all_others(cluster: Devcluster, space: str) -> None:
+    """It is without gate, so it is kube-scheduler that finds no room for it, and could preempt."""
+    submit(cluster, dagjob("j", space, [stage("a", 4, 15, cpu="8")]))
+    wait(lambda: [bool(p["spec"].get("nodeName")) for p in pods(cluster, space).values()] == 4 * [True], 60)
+    tasks = {name: pod["metadata"]["uid"] for name, pod in pods(cluster, space).items()}
+    high = {"apiVersion": "scheduling.k8s.io/v1", "kind": "PriorityClass", "value": 1_000_000}
+    high["metadata"] = {"name": f"high-{space}"}
+    urgent = plain("urgent", space, names.SCHEDULER, **{names.QUEUE_LABEL: "default"})
+    urgent["metadata"]["annotations"][f"{names.GROUP}/gate"] = "false"
+    urgent["spec"]["priorityClassName"] = f"high-{space}"
+    submit(cluster, high, urgent)
+    wait(lambda: unschedulable(cluster, space, "urgent"), 20)
+    wait(lambda: phase(cluster, space, "j") == "Succeeded", 40)
+    assert {name: pods(cluster, space).get(name, {}).get("metadata", {}).get("uid") for name in tasks} == tasks
+    wait(lambda: pods(cluster, space)["urgent"]["status"]["phase"] == "Succeeded", 30)
+    cluster.kubectl("delete", "priorityclass", f"high-{space}")
+
+
+def unschedulable(cluster: Devcluster, space: str, name: str) -> str:
+    """What kube-scheduler says of a pod that it cannot bind."""
+    conditions = pods(cluster, space)[name]["status"].get("conditions", ())
+    return next(
+        (c["message"] for c in conditions if (c["type"], c.get("reason")) == ("PodScheduled", "Unschedulable")), ""
+    )
+
+
 # -- hidden use ---------------------------------------------------------------------------------
 
 

@@ -71,6 +71,10 @@ def test_a_queue_is_what_its_object_says() -> None:
     )
 
 
+def test_the_user_of_a_dagjob_and_of_its_pods_is_the_same_name() -> None:
+    assert core_job(dagjob(stage(), user="alice@example.com"), RESOURCES).user == "alice_example.com"
+
+
 def test_a_limit_that_cannot_be_read_does_not_take_those_along_that_can() -> None:
     spec = {"max": {"cpu": 4, "cpus": 4, "memory": "much"}, "guaranteed": "a lot", "perUser": {"limit": "25%"}}
     read_so_far = readable(read(Queue, {"spec": spec}), RESOURCES)

@@ -111,6 +111,11 @@ def test_a_pod_carries_gates_labels_and_its_owner() -> None:
     assert body["metadata"]["annotations"] == {names.RUN_SECONDS: "5"}
 
 
+def test_a_users_name_that_no_label_can_hold_is_made_one() -> None:
+    (create, _) = plan(job(user="system:serviceaccount:team-a:bot@x/"), [], around()).creates
+    assert create.body["metadata"]["labels"][names.USER_LABEL] == "system_serviceaccount_team-a_bot_x"
+
+
 def test_a_pod_tolerates_reserved_nodes_beside_what_its_template_tolerates() -> None:
     theirs = {"key": "dedicated", "operator": "Exists"}
     template = {"spec": {**TEMPLATE["spec"], "tolerations": [theirs]}}

@@ -29,6 +29,8 @@ NAME = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
 def cluster(devcluster: Devcluster) -> Devcluster:
     """With our rules in force, and none of our processes."""
     devcluster.apply(MANIFESTS / "overlays" / "dev")
+    known = ("patch", "configmap", "rm-queues", "-n", names.NAMESPACE, "--type=merge", "-p", '{"data": {"other": ""}}')
+    devcluster.kubectl(*known)
     path = new_pod(devcluster, devcluster.namespace())
     brain = Account(devcluster, "rm-brain")
 
@@ -238,22 +240,39 @@ def test_kube_scheduler_says_that_a_pod_does_not_fit(cluster: Devcluster, brain:
     assert read(cluster, path)["status"]["nominatedNodeName"] == "n1"
 
 
-def test_kube_scheduler_says_that_a_pod_is_preempted(cluster: Devcluster, brain: Account, space: str) -> None:
-    path = new_pod(cluster, space)
-    brain.patch(f"{path}/status", {"status": {"conditions": [said("DisruptionTarget")]}}, "strategic")
-
-
 def test_kube_scheduler_binds(cluster: Devcluster, brain: Account, space: str) -> None:
     path = new_pod(cluster, space)
     brain.patch(path, [GATE])
-    body = {
-        "apiVersion": "v1",
-        "kind": "Binding",
-        "metadata": {"name": path.rpartition("/")[2], "namespace": space},
-        "target": {"apiVersion": "v1", "kind": "Node", "name": "n1"},
-    }
-    brain(lambda client: client.create(f"{path}/binding", body))
+    brain(lambda client: client.create(f"{path}/binding", binding(path)))
     assert read(cluster, path)["spec"]["nodeName"] == "n1"
+
+
+def binding(path: str) -> dict[str, Any]:
+    *_, space, _, name = path.split("/")
+    target = {"apiVersion": "v1", "kind": "Node", "name": "n1"}
+    return {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": name, "namespace": space}, "target": target}
+
+
+@pytest.mark.parametrize("where", ["kube-system", names.NAMESPACE])
+def test_nothing_of_the_system_is_bound_by_us(brain: Account, where: str) -> None:
+    path = f"/api/v1/namespaces/{where}/pods/any"
+    for at in (f"{path}/binding", f"/api/v1/namespaces/{where}/bindings"):
+        said = brain.refusal(lambda client, at=at: client.create(at, binding(path)))
+        assert "rm-brain may bind no pods of" in said
+
+
+def test_brain_deletes_no_pod(cluster: Devcluster, brain: Account, space: str) -> None:
+    path = new_pod(cluster, space)
+    assert "rm-brain may delete no pods" in brain.refusal(lambda client: client.delete(path))
+
+
+def test_brain_touches_no_pod_of_another_scheduler(cluster: Devcluster, brain: Account, space: str) -> None:
+    path = new_pod(cluster, space, schedulerName="default-scheduler")
+    only = "rm-brain may change no pods but those of rm-scheduler"
+    assert only in brain.patch_refusal(path, [GATE])
+    assert only in brain.patch_refusal(path, {"metadata": {"annotations": {names.RESERVED_NODE: "n1"}}}, "merge")
+    status = {"status": {"nominatedNodeName": "n1"}}
+    assert only in brain.patch_refusal(f"{path}/status", status, "strategic")
 
 
 @pytest.mark.parametrize(
@@ -264,6 +283,7 @@ def test_kube_scheduler_binds(cluster: Devcluster, brain: Account, space: str) -
         {"podIPs": [{"ip": "10.0.0.9"}]},
         {"conditions": [said("Ready")]},
         {"conditions": [said("example.com/approved")]},
+        {"conditions": [said("DisruptionTarget")]},
         {"containerStatuses": [{"name": "main", "ready": True, "restartCount": 0, "image": "x", "imageID": "y"}]},
     ],
     ids="-".join,
@@ -330,7 +350,8 @@ def test_a_pod_that_names_its_node_gets_no_gate(cluster: Devcluster, space: str)
 
 def test_the_pods_of_a_batch_job_get_the_gate(cluster: Devcluster) -> None:
     space = cluster.namespace()
-    cluster.kubectl("apply", "-n", space, "-f", str(MANIFESTS / "samples" / "batch-job.yaml"))
+    sample = (MANIFESTS / "samples" / "batch-job.yaml").read_text().replace("queue: analytics", "queue: default")
+    cluster.kubectl("apply", "-n", space, "-f", "-", input=sample)
     pods = wait(lambda: cluster.get("pods", "-n", space)["items"])
     assert [gate["name"] for gate in pods[0]["spec"]["schedulingGates"]] == [names.GATE]
 
@@ -433,14 +454,24 @@ def test_brain_writes_no_configmap_but_the_snapshot(cluster: Devcluster, brain: 
     assert "rm-brain may write" in brain.refusal(lambda client: client.delete(f"{path}/rm-queues"))
 
 
-def test_the_controllers_create_and_delete_pods_of_dagjobs(controllers: Account, job: dict[str, Any]) -> None:
-    space = job["metadata"]["namespace"]
-    body = pod_of("mine-only-0-0", space, schedulingGates=[{"name": names.GATE}])
-    owner = {"apiVersion": names.API_VERSION, "kind": "DagJob", "name": "mine", "uid": job["metadata"]["uid"]}
+def task_of(job: dict[str, Any], **spec: Any) -> dict[str, Any]:
+    """A pod as the controllers make it."""
+    name, space = job["metadata"]["name"], job["metadata"]["namespace"]
+    body = pod_of(f"{name}-only-0-0", space, **{"schedulingGates": [{"name": names.GATE}], **spec})
+    owner = {"apiVersion": names.API_VERSION, "kind": "DagJob", "name": name, "uid": job["metadata"]["uid"]}
     body["metadata"]["ownerReferences"] = [{**owner, "controller": True, "blockOwnerDeletion": True}]
-    path = f"/api/v1/namespaces/{space}/pods"
-    controllers(lambda client: client.create(path, body))
-    controllers(lambda client: client.delete(f"{path}/mine-only-0-0"))
+    labels = {names.DAGJOB_LABEL: name, names.STAGE_LABEL: "only", names.INDEX_LABEL: "0", names.ATTEMPT_LABEL: "0"}
+    body["metadata"]["labels"] |= labels
+    return body
+
+
+def pods_of(job: dict[str, Any]) -> str:
+    return f"/api/v1/namespaces/{job['metadata']['namespace']}/pods"
+
+
+def test_the_controllers_create_and_delete_pods_of_dagjobs(controllers: Account, job: dict[str, Any]) -> None:
+    controllers(lambda client: client.create(pods_of(job), task_of(job)))
+    controllers(lambda client: client.delete(f"{pods_of(job)}/mine-only-0-0"))
 
 
 def test_the_controllers_create_no_other_pods(controllers: Account, space: str) -> None:
@@ -452,3 +483,83 @@ def test_the_controllers_create_no_other_pods(controllers: Account, space: str) 
 def test_the_controllers_delete_no_other_pods(cluster: Devcluster, controllers: Account, space: str) -> None:
     path = new_pod(cluster, space)
     assert "rm-controllers may create and delete" in controllers.refusal(lambda client: client.delete(path))
+
+
+@pytest.mark.parametrize("where", ["kube-system", "kube-public"])  # rm-system has Pod Security before that
+def test_the_controllers_create_nothing_in_namespaces_of_the_system(controllers: Account, where: str) -> None:
+    invented = {"metadata": {"name": "invented", "namespace": where, "uid": str(uuid.uuid4())}}
+    said = controllers.refusal(lambda client: client.create(pods_of(invented), task_of(invented)))
+    assert "rm-controllers may create no pod of kube-system" in said
+
+
+def test_a_pod_of_an_invented_dagjob_does_not_stay(cluster: Devcluster, controllers: Account, space: str) -> None:
+    invented = {"metadata": {"name": "invented", "namespace": space, "uid": str(uuid.uuid4())}}
+    controllers(lambda client: client.create(pods_of(invented), task_of(invented)))
+    wait(lambda: not cluster.kubectl("get", "pod", "-n", space, "invented-only-0-0", "--ignore-not-found"), 30)
+
+
+@pytest.mark.parametrize("label", [names.DAGJOB_LABEL, names.STAGE_LABEL, names.INDEX_LABEL, names.QUEUE_LABEL])
+def test_the_controllers_label_a_task_as_its_dagjobs(controllers: Account, job: dict[str, Any], label: str) -> None:
+    body = task_of(job)
+    body["metadata"]["labels"].pop(label)
+    if label == names.DAGJOB_LABEL:
+        body["metadata"]["labels"][label] = "another"
+    said = controllers.refusal(lambda client: client.create(pods_of(job), body))
+    assert "rm-controllers may create no pod that is not labelled as a task" in said
+
+
+def inside(**context: Any) -> dict[str, Any]:
+    return {"name": "main", "image": "busybox", "securityContext": context}
+
+
+#: What gives a container power over its node.
+POWERS: dict[str, dict[str, Any]] = {
+    "privileged": {"containers": [inside(privileged=True)]},
+    "privileged init": {"containers": [inside()], "initContainers": [{**inside(privileged=True), "name": "i"}]},
+    "capability": {"containers": [inside(capabilities={"add": ["SYS_ADMIN"]})]},
+    "host network": {"hostNetwork": True},
+    "host processes": {"hostPID": True},
+    "host IPC": {"hostIPC": True},
+    "host path": {"volumes": [{"name": "root", "hostPath": {"path": "/"}}]},
+}
+
+
+@pytest.mark.parametrize("power", POWERS)
+def test_a_task_has_no_power_over_its_node(controllers: Account, job: dict[str, Any], power: str) -> None:
+    said = controllers.refusal(lambda client: client.create(pods_of(job), task_of(job, **POWERS[power])))
+    assert "a DagJob may have no privileged containers" in said
+
+
+def test_a_namespace_may_be_labelled_for_privileged_tasks(cluster: Devcluster, controllers: Account) -> None:
+    space = cluster.namespace()
+    cluster.kubectl("label", "namespace", space, "pod-security.kubernetes.io/enforce=privileged")
+    submit(cluster, dagjob("mine", space, [stage("only", 1, 1)]))
+    job = cluster.get("dagjob", "mine", "-n", space)
+    wait(lambda: is_accepted(controllers, job), 20)
+
+
+def is_accepted(controllers: Account, job: dict[str, Any]) -> bool:
+    """Admission hears of a namespace's labels a moment after they are set."""
+    try:
+        controllers(lambda client: client.create(pods_of(job), task_of(job, **POWERS["privileged"])))
+    except ApiError as error:
+        if "privileged" not in error.message:
+            raise
+        return False
+    return True
+
+
+def test_the_controllers_delete_no_dagjob_before_its_end(
+    cluster: Devcluster, controllers: Account, job: dict[str, Any]
+) -> None:
+    said = "rm-controllers may delete no DagJob but one that has ended"
+    assert said in controllers.refusal(lambda client: client.delete(dagjob_path(job)))
+    space = job["metadata"]["namespace"]
+    for name, ttl in (("kept", {}), ("expires", {"ttlSecondsAfterFinished": 0})):
+        submit(cluster, dagjob(name, space, [stage("only", 1, 1)], **ttl))
+        done = cluster.get("dagjob", name, "-n", space)
+        controllers.patch(f"{dagjob_path(done)}/status", {"status": {"phase": "Succeeded"}}, "merge")
+        if not ttl:
+            assert said in controllers.refusal(lambda client, done=done: client.delete(dagjob_path(done)))
+        else:
+            controllers(lambda client, done=done: client.delete(dagjob_path(done)))
