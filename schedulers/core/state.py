@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from schedulers.core.admission import Admission
-from schedulers.core.decisions import Commit, Decision, Hold, Move, Place, Preempt, Release, Resume, Run
+from schedulers.core.decisions import Commit, Decision, Hold, Move, Place, Preempt, Release, Reserve, Resume, Run
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import (
     ContainerAdopted,
@@ -38,6 +38,7 @@ from schedulers.core.journal import Journal
 from schedulers.core.live import GRANTED, IDLE, MOVING, RUNNING, ContainerState, JobState, NodeState, StageState
 from schedulers.core.model import Queue, check_job
 from schedulers.core.queues import QueueTree, check_queue
+from schedulers.core.reservations import Reservations
 from schedulers.core.resources import Resources, Vector, dominant_share
 from schedulers.core.sizes import Fitting, Sizes
 from schedulers.core.work import Work
@@ -63,7 +64,8 @@ ABORTED: Final = -100
 class ClusterState:
     """Nodes, jobs and containers of one cluster, with the figures derived from them.
 
-    has_executors: containers outlive tasks (executors) instead of ending with them.
+    has_executors: containers outlive tasks (executors) instead of ending with them. reserve_after: see Reservations;
+    None: nothing is reserved.
     """
 
     # Slots: an instance of more than 30 attributes loses CPython's fast look-up of them.
@@ -85,6 +87,7 @@ class ClusterState:
         "nodes",
         "now",
         "queues",
+        "reservations",
         "resources",
         "sizes",
         "tree",
@@ -94,7 +97,7 @@ class ClusterState:
         "work",
     )
 
-    def __init__(self, resources: Resources, *, has_executors: bool = False) -> None:
+    def __init__(self, resources: Resources, *, has_executors: bool = False, reserve_after: int | None = None) -> None:
         self.resources, self.has_executors = resources, has_executors
         self.now = 0
         """Time of the last fact, in ms."""
@@ -133,6 +136,12 @@ class ClusterState:
         self.work = Work(self.admission, self.sizes, self.journal)
         """Jobs, and which of their tasks wait."""
         self.jobs, self.waiting = self.work.jobs, self.work.waiting
+        self.reservations: Reservations | None = None
+        """Nodes kept for what cannot start piecemeal, where that is done."""
+        if reserve_after is not None:
+            self.reservations = Reservations(
+                reserve_after, self.jobs, self.nodes, self.containers, self.sizes, self.journal
+            )
 
     # -- questions ------------------------------------------------------------------------------
 
@@ -158,7 +167,10 @@ class ClusterState:
         if len(changes.entries) > changes.longest:
             self.journal.trim(self.jobs.__contains__)
         handler = _HEARS.get(type(event))
-        return handler(self, event) if handler is not None else None
+        why = handler(self, event) if handler is not None else None
+        if self.reservations is not None:
+            self.reservations.look(event.at)
+        return why
 
     def _node_added(self, event: NodeAdded) -> str | None:
         spec = event.node
@@ -475,6 +487,14 @@ class ClusterState:
         )
         job.running += 1
         stage.running += 1
+        if self.reservations is not None:
+            self.reservations.started(job, stage, self.now)
+
+    def _reserve(self, decision: Reserve) -> None:
+        if self.reservations is None:
+            raise InvalidTransition(f"nodes are reserved for job {decision.job}, and nothing is reserved here")
+        self.reservations.make(decision)
+        self.version += 1
 
     def _occupy(self, container: ContainerState, job: JobState, demand: Vector) -> None:
         """A new container takes its room on its node."""
@@ -657,6 +677,7 @@ _OBEYS: Final[dict[type[Decision], Callable[[ClusterState, Any], None]]] = {
     Commit: ClusterState._commit,
     Release: ClusterState._release,
     Preempt: ClusterState._preempt,
+    Reserve: ClusterState._reserve,
     Hold: ClusterState._said,
     Resume: ClusterState._resume,
 }
