@@ -19,7 +19,7 @@ class _Reserved(msgspec.Struct):
     """What `Reservations.dump` returns."""
 
     since: list[tuple[str, int, int]]
-    held: list[Reserve]
+    held: list[tuple[int, Reserve]]
 
 
 class _Saved(msgspec.Struct):

@@ -66,8 +66,8 @@ _SENTENCES: Final[dict[Reason, str]] = {
         "where each may hold {limit}: {asked} more for {stage} would be over the limit"
     ),
     Reason.OVER_LIMIT: "{what} {name} is at its limit on {resource} ({value} of {limit}; queue {queue})",
-    Reason.HAS_RESERVATION: "{nodes} reserved for {stage}, which should start there {starts}",
-    Reason.RESERVED: "the room that it needs is reserved for job {other}, which should start there {starts}",
+    Reason.HAS_RESERVATION: "reserved for {stage}: {nodes}, where it is expected to start at {starts}",
+    Reason.RESERVED: "the room that it needs is reserved for job {other}, expected to start at {starts}",
     Reason.NO_ROOM: "no node has {demand} free ({excluded})",
     Reason.NO_ROOM_FOR_GANG: "the {tasks} tasks of {stage} start together, and there is room for {room}",
     Reason.WAITS_FOR_LOCALITY: "waits for a node that holds its input ({missed} of {needed} {unit} gone by)",

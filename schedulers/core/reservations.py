@@ -45,6 +45,7 @@ class Reservations:
         "by_node",
         "estimate",
         "held",
+        "made",
         "now",
         "one_node",
         "since",
@@ -73,6 +74,8 @@ class Reservations:
         self._young: dict[Key, None] = {}  # those of `since` that were not due when that was asked last
         self.held: dict[Key, Reserve] = {}
         """The reservations, by whom they are for."""
+        self.made: dict[Key, int] = {}
+        """When each of them was made."""
         self.by_node: dict[str, Reserve] = {}
         """The reservation of each reserved node; from `held`."""
 
@@ -107,11 +110,16 @@ class Reservations:
 
     def make(self, decision: Reserve) -> None:
         """Keep the nodes that were decided on."""
-        self.held[decision.job, decision.stage] = decision
-        self.by_node.update((name, decision) for name, _ in decision.nodes)
+        self._keep(decision, self.now)
         self._doubt()
 
+    def _keep(self, decision: Reserve, at: int) -> None:
+        key = (decision.job, decision.stage)
+        self.held[key], self.made[key] = decision, at
+        self.by_node.update((name, decision) for name, _ in decision.nodes)
+
     def _end(self, key: Key) -> None:
+        del self.made[key]
         for name, _ in self.held.pop(key).nodes:
             del self.by_node[name]
         self._doubt()
@@ -155,6 +163,10 @@ class Reservations:
         tasks = dict(there.nodes)[node.spec.id]
         if all(free - wanted >= tasks * k for free, wanted, k in zip(node.free, stage.demand, kept, strict=True)):
             return True
+        # When what ran there at first is over, nothing but backfill is in the way: estimates may have been too long.
+        made = self.made[there.job, there.stage]
+        if not any(self._containers[number].granted < made for number in node.containers):
+            return False
         takes_ms = self.estimate(job.id, stage.index)
         return takes_ms is not None and self.now + takes_ms / node.spec.speed <= there.starts
 
@@ -275,18 +287,20 @@ class Reservations:
 
     def dump(self) -> dict[str, Any]:
         """What is not derived, as plain data."""
-        return {"since": [(*key, at) for key, at in self.since.items()], "held": list(self.held.values())}
+        return {
+            "since": [(*key, at) for key, at in self.since.items()],
+            "held": [(self.made[key], reserve) for key, reserve in self.held.items()],
+        }
 
-    def load(self, now: int, since: Iterable[tuple[str, int, int]], held: Iterable[Reserve]) -> None:
+    def load(self, now: int, since: Iterable[tuple[str, int, int]], held: Iterable[tuple[int, Reserve]]) -> None:
         """Take over what `dump` returned."""
         self.now = now
         self.since.update(((job, stage), at) for job, stage, at in since)
         self._young.update(dict.fromkeys(self.since))
         for name, index in self.since:
             self._open[name] = (*self._open.get(name, ()), index)
-        for reserve in held:
-            self.held[reserve.job, reserve.stage] = reserve
-            self.by_node.update((name, reserve) for name, _ in reserve.nodes)
+        for at, reserve in held:
+            self._keep(reserve, at)
 
     def validate(self) -> None:
         """Raises AssertionError with what is wrong."""

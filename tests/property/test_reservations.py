@@ -142,3 +142,4 @@ def test_what_is_first_in_the_order_starts_by_its_reservation(
     assert world.reserved <= asked + AFTER + LONGEST + STEP, "when something ends, it is next"
     assert world.starts <= world.reserved + 10 * LONGEST, "no estimate is longer"
     assert world.began <= world.starts + LONGEST + 2 * STEP, "what ran at its start is over then"
+    assert world.began <= world.reserved + 2 * LONGEST + 2 * STEP, "what ran when nodes were reserved, then backfill"
