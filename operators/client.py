@@ -140,8 +140,9 @@ class Client:
         return msgspec.json.decode(await self._call("DELETE", path, body, params=params))
 
     async def watch(self, path: str, *, read_timeout_s: float, **params: str) -> AsyncIterator[bytes]:
-        """Lines of a watch as they come, until the server ends it. Raises ApiError.
+        """Lines of a watch as they come, until the server ends it; an empty one first, as soon as it is open.
 
+        Raises ApiError.
         read_timeout_s: a server that says nothing for so long (not even a bookmark) counts as gone.
         """
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=read_timeout_s)
@@ -150,6 +151,7 @@ class Client:
             async with self._answer("GET", path, params=query, timeout=timeout) as answer:
                 if answer.status != 200:
                     raise _error(answer.status, await answer.read())
+                yield b""
                 async for line in _lines(answer.content):
                     yield line
         except (aiohttp.ClientError, TimeoutError, OSError, ValueError) as error:

@@ -10,7 +10,7 @@ import types
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, TypeVar, get_args
+from typing import Any, Final, Literal, TypeVar, get_args
 
 import msgspec
 import yaml
@@ -19,6 +19,7 @@ from schedulers.core.errors import nearest
 
 T = TypeVar("T", bound=msgspec.Struct)
 Where = tuple[str | int, ...]
+_MAX_NODES: Final = 100_000
 _UNITS_MS: Final = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000}
 _DURATION: Final = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 
@@ -31,6 +32,10 @@ class InvalidConfig(Exception):
         super().__init__("\n".join(self.messages))
 
 
+#: Which nodes are ours to place on: all of them, or those with our taint.
+Nodes = Literal["reserved", "all"]
+
+
 class Millis(int):
     """A duration of the file (`50ms`, `1.5s`, `2m`), in whole milliseconds."""
 
@@ -38,22 +43,27 @@ class Millis(int):
 class Document:
     """A YAML mapping and the line of every key and item in it.
 
+    config_map: of a manifest, the ConfigMap whose `config.yaml` is meant; lines are those of the manifest.
     Raises InvalidConfig for a file that cannot be read or is not one YAML mapping.
     """
 
-    def __init__(self, path: Path | str) -> None:
+    def __init__(self, path: Path | str, config_map: str = "") -> None:
         self.file = str(path)
         self._lines: dict[Where, int] = {}
         self._mistakes: list[str] = []
+        self._above = 0
+        self._nodes = 0
         try:
-            node = yaml.compose(Path(path).read_text("utf-8"), Loader=yaml.SafeLoader)
+            node = self._compose(Path(path), config_map)
             self.data: Any = None if node is None else self._read(node, ())
         except OSError as error:
             raise InvalidConfig([f"{self.file}: cannot be read: {error.strerror}"]) from None
         except UnicodeDecodeError as error:
             raise InvalidConfig([f"{self.file}: is not UTF-8 text: {error.reason} at byte {error.start}"]) from None
-        except (yaml.YAMLError, RecursionError) as error:
-            raise InvalidConfig([_not_yaml(self.file, error)]) from None
+        except RecursionError:
+            raise InvalidConfig([f"{self.file}: is nested too deeply"]) from None
+        except yaml.YAMLError as error:
+            raise InvalidConfig([_not_yaml(self.file, error, self._above)]) from None
         if self.data is None:
             self.data = {}
         if not isinstance(self.data, dict):
@@ -70,20 +80,45 @@ class Document:
         path = f" {_show(where)}:" if where else ""
         return f"{self.file}{line}:{path} {message}"
 
+    def _compose(self, path: Path, config_map: str) -> yaml.Node | None:
+        text = path.read_text("utf-8-sig")
+        documents = list(yaml.compose_all(text, Loader=yaml.SafeLoader))
+        maps = {str(_at(d, "metadata", "name")): d for d in documents if _at(d, "kind") == "ConfigMap"}
+        if not maps:
+            if len(documents) > 1:
+                raise InvalidConfig([f"{self.file}: has {len(documents)} YAML documents: expected one"])
+            return documents[0] if documents else None
+        inner = _find(maps.get(config_map), "data", "config.yaml")
+        if not isinstance(inner, yaml.ScalarNode):
+            there = ", ".join(maps)
+            raise InvalidConfig([f"{self.file}: there is no ConfigMap '{config_map}' with config.yaml in it ({there})"])
+        self._above = inner.start_mark.line + 1
+        return yaml.compose(inner.value, Loader=yaml.SafeLoader)
+
     def _read(self, node: yaml.Node, where: Where) -> Any:
+        self._nodes += 1  # aliases repeat what they stand for
+        if self._nodes > _MAX_NODES:
+            raise InvalidConfig([f"{self.file}: has more than {_MAX_NODES:,} values, aliases followed"])
         if isinstance(node, yaml.MappingNode):
             return self._read_mapping(node, where)
         if isinstance(node, yaml.SequenceNode):
             for i, item in enumerate(node.value):
-                self._lines[*where, i] = item.start_mark.line + 1
+                self._lines[*where, i] = self._line(item)
             return [self._read(item, (*where, i)) for i, item in enumerate(node.value)]
-        return yaml.constructor.SafeConstructor().construct_object(node)
+        try:
+            return yaml.constructor.SafeConstructor().construct_object(node)
+        except ValueError as error:  # such as the 99th of a month
+            self._mistakes.append(f"{self.file}:{self._line(node)}: {_show(where)}: {node.value!r}: {error}")
+            return None
+
+    def _line(self, node: yaml.Node) -> int:
+        return int(node.start_mark.line) + 1 + self._above
 
     def _read_mapping(self, node: yaml.MappingNode, where: Where) -> dict[str, Any]:
         mapping: dict[str, Any] = {}
         for key_node, value in node.value:
             key = str(key_node.value) if isinstance(key_node, yaml.ScalarNode) else "?"
-            line = key_node.start_mark.line + 1
+            line = self._line(key_node)
             if key in mapping:
                 text = f"is given twice, first in line {self._lines[*where, key]}"
                 self._mistakes.append(f"{self.file}:{line}: {_show((*where, key))}: {text}")
@@ -92,9 +127,9 @@ class Document:
         return mapping
 
 
-def load(path: Path | str, kind: type[T]) -> T:
-    """Read a configuration file as `kind`. Raises InvalidConfig with every mistake in it."""
-    return parse(Document(path), kind)
+def load(path: Path | str, kind: type[T], config_map: str = "") -> T:
+    """Read a configuration file, or its ConfigMap, as `kind`. Raises InvalidConfig with every mistake in it."""
+    return parse(Document(path, config_map), kind)
 
 
 def parse(document: Document, kind: type[T]) -> T:
@@ -178,9 +213,21 @@ def _decode(type_: type, data: Any) -> Any:
     raise NotImplementedError(type_)  # what msgspec asks of a hook that does not know the type
 
 
-def _not_yaml(file: str, error: Exception) -> str:
+def _find(node: yaml.Node | None, *keys: str) -> yaml.Node | None:
+    for key in keys:
+        pairs = node.value if isinstance(node, yaml.MappingNode) else ()
+        node = next((value for name, value in pairs if name.value == key), None)
+    return node
+
+
+def _at(node: yaml.Node, *keys: str) -> Any:
+    found = _find(node, *keys)
+    return None if found is None else found.value
+
+
+def _not_yaml(file: str, error: Exception, above: int) -> str:
     mark = getattr(error, "problem_mark", None)
-    line = f":{mark.line + 1}" if mark is not None else ""
+    line = f":{mark.line + 1 + above}" if mark is not None else ""
     problem = getattr(error, "problem", None) or str(error).partition("\n")[0] or type(error).__name__
     return f"{file}{line}: is not YAML: {problem}"
 

@@ -40,10 +40,17 @@ class LeaderElection(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     retry_period: Millis = Millis(2000)
 
     def __post_init__(self) -> None:
-        if not 0 < self.retry_period < self.renew_deadline < self.lease_duration:
-            raise ValueError(
-                "expected retryPeriod < renewDeadline < leaseDuration, so that there are never two leaders"
-            )
+        check_times(self.lease_duration / 1000, self.renew_deadline / 1000, self.retry_period / 1000)
+
+
+def check_times(duration_s: float, renew_s: float, retry_s: float) -> None:
+    """Raises ValueError for times with which there could be two leaders, or a Lease that is lost by bad luck."""
+    if not (duration_s > renew_s > JITTER * retry_s > 0) or duration_s < 1:
+        raise ValueError(
+            f"lease times do not fit: leaseDuration {duration_s:g} s, renewDeadline {renew_s:g} s, "
+            f"retryPeriod {retry_s:g} s (expected retryPeriod x {JITTER} < renewDeadline < leaseDuration, "
+            "and leaseDuration at least 1 s, so that there are never two leaders)"
+        )
 
 
 class Term(NamedTuple):
@@ -89,11 +96,7 @@ class Lease:
         clock: Callable[[], float] = steady,
         wall: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        if not (duration_s > renew_s > JITTER * retry_s > 0) or duration_s < 1:
-            raise ValueError(
-                f"lease times do not fit: duration {duration_s} s, renew {renew_s} s, retry {retry_s} s "
-                f"(duration above renew, renew above {JITTER} times retry, all above 0, duration at least 1 s)"
-            )
+        check_times(duration_s, renew_s, retry_s)
         if not identity:
             raise ValueError("a candidate for a Lease needs an identity that is not empty")
         self.identity = f"{identity}_{secrets.token_hex(4)}"

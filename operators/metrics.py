@@ -96,6 +96,13 @@ RECONCILE_DURATION: Final = Histogram(
     "rm_reconcile_duration_seconds", "One object brought in line, with its writes.", ["kind"], buckets=_WRITE_S
 )
 WORK_QUEUE: Final = Gauge("rm_work_queue", "Objects that wait to be brought in line.", ["kind"])
+QUEUE_PENDING: Final = Gauge(
+    "rm_queue_pending_pods", "Pods of a queue and those below it that have no node.", ["queue"]
+)
+QUEUE_RUNNING: Final = Gauge("rm_queue_running_pods", "Pods of a queue and those below it that have a node.", ["queue"])
+QUEUE_SHARE: Final = Gauge(
+    "rm_queue_share", "Dominant share of the cluster that a queue and those below it hold, 0 to 1.", ["queue"]
+)
 PODS_CREATED: Final = Counter("rm_pods_created_total", "Pods created; cause: first, retry, recreated.", ["cause"])
 
 
@@ -104,6 +111,23 @@ def show_holds(jobs: Mapping[str, int]) -> None:
     HOLDS.clear()
     for reason, count in jobs.items():
         HOLDS.labels(reason=reason).set(count)
+
+
+def show_pending(tasks: Mapping[str, int]) -> None:
+    """Set how many tasks wait in each queue; queues that are gone disappear."""
+    PENDING.clear()
+    for queue, count in tasks.items():
+        PENDING.labels(queue=queue).set(count)
+
+
+def show_queues(counts: Mapping[str, tuple[int, int, float]]) -> None:
+    """Set pending pods, running pods and share of each queue; queues that are gone disappear."""
+    for gauge in (QUEUE_PENDING, QUEUE_RUNNING, QUEUE_SHARE):
+        gauge.clear()
+    for queue, (pending, running, share) in counts.items():
+        QUEUE_PENDING.labels(queue=queue).set(pending)
+        QUEUE_RUNNING.labels(queue=queue).set(running)
+        QUEUE_SHARE.labels(queue=queue).set(share)
 
 
 def exposition() -> bytes:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import sys
 from collections.abc import Iterable
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated, Any, NoReturn
+from typing import TYPE_CHECKING, Annotated, Any, Final, NoReturn
 
 import typer
 
@@ -44,6 +44,8 @@ def _loaded(files: list[Path] | None) -> list[str]:
 
 
 Json = Annotated[bool, typer.Option("--json", help="Print one JSON document on standard output and nothing else.")]
+#: From this part of what tasks hold on, launching them is warned of.
+LAUNCHES: Final = 0.2
 Plugin = Annotated[
     list[Path] | None,
     typer.Option(
@@ -138,6 +140,8 @@ def run(
 ) -> None:
     """Run a scenario: every policy and seed, compared."""
     from rm_emulator.experiments import grid, progress
+    from rm_emulator.experiments.directory import stored_cells
+    from rm_emulator.issues import show_point
 
     loaded, built = _checked(scenario, seeds, set_, notes=not quiet)
     files = [str(file) for file in plugin or ()]
@@ -153,7 +157,7 @@ def run(
             display=None if quiet else progress.display(),
         )
     except KeyboardInterrupt:
-        kept = len(list(where.glob("runs/*/*")))
+        kept = len(stored_cells(where))
         _report(f"interrupted: {kept} finished runs are kept in {where}; the same command computes what is missing")
         raise typer.Exit(130) from None
     if finished.summary is None:
@@ -167,7 +171,8 @@ def run(
         _show_summary(finished.summary, where)
     failed = [outcome for outcome in finished.summary.expect if not outcome.holds]
     for outcome in failed:
-        _report(f"expectation failed: {outcome.text} ({_figure(outcome.left)} against {_figure(outcome.right)})")
+        at = f" at {show_point(outcome.sweep)}" if outcome.sweep else ""
+        _report(f"expectation failed{at}: {outcome.text} ({_figure(outcome.left)} against {_figure(outcome.right)})")
     raise typer.Exit(1 if failed else 0)
 
 
@@ -181,9 +186,9 @@ def _report_failures(finished: Any) -> None:
 def _show_summary(summary: Summary, where: Path) -> None:
     from rich.console import Console
 
-    from rm_emulator.results import table
+    from rm_emulator.results import sweep, table
 
-    table.show(summary, Console(file=sys.stdout))
+    (sweep if summary.axes else table).show(summary, Console(file=sys.stdout))
     typer.echo(f"report: {where / 'report.html'}")
 
 
@@ -215,19 +220,29 @@ def check(
 ) -> None:
     """Name every mistake of a scenario; run nothing."""
     from rm_emulator.experiments.grid import resolved
+    from rm_emulator.issues import show_point
     from rm_emulator.results.filling import unused_settings
-    from rm_emulator.scenario.workload import offered
+    from rm_emulator.scenario.workload import launches, offered
 
     loaded, built = _checked(scenario, seeds, set_)
     spec = loaded.scenario.spec
     nodes = sum(group.count for group in spec.cluster.nodes)
     runs = f"{len(spec.policies)} policies x {len(spec.seeds)} seeds"
+    if spec.sweep:
+        cells = len(loaded.points) * len(spec.policies) * len(spec.seeds)
+        runs = f"{len(loaded.points)} points x {runs} = {cells:,} runs; at {show_point(loaded.point.values)}"
     workload = f"{len(built.workload.jobs):,} jobs, {built.workload.tasks:,} tasks"
     load, resource = offered(loaded.scenario, built)
     shown = "" if load is None or resource is None else f", load {load:.2f} of {resource}"
     typer.echo(f"{loaded.file}: ok ({runs}; {nodes:,} nodes; {workload}){shown}")
-    notes = (*built.notes, *unused_settings(resolved(loaded)["spec"]))
-    _note([f"note: {note}" for note in notes], quiet=quiet)
+    notes = [f"note: {note}" for note in (*built.notes, *unused_settings(resolved(loaded)["spec"]))]
+    part = launches(loaded.scenario, built)
+    if load is not None and part is not None and part > LAUNCHES:
+        notes.append(
+            f"warning: launching tasks takes about {part:.0%} of what they hold: "
+            f"the load is {load:.2f}, the held load about {load / (1 - part):.2f}"
+        )
+    _note(notes, quiet=quiet)
 
 
 @app.command()
@@ -343,11 +358,14 @@ def describe(
         trace = formats.opened(workload, format_, option or (), skip_bad_rows=skip_bad_rows)
         description.show(trace.workload, slots, json, profiles=trace.profiles, notes=trace.notes)
         return
+    from rm_emulator.issues import show_point
     from rm_emulator.scenario.workload import slots_of
 
     loaded, built = _checked(workload)
     cores = slots or slots_of(loaded.scenario)
-    description.show(built.workload, cores, json, profiles=built.profiles, notes=built.notes)
+    at = f"at the first point of the sweep: {show_point(loaded.point.values)}"
+    notes = (*built.notes, *([at] if loaded.point.number else []))
+    description.show(built.workload, cores, json, profiles=built.profiles, notes=notes)
 
 
 @app.command()

@@ -5,6 +5,7 @@ And YAML that is safe to read.
 
 from __future__ import annotations
 
+import gzip
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -15,6 +16,8 @@ import yaml
 
 #: A seventh of a log's or a trace's size for 2 % of a run's time; level 6 takes three times as long for a fifth less.
 GZIP_LEVEL: Final = 2
+#: What is packed into less than this many bytes is better kept as it is.
+SMALL_GZIP: Final = 128 * 2**10
 #: libyaml's composer recurses in C and takes the process with it when the stack ends.
 _LEVELS: Final = 200
 
@@ -45,6 +48,13 @@ def write_file(path: Path, content: str | bytes, *, sync: bool = False) -> None:
         if sync:
             stream.flush()
             os.fsync(stream.fileno())
+
+
+def unpack_small(packed: Path) -> None:
+    """FILE takes the place of FILE.gz where that is small: any program reads it then, and little room is lost."""
+    if packed.stat().st_size < SMALL_GZIP:
+        write_file(packed.with_suffix(""), gzip.decompress(packed.read_bytes()))
+        packed.unlink()
 
 
 def load_yaml(text: str) -> Any:

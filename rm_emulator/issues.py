@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import ClassVar, Final
 
@@ -113,6 +113,16 @@ def show_path(path: Sequence[str | int]) -> str:
         else:
             text += f'["{part}"]'
     return text
+
+
+def show_point(values: Mapping[str, object]) -> str:
+    """One point of a sweep: `cluster.nodes[0].count=50, workload.load=0.7`."""
+    return ", ".join(f"{path}={show_swept(value)}" for path, value in values.items())
+
+
+def show_swept(value: object) -> str:
+    """A value of a sweep, text without quotes."""
+    return value if isinstance(value, str) else show_value(value)
 
 
 def show_value(value: object, limit: int = 60) -> str:

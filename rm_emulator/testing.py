@@ -436,7 +436,7 @@ class Kept(NullRecording):
 
     def task(self, attempt: Attempt) -> None:
         """See Recording."""
-        self.tasks.append(Attempt(*(getattr(attempt, field) for field in Attempt.__struct_fields__)))
+        self.tasks.append(Attempt(*(getattr(attempt, field) for field in Attempt.__slots__)))
 
     def job(self, row: JobRow) -> None:
         """See Recording."""
@@ -616,24 +616,19 @@ def _guarded(where: str) -> type[ClusterState]:
         sums = state.capacity, state.used, state.foreign, state.sizes.waiting
         return msgspec.msgpack.encode((known, sums, list(state.tree.accounts())))
 
-    class Guarded(ClusterState):
-        __slots__ = ()
+    def guarded(name: str) -> Callable[[ClusterState, Any], Any]:
+        own = getattr(ClusterState, name)
 
-        def hear(self, event: Event) -> str | None:
-            self._same(event)
-            why = super().hear(event)
-            left[:] = [figures(self)]
-            return why
+        def step(state: ClusterState, told: Event | Decision) -> Any:
+            assert not left or figures(state) == left[0], f"{where}: before {told} somebody changed the state"
+            answer = own(state, told)
+            left[:] = [figures(state)]
+            return answer
 
-        def apply(self, decision: Decision) -> None:
-            self._same(decision)
-            super().apply(decision)
-            left[:] = [figures(self)]
+        return step
 
-        def _same(self, what: object) -> None:
-            assert not left or figures(self) == left[0], f"{where}: before {what} somebody changed the state"
-
-    return Guarded
+    steps = {name: guarded(name) for name in ("hear", "apply", "go_on")}
+    return type("Guarded", (ClusterState,), {"__slots__": (), **steps})
 
 
 def check_replay(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:

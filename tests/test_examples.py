@@ -225,6 +225,7 @@ spec:
 """
 
 
+@pytest.mark.slow
 def test_the_chart_and_the_policy_stand_in_the_report_of_a_run(tmp_path: Path) -> None:
     (tmp_path / "users.yaml").write_text(SCENARIO)
     plugins = [str(EXAMPLES / "user_ageing.py"), str(EXAMPLES / "wait_by_user.py")]
@@ -276,6 +277,7 @@ def test_tasks_of_the_profile_start_with_the_beat_that_grants_them_and_end_with_
     assert any(heard[task.container] > task.ended_ms for task in ran.kept.tasks)
 
 
+@pytest.mark.slow
 def test_the_schema_takes_the_profile_once_its_file_is_in_the_package(tmp_path: Path) -> None:
     shutil.copytree(ROOT / "rm_emulator", tmp_path / "rm_emulator", ignore=shutil.ignore_patterns("__pycache__"))
     shutil.copy(EXAMPLES / "profiles" / "job_tracker.py", tmp_path / "rm_emulator" / "engine" / "profiles")

@@ -1,4 +1,4 @@
-"""What the README promises works: its policy, its commands, its Python, its links."""
+"""What the README promises works: policy, links, and commands and Python in the order in which they stand."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ import re
 import shlex
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -38,19 +39,56 @@ def test_the_policy_is_about_fifteen_lines() -> None:
     assert len([line for line in shown.splitlines() if line.strip()]) <= 15
 
 
-def test_the_policy_runs_by_the_command_shown(tmp_path: Path) -> None:
-    line = next(line for line in command_lines() if "--plugin" in line)
-    arguments = [str(EXAMPLE) if a.endswith(".py") else a for a in shlex.split(line)[1:]]
-    done = rm_emulator([*arguments, "--out", str(tmp_path / "out")], tmp_path)
-    assert done.returncode == 0, done.stderr
-    assert (tmp_path / "out" / "runs" / "widest" / "1" / "jobs.parquet").exists()
+#: What stands for a name of the reader's own.
+NAMES = {" JOB": " query-001", " FILE": " case.yaml"}
+CASE = "cases:\n- {id: memory, kind: normalise_mem, rows: [[0, 1024, 8192, 1024]]}\n"
+#: Instead of what takes minutes: the same smaller, or in other words.
+SMALLER = {
+    "make demo": "rm-emulator run demo --seeds 1 --set spec.workload.jobs=80 --set 'spec.expect=[]'",
+    "rm-emulator run slearn-vs-history --seeds 1..5 --jobs 2": (
+        "rm-emulator run slearn-vs-history --seeds 1..2 --jobs 2 --set spec.workload.jobs=80 --set 'spec.expect=[]'"
+    ),
+    "rm-emulator run load-sweep": (
+        "rm-emulator run load-sweep --seeds 1 --set spec.workload.jobs=20 --set 'spec.expect=[]'"
+    ),
+}
+#: What needs a cluster, another program or an hour; tests of their own run it.
+ELSEWHERE = re.compile(
+    r"make (test|fidelity|tables|demo-kubernetes)|kubectl |"
+    r"rm-emulator (snapshot|run live.yaml|bench|--install-completion)"
+)
 
 
-def test_the_python_shown_runs(tmp_path: Path) -> None:
-    code = next(block for block in blocks("python") if "import rm_emulator" in block)
-    done = subprocess.run([sys.executable, "-c", code], cwd=tmp_path, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
-    assert "jct_s.mean" in done.stdout
+def in_order() -> Iterator[tuple[str, str]]:
+    """(language, text) of each command line and each Python program, as the README has them from top to bottom."""
+    for language, block in re.findall(r"```(sh|python)\n(.*?)```", README, flags=re.DOTALL):
+        if language == "python":
+            yield from [(language, block)] if "import rm_emulator" in block else []
+            continue
+        for line in (line.partition("#")[0].strip() for line in block.splitlines()):
+            if line and not ELSEWHERE.match(line):
+                yield language, line
+
+
+@pytest.mark.slow
+def test_commands_and_python_work_in_the_order_in_which_they_stand(tmp_path: Path) -> None:
+    (tmp_path / "docs").symlink_to(ROOT / "docs")
+    (tmp_path / "case.yaml").write_text(CASE)
+    said = {}
+    for language, text in in_order():
+        line = SMALLER.get(text, text)
+        for name, mine in NAMES.items():
+            line = re.sub(rf"{name}\b", mine, line)
+        words = (
+            ["-c", line]
+            if language == "python"
+            else ["-m", *shlex.split(line.replace("rm-emulator", "rm_emulator", 1))]
+        )
+        done = subprocess.run([sys.executable, *words], cwd=tmp_path, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, f"{text}\n{done.stdout}{done.stderr}"
+        said[text] = done.stdout
+    assert any("jct_s.mean" in text for text in said.values())
+    assert (tmp_path / "out" / "hello" / "runs" / "widest" / "1" / "jobs.parquet").exists()
 
 
 @pytest.mark.parametrize("line", sorted({line for line in command_lines() if line.startswith("rm-emulator ")}))

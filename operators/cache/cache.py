@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import time
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
+from operators.cache.hearing import BREAK_S, Hearing
 from operators.cache.reflector import Change, Kind, Reflector
-from operators.client import Client
+from operators.client import ApiError, Client
 from schedulers.objects.dagjob import DagJob
 from schedulers.objects.names import GROUP, VERSION
 from schedulers.objects.node import Node
@@ -24,6 +26,12 @@ KINDS: Final = (
     Kind("Pod", Pod, "/api/v1/pods"),
 )
 
+#: Seconds between two questions whether the API server still answers: a watch with nothing to tell is silent, and so
+#: is one whose server hangs.
+PULSE_S: Final = 1.0
+#: Seconds between two looks whether all watches are open again.
+_LOOK_S: Final = 0.1
+
 
 class Cache:
     """Watches every kind; `hear` is told each difference, in the order in which it is taken in.
@@ -38,6 +46,7 @@ class Cache:
         self.reflectors: dict[str, Reflector[Any]] = {
             kind.name: Reflector(client, kind, hear, **settings) for kind in kinds
         }
+        self._client, self._hearing = client, Hearing()
 
     @property
     def nodes(self) -> Mapping[str, Node]:
@@ -64,6 +73,15 @@ class Cache:
         """Whether every kind has been listed."""
         return all(reflector.synced for reflector in self.reflectors.values())
 
+    def heard_ms(self) -> int | None:
+        """For how long everything has been heard without a break; None during one (see `Hearing`)."""
+        return self._hearing.for_ms()
+
+    async def until_heard(self) -> None:
+        """Returns once everything is heard."""
+        while self.heard_ms() is None:
+            await asyncio.sleep(_LOOK_S / 2)
+
     def staleness_s(self) -> float:
         """Seconds since the last sign of life of the most silent kind."""
         now = time.monotonic()
@@ -81,3 +99,17 @@ class Cache:
         async with asyncio.TaskGroup() as group:
             for reflector in self.reflectors.values():
                 group.create_task(reflector.run())
+            group.create_task(self._listen())
+
+    async def _listen(self) -> None:
+        """Ask for one object of the first kind, again and again."""
+        reflectors = list(self.reflectors.values())
+        while True:
+            while not all(reflector.watching for reflector in reflectors):
+                await asyncio.sleep(_LOOK_S)
+            with contextlib.suppress(ApiError, TimeoutError):
+                async with asyncio.timeout(BREAK_S):
+                    await self._client.get_raw(reflectors[0].kind.path, limit="1")
+                if all(reflector.watching for reflector in reflectors):
+                    self._hearing.heard()
+            await asyncio.sleep(PULSE_S)

@@ -94,8 +94,8 @@ class Reflector(Generic[T]):
     """Keeps `objects` (by key) in step with the API server and passes every difference on to `hear`.
 
     relists, errors, events: counters. unreadable: objects left out because they are not typed as the API says.
-    heard_at: monotonic time of the last sign of life. A `hear` that raises is our own mistake: it is logged
-    and counted (`unheard`), and the cache itself stays right.
+    heard_at: monotonic time of the last sign of life. watching: a watch is open, and goes on from a complete list.
+    A `hear` that raises is our own mistake: it is logged and counted (`unheard`), and the cache itself stays right.
     """
 
     def __init__(
@@ -109,7 +109,7 @@ class Reflector(Generic[T]):
         last_pause_s: float = LAST_PAUSE_S,
     ) -> None:
         self.kind, self.objects = kind, dict[str, T]()
-        self.synced = False
+        self.synced = self.watching = False
         self.relists = self.errors = self.events = self.unreadable = self.unheard = 0
         self.heard_at = time.monotonic()
         self._client, self._hear = client, hear
@@ -153,6 +153,10 @@ class Reflector(Generic[T]):
         if silent or not patience:
             self._version = ""
         log.warning("watch interrupted", kind=self.kind.name, why=str(error), list_again=not self._version)
+
+    def is_past(self, version: str) -> bool:
+        """Whether what was written as this version has been told, if it can be."""
+        return bool(self._version) and _number(self._version) >= _number(version)
 
     # -- list -----------------------------------------------------------------------------------
 
@@ -231,9 +235,13 @@ class Reflector(Generic[T]):
     async def _watch(self) -> None:
         seconds = str(random.randint(300, 600))  # noqa: S311 (spread over time, not a secret)
         params = self._params(resourceVersion=self._version, timeoutSeconds=seconds)
-        async for line in self._client.watch(self.kind.path, read_timeout_s=self._read_timeout_s, **params):
-            if line:
-                self.take_line(line)
+        try:
+            async for line in self._client.watch(self.kind.path, read_timeout_s=self._read_timeout_s, **params):
+                self.watching = True
+                if line:
+                    self.take_line(line)
+        finally:
+            self.watching = False
 
     def take_line(self, line: bytes) -> None:
         """One line of a watch. Raises ApiError for an ERROR event, DecodeError for nonsense."""

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Literal
 
 import msgspec
 
-from operators.config import Millis, load
+from operators.config import Millis, Nodes, load
 from operators.lease import LeaderElection
 from operators.log import Level
 from operators.serving.ports import ManagementPort
@@ -20,7 +20,9 @@ class ControllersConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     """All settings of `python -m operators.controllers`.
 
     recreate_after: a released pod that its node has not taken by then is made anew. concurrency: writes on
-    their way at once. status_every: a job's status is written at most so often. kubeconfig: None in a cluster.
+    their way at once. status_every: a job's status is written at most so often. unknown_resources: whether a DagJob
+    that asks for what is not in `resources` is refused, or this is left to kube-scheduler. nodes: as brain's.
+    kubeconfig: None in a cluster.
     """
 
     namespace: str = NAMESPACE
@@ -28,6 +30,8 @@ class ControllersConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     concurrency: Count = 16
     status_every: Millis = Millis(1000)
     resources: tuple[str, ...] = ("cpu", "memory", "pods")
+    nodes: Nodes = "all"
+    unknown_resources: Literal["refuse", "leave"] = "refuse"
     management: ManagementPort = ManagementPort(port=8082)
     leader_election: LeaderElection | None = LeaderElection(name=CONTROLLERS_LEASE)
     kubeconfig: str | None = None
@@ -36,4 +40,4 @@ class ControllersConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
 def load_controllers(path: Path | str) -> ControllersConfig:
     """Read and check the file. Raises InvalidConfig with every mistake in it."""
-    return load(path, ControllersConfig)
+    return load(path, ControllersConfig, config_map="rm-controllers")

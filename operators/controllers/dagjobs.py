@@ -16,16 +16,17 @@ from operators.controllers.config import ControllersConfig
 from operators.controllers.plan import Event, Plan, Surroundings, plan
 from operators.controllers.pods import Made, Pods, Refusal
 from schedulers.objects.dagjob import DagJobStatus, Progress, WholeDagJob
-from schedulers.objects.names import API_VERSION, DAGJOB_LABEL, GROUP, VERSION
+from schedulers.objects.names import API_VERSION, DAGJOB_LABEL, GROUP, PODS_REFUSED, VERSION
 from schedulers.objects.pod import Condition, Pod
 
 log = structlog.get_logger()
 
 COMPONENT: Final = "rm-controllers"
-REFUSED: Final = "PodsRefused"
 #: When pods that were refused are tried again, and those whose name another one has for a moment.
 _REFUSED_S: Final = 10.0
 _WAITS_S: Final = 1.0
+#: When to look again while nothing is heard of the API server.
+_DEAF_S: Final = 1.0
 #: When a status is written that came too late for the version it was meant for.
 _CHANGED_S: Final = 0.2
 #: Events at most of one look at one job.
@@ -57,10 +58,10 @@ class DagJobs:
         if new is None:
             self._forget_pod(pod)
         name = pod.metadata.labels.get(DAGJOB_LABEL)
-        if not name or not pod.owner_uid:
+        if not name or not pod.dagjob_uid:
             return None
         if new is not None:
-            self._pods.setdefault(pod.owner_uid, {})[pod.key] = None
+            self._pods.setdefault(pod.dagjob_uid, {})[pod.key] = None
             if new.spec.schedulingGates or new.spec.nodeName or new.is_terminal:
                 self._released.pop(new.metadata.uid, None)
             else:
@@ -69,12 +70,12 @@ class DagJobs:
 
     def _forget_pod(self, pod: Pod) -> None:
         self._released.pop(pod.metadata.uid, None)
-        mine = self._pods.get(pod.owner_uid, {})
+        mine = self._pods.get(pod.dagjob_uid, {})
         mine.pop(pod.key, None)
         if not mine:
-            self._pods.pop(pod.owner_uid, None)
-        if pod.is_terminal and pod.owner_uid in self._planned:
-            self._gone.setdefault(pod.owner_uid, []).append(pod)
+            self._pods.pop(pod.dagjob_uid, None)
+        if pod.is_terminal and pod.dagjob_uid in self._planned:
+            self._gone.setdefault(pod.dagjob_uid, []).append(pod)
 
     def forget(self, job_uid: str) -> None:
         """This DagJob is gone; its pods follow one by one."""
@@ -95,25 +96,30 @@ class DagJobs:
 
     async def reconcile(self, key: str) -> float | None:
         """See `work.Reconcile`."""
+        heard_ms = self._cache.heard_ms()
+        if heard_ms is None:
+            return _DEAF_S  # what is known may be long out of date
         job: Any = self._cache.dagjobs.get(key)
         if job is None or job.metadata.deletionTimestamp:
             return None  # its pods go with it, by their owner reference
         uid = job.metadata.uid
         gone = self._gone.get(uid, ())
         known = msgspec.structs.replace(job, status=self._planned.get(uid, job.status))
-        todo = plan(known, [*gone, *self.pods_of(job)], self._surroundings())
+        todo = plan(known, [*gone, *self.pods_of(job)], self._surroundings(heard_ms))
         seen = len(gone)
         if todo.expired:
             await self._expire(job)
             return None
-        await self._writer.delete(job, todo.deletes)
+        deleted = await self._writer.delete(job, todo.deletes)
         made = await self._writer.create(job, todo.creates)
         show_refusal(todo, made.refusal, stamp())
         self._remember(key, uid, todo.status, seen)
-        events = [*todo.events, *(one.event for one in made.pods if one.event is not None)]
+        told = [*(one.event for one in deleted.pods), *(one.event for one in made.pods)]
+        events = [*todo.events, *(event for event in told if event is not None)]
         await asyncio.gather(*(self._report(job, event) for event in events[:_EVENTS]))
         wait = await self._write_status(job, todo)
-        due = [seconds for seconds in (todo.again_s, _again_s(made), wait) if seconds is not None]
+        again = _WAITS_S if deleted.waits else _again_s(made)
+        due = [seconds for seconds in (todo.again_s, again, wait) if seconds is not None]
         return min(due) if due else None
 
     def _remember(self, key: str, uid: str, status: DagJobStatus, seen: int) -> None:
@@ -127,23 +133,26 @@ class DagJobs:
             if not self._gone[uid]:
                 del self._gone[uid]
 
-    def _surroundings(self) -> Surroundings:
+    def _surroundings(self, heard_ms: int) -> Surroundings:
         return Surroundings(
             now_ms=_now_ms(),
+            heard_ms=heard_ms,
             nodes=self._cache.nodes,
             queues=self._cache.queues,
             released_ms=self._released,
             recreate_after_ms=self._config.recreate_after,
             stamp=stamp,
+            resources=self._config.resources if self._config.unknown_resources == "refuse" else None,
         )
 
     async def _expire(self, job: WholeDagJob) -> None:
         path = f"/apis/{GROUP}/{VERSION}/namespaces/{job.metadata.namespace}/dagjobs/{job.metadata.name}"
-        body = {"preconditions": {"uid": job.metadata.uid}, "propagationPolicy": "Background"}
+        seen = {"uid": job.metadata.uid, "resourceVersion": job.metadata.resourceVersion}
+        body = {"preconditions": seen, "propagationPolicy": "Background"}
         try:
             await self._client.delete(path, body)
         except (NotFound, Conflict):
-            return
+            return  # if it is another by now, the watch will tell
         log.info("deleted a finished job after its time", dagjob=job.key)
 
     async def _write_status(self, job: WholeDagJob, todo: Plan) -> float | None:
@@ -201,15 +210,15 @@ class DagJobs:
 def show_refusal(todo: Plan, refusal: Refusal | None, stamp: str) -> None:
     """The condition PodsRefused as it is now, with an event when it becomes true or has another reason."""
     status = todo.status
-    before = next((c for c in status.conditions if c.type == REFUSED), None)
+    before = next((c for c in status.conditions if c.type == PODS_REFUSED), None)
     if refusal is None and (before is None or before.status == "False"):
         return
-    condition = Condition(REFUSED, "False", "Accepted", "the API server refuses no pod any more")
+    condition = Condition(PODS_REFUSED, "False", "Accepted", "the API server refuses no pod any more")
     if refusal is not None:
-        condition = Condition(REFUSED, "True", refusal.reason, refusal.message[:1000])
+        condition = Condition(PODS_REFUSED, "True", refusal.reason, refusal.message[:1000])
         if before is None or (before.status, before.reason) != ("True", refusal.reason):
-            todo.events.append(Event(REFUSED, condition.message, warning=True))
-    others = [c for c in status.conditions if c.type != REFUSED]
+            todo.events.append(Event(PODS_REFUSED, condition.message, warning=True))
+    others = [c for c in status.conditions if c.type != PODS_REFUSED]
     # Made anew: of a job that is over, the plan's status is the one in the cache.
     todo.status = msgspec.structs.replace(status, conditions=[*others, condition.after(before, stamp)])
 

@@ -7,8 +7,9 @@ Failures are counted, and remembered in the status too; a pod that was stopped f
 
 from __future__ import annotations
 
+import contextlib
 import hashlib
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import msgspec
@@ -28,15 +29,20 @@ from schedulers.objects.names import (
     API_VERSION,
     ATTEMPT_LABEL,
     DAGJOB_LABEL,
+    DEFAULT_QUEUE,
     GATE,
     INDEX_LABEL,
+    PODS_UNPLACED,
     QUEUE_LABEL,
+    RESERVED_TAINT,
     SCHEDULER,
     STAGE_LABEL,
     USER_LABEL,
 )
-from schedulers.objects.pod import Condition, Pod
+from schedulers.objects.pod import Condition, Pod, PodSpec, unknown_resource
 
+#: How long a pod is left to kube-scheduler, which tries every 10 s at least, once that has said that it cannot bind it.
+_VERDICT_MS: Final = 15_000
 #: A stage with its pod template as it was written.
 Stage = StageSpec[dict[str, Any]]
 #: Names of pods are host names.
@@ -66,12 +72,18 @@ class CreatePod(msgspec.Struct, frozen=True):
 
 
 class DeletePod(msgspec.Struct, frozen=True):
-    """Delete a pod, if it is still this one. at_once: nobody is left who could say that it has ended."""
+    """Delete a pod, if it is still this one, and as it was when this was decided.
+
+    node: is gone, and the pod's kubelet with it, so nobody is left who could say that it has ended; only if it truly
+    is. event: once it is deleted.
+    """
 
     name: str
     uid: str
+    version: str
     why: str
-    at_once: bool = False
+    node: str = ""
+    event: Event | None = None
 
 
 class Plan(msgspec.Struct):
@@ -89,20 +101,32 @@ class Plan(msgspec.Struct):
 
 
 class Surroundings(msgspec.Struct, frozen=True):
-    """What else matters. released_ms: when a pod was first seen without gate. stamp: ms to RFC 3339."""
+    """What else matters. heard_ms: for how long everything has been heard without a break.
+
+    released_ms: when a pod was first seen without gate. stamp: ms to RFC 3339. resources: what templates may ask for;
+    None: anything.
+    """
 
     now_ms: int
+    heard_ms: int
     nodes: Collection[str]
     queues: Collection[str]
     released_ms: Mapping[str, int]
     recreate_after_ms: int
     stamp: Callable[[int], str]
+    resources: Collection[str] | None = None
+
+    def waited_ms(self, pod: Pod) -> int | None:
+        """How long it has been seen without gate and node, as far as that was heard; None: it does not wait so."""
+        since = self.released_ms.get(pod.metadata.uid)
+        return min(self.now_ms - since, self.heard_ms) if since is not None else None
 
 
 class _Task(msgspec.Struct):
     """A task's pods. attempt: the highest used, -1 for none. ended: the highest that has ended badly, likewise.
 
-    news: failures that the status does not know of yet. lost: why its current pod has to go, or None.
+    news: failures that the status does not know of yet. lost: why its current pod has to go, or None. unplaced: reason
+    and message of whoever did not take it, or None.
     """
 
     index: int
@@ -113,6 +137,7 @@ class _Task(msgspec.Struct):
     ended: int = -1
     news: int = 0
     lost: str | None = None
+    unplaced: tuple[str, str] | None = None
 
 
 def plan(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
@@ -121,14 +146,30 @@ def plan(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
         return _after_the_end(job, pods, around)
     todo = Plan(status=msgspec.structs.replace(job.status, observedGeneration=job.metadata.generation))
     stages = {stage.name: list(_tasks(job, stage, pods, around)) for stage in job.spec.stages}
-    for stage in job.spec.stages:
+    refusal = _unknown_resource(job, pods, around)
+    for stage in job.spec.stages if refusal is None else ():
         _plan_stage(job, stage, stages, todo)
-    _write_status(job, stages, pods, todo, around)
+    _write_status(job, stages, pods, todo, around, refusal)
     if todo.status.phase == "Failed":
         todo.creates.clear()
         todo.deletes = [_delete(pod, "the job has failed") for pod in pods if not _is_ending(pod)]
     todo.again_s = _again_s(job, pods, around)
     return todo
+
+
+def _unknown_resource(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> str | None:
+    """What a job that has not begun asks for and the configuration does not know: its pods would be placed blindly."""
+    if around.resources is None or pods or any(stage.started for stage in job.status.stages):
+        return None
+    for stage in job.spec.stages:
+        with contextlib.suppress(msgspec.ValidationError):  # the API server will tell
+            name = unknown_resource(msgspec.convert(stage.template["spec"], PodSpec), around.resources)
+            if name is not None:
+                return (
+                    f"stage {stage.name} asks for {name}, which is not among the configured resources "
+                    f"({', '.join(around.resources)}): add it there, or set unknownResources: leave"
+                )
+    return None
 
 
 def _before(job: WholeDagJob, stage: Stage) -> StageStatus:
@@ -163,11 +204,28 @@ def _task(index: int, done: bool, known: tuple[int, int], pods: Sequence[Pod], a
         ended=max([ended, *(pod.attempt for pod in bad)]),
         news=news,
         lost=_lost(current, around) if current is not None else None,
+        unplaced=_unplaced(pods, current) if current is not None else None,
     )
 
 
+def _unplaced(pods: Iterable[Pod], current: Pod) -> tuple[str, str] | None:
+    """What kube-scheduler says of a task's pod, or the kubelet that refused it or the one before: (reason, message)."""
+    if current.verdict is not None:
+        reason, _, words = current.verdict.partition(": ")
+        return reason, f"kube-scheduler cannot bind pod {current.metadata.name}: {words}"
+    if current.spec.nodeName and current.refusal is None:
+        return None
+    late = sorted((pod for pod in pods if pod.attempt >= current.attempt - 1), key=lambda pod: -pod.attempt)
+    refused = next((pod for pod in late if pod.refusal is not None), None)
+    return (refused.status.reason, _refused(refused)) if refused is not None else None
+
+
+def _refused(pod: Pod) -> str:
+    return f"node {pod.spec.nodeName} refused pod {pod.metadata.name}: {pod.refusal}"
+
+
 def is_disrupted(pod: Pod) -> bool:
-    """Whether a pod that failed did so because it was deleted, evicted or preempted, or its node was: no failed try.
+    """Whether a pod that failed was deleted, evicted, preempted or never let in, or its node was gone: no failed try.
 
     What `podFailurePolicy` of a batch Job can ignore (DisruptionTarget), and the same told in older ways.
     """
@@ -176,6 +234,7 @@ def is_disrupted(pod: Pod) -> bool:
     return (
         pod.metadata.deletionTimestamp is not None
         or pod.status.reason in _STOPPED
+        or pod.refusal is not None
         or any(c.type == "DisruptionTarget" and c.status == "True" for c in pod.status.conditions)
     )
 
@@ -186,14 +245,20 @@ def _lost(pod: Pod, around: Surroundings) -> str | None:
         return None
     if pod.spec.nodeName:
         return None if pod.spec.nodeName in around.nodes else f"node {pod.spec.nodeName} is gone"
-    since = around.released_ms.get(pod.metadata.uid)
-    if pod.narrowed_to is None or pod.spec.schedulingGates or since is None:
+    waited = around.waited_ms(pod)
+    if pod.narrowed_to is None or pod.spec.schedulingGates or waited is None:
         return None
     if pod.narrowed_to not in around.nodes:
         return f"node {pod.narrowed_to} is gone"
-    if around.now_ms - since >= around.recreate_after_ms:
-        return f"node {pod.narrowed_to} has not taken it for {(around.now_ms - since) // 1000} s"
+    if waited >= _patience_ms(pod, around):
+        words = f" ({pod.verdict})" if pod.verdict is not None else ""
+        return f"node {pod.narrowed_to} has not taken it for {waited // 1000} s{words}"
     return None
+
+
+def _patience_ms(pod: Pod, around: Surroundings) -> int:
+    """How long a narrowed pod may wait for its node: less once kube-scheduler has said that it cannot bind it."""
+    return around.recreate_after_ms if pod.verdict is None else min(around.recreate_after_ms, _VERDICT_MS)
 
 
 def _plan_stage(job: WholeDagJob, stage: Stage, stages: Mapping[str, list[_Task]], todo: Plan) -> None:
@@ -204,10 +269,9 @@ def _plan_stage(job: WholeDagJob, stage: Stage, stages: Mapping[str, list[_Task]
         if task.done:
             continue
         if task.lost is not None and pod is not None:
-            at_once = pod.spec.nodeName != ""  # bound, so its node is gone, and its kubelet with it
-            todo.deletes.append(_delete(pod, task.lost, at_once=at_once))
             message = f"pod {pod.metadata.name}: {task.lost}; it is made anew"
-            todo.events.append(Event("Recreated", message, warning=True))
+            event = Event("Recreated", message, warning=True)
+            todo.deletes.append(_delete(pod, task.lost, node=pod.spec.nodeName, event=event))
         elif (pod is None or pod.is_terminal) and task.failures <= job.spec.retries:
             todo.creates.append(_create(job, stage, task))
     if not _has_started(job, stage, stages):
@@ -224,8 +288,8 @@ def _has_started(job: WholeDagJob, stage: Stage, stages: Mapping[str, list[_Task
     return _before(job, stage).started or begun
 
 
-def _delete(pod: Pod, why: str, *, at_once: bool = False) -> DeletePod:
-    return DeletePod(pod.metadata.name, pod.metadata.uid, why, at_once)
+def _delete(pod: Pod, why: str, *, node: str = "", event: Event | None = None) -> DeletePod:
+    return DeletePod(pod.metadata.name, pod.metadata.uid, pod.metadata.resourceVersion, why, node, event)
 
 
 def _is_ending(pod: Pod) -> bool:
@@ -249,7 +313,9 @@ def _create(job: WholeDagJob, stage: Stage, task: _Task) -> CreatePod:
     attempt = task.attempt + 1
     name = pod_name(job.metadata.name, stage.name, task.index, attempt)
     cause, event = "first" if attempt == 0 else "retry", None
-    if task.current is not None and is_disrupted(task.current):
+    if task.current is not None and task.current.refusal is not None:
+        cause, event = "recreated", Event("PodRefused", f"{_refused(task.current)}; it is made anew", True)
+    elif task.current is not None and is_disrupted(task.current):
         cause = "recreated"
         event = Event("Recreated", f"pod {task.current.metadata.name} was stopped from outside; it is made anew", True)
     elif task.current is not None:
@@ -273,7 +339,9 @@ def _body(job: WholeDagJob, stage: Stage, name: str, index: int, attempt: int) -
         labels[USER_LABEL] = job.spec.user
     spec = dict(template["spec"])
     gates = [gate for gate in spec.get("schedulingGates") or () if gate.get("name") != GATE]
+    tolerations = [t for t in spec.get("tolerations") or () if t.get("key") != RESERVED_TAINT]
     spec |= {"schedulerName": SCHEDULER, "schedulingGates": [{"name": GATE}, *gates]}
+    spec["tolerations"] = [*tolerations, {"key": RESERVED_TAINT, "operator": "Exists"}]
     if spec.get("restartPolicy") not in ("Never", "OnFailure"):
         spec["restartPolicy"] = "Never"
     owner = {
@@ -298,7 +366,12 @@ def _body(job: WholeDagJob, stage: Stage, name: str, index: int, attempt: int) -
 
 
 def _write_status(
-    job: WholeDagJob, stages: Mapping[str, list[_Task]], pods: Sequence[Pod], todo: Plan, around: Surroundings
+    job: WholeDagJob,
+    stages: Mapping[str, list[_Task]],
+    pods: Sequence[Pod],
+    todo: Plan,
+    around: Surroundings,
+    refusal: str | None,
 ) -> None:
     status = todo.status
     status.stages = [_stage_status(job, stage, stages) for stage in job.spec.stages]
@@ -315,12 +388,15 @@ def _write_status(
         end = "Succeeded", "Complete", "AllTasksSucceeded", "all tasks succeeded"
     elif given_up is not None:
         end = "Failed", "Failed", "TaskFailed", given_up
+    elif refusal is not None:
+        end = "Failed", "Failed", "UnknownResource", refusal
     if end is not None:
         status.phase, condition, reason, message = end
         status.completionTime = around.stamp(around.now_ms)
         _set(conditions, around, condition, True, reason, message)
         todo.events.append(Event(status.phase, message, warning=status.phase == "Failed"))
-    known = job.spec.queue == "default" or job.spec.queue in around.queues
+    _tell_unplaced(conditions, stages, around)
+    known = job.spec.queue == DEFAULT_QUEUE or job.spec.queue in around.queues
     _set(conditions, around, "QueueKnown", known, "Found" if known else "NotFound", f"queue {job.spec.queue}")
     deadline = to_ms(job.spec.deadline)
     if deadline is not None and around.now_ms > deadline:
@@ -333,6 +409,17 @@ def _set(
 ) -> None:
     condition = Condition(kind, "True" if true else "False", reason, message)
     conditions[kind] = condition.after(conditions.get(kind), around.stamp(around.now_ms))
+
+
+def _tell_unplaced(conditions: dict[str, Condition], stages: Mapping[str, list[_Task]], around: Surroundings) -> None:
+    """The condition PodsUnplaced: whose pods were released and not taken, in the words of who did not take them."""
+    told = [task.unplaced for tasks in stages.values() for task in tasks if task.unplaced is not None and not task.done]
+    if told:
+        reason, message = told[0]
+        more = f" (and {len(told) - 1} more)" if len(told) > 1 else ""
+        _set(conditions, around, PODS_UNPLACED, True, reason, message[:1000] + more)
+    elif PODS_UNPLACED in conditions:
+        _set(conditions, around, PODS_UNPLACED, False, "Placed", "every pod that was released is taken")
 
 
 def _given_up(job: WholeDagJob, stages: Mapping[str, list[_Task]]) -> str | None:
@@ -386,9 +473,9 @@ def _after_the_end(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) 
 def _again_s(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> float | None:
     """When time alone changes what is needed."""
     due = [
-        around.released_ms[pod.metadata.uid] + around.recreate_after_ms
+        around.now_ms + _patience_ms(pod, around) - waited
         for pod in pods
-        if pod.metadata.uid in around.released_ms
+        if (waited := around.waited_ms(pod)) is not None
         and pod.narrowed_to is not None
         and not pod.spec.nodeName
         and not _is_ending(pod)

@@ -46,6 +46,13 @@ class Made(msgspec.Struct):
     waits: bool = False
 
 
+class Deleted(msgspec.Struct):
+    """What became of pods that were to be deleted. waits: one is another by now, or its node is there after all."""
+
+    pods: list[DeletePod] = []
+    waits: bool = False
+
+
 class Pods:
     """At most `concurrency` writes at once, over all DagJobs."""
 
@@ -59,9 +66,11 @@ class Pods:
         await self._each(creates, lambda one: self._create(job, one, made))
         return made
 
-    async def delete(self, job: WholeDagJob, deletes: Iterable[DeletePod]) -> None:
-        """Delete pods; those that are gone, or have a successor of the same name, are left. Raises ApiError."""
-        await self._each(deletes, lambda one: self._delete(job, one))
+    async def delete(self, job: WholeDagJob, deletes: Iterable[DeletePod]) -> Deleted:
+        """Delete pods; those that are gone, or have changed since that was decided, are left. Raises ApiError."""
+        deleted = Deleted()
+        await self._each(deletes, lambda one: self._delete(job, one, deleted))
+        return deleted
 
     async def _each(self, todo: Iterable[T], act: Callable[[T], Awaitable[None]]) -> None:
         """`act` on all of them. One that raises ends its worker; all have ended when the first error is raised."""
@@ -82,7 +91,9 @@ class Pods:
         if made.is_final:
             return
         try:
-            await self._client.create(f"/api/v1/namespaces/{job.metadata.namespace}/pods", one.body)
+            path = f"/api/v1/namespaces/{job.metadata.namespace}/pods"
+            # A field that there is not would be left out without a word: its author meant something by it.
+            await self._client.create(path, one.body, fieldValidation="Strict")
         except AlreadyExists:
             await self._look_at(job, one, made)
         except ApiError as error:
@@ -122,18 +133,33 @@ class Pods:
         if all(labels.get(name) == wanted[name] for name in _LABELS):
             return
         made.waits = True
-        await self._delete(job, DeletePod(one.name, pod["metadata"]["uid"], "its labels were changed"))
+        meta = pod["metadata"]
+        delete = DeletePod(one.name, meta["uid"], meta["resourceVersion"], "its labels were changed")
+        await self._delete(job, delete, Deleted())
 
-    async def _delete(self, job: WholeDagJob, delete: DeletePod) -> None:
-        # The uid makes sure that it is not a successor of the same name that goes.
-        body: dict[str, Any] = {"preconditions": {"uid": delete.uid}}
-        if delete.at_once:
+    async def _delete(self, job: WholeDagJob, delete: DeletePod, deleted: Deleted) -> None:
+        # The uid makes sure that it is not a successor of the same name that goes, and the version that nothing has
+        # become of the pod of which we have not heard.
+        body: dict[str, Any] = {"preconditions": {"uid": delete.uid, "resourceVersion": delete.version}}
+        if delete.node:
+            if await self._is_there(delete.node):
+                deleted.waits = True
+                return
             body["gracePeriodSeconds"] = 0
         try:
             await self._client.delete(_path(job, delete.name), body)
-        except (NotFound, Conflict):
+        except NotFound:
             return
+        except Conflict:
+            deleted.waits = True
+            return
+        deleted.pods.append(delete)
         log.info("deleted a pod", pod=delete.name, dagjob=job.key, why=delete.why)
+
+    async def _is_there(self, node: str) -> bool:
+        """Whether a node that the watch does not tell of is there all the same: it may be the younger one."""
+        listed = await self._client.get("/api/v1/nodes", fieldSelector=f"metadata.name={node}")
+        return bool(listed["items"])
 
 
 def _path(job: WholeDagJob, name: str) -> str:

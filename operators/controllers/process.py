@@ -45,7 +45,7 @@ class Process:
         self.config, self.client, self.identity = config, client, identity
         self.cache = Cache(client, self._hear, kinds=_kinds())
         self.dagjobs = DagJobs(client, self.cache, config, identity=identity)
-        self.queues = Queues(client, self.cache, config.resources)
+        self.queues = Queues(client, self.cache, config.resources, reserved=config.nodes == "reserved")
         self.work: Work | None = None
 
     def not_ready(self) -> str | None:
@@ -91,8 +91,7 @@ class Process:
 
     async def gained(self) -> None:
         """Act from now on, until cancelled. Raises what must not happen: the process ends with it."""
-        while not self.cache.synced:
-            await asyncio.sleep(0.05)
+        await self.cache.until_heard()
         self.dagjobs.begin()
         self.work = Work(self._reconcile)
         self._look_at_all()
@@ -104,6 +103,7 @@ class Process:
         """Act no more; `gained` has been cancelled by now."""
         self.work = None
         metrics.LEADER.set(0)
+        metrics.show_queues({})
 
     async def _act(self, work: Work) -> None:
         try:

@@ -45,7 +45,7 @@ def _do(asked: argparse.Namespace) -> int:
         return demo()
     cluster = Devcluster(asked.dir, version=asked.version)
     if asked.command == "up":
-        cluster.up(nodes=asked.nodes, cpu=asked.cpu, memory=asked.memory)
+        cluster.up(nodes=asked.nodes, cpu=asked.cpu, memory=asked.memory, reserved=True)
         sys.stderr.write(f"{asked.nodes} nodes are ready. Use it with:\n")
         sys.stdout.write(f"export KUBECONFIG={cluster.kubeconfig}\n")
         return 0

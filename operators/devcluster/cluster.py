@@ -26,6 +26,7 @@ from operators.client import Client
 from operators.devcluster import binaries
 from operators.devcluster.pki import Authority
 from operators.devcluster.processes import Process
+from schedulers.objects.names import RESERVED_TAINT
 
 #: Clients end before the API server, and the API server before etcd: without etcd it would hang.
 PARTS: Final = ("etcd", "apiserver", "controller-manager", "kwok", "scheduler")
@@ -83,15 +84,15 @@ class Devcluster:
 
     # -- up and down ----------------------------------------------------------------------------
 
-    def up(self, *, nodes: int = 4, **size: Any) -> None:
-        """Start what does not run, and add nodes up to `nodes`. Raises Broken."""
+    def up(self, *, nodes: int = 4, **settings: Any) -> None:
+        """Start what does not run, and add nodes up to `nodes`; settings: see `add_nodes`. Raises Broken."""
         self._make_credentials()
         for part in ("etcd", "apiserver", "controller-manager", "kwok"):
             if self.processes[part].pid() is None:
                 self.start(part)
         known = len(self.kubectl("get", "nodes", "-o", "name").split())
         if known < nodes:
-            self.add_nodes(nodes - known, start=known, **size)
+            self.add_nodes(nodes - known, start=known, **settings)
 
     def down(self) -> None:
         """End every part, clients first."""
@@ -303,8 +304,10 @@ class Devcluster:
         labels: Mapping[str, str] | None = None,
         prefix: str = "n",
         start: int = 0,
+        reserved: bool = False,
     ) -> list[str]:
-        """Fake nodes that kwok keeps ready; returns their names once all are."""
+        """Fake nodes that kwok keeps ready; returns their names once all are. reserved: for our pods alone."""
+        spec = {"taints": [{"key": RESERVED_TAINT, "effect": "NoSchedule"}]} if reserved else {}
         size = {"cpu": cpu, "memory": memory, "pods": pods}
         names = [f"{prefix}{start + index}" for index in range(count)]
         items = [
@@ -312,6 +315,7 @@ class Devcluster:
                 "apiVersion": "v1",
                 "kind": "Node",
                 "metadata": {"name": name, "labels": {"kubernetes.io/hostname": name, **(labels or {})}},
+                "spec": spec,
                 "status": {"allocatable": size, "capacity": size},
             }
             for name in names

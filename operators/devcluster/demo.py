@@ -52,7 +52,7 @@ def _control_plane(console: Console) -> Iterator[Devcluster]:
         cluster = Devcluster(Path(folder) / "cluster")
         try:
             console.print("Starting etcd, kube-apiserver, kube-controller-manager and 4 fake nodes of 8 CPU ...")
-            cluster.up(nodes=4)
+            cluster.up(nodes=4, reserved=True)
             yield cluster
         finally:
             cluster.remove()

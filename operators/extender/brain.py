@@ -21,8 +21,8 @@ from schedulers.core.scheduler import Scheduler
 class Brain:
     """The core with all that ties it to a cluster, for one term of leadership.
 
-    clock: wall clock in ms. remember: told of each finished job and its queue. After `take_over`, every change has to
-    be given to `hear`.
+    clock: wall clock in ms. remember: told of each finished job and its queue. reserved: see `Facts`.
+    After `take_over`, every change has to be given to `hear`.
     """
 
     def __init__(
@@ -34,10 +34,11 @@ class Brain:
         clock: Callable[[], int],
         remember: Callable[[PastJob, str], None] = lambda job, queue: None,
         expire_ms: int = 30_000,
+        reserved: bool = False,
     ) -> None:
         self.scheduler, self.cache = scheduler, cache
         self.decisions = Decisions(scheduler, cache, outbox, clock=clock, expire_ms=expire_ms)
-        self.facts = Facts(self.decisions, remember)
+        self.facts = Facts(self.decisions, remember, reserved=reserved)
         asked = Filter(self.decisions, self.facts)
         self.hear, self.cycle, self.expire = self.facts.hear, self.decisions.cycle, self.decisions.expire
         self.filter, self.prioritize, self.preempt = asked.filter, asked.prioritize, asked.preempt

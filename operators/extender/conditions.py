@@ -1,13 +1,14 @@
 """Reports on the objects why they wait: a condition on pods, five status fields on DagJobs.
 
 People read these, so they may come late but not dear: a limited number of writes a second, the newest word on
-each object only, and no write for what the object says already. Pods and DagJobs take turns, and among
-themselves go in the order in which they were first spoken of.
+each object only, and no write for what the object says already. Lanes (see `Lane`) take turns; whoever has been told
+already, and only hears other numbers, comes when nobody else has anything to hear.
 """
 
 from __future__ import annotations
 
 import asyncio
+import enum
 import functools
 import time
 from collections.abc import Awaitable, Callable
@@ -28,6 +29,8 @@ log = structlog.get_logger()
 
 #: Reason of the condition once the gate is open.
 RELEASED: Final = "Released"
+#: Its reason when the pod has ended without having been released to a node.
+ENDED: Final = "Ended"
 #: The API server takes longer messages, people do not.
 LONGEST_MESSAGE: Final = 1024
 #: Of how many objects of each kind the last word is remembered.
@@ -37,6 +40,26 @@ _PLAN: Final = "/plan"
 
 Write = Callable[[], Awaitable[None]]
 Word = TypeVar("Word")
+
+
+class Lane(enum.IntEnum):
+    """Who is told what: those that take turns first, then those that wait for them."""
+
+    POD_OVER = 0
+    POD_UNTOLD = 1
+    DAGJOB = 2
+    POD_AGAIN = 3
+    DAGJOB_AGAIN = 4
+
+
+_TURNS: Final = ((Lane.POD_OVER, Lane.POD_UNTOLD, Lane.DAGJOB), (Lane.POD_AGAIN, Lane.DAGJOB_AGAIN))
+
+
+class Unsaid(msgspec.Struct, frozen=True, gc=False):
+    """A word that is not written yet. since: the smallest goes first in its lane, then the first spoken of."""
+
+    write: Write
+    since: str = ""
 
 
 class Conditions:
@@ -49,17 +72,17 @@ class Conditions:
         if not per_second > 0:
             raise ValueError(f"conditions per second: {per_second} (above 0)")
         self._client, self._period_s = client, 1.0 / per_second
-        self._pods: dict[str, Write] = {}  # by uid: what is not written yet
-        self._dagjobs: dict[str, Write] = {}  # by uid, with _PLAN for plans
+        # By uid (with _PLAN for plans) what is not written yet, and when each lane last had its turn.
+        self._lanes: dict[Lane, dict[str, Unsaid]] = {lane: {} for lane in Lane}
+        self._turns: dict[Lane, int] = {lane: lane - len(Lane) for lane in Lane}
         self._written_pods: dict[str, Condition] = {}  # by uid: the last word; a watch may not have brought it back yet
         self._written_dagjobs: dict[str, dict[str, Any]] = {}
         self._news = asyncio.Event()
-        self._dagjobs_next = False
 
     @property
     def pending(self) -> int:
         """Objects that have something unsaid."""
-        return len(self._pods) + len(self._dagjobs)
+        return sum(map(len, self._lanes.values()))
 
     def report_pod(self, pod: Pod, reason: str, message: str) -> None:
         """The pod waits, and why. reason: CamelCase."""
@@ -71,14 +94,16 @@ class Conditions:
         A pod that was never told to wait is left alone: a quick start costs no second write.
         """
         if self._waiting(pod) is None:
-            self._pods.pop(pod.metadata.uid, None)
+            self._take_back(pod.metadata.uid)
+        elif node is None and pod.is_terminal:
+            self._queue_pod(pod, Condition(WAITING_CONDITION, "False", ENDED, "the pod has ended"))
         else:
             message = f"released to node {node}" if node is not None else "released"
             self._queue_pod(pod, Condition(WAITING_CONDITION, "False", RELEASED, message))
 
     def forget_pod(self, uid: str) -> None:
         """The pod is gone."""
-        self._pods.pop(uid, None)
+        self._take_back(uid)
         self._written_pods.pop(uid, None)
 
     def report_dagjob(
@@ -98,17 +123,31 @@ class Conditions:
         self._queue_dagjob(uid + _PLAN, key, {"plan": msgspec.to_builtins(plan)})
 
     def _queue_dagjob(self, word: str, key: str, fields: dict[str, Any]) -> None:
-        if self._written_dagjobs.get(word) == fields:
-            self._dagjobs.pop(word, None)
-        else:
-            self._dagjobs[word] = functools.partial(self._write_dagjob, word, key, fields)
-            self._news.set()
+        before = self._written_dagjobs.get(word)
+        if before == fields:
+            self._take_back(word)
+            return
+        is_news = before is None or before.get("reason") != fields.get("reason")
+        write = Unsaid(functools.partial(self._write_dagjob, word, key, fields))
+        self._queue(Lane.DAGJOB if is_news else Lane.DAGJOB_AGAIN, word, write)
 
     def forget_dagjob(self, uid: str) -> None:
         """The DagJob is gone."""
         for word in (uid, uid + _PLAN):
-            self._dagjobs.pop(word, None)
+            self._take_back(word)
             self._written_dagjobs.pop(word, None)
+
+    def _queue(self, lane: Lane, uid: str, unsaid: Unsaid) -> None:
+        """The newest word on an object; who is overwritten in its lane keeps its place."""
+        for other, words in self._lanes.items():
+            if other is not lane:
+                words.pop(uid, None)
+        self._lanes[lane][uid] = unsaid
+        self._news.set()
+
+    def _take_back(self, uid: str) -> None:
+        for words in self._lanes.values():
+            words.pop(uid, None)
 
     async def run(self) -> None:
         """Write, until cancelled. Faults of the API server cost time, never a word."""
@@ -119,14 +158,16 @@ class Conditions:
                 self._news.clear()
                 continue
             began = time.monotonic()
-            words, uid = self._next()
-            write = words.pop(uid)
+            lane, uid = self._next()
+            unsaid = self._lanes[lane].pop(uid)
             try:
-                await write()
+                await unsaid.write()
             except ApiError as error:
                 if may_pass(error):
-                    words.setdefault(uid, write)  # unless there is a newer word
-                    (self._written_pods if words is self._pods else self._written_dagjobs).pop(uid, None)
+                    if not any(uid in words for words in self._lanes.values()):  # no newer word
+                        self._lanes[lane][uid] = unsaid
+                    self._written_pods.pop(uid, None)
+                    self._written_dagjobs.pop(uid, None)
                     await asyncio.sleep(pause_s(tries))
                     tries += 1
                 else:
@@ -136,26 +177,30 @@ class Conditions:
                 metrics.CONDITIONS.labels(outcome="ok").inc()
             await asyncio.sleep(max(0.0, began + self._period_s - time.monotonic()))
 
-    def _next(self) -> tuple[dict[str, Write], str]:
-        """Pods and DagJobs take turns while there are both."""
-        self._dagjobs_next = not self._dagjobs_next
-        words = self._dagjobs if self._dagjobs and (self._dagjobs_next or not self._pods) else self._pods
-        return words, next(iter(words))
+    def _next(self) -> tuple[Lane, str]:
+        """Of those that have something to say, the lane whose turn is longest ago, and the first in it."""
+        lanes = next(waiting for turn in _TURNS if (waiting := [lane for lane in turn if self._lanes[lane]]))
+        lane = min(lanes, key=self._turns.__getitem__)
+        self._turns[lane] = max(self._turns.values()) + 1
+        words = self._lanes[lane]
+        return lane, min(words, key=lambda uid: words[uid].since)
 
     # -- pods -----------------------------------------------------------------------------------
 
     def _waiting(self, pod: Pod) -> Condition | None:
         """The pod's condition: as last written by us, else as it was last seen."""
-        written = self._written_pods.get(pod.metadata.uid)
-        return written or next((seen for seen in pod.status.conditions if seen.type == WAITING_CONDITION), None)
+        return self._written_pods.get(pod.metadata.uid) or pod.waiting
 
     def _queue_pod(self, pod: Pod, condition: Condition) -> None:
         uid, before = pod.metadata.uid, self._waiting(pod)
         if before is not None and _content(before) == _content(condition):
-            self._pods.pop(uid, None)
+            self._take_back(uid)
             return
-        self._pods[uid] = functools.partial(self._write_pod, pod.metadata, condition.after(before, stamp()))
-        self._news.set()
+        lane = Lane.POD_AGAIN if before is not None else Lane.POD_UNTOLD
+        if before is not None and before.status != condition.status:
+            lane = Lane.POD_OVER if condition.status == "False" else Lane.POD_UNTOLD
+        write = functools.partial(self._write_pod, pod.metadata, condition.after(before, stamp()))
+        self._queue(lane, uid, Unsaid(write, pod.metadata.creationTimestamp or "" if lane is Lane.POD_UNTOLD else ""))
 
     async def _write_pod(self, meta: Meta, condition: Condition) -> None:
         """Server-side apply: conditions are merged by type, and those of others stay."""

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from operators.config import Document, InvalidConfig, Millis, Where, parse
+from operators.config import Document, InvalidConfig, Millis, Nodes, Where, parse
 from operators.lease import LeaderElection
 from operators.log import Level
 from operators.serving.ports import ExtenderPort, ManagementPort
@@ -71,14 +71,16 @@ class BrainConfig(msgspec.Struct, frozen=True, kw_only=True):
     """All settings of `python -m operators.extender`.
 
     policy, predictor, placement: `{kind: NAME, ...settings}`, as in a scenario. resources: names of the core's
-    vectors, never to be reordered. cycle_ms: how long changes are gathered before the core decides. reserve_after_ms:
-    after so long nodes are reserved for a large task or a gang; None: never. kubeconfig: None in a cluster.
+    vectors, never to be reordered. nodes: on which of them pods are placed. cycle_ms: how long changes are gathered
+    before the core decides. reserve_after_ms: after so long nodes are reserved for a large task or a gang; None: never.
+    kubeconfig: None in a cluster.
     """
 
     policy: dict[str, Any]
     predictor: dict[str, Any] | None = None
     placement: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
     resources: tuple[Text, ...] = NEEDED
+    nodes: Nodes = "all"
     seed: int = 0
     cycle_ms: Millis = msgspec.field(default=Millis(50), name="cycle")
     reserve_after_ms: Millis | None = msgspec.field(default=None, name="reserveAfter")
@@ -97,7 +99,7 @@ class BrainConfig(msgspec.Struct, frozen=True, kw_only=True):
 
 def load_brain(path: Path | str) -> BrainConfig:
     """Read and check the file. Raises InvalidConfig with every mistake in it."""
-    document = Document(path)
+    document = Document(path, config_map="rm-brain")
     mistakes = [document.located(where, message) for where, message in _parts(document.data)]
     try:
         config = parse(document, BrainConfig)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
-from typing import Protocol
+from typing import Final, Protocol
 
 import structlog
 
@@ -11,15 +11,28 @@ from operators import metrics
 from operators.cache.cache import Cache
 from operators.extender.jobs import Jobs
 from operators.extender.ledger import Ledger, Task, runtime_ms
+from operators.extender.setbacks import Setbacks, Stage
 from schedulers.core.decisions import Decision, Hold, Place
-from schedulers.core.events import ContainerAdopted, ContainerEnded, ContainerExpired, ContainerStarted, Event, Tick
+from schedulers.core.events import (
+    ContainerAdopted,
+    ContainerEnded,
+    ContainerExpired,
+    ContainerStarted,
+    Event,
+    JobChanged,
+    StageWithdrawn,
+    Tick,
+)
 from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import ABORTED, GRANTED, ContainerState
-from schedulers.objects.names import DAGJOB_LABEL
 from schedulers.objects.pod import Pod, unmodelled
 
 log = structlog.get_logger()
+
+
+#: How long room is kept for a pod that kube-scheduler could not bind before: it need not say so again.
+DOUBTFUL_MS: Final = 5_000
 
 
 class Outbox(Protocol):
@@ -53,6 +66,7 @@ class Decisions:
         self.scheduler, self.cache, self.outbox = scheduler, cache, outbox
         self.resources = Resources(scheduler.config.resources)
         self.ledger, self.jobs = Ledger(), Jobs()
+        self.setbacks = Setbacks(self._withdraw, self._ask)
         self.dirty = False
         self._due: int | None = None
         self._clock, self._expire_ms = clock, expire_ms
@@ -148,8 +162,7 @@ class Decisions:
 
     def _narrow(self, pod: Pod, node: str) -> str | None:
         """Narrowing is one-way: only pods that we own, and only if the core knows all their constraints."""
-        ours = DAGJOB_LABEL in pod.metadata.labels
-        return node if ours and unmodelled(pod.spec, self.resources) is None else None
+        return node if pod.dagjob_uid and unmodelled(pod.spec, self.resources) is None else None
 
     def place_as_planned(self, task: Task, node: str) -> None:
         """A task of a gang that has partly started goes where the plan says, if there is still room."""
@@ -176,6 +189,23 @@ class Decisions:
         self.ledger.free(container)
         self.tell(ContainerEnded(self.now(), container, code, runtime_ms))
 
+    def _ask(self, stage: Stage) -> None:
+        """A stage may start (again), unless it may already."""
+        job = self.scheduler.state.jobs.get(stage[0])
+        if job is not None and not job.cancelled and not job.stages[stage[1]].asked:
+            self.tell(JobChanged(self.now(), job.id, (stage[1],)))
+
+    def _withdraw(self, stage: Stage) -> None:
+        if stage[0] in self.scheduler.state.jobs:
+            self.tell(StageWithdrawn(self.now(), *stage))
+
+    def set_back(self, task: Task, placed: int, why: str) -> None:
+        """A pod of this task could not start where it was placed at this time: its stage waits for a while."""
+        self.setbacks.note((task.job, task.stage), why, placed=placed, now=self.now())
+        entry = self.jobs.get(task.job)
+        if entry is not None:
+            self.jobs.stirred[entry.id] = None
+
     def give_up(self, container: int) -> None:
         """A grant comes to nothing: nothing has started on it."""
         self.ledger.free(container)
@@ -183,6 +213,7 @@ class Decisions:
 
     def adopt(self, task: Task, pod: Pod, node: str) -> ContainerState | None:
         """A pod that has its place by somebody else's decision: an earlier leader's, or a user's own hand."""
+        self.setbacks.resume((task.job, task.stage), self.now())
         number = self.scheduler.state.next_container
         self.tell(ContainerAdopted(self.now(), number, node, task.job, task.stage, task.number))
         container = self.container(number)
@@ -192,8 +223,13 @@ class Decisions:
         return container
 
     def expire(self) -> None:
-        """Give up grants whose pod has not come, and repeat releases that have not been seen to work."""
-        limit = self.now() - self._expire_ms
+        """Give up grants whose pod has not come, and repeat releases that have not been seen to work.
+
+        What may only not have been heard of is waited for: the time counts from the last break on (see `Hearing`).
+        """
+        now, heard = self.now(), self.cache.heard_ms() or 0
+        self.setbacks.forget(self.scheduler.state.jobs.__contains__)
+        self.setbacks.ask_due(now)
         state = self.scheduler.state
         for number, uid in list(self.ledger.containers.items()):
             container = state.containers.get(number)
@@ -202,11 +238,13 @@ class Decisions:
             elif uid is not None and self._pod(uid) is None:
                 log.error("a container outlived its pod", container=state.story(number))
                 self.end(number)
-            elif container.status == GRANTED and container.granted < limit:
-                self._expire(container, uid)
+            elif container.status == GRANTED:
+                self._expire(container, self._pod(uid), min(now - container.granted, heard))
 
-    def _expire(self, container: ContainerState, uid: str | None) -> None:
-        pod = self._pod(uid)
+    def _expire(self, container: ContainerState, pod: Pod | None, waited_ms: int) -> None:
+        is_doubtful = pod is not None and pod.verdict is not None and not pod.narrowed_to
+        if waited_ms <= (min(DOUBTFUL_MS, self._expire_ms) if is_doubtful else self._expire_ms):
+            return
         if pod is None:
             self.give_up(container.id)
         elif self.outbox.is_pending(pod.metadata.uid):
@@ -214,3 +252,6 @@ class Decisions:
         elif pod.is_gated or (not pod.spec.nodeName and not pod.narrowed_to):
             log.warning("a release did not take effect and is taken back", pod=pod.key, node=container.node)
             self.give_up(container.id)
+            if not pod.is_gated:
+                why = pod.verdict or f"kube-scheduler has not bound it for {self._expire_ms // 1000} s"
+                self.set_back(Task(container.job, container.stage, container.task), container.granted, why)

@@ -19,15 +19,18 @@ from schedulers.core.events import (
     NodeAdded,
     NodeChanged,
     NodeLost,
+    NodeRemoved,
     QueueChanged,
     QueueRemoved,
 )
 from schedulers.core.model import PastJob
+from schedulers.core.resources import Vector
 from schedulers.objects.dagjob import DagJob
-from schedulers.objects.names import DAGJOB_LABEL, SCHEDULER
+from schedulers.objects.meta import Meta
+from schedulers.objects.names import DEFAULT_QUEUE, SCHEDULER
 from schedulers.objects.node import Node, core_node
 from schedulers.objects.pod import Pod, demand
-from schedulers.objects.queue import Queue, core_queue, unlimited
+from schedulers.objects.queue import Queue, core_queue, readable
 
 log = structlog.get_logger()
 
@@ -35,19 +38,21 @@ log = structlog.get_logger()
 class Facts:
     """Tells the core of queues, nodes, jobs and pods.
 
-    remember: told of each finished job and its queue. taking_over: until what was there before has been heard; pods are
-    then heard after all nodes.
+    remember: told of each finished job and its queue. reserved: only nodes with our taint are told of.
+    taking_over: until what was there before has been heard; pods are then heard after all nodes.
     """
 
-    def __init__(self, decisions: Decisions, remember: Callable[[PastJob, str], None]) -> None:
+    def __init__(
+        self, decisions: Decisions, remember: Callable[[PastJob, str], None], *, reserved: bool = False
+    ) -> None:
         self.scheduler, self.cache, self.resources = decisions.scheduler, decisions.cache, decisions.resources
         self.ledger, self.jobs = decisions.ledger, decisions.jobs
         self.pods = TaskPods(decisions, remember)
-        self.taking_over = True
+        self.taking_over, self._reserved = True, reserved
         self.tell, self.now = decisions.tell, decisions.now
         self._decisions = decisions
-        self._orphans: dict[str, dict[str, None]] = {}  # DagJob uid -> keys of pods heard of before it
-        self._foreign: dict[str, str] = {}  # pod key -> node on which its use is noted
+        self._orphans: dict[str, dict[str, None]] = {}  # uid of a DagJob that is not known -> keys of its pods
+        self._foreign: dict[str, tuple[str, Vector]] = {}  # pod key -> node, and use of it that is noted there
 
     def hear(self, change: Change) -> None:
         """An API object was added, changed, or is gone."""
@@ -72,13 +77,18 @@ class Facts:
         try:
             queue = core_queue(new, self.resources)
         except (InvalidQuantity, InvalidQueue):  # its condition says so
-            queue = known or unlimited(new, self.resources)
+            queue = known or readable(new, self.resources)
         if queue != known or queue.name in tree.removed:
             self.tell(QueueChanged(self.now(), queue))
 
     def lose_queue(self, name: str) -> None:
-        """A queue is gone: jobs that came before go on."""
-        if name not in self.scheduler.state.tree.removed:
+        """A queue is gone: jobs that came before go on. The default queue is always there, object or none."""
+        tree = self.scheduler.state.tree
+        if name == DEFAULT_QUEUE:
+            plain = core_queue(Queue(Meta(name=name)), self.resources)
+            if tree.queues.get(name) != plain or name in tree.removed:
+                self.tell(QueueChanged(self.now(), plain))
+        elif name not in tree.removed:
             self.tell(QueueRemoved(self.now(), name))
 
     def hear_node(self, old: Node | None, new: Node | None) -> None:
@@ -90,7 +100,11 @@ class Facts:
             return
         node = core_node(new, self.resources)
         known = state.nodes.get(node.id)
-        if known is None:
+        if self._reserved and not new.is_reserved:
+            if known is not None:
+                self.tell(NodeRemoved(self.now(), node.id))  # what runs there goes on
+        elif known is None:
+            self._forget_use_of(node.id)
             self.tell(NodeAdded(self.now(), node))
             if not self.taking_over:
                 self._hear_pods_of(node.id)
@@ -103,7 +117,10 @@ class Facts:
         self.tell(NodeLost(self.now(), name))
         for container in lost:
             self.ledger.free(container)
-        self._foreign = {key: node for key, node in self._foreign.items() if node != name}
+        self._forget_use_of(name)
+
+    def _forget_use_of(self, node: str) -> None:
+        self._foreign = {key: use for key, use in self._foreign.items() if use[0] != node}
 
     def _hear_pods_of(self, node: str) -> None:
         """Pods may have been heard of before their node."""
@@ -125,8 +142,11 @@ class Facts:
                 if new is None:
                     self.jobs.drop(entry.id)
             return
-        if self.jobs.of_owner(new.metadata.uid) is None:
+        entry = self.jobs.of_owner(new.metadata.uid)
+        if entry is None:
             self.submit(new)
+        elif old is not None and old.refused != new.refused:
+            self.jobs.stirred[entry.id] = None
 
     def submit(self, dagjob: DagJob) -> None:
         """A DagJob that the brain has not met yet; pods that came before it are looked at now."""
@@ -154,32 +174,44 @@ class Facts:
         """A pod was made, changed, or is gone (`old` is then its last state)."""
         pod = new if new is not None else old
         assert pod is not None
-        if pod.metadata.labels.get(DAGJOB_LABEL) and pod.owner_uid:
+        if pod.dagjob_uid:
             self._hear_task_pod(pod, gone=new is None)
         elif pod.spec.schedulerName == SCHEDULER:
             self._hear_plain_pod(pod, gone=new is None)
-        else:
-            self._hear_foreign_pod(pod, gone=new is None)
+        if old is None or new is None or old.is_terminal != new.is_terminal or not self._is_accounted(old, new):
+            self._note_use(pod, gone=new is None)
 
-    def _hear_foreign_pod(self, pod: Pod, *, gone: bool) -> None:
-        """Use that is not ours: other schedulers' pods and daemons."""
-        node = pod.spec.nodeName
-        holds = bool(node) and not gone and not pod.is_terminal
-        noted = self._foreign.get(pod.key)
-        if noted is not None and (not holds or noted != node):
+    def _is_accounted(self, old: Pod, new: Pod) -> bool:
+        """Whether what a pod asks for has not changed, and was noted, or is a container's: what is so nearly always."""
+        is_ours = self._decisions.container_of(new.metadata.uid) is not None
+        return old.spec == new.spec and is_ours != (new.key in self._foreign)
+
+    def _note_use(self, pod: Pod, *, gone: bool) -> None:
+        """What a pod holds of its node and no container of ours accounts for is use by others, whatever it wears."""
+        node, noted = pod.spec.nodeName, self._foreign.get(pod.key)
+        holds = node in self.scheduler.state.nodes and not gone and not pod.is_terminal
+        rest = self._unaccounted(pod) if holds else ()
+        if noted is not None and (noted[0] != node or not any(rest)):
             del self._foreign[pod.key]
-            self.tell(ContainerObserved(self.now(), noted, f"Pod/{pod.key}"))
-            noted = None
-        if holds and noted is None and node in self.scheduler.state.nodes:
-            self._foreign[pod.key] = node
-            self.tell(ContainerObserved(self.now(), node, f"Pod/{pod.key}", demand(pod.spec, self.resources)))
+            self.tell(ContainerObserved(self.now(), noted[0], f"Pod/{pod.key}"))
+        if any(rest) and noted != (node, rest):
+            self._foreign[pod.key] = node, rest
+            self.tell(ContainerObserved(self.now(), node, f"Pod/{pod.key}", rest))
+
+    def _unaccounted(self, pod: Pod) -> Vector:
+        asked, container = demand(pod.spec, self.resources), self._decisions.container_of(pod.metadata.uid)
+        if container is None or container.node != pod.spec.nodeName:
+            return asked
+        held = self.scheduler.state.sizes.demands[container.size]
+        return tuple(max(0, amount - ours) for amount, ours in zip(asked, held, strict=True))
 
     def know_foreign(self) -> None:
         """After a restore: what the core holds for others, so that what has ended meanwhile is noticed."""
         for node in self.scheduler.state.nodes.values():
-            self._foreign |= dict.fromkeys((name.removeprefix("Pod/") for name in node.foreign), node.id)
+            self._foreign |= {name.removeprefix("Pod/"): (node.id, use) for name, use in node.foreign.items()}
         for key in [key for key in self._foreign if key not in self.cache.pods]:
-            self.tell(ContainerObserved(self.now(), self._foreign.pop(key), f"Pod/{key}"))
+            node_id, _ = self._foreign.pop(key)
+            self.tell(ContainerObserved(self.now(), node_id, f"Pod/{key}"))
 
     def _hear_plain_pod(self, pod: Pod, *, gone: bool) -> None:
         """A pod that joined by label: a job of one task, which nobody but its owner tries again."""
@@ -202,16 +234,23 @@ class Facts:
         return entry
 
     def _hear_task_pod(self, pod: Pod, *, gone: bool) -> None:
-        entry = self.jobs.of_owner(pod.owner_uid)
+        entry = self.jobs.of_owner(pod.dagjob_uid)
         if entry is None:
-            waiting = self._orphans.setdefault(pod.owner_uid, {})
-            if gone:
-                waiting.pop(pod.key, None)
-            else:
-                waiting[pod.key] = None
+            self._hear_orphan(pod, gone=gone)
             return
         task = entry.task(pod)
         if task is None:
             log.warning("a pod names no task of its DagJob and is left alone", pod=pod.key)
             return
         self.pods.hear(entry, task, pod, gone=gone)
+
+    def _hear_orphan(self, pod: Pod, *, gone: bool) -> None:
+        """A pod whose DagJob is gone already, or comes later, or never was."""
+        if gone or pod.is_terminal:
+            self.pods.lose(pod.metadata.uid)
+        waiting = self._orphans.setdefault(pod.dagjob_uid, {})
+        waiting[pod.key] = None
+        if gone:
+            del waiting[pod.key]
+        if not waiting:
+            del self._orphans[pod.dagjob_uid]

@@ -11,8 +11,8 @@ from operators.extender.ledger import Task
 from operators.extender.wire import FilterAnswer, Victims
 from schedulers.core.errors import InvalidJob
 from schedulers.core.events import OfferAsked
+from schedulers.core.refusals import NodeCode
 from schedulers.core.state import ContainerState
-from schedulers.objects.names import DAGJOB_LABEL
 from schedulers.objects.pod import Pod
 
 
@@ -28,7 +28,7 @@ class Filter:
         container = self._decisions.container_of(pod.metadata.uid)
         if container is not None and container.node in set(nodes):
             return _only(container.node)
-        if pod.metadata.labels.get(DAGJOB_LABEL):
+        if pod.dagjob_uid:
             return self._filter_task(pod, nodes, container)
         if container is not None:
             self._decisions.give_up(container.id)  # kube-scheduler rules its node out: choose again among these
@@ -37,12 +37,13 @@ class Filter:
     def _filter_task(self, pod: Pod, nodes: Sequence[str], container: ContainerState | None) -> FilterAnswer:
         if container is not None:
             return _none(nodes, f"reserved on {container.node}, which kube-scheduler rules out")
-        entry = self.jobs.of_owner(pod.owner_uid)
+        entry = self.jobs.of_owner(pod.dagjob_uid)
         task = entry.task(pod) if entry is not None else None
         if entry is None or task is None:
             return FilterAnswer([], {}, {}, f"the DagJob of pod {pod.key} is not known yet; try again")
         self.ledger.put(pod.metadata.uid, pod.key, task, pod.attempt)
         self._facts.pods.ask(entry, task, pod)
+        self._decisions.setbacks.resume((task.job, task.stage), self._decisions.now())
         job = self.scheduler.state.jobs.get(task.job)
         state = self.scheduler.state
         if job is not None:
@@ -68,6 +69,7 @@ class Filter:
                 self.ledger.assign(awaited.id, pod.metadata.uid)
                 return _only(awaited.node)
             self._decisions.give_up(awaited.id)
+        self._decisions.setbacks.resume((entry.id, 0), self._decisions.now())
         everywhere = len(nodes) == len(self.scheduler.state.nodes)
         container = self._place(entry, pod, None if everywhere else tuple(nodes))
         if container is not None and container.node not in nodes:  # there were unknown ones among as many
@@ -89,6 +91,10 @@ class Filter:
         refusals = self.scheduler.why_not(job.stages[0], nodes)
         final = {name: why.sentence for name, why in refusals.items() if not why.code.resolvable_by_preemption}
         failed = {name: why.sentence for name, why in refusals.items() if name not in final}
+        idle = [name for name, why in refusals.items() if why.code is NodeCode.HAS_ROOM]
+        if idle:  # it is not the node that keeps the pod off it
+            reasons = self.scheduler.reasons(entry.id)
+            failed |= dict.fromkeys(idle, reasons[0].sentence if reasons else "waits for its turn")
         return FilterAnswer([], failed, final)
 
     def prioritize(self, pod: Pod, nodes: Sequence[str]) -> list[tuple[str, int]]:

@@ -12,7 +12,7 @@ from schedulers.core.model import Job, PastJob, Stage
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Resources
 from schedulers.objects.dagjob import DagJob, core_job
-from schedulers.objects.names import INDEX_LABEL, QUEUE_LABEL, RECURRING_LABEL, STAGE_LABEL, USER_LABEL
+from schedulers.objects.names import DEFAULT_QUEUE, INDEX_LABEL, QUEUE_LABEL, RECURRING_LABEL, STAGE_LABEL, USER_LABEL
 from schedulers.objects.pod import Pod, demand, places
 
 log = structlog.get_logger()
@@ -39,6 +39,8 @@ class JobEntry:
         """The task that a pod of this job stands for; None when its labels name none."""
         if self.plain:
             return Task(self.id, 0, 0)
+        if pod.metadata.namespace != self.key.partition("/")[0]:
+            return None  # an owner is of its own namespace
         stage, index = self.stage(pod.metadata.labels.get(STAGE_LABEL, "")), pod.metadata.labels.get(INDEX_LABEL)
         if stage is None or index is None or not index.isdecimal() or int(index) >= self.job.stages[stage].tasks:
             return None
@@ -153,7 +155,7 @@ def plain_entry(pod: Pod, resources: Resources, now: int) -> JobEntry:
         id=plain_id(pod),
         name=labels.get(RECURRING_LABEL) or (meta.generateName or meta.name).rstrip("-"),
         user=labels.get(USER_LABEL, ""),
-        queue=labels.get(QUEUE_LABEL, "default"),
+        queue=labels.get(QUEUE_LABEL, DEFAULT_QUEUE),
         stages=(Stage(name="pod", tasks=1, demand=demand(pod.spec, resources), places=places(pod.spec)),),
     )
     return JobEntry(job, meta.uid, pod.key, now, plain=True)

@@ -28,7 +28,8 @@ class Task(NamedTuple):
 class PodEntry(msgspec.Struct):
     """A pod that stands for a task. container: what the core holds for it, None while it waits.
 
-    started: when it was heard running (ms), -1 before. ended: its end has been taken in.
+    started: when it was heard running (ms), -1 before. ended: its end has been taken in. verdict: kube-scheduler's, as
+    it was last heard.
     """
 
     task: Task
@@ -37,6 +38,7 @@ class PodEntry(msgspec.Struct):
     container: int | None = None
     started: int = -1
     ended: bool = False
+    verdict: str | None = None
 
 
 class Ledger:

@@ -132,8 +132,7 @@ class Process:
         await self._lead(use_snapshot=True)
 
     async def _lead(self, *, use_snapshot: bool) -> None:
-        while not self.cache.synced:
-            await asyncio.sleep(0.05)
+        await self.cache.until_heard()
         data = await self.snapshots.load() if use_snapshot else None
         scheduler, saved, events = self._scheduler(data)
         try:
@@ -151,6 +150,7 @@ class Process:
             clock=wall_ms,
             remember=lambda job, queue: self.history.add(job, queue=queue),
             expire_ms=int(1000 * self.config.releases.expire_s),
+            reserved=self.config.nodes == "reserved",
         )
         past: Sequence[PastJob] = () if saved is not None else self.history.recent(self.config.storage.history)
         take_over(brain, identity=self.identity, pods=saved.pods if saved is not None else {}, history=past)
@@ -178,18 +178,25 @@ class Process:
         """
         key, _, uid = job.rpartition(".")
         while not any(_is(objects.get(key), uid) for objects in (self.cache.dagjobs, self.cache.pods)):
-            if not await self._exists(key, uid):
+            if not await self._is_to_come(key, uid):
                 return
             await asyncio.sleep(LAG_S)
 
-    async def _exists(self, key: str, uid: str) -> bool:
-        """Whether the API server has this DagJob, or pod that joined by label; True while it does not answer."""
+    async def _is_to_come(self, key: str, uid: str) -> bool:
+        """Whether the API server has this DagJob, or pod, and its watch is not as far; True while it does not answer.
+
+        A watch that has come as far and does not tell of it never will: such an object cannot be read.
+        """
         namespace, _, name = key.partition("/")
         try:
-            for kind in (f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs", f"/api/v1/namespaces/{namespace}/pods"):
-                listed = await self.client.get(kind, fieldSelector=f"metadata.name={name}")
-                if any(item["metadata"]["uid"].startswith(uid) for item in listed["items"]):
-                    return True
+            for kind, path in (
+                ("DagJob", f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs"),
+                ("Pod", f"/api/v1/namespaces/{namespace}/pods"),
+            ):
+                listed = await self.client.get(path, fieldSelector=f"metadata.name={name}")
+                for meta in (item["metadata"] for item in listed["items"]):
+                    if meta["uid"].startswith(uid):
+                        return not self.cache.reflectors[kind].is_past(meta["resourceVersion"])
         except ApiError as error:
             if not may_pass(error):
                 raise
@@ -260,14 +267,13 @@ class Process:
         state = brain.scheduler.state
         metrics.STALENESS.set(self.cache.staleness_s())
         metrics.RESERVATIONS.set(len(state.containers))
-        pending: dict[str, int] = dict.fromkeys(state.queues, 0)
+        pending: dict[str, int] = dict.fromkeys((name for name in state.queues if name not in state.tree.removed), 0)
         holds: dict[str, int] = {}
         for job in state.waiting.values():
             pending[job.spec.queue] = pending.get(job.spec.queue, 0) + job.waiting
             if job.hold is not None:
                 holds[job.hold.value] = holds.get(job.hold.value, 0) + 1
-        for queue, count in pending.items():
-            metrics.PENDING.labels(queue=queue).set(count)
+        metrics.show_pending(pending)
         metrics.show_holds(holds)
 
     async def _save(self) -> None:

@@ -186,7 +186,7 @@ class Releases:
         if plans is None:
             plans = _Plan(self._client, dagjob, self._queue.put_nowait, lambda key: self._plans.pop(key, None))
             self._plans[dagjob] = plans
-        plans.uid = members[0][0].owner_uid
+        plans.uid = members[0][0].dagjob_uid
         plans.add(stage, plan, lambda error: self._planned(waiting, error))
 
     def _all_out(self, dagjob: str, stage: str) -> None:

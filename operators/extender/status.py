@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from typing import Final
+from bisect import bisect_left
+from typing import Any, Final
 
 import msgspec
 
@@ -19,33 +20,49 @@ from schedulers.core.model import Job
 from schedulers.core.policy import Planned
 from schedulers.core.reasons import Reason
 from schedulers.objects.dagjob import PlannedStage, PlanStatus
+from schedulers.objects.names import PODS_REFUSED, PODS_UNPLACED
 
 #: Explaining looks at every node: so much of each half second may go to it.
-_BUDGET_S: Final = 0.01
+_BUDGET_S: Final = 0.02
 _PERIOD_S: Final = 0.5
 #: Places in a queue change without the reason changing: look again now and then.
 _AGAIN_S: Final = 15.0
+#: What is said of the wait of a DagJob that does not wait.
+_NOTHING: Final[dict[str, Any]] = {"reason": "", "message": "", "position": None}
 
 
 class Why(msgspec.Struct, frozen=True):
     """Why a job waits, in one sentence with its numbers: reason, blocking resource, place in the queue, share.
 
-    position: 1 is the longest-waiting job of its queue.
+    reason: CamelCase. position: 1 is the longest-waiting job of its queue.
     """
 
-    reason: Reason
+    reason: str
     message: str
     position: int
 
 
 class StatusWriter:
-    """Goes round the jobs whose reason has changed, and in between round all that wait."""
+    """Goes round the jobs whose reason has changed, and in between round all that wait.
+
+    What an earlier leader has left on pods and DagJobs is taken over: it has to end, too.
+    """
 
     def __init__(self, brain: Brain, conditions: Conditions) -> None:
         self._brain, self._conditions = brain, conditions
         self._jobs: dict[str, str] = {}  # that carry a reason now: job -> uid of its object
         self._pods: dict[str, str] = {}  # that carry one: uid -> key
+        self._again: dict[str, None] = {}  # jobs to look at when there is no news
         self._all_at = time.monotonic()
+        for pod in brain.cache.pods.values():
+            if pod.waiting is not None and pod.waiting.status == "True":
+                self._pods[pod.metadata.uid] = pod.key
+        for dagjob in brain.cache.dagjobs.values():
+            entry = brain.jobs.of_owner(dagjob.metadata.uid)
+            if dagjob.status.reason and entry is not None:
+                self._jobs[entry.id] = entry.owner
+            elif dagjob.status.reason:
+                self._conditions.report_dagjob(dagjob.key, uid=dagjob.metadata.uid, **_NOTHING, estimate_s=None)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -54,23 +71,34 @@ class StatusWriter:
             self.go_round()
 
     def go_round(self) -> None:
-        """Report on as many jobs as the budget allows."""
+        """Report on as many jobs as the budget allows: three quarters of it are for news while there are any."""
         jobs, state = self._brain.jobs, self._brain.scheduler.state
         if time.monotonic() - self._all_at > _AGAIN_S:
             self._all_at = time.monotonic()
-            jobs.stirred.update(dict.fromkeys(state.waiting))
-        jobs.stirred.update((job, None) for job in self._jobs if job not in state.waiting)
-        until = time.perf_counter() + _BUDGET_S
-        while jobs.stirred and time.perf_counter() < until:
-            job = next(iter(jobs.stirred))
-            del jobs.stirred[job]
-            entry = jobs.get(job)
-            if entry is not None:
-                self._report(entry)
-            elif job in self._jobs:
-                self._conditions.forget_dagjob(self._jobs.pop(job))
+            self._again.update(dict.fromkeys(state.waiting))
+        jobs.stirred.update((job, None) for job in self._jobs if self._is_over(job))
+        if jobs.stirred or self._again:
+            began, lines = time.perf_counter(), lines_of(self._brain)
+            self._look_at(jobs.stirred, lines, began + 0.75 * _BUDGET_S)
+            self._look_at(self._again, lines, began + _BUDGET_S)
         self._take_back()
         self._report_plans()
+
+    def _is_over(self, job: str) -> bool:
+        """Whether nothing of the job waits any more."""
+        live = self._brain.scheduler.state.jobs.get(job)
+        return live is None or live.hold is None or live.cancelled
+
+    def _look_at(self, jobs: dict[str, None], lines: dict[str, list[int]], until: float) -> None:
+        while jobs and time.perf_counter() < until:
+            job = next(iter(jobs))
+            del jobs[job]
+            self._again.pop(job, None)
+            entry = self._brain.jobs.get(job)
+            if entry is not None:
+                self._report(entry, lines)
+            elif job in self._jobs:
+                self._conditions.forget_dagjob(self._jobs.pop(job))
 
     def _report_plans(self) -> None:
         for job, planned in self._brain.scheduler.policy.new_plans().items():
@@ -79,59 +107,77 @@ class StatusWriter:
                 self._conditions.report_plan(entry.key, uid=entry.owner, plan=shown(entry.job, planned))
 
     def _take_back(self) -> None:
-        """Pods that have been released since they were reported to wait, or are gone."""
+        """Pods that have been released since they were reported to wait, have ended, or are gone."""
         for uid, key in list(self._pods.items()):
             pod, known = self._brain.cache.pods.get(key), self._brain.ledger.pods.get(uid)
             if pod is None or pod.metadata.uid != uid:
                 self._conditions.forget_pod(uid)
+            elif pod.is_terminal or pod.spec.nodeName:
+                self._conditions.report_released(pod, pod.spec.nodeName or None)
             elif known is not None and known.container is not None and not pod.is_gated:
-                self._conditions.report_released(pod, pod.spec.nodeName or pod.narrowed_to)
-            elif not pod.is_terminal:
+                self._conditions.report_released(pod, pod.narrowed_to)
+            else:
                 continue
             del self._pods[uid]
 
-    def _report(self, entry: JobEntry) -> None:
-        waits = why(self._brain, entry)
-        if waits is None and entry.id not in self._jobs:
+    def _report(self, entry: JobEntry, lines: dict[str, list[int]]) -> None:
+        waits = why(self._brain, entry, lines)
+        if waits is None and self._jobs.pop(entry.id, None) is None:
             return
-        reason = "".join(word.capitalize() for word in waits.reason.value.split("_")) if waits is not None else ""
         if not entry.plain:
             job = self._brain.scheduler.state.jobs.get(entry.id)
-            self._conditions.report_dagjob(
-                entry.key,
-                uid=entry.owner,
-                reason=reason,
-                message=waits.message if waits is not None else "",
-                position=waits.position if waits is not None else None,
-                estimate_s=job.size_ms / 1000 if job is not None and job.size_ms is not None else None,
-            )
+            said = msgspec.structs.asdict(waits) if waits is not None else _NOTHING
+            estimate_s = job.size_ms / 1000 if job is not None and job.size_ms is not None else None
+            self._conditions.report_dagjob(entry.key, uid=entry.owner, **said, estimate_s=estimate_s)
         if waits is None:
-            del self._jobs[entry.id]
             return
         self._jobs[entry.id] = entry.owner
         for key in waiting_pods(self._brain, entry):
             pod = self._brain.cache.pods.get(key)
             if pod is not None and not pod.is_terminal:
                 self._pods[pod.metadata.uid] = key
-                self._conditions.report_pod(pod, reason, waits.message)
+                self._conditions.report_pod(pod, waits.reason, waits.message)
 
 
-def why(brain: Brain, entry: JobEntry) -> Why | None:
-    """Why the job waits; None when nothing of it does. O(stages x nodes): not for the hot path."""
+def lines_of(brain: Brain) -> dict[str, list[int]]:
+    """The numbers of the jobs that wait, by queue, ascending."""
+    lines: dict[str, list[int]] = {}
+    for job in brain.scheduler.state.waiting.values():
+        lines.setdefault(job.spec.queue, []).append(job.seq)
+    for line in lines.values():
+        line.sort()
+    return lines
+
+
+def why(brain: Brain, entry: JobEntry, lines: dict[str, list[int]] | None = None) -> Why | None:
+    """Why the job waits; None: nothing of it does. O(stages x nodes): not for the hot path. lines: see `lines_of`."""
     scheduler, state = brain.scheduler, brain.scheduler.state
     job = state.jobs.get(entry.id)
     if job is None or job.cancelled:
         return None
-    explained = scheduler.explain(entry.id)
-    if not explained.reasons:
+    reasons = scheduler.reasons(entry.id)
+    if not reasons:
         return None
-    first = explained.reasons[0]
-    queue = [other for other in state.waiting.values() if other.spec.queue == job.spec.queue]
-    position = 1 + sum(1 for other in queue if other.seq < job.seq)
-    parts = [first.sentence]
-    parts.append(f"number {position} of {max(position, len(queue))} waiting in queue {job.spec.queue}")
+    first = reasons[0]
+    reason, parts = camel_case(first.reason), [first.sentence]
+    now = brain.decisions.now()
+    setback = next(brain.decisions.setbacks.of(entry.id, now), None)
+    dagjob = brain.cache.dagjobs.get(entry.key) if not entry.plain else None
+    line = (lines if lines is not None else lines_of(brain)).get(job.spec.queue, [])
+    position = 1 + bisect_left(line, job.seq)
+    if setback is not None:
+        again = f"try {setback.rounds + 1} comes in {setback.wait_ms // 1000} s or sooner"
+        reason, parts = PODS_UNPLACED, [setback.why, again]
+    elif first.reason is Reason.WAITS_FOR_ASK and dagjob is not None and dagjob.refused is not None:
+        reason, parts = PODS_REFUSED, [f"its pods cannot be made: {dagjob.refused}"]
+    parts.append(f"number {position} of {max(position, len(line))} waiting in queue {job.spec.queue}")
     parts.append(f"holds {100 * state.share(job):.1f} % of the cluster (dominant share)")
-    return Why(first.reason, "; ".join(parts), position)
+    return Why(reason, "; ".join(parts), position)
+
+
+def camel_case(reason: Reason) -> str:
+    """A reason as conditions write it: NoRoom."""
+    return "".join(word.capitalize() for word in reason.value.split("_"))
 
 
 def waiting_pods(brain: Brain, entry: JobEntry) -> list[str]:

@@ -125,7 +125,7 @@ def _remembered(brain: Brain) -> Iterator[tuple[_Order, Callable[[], None]]]:
 
 def _order(brain: Brain, pod: Pod) -> _Order:
     """Parents' pods before their children's: a DagJob lists its stages in that order."""
-    entry: JobEntry | None = brain.jobs.of_owner(pod.owner_uid)
+    entry: JobEntry | None = brain.jobs.of_owner(pod.dagjob_uid)
     task = entry.task(pod) if entry is not None else None
     if task is None:
         return (pod.metadata.creationTimestamp or "", 0, 0, pod.key)

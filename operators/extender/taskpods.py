@@ -35,7 +35,10 @@ class TaskPods:
         if gone:
             if pod.is_terminal and uid in self.ledger.pods:
                 self._pod_ended(entry, task, pod)
-            self._pod_gone(uid)
+            placed = self._decisions.container_of(uid)
+            self.lose(uid)
+            if placed is not None and pod.verdict is not None:
+                self._decisions.set_back(task, placed.granted, f"pod {pod.metadata.name}: {pod.verdict}")
             return
         self.ledger.put(uid, pod.key, task, pod.attempt)
         self.ask(entry, task, pod)
@@ -47,6 +50,8 @@ class TaskPods:
             self._pod_bound(task, pod)
         elif pod.narrowed_to:
             self._pod_narrowed(task, pod, pod.narrowed_to)
+        else:
+            self._pod_unbound(task, pod)
 
     def ask(self, entry: JobEntry, task: Task, pod: Pod) -> None:
         """A stage may start once all its pods are there (or, after a change of leaders, if any of them has started)."""
@@ -76,6 +81,18 @@ class TaskPods:
         if container is None:
             self._decisions.adopt(task, pod, node)
 
+    def _pod_unbound(self, task: Task, pod: Pod) -> None:
+        """kube-scheduler chooses its node, and may know why there is none: then nothing is kept for it.
+
+        A verdict is told once; what it says of a room that was given later is heard from the silence (see `expire`).
+        """
+        known, verdict = self.ledger.pods[pod.metadata.uid], pod.verdict
+        container, is_news = self._decisions.container(known.container), verdict != known.verdict
+        known.verdict = verdict
+        if container is not None and verdict is not None and is_news:
+            self._decisions.give_up(container.id)
+            self._decisions.set_back(task, container.granted, f"pod {pod.metadata.name}: {verdict}")
+
     def _pod_bound(self, task: Task, pod: Pod) -> None:
         known = self.ledger.pods[pod.metadata.uid]
         container = self._decisions.container(known.container)
@@ -90,6 +107,7 @@ class TaskPods:
         if container is not None and container.status == GRANTED and pod.is_running:
             known.started = self.now()
             self.tell(ContainerStarted(known.started, container.id))
+            self._decisions.setbacks.over((task.job, task.stage))
 
     def _pod_ended(self, entry: JobEntry, task: Task, pod: Pod) -> None:
         known = self.ledger.pods[pod.metadata.uid]
@@ -111,6 +129,9 @@ class TaskPods:
             if container.status == GRANTED and code == 0:
                 self.tell(ContainerStarted(self.now(), container.id))
             self._decisions.end(container.id, code if code is not None else FAILED, runtime if code == 0 else 0)
+            if pod.refusal is not None:
+                why = f"node {pod.spec.nodeName} refused pod {pod.metadata.name}: {pod.refusal}"
+                self._decisions.set_back(task, container.granted, why)
         self._remember(entry)
 
     def hear_done(self, entry: JobEntry, stage: int, numbers: Iterable[int]) -> None:
@@ -125,7 +146,8 @@ class TaskPods:
             self._open(entry, stage)
             self.tell(TaskFound(self.now(), entry.id, stage, number, entry.mean_ms(stage)))
 
-    def _pod_gone(self, uid: str) -> None:
+    def lose(self, uid: str) -> None:
+        """A pod is gone, or over without anybody to tell: what is held for it is free."""
         container = self._decisions.container_of(uid)
         self.ledger.drop(uid)
         if container is not None:

@@ -55,7 +55,9 @@ def run_program(
     Exit code 0 after SIGTERM, 2 for a configuration that cannot be used.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {name}", description=description)
-    parser.add_argument("--config", required=True, help="YAML file (see manifests/base)")
+    parser.add_argument(
+        "--config", required=True, help="YAML file, or the manifest that it stands in (see manifests/base)"
+    )
     parser.add_argument("--check", action="store_true", help="check the configuration and end")
     asked = parser.parse_args()
 

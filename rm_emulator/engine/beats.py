@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import ClassVar
 
 from rm_emulator.engine.calendar import END
+from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.masters import Masters
 from rm_emulator.engine.profile import Profile
@@ -64,6 +65,11 @@ class Beats(Profile):
         if container.stage == container.master.own_stage:
             return self.engine.calendar.now
         return self.masters.answer(container.master)
+
+    @classmethod
+    def usual_launch_ms(cls, config: EngineConfig) -> float:
+        """See Profile. A master that hears at once what it hears calls half an interval later, on average."""
+        return config.am_heartbeat_ms / 2
 
     def stage_ended(self, job: Master, stage: int) -> None:
         """See Profile. The master asks for the next stages when what it hears in its next call takes effect."""

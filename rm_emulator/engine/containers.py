@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
+
 import msgspec
 
 from rm_emulator.engine.execution import StageTimes
 from rm_emulator.engine.recording import Attempt, JobRow
 from rm_emulator.workload.model import WorkloadJob
 from rm_emulator.workload.waves import Wave
-from schedulers.core.decisions import Move, Place, Run
+from schedulers.core.decisions import Move
 from schedulers.core.model import Job, Stage, topological_order
 from schedulers.core.resources import Vector
 from schedulers.core.state import JobState
@@ -67,7 +69,8 @@ class Master:
         return found
 
 
-class Container(Attempt, kw_only=True, eq=False):
+@dataclass(slots=True, eq=False)
+class Container(Attempt):
     """A container, the attempt that is in it, and what only the engine knows of that.
 
     index: its node's. master: of the job that it is for. runtime: of the attempt, ms.
@@ -83,8 +86,8 @@ class Container(Attempt, kw_only=True, eq=False):
     wave: Wave = "fresh"
     forecasts: int = 0
 
-    def take(self, decision: Place | Run | Move, master: Master, now: int, pilot: bool) -> None:
-        """It is granted a task."""
+    def take(self, decision: Move, master: Master, now: int, pilot: bool) -> None:
+        """It is granted a task of another job."""
         self.master, self.job = master, decision.job
         self.stage, self.task, self.attempt = decision.stage, decision.task, decision.attempt
         self.granted_ms, self.started_ms, self.distance, self.pilot = now, None, None, pilot
@@ -92,7 +95,7 @@ class Container(Attempt, kw_only=True, eq=False):
 
 def empty(number: int, node: str, index: int, master: Master) -> Container:
     """A new container on its way to a job, without a task as yet."""
-    return Container(master.name, -1, -1, 0, node, number, 0, None, 0, False, 0, index=index, master=master)
+    return Container(master.name, -1, -1, 0, node, number, 0, None, 0, False, 0, index, master)
 
 
 def with_master(job: Job, demand: Vector) -> Job:

@@ -17,6 +17,8 @@ from rm_emulator.workload.waves import StageWaves, TaskDraws, TaskDurations, Wav
 from schedulers.core import keyed
 from schedulers.core.model import Node, Stage
 
+#: As long as a duration of a scenario may be: what is drawn or stretched beyond it would not be counted right.
+_LONGEST_MS = 10**15
 WavesOf = Callable[[Waves, Executors], StageWaves]
 
 
@@ -119,7 +121,7 @@ class Distances:
 
     def stretched(self, runtime: float, distance: int | None) -> int:
         """A run time at this distance, in whole ms, at least 1."""
-        return max(1, round(runtime if distance is None else runtime * self._factors[distance]))
+        return max(1, round(runtime if distance is None else min(runtime * self._factors[distance], _LONGEST_MS)))
 
 
 def draw(runtimes: Drawn, generator: np.random.Generator, tasks: int) -> list[int]:
@@ -139,5 +141,5 @@ def draw(runtimes: Drawn, generator: np.random.Generator, tasks: int) -> list[in
         drawn = generator.uniform(mean - half, mean + half, tasks)
     else:
         drawn = generator.normal(mean, mean * cov, tasks)
-    whole: list[int] = np.maximum(1, np.rint(drawn)).astype(np.int64).tolist()
+    whole: list[int] = np.clip(np.rint(drawn), 1, _LONGEST_MS).astype(np.int64).tolist()
     return whole

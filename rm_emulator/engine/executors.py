@@ -41,7 +41,8 @@ class KeptExecutors:
             container.wave = "fresh"  # an executor that has waited counts as new (decima-sim: detach_node)
         else:
             container.wave = "rest" if container.stage == decision.stage else "first"
-        container.take(decision, container.master, now, self._held[decision.container].pilot)
+        container.stage, container.task, container.attempt = decision.stage, decision.task, decision.attempt
+        container.granted_ms, container.pilot = now, self._held[decision.container].pilot
         self._engine.start(container, now)
 
     def _move(self, decision: Move) -> None:
@@ -55,7 +56,8 @@ class KeptExecutors:
         if decision.node:
             engine.contain(number, decision.node, decision.job)
         container = engine.containers[number]
-        container.master, container.stage, container.started_ms = engine.jobs[decision.job], -1, None
+        container.master, container.job = engine.jobs[decision.job], decision.job
+        container.stage, container.started_ms = -1, None
         at = engine.delayed(engine.calendar.now + self._moving_ms, decision.job, decision.stage, -1, number)
         engine.calendar.at(at, START, number, self._arrived, container)
 

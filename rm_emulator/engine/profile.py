@@ -65,6 +65,14 @@ class Profile(ABC):
         """When the container that is granted now starts its task, in ms, before start-up times."""
         return self.engine.calendar.now
 
+    @classmethod
+    def usual_launch_ms(cls, config: EngineConfig) -> float:
+        """How long a task holds what it was granted before it starts, on average, before start-up times: a forecast.
+
+        Executors that are kept are launched once for many tasks: that does not count.
+        """
+        return 0.0
+
     def runs(self, runtime: int) -> int:
         """How long a task of this run time, whose start is seen now, is seen to run."""
         return runtime
@@ -101,7 +109,10 @@ class Profile(ABC):
 
     def is_patient(self, *, changed: bool) -> bool:
         """Whether something may still come of going on as now, after an offer that has changed something or not."""
-        self._idle_offers = 0 if changed or self.engine.is_busy else self._idle_offers + 1
+        if changed or self.engine.is_busy:
+            self._idle_offers = 0
+            return True
+        self._idle_offers += 1
         triggers = self.engine.control.triggers
         counts = (triggers.every_beat or triggers.every_offer) and self.engine.jobs
         return self._idle_offers <= (PATIENCE if counts else 1) * len(self.engine.config.nodes)

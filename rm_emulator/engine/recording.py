@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import Annotated, Any, Protocol
 
 import msgspec
@@ -48,7 +49,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ideal_ms: int | None = None
 
 
-class Attempt(msgspec.Struct):
+@dataclass(slots=True)
+class Attempt:
     """One attempt of a task, as recorders get it when it has ended: a row of tasks.parquet; times in ms.
 
     It is the engine's own record of a container, which goes on to the next task: copy what you keep.

@@ -88,7 +88,9 @@ class Ring:
         if not self._changed:
             return
         self._changed = False
-        upcoming = self._upcoming()
+        self._enter(self._upcoming())
+
+    def _enter(self, upcoming: tuple[int, int] | None) -> None:
         if upcoming == self._next:
             return
         self._next = upcoming
@@ -113,9 +115,18 @@ class Ring:
         return now + ((phase - now) % interval or interval), node
 
     def _turn(self, generation: int) -> None:
-        if generation != self._generation or self._next is None:
+        """A node beats, and after it those that beat before anything else happens: they spare the calendar."""
+        turn = self._next
+        if generation != self._generation:
             return
-        time, node = self._next
-        self._last, self._next, self._changed = (time, node), None, True
-        self._beat(node)
-        self.arm()
+        while turn is not None:
+            self._last, self._next, self._changed = turn, None, True
+            self._generation += 1  # what the calendar has of before is over
+            self._beat(turn[1])
+            if not self._changed:
+                return  # armed by what came of the beat
+            self._changed = False
+            turn = self._upcoming()
+            if turn is None or not self._calendar.go_to(turn[0], BEAT, turn[1]):
+                self._enter(turn)
+                return

@@ -7,8 +7,10 @@ run times; whoever decides never sees them.
 
 from __future__ import annotations
 
+import gc
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
+from contextlib import contextmanager
 from typing import Any, Final
 
 import msgspec
@@ -26,7 +28,7 @@ from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import NullRecording, Recording
 from rm_emulator.workload.model import Fixed, Workload
 from schedulers.core import keyed
-from schedulers.core.decisions import Decision, Move, Place, Preempt, Run
+from schedulers.core.decisions import Decision, Move, Place, Preempt
 from schedulers.core.events import (
     ContainerEnded,
     ContainerStarted,
@@ -43,6 +45,7 @@ from schedulers.core.events import (
 PREEMPTED: Final = -102
 _SAMPLE: Final = 15  # every 16th decision is timed
 _REPORT_TASKS: Final = 512
+_YOUNG: Final = 100_000
 
 
 class Simulation:
@@ -78,6 +81,7 @@ class Simulation:
         self.calendar = Calendar(keyed.generator(seed, "disorder", "order") if permute else None)
         self._execution = Execution(config, seed, waves_of)
         self._draws_startup = config.startup != Fixed(0)
+        self._delays = self._draws_startup or self.disorder is not None
         self._distances = Distances(config.nodes, workload.remote)
         excess = overrun(workload)
         shares = excess or any(any(node.slack) for node in config.nodes)
@@ -96,7 +100,7 @@ class Simulation:
         self._due: int | None = None  # when time alone changes what is decided, as said last
         self._idle_turns = 0  # in a row, of time alone
         self.profile: Profile = profile(config.profile)(self)
-        self._ended = self.profile.ended
+        self._ended, self._launches = self.profile.ended, self.profile.launch
         self._runs = self.profile.runs if type(self.profile).runs is not Profile.runs else None
         self.end_ms = 0
         self.finished_tasks = 0
@@ -126,7 +130,8 @@ class Simulation:
     def run(self, until: int | None = None) -> None:
         """From the first event to the last, or to `until` (ms). Raises Stalled when jobs can never finish."""
         self._begin()
-        self.calendar.run(until)
+        with _few_collections():
+            self.calendar.run(until)
         self.record.finish(self.end_ms)
         if self.jobs and until is None:
             self._explain_stall()
@@ -292,25 +297,42 @@ class Simulation:
                 obey(decision)
 
     def _place(self, decision: Place) -> None:
-        self.grant(self.contain(decision.container, decision.node, decision.job), decision)
+        """A container is granted on a node: when will its task start?"""
+        number, node, master = decision.container, decision.node, self.jobs[decision.job]
+        container = self.containers[number] = Container(
+            decision.job,
+            decision.stage,
+            decision.task,
+            decision.attempt,
+            node,
+            number,
+            self.calendar.now,
+            None,
+            0,
+            self._held[number].pilot,
+            0,
+            self._index[node],
+            master,
+        )
+        self._launch(container)
 
     def contain(self, number: int, node: str, job: str) -> Container:
-        """A new container for a job."""
+        """A new container on its way to a job, without a task as yet."""
         made = containers.empty(number, node, self._index[node], self.jobs[job])
         self.containers[number] = made
         return made
 
-    def grant(self, container: Container, decision: Place | Move) -> None:
-        """A container is granted: when will its task start?"""
-        self.assign(container, decision)
-        ids = (decision.job, decision.stage, decision.task, decision.attempt)
-        start = self.delayed(self.profile.launch(container), *ids)
-        self.calendar.at(start, START, container.container, self._started, container)
-
-    def assign(self, container: Container, decision: Place | Run | Move) -> None:
-        """A container is given a task now."""
+    def grant(self, container: Container, decision: Move) -> None:
+        """A container that is there is granted another task."""
         pilot = self._held[decision.container].pilot
         container.take(decision, self.jobs[decision.job], self.calendar.now, pilot)
+        self._launch(container)
+
+    def _launch(self, container: Container) -> None:
+        start = self._launches(container)
+        if self._delays:
+            start = self.delayed(start, container.job, container.stage, container.task, container.attempt)
+        self.calendar.at(start, START, container.container, self._started, container)
 
     def delayed(self, at: int, job: str, stage: int, task: int, attempt: int) -> int:
         """When what is launched at that time is there: after its start-up, and with disorder even later."""
@@ -337,7 +359,8 @@ class Simulation:
         if container.container not in self.containers:
             return
         now = self.calendar.now
-        self.handle(ContainerStarted(now, container.container))
+        self.facts += 1
+        self.control.handle(ContainerStarted(now, container.container))
         self.start(container, now)
 
     def start(self, container: Container, now: int) -> None:
@@ -363,8 +386,8 @@ class Simulation:
         """A run time at the speed of the container's node, and at its distance from the task's input."""
         speed = self._speeds[container.index]
         stage = container.master.source.job.stages[container.stage]
+        container.distance = self._distances.of(stage, container.task, container.index) if stage.hosts else None
         if stage.hosts:
-            container.distance = self._distances.of(stage, container.task, container.index)
             return self._distances.stretched(runtime / speed, container.distance)
         return runtime if speed == 1.0 else max(1, round(runtime / speed))
 
@@ -372,7 +395,7 @@ class Simulation:
         """The task's last instant, on its node."""
         if self.containers.get(container.container) is not container or container.started_ms is None:
             return
-        container.ended_ms, container.code = self.calendar.now, 0
+        container.ended_ms = self.calendar.now
         self._record_task(container)
         if container.distance is not None:
             self._distances.counts[container.distance] += 1
@@ -404,6 +427,17 @@ class Simulation:
         if self.jobs.pop(job.name, None) is not None:
             self.end_ms = self.calendar.now
             self.record.job(containers.result(job, self.end_ms))
+
+
+@contextmanager
+def _few_collections() -> Iterator[None]:
+    """Python looks for circles of garbage after each 100,000 objects instead of 700: a run makes next to none."""
+    before = gc.get_threshold()
+    gc.set_threshold(max(before[0], _YOUNG) if before[0] else 0, *before[1:])
+    try:
+        yield
+    finally:
+        gc.set_threshold(*before)
 
 
 def _check(config: EngineConfig, workload: Workload) -> None:

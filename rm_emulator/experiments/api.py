@@ -2,34 +2,60 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping, Sequence
+import io
+import json
+import shutil
+import tempfile
+import weakref
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cached_property
+from html import escape
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 import polars as pl
+from rich.console import Console
 
-from rm_emulator.experiments import grid
+from rm_emulator.experiments import directory, given, grid
+from rm_emulator.experiments import explain as explaining
+from rm_emulator.experiments.advice import Advice, advised
 from rm_emulator.experiments.progress import display as shown
+from rm_emulator.issues import InvalidInput, Issue, show_value
 from rm_emulator.plugins import load_plugins
-from rm_emulator.results import summary
+from rm_emulator.results import compare as comparing
+from rm_emulator.results import summary, sweep, table
+from rm_emulator.results.figures import Summary
+from rm_emulator.results.story import Story
 from rm_emulator.scenario.check import check
+from rm_emulator.scenario.durations import parse_seeds
 from rm_emulator.scenario.load import load as load_scenario
+
+if TYPE_CHECKING:
+    import pandas as pd
 
 
 class CellsFailed(RuntimeError):
-    """Some cells could not be computed; `failures` says which, and where their tracebacks are."""
+    """Some cells could not be computed; `failures` says which, and where their tracebacks are.
 
-    def __init__(self, failures: Sequence[grid.Failure]) -> None:
+    keeps_tracebacks: whether the files with the tracebacks stay; else the first one is shown with the error.
+    """
+
+    def __init__(self, failures: Sequence[grid.Failure], *, keeps_tracebacks: bool) -> None:
+        first = failures[0].traceback
+        if not keeps_tracebacks:
+            failures = [msgspec.structs.replace(failure, traceback=None) for failure in failures]
         self.failures = tuple(failures)
         super().__init__("\n".join(["runs failed:", *map(str, failures)]))
+        if first is not None and not keeps_tracebacks:
+            self.add_note(first.read_text("utf-8"))
 
 
 class Results:
     """What a finished run directory holds. Frames are read when they are first asked for.
 
-    summary: the contents of summary.json. path: the directory.
+    summary: the contents of summary.json. path: the directory; of a run without `out` a temporary one, which is
+    removed when nobody holds the results any more.
     """
 
     def __init__(self, path: Path, summary: dict[str, Any]) -> None:
@@ -38,15 +64,42 @@ class Results:
     def __repr__(self) -> str:
         return f"Results({str(self.path)!r}, {len(self.summary['runs'])} runs)"
 
+    def _repr_html_(self) -> str:
+        """For notebooks: the table that the command prints."""
+        whole = msgspec.convert(self.summary, Summary)
+        title, columns = sweep.compared(whole) if whole.axes else table.compared(whole)
+        rows = zip(*(column.cells for column in columns), strict=True)
+        head = "".join(f"<th>{escape(column.heading)}</th>" for column in columns)
+        body = "".join(f"<tr>{''.join(f'<td>{escape(cell.plain)}</td>' for cell in row)}</tr>" for row in rows)
+        return f"<table><caption>{escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    def to_pandas(self, name: Literal["runs", "comparisons", "jobs", "tasks", "nodes"]) -> pd.DataFrame:
+        """One of the frames for pandas, with columns of the same names, and so with the same units.
+
+        Whole numbers are Int64, text is string and truth boolean, each with NA where there is no value; fractions are
+        float64 with NaN. Needs pandas, and nothing else. Raises ModuleNotFoundError without it.
+        """
+        try:
+            import pandas as pd
+        except ModuleNotFoundError as error:
+            message = "to_pandas needs pandas, which is not installed: pip install pandas"
+            raise ModuleNotFoundError(message, name=error.name) from None
+        frame: pl.DataFrame = getattr(self, name)
+        return pd.DataFrame({c.name: pd.Series(c.to_list(), dtype=_pandas_type(c.dtype)) for c in frame.iter_columns()})
+
     @cached_property
     def runs(self) -> pl.DataFrame:
-        """One row per cell, nested figures as columns such as `jct_s.mean`."""
-        flat = [_flat(run, skip=("queues", "bins", "costs")) for run in self.summary["runs"]]
-        return pl.DataFrame(flat, infer_schema_length=None)
+        """One row per cell, nested figures as columns such as `jct_s.mean`.
+
+        Of a sweep each frame has a column for each axis in front, such as `sweep.workload.load`.
+        """
+        flat = [_flat(run, skip=("queues", "bins", "costs", "sweep")) for run in self.summary["runs"]]
+        return self._with_sweep(pl.DataFrame(flat, infer_schema_length=None), self.summary["runs"])
 
     @cached_property
     def comparisons(self) -> pl.DataFrame:
         """One row per label and kind of speedup: label, baseline, statistic, value, low, high (95 % interval)."""
+        entries = [(entry, kind) for entry in self.summary["comparisons"] for kind in entry["speedup"].items()]
         rows = [
             {
                 "label": entry["label"],
@@ -55,11 +108,11 @@ class Results:
                 "value": speedup["value"],
                 **dict(zip(("low", "high"), speedup["ci95"] or (None, None), strict=True)),
             }
-            for entry in self.summary["comparisons"]
-            for statistic, speedup in entry["speedup"].items()
+            for entry, (statistic, speedup) in entries
         ]
         kinds = {"label": pl.String, "baseline": pl.String, "statistic": pl.String}
-        return pl.DataFrame(rows, schema={**kinds, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64})
+        frame = pl.DataFrame(rows, schema={**kinds, "value": pl.Float64, "low": pl.Float64, "high": pl.Float64})
+        return self._with_sweep(frame, [entry for entry, _ in entries])
 
     @cached_property
     def jobs(self) -> pl.DataFrame:
@@ -78,48 +131,174 @@ class Results:
 
     def _all(self, table: str) -> pl.DataFrame:
         frames = []
+        numbers: dict[bytes, int] = {}
         for run in self.summary["runs"]:
             label, seed = run["label"], run["seed"]
-            rows = summary.read_table(summary.cell_dir(self.path, label, seed), table)
-            frames.append(rows.select(pl.lit(label).alias("label"), pl.lit(seed).alias("seed"), pl.all()))
+            number = numbers.setdefault(msgspec.json.encode(run["sweep"]), len(numbers) + 1) if "sweep" in run else 0
+            folder = self.path / summary.point_folder(number)
+            rows = summary.read_table(summary.cell_dir(folder, label, seed), table)
+            named = rows.select(pl.lit(label).alias("label"), pl.lit(seed, pl.Int64).alias("seed"), pl.all())
+            frames.append(self._with_sweep(named, [run] * len(named)))
         return pl.concat(frames)
+
+    def _with_sweep(self, frame: pl.DataFrame, entries: Sequence[Mapping[str, Any]]) -> pl.DataFrame:
+        """The frame with a column for each axis of a sweep in front. entries: what each row is of."""
+        columns = []
+        for axis, values in self.summary.get("sweep", {}).items():
+            kind = _kind(values)
+            of_rows = [entry["sweep"][axis] for entry in entries]
+            shown = [v if kind != pl.String or isinstance(v, str) else json.dumps(v) for v in of_rows]
+            columns.append(pl.Series(f"sweep.{axis}", shown, kind, strict=False))
+        return frame.select(*columns, pl.all()) if columns else frame
 
 
 def run(
-    scenario: str | Path,
+    scenario: str | Path | Mapping[str, Any],
     out: str | Path | None,
     seeds: str | Iterable[int] | None,
     changes: Mapping[str, Any],
     jobs: int | None,
     plugins: Iterable[str | Path],
     *,
+    policies: Iterable[Any] = (),
     overwrite: bool,
     progress: bool,
 ) -> Results:
     """See `rm_emulator.run`."""
     files = load_plugins(plugins)
-    text = seeds if seeds is None or isinstance(seeds, str) else ",".join(str(seed) for seed in seeds)
-    overrides = [f"{path}={msgspec.json.encode(value).decode()}" for path, value in changes.items()]
-    loaded = load_scenario(scenario, overrides=overrides, seeds=text)
-    built = check(loaded)
-    where = Path(out) if out is not None else Path("out") / loaded.scenario.metadata.name
-    finished = grid.run(
-        loaded,
-        where,
-        jobs=jobs,
-        built=built,
-        plugins=files,
-        overwrite=overwrite,
-        display=shown() if progress else None,
+    loaded = load_scenario(
+        given.plain(scenario) if isinstance(scenario, Mapping) else scenario,
+        changes=given.plain(changes),
+        seeds=_seeds(seeds),
+        policies=given.entries(policies),
     )
-    if finished.summary is None:
-        raise CellsFailed(finished.failures)
-    return Results(where, msgspec.to_builtins(finished.summary))
+    local = given.of_this_program(loaded)
+    jobs = given.jobs_for(jobs, local)
+    built = check(loaded)
+    # Not a TemporaryDirectory, which complains when it is not closed by hand.
+    where = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="rm-emulator-"))
+    try:
+        finished = grid.run(
+            loaded,
+            where,
+            jobs=jobs,
+            built=built,
+            plugins=files,
+            overwrite=overwrite,
+            display=shown() if progress else None,
+            words=directory.PYTHON,
+            beside=[given.digest(cls) for cls in local],
+        )
+        if finished.summary is None:
+            raise CellsFailed(finished.failures, keeps_tracebacks=out is not None)
+    except BaseException:
+        if out is None:
+            shutil.rmtree(where, ignore_errors=True)
+        raise
+    results = Results(where, msgspec.to_builtins(finished.summary))
+    if out is None:
+        weakref.finalize(results, shutil.rmtree, where, ignore_errors=True)
+    return results
+
+
+def _seeds(seeds: str | Iterable[int] | None) -> list[int] | None:
+    if seeds is None:
+        return None
+    try:
+        return parse_seeds(seeds if isinstance(seeds, str) else list(seeds))
+    except ValueError as error:
+        raise InvalidInput([Issue(f"seeds={show_value(seeds)}", str(error))]) from None
 
 
 def load(out: str | Path) -> Results:
     """See `rm_emulator.load`."""
     return Results(Path(out), msgspec.to_builtins(summary.read_summary(Path(out))))
+
+
+def explain(
+    run: Results | str | Path,
+    job: str,
+    task: str | int | None,
+    label: str | None,
+    seed: int | None,
+    point: int,
+    plugins: Iterable[str | Path],
+    *,
+    advise: bool,
+) -> Explanation:
+    """See `rm_emulator.explain`."""
+    place = (run.path if isinstance(run, Results) else Path(run)) / summary.point_folder(point)
+    try:
+        found = explaining.explain(place, job, task, label, seed, advise=advise, plugins=tuple(plugins))
+        return Explanation(found.story, found.advice)
+    except InvalidInput as error:
+        option, argument = "with --plugin FILE.py", "in plugins="
+        named = [msgspec.structs.replace(each, hint=each.hint.replace(option, argument)) for each in error.issues]
+        raise InvalidInput(named, error.count) from None
+
+
+def compare(
+    left: Results | str | Path, right: Results | str | Path | None, labels: Sequence[str], seed: int | None
+) -> Comparison:
+    """See `rm_emulator.compare`."""
+    places = [each.path if isinstance(each, Results) else Path(each) for each in (left, right) if each is not None]
+    return Comparison(comparing.compare(*comparing.sides(places, labels), seed))
+
+
+class Explanation(msgspec.Struct, frozen=True):
+    """What a job waited for, when and why, and what, tried, would have helped: as text, as data with times in ms."""
+
+    story: Story
+    advice: Advice | None = None
+
+    def __str__(self) -> str:
+        lines = explaining.sentences(self.story)
+        return "\n".join(lines if self.advice is None else [*lines, *advised(self.advice, self.story)])
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+class Comparison(Mapping[str, Any]):
+    """Two runs side by side: as text, and as the data that `rm-emulator compare --json` prints."""
+
+    def __init__(self, card: Mapping[str, Any]) -> None:
+        self._card = card
+
+    def __getitem__(self, key: str) -> Any:
+        return self._card[key]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._card)
+
+    def __len__(self) -> int:
+        return len(self._card)
+
+    def __str__(self) -> str:
+        text = io.StringIO()
+        comparing.show(self._card, Console(file=text, width=110))
+        return "\n".join(line.rstrip() for line in text.getvalue().splitlines())
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _pandas_type(kind: pl.DataType) -> str:
+    if kind.is_integer():
+        return "Int64"
+    if kind.is_float():
+        return "float64"
+    return {pl.String: "string", pl.Boolean: "boolean"}.get(type(kind), "object")
+
+
+def _kind(values: Iterable[Any]) -> type[pl.DataType]:
+    """The type of a column with these values, text where they are of several kinds."""
+    kinds = {type(value) for value in values}
+    if kinds == {bool}:
+        return pl.Boolean
+    if kinds <= {int, float}:
+        return pl.Float64 if float in kinds else pl.Int64
+    return pl.String
 
 
 def _flat(run: Mapping[str, Any], skip: Sequence[str], prefix: str = "") -> dict[str, Any]:

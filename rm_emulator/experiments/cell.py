@@ -22,6 +22,7 @@ from rm_emulator.engine.simulation import Simulation
 from rm_emulator.files import write_file
 from rm_emulator.plugins import hashes, load_plugins
 from rm_emulator.results.record import Recorder, log_blocks
+from rm_emulator.results.summary import point_folder
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built, build, offered
@@ -61,6 +62,7 @@ class Cell:
     scenario: as resolved, with the one policy and the one seed. plugins: files to import first.
     key: hash of all that the result depends on; settings: the part of it that is not the program itself.
     baseline: which of the scenario's baselines it is, "" for the run itself; the ideal one has no label.
+    point: of a sweep, 0 without one.
     """
 
     scenario: Mapping[str, Any]
@@ -70,17 +72,19 @@ class Cell:
     settings: str
     plugins: tuple[str, ...] = ()
     baseline: str = ""
+    point: int = 0
 
     @property
     def title(self) -> str:
-        """What it is called beside its seed: `fair`, `fair alone`, `ideal`."""
-        return " ".join(part for part in (self.label, self.baseline) if part)
+        """What it is called beside its seed: `fair`, `fair alone`, `ideal`; of a sweep `point 3 fair`."""
+        point = f"point {self.point}" if self.point else ""
+        return " ".join(part for part in (point, self.label, self.baseline) if part)
 
     @property
     def place(self) -> Path:
         """Where in a run directory its results belong."""
         above = Path("baselines", self.baseline) if self.baseline else Path("runs")
-        return above / self.label / str(self.seed)
+        return Path(point_folder(self.point)) / above / self.label / str(self.seed)
 
 
 def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:

@@ -27,6 +27,7 @@ from schedulers.core.resources import show_steps
 #: Waiting that nothing here can shorten.
 _ITS_OWN: Final = {
     STARTING,
+    Reason.NO_NODE_MATCHES,
     Reason.WAITS_FOR_STAGE,
     Reason.WAITS_FOR_PILOTS,
     Reason.WAITS_FOR_ASK,

@@ -4,6 +4,7 @@
 scenario.yaml               as resolved
 run.json                    what it takes to repeat the run (`experiments.metadata`)
 runs/LABEL/SEED/            moved here when complete, with its key in cell.json
+points/N/                   of a sweep: the same for each point, with scenario.yaml, summary.json and report.html
 baselines/NAME/LABEL/SEED/  likewise, what a run is compared with; baselines/ideal/SEED/ belongs to all labels
 failed/LABEL-SEED.txt       tracebacks of cells that failed in the last run
 .partial/                   where cells are being computed; locked by the process that runs them
@@ -18,26 +19,40 @@ import json
 import os
 import shutil
 import tempfile
-from collections.abc import Iterable, Iterator, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from contextlib import suppress
 from fnmatch import fnmatch
 from pathlib import Path
 from types import TracebackType
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import yaml
 
 from rm_emulator.experiments.cell import Cell
 from rm_emulator.files import write_file
 from rm_emulator.issues import InvalidInput, Issue
+from rm_emulator.results.summary import point_folder
 
 _SCENARIO: Final = "scenario.yaml"
 _PARTIAL: Final = ".partial"
 _FILES: Final = (_SCENARIO, "run.json", "workload.json", "summary.json", "report.html")
-_FOLDERS: Final = ("runs", "baselines", "failed")
+_OF_A_POINT: Final = (_SCENARIO, "summary.json", "report.html")
+_CELLS: Final = ("runs", "baselines", "points")
+_FOLDERS: Final = (*_CELLS, "failed")
 #: The sha256 of each file that a run left there, null for one that it may be about to write.
 _WRITTEN: Final = ".rm-emulator.json"
 _OF_A_CELL: Final = ("cell.json", "*.parquet", "trace.json*", "events.jsonl*")
+
+
+class Words(NamedTuple):
+    """What a message calls the directory, and the leave to replace what is in it: options, or Python's arguments."""
+
+    out: str = "--out"
+    overwrite: str = "--overwrite it"
+
+
+COMMAND: Final = Words()
+PYTHON: Final = Words("out=", "pass overwrite=True")
 
 
 class RunDirectory:
@@ -46,8 +61,19 @@ class RunDirectory:
     Raises InvalidInput (and has changed nothing) when the directory belongs to something or someone else.
     """
 
-    def __init__(self, path: Path, cells: Iterable[Cell], scenario: Mapping[str, Any], *, overwrite: bool) -> None:
+    def __init__(
+        self,
+        path: Path,
+        cells: Iterable[Cell],
+        scenario: Mapping[str, Any],
+        *,
+        overwrite: bool,
+        points: Sequence[Mapping[str, Any]] = (),
+        words: Words = COMMAND,
+    ) -> None:
         self.path, self._cells, self._scenario, self._overwrite = path, list(cells), scenario, overwrite
+        self._points = points
+        self._words = words
         self._lock: int | None = None
 
     def __enter__(self) -> RunDirectory:
@@ -70,9 +96,11 @@ class RunDirectory:
         self._list_files(dict.fromkeys(self._names))
         for name in (*_FILES, *_FOLDERS) if self._overwrite else ("failed",):
             _remove(self.path / name)
-        write_file(
-            self.path / _SCENARIO, yaml.safe_dump(self._scenario, sort_keys=False, allow_unicode=True, width=110)
-        )
+        for number, scenario in enumerate((self._scenario, *self._points)):
+            folder = self.path / point_folder(number)
+            folder.mkdir(parents=True, exist_ok=True)
+            text = yaml.safe_dump(scenario, sort_keys=False, allow_unicode=True, width=110)
+            write_file(folder / _SCENARIO, text)
         return self
 
     def __exit__(
@@ -118,7 +146,9 @@ class RunDirectory:
     @property
     def _names(self) -> list[str]:
         """The files that this run may write, those of its cells aside."""
-        return [*_FILES, *map(_failure, self._cells)]
+        folders = [point_folder(number) for number in range(1, len(self._points) + 1)]
+        of_points = [f"{folder}/{name}" for folder in folders for name in _OF_A_POINT]
+        return [*_FILES, *map(_failure, self._cells), *of_points]
 
     def _list_files(self, hashes: Mapping[str, str | None]) -> None:
         write_file(self.path / _WRITTEN, json.dumps(hashes, indent=1) + "\n")
@@ -126,9 +156,10 @@ class RunDirectory:
     def _refuse_others(self) -> None:
         """Raise InvalidInput when cells are there that this grid would not compute, or would compute otherwise."""
         wanted = {cell.place for cell in self._cells}
-        for stored in sorted((self.path / "runs").glob("*/*")):
+        for stored in stored_cells(self.path):
             if stored.relative_to(self.path) not in wanted:
-                name = f"{stored.parent.name} seed {stored.name}"
+                *point, label, seed = (part for part in stored.relative_to(self.path).parts if part != "runs")
+                name = " ".join((*(["point", point[1]] if point else []), label, "seed", seed))
                 raise self._other(f"{name} is there, which this scenario does not have")
         # A baseline that the scenario no longer asks for does no harm, and is there when it asks again.
         for cell in self._cells:
@@ -139,37 +170,41 @@ class RunDirectory:
                 raise self._other(f"{cell.title} seed {cell.seed} was computed {cause}")
 
     def _other(self, why: str) -> InvalidInput:
-        message = f"holds the results of another scenario ({why}): choose another --out, or --overwrite it"
+        remedy = f"choose another {self._words.out}, or {self._words.overwrite}"
+        message = f"holds the results of another scenario ({why}): {remedy}"
         return InvalidInput([Issue(str(self.path), message)])
 
     def _refuse_strangers(self) -> None:
         """Raise InvalidInput when something that no run wrote has one of our names, or lies where we remove all."""
         if self.path.exists() and not self.path.is_dir():
-            raise InvalidInput([Issue(str(self.path), "is a file: expected a folder for --out")])
+            raise InvalidInput([Issue(str(self.path), f"is a file: expected a folder for {self._words.out}")])
         if not (self.path / _WRITTEN).is_file():
             names = [name for name in (*_FILES, *_FOLDERS) if os.path.lexists(self.path / name)]
             names += [_PARTIAL] if any((self.path / _PARTIAL).glob("*")) else []
-            message = "is not a run directory, but has '{}' in it: choose another --out"
+            message = "is not a run directory, but has '{}' in it: choose another {}"
         else:
             names = sorted(self._strangers())
-            message = "'{}' in it was not written by a run, or has changed since: move it, or choose another --out"
+            message = "'{}' in it was not written by a run, or has changed since: move it, or choose another {}"
         if names:
-            raise InvalidInput([Issue(str(self.path), message.format(names[0]))])
+            raise InvalidInput([Issue(str(self.path), message.format(names[0], self._words.out))])
 
     def _strangers(self) -> Iterator[str]:
         """What no run wrote, or somebody changed, of all that this run might replace."""
         written = _read_json(self.path / _WRITTEN)
-        for name in (*_FILES, *(f"failed/{path.name}" for path in (self.path / "failed").glob("*"))):
+
+        def ours(name: str) -> bool:
             path = self.path / name
-            if os.path.lexists(path) and (
-                name not in written or not path.is_file() or written[name] not in (None, _sha256(path))
-            ):
+            return name in written and path.is_file() and written[name] in (None, _sha256(path))
+
+        for name in (*_FILES, *(f"failed/{path.name}" for path in (self.path / "failed").glob("*"))):
+            if os.path.lexists(self.path / name) and not ours(name):
                 yield name
-        for folder in ("runs", "baselines"):
+        for folder in _CELLS:
             for path in (self.path / folder).rglob("*"):
-                of_a_cell = any(fnmatch(path.name, name) for name in _OF_A_CELL) and stored_key(path.parent) is not None
-                if not path.is_dir() and not of_a_cell:
-                    yield str(path.relative_to(self.path))
+                name = str(path.relative_to(self.path))
+                of_a_cell = any(fnmatch(path.name, like) for like in _OF_A_CELL) and stored_key(path.parent) is not None
+                if not path.is_dir() and not of_a_cell and not ours(name):
+                    yield name
 
     def _take_lock(self) -> None:
         handle = os.open(self.path / _PARTIAL, os.O_RDONLY)
@@ -177,7 +212,8 @@ class RunDirectory:
             fcntl.flock(handle, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError:
             os.close(handle)
-            raise InvalidInput([Issue(str(self.path), "another run is writing there: choose another --out")]) from None
+            message = f"another run is writing there: choose another {self._words.out}"
+            raise InvalidInput([Issue(str(self.path), message)]) from None
         self._lock = handle
 
 
@@ -194,6 +230,11 @@ def _failure(cell: Cell) -> str:
 def _sha256(path: Path) -> str:
     with path.open("rb") as file:
         return hashlib.file_digest(file, "sha256").hexdigest()
+
+
+def stored_cells(path: Path) -> list[Path]:
+    """The folders of the cells in a run directory, those of baselines aside."""
+    return sorted([*path.glob("runs/*/*"), *path.glob("points/*/runs/*/*")])
 
 
 def stored_key(cell: Path) -> str | None:

@@ -10,7 +10,7 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from functools import cache
+from functools import cache, partial
 from pathlib import Path
 from typing import Any, Final
 
@@ -18,7 +18,7 @@ import msgspec
 
 from rm_emulator.experiments import metadata, pool
 from rm_emulator.experiments.cell import Cell, Status
-from rm_emulator.experiments.directory import RunDirectory
+from rm_emulator.experiments.directory import COMMAND, RunDirectory, Words
 from rm_emulator.experiments.progress import Display
 from rm_emulator.files import write_file
 from rm_emulator.results.figures import Summary
@@ -75,6 +75,15 @@ def resolved(loaded: Loaded) -> dict[str, Any]:
     for key in ("path", "profiles"):
         if key in spec["workload"]:
             spec["workload"][key] = str((loaded.folder / spec["workload"][key]).resolve())
+        if values := spec.get("sweep", {}).get(f"workload.{key}"):
+            spec["sweep"][f"workload.{key}"] = [str((loaded.folder / value).resolve()) for value in values]
+    return data
+
+
+def at_point(loaded: Loaded) -> dict[str, Any]:
+    """`resolved`, as a scenario of its own that knows of no sweep."""
+    data = resolved(loaded)
+    data["spec"].pop("sweep", None)
     return data
 
 
@@ -96,22 +105,27 @@ def all_plugins(loaded: Loaded, plugins: Sequence[str]) -> tuple[str, ...]:
     return tuple(dict.fromkeys((*loaded.plugins, *plugins)))
 
 
-def cells(loaded: Loaded, plugins: Sequence[str] = ()) -> list[Cell]:
+def cells(loaded: Loaded, plugins: Sequence[str] = (), beside: Sequence[str] = ()) -> list[Cell]:
     """The cells of a scenario, seed by seed so that a worker's next cell often has the workload of its last.
 
-    Its baselines come last: who interrupts a run has the figures themselves first.
+    Its baselines come last: who interrupts a run has the figures themselves first. beside: hashes of what else the
+    results depend on.
     """
-    data = resolved(loaded)
+    digest = cache(lambda path: next(_digests([path])))  # a trace is read once, however many points it has
     plugins = all_plugins(loaded, plugins)
-    outside = [*_digests(Path(file) for file in plugins), *_digests(_inputs(loaded))]
-    spec = loaded.scenario.spec
-    runs = [_cell(data, policy, seed, plugins, outside) for seed in spec.seeds for policy in data["spec"]["policies"]]
-    others = [
-        _cell(data, policy, seed, plugins, outside, name)
-        for seed in spec.seeds
-        for name in spec.baselines
-        for policy in (data["spec"]["policies"][:1] if name in WITHOUT_POLICY else data["spec"]["policies"])
-    ]
+    outside = [*(digest(Path(file)) for file in plugins), *beside]
+    runs, others = list[Cell](), list[Cell]()
+    for each in loaded.points:
+        data, spec, inputs = at_point(each), each.scenario.spec, [*outside, *map(digest, _inputs(each))]
+        of_point = partial(_cell, data, plugins=plugins, outside=inputs, point=each.point.number)
+        entries = data["spec"]["policies"]
+        runs += [of_point(policy, seed) for seed in spec.seeds for policy in entries]
+        others += [
+            of_point(policy, seed, baseline=name)
+            for seed in spec.seeds
+            for name in spec.baselines
+            for policy in (entries[:1] if name in WITHOUT_POLICY else entries)
+        ]
     return [*runs, *others]
 
 
@@ -122,6 +136,7 @@ def _cell(
     plugins: Sequence[str],
     outside: Sequence[str],
     baseline: str = "",
+    point: int = 0,
 ) -> Cell:
     spec = {k: v for k, v in data["spec"].items() if k not in ("baseline", "baselines", "expect", "plugins")}
     scenario = {**data, "spec": {**spec, "policies": [policy], "seeds": [seed]}}
@@ -133,7 +148,7 @@ def _cell(
         essence, label = {k: v for k, v in essence.items() if k != "policies"}, ""
     settings = _hash([essence, *outside, *([baseline] if baseline else [])])
     key = _hash([settings, __version__, code_digest()])
-    return Cell(scenario, label, seed, key, settings, tuple(plugins), baseline)
+    return Cell(scenario, label, seed, key, settings, tuple(plugins), baseline, point)
 
 
 def _hash(data: Any) -> str:
@@ -180,17 +195,19 @@ def run(
     plugins: Sequence[str] = (),
     overwrite: bool = False,
     display: Display | None = None,
+    words: Words = COMMAND,
+    beside: Sequence[str] = (),
 ) -> Finished:
     """Compute what is missing of a checked scenario, then summary.json and report.html.
 
     jobs: processes at once, by default one a core, or this one alone for a grid that is done before another
-    has started. built: a seed's workload, to be described in workload.json.
+    has started. built: a seed's workload, to be described in workload.json. words: for messages. beside: as of `cells`.
     Raises InvalidInput when `out` belongs to something else; on KeyboardInterrupt finished cells stay and
     nothing half-written does.
     """
-    grid = cells(loaded, plugins)
-    scenario = resolved(loaded)
-    with RunDirectory(out, grid, scenario, overwrite=overwrite) as directory:
+    grid, scenario = cells(loaded, plugins, beside), resolved(loaded)
+    points = [at_point(each) for each in loaded.points if each.point.number]
+    with RunDirectory(out, grid, scenario, points=points, overwrite=overwrite, words=words) as directory:
         made = metadata.of_run(scenario, all_plugins(loaded, plugins), code_digest())
         write_file(directory.path / "run.json", json.dumps(made, indent=1) + "\n")
         done = directory.done()
@@ -201,10 +218,10 @@ def run(
             pool.run_cells(work.places, jobs or _processes(missing, built), work)
         finally:
             work.display.end()
-        if built is not None:
+        if built is not None and not points:
             described = msgspec.json.encode(description(loaded.scenario, built))
             write_file(directory.path / "workload.json", msgspec.json.format(described, indent=1).decode() + "\n")
-        summary = None if work.failures else _summarise(out, scenario)
+        summary = None if work.failures else _summarise(out, scenario, [each.point.values for each in loaded.points])
     return Finished(out, summary, tuple(work.failures), len(missing) - len(work.failures), len(done))
 
 
@@ -213,10 +230,15 @@ def _processes(missing: Sequence[Cell], built: Built | None) -> int:
     return 1 if small else pool.cores()
 
 
-def _summarise(out: Path, scenario: Mapping[str, Any]) -> Summary:
+def _summarise(out: Path, scenario: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> Summary:
     from rm_emulator.results import report, summary
 
-    made = summary.build(out, scenario)
+    if "sweep" in scenario["spec"]:
+        made = summary.build_sweep(out, scenario, points)
+        for number in range(1, min(len(points), report.OF_POINTS) + 1):
+            report.write(out / summary.point_folder(number))
+    else:
+        made = summary.build(out, scenario)
     report.write(out)
     return made
 

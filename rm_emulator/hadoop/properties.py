@@ -159,10 +159,16 @@ def kind_of(name: str, value: str) -> Kind:
 
 
 def near_modelled(name: str) -> str | None:
-    """The modelled property that a name was probably meant to be; None when nothing is near."""
-    plain = [pattern for pattern in MODELLED if "*" not in pattern]
+    """The modelled property that a name was probably meant to be; None when nothing is near, or Hadoop has the name."""
+    if any(fnmatchcase(name, pattern) for pattern in AT_DEFAULT):
+        return None
     if not name.startswith(f"{_CS}root."):
-        return nearest(name, plain)
+        shared = next((prefix for prefix in (_CS, _FS, _MONITOR) if name.startswith(prefix)), "")
+        rest = (
+            pattern.removeprefix(shared) for pattern in MODELLED if pattern.startswith(shared) and "*" not in pattern
+        )
+        near = nearest(name.removeprefix(shared), rest)
+        return None if near is None else shared + near
     queue, _, setting = name.rpartition(".")
     settings = [pattern.rpartition(".")[2] for pattern in MODELLED if pattern.startswith(f"{_CS}root*")]
     near = nearest(setting, settings)

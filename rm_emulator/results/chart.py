@@ -7,6 +7,7 @@ A chart is a function in a file in `charts/`, or in one of a plug-in:
         '''One line on what it shows.'''
 
 Its id is the function's name. It stands in its section of the page, in order; None: the run has nothing to show for it.
+The page of a sweep has the charts of the section SWEEP alone, each point's own page has all others.
 Sections stand in their order as well, those that have nothing to show are left out. A chart may bring its own.
 Colours are names of CSS variables (`$s0` to `$s7`, `$ink`, `$faint`): the page fills them in for its light or dark
 theme. Nothing here draws.
@@ -25,9 +26,10 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from rm_emulator.results import fairness, metrics
+from rm_emulator.results import fairness, metrics, waits
 from rm_emulator.results.figures import Summary
-from rm_emulator.results.summary import cell_dir, listed_queues, read_for_figures, read_table
+from rm_emulator.results.replay import log_of
+from rm_emulator.results.summary import cell_dir, listed_queues, read_for_figures, read_table, references
 
 Figure = dict[str, Any]
 #: Columns of tasks.parquet that charts read.
@@ -48,6 +50,13 @@ class Section(msgspec.Struct, frozen=True):
 
 
 RESULTS: Final = Section("results", 10, "Results", "Results")
+SWEEP: Final = Section(
+    "sweep",
+    15,
+    "Sweep",
+    "The points of the sweep",
+    "Every policy and seed at every combination of the swept values.",
+)
 TIMES: Final = Section(
     "times",
     20,
@@ -62,6 +71,13 @@ PREDICTION: Final = Section(
     "How well sizes were known",
     "A policy never sees a true run time; it orders jobs by what its predictor says of them.",
 )
+JOBS: Final = Section(
+    "jobs",
+    25,
+    "Jobs",
+    "Who waits, and why",
+    "A job waits while a task of it has no container; it idles while nothing of it runs. The first seed of each label.",
+)
 KINDS: Final = Section(
     "kinds", 40, "Kinds of jobs", "Kinds of jobs", "The bins of SLearn's Table 8: who gains, who pays for it."
 )
@@ -75,7 +91,7 @@ PLANNING: Final = Section(
     "other jobs.",
 )
 CLUSTER: Final = Section("cluster", 70, "Cluster", "The cluster", "The first seed of each label.")
-SECTIONS: Final = (RESULTS, TIMES, PREDICTION, KINDS, SHARING, PLANNING, CLUSTER)
+SECTIONS: Final = (RESULTS, SWEEP, TIMES, JOBS, PREDICTION, KINDS, SHARING, PLANNING, CLUSTER)
 
 
 class Chart(msgspec.Struct, frozen=True, kw_only=True):
@@ -139,6 +155,34 @@ class Cells:
             for label in self.labels
         }
         return {label: course for label, course in courses.items() if course is not None}
+
+    @functools.cached_property
+    def waits(self) -> Mapping[str, pl.DataFrame]:
+        """By label when jobs of the first seed waited, and for what (`waits.stretches`), where its event log was kept.
+
+        Raises InvalidInput for a log that cannot be read.
+        """
+        logs = {label: log_of(self._first(label)) for label in self.labels}
+        return {
+            label: waits.stretches(
+                self.jobs[label, self.seeds[0]], self.tasks(label), self.nodes(label), waits.read(log)
+            )
+            for label, log in logs.items()
+            if log is not None
+        }
+
+    @functools.cached_property
+    def reasons(self) -> Sequence[str]:
+        """What jobs of any label waited for, longest first: a reason's place gives its colour."""
+        if not self.waits:
+            return ()
+        length = (pl.col("to_ms") - pl.col("from_ms")).sum()
+        sums = pl.concat(self.waits.values()).group_by("reason").agg(ms=length)
+        return sums.sort(["ms", "reason"], descending=[True, False])["reason"].to_list()
+
+    def references(self, label: str) -> Mapping[str, pl.DataFrame]:
+        """By baseline of the scenario (`alone`, `one_node`, `ideal`) the jobs of a label's first seed under it."""
+        return references(self._spec, self._out_dir, label, self.seeds[0])
 
     @functools.cached_property
     def plans(self) -> Mapping[str, pl.DataFrame]:

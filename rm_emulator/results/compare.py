@@ -29,6 +29,7 @@ from rm_emulator.results.figures import BINS, Speedup, Summary, meaning
 from rm_emulator.results.metrics import figure
 from rm_emulator.results.replay import log_of
 from rm_emulator.results.summary import MissingCell, cell_dir, read_summary, read_table
+from rm_emulator.results.sweep import name_one
 from rm_emulator.results.table import BIN_NAMES, interval, mean_over_seeds, number, times
 from schedulers.core.errors import nearest
 
@@ -122,6 +123,9 @@ def sides(run_dirs: Sequence[Path], labels: Sequence[str]) -> tuple[Side, Side]:
         raise CompareError(f"expected at most two labels, found {len(labels)}: {', '.join(labels)}")
     first, last = run_dirs[0], run_dirs[-1]
     summaries = [read_summary(first), read_summary(last)]
+    for directory, summary in zip((first, last), summaries, strict=True):
+        if summary.axes:
+            raise CompareError(f"{directory} {name_one(directory, summary.axes)}")
     if len(run_dirs) == 1:
         chosen = _two_labels(summaries[0], list(labels), first)
     else:
@@ -177,7 +181,7 @@ def compare(left: Side, right: Side, seed: int | None = None) -> dict[str, Any]:
         "scores": _scores(left, right, common),
         **{key: compared[key] for key in ("speedup", "interval", "ratio_quantiles", "jobs_faster", "jobs_slower")},
         "bins": {name: _bin(pairs, name) for name in BINS},
-        **_extremes(pairs),
+        **extremes(pairs),
         "log_seed": shown,
         "first_difference": None if parting is None else msgspec.to_builtins(parting),
         "logs": parting is not None or _same_hash(left, right, shown),
@@ -230,7 +234,7 @@ def _bin(pairs: Mapping[int, statistics.Pairs], name: str) -> dict[str, Any]:
     }
 
 
-def _extremes(pairs: Mapping[int, statistics.Pairs]) -> dict[str, list[dict[str, Any]]]:
+def extremes(pairs: Mapping[int, statistics.Pairs]) -> dict[str, list[dict[str, Any]]]:
     """The jobs with the largest and the smallest ratio over all seeds (ties: id)."""
     jobs: list[dict[str, Any]] = [
         {"job": job, "seed": seed, "left_s": figure(left), "right_s": figure(right), "ratio": figure(left / right)}

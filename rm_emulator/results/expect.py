@@ -39,6 +39,9 @@ _ARITHMETIC: Final[Mapping[str, Callable[[float, float], float]]] = {
     "*": operator.mul,
     "/": operator.truediv,
 }
+#: Characters of an expectation; brackets inside brackets go no deeper than Python does.
+_LONGEST: Final = 500
+_DEEPEST: Final = 20
 _TOKEN: Final = re.compile(
     r"""\s*(?:
         (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
@@ -105,6 +108,8 @@ class _Token(msgspec.Struct, frozen=True):
 
 def parse(text: str) -> Expectation:
     """Reads one expectation. Raises ExpectError with the column and what would be accepted there."""
+    if len(text) > _LONGEST:
+        raise ExpectError(text[:40] + "...", _LONGEST + 1, f"expected the end: {_LONGEST} characters at most")
     return _Reader(text).expectation()
 
 
@@ -131,6 +136,7 @@ class _Reader:
         self.text = text
         self.tokens = list(self._tokens())
         self.at = 0
+        self.depth = 0
 
     def _tokens(self) -> list[_Token]:
         tokens, at = [], 0
@@ -184,13 +190,20 @@ class _Reader:
     def _factor(self) -> Term:
         token = self._take()
         if token.kind == "number":
-            return Number(float(token.text))
+            value = float(token.text)
+            if not math.isfinite(value):
+                raise self._wrong(token, "a smaller number")
+            return Number(value)
         if token.kind == "name":
             return self._path(token)
-        if token.text == "-":
-            return Operation("-", Number(0.0), self._factor())
-        if token.text == "(":
-            inside = self._sum()
+        if token.text in ("-", "("):
+            self.depth += 1
+            if self.depth > _DEEPEST:
+                raise self._wrong(token, f"at most {_DEEPEST} brackets and signs inside each other")
+            inside = self._factor() if token.text == "-" else self._sum()
+            self.depth -= 1
+            if token.text == "-":
+                return Operation("-", Number(0.0), inside)
             self._close(")")
             return inside
         raise self._wrong(token, "a figure such as label.jct_s.mean, a number or '('")
@@ -228,7 +241,8 @@ def _value(term: Term, text: str, summary: Mapping[str, Any]) -> float | None:
     left, right = _value(term.left, text, summary), _value(term.right, text, summary)
     if left is None or right is None or (term.sign == "/" and right == 0):
         return None
-    return _ARITHMETIC[term.sign](left, right)
+    value = _ARITHMETIC[term.sign](left, right)
+    return value if math.isfinite(value) else None
 
 
 def _figure(steps: tuple[Step, ...], text: str, summary: Mapping[str, Any]) -> float | None:

@@ -11,11 +11,13 @@ from collections.abc import Iterator
 from typing import Annotated, Any, Final, Generic, TypeVar
 
 import msgspec
-from msgspec import Struct
+from msgspec import UNSET, Struct, UnsetType
 
 T = TypeVar("T")
 #: A figure, None where it does not apply.
 Maybe = float | None
+#: The values of a point by path as the scenario writes it; not there without a sweep.
+Swept = dict[str, Any] | UnsetType
 
 
 def _is(meaning: str, unit: str = "", *, good: int = 0, machine: bool = False) -> msgspec.Meta:
@@ -157,10 +159,13 @@ class Run(Struct, frozen=True, kw_only=True):
         cluster holds at once, nodes weighted by speed, so that it is the largest over resources; or the workload's own
         `slots`. arrival span = last - first submission.
     load_resource: the resource that binds; None with `slots` of the workload's own.
+    held_load: load x (what attempts of tasks hold from grant to end, launches and failed attempts included / what those
+        that succeeded hold while they run), of load_resource, nodes weighted by speed; of containers without it.
     utilisation: by resource, held from grant to end of each attempt, failed attempts included, / (capacity of all
         nodes x makespan). Time in which a kept executor idles is not held by a task.
     """
 
+    sweep: Swept = UNSET
     policy: str | None = None
     predictor: str | None = None
     label: str = ""
@@ -177,6 +182,7 @@ class Run(Struct, frozen=True, kw_only=True):
     makespan_s: Annotated[Maybe, _is("last finish - first submission", "s", good=-1)] = None
     load: Maybe = None
     load_resource: str | None = None
+    held_load: Maybe = None
     utilisation: Annotated[dict[str, Maybe], _is("by resource", good=1)] = {}
     jain: Annotated[Maybe, _is("index of shares per weight, of queues; of users where there is one", good=1)] = None
     queue_placement_correct: Annotated[Maybe, _is("`correct` of queue_placement", good=1)] = None
@@ -225,6 +231,7 @@ class ComparedBin(Struct, frozen=True, kw_only=True):
 class Comparison(Struct, frozen=True, kw_only=True):
     """One label against the baseline, job by job."""
 
+    sweep: Swept = UNSET
     label: str
     baseline: str
     seeds: list[int]
@@ -247,6 +254,7 @@ class Workload(Struct, frozen=True, kw_only=True):
 class Outcome(Struct, frozen=True, kw_only=True):
     """An expectation and the figures of both sides, None where they do not apply."""
 
+    sweep: Swept = UNSET
     text: str
     holds: bool
     left: Maybe
@@ -254,12 +262,16 @@ class Outcome(Struct, frozen=True, kw_only=True):
 
 
 class Summary(Struct, frozen=True, kw_only=True):
-    """All figures of a run directory."""
+    """All figures of a run directory.
+
+    sweep: the axes with their values; not there without a sweep.
+    """
 
     scenario: str
     version: str | None
     workload: Workload | None
     baseline: str
+    sweep: dict[str, list[Any]] | UnsetType = UNSET
     runs: list[Run]
     comparisons: list[Comparison]
     expect: list[Outcome] = []
@@ -273,6 +285,25 @@ class Summary(Struct, frozen=True, kw_only=True):
     def seeds(self) -> list[int]:
         """The seeds in the order of the scenario."""
         return list(dict.fromkeys(run.seed for run in self.runs))
+
+    @property
+    def axes(self) -> dict[str, list[Any]]:
+        """The swept settings with their values, none without a sweep."""
+        return {} if isinstance(self.sweep, UnsetType) else self.sweep
+
+    @property
+    def points(self) -> list[tuple[dict[str, Any], Summary]]:
+        """Each point's values and its part of the figures, in order; without a sweep ({}, everything)."""
+        if not self.axes:
+            return [({}, self)]
+        replace, groups, values = msgspec.structs.replace, dict[bytes, dict[str, list[Any]]](), dict[bytes, Any]()
+        for name in ("runs", "comparisons", "expect"):
+            for each in getattr(self, name):
+                key = msgspec.json.encode(each.sweep)
+                values[key] = each.sweep
+                group = groups.setdefault(key, {"runs": [], "comparisons": [], "expect": []})
+                group[name].append(replace(each, sweep=UNSET))
+        return [(values[key], replace(self, sweep=UNSET, **group)) for key, group in groups.items()]
 
     def of(self, label: str) -> Iterator[Run]:
         """The runs of one label."""

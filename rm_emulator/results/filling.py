@@ -19,7 +19,6 @@ import numpy as np
 import numpy.typing as npt
 
 from rm_emulator.results.metrics import Floats, Ints
-from schedulers.core.errors import UserError
 from schedulers.core.policy import policies
 from schedulers.core.queues import UNLIMITED, parse_limit
 from schedulers.core.resources import Resources
@@ -224,6 +223,7 @@ def unused_settings(spec: Mapping[str, Any]) -> list[str]:
     set_ = {
         "weight": any(queue.get("weight", 1.0) != 1.0 for queue in queues),
         "guaranteed": any(queue.get("guaranteed") is not None for queue in queues),
+        "preemptible": not all(queue.get("preemptible", True) for queue in queues),
     }
     sentences = []
     for name in (name for name, given in set_.items() if given):
@@ -231,7 +231,8 @@ def unused_settings(spec: Mapping[str, Any]) -> list[str]:
         use = [entry.name for entry in policies if name in uses_of_queues({"kind": entry.name})]
         if blind:
             labels = ", ".join(blind)
-            sentences.append(f"the queues' `{name}` means nothing to {labels} (policies that use it: {', '.join(use)})")
+            others = f"policies that use it: {', '.join(use)}" if use else "only capacity with preemption uses it"
+            sentences.append(f"the queues' `{name}` means nothing to {labels} ({others})")
     return sentences
 
 
@@ -241,8 +242,8 @@ def uses_of_queues(policy: Mapping[str, Any]) -> Collection[str]:
     try:
         cls, params = policies.parse(own)
         return cls.uses_of_queues(params)
-    except UserError:
-        return ("weight", "guaranteed")
+    except Exception:  # not known here, or a plug-in that cannot say
+        return ("weight", "guaranteed", "preemptible")
 
 
 def scenario_tree(

@@ -131,6 +131,22 @@ def load(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame) -> float 
     return figure(_total(jobs["work_ms"]) / (min(slots) * span)) if slots else None
 
 
+def launching(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, resource: str | None) -> float | None:
+    """What attempts of tasks hold from grant to end / what those that succeeded hold while they run; None: none ran.
+
+    resource: what is held, containers where None. Nodes are weighted by speed. Application masters are no tasks.
+    """
+    speeds = nodes.filter(pl.col("node").is_not_null()).select("node", "speed").unique("node")
+    own = tasks.join(speeds, on="node").join(jobs.select("stages", job="id"), on="job")
+    each = pl.col("speed") * (1 if resource is None else pl.col(f"demand_{resource}"))
+    held, ran = (each * (pl.col("ended_ms") - pl.col(since)) for since in ("granted_ms", "started_ms"))
+    sums = own.filter(pl.col("stage") < pl.col("stages")).select(
+        held.sum().alias("held"), ran.filter(pl.col("code") == 0).sum().alias("ran")
+    )
+    total, running = sums.row(0)
+    return figure(total / running) if running else None
+
+
 def _total(values: pl.Series) -> int:
     return int(values.to_numpy().sum())
 

@@ -16,7 +16,7 @@ The files of `Recorder.write` (times in ms on the simulated clock):
     only where the policy plans jobs: the last plan of each job, one row per stretch of time in which `running`
     tasks of a stage run (`PLAN_SCHEMA`). Times are from the plan's own start, at node speed 1; `made_ms` is on the
     simulated clock; `tasks` are the stage's, and `task_ms` is what each of them takes in the plan.
-`trace.json.gz`
+`trace.json`, `trace.json.gz` when large
     the Chrome trace format that https://ui.perfetto.dev opens.
 
 All of them are written beside their final name and then renamed, and equal calls give equal bytes.
@@ -38,7 +38,7 @@ import numpy as np
 import polars as pl
 
 from rm_emulator.engine.recording import Attempt, JobRow
-from rm_emulator.files import GZIP_LEVEL, replacing
+from rm_emulator.files import GZIP_LEVEL, replacing, unpack_small
 from rm_emulator.results.metrics import Floats, Ints, integrals
 from schedulers.core.model import Job, Node
 from schedulers.core.policy import Planned
@@ -54,10 +54,10 @@ CLUSTER_ROWS: Final = 20_000
 BUCKET_MS: Final = 1000
 
 
-def columns_of(row: type[msgspec.Struct]) -> dict[str, pl.DataType]:
+def columns_of(row: type[Any]) -> dict[str, pl.DataType]:
     """The columns of a table whose rows are these records: whole numbers have 64 bits unless they say otherwise."""
     info = msgspec.inspect.type_info(row)
-    assert isinstance(info, msgspec.inspect.StructType)
+    assert isinstance(info, msgspec.inspect.StructType | msgspec.inspect.DataclassType)
     return {field.name: _stored_as(field.type) for field in info.fields}
 
 
@@ -110,12 +110,14 @@ class IncompleteRecord(ValueError):
 
 @contextmanager
 def log_blocks(directory: Path) -> Iterator[Callable[[bytes], object]]:
-    """Takes blocks of an event log's lines and writes `events.jsonl.gz`.
+    """Takes blocks of an event log's lines and writes `events.jsonl.gz`, unpacked at the end if that is small.
 
     Each block is a gzip member of its own: whatever a killed run leaves is a log as far as it goes.
     """
-    with (directory / "events.jsonl.gz").open("wb", buffering=0) as file:
+    packed = directory / "events.jsonl.gz"
+    with packed.open("wb", buffering=0) as file:
         yield lambda lines: file.write(gzip.compress(lines, GZIP_LEVEL, mtime=0))
+    unpack_small(packed)
 
 
 class Recorder:
@@ -207,6 +209,7 @@ class Recorder:
         whole = self._cluster_rows()
         with replacing(directory / "trace.json.gz") as path:
             perfetto.write(path, jobs=jobs, tasks=tasks, nodes=chosen, cluster=whole, note=note)
+        unpack_small(directory / "trace.json.gz")
 
     def close(self) -> None:
         """Removes the parts on disk."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import gzip
+import io
 import json
 import sys
 import zlib
@@ -16,6 +17,7 @@ import yaml
 from rm_emulator.files import is_odd, load_yaml
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.plugins import hashes, load_plugins
+from rm_emulator.results.sweep import name_one
 from schedulers.core.errors import InvalidJob, InvalidParameters, UnknownName, nearest
 from schedulers.core.replay import CorruptLog, IncompleteLog, LogDiffers, Replay
 
@@ -57,7 +59,9 @@ def _opened(path: Path) -> BinaryIO:
     """A log's lines, whether it is compressed (a cell's) or not (the brain's); its first bytes say so."""
     with path.open("rb") as file:
         packed = file.read(2) == b"\x1f\x8b"
-    return cast(BinaryIO, gzip.open(path)) if packed else path.open("rb")
+    if not packed:
+        return path.open("rb")
+    return io.BufferedReader(cast(io.RawIOBase, gzip.open(path)))  # finds lines in C, a gzip file does in Python
 
 
 @contextmanager
@@ -122,6 +126,8 @@ def event_log(target: Path, label: str | None = None, seed: int | None = None) -
             raise InvalidInput([Issue(str(target), "is not a regular file: expected an event log or a run directory")])
         return target
     labels = _names(target / "runs")
+    if not labels and (axes := _spec(target).get("sweep")):
+        raise InvalidInput([Issue(str(target), name_one(target, axes))])
     if not labels:
         raise InvalidInput([Issue(str(target), "is not a run directory: there are no runs in it")])
     label = _chosen(target, "label", label, labels, [str(p["label"]) for p in _spec(target).get("policies", [])])

@@ -12,24 +12,29 @@ import json
 import zlib
 from collections.abc import Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 import jinja2
 import msgspec
 
 from rm_emulator.files import load_yaml, write_file
-from rm_emulator.results import table
-from rm_emulator.results.chart import SECTIONS, Cells, Chart, Registered, Section, registered
+from rm_emulator.issues import show_point
+from rm_emulator.results import sweep, table
+from rm_emulator.results.chart import SECTIONS, SWEEP, Cells, Chart, Registered, Section, registered
 from rm_emulator.results.figures import Costs, Summary
 from rm_emulator.results.filling import unused_settings
 from rm_emulator.results.summary import read_summary
+from rm_emulator.results.who import contenders, who
+
+#: Points of a sweep that have a page of their own: each takes half a second and 2 MB.
+OF_POINTS: Final = 24
 
 
 def write(out_dir: Path) -> Path:
     """Writes `report.html` into a run directory that has a summary.json, and returns its path.
 
     `workload.json` (the output of `traces describe`) and `scenario.yaml` are shown when they are there.
-    Raises summary.MissingCell when the summary or a cell is missing.
+    Raises summary.MissingCell when the summary or a cell is missing, InvalidInput for an event log that cannot be read.
     """
     path = out_dir / "report.html"
     write_file(path, render(out_dir))
@@ -37,10 +42,12 @@ def write(out_dir: Path) -> Path:
 
 
 def render(out_dir: Path) -> str:
-    """The page as text. Raises summary.MissingCell when the summary or a cell is missing."""
+    """The page as text. Raises as `write` does."""
     summary = read_summary(out_dir)
     cells = Cells(out_dir, summary, _spec(out_dir))
-    made = [(place, chart) for place in registered() if (chart := place.make(cells)) is not None]
+    standing = [section for section in SECTIONS if (section == SWEEP) == bool(summary.axes)]
+    shown = [place for place in registered() if (place.section == SWEEP) == bool(summary.axes)]
+    made = [(place, chart) for place in shown if (chart := place.make(cells)) is not None]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("rm_emulator.results"),
         autoescape=True,
@@ -49,7 +56,31 @@ def render(out_dir: Path) -> str:
         undefined=jinja2.StrictUndefined,
     )
     environment.filters.update(number=table.number, times=table.times, interval=table.interval)
-    shared = {
+    environment.filters.update(thousands="{:,}".format, point=show_point)
+    if summary.axes:
+        shared: dict[str, Any] = {
+            "summary": summary,
+            "columns": sweep.columns(summary),
+            "outcomes": sweep.outcomes(summary),
+            "pages": OF_POINTS,
+        }
+    else:
+        shared = _shared(out_dir, summary, cells)
+    return environment.get_template("report.html.jinja").render(
+        **{"queues": [], **shared},
+        headline=sweep.headline(summary) if summary.axes else headline(summary),
+        unused=unused_settings(_spec(out_dir)),
+        facts=_facts(summary, cells),
+        sections=_sections(environment, made, shared, standing),
+        figures=_embedded({place.id: [figure for _, figure in chart.variants] for place, chart in made}),
+        scenario=_text(out_dir / "scenario.yaml"),
+        plotly=plotly_compressed(),
+    )
+
+
+def _shared(out_dir: Path, summary: Summary, cells: Cells) -> dict[str, Any]:
+    """What the templates of a run without a sweep have in common."""
+    return {
         "summary": summary,
         "columns": table.figures(summary),
         "speedups": table.speedups(summary),
@@ -60,17 +91,9 @@ def render(out_dir: Path) -> str:
         "costs": table.cost_rows(summary),
         "kinds_of_cost": Costs.__struct_fields__,
         "workload": _workload(out_dir),
+        "best": best(summary),
+        "who": who(cells),
     }
-    return environment.get_template("report.html.jinja").render(
-        **shared,
-        headline=headline(summary),
-        unused=unused_settings(_spec(out_dir)),
-        facts=_facts(summary, cells),
-        sections=_sections(environment, made, shared),
-        figures=_embedded({place.id: [figure for _, figure in chart.variants] for place, chart in made}),
-        scenario=_text(out_dir / "scenario.yaml"),
-        plotly=plotly_compressed(),
-    )
 
 
 class _Shown(msgspec.Struct, frozen=True):
@@ -83,11 +106,17 @@ class _Shown(msgspec.Struct, frozen=True):
 
 
 def _sections(
-    environment: jinja2.Environment, made: Sequence[tuple[Registered, Chart]], shared: Mapping[str, Any]
+    environment: jinja2.Environment,
+    made: Sequence[tuple[Registered, Chart]],
+    shared: Mapping[str, Any],
+    standing: Sequence[Section],
 ) -> list[_Shown]:
-    """The sections in their order, without those that have nothing to show."""
+    """The sections in their order, without those that have nothing to show.
+
+    standing: those that may have no chart.
+    """
     sections, templates = [], environment.list_templates()
-    for section in sorted({*SECTIONS, *(place.section for place, _ in made)}, key=lambda section: section.order):
+    for section in sorted({*standing, *(place.section for place, _ in made)}, key=lambda section: section.order):
         charts = [(place, chart) for place, chart in made if place.section == section]
         parts = (f"{section.id}-{side}.html.jinja" for side in ("above", "below"))
         texts = [environment.get_template(p).render(**shared, charts=charts) if p in templates else "" for p in parts]
@@ -97,17 +126,33 @@ def _sections(
     return sections
 
 
-def headline(summary: Summary) -> str:
-    """The result in one sentence: the first label against the baseline, by the ratio of means, with its interval.
+def best(summary: Summary) -> str:
+    """The label under which fewest jobs are left unfinished, of these the one with the highest speedup of means.
 
-    Says so when the interval holds 1: then the run does not tell them apart.
+    Labels that are told the true run times do not count where there are others. The baseline's speedup is 1.
     """
-    if not summary.comparisons:
-        label = summary.labels[0]
-        mean = table.mean_over_seeds(summary, label, "jct_s", "mean")
-        return f"{label} finishes a job in {table.number(mean)} s on average"
-    compared = summary.comparisons[0]
-    label, baseline, speedup = compared.label, compared.baseline, compared.speedup.ratio_of_means
+    speed = {c.label: c.speedup.ratio_of_means.value for c in summary.comparisons}
+    speed[summary.baseline] = 1.0
+    left = {label: sum(run.unfinished_jobs for run in summary.of(label)) for label in summary.labels}
+    return min(contenders(summary), key=lambda label: (left[label], -(speed.get(label) or 0.0)))
+
+
+def headline(summary: Summary) -> str:
+    """The result in one sentence: the best label against the baseline, by the ratio of means, with its interval.
+
+    Says so when the interval holds 1: then the run does not tell them apart. Where the baseline itself is best it is
+    held against the next.
+    """
+    first, baseline = best(summary), summary.baseline
+    others = [
+        c for c in summary.comparisons if c.label == first or (first == baseline and c.label in contenders(summary))
+    ]
+    known = [c for c in others if c.speedup.ratio_of_means.value is not None]
+    if not others:
+        mean = table.mean_over_seeds(summary, first, "jct_s", "mean")
+        return f"{first} finishes a job in {table.number(mean)} s on average"
+    compared = max(known, default=others[0], key=lambda c: c.speedup.ratio_of_means.value or 0.0)
+    label, speedup = compared.label, compared.speedup.ratio_of_means
     if speedup.value is None or speedup.ci95 is None:
         return f"No job finished under both {label} and {baseline}"
     value, (low, high) = speedup.value, speedup.ci95
@@ -136,13 +181,25 @@ def _spec(out_dir: Path) -> Mapping[str, Any]:
     return scenario.get("spec", {}) if isinstance(scenario, dict) else {}
 
 
+#: The held load is shown where it is so many times the load, or more.
+_LAUNCHES: Final = 1.05
+
+
 def _facts(summary: Summary, cells: Cells) -> list[tuple[str, str]]:
     first, seeds = summary.runs[0], len(cells.seeds)
+    if summary.axes:
+        counts = {"points": len(summary.points), "policies": len(summary.labels), "seeds": seeds}
+        return [(name, f"{count:,}") for name, count in {**counts, "runs": len(summary.runs)}.items()]
     nodes = cells.nodes(first.label)["node"].n_unique() - 1
     load = table.mean_over_seeds(summary, first.label, "load")
     counts = {"jobs": first.jobs, "tasks": first.tasks, "nodes": nodes, "seeds" if seeds > 1 else "seed": seeds}
     facts = [(name, f"{count:,}") for name, count in counts.items()]
-    return [*facts, ("load", table.number(load) + table.on(first))] if load is not None else facts
+    held = table.mean_over_seeds(summary, first.label, "held_load")
+    if load is not None:
+        facts.append(("load", table.number(load) + table.on(first)))
+    if load is not None and held is not None and held > _LAUNCHES * load:
+        facts.append(("held load, launches included", table.number(held)))
+    return facts
 
 
 #: Columns of the table of queues, and where each is in a run; QUEUE stands for the queue's name.

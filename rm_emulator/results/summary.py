@@ -15,15 +15,17 @@ from typing import Any, Final, TypeVar
 import msgspec
 import polars as pl
 
-from rm_emulator.files import write_file
+from rm_emulator.files import load_yaml, write_file
 from rm_emulator.results import costs, expect, fairness, metrics, statistics
 from rm_emulator.results.figures import Comparison, Run, Summary, Workload
+from rm_emulator.results.record import JOB_SCHEMA, NODE_SCHEMA, TASK_SCHEMA
 from schedulers.core.errors import UserError
 
 T = TypeVar("T")
 
+_SCHEMAS: Final = {"jobs": JOB_SCHEMA, "tasks": TASK_SCHEMA, "nodes": NODE_SCHEMA}
 #: What the figures need of tasks.parquet, beside the demands.
-TASK_COLUMNS: Final = ("job", "stage", "task", "attempt", "granted_ms", "started_ms", "ended_ms", "code")
+TASK_COLUMNS: Final = ("job", "stage", "task", "attempt", "node", "granted_ms", "started_ms", "ended_ms", "code")
 
 
 class MissingCell(UserError, ValueError):
@@ -56,9 +58,39 @@ def build(out_dir: Path, scenario: Mapping[str, Any]) -> Summary:
     plain = msgspec.to_builtins(summary)
     wanted = [expect.parse(text) for text in spec.get("expect") or ()]
     summary = msgspec.structs.replace(summary, expect=[expect.evaluate(parsed, plain) for parsed in wanted])
+    _write(out_dir, summary)
+    return summary
+
+
+def build_sweep(out_dir: Path, scenario: Mapping[str, Any], points: Sequence[Mapping[str, Any]]) -> Summary:
+    """Computes the summary of every point of a sweep, each in its folder, and of all together, and writes them.
+
+    points: the values of each by path. Raises as `build`.
+    """
+    made = []
+    for number, values in enumerate(points, start=1):
+        folder = out_dir / point_folder(number)
+        made.append((dict(values), build(folder, load_yaml((folder / "scenario.yaml").read_text("utf-8")))))
+    replace, first = msgspec.structs.replace, made[0][1]
+    summary = replace(
+        first,
+        sweep={axis: list(values) for axis, values in scenario["spec"]["sweep"].items()},
+        runs=[replace(run, sweep=values) for values, point in made for run in point.runs],
+        comparisons=[replace(each, sweep=values) for values, point in made for each in point.comparisons],
+        expect=[replace(outcome, sweep=values) for values, point in made for outcome in point.expect],
+    )
+    _write(out_dir, summary)
+    return summary
+
+
+def _write(out_dir: Path, summary: Summary) -> None:
     text = json.dumps(msgspec.to_builtins(summary), indent=1, ensure_ascii=False, allow_nan=False)
     write_file(out_dir / "summary.json", text + "\n")
-    return summary
+
+
+def point_folder(number: int) -> str:
+    """Where in a run directory a point of a sweep has its own; the directory itself for 0."""
+    return f"points/{number}" if number else ""
 
 
 def cell_dir(out_dir: Path, label: str, seed: int) -> Path:
@@ -66,9 +98,9 @@ def cell_dir(out_dir: Path, label: str, seed: int) -> Path:
     return out_dir / "runs" / label / str(seed)
 
 
-def _references(spec: Mapping[str, Any], out_dir: Path, label: str, seed: int) -> dict[str, pl.DataFrame]:
+def references(spec: Mapping[str, Any], out_dir: Path, label: str, seed: int) -> dict[str, pl.DataFrame]:
     """The jobs of each baseline that the scenario asks for. Raises MissingCell."""
-    return {name: read_table(baseline_dir(out_dir, name, label, seed), "jobs") for name in spec.get("baselines") or ()}
+    return {name: _read(baseline_dir(out_dir, name, label, seed), "jobs") for name in spec.get("baselines") or ()}
 
 
 def baseline_dir(out_dir: Path, baseline: str, label: str, seed: int) -> Path:
@@ -78,6 +110,16 @@ def baseline_dir(out_dir: Path, baseline: str, label: str, seed: int) -> Path:
 
 def read_table(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
     """One of `jobs`, `tasks`, `nodes`, `plans` of a cell. Raises MissingCell when it is absent or cannot be read."""
+    frame = _read(cell, table, columns)
+    for name, kind in _SCHEMAS.get(table, {}).items():
+        if frame.schema.get(name) != kind and not (columns and name not in columns):
+            seen = f"should be {kind}, found {frame.schema.get(name, 'nothing')}"
+            raise MissingCell(f"{cell / table}.parquet: column '{name}' {seen}; run the scenario again")
+    return frame
+
+
+def _read(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.DataFrame:
+    """A table as it is: those of baselines have fewer columns. Raises MissingCell."""
     path = cell / f"{table}.parquet"
     if not path.is_file():
         raise MissingCell(f"{path}: not there; run the scenario again to compute what is missing")
@@ -177,7 +219,10 @@ def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl
     figures |= fairness.figures(course, sorted(figures["queues"]))
     if known.load is not None:
         figures["load"] = known.load
-    compared = costs.costs(jobs, _references(spec, out_dir, label, seed))
+    launching = metrics.launching(jobs, tasks, nodes, known.load_resource)
+    if figures["load"] is not None and launching is not None:
+        figures["held_load"] = metrics.figure(figures["load"] * launching)
+    compared = costs.costs(jobs, references(spec, out_dir, label, seed))
     return msgspec.structs.replace(known, label=label, seed=seed, **figures, costs=compared)
 
 

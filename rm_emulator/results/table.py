@@ -33,6 +33,7 @@ class Figure(msgspec.Struct, frozen=True):
 
     rank: 0 always stays, the highest goes first when there is no room. values: None where it does not apply.
     beside: name and values of a second figure that the report shows in small print. good: -1 lower is better, 1 higher.
+    meaning: of the heading, where that is not plain.
     """
 
     heading: str
@@ -41,6 +42,7 @@ class Figure(msgspec.Struct, frozen=True):
     unit: str
     good: int
     beside: tuple[str, list[float | None]] | None = None
+    meaning: str = ""
 
     @property
     def best(self) -> float | None:
@@ -59,6 +61,14 @@ _FIGURES: Final = (
     ("error p50", 7, ("prediction_error_pct", "p50")),
     ("right queue", 8, ("queue_placement_correct",)),
 )
+#: What a column's heading means, where that is not plain.
+_MEANINGS: Final = {
+    "mean JCT": "from submission to the job's end, mean over its jobs",
+    "mean wait": "from submission to the first start of a task of the job",
+    "makespan": "from the first submission to the last end",
+    "error p50": "half of the jobs were sized with a smaller error: |estimated - true| / true total work",
+    "right queue": "wide jobs (3 tasks and more) that their estimate puts into the priority queue of their true size",
+}
 #: What is shown beside a column, and columns that are fractions, shown in percent.
 _BESIDE: Final = {"error p50": ("p90", ("prediction_error_pct", "p90"))}
 _FRACTIONS: Final = ("right queue",)
@@ -75,7 +85,11 @@ def figures(summary: Summary) -> list[Figure]:
         name, other = _BESIDE.get(heading, ("", ()))
         beside = (name, _means(summary, other)) if other else None
         if any(value is not None for value in values):
-            columns.append(Figure(heading, rank, values, "" if unit == "s" else f" {unit}", good, beside))
+            columns.append(
+                Figure(
+                    heading, rank, values, "" if unit == "s" else f" {unit}", good, beside, _MEANINGS.get(heading, "")
+                )
+            )
     return columns
 
 
@@ -153,22 +167,7 @@ def interval(speedup: Speedup) -> str:
     return "" if speedup.ci95 is None else "[{:.2f}, {:.2f}]".format(*speedup.ci95)
 
 
-def comparison(summary: Summary, width: int | None = None) -> Table:
-    """The table that `run` prints. The best of each column is bold; times are in seconds.
-
-    width: of the terminal in characters; the least important columns are left out until the table fits.
-    """
-    columns = _columns(summary)
-    console = Console(width=10_000)
-    while True:
-        table = _table(summary, columns)
-        least = max(columns, key=lambda column: column.rank)
-        if width is None or least.rank == 0 or console.measure(table).maximum <= width:
-            return table
-        columns.remove(least)
-
-
-class _Column(msgspec.Struct):
+class Column(msgspec.Struct):
     """rank: as of `Figure`."""
 
     heading: str
@@ -177,30 +176,55 @@ class _Column(msgspec.Struct):
     justify: Literal["left", "right"] = "right"
 
 
-def _table(summary: Summary, columns: Sequence[_Column]) -> Table:
-    table = Table(box=box.SIMPLE_HEAD, title=_title(summary), title_justify="left", title_style="bold", pad_edge=False)
+def compared(summary: Summary) -> tuple[str, list[Column]]:
+    """Title and columns of the table that `run` prints."""
+    return _title(summary), columns(summary)
+
+
+def comparison(summary: Summary, width: int | None = None) -> Table:
+    """The table that `run` prints. The best of each column is bold; times are in seconds. width: as of `drawn`."""
+    return drawn(*compared(summary), width)
+
+
+def drawn(title: str, columns: Sequence[Column], width: int | None, rows_each: int = 0) -> Table:
+    """A table of these columns. rows_each: a line after so many rows, none for 0.
+
+    width: of the terminal in characters; the least important columns are left out until the table fits.
+    """
+    shown, console = list(columns), Console(width=10_000)
+    while True:
+        table = _table(title, shown, rows_each)
+        least = max(shown, key=lambda column: column.rank)
+        if width is None or least.rank == 0 or console.measure(table).maximum <= width:
+            return table
+        shown.remove(least)
+
+
+def _table(title: str, columns: Sequence[Column], rows_each: int) -> Table:
+    table = Table(box=box.SIMPLE_HEAD, title=title, title_justify="left", title_style="bold", pad_edge=False)
     for column in columns:
         table.add_column(column.heading, justify=column.justify, no_wrap=True)
-    for cells in zip(*(column.cells for column in columns), strict=True):
-        table.add_row(*cells)
+    for row, cells in enumerate(zip(*(column.cells for column in columns), strict=True), start=1):
+        table.add_row(*cells, end_section=rows_each > 0 and row % rows_each == 0)
     return table
 
 
-def _columns(summary: Summary) -> list[_Column]:
+def columns(summary: Summary) -> list[Column]:
+    """The columns of a comparison of labels."""
     labels = summary.labels
     names = [Text(label, style="bold" if label == summary.baseline else "") for label in labels]
     predictors = [next(summary.of(label)).predictor for label in labels]
-    columns = [_Column("label", 0, names, "left")]
+    made = [Column("label", 0, names, "left")]
     if any(predictor not in (None, label) for label, predictor in zip(labels, predictors, strict=True)):
-        columns.append(_Column("predictor", 5, [Text(predictor or NOTHING) for predictor in predictors], "left"))
-    columns += [_Column(figure.heading, figure.rank, _cells(figure)) for figure in figures(summary)]
+        made.append(Column("predictor", 5, [Text(predictor or NOTHING) for predictor in predictors], "left"))
+    made += [Column(figure.heading, figure.rank, _cells(figure)) for figure in figures(summary)]
     if summary.comparisons:
         each = [speedups(summary).get(label) for label in labels]
         intervals = [Text(interval(s.ratio_of_means) if s else "", "dim") for s in each]
-        columns.append(_Column("speedup", 0, [_speedup(s.ratio_of_means) if s else _BASELINE for s in each]))
-        columns.append(_Column("95 % interval", 1, intervals, "left"))
-        columns.append(_Column("median job", 6, [_speedup(s.p50_of_ratios) if s else Text() for s in each]))
-    return columns
+        made.append(Column("speedup", 0, [_speedup(s.ratio_of_means) if s else _BASELINE for s in each]))
+        made.append(Column("95 % interval", 1, intervals, "left"))
+        made.append(Column("median job", 6, [_speedup(s.p50_of_ratios) if s else Text() for s in each]))
+    return made
 
 
 _BASELINE: Final = Text("baseline", style="dim")

@@ -6,14 +6,15 @@ from collections.abc import Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
-from rm_emulator.engine.known import profile
+from rm_emulator.engine.known import profile, with_trait
 from rm_emulator.issues import InvalidInput, Issue, TraceError, did_you_mean
 from rm_emulator.results import expect
 from rm_emulator.scenario import inline
 from rm_emulator.scenario.cluster import core_queue, nodes, resources_of
-from rm_emulator.scenario.load import Loaded
+from rm_emulator.scenario.load import Loaded, gathered
 from rm_emulator.scenario.schema.cluster import Queue
 from rm_emulator.scenario.schema.workload import Asks, Data, JobsWorkload, TpchWorkload, TraceWorkload
+from rm_emulator.scenario.sweep import Point
 from rm_emulator.scenario.workload import Built, build
 from rm_emulator.workload.model import Workload
 from schedulers.core.errors import InvalidQuantity, SchedulerError, nearest
@@ -25,25 +26,45 @@ from schedulers.core.resources import Resources, Vector, fits, show_steps, to_st
 
 #: So many mistakes of one kind inside a workload are shown; a wrong column would repeat one thousands of times.
 SHOWN: Final = 5
+#: Of a resource in one group of nodes, in steps of the core; sums stay whole in 64 bits.
+_MOST: Final = 10**15
 
 
 def check(loaded: Loaded) -> Built:
-    """Everything that the form cannot show. Returns the first seed's workload. Raises InvalidInput."""
-    issues = [
-        *_policy_issues(loaded),
-        *_expect_issues(loaded),
-        *_baselines_issues(loaded),
-        *_queue_issues(loaded),
-        *_cluster_issues(loaded),
-        *_workload_block_issues(loaded),
-    ]
-    if issues:
+    """Everything that the form cannot show, at every point of a sweep. Returns the first seed's workload at the first.
+
+    Raises InvalidInput.
+    """
+    if issues := gathered([(each.point, _block_issues(each)) for each in loaded.points]):
         raise InvalidInput(issues)
-    built = build_first(loaded)
-    issues = [*_workload_issues(loaded, built.workload)]
-    if issues:
+    first, last = None, None
+    found: list[tuple[Point, list[Issue]]] = []
+    for each in loaded.points:
+        spec = each.scenario.spec
+        try:
+            if last is None or last[0] != (spec.cluster, spec.workload):
+                last = (spec.cluster, spec.workload), build_first(each)
+        except InvalidInput as error:
+            if len(loaded.points) == 1:
+                raise
+            found.append((each.point, error.issues))
+        else:
+            first = first or last[1]
+            found.append((each.point, [*_workload_issues(each, last[1].workload)]))
+    if issues := gathered(found):
         raise InvalidInput(issues)
-    return built
+    assert first is not None
+    return first
+
+
+def _block_issues(loaded: Loaded) -> Iterator[Issue]:
+    """What the blocks of a scenario show without a workload."""
+    yield from _policy_issues(loaded)
+    yield from _expect_issues(loaded)
+    yield from _baselines_issues(loaded)
+    yield from _queue_issues(loaded)
+    yield from _cluster_issues(loaded)
+    yield from _workload_block_issues(loaded)
 
 
 def build_first(loaded: Loaded) -> Built:
@@ -54,6 +75,8 @@ def build_first(loaded: Loaded) -> Built:
         raise InvalidInput(error.issues, error.count) from None
     except (SchedulerError, ValueError) as error:
         issues = [loaded.issue(("spec", "workload"), str(error))]
+    except ArithmeticError as error:
+        issues = [loaded.issue(("spec", "workload"), f"its numbers are too large to calculate with ({error})")]
     except MemoryError:
         issues = [loaded.issue(("spec", "workload"), "does not fit into this machine's memory: ask for fewer tasks")]
     raise InvalidInput(issues)
@@ -173,6 +196,13 @@ def _cluster_issues(loaded: Loaded) -> Iterator[Issue]:
         if group.racks is not None and group.racks > group.count:
             message = f"{group.racks} racks for {group.count} nodes (expected at most one rack a node)"
             yield loaded.issue(("spec", "cluster", "nodes", index, "racks"), message)
+        if any(group.count * amount > _MOST for amount in resources.capacity(group.capacity)):
+            message = f"more than can be counted (at most {show_steps('memory', _MOST)} of memory in a group)"
+            yield loaded.issue(("spec", "cluster", "nodes", index, "capacity"), message)
+    cluster = scenario.spec.cluster
+    if cluster.executors is not None and not profile(cluster.profile).has_executors:
+        message = f"executors need the profile {with_trait('has_executors')}, this cluster has '{cluster.profile}'"
+        yield loaded.issue(("spec", "cluster", "executors"), message)
     for name in scenario.spec.cluster.overbook:
         if not any(name in group.capacity for group in scenario.spec.cluster.nodes):
             yield loaded.issue(("spec", "cluster", "overbook", name), f"no node has '{name}', so nothing is overbooked")
@@ -415,7 +445,11 @@ def _policies_and_queues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     used = dict.fromkeys(entry.job.queue for entry in workload.jobs)
     for index, policy in enumerate(spec.policies):
         cls, params = policies.parse({"kind": policy.kind, **policy.settings})
-        for keys, message in cls.mistakes(params, queues, used):
+        try:
+            found = [(keys, str(message)) for keys, message in cls.mistakes(params, queues, used)]
+        except Exception as error:  # a plug-in's own
+            found = [(("kind",), f"policy '{policy.kind}' cannot look at the queues: {type(error).__name__}: {error}")]
+        for keys, message in found:
             yield loaded.issue(("spec", "policies", index, *keys), message)
 
 

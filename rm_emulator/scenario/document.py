@@ -26,12 +26,23 @@ _FLOAT = re.compile(
 )
 _TAG: Final = "tag:yaml.org,2002:"
 _MAX_DIGITS: Final = 100
+#: Values that aliases may add to those that are written, and how deep they may lead.
+_MAX_REPEATED: Final = 1_000_000
+_MAX_LEVELS: Final = 300
 
 
 class _Loader(yaml.CSafeLoader):
     """libyaml's parser with the resolvers and constructors of YAML 1.2's core schema (and `<<` merges)."""
 
     yaml_implicit_resolvers: dict[str, list[tuple[str, re.Pattern[str]]]] = {}  # noqa: RUF012 (PyYAML's own form)
+
+    def construct_object(self, node: yaml.Node, deep: bool = False) -> Any:
+        """As PyYAML; a value that is not what its tag says is a mistake at its place."""
+        try:
+            return super().construct_object(node, deep)
+        except (ValueError, LookupError, AttributeError, TypeError):
+            problem = f"{node.value!r:.60} is not {node.tag.replace(_TAG, '!!')}"
+            raise yaml.constructor.ConstructorError(None, None, problem, node.start_mark) from None
 
 
 _Loader.add_implicit_resolver(_TAG + "bool", _BOOL, list("tTfF"))
@@ -61,16 +72,21 @@ _Loader.add_constructor(_TAG + "float", _float)
 
 
 class Document:
-    """One YAML document: `data` in plain Python values, and `locate` to find any of them in the text."""
+    """One YAML document: `data` in plain Python values, and `locate` to find any of them in the text.
 
-    def __init__(self, file: str, data: Any, root: yaml.Node) -> None:
+    root: None for data that stands in no text; file is then ''.
+    """
+
+    def __init__(self, file: str, data: Any, root: yaml.Node | None) -> None:
         self.file, self.data, self._root = file, data, root
 
-    def locate(self, path: Sequence[str | int], *, key: bool = False) -> tuple[int, int]:
+    def locate(self, path: Sequence[str | int], *, key: bool = False) -> tuple[int, int] | tuple[None, None]:
         """Line and column (1-based) of the deepest part of `path` that is in the text.
 
         key: the place of the last key itself rather than of its value.
         """
+        if self._root is None:
+            return None, None
         node, mark = self._root, self._root.start_mark
         for step, part in enumerate(path):
             child = _child(node, part)
@@ -109,6 +125,7 @@ def parse_documents(raw: bytes, file: str) -> list[Document]:
             node = loader.get_node()
             if node is None:  # an empty document between two separators
                 continue
+            _check_aliases(node)
             issues += _repeated_keys(node, file)
             documents.append(Document(file, loader.construct_document(node), node))
     except yaml.MarkedYAMLError as error:
@@ -172,6 +189,34 @@ def _syntax(error: yaml.MarkedYAMLError, text: str, file: str) -> Issue:
         else ""
     )
     return Issue(file, f"not YAML: {problem}{since}", line, col)
+
+
+def _check_aliases(root: yaml.Node) -> None:
+    """Raise yaml.MarkedYAMLError where aliases make more of a document than anybody can read: bombs and circles."""
+    sizes: dict[int, tuple[int, int]] = {}
+
+    def unfolded(node: yaml.Node, level: int) -> tuple[int, int]:
+        """How many values there are in all, and how many levels."""
+        if level > _MAX_LEVELS:
+            raise yaml.MarkedYAMLError(problem="aliases lead in a circle, or too deep", problem_mark=node.start_mark)
+        if id(node) not in sizes:
+            pairs = isinstance(node, yaml.MappingNode)
+            inner = (
+                []
+                if isinstance(node, yaml.ScalarNode)
+                else [part for pair in node.value for part in pair]
+                if pairs
+                else node.value
+            )
+            below = [unfolded(part, level + 1) for part in inner]
+            sizes[id(node)] = (1 + sum(size for size, _ in below), 1 + max((depth for _, depth in below), default=0))
+        size, depth = sizes[id(node)]
+        if level + depth > _MAX_LEVELS or size > len(sizes) + _MAX_REPEATED:
+            problem = f"aliases make {size:,} values of it" if size > _MAX_REPEATED else "aliases lead too deep"
+            raise yaml.MarkedYAMLError(problem=problem, problem_mark=node.start_mark)
+        return size, depth
+
+    unfolded(root, 0)
 
 
 def _repeated_keys(root: yaml.Node, file: str) -> Iterator[Issue]:

@@ -17,7 +17,7 @@ _SPELLED: Final[dict[str, str]] = {
     **dict.fromkeys(("hr", "hrs", "hour", "hours"), "h"),
     **dict.fromkeys(("day", "days"), "d"),
 }
-_PART = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\s*([A-Za-z]*)\s*")
+_PART = re.compile(r"(\d+\.?\d*|\.\d+)([eE][+-]?\d{1,3})?\s*([A-Za-z]*)\s*", re.ASCII)
 _ACCEPTED: Final = "write a number of seconds, or a number with a unit: 500ms, 1.5s, 2m, 1h30m, 1d"
 _MAX_MS: Final = 10**15
 _MAX_SEEDS: Final = 10_000
@@ -104,7 +104,7 @@ def parse_seeds(value: object) -> list[int]:
 
 
 def _span(part: str, value: str) -> list[int]:
-    match = re.fullmatch(r"(\d{1,18})(?:\s*\.\.\s*(\d{1,18}))?", part)
+    match = re.fullmatch(r"(\d{1,18})(?:\s*\.\.\s*(\d{1,18}))?", part, re.ASCII)
     if match is None:
         raise ValueError(f"not a list of seeds: '{value}' (write [1, 2, 3] or 1..5)")
     first = int(match[1])

@@ -2,76 +2,134 @@
 
 from __future__ import annotations
 
+import copy
 import re
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import cache
 from pathlib import Path
-from typing import Any, Final
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple
 
+import msgspec
 from pydantic import ValidationError
 
-from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_path, show_value
+from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_path, show_point, show_value
 from rm_emulator.plugins import load_plugins
-from rm_emulator.scenario import objects
+from rm_emulator.scenario import objects, sweep
 from rm_emulator.scenario.document import Document, parse_documents, parse_value, read_documents
 from rm_emulator.scenario.durations import parse_seeds
+from rm_emulator.scenario.paths import Keys, kind_of, parse_path, put
 from rm_emulator.scenario.schema import API_VERSION, Scenario
+from rm_emulator.scenario.schema.values import RESOURCE_NAMES
+from rm_emulator.scenario.sweep import Point
 from schedulers.core.errors import nearest
 
 EXAMPLES: Final = Path(__file__).parent / "examples"
-_STEP = re.compile(r"""\.?([A-Za-z_][\w-]*)|\[(\d+)\]|\["([^"]*)"\]|\['([^']*)'\]""")
+
+
+class _Text(NamedTuple):
+    """Where the values of a scenario are written: in the file, in an option that set them, in the list of a sweep."""
+
+    document: Document
+    set_paths: Mapping[Keys, str]
+    moved: Mapping[Keys, Keys]
+
+    @property
+    def folder(self) -> Path:
+        """That of the file; of a dict, where we are."""
+        return Path(self.document.file).resolve().parent if self.document.file else Path.cwd()
+
+    def issue(self, path: Sequence[str | int], message: str, hint: str = "", *, key: bool = False) -> Issue:
+        """A mistake at `path`. key: its last key is meant."""
+        path = tuple(path)
+        for swept, value in self.moved.items():
+            if path[: len(swept)] == swept or (key and swept[: len(path)] == path):
+                below = path[len(swept) :]
+                path, key = (value[:-1], True) if key and not below else ((*value, *below), key)
+                break
+        for changed, option in self.set_paths.items():
+            if path[: len(changed)] == changed:
+                return Issue(option, message, None, None, show_path(path) if len(path) > len(changed) else "", hint)
+        return self.document.issue(path, message, hint, key=key)
 
 
 class Loaded:
-    """A scenario with the text it came from, so that later checks can name places in it."""
+    """A scenario with the text it came from, so that later checks can name places in it.
 
-    def __init__(self, scenario: Scenario, document: Document, set_paths: Mapping[tuple[str | int, ...], str]) -> None:
-        self.scenario, self.document, self._set_paths = scenario, document, dict(set_paths)
+    With a sweep it is the scenario at one point, the first one unless taken from `points`, which has them all.
+    """
+
+    def __init__(self, scenario: Scenario, text: _Text, point: Point) -> None:
+        self.scenario, self._text, self.point = scenario, text, point
+        self.points: tuple[Loaded, ...] = (self,)
         self.notes: tuple[str, ...] = ()  # what was left out of the file
         self.plugins: tuple[str, ...] = ()  # absolute paths
 
     @property
     def file(self) -> str:
         """The file as the user named it."""
-        return self.document.file
+        return self._text.document.file
 
     @property
     def folder(self) -> Path:
         """What relative paths inside the scenario are relative to."""
-        return Path(self.document.file).resolve().parent
+        return self._text.folder
 
     def issue(self, path: Sequence[str | int], message: str, hint: str = "", *, key: bool = False) -> Issue:
         """A mistake at `path`, placed in the file, or at the option that set the value."""
-        return _place(self.document, self._set_paths, path, message, hint, key=key)
+        return self._text.issue(path, message, hint, key=key)
+
+
+def gathered(found: Sequence[tuple[Point, Iterable[Issue]]]) -> list[Issue]:
+    """The mistakes of all points, each once; what is wrong at some of them only says at which one."""
+    where: dict[Issue, list[Point]] = {}
+    for point, issues in found:
+        for issue in dict.fromkeys(issues):
+            where.setdefault(issue, []).append(point)
+    return [
+        issue if len(points) == len(found) or issue.path.startswith("spec.sweep") else _said_of(issue, points)
+        for issue, points in where.items()
+    ]
+
+
+def _said_of(issue: Issue, points: Sequence[Point]) -> Issue:
+    others = f", and at {len(points) - 1} more" if len(points) > 1 else ""
+    return msgspec.structs.replace(issue, message=f"{issue.message} (at {show_point(points[0].values)}{others})")
 
 
 def load(
-    source: str | Path, *, overrides: Iterable[str] = (), seeds: str | None = None, name: str | None = None
+    source: str | Path | Mapping[str, Any],
+    *,
+    overrides: Iterable[str] = (),
+    changes: Mapping[str, Any] = MappingProxyType({}),
+    seeds: str | Sequence[int] | None = None,
+    policies: Sequence[Any] = (),
 ) -> Loaded:
-    """Read and validate one scenario file, a packaged example by its name, or standard input by the name `-`.
+    """Read and validate one scenario file, a packaged example by its name, standard input by `-`, or plain data.
 
-    overrides: `spec.path=value` each, as in `--set`; seeds: as in `--seeds`. Imports the scenario's plug-ins.
-    Raises InvalidInput.
+    policies: more of them, after the scenario's own.
+    overrides: `spec.path=value` each, as in `--set`; changes: the same in Python; seeds: as in `--seeds`, or numbers.
+    Imports the scenario's plug-ins. Raises InvalidInput.
     """
-    if str(source) == "-":
-        path = Path("standard input")
-        documents = parse_documents(sys.stdin.buffer.read(), str(path))
-    else:
-        path = find(source)
-        documents = read_documents(path)
-    notes: list[str] = []
-    if objects.is_objects(documents):
-        document, notes = objects.as_scenario(documents, path)
-    else:
-        document = _scenario_document(documents)
-    set_paths: dict[tuple[str | int, ...], str] = {}
+    document, notes = _read(source)
+    set_paths: dict[Keys, str] = {}
     issues = []
-    for text in overrides:
+    for index, policy in enumerate(policies):
         try:
-            set_paths[_override(document.data, text)] = f"--set {text}"
+            own = document.data["spec"]["policies"]
+            own.append(policy)
+        except (TypeError, KeyError, AttributeError):
+            break  # validation says what is wrong with the scenario's own
+        set_paths["spec", "policies", len(own) - 1] = f"policies[{index}]"
+    given: list[tuple[str, str | tuple[str, Any]]] = [(f"--set {text}", text) for text in overrides]
+    given += [(f"set={{{path!r}: {show_value(value)}}}", (path, value)) for path, value in changes.items()]
+    for option, change in given:
+        try:
+            where, value = _split(change) if isinstance(change, str) else change
+            set_paths[_override(document.data, where, value)] = option
         except ValueError as error:
-            issues.append(Issue(f"--set {text}", str(error)))
+            issues.append(Issue(option, str(error)))
     if seeds is not None:
         try:
             document.data["spec"]["seeds"] = parse_seeds(seeds)
@@ -81,21 +139,36 @@ def load(
             issues.append(Issue(f"--seeds {seeds}", str(error)))
     if issues:
         raise InvalidInput(issues)
-    plugins = _load_plugins(document, set_paths)
+    plugins = _load_plugins(_Text(document, set_paths, {}))
     loaded = validate(document, set_paths)
     loaded.notes, loaded.plugins = tuple(notes), tuple(plugins)
     return loaded
 
 
-def _load_plugins(document: Document, set_paths: Mapping[tuple[str | int, ...], str]) -> list[str]:
+def _read(source: str | Path | Mapping[str, Any]) -> tuple[Document, list[str]]:
+    """The document of a scenario, and what was left out of its file."""
+    if isinstance(source, Mapping):
+        return _scenario_document([Document("", copy.deepcopy(dict(source)), None)]), []
+    if str(source) == "-":
+        path = Path("standard input")
+        documents = parse_documents(sys.stdin.buffer.read(), str(path))
+    else:
+        path = find(source)
+        documents = read_documents(path)
+    if objects.is_objects(documents):
+        return objects.as_scenario(documents, path)
+    return _scenario_document(documents), []
+
+
+def _load_plugins(text: _Text) -> list[str]:
     """Import the plug-ins that the scenario names, which its policies may need; what is no list of names is left."""
-    spec = document.data.get("spec")
+    spec = text.document.data.get("spec")
     named = spec.get("plugins") if isinstance(spec, dict) else None
     if not isinstance(named, list) or not all(isinstance(name, str) and name for name in named):
         return []
-    files = [Path(document.file).resolve().parent / name for name in named]
+    files = [text.folder / name for name in named]
     missing = [
-        _place(document, set_paths, ("spec", "plugins", index), f"no such plug-in file: {file}", "", key=False)
+        text.issue(("spec", "plugins", index), f"no such plug-in file: {file}")
         for index, file in enumerate(files)
         if not file.is_file()
     ]
@@ -131,9 +204,7 @@ def _scenario_document(documents: list[Document]) -> Document:
         issues.append(document.issue(("kind",) if kind else (), message))
     data = first.data
     if not isinstance(data, dict):
-        issues.append(
-            first.issue((), f"expected a mapping with apiVersion, kind, metadata, spec; got {_kind_of(data)}")
-        )
+        issues.append(first.issue((), f"expected a mapping with apiVersion, kind, metadata, spec; got {kind_of(data)}"))
     elif isinstance(data.get("kind"), str) and data["kind"] != "Scenario":
         near = did_you_mean(nearest(data["kind"], ["Scenario"]))
         issues.append(first.issue(("kind",), f"a document of kind '{data['kind']}': expected 'Scenario'", near))
@@ -142,79 +213,80 @@ def _scenario_document(documents: list[Document]) -> Document:
     return first
 
 
-def _override(data: Any, text: str) -> tuple[str | int, ...]:
-    """Set one value in place, making missing mappings on the way. Raises ValueError that says which part is bad."""
+def _split(text: str) -> tuple[str, Any]:
+    """`PATH=VALUE` in two. Raises ValueError."""
     where, equals, value = text.partition("=")
     if not equals or not where.strip():
         raise ValueError("expected PATH=VALUE, such as spec.workload.load=0.8")
-    path = _parse_path(where.strip())
-    if path[0] != "spec" and path[0] != "metadata":
+    return where.strip(), parse_value(value)
+
+
+def _override(data: Any, where: str, value: Any) -> Keys:
+    """Set one value in place. Raises ValueError that says which part is bad."""
+    path = parse_path(where)
+    if not path or path[0] not in ("spec", "metadata"):
         raise ValueError("a path begins with 'spec' or 'metadata', such as spec.workload.load")
-    parsed = parse_value(value)
-    at = data
-    for depth, part in enumerate(path):
-        so_far, last = show_path(path[:depth]) or "the document", depth == len(path) - 1
-        if isinstance(part, int):
-            if not isinstance(at, list):
-                raise ValueError(f"{so_far} is {_kind_of(at)}, it has no [{part}]")
-            if part >= len(at):
-                raise ValueError(f"{so_far} has {len(at)} entries: expected [0] to [{len(at) - 1}]")
-        elif not isinstance(at, dict):
-            raise ValueError(f"{so_far} is {_kind_of(at)}, it has no '{part}'")
-        if last:
-            at[part] = parsed
-        elif isinstance(part, int):
-            at = at[part]
-        else:
-            if at.get(part) is None:
-                at[part] = {}
-            at = at[part]
+    put(data, path, value)
     return path
 
 
-def _parse_path(text: str) -> tuple[str | int, ...]:
-    path: list[str | int] = []
-    at = 0
-    while at < len(text):
-        match = _STEP.match(text, at)
-        if match is None or (at > 0 and match[1] is not None and text[at] != "."):
-            raise ValueError(f"the path cannot be read at '{text[at:]}' (write spec.policies[0].tie)")
-        name, index, *quoted = match.groups()
-        path.append(int(index) if index is not None else name or quoted[0] or quoted[1] or "")
-        at = match.end()
-    return tuple(path)
-
-
-def validate(document: Document, set_paths: Mapping[tuple[str | int, ...], str] | None = None) -> Loaded:
+def validate(document: Document, set_paths: Mapping[Keys, str]) -> Loaded:
     """The checked scenario of a document. Raises InvalidInput with every mistake of form."""
-    set_paths = set_paths or {}
-    try:
-        scenario = Scenario.model_validate(document.data)
-    except ValidationError as error:
-        raise InvalidInput(_translate(document, set_paths, e) for e in error.errors(include_url=False)) from None
-    return Loaded(scenario, document, set_paths)
+    swept, text = sweep.written(document.data), _Text(document, set_paths, {})
+    if wrong := [text.issue(*mistake[:3], key=mistake.key) for mistake in sweep.mistakes(swept, set_paths)]:
+        raise InvalidInput(wrong)
+    loaded: list[Loaded] = []
+    found: list[tuple[Point, list[Issue]]] = []
+    points = sweep.points(swept)
+    for point in points:
+        text = _Text(document, set_paths, point.moved)
+        found.append((point, []))
+        try:
+            scenario = Scenario.model_validate(point.applied(document.data) if swept else document.data)
+        except ValidationError as error:
+            found[-1][1].extend(_translate(text, each) for each in error.errors(include_url=False))
+        except sweep.Nowhere as error:
+            found[-1][1].append(text.issue(sweep.of_spec(error.axis), str(error), key=True))
+        else:
+            loaded.append(Loaded(scenario, text, point))
+            if swept and len(loaded) == 1:
+                _count(loaded[0], len(points))
+    if issues := gathered(found):
+        raise InvalidInput(issues)
+    if issues := gathered([(each.point, _other_labels(each, loaded[0])) for each in loaded]):
+        raise InvalidInput(issues)
+    loaded[0].points = tuple(loaded)
+    return loaded[0]
 
 
-def _place(
-    document: Document,
-    set_paths: Mapping[tuple[str | int, ...], str],
-    path: Sequence[str | int],
-    message: str,
-    hint: str,
-    *,
-    key: bool,
-) -> Issue:
-    for changed, option in set_paths.items():
-        if tuple(path[: len(changed)]) == changed:
-            return Issue(option, message, None, None, show_path(path) if len(path) > len(changed) else "", hint)
-    return document.issue(path, message, hint, key=key)
+def _count(loaded: Loaded, points: int) -> None:
+    """Raise InvalidInput for a sweep of more cells than are accepted."""
+    spec = loaded.scenario.spec
+    labels, seeds = len(spec.policies), len(spec.seeds)
+    if points * labels * seeds > sweep.CELLS:
+        what = f"{points:,} points x {labels} policies x {seeds} seeds"
+        raise InvalidInput([loaded.issue(*sweep.too_many(what)[:3], key=True)])
 
 
-def _translate(document: Document, set_paths: Mapping[tuple[str | int, ...], str], error: Mapping[str, Any]) -> Issue:
+def _other_labels(loaded: Loaded, first: Loaded) -> Iterator[Issue]:
+    """Policies that are not called the same at all points."""
+    for index, (policy, there) in enumerate(
+        zip(*(each.scenario.spec.policies for each in (loaded, first)), strict=True)
+    ):
+        if policy.label != there.label:
+            message = f"is called '{there.label}' at one point and '{policy.label}' at another: give it a `label`"
+            yield first.issue(("spec", "policies", index), message)
+
+
+def _translate(text: _Text, error: Mapping[str, Any]) -> Issue:
     """One of pydantic's errors in the words of this project."""
     path, kind, value, context = _untagged(error["loc"]), error["type"], error["input"], error.get("ctx", {})
     hint, key = "", False
-    if kind == "value":
+    if path and path[-1] == "[key]":  # pydantic's word for the key itself
+        path, key = path[:-1], True
+        wanted = "text (put it in quotes)" if kind == "string_type" else RESOURCE_NAMES
+        message = f"key {show_value(value)} is not accepted (expected {wanted})"
+    elif kind == "value":
         message, hint, key = context["text"], context.get("hint", ""), context.get("key", False)
     elif kind == "extra_forbidden":
         accepted = _accepted_keys(error["loc"][:-1])
@@ -239,7 +311,7 @@ def _translate(document: Document, set_paths: Mapping[tuple[str | int, ...], str
         hint = did_you_mean(nearest(value, choices)) if isinstance(value, str) else ""
     else:
         message = _plain(kind, value, context, error["msg"])
-    return _place(document, set_paths, path, message, hint, key=key)
+    return text.issue(path, message, hint, key=key)
 
 
 _EXPECTED: Final[dict[str, str]] = {
@@ -265,19 +337,15 @@ _EXPECTED: Final[dict[str, str]] = {
 
 
 def _plain(kind: str, value: Any, context: Mapping[str, Any], fallback: str) -> str:
+    if kind == "value_error":
+        return fallback.removeprefix("Value error, ")
     if kind == "too_short":
         return "is empty: expected at least one entry"
     expected = _EXPECTED.get(kind)
     if expected is None:
         return f"{show_value(value)} is not accepted: {fallback[:1].lower()}{fallback[1:]}"
-    seen = _kind_of(value) if isinstance(value, dict | list) else show_value(value)
+    seen = kind_of(value) if isinstance(value, dict | list) else show_value(value)
     return f"{seen} is not accepted (expected {expected.format(**context)})"
-
-
-def _kind_of(value: Any) -> str:
-    if isinstance(value, dict):
-        return "a mapping"
-    return "a list" if isinstance(value, list) else show_value(value)
 
 
 def _accepted_keys(path: Sequence[str | int]) -> list[str]:
@@ -289,12 +357,12 @@ def _accepted_kinds(path: Sequence[str | int]) -> list[str]:
     return list(_walk(path)[0].get("discriminator", {}).get("mapping", {}))
 
 
-def _untagged(path: Sequence[str | int]) -> tuple[str | int, ...]:
+def _untagged(path: Sequence[str | int]) -> Keys:
     """The path as it is in the file: without the `kind` that pydantic puts in where it chose among models."""
     return _walk(path)[1]
 
 
-def _walk(path: Sequence[str | int]) -> tuple[Mapping[str, Any], tuple[str | int, ...]]:
+def _walk(path: Sequence[str | int]) -> tuple[Mapping[str, Any], Keys]:
     """The JSON Schema of the block at the path of an error, and the path without the tags of unions."""
     schema = _schema()
     node, clean = _resolved(schema, schema), []

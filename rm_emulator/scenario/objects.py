@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import math
 import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from pathlib import Path
-from typing import Any, Final, TypeVar
+from typing import Any, Final, TypeVar, cast
 
 import msgspec
 import yaml
@@ -79,6 +79,22 @@ def as_scenario(documents: list[Document], path: Path) -> tuple[Document, list[s
     return _Reader(documents, path).read()
 
 
+def _unknown(item: _Object, spec: Any) -> Iterator[Issue]:
+    """Fields that the CRDs do not have: an API server would drop them, and nobody would hear of it."""
+    stages: Iterable[Any] = getattr(spec, "stages", ())
+    for path, struct in [((), spec), *((("stages", i), stage) for i, stage in enumerate(stages))]:
+        given: Any = item.data.get("spec") or {}
+        for part in path:
+            given = given[part]
+        known = [field.encode_name for field in msgspec.structs.fields(type(struct))]
+        for name in given:
+            if name not in known:
+                message = f"there is no such field (accepted: {', '.join(known)})"
+                yield item.issue(("spec", *path, name), message, did_you_mean(nearest(str(name), known)))
+    if getattr(spec, "retries", 0) < 0:
+        yield item.issue(("spec", "retries"), f"{spec.retries} is not accepted (expected at least 0)")
+
+
 class _Reader:
     def __init__(self, documents: list[Document], path: Path) -> None:
         self._path, self._issues = path, list[Issue]()
@@ -113,8 +129,16 @@ class _Reader:
         if not isinstance(data, dict):
             self._issues.append(document.issue((), f"{show_value(data)} is not an object (a mapping with a kind)"))
             return []
-        if str(data.get("kind", "")).endswith("List") and isinstance(data.get("items"), list):
-            items = [_Object(document, ("items", i), each) for i, each in enumerate(data["items"])]
+        if str(data.get("kind", "")).endswith("List"):
+            listed = data.get("items")
+            if not isinstance(listed, list):
+                self._issues.append(document.issue(("items",), "expected a list of objects"))
+                return []
+            for i, each in enumerate(listed):
+                if not isinstance(each, dict):
+                    message = f"{show_value(each)} is not an object (a mapping with a kind)"
+                    self._issues.append(document.issue(("items", i), message))
+            items = [_Object(document, ("items", i), each) for i, each in enumerate(listed) if isinstance(each, dict)]
         else:
             items = [_Object(document, (), data)]
         return [item for item in items if self._accepts(item)]
@@ -142,6 +166,8 @@ class _Reader:
                 continue
             try:
                 read.append((item, msgspec.convert(item.data, type_, strict=False)))
+                if kind in _OURS:
+                    self._issues += _unknown(item, cast(Any, read[-1][1]).spec)
             except msgspec.ValidationError as error:
                 message, _, where = str(error).partition(" - at `$")
                 path = [int(part) if part.isdecimal() else part for part in re.findall(r"\w+", where)]
@@ -176,8 +202,10 @@ class _Reader:
                 held = used.setdefault(pod.spec.nodeName, [0] * len(resources))
                 for r, amount in enumerate(demand(pod.spec, resources)):
                     held[r] += amount
-        groups = []
+        groups: list[dict[str, Any]] = []
         for item, node in nodes:
+            if any(node.metadata.name == group["name"] for group in groups):
+                self._issues.append(item.issue(("metadata", "name"), f"node '{node.metadata.name}' is there already"))
             try:
                 core = core_node(node, resources)
             except InvalidQuantity as error:
@@ -212,7 +240,7 @@ class _Reader:
         begin = min(stamps, default=0)
         jobs = [job for item, d in dagjobs if (job := self._dagjob(item, d, resources, begin)) is not None]
         for item, pod in pods:
-            if _joins(pod) and not pod.is_terminal and not pod.owner_uid:
+            if _joins(pod) and not pod.is_terminal and pod.metadata.owner is None:
                 meta = pod.metadata
                 jobs.append(self._one(item, ("metadata",), meta, pod.spec, resources, begin, meta.name))
         for item, many in batch:

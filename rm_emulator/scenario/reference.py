@@ -179,9 +179,9 @@ def _type(schema: Mapping[str, Any]) -> str:
         return " or ".join(dict.fromkeys(_type(each) for each in schema["anyOf"] if each.get("type") != "null"))
     if schema.get("type") == "array":
         items = schema.get("items")
-        return f"list of {_type(items)}" if isinstance(items, dict) else "list"
+        return f"list of {_type(items)}" if isinstance(items, dict) and items else "list"
     if schema.get("type") == "object":
-        values = schema.get("additionalProperties")
+        values = schema.get("additionalProperties") or next(iter(schema.get("patternProperties", {}).values()), None)
         return f"mapping of names to {_type(values)}" if isinstance(values, dict) and values else "mapping"
     return _NAMES[schema["type"]] + _range(schema)
 

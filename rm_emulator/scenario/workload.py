@@ -11,7 +11,7 @@ import msgspec
 
 from rm_emulator.engine.sizes import in_sizes
 from rm_emulator.scenario import inline
-from rm_emulator.scenario.cluster import container_sizes, nodes, resources_of, slots
+from rm_emulator.scenario.cluster import container_sizes, engine_config, nodes, resources_of, slots
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.schema.workload import (
     Asks,
@@ -22,7 +22,7 @@ from rm_emulator.scenario.schema.workload import (
     TraceWorkload,
 )
 from rm_emulator.workload import asks, data
-from rm_emulator.workload.model import Remote, Workload
+from rm_emulator.workload.model import Fixed, Remote, Workload
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Node
 from schedulers.core.resources import Resources, Vector
@@ -199,6 +199,21 @@ def offered(scenario: Scenario, built: Built) -> tuple[float | None, str | None]
 
     slots, resource = measured_slots(scenario, built)
     return offered_load(built.workload, slots, sampler(built)), resource
+
+
+def launches(scenario: Scenario, built: Built) -> float | None:
+    """Which part of what tasks hold is likely to go into launching them; None where run times are unknown.
+
+    By the profile's usual delays and the mean start-up time, of the resource that binds (`offered`), at node speed 1.
+    """
+    from rm_emulator.engine.known import profile
+    from rm_emulator.workload.describe import mean_task
+
+    config = engine_config(scenario, resources_of(scenario, built.workload.resources))
+    usual = profile(config.profile).usual_launch_ms(config)
+    each = usual + (config.startup.ms if isinstance(config.startup, Fixed) else config.startup.mean_ms)
+    run = mean_task(built.workload, measured_slots(scenario, built)[1], sampler(built))
+    return None if run is None else each / (each + run)
 
 
 def measured_slots(scenario: Scenario, built: Built) -> tuple[float, str | None]:

@@ -15,7 +15,7 @@ import polars as pl
 
 from rm_emulator.workload.formats import Trace
 from rm_emulator.workload.model import Drawn, Fixed, RunTimes, Workload, WorkloadJob
-from rm_emulator.workload.records import INSTANT_MS, AtLeastOne, RecordParams, machine_steps, part_of
+from rm_emulator.workload.records import INSTANT_MS, MAX_TASKS, AtLeastOne, RecordParams, machine_steps, part_of
 from rm_emulator.workload.tables import BadRows, Field, fixed_table, one
 from schedulers.core.model import Job, Stage
 from schedulers.core.resources import Vector
@@ -81,7 +81,9 @@ def finished(path: Path, fields: tuple[Field, ...], options: BatchParams) -> tup
     dropped = frame.filter(pl.col("status").ne_missing("Terminated"))["status"].value_counts().sort("status")
     for status, count in dropped.iter_rows():
         notes.append(f"stages left out, status {status or '(empty)'}: {count:,}")
-    known = done.filter(~pl.any_horizontal(pl.col(*ours.values()).is_null(), pl.col("tasks") < 1))
+    impossible = [pl.col(field.ours) < 0 for field in fields if field.ours and field.type == "number"]
+    tasks = pl.col("tasks").is_between(1, MAX_TASKS)
+    known = done.filter(~pl.any_horizontal(pl.col(*ours.values()).is_null(), ~tasks, *impossible))
     if known.height < done.height:
         notes.append(f"finished stages left out, no demands, tasks or times: {done.height - known.height:,}")
     good = known.filter(pl.col("end") >= pl.col("start"))

@@ -33,6 +33,8 @@ SMALL_MS: Final = 1_000_000
 THIN: Final = 3
 SAMPLED: Final = 0.03
 MIN_RUNS: Final = 3
+#: With less of the work in jobs that recur, or that have enough tasks to sample, their share says nothing of the rest.
+TELLING: Final = 0.1
 FEATURES: Final = ("name", "user", "app", "resources", "day", "hour")
 GROUPED: Final = ("name", "user", "app")
 _DAY_MS: Final = 86_400_000
@@ -123,7 +125,7 @@ class Description(msgspec.Struct, frozen=True, kw_only=True):
     cov_time: per job, over its similar past jobs by the feature with the least variation (paper, section 4.2).
     cov_space: per job with two tasks or more, s1 / (mean x sqrt(3 % of its tasks)).
     time_above_space: share of the jobs with both whose variation over time is the larger one.
-    sampling_pays: None where the workload does not say. notes: what was left out, and why.
+    sampling_pays: None where the workload does not say, or too little of it recurs. notes: what was left out, and why.
     """
 
     name: str
@@ -187,6 +189,20 @@ def slots_for(
     held = [(capacity.get(name, 0.0) * total / area, name) for name, area in areas.items() if area]
     least = min(held, default=(0.0, ""))
     return least if least[0] > 0 else None
+
+
+def mean_task(workload: Workload, resource: str | None, sampler: Sampler | None = None) -> float | None:
+    """The mean run time (ms) of a task, weighted by what it asks for of this resource; None where one is unknown."""
+    place = None if resource is None else list(workload.resources).index(resource)
+    total = weight = 0.0
+    for job in workload.jobs:
+        for index, stage in enumerate(job.job.stages):
+            times = _stage_times(job, index, sampler)
+            if times is None:
+                return None
+            each = times.tasks * (1 if place is None else stage.demand[place])
+            total, weight = total + each * times.mean, weight + each
+    return total / weight if weight else None
 
 
 def offered_load(workload: Workload, slots: float, sampler: Sampler | None = None) -> float | None:
@@ -592,27 +608,38 @@ def _teacher(job: WorkloadJob, stage: int, times: _StageTimes, groups: Mapping[s
 
 
 def _pays(teachers: Teachers | None) -> bool | None:
+    """Whether sampling is the better teacher for more of the work than history; None where too little work tells."""
     if teachers is None:
         return None
-    return teachers.sampling + teachers.first_time > teachers.history
+    if teachers.thin > 1 - TELLING:
+        return False
+    if teachers.sampling + teachers.history < TELLING or teachers.sampling == teachers.history:
+        return None
+    return teachers.sampling > teachers.history
 
 
 def _verdict(teachers: Teachers | None, unknown: int) -> str:
+    asked, pays = "Would sampling pay?", _pays(teachers)
     if teachers is None:
         why = "no job has run times that are known without a profile" if unknown else "there is no work in it"
-        return f"Would sampling pay? This workload does not say: {why}."
-    if teachers.thin == 1:
-        return "Would sampling pay? No: no job has three tasks or more, so there is nothing to sample."
-    first = f", and {teachers.first_time:.0%} has no past runs to learn from" if teachers.first_time >= 0.005 else ""
-    if _pays(teachers):
+        return f"{asked} This workload does not say: {why}."
+    if teachers.thin > 1 - TELLING:
         return (
-            f"Would sampling pay? Yes: for {teachers.sampling:.0%} of the work, 3 % of a job's tasks say more about "
-            f"its run times than its past runs do (for {teachers.history:.0%} they say less{first})."
+            f"{asked} No: {teachers.thin:.0%} of the work is in stages of fewer than {THIN} tasks, "
+            "where there is nothing to sample."
         )
-    return (
-        f"Would sampling pay? No: for {teachers.history:.0%} of the work, past runs say more about a job's run times "
-        f"than 3 % of its tasks do (for {teachers.sampling:.0%} they say less{first})."
-    )
+    first = f"{teachers.first_time:.0%} of the work has no past runs to learn from"
+    if teachers.sampling + teachers.history < TELLING:
+        return f"{asked} Too few recurring jobs to tell: {first}, so only sampling says anything of it before it ran."
+    better, worse = (f"{share:.0%}" for share in (teachers.sampling, teachers.history))
+    also = f"; {first}" if teachers.first_time >= 0.005 else ""
+    if pays is None:
+        return f"{asked} It makes no difference: for {better} of the work either way{also}."
+    than = f"3 % of a job's tasks say more about its run times than its past runs do, for {worse} they say less"
+    if pays:
+        return f"{asked} Yes: for {better} of the work, {than}{also}."
+    than = f"past runs say more about a job's run times than 3 % of its tasks do, for {better} they say less"
+    return f"{asked} No: for {worse} of the work, {than}{also}."
 
 
 def _notes(workload: Workload, unknown: int) -> list[str]:

@@ -18,7 +18,7 @@ import yaml
 
 from rm_emulator.files import load_yaml
 from rm_emulator.issues import Issues
-from rm_emulator.workload.records import clock, number, shown
+from rm_emulator.workload.records import clock, number, plain, shown
 from rm_emulator.workload.tables import BadRow, BadRows, decoded, one, read_bytes
 from schedulers.core.errors import InvalidParameters, nearest
 
@@ -93,11 +93,13 @@ def mapping_of(texts: Sequence[str], path: Path | None) -> dict[str, str]:
         raise one(
             path, "is there already (the mapping is written there)" if path.exists() else "there is no such folder"
         )
-    mapping = {}
+    mapping: dict[str, str] = {}
     for text in itertools.chain.from_iterable(map(_PAIRS.split, texts)):
         ours, equals, yours = text.partition("=")
         if not equals or not ours.strip() or not yours.strip():
             raise InvalidParameters(f"'{text}' is not a mapping (write OURS=YOURS, such as submit=SubmitTime)")
+        if ours.strip() in mapping:
+            raise InvalidParameters(f"'{ours.strip()}' is mapped twice: from '{mapping[ours.strip()]}' and '{yours}'")
         mapping[ours.strip()] = yours.strip()
     return mapping
 
@@ -241,14 +243,6 @@ def _kind(texts: Sequence[str], name: str, issues: Issues) -> str:
     return fits[0] if fits else _ISO
 
 
-def plain(text: str) -> float | None:
-    """The number that a text is; None where it is none."""
-    try:
-        return float(text)
-    except ValueError:
-        return None
-
-
 def _moment(text: str, form: str) -> float | None:
     """Milliseconds since 1970, UTC where no zone is written; None where the text has another form."""
     try:
@@ -296,7 +290,7 @@ def _duration(source: _Source, unit: str, issues: Issues) -> _Made:
 
 
 def _list(text: str) -> list[str]:
-    return [part for part in text.split(";") if part.strip()]
+    return text.rstrip("; ").split(";")
 
 
 def _amount(source: _Source, units: Mapping[str, str], issues: Issues) -> _Made:

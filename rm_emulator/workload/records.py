@@ -60,10 +60,9 @@ class LogParams(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=T
 
 def number(text: str, column: str, *, low: float = 0, high: float = MAX_MS) -> float:
     """A finite number between the bounds. Raises BadRow."""
-    try:
-        value = float(text)
-    except ValueError:
-        raise BadRow(f"'{shown(text)}' is not a number", column) from None
+    value = plain(text)
+    if value is None:
+        raise BadRow(f"'{shown(text)}' is not a number", column)
     if not math.isfinite(value):
         raise BadRow(f"'{shown(text)}' is not a finite number", column)
     if value < low:
@@ -71,6 +70,14 @@ def number(text: str, column: str, *, low: float = 0, high: float = MAX_MS) -> f
     if value > high:
         raise BadRow(f"{shown(text)} is too large (at most {high:g})", column)
     return value
+
+
+def plain(text: str) -> float | None:
+    """The number that a text is, None where it is none; what only Python takes for one (1_000, ٣) is none."""
+    try:
+        return float(text) if text.isascii() and "_" not in text else None
+    except ValueError:
+        return None
 
 
 def whole(text: str, column: str, *, low: float = 0, high: float = MAX_MS) -> int:

@@ -329,9 +329,13 @@ def _typed(path: Path, frame: pl.DataFrame, field: Field, bad: BadRows) -> pl.Da
     number = column.cast(pl.Float64, strict=False)
     good = number.is_not_null() & number.is_finite()
     if field.type == "whole":
-        good &= (number.round() == number) & (number.abs() < 2**63)
-    wrong = frame.filter(column.is_not_null() & ~good.fill_null(value=False)).select("line", field.name)
+        good &= number.round() == number
+    large = number.is_finite() & (number.abs() > 10**12)
+    good &= ~large
+    wrong = frame.filter(column.is_not_null() & ~good.fill_null(value=False)).select(
+        "line", field.name, large.fill_null(value=False).alias("large")
+    )
     wanted = "a whole number" if field.type == "whole" else "a number"
-    for line, value in wrong.iter_rows():
-        bad.row(path, line, BadRow(f"'{value}' is not {wanted}", field.name))
+    for line, value, too_large in wrong.iter_rows():
+        bad.row(path, line, BadRow(f"'{value}' is " + ("too large" if too_large else f"not {wanted}"), field.name))
     return frame.with_columns(number.cast(pl.Int64, strict=False) if field.type == "whole" else number)

@@ -72,6 +72,13 @@ class JobChanged(Event, frozen=True, tag="JobChanged"):
     asked: tuple[int, ...] = ()
 
 
+class StageWithdrawn(Event, frozen=True, tag="StageWithdrawn"):
+    """What was asked for of a stage is not asked for any more: none of it starts before JobChanged asks again."""
+
+    job: str
+    stage: int
+
+
 class JobCancelled(Event, frozen=True, tag="JobCancelled"):
     """A job was withdrawn: nothing of it starts any more; its containers end by their own events."""
 
@@ -208,6 +215,7 @@ AnyEvent = (
     | Heartbeat
     | JobSubmitted
     | JobChanged
+    | StageWithdrawn
     | JobCancelled
     | QueueChanged
     | QueueRemoved

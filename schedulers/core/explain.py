@@ -60,6 +60,24 @@ class Explanation(msgspec.Struct, frozen=True):
 
 def explain_job(job: JobState, state: ClusterState, policy: Policy, view: ClusterView, offers: str) -> Explanation:
     """See `Scheduler.explain`."""
+    return Explanation(
+        job.id,
+        state.now,
+        job.submitted,
+        job.running,
+        job.waiting,
+        why_waiting(job, state, policy, view, offers),
+        tuple(_stage_view(job, stage, state) for stage in job.stages),
+        job.size_ms,
+        job.size_source,
+        policy.about(job),
+    )
+
+
+def why_waiting(
+    job: JobState, state: ClusterState, policy: Policy, view: ClusterView, offers: str
+) -> tuple[WaitReason, ...]:
+    """See `Scheduler.reasons`."""
     now: Found = {}
     later: Found = {}
     if not job.admitted:
@@ -73,18 +91,7 @@ def explain_job(job: JobState, state: ClusterState, policy: Policy, view: Cluste
         now[said[0]] = dict(said[1])
     # What holds back the next task comes before what the stages after it wait for.
     later = {reason: data for reason, data in later.items() if reason not in now}
-    return Explanation(
-        job.id,
-        state.now,
-        job.submitted,
-        job.running,
-        job.waiting,
-        (*_in_order(now), *_in_order(later)),
-        tuple(_stage_view(job, stage, state) for stage in job.stages),
-        job.size_ms,
-        job.size_source,
-        policy.about(job),
-    )
+    return (*_in_order(now), *_in_order(later))
 
 
 Found = dict[Reason, dict[str, Any]]
@@ -167,10 +174,10 @@ def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers:
         ahead = [j.id for j in state.waiting.values() if j.seq < job.seq]
         return {Reason.BEHIND_OTHERS: {"ahead": len(ahead), "first": ahead[0] if ahead else "none"}}
     demand = _show(state.resources.show(stage.demand))
-    if not state.sizes.fits_ever(stage.size):
-        name = job.spec.stages[stage.index].name
-        return {Reason.TOO_LARGE: {"stage": name, "demand": demand, "nodes": len(state.nodes)}}
     counts = ", ".join(f"{count} {why}" for why, count in sorted(_shown(excluded).items()))
+    if not state.sizes.fits_ever(stage.size):
+        matching = state.sizes.matches(stage.size)
+        return _never(job.spec.stages[stage.index].name, matching, len(state.nodes), demand, counts)
     nearest = _nearest(stage, state)
     lacks: Counter[str] = Counter()
     for why, count in excluded.items():
@@ -216,6 +223,14 @@ def show_time(ms: int) -> str:
 _NAMED: Final = 5
 #: No run lasts ten years, and no cluster is scheduled in the first ten of the epoch.
 _WALL_MS: Final = 10 * 365 * 86_400_000
+
+
+def _never(stage: str, matching: int, nodes: int, demand: str, excluded: str) -> Found:
+    """Why a stage fits no node even if that is empty. matching: nodes whose labels and taints let it in."""
+    if not matching:
+        return {Reason.NO_NODE_MATCHES: {"stage": stage, "nodes": nodes, "excluded": excluded}}
+    which = " that it may use" if matching < nodes else ""
+    return {Reason.TOO_LARGE: {"stage": stage, "demand": demand, "nodes": matching, "which": which}}
 
 
 def _nearest(stage: StageState, state: ClusterState) -> str:

@@ -30,12 +30,14 @@ class Levels:
         self.bounds = [settings.first_threshold_ms * settings.growth**q for q in range(settings.queues - 1)]
         self.weights = [settings.weight_decay**-q for q in range(settings.queues)]
         self.orders = [Order() for _ in range(settings.queues)]
+        self._entries = [order.entries for order in self.orders]
         self.used: list[list[int]] = [[0] * resources for _ in range(settings.queues)]
 
     def add_queue(self, weight: float) -> int:
         """One more queue, outside the thresholds; returns its number."""
         self.weights.append(weight)
         self.orders.append(Order())
+        self._entries.append(self.orders[-1].entries)
         self.used.append([0] * len(self.used[0]))
         return len(self.weights) - 1
 
@@ -51,7 +53,7 @@ class Levels:
 
     def poorest_first(self, capacity: Sequence[int]) -> list[int]:
         """Queues with waiting jobs, smallest used/weight first; ties to the heavier, then to the lower number."""
-        there = [q for q, order in enumerate(self.orders) if order.entries]
+        there = [q for q, entries in enumerate(self._entries) if entries]
         if len(there) < 2:
             return there
         return sorted(

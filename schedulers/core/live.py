@@ -1,12 +1,15 @@
 """What lives in a cluster: jobs with their stages, nodes, and the containers that hold nodes for jobs.
 
 Only the state changes these, on facts and decisions. Tasks that have not started are counts, not objects.
+Stages, jobs and nodes are made rarely and changed with every task: classes with slots, of which CPython writes an
+attribute four times as fast as of a msgspec struct. Containers are made with every task: a struct, made twice as fast.
 """
 
 from __future__ import annotations
 
 from bisect import insort
 from collections.abc import Iterator
+from dataclasses import dataclass, field
 from heapq import heapify, heappush
 
 import msgspec
@@ -15,12 +18,13 @@ from schedulers.core.errors import InvalidTransition
 from schedulers.core.model import Job, Node
 from schedulers.core.predictor import SamplePlan
 from schedulers.core.reasons import Reason
-from schedulers.core.resources import Vector, fits
+from schedulers.core.resources import Vector
 
 GRANTED, RUNNING, IDLE, MOVING = 0, 1, 2, 3
 
 
-class StageState(msgspec.Struct, eq=False):
+@dataclass(slots=True, eq=False)
+class StageState:
     """One stage of a live job. Tasks below `next` (and those in `taken`) were launched at least once."""
 
     index: int
@@ -40,13 +44,13 @@ class StageState(msgspec.Struct, eq=False):
     """Tasks granted or running; from the containers."""
     finished: int = 0
     """Tasks that succeeded."""
-    taken: dict[int, None] = {}
+    taken: dict[int, None] = field(default_factory=dict)
     """Tasks from `next` on that are not to be launched as next ones: launched out of turn, or pilots."""
-    pilots: list[int] = []
+    pilots: list[int] = field(default_factory=list)
     """Waiting pilots, sorted."""
-    returned: list[int] = []
+    returned: list[int] = field(default_factory=list)
     """Tasks, not pilots, that must run again; a heap."""
-    attempts: dict[int, int] = {}
+    attempts: dict[int, int] = field(default_factory=dict)
     """How often a task was begun in vain; only tasks of which that is so."""
     done_ms: float = 0.0
     """Run time of its finished tasks, at node speed 1."""
@@ -117,7 +121,8 @@ class StageState(msgspec.Struct, eq=False):
             self.next += 1
 
 
-class JobState(msgspec.Struct, eq=False):
+@dataclass(slots=True, eq=False)
+class JobState:
     """A live job."""
 
     spec: Job
@@ -132,7 +137,7 @@ class JobState(msgspec.Struct, eq=False):
     """Resources held now; from its containers."""
     children: list[list[int]]
     """The stages below each stage; from the parents in `spec`."""
-    open: list[int] = []
+    open: list[int] = field(default_factory=list)
     """Stages that have launchable tasks, lowest index first; from the stages, `cancelled` and `admitted`."""
     waiting: int = 0
     """Launchable tasks; from the stages in `open`."""
@@ -198,8 +203,18 @@ class ContainerState(msgspec.Struct, eq=False):
     """GRANTED (decided, not heard running), RUNNING, IDLE (an executor between tasks), or MOVING (an executor on its
     way to a job that has no task for it yet: stage and task are -1)."""
 
+    @property
+    def story(self) -> str:
+        """What is known of it, for messages."""
+        status = ("granted", "running", "idle", "moving")[self.status]
+        return (
+            f"container {self.id} of job {self.job} (stage {self.stage}, task {self.task}, "
+            f"attempt {self.attempt}), granted at {self.granted} ms on {self.node}, {status}"
+        )
 
-class NodeState(msgspec.Struct, eq=False):
+
+@dataclass(slots=True, eq=False)
+class NodeState:
     """A node: what is free, who is on it."""
 
     spec: Node
@@ -207,15 +222,15 @@ class NodeState(msgspec.Struct, eq=False):
     """Its number in order of arrival."""
     free: list[int]
     """What is left of its room, slack included; from `spec`, its containers and what others hold."""
-    containers: dict[int, None] = {}
+    containers: dict[int, None] = field(default_factory=dict)
     """Its containers by number, in order of arrival; from the state's containers."""
-    foreign: dict[str, Vector] = {}
+    foreign: dict[str, Vector] = field(default_factory=dict)
     """What others hold, by the name that it was observed under."""
     version: int = 0
     """Counts changes of its room."""
     draining: bool = False
     """It takes no new containers."""
-    barred: dict[int, None] = {}
+    barred: dict[int, None] = field(default_factory=dict)
     """Sizes whose tasks its labels or taints keep away; from `spec` and the places of all sizes."""
 
     @property
@@ -225,7 +240,12 @@ class NodeState(msgspec.Struct, eq=False):
 
     def fits(self, stage: StageState) -> bool:
         """Whether a task of this stage could start here now."""
-        return not self.draining and stage.size not in self.barred and fits(stage.demand, self.free)
+        if self.draining or stage.size in self.barred:
+            return False
+        for wanted, there in zip(stage.demand, self.free):  # noqa: B905, SIM110 (`resources.fits`, without its call)
+            if wanted > there:
+                return False
+        return True
 
     def room_for(self, stage: StageState) -> int:
         """How many tasks of this stage could start here now."""

@@ -81,11 +81,8 @@ class Log:
 
     def add(self, event: Event, decisions: list[Decision]) -> None:
         """A fact and what it led to."""
-        pending = self._pending
-        pending.append(event)
-        if decisions:
-            pending.extend(decisions)
-        if len(pending) > _CHUNK:
+        self._pending += (event, *decisions)
+        if len(self._pending) > _CHUNK:
             self.flush()
 
     def ignored(self, event: Event, why: str) -> None:

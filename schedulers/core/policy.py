@@ -381,7 +381,7 @@ class Policy(ABC):
 
     @classmethod
     def uses_of_queues(cls, params: Any) -> Collection[str]:
-        """Which of a queue's `weight` and `guaranteed` its order follows; limits hold whatever the policy."""
+        """Which of a queue's `weight`, `guaranteed` and `preemptible` it follows; limits hold whatever the policy."""
         return ()
 
     @classmethod

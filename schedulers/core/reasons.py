@@ -16,6 +16,7 @@ class Reason(enum.StrEnum):
     """Codes in order of precedence."""
 
     TOO_LARGE = "too_large"
+    NO_NODE_MATCHES = "no_node_matches"
     NO_NODES = "no_nodes"
     QUEUE_GONE = "queue_gone"
     QUEUE_FULL_OF_JOBS = "queue_full_of_jobs"
@@ -44,7 +45,8 @@ class Reason(enum.StrEnum):
 _PRECEDENCE: Final = {reason: rank for rank, reason in enumerate(Reason)}
 
 _SENTENCES: Final[dict[Reason, str]] = {
-    Reason.TOO_LARGE: "stage {stage} asks for {demand}, more than any of the {nodes} nodes has in all",
+    Reason.TOO_LARGE: "stage {stage} asks for {demand}, more than any of the {nodes} nodes{which} has in all",
+    Reason.NO_NODE_MATCHES: "stage {stage} may use none of the {nodes} nodes ({excluded})",
     Reason.NO_NODES: "the cluster has no node that takes containers",
     Reason.QUEUE_GONE: "queue {queue} was removed before the job came, and lets no job in",
     Reason.QUEUE_FULL_OF_JOBS: (

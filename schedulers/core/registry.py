@@ -10,6 +10,7 @@ from __future__ import annotations
 import importlib
 import inspect
 import pkgutil
+import re
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final, Generic, TypeVar
 
@@ -89,6 +90,8 @@ class Registry(Generic[T]):
         """Class decorator: make `name` known. source: paper and section, or what the idea is taken from."""
 
         def add(cls: type[T]) -> type[T]:
+            if mistake := _mistake(name, cls):
+                raise InvalidParameters(f"{self.kind} {name!r}: {mistake}")
             there = self._entries.get(name)
             if there is not None and _name(there.cls) != _name(cls):
                 raise InvalidParameters(f"{self.kind} '{name}' is registered already, by {there.cls.__module__}")
@@ -147,6 +150,20 @@ def discover(package: str) -> None:
     found = importlib.import_module(package)
     for module in sorted(m.name for m in pkgutil.iter_modules(getattr(found, "__path__", ()))):
         importlib.import_module(f"{package}.{module}")
+
+
+def _mistake(name: object, cls: object) -> str:
+    """What is wrong with what a plug-in would register, or ''."""
+    if not isinstance(name, str) or not re.fullmatch(r"[A-Za-z][\w.-]*", name):
+        return "a name is a text of letters, digits, '_', '-' and '.', a letter in front"
+    if not isinstance(cls, type):
+        return f"a class is registered, not {cls!r}"
+    params = getattr(cls, "Params", NoParams)
+    if not (isinstance(params, type) and issubclass(params, msgspec.Struct)):
+        return "its Params are no msgspec.Struct"
+    if lacking := [field.name for field in msgspec.structs.fields(params) if field.required]:
+        return f"settings without a default: {', '.join(lacking)}"
+    return ""
 
 
 def _name(cls: type) -> tuple[str, str]:

@@ -30,24 +30,25 @@ class Reservations:
     """Since when stages wait, and which nodes are kept for whom. Changed by the state alone.
 
     after: ms without room until nodes are reserved. estimate: ms that a task of a stage takes at node speed 1, or None.
+    one_node: nodes are offered one at a time, so that a gang starts on one or not at all.
     """
 
     __slots__ = (
         "_changes",
         "_containers",
+        "_estimate",
         "_jobs",
         "_journal",
         "_nodes",
+        "_one_node",
         "_open",
         "_sizes",
         "_young",
         "after",
         "by_node",
-        "estimate",
         "held",
         "made",
         "now",
-        "one_node",
         "since",
     )
 
@@ -59,13 +60,14 @@ class Reservations:
         containers: Mapping[int, ContainerState],
         sizes: Sizes,
         journal: Journal,
+        *,
+        estimate: Callable[[str, int], float | None],
+        one_node: bool,
     ) -> None:
         self.after, self._jobs, self._nodes, self._containers = after, jobs, nodes, containers
         self._sizes, self._journal = sizes, journal
         self._changes = journal.orders.cursor()
-        self.estimate: Callable[[str, int], float | None] = lambda job, stage: None
-        self.one_node = False
-        """Whether nodes are offered one at a time, so that a gang starts on one or not at all."""
+        self._estimate, self._one_node = estimate, one_node
         self.now = 0
         """Time of the last fact, in ms."""
         self.since: dict[Key, int] = {}
@@ -167,7 +169,7 @@ class Reservations:
         made = self.made[there.job, there.stage]
         if not any(self._containers[number].granted < made for number in node.containers):
             return False
-        takes_ms = self.estimate(job.id, stage.index)
+        takes_ms = self._estimate(job.id, stage.index)
         return takes_ms is not None and self.now + takes_ms / node.spec.speed <= there.starts
 
     def shows(self, job: JobState, stage: StageState, nodes: Iterable[NodeState] | None, *, asked: bool) -> bool:
@@ -181,7 +183,7 @@ class Reservations:
         """Whether a task of the stage, or the whole gang, could start now on these nodes or on any."""
         allowed = self.allowed(job, stage, nodes)
         if job.waits_whole(stage):
-            together = [[node] for node in allowed] if self.one_node else [list(allowed)]
+            together = [[node] for node in allowed] if self._one_node else [list(allowed)]
             return any(self._sizes.has_room_for_all(stage, nodes) for nodes in together)
         return next(allowed, None) is not None
 
@@ -245,7 +247,7 @@ class Reservations:
         ends: dict[Key, float | None] = {}
         free = [node for node in self._nodes.values() if node.spec.id not in self.by_node]
         openings = [list(self._openings(stage, node, count, ends)) for node in free]
-        if self.one_node:
+        if self._one_node:
             openings = [
                 min((there for there in openings if len(there) >= count), key=lambda there: there[-1], default=[])
             ]
@@ -277,7 +279,7 @@ class Reservations:
         """When a container should end: by its stage's estimate, or as long again as it has run."""
         key = (container.job, container.stage)
         if key not in known:
-            known[key] = self.estimate(*key)
+            known[key] = self._estimate(*key)
         takes_ms, began = known[key], container.granted if container.started < 0 else container.started
         if takes_ms is None:
             return self.now + max(UNKNOWN_MS, self.now - began)

@@ -70,6 +70,7 @@ class Sizes:
         "_ever",
         "_hear_woken",
         "_lists",
+        "_matches",
         "_numbers",
         "_tree",
         "active",
@@ -105,6 +106,7 @@ class Sizes:
         self._lists: dict[int, _List] = {}  # from free room and barred sizes of all nodes, for each size asked about
         self._changes: list[int] = []  # indexes of the nodes whose room has changed, oldest first
         self._answers: dict[int, tuple[int, bool]] = {}  # the last of `could_place` by node, and when that was
+        self._matches: dict[int, int] = {}  # how many nodes let a size in; from their labels and taints
         self._ever: dict[int, bool] = {}  # whether a size fits some node when empty; from the nodes' room and labels
 
     # -- which sizes there are ------------------------------------------------------------------
@@ -212,6 +214,7 @@ class Sizes:
     def cluster_changed(self) -> None:
         """A node came, left, or is of another kind now."""
         self._ever.clear()
+        self._matches.clear()
         self._answers.clear()
 
     # -- room -----------------------------------------------------------------------------------
@@ -268,6 +271,13 @@ class Sizes:
             there = any(size not in n.barred and fits(demand, n.spec.room) for n in self.nodes.values())
             self._ever[size] = there
         return there
+
+    def matches(self, size: int) -> int:
+        """How many nodes let a task of this size in by their labels and taints, whatever room they have."""
+        count = self._matches.get(size)
+        if count is None:
+            count = self._matches[size] = sum(1 for node in self.nodes.values() if size not in node.barred)
+        return count
 
     def fitting(self, size: int) -> Fitting:
         """Nodes that fit this size now, in order of arrival; none when it is at a limit."""

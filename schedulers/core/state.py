@@ -1,8 +1,8 @@
 """The one mutable object: what is where, who waits, who holds what.
 
-Facts come in through `hear`, decisions through `apply`; nobody else changes anything. What is kept in rooms of its own
-is changed from here alone: `work` (jobs and their tasks), `sizes`, `admission`. `checks.validate` works out every
-derived figure anew; `memory` writes it all down.
+Facts come in through `hear`, decisions through `apply`, or both at once through `go_on`; nobody else changes anything.
+What is kept in rooms of its own is changed from here alone: `work` (jobs and their tasks), `sizes`, `admission`.
+`checks.validate` works out every derived figure anew; `memory` writes it all down.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from schedulers.core.events import (
     QueueChanged,
     QueueRemoved,
     SizeEstimated,
+    StageWithdrawn,
     TaskEnded,
     TaskFound,
 )
@@ -62,11 +63,7 @@ ABORTED: Final = -100
 
 
 class ClusterState:
-    """Nodes, jobs and containers of one cluster, with the figures derived from them.
-
-    has_executors: containers outlive tasks (executors) instead of ending with them. reserve_after: see Reservations;
-    None: nothing is reserved.
-    """
+    """Nodes, jobs and containers of one cluster, with what follows. has_executors: containers outlive their tasks."""
 
     # Slots: an instance of more than 30 attributes loses CPython's fast look-up of them.
     __slots__ = (
@@ -97,7 +94,7 @@ class ClusterState:
         "work",
     )
 
-    def __init__(self, resources: Resources, *, has_executors: bool = False, reserve_after: int | None = None) -> None:
+    def __init__(self, resources: Resources, *, has_executors: bool = False) -> None:
         self.resources, self.has_executors = resources, has_executors
         self.now = 0
         """Time of the last fact, in ms."""
@@ -137,11 +134,7 @@ class ClusterState:
         """Jobs, and which of their tasks wait."""
         self.jobs, self.waiting = self.work.jobs, self.work.waiting
         self.reservations: Reservations | None = None
-        """Nodes kept for what cannot start piecemeal, where that is done."""
-        if reserve_after is not None:
-            self.reservations = Reservations(
-                reserve_after, self.jobs, self.nodes, self.containers, self.sizes, self.journal
-            )
+        """Nodes kept for what cannot start piecemeal; set before anything is heard, None where nothing is reserved."""
 
     # -- questions ------------------------------------------------------------------------------
 
@@ -176,8 +169,8 @@ class ClusterState:
         spec = event.node
         if spec.id in self.nodes:
             return "duplicate"
-        self._check_width(spec.capacity, f"node {spec.id}")
-        self._check_width(spec.slack or spec.capacity, f"slack of node {spec.id}")
+        _check_width(self, spec.capacity, f"node {spec.id}")
+        _check_width(self, spec.slack or spec.capacity, f"slack of node {spec.id}")
         node = NodeState(spec, self.next_node, list(spec.room))
         self.sizes.bar(node)
         self.next_node += 1
@@ -191,8 +184,8 @@ class ClusterState:
         node = self.nodes.get(event.node.id)
         if node is None:
             return "unknown"
-        self._check_width(event.node.capacity, f"node {node.id}")
-        self._check_width(event.node.slack or event.node.capacity, f"slack of node {node.id}")
+        _check_width(self, event.node.capacity, f"node {node.id}")
+        _check_width(self, event.node.slack or event.node.capacity, f"slack of node {node.id}")
         for r, (old, new) in enumerate(zip(node.spec.room, event.node.room, strict=True)):
             node.free[r] += new - old
         self._add_capacity(node.spec.capacity, -1)
@@ -202,10 +195,6 @@ class ClusterState:
         self.version += 1
         self.sizes.room_changed(node)
         return None
-
-    def _check_width(self, vector: Vector, what: str) -> None:
-        if len(vector) != len(self.resources):
-            raise InvalidTransition(f"{what} has {len(vector)} resources, not {len(self.resources)}")
 
     def _node_lost(self, event: NodeLost) -> str | None:
         node = self.nodes.get(event.node)
@@ -268,12 +257,22 @@ class ClusterState:
         if not fresh:
             return "duplicate"
         for index in fresh:
-            stage = job.stages[index]
-            stage.asked = True
-            if stage.is_open:
-                self.work.open(job, stage)
+            self.work.ask(job, job.stages[index])
         self._touch(job.id)
         self._doubt(job.id)
+        self.version += 1
+        return None
+
+    def _stage_withdrawn(self, event: StageWithdrawn) -> str | None:
+        job = self.jobs.get(event.job)
+        if job is None or job.cancelled:
+            return "late"
+        if not 0 <= event.stage < len(job.stages):
+            raise InvalidTransition(f"job {job.id} has stages 0 to {len(job.stages) - 1}, not {event.stage}")
+        stage = job.stages[event.stage]
+        if not stage.asked:
+            return "duplicate"
+        self.work.withdraw(job, stage)
         self.version += 1
         return None
 
@@ -336,14 +335,7 @@ class ClusterState:
 
     def _task_ended(self, event: TaskEnded) -> str | None:
         container = self.containers.get(event.container)
-        if (
-            container is None
-            or container.status == IDLE
-            or container.task != event.task
-            or container.stage != event.stage
-            or container.attempt != event.attempt
-            or container.job != event.job
-        ):
+        if container is None or container.status == IDLE or not _is_of(event, container):
             return "late"
         job = self.jobs[event.job]
         stage = job.stages[event.stage]
@@ -354,6 +346,34 @@ class ClusterState:
         self._touch(event.job)
         self.version += 1
         return None
+
+    def go_on(self, event: TaskEnded) -> Run | None:
+        """What `hear` and then `apply` do where an executor goes on with its stage, in one step.
+
+        What the end of a task lowers and the next one raises again stays as it is. Returns the decision that was
+        thereby applied; None: nothing was changed, and the fact is yet to be heard.
+        """
+        container = self.containers.get(event.container)
+        job = self.jobs.get(event.job)
+        if container is None or job is None or container.status != RUNNING or job.cancelled:
+            return None
+        stage = job.stages[event.stage]
+        if not stage.waiting or event.at < self.now or not _is_of(event, container):
+            return None
+        runtime, now = event.runtime_ms, event.at
+        stage.finished += 1
+        stage.done_ms += runtime * self.nodes[container.node].spec.speed
+        job.left -= 1
+        job.done_ms += runtime
+        if container.pilot:
+            job.pilots_left -= 1
+        job.started_sum += now - container.started
+        task, attempt = stage.first_task()
+        container.pilot = self.work.launch(job, stage, task)
+        container.task, container.attempt, container.started = task, attempt, now
+        self.now = now
+        self.version += 2
+        return Run(event.container, event.job, event.stage, task, attempt)
 
     def _container_ended(self, event: ContainerEnded) -> str | None:
         container = self.containers.get(event.container)
@@ -424,7 +444,7 @@ class ClusterState:
         if old == event.demand:
             return "duplicate"
         if event.demand is not None:
-            self._check_width(event.demand, f"use '{event.name}' of node {node.id}")
+            _check_width(self, event.demand, f"use '{event.name}' of node {node.id}")
         for sign, vector in ((1, old), (-1, event.demand)):
             for r, amount in enumerate(vector or ()):
                 node.free[r] += sign * amount
@@ -491,8 +511,7 @@ class ClusterState:
             self.reservations.started(job, stage, self.now)
 
     def _reserve(self, decision: Reserve) -> None:
-        if self.reservations is None:
-            raise InvalidTransition(f"nodes are reserved for job {decision.job}, and nothing is reserved here")
+        assert self.reservations is not None
         self.reservations.make(decision)
         self.version += 1
 
@@ -641,13 +660,22 @@ class ClusterState:
     def story(self, container: int) -> str:
         """What is known of a container, for messages."""
         there = self.containers.get(container)
-        if there is None:
-            return f"container {container} (unknown: never granted, or over)"
-        status = ("granted", "running", "idle", "moving")[there.status]
-        return (
-            f"container {there.id} of job {there.job} (stage {there.stage}, task {there.task}, "
-            f"attempt {there.attempt}), granted at {there.granted} ms on {there.node}, {status}"
-        )
+        return there.story if there is not None else f"container {container} (unknown: never granted, or over)"
+
+
+def _is_of(event: TaskEnded, container: ContainerState) -> bool:
+    """Whether it is the container's task that has ended."""
+    return (
+        container.task == event.task
+        and container.stage == event.stage
+        and container.attempt == event.attempt
+        and container.job == event.job
+    )
+
+
+def _check_width(state: ClusterState, vector: Vector, what: str) -> None:
+    if len(vector) != len(state.resources):
+        raise InvalidTransition(f"{what} has {len(vector)} resources, not {len(state.resources)}")
 
 
 _HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {
@@ -657,6 +685,7 @@ _HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {
     NodeRemoved: ClusterState._node_removed,
     JobSubmitted: ClusterState._job_submitted,
     JobChanged: ClusterState._job_changed,
+    StageWithdrawn: ClusterState._stage_withdrawn,
     JobCancelled: ClusterState._job_cancelled,
     QueueChanged: ClusterState._queue_changed,
     QueueRemoved: ClusterState._queue_removed,

@@ -96,6 +96,20 @@ class Work:
         self._doubt(job.id)
         self._sizes.count(stage.size, stage.waiting)
 
+    def ask(self, job: JobState, stage: StageState) -> None:
+        """The stage's tasks are asked for."""
+        stage.asked = True
+        if stage.is_open and stage.waiting:
+            self.open(job, stage)
+
+    def withdraw(self, job: JobState, stage: StageState) -> None:
+        """They are asked for no more."""
+        stage.asked = False
+        if stage.index in job.open:
+            self._close(job, stage)
+        self._touch(job.id)
+        self._doubt(job.id)
+
     def _close(self, job: JobState, stage: StageState) -> None:
         job.open.remove(stage.index)
         job.waiting -= stage.waiting
@@ -153,9 +167,11 @@ class Work:
         if job.cancelled:
             self._forget_if_over(job)
             return
+        self._doubt(job.id)
+        if not stage.is_open:
+            return
         if stage.index not in job.open:
             insort(job.open, stage.index)
-        self._doubt(job.id)
         job.waiting += 1
         self.waiting[job.id] = job
         self._sizes.count(stage.size, 1)

@@ -15,7 +15,7 @@ from schedulers.core import model
 from schedulers.core.errors import InvalidJob
 from schedulers.core.resources import Resources
 from schedulers.objects.meta import Stored
-from schedulers.objects.names import RECURRING_LABEL, USER_LABEL
+from schedulers.objects.names import PODS_REFUSED, RECURRING_LABEL, USER_LABEL
 from schedulers.objects.pod import Condition, PodTemplate, demand, places
 
 #: Seconds; more than 30 years.
@@ -138,6 +138,12 @@ class DagJobOf(Stored, Generic[Template]):
     def has_succeeded(self) -> bool:
         """Whether all its tasks have succeeded."""
         return self.status.phase == "Succeeded"
+
+    @property
+    def refused(self) -> str | None:
+        """Why its pods cannot be made, in the API server's words; None: nothing is refused now."""
+        told = (c for c in self.status.conditions if c.type == PODS_REFUSED and c.status == "True")
+        return next((f"{c.reason}: {c.message}" for c in told), None)
 
 
 DagJob = DagJobOf[PodTemplate]

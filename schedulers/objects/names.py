@@ -13,6 +13,8 @@ SCHEDULER: Final = "rm-scheduler"
 #: The scheduling gate that the brain removes when a pod may start.
 GATE: Final = f"{GROUP}/queue"
 
+#: The queue of whoever names none; it needs no object.
+DEFAULT_QUEUE: Final = "default"
 #: Label of a pod (or its template) that joins: the queue that it waits in.
 QUEUE_LABEL: Final = f"{GROUP}/queue"
 #: Labels of the pods of a DagJob: its name, the stage's name, the task's index and its attempt (from 0).
@@ -25,6 +27,9 @@ RECURRING_LABEL: Final = f"{GROUP}/recurring"
 #: Label (any joining object): the user on whose behalf it runs.
 USER_LABEL: Final = f"{GROUP}/user"
 
+#: Key of the taint of nodes on which only our pods are placed; they tolerate it, whatever its value.
+RESERVED_TAINT: Final = f"{GROUP}/reserved"
+
 #: Annotation of a pod template: the true run time in seconds, for engine and fake kubelets only.
 RUN_SECONDS: Final = f"{GROUP}/run-seconds"
 #: Annotation of a pod (fake kubelets only): exit code that its container ends with, 0 by default.
@@ -35,6 +40,10 @@ GANG_PLAN: Final = f"{GROUP}/gang-plan"
 RESERVED_NODE: Final = f"{GROUP}/reserved-node"
 #: Type of the pod condition that says why a pod waits.
 WAITING_CONDITION: Final = f"{GROUP}/Waiting"
+#: Type of the condition of a DagJob whose pods the API server does not let be made.
+PODS_REFUSED: Final = "PodsRefused"
+#: Type of the condition of a DagJob of which pods were released and not taken.
+PODS_UNPLACED: Final = "PodsUnplaced"
 
 #: Names of the Leases.
 BRAIN_LEASE: Final = "rm-brain"

@@ -8,6 +8,7 @@ from schedulers.core import model
 from schedulers.core.places import Taint
 from schedulers.core.resources import Resources, to_steps
 from schedulers.objects.meta import Stored
+from schedulers.objects.names import RESERVED_TAINT
 from schedulers.objects.pod import Condition, Quantities
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
@@ -44,6 +45,11 @@ class Node(Stored):
     status: NodeStatus = msgspec.field(default_factory=NodeStatus)
 
     @property
+    def is_reserved(self) -> bool:
+        """Whether only our pods are placed on it."""
+        return any(taint.key == RESERVED_TAINT for taint in self.spec.taints)
+
+    @property
     def is_ready(self) -> bool:
         """Its condition Ready; a node without conditions (written in a file) counts as ready."""
         said = [condition.status for condition in self.status.conditions if condition.type == "Ready"]
@@ -55,12 +61,13 @@ def core_node(node: Node, resources: Resources) -> model.Node:
 
     Capacity is `status.allocatable` (else `status.capacity`), rounded down. A cordoned node and one that is
     not ready carry the taints that Kubernetes gives them, whether or not its controllers have done so yet.
+    Our own taint is left out: whatever the core places tolerates it.
     Labels that change all the time would be changes of the node; there are none among the well-known ones.
     Raises InvalidQuantity for a quantity that cannot be read.
     """
     meta = node.metadata
     offered = node.status.allocatable or node.status.capacity
-    taints = [Taint(t.key, t.value, t.effect) for t in node.spec.taints]
+    taints = [Taint(t.key, t.value, t.effect) for t in node.spec.taints if t.key != RESERVED_TAINT]
     for key, there in ((UNSCHEDULABLE, node.spec.unschedulable), (NOT_READY, not node.is_ready)):
         if there and all(t.key != key.key for t in taints):
             taints.append(key)

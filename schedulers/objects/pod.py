@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Collection
 from typing import Final, Literal
 
 import msgspec
@@ -10,10 +11,17 @@ from schedulers.core.errors import InvalidJob, InvalidQuantity
 from schedulers.core.places import ANYWHERE, Places, Requirement, Toleration
 from schedulers.core.resources import Resources, Vector, parse_quantity, to_steps
 from schedulers.objects.meta import Stored, ours, to_ms
-from schedulers.objects.names import ATTEMPT_LABEL, GATE
+from schedulers.objects.names import ATTEMPT_LABEL, GATE, WAITING_CONDITION
 
 #: Exit code of a failed pod whose containers tell none (evicted, deadline exceeded).
 UNTOLD: Final = 1
+#: Reasons of the condition PodScheduled with which kube-scheduler says that it cannot bind a pod as things are.
+_VERDICTS: Final = frozenset({"Unschedulable", "SchedulerError"})
+#: `status.reason` with which a kubelet does not let in a pod that another node, or the same one later, may take;
+#: so does any that begins with OutOf (OutOfcpu, OutOfmemory, OutOfpods).
+_REFUSALS: Final = frozenset(
+    {"Evicted", "NodeAffinity", "NodePorts", "TaintToleration", "TopologyAffinityError", "UnexpectedAdmissionError"}
+)
 _COMPARISONS: Final = ("Gt", "Lt")
 Quantities = dict[str, str | int | float]
 
@@ -185,6 +193,7 @@ class PodStatus(msgspec.Struct):
 
     phase: str = "Pending"
     reason: str = ""
+    message: str = ""
     startTime: str | None = None
     conditions: list[Condition] = []
     containerStatuses: list[ContainerStatus] = []
@@ -198,10 +207,10 @@ class Pod(Stored):
     status: PodStatus = msgspec.field(default_factory=PodStatus)
 
     @property
-    def owner_uid(self) -> str:
-        """Uid of its controller, or ''."""
+    def dagjob_uid(self) -> str:
+        """Uid of the DagJob that controls it, or ''. Whether there is such a DagJob is another matter."""
         owner = self.metadata.owner
-        return owner.uid if owner is not None else ""
+        return owner.uid if owner is not None and owner.kind == "DagJob" else ""
 
     @property
     def attempt(self) -> int:
@@ -249,6 +258,11 @@ class Pod(Stored):
         return max((ms for ms in stamps if ms is not None), default=None)
 
     @property
+    def waiting(self) -> Condition | None:
+        """What it says of its waiting, by the condition that we write."""
+        return next((seen for seen in self.status.conditions if seen.type == WAITING_CONDITION), None)
+
+    @property
     def exit_code(self) -> int | None:
         """0 when it succeeded, the first other exit code when it failed; None while it has not ended."""
         if not self.is_terminal:
@@ -257,6 +271,24 @@ class Pod(Stored):
             return 0
         codes = [s.state.terminated.exitCode for s in self.status.containerStatuses if s.state.terminated]
         return next((code for code in codes if code), UNTOLD)
+
+    @property
+    def verdict(self) -> str | None:
+        """Why kube-scheduler cannot bind it, in kube-scheduler's own words; None unless it says so."""
+        if self.spec.nodeName or self.is_terminal:
+            return None
+        said = (c for c in self.status.conditions if c.type == "PodScheduled" and c.status == "False")
+        return next((f"{c.reason}: {c.message}" for c in said if c.reason in _VERDICTS), None)
+
+    @property
+    def refusal(self) -> str | None:
+        """Why its kubelet has not let it in, in the kubelet's own words; None if nobody did, or anything of it ran."""
+        status = self.status
+        if status.phase != "Failed" or self._states():
+            return None
+        if status.reason not in _REFUSALS and not status.reason.startswith("OutOf"):
+            return None
+        return f"{status.reason}: {status.message}" if status.message else status.reason
 
     @property
     def narrowed_to(self) -> str | None:
@@ -369,16 +401,18 @@ def unmodelled(spec: PodSpec, resources: Resources) -> str | None:
     ):
         if has_it:
             return what
-    return _unknown_resource(spec, resources)
+    unknown = unknown_resource(spec, resources.names)
+    return f"resource {unknown}" if unknown is not None else None
 
 
-def _unknown_resource(spec: PodSpec, resources: Resources) -> str | None:
+def unknown_resource(spec: PodSpec, names: Collection[str]) -> str | None:
+    """The first resource that a pod asks for and that is none of these."""
     whole = (spec.resources,) if spec.resources is not None else ()
     asked = [c.resources for c in (*spec.containers, *spec.initContainers)] + list(whole)
     for quantities in (*(of.limits | of.requests for of in asked), spec.overhead):
         for name, amount in quantities.items():
-            if name not in resources.names and not _is_nothing(amount):
-                return f"resource {name}"
+            if name not in names and not _is_nothing(amount):
+                return name
     return None
 
 

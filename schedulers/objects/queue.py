@@ -5,16 +5,20 @@ from __future__ import annotations
 import msgspec
 
 from schedulers.core import model
+from schedulers.core.errors import InvalidQuantity, InvalidQueue
 from schedulers.core.queues import UNLIMITED, parse_limit
 from schedulers.core.resources import Resources
 from schedulers.objects.meta import Stored
 from schedulers.objects.pod import Condition, Quantities
 
+#: A limit as it is written: resources, or a share of the cluster such as `25%` or 0.25.
+Written = Quantities | str | float | None
+
 
 class PerUser(msgspec.Struct):
     """Limits of each user inside a queue."""
 
-    limit: Quantities | str | float | None = None
+    limit: Written = None
     maxRunning: int | None = None
 
 
@@ -23,8 +27,8 @@ class QueueSpec(msgspec.Struct):
 
     parent: str = ""
     weight: float = 1.0
-    guaranteed: Quantities | str | float | None = None
-    max: Quantities | str | float | None = None
+    guaranteed: Written = None
+    max: Written = None
     perUser: PerUser | None = None
     maxRunning: int | None = None
     preemptible: bool = True
@@ -66,8 +70,25 @@ def core_queue(queue: Queue, resources: Resources) -> model.Queue:
     )
 
 
-def unlimited(queue: Queue, resources: Resources) -> model.Queue:
-    """A queue whose limits cannot be read, with all that can."""
-    each = PerUser(maxRunning=queue.spec.perUser.maxRunning) if queue.spec.perUser is not None else None
-    spec = msgspec.structs.replace(queue.spec, guaranteed=None, max=None, perUser=each)
+def readable(queue: Queue, resources: Resources) -> model.Queue:
+    """A queue with what can be read of its limits; what cannot be limits nothing."""
+    spec, each = queue.spec, queue.spec.perUser
+    if each is not None:
+        each = PerUser(_readable(each.limit, resources), each.maxRunning)
+    guaranteed, most = _readable(spec.guaranteed, resources), _readable(spec.max, resources)
+    spec = msgspec.structs.replace(spec, guaranteed=guaranteed, max=most, perUser=each)
     return core_queue(Queue(queue.metadata, spec), resources)
+
+
+def _readable(limit: Written, resources: Resources) -> Written:
+    if isinstance(limit, dict):
+        return {name: amount for name, amount in limit.items() if _reads({name: amount}, resources)} or None
+    return limit if _reads(limit, resources) else None
+
+
+def _reads(limit: Written, resources: Resources) -> bool:
+    try:
+        parse_limit(limit, resources, UNLIMITED)
+    except (InvalidQuantity, InvalidQueue):
+        return False
+    return True

@@ -95,7 +95,7 @@ class Capacity(YarnPolicy[CapacityScheduler]):
     @classmethod
     def uses_of_queues(cls, params: Any) -> Collection[str]:
         """See Policy.uses_of_queues."""
-        return ("weight", "guaranteed")
+        return ("weight", "guaranteed", "preemptible") if params.preemption.enabled else ("weight", "guaranteed")
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)

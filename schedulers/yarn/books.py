@@ -25,7 +25,7 @@ from schedulers.yarn.records import (
     Unreserve,
     Why,
 )
-from schedulers.yarn.vectors import Vector, minus, normalise, plus, times
+from schedulers.yarn.vectors import Vector, minus, normalise, plus
 
 _AM_PRIORITY = 0  # RMAppAttemptImpl.AM_CONTAINER_PRIORITY
 
@@ -182,7 +182,7 @@ class Books(ABC):
         app, node = self.apps[ended.app], self.nodes[ended.node]
         node.free = plus(node.free, ended.demand)
         del node.containers[container], app.containers[container]
-        change = times(ended.demand, -1)
+        change = minus(self.zero, ended.demand)
         app.used = plus(app.used, change)
         self._held(app, change)
         return True
@@ -237,7 +237,7 @@ class Books(ABC):
         del by_node[reservation.node]
         if not by_node:
             del app.reservations[reservation.priority]
-        change = times(reservation.demand, -1)
+        change = minus(self.zero, reservation.demand)
         app.reserved = plus(app.reserved, change)
         self._reservation_changed(app, change)
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import enum
 from bisect import insort
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping
 from typing import Final
 
 import msgspec
@@ -27,9 +27,8 @@ from schedulers.yarn.queues import (
     User,
     account,
     fifo_key,
-    in_order,
+    kids_in_order,
     limit_below,
-    utilization,
 )
 from schedulers.yarn.records import (
     Action,
@@ -122,8 +121,6 @@ class CapacityScheduler(Books):
         self.root.configure(config.root, config.am_share)
         for leaf in self.root.leaves():
             leaf.sort()
-            for user in leaf.users.values():
-                user.ratio = ((), (), 0.0)
         self._cluster_changed()
 
     def takes(self, queue: str) -> bool:
@@ -267,13 +264,14 @@ class CapacityScheduler(Books):
         account(leaf, amount)
         user = leaf.users[app.user]
         user.used = plus(user.used, amount)
+        user.ratio = self.rc.ratio(user.used, self.total)
         leaf.version += 1
         leaf.moved(app)
 
     def _reservation_changed(self, app: App, amount: Vector) -> None:
         """Reservations count as use, of the queue and of the user."""
         self._held(app, amount)
-        for queue in self._leaf_of[app.id].chain():
+        for queue in self._leaf_of[app.id].chain:
             queue.reserved = plus(queue.reserved, amount)
 
     def _cluster_changed(self) -> None:
@@ -285,10 +283,10 @@ class CapacityScheduler(Books):
         if isinstance(queue, Leaf):
             queue.limit = queue.am_basis = self.rc.smaller(self.total, queue.most_down, limit)
             queue.version += 1
+            bounds.bind_users(queue, self.minimum, self.total, self.rc)
             self._activate(queue)
             return
         assert isinstance(queue, Parent)
-        queue.order = None
         for kid in queue.kids:
             self._relimit(kid, limit_below(queue, kid, limit, self.minimum, self.total, self.rc))
 
@@ -323,7 +321,7 @@ class CapacityScheduler(Books):
             return _Skip.NONE
         answer = _Skip.NONE
         limit = limits.limit
-        for kid in self._sorted(queue):
+        for kid in kids_in_order(queue, self.total, self.minimum, self.rc):
             below = _Limits(limit_below(queue, kid, limit, self.minimum, self.total, self.rc), self.zero)
             got = self._assign(kid, node, below)
             if not isinstance(got, _Skip):
@@ -337,23 +335,14 @@ class CapacityScheduler(Books):
                 limit = minus(limit, blocked)
         return answer
 
-    def _sorted(self, queue: Parent) -> Sequence[Queue]:
-        if len(queue.kids) == 1:
-            return queue.kids
-        if queue.order is None:
-            by_path = {kid.path: kid for kid in queue.kids}
-            utilizations = [utilization(kid, self.total, self.minimum, self.rc) for kid in queue.kids]
-            respect = queue.config.child_order == "priority-utilization"
-            queue.order = [by_path[s.name] for s in in_order(utilizations, respect_priority=respect)]
-        return queue.order
-
     def _assign_leaf(self, leaf: Leaf, node: Node, limits: _Limits) -> _Got:
         """LeafQueue.assignContainers: applications in order, within the queue's and their users' limits."""
         leaf.limit = self.rc.smaller(self.total, leaf.most_down, limits.limit)
         if not leaf.hungry:
             return _Skip.NONE
-        check_queue = True
-        for app in self._candidates(leaf, limits):
+        # Those without open asks matter only to a queue at its limit. One below it stays so until somebody gets more.
+        check_queue = not self._queue_may(leaf, limits, self.zero)
+        for app in leaf.active if check_queue else leaf.hungry:
             if check_queue:
                 if not self._queue_may(leaf, limits, app.reserved):
                     self._refuse(app, Why.QUEUE_LIMIT, leaf.path, leaf.used, *self._bound(leaf.used, limits.limit))
@@ -366,12 +355,6 @@ class CapacityScheduler(Books):
             if got is not _Skip.OTHER:
                 return got
         return _Skip.NONE
-
-    def _candidates(self, leaf: Leaf, limits: _Limits) -> Iterator[App]:
-        """The applications in order; those without open asks matter only to a queue at its limit."""
-        current = self.rc.smaller(self.total, leaf.most, limits.limit)
-        at_limit = self.rc.compare(self.total, leaf.used, current) >= 0
-        return iter(list(leaf.active if at_limit else leaf.hungry))
 
     def _bound(self, used: Vector, limit: Vector) -> tuple[Vector, int]:
         return limit, self.rc.scarcest(used, limit)
@@ -403,12 +386,13 @@ class CapacityScheduler(Books):
 
     def _assign_app(self, leaf: Leaf, app: App, node: Node, limits: _Limits) -> _Got:
         """RegularContainerAllocator.assignContainers: the first priority that is not passed over decides."""
-        for priority in list(app.keys):
+        looking = self.config.continue_looking
+        for priority in app.keys:
             ask = app.asks[priority]
-            if not self.config.continue_looking and not self._wants_more(app, ask):
+            if not looking and not self._wants_more(app, ask):
                 continue
             room = limits.headroom
-            if self.config.continue_looking and app.reservations:
+            if looking and app.reservations:
                 room = plus(room, app.reserved)
             if self.rc.compare(self.total, room, ask.demand) < 0:
                 self._refuse(app, Why.HEADROOM, leaf.path, leaf.used, *self._bound(leaf.used, limits.limit))
@@ -450,10 +434,12 @@ class CapacityScheduler(Books):
         if not self.rc.fits(ask.demand, node.capacity):
             self._refuse(app, Why.TOO_LARGE, node.id, ask.demand, *self._bound(ask.demand, node.capacity))
             return None
-        excess = minus(ask.demand, limits.headroom)
-        if limits.unreserve is not self.zero:
-            excess = self.rc.larger(self.total, excess, limits.unreserve)
-        over = self.rc.compare(self.total, excess, self.zero) > 0
+        over, excess = False, self.zero
+        if limits.unreserve is not self.zero or not self.rc.fits(ask.demand, limits.headroom):
+            excess = minus(ask.demand, limits.headroom)
+            if limits.unreserve is not self.zero:
+                excess = self.rc.larger(self.total, excess, limits.unreserve)
+            over = self.rc.compare(self.total, excess, self.zero) > 0
         looking = self.config.continue_looking and reservation is None
         if self.rc.fits(ask.demand, node.free):
             spare = None
@@ -520,13 +506,18 @@ class CapacityScheduler(Books):
 
         Hadoop tries the same proposal again until the beat's containers are counted out; here it is skipped.
         """
-        for queue in leaf.chain():
-            after = minus(plus(queue.used, demand), released)
+        giving = any(released)
+        for queue in leaf.chain:
+            after = plus(queue.used, demand)
+            if giving:
+                after = minus(after, released)
             if not self.rc.fits(after, queue.most):
                 self._refuse(app, Why.QUEUE_LIMIT, queue.path, after, *self._bound(after, queue.most))
                 return False
         limit = bounds.user_limit(leaf, self.minimum, self.total, self.rc)
-        used = minus(leaf.users[app.user].used, released)
+        used = leaf.users[app.user].used
+        if giving:
+            used = minus(used, released)
         return self.rc.compare(self.total, used, limit) <= 0
 
     def _fulfil(self, node: Node, reservation: Reservation) -> None:

@@ -5,7 +5,7 @@ Follows LeafQueue.calculateAndGetAMResourceLimit, getUserAMResourceLimit and Use
 
 from __future__ import annotations
 
-from schedulers.yarn.queues import Leaf, User
+from schedulers.yarn.queues import Leaf
 from schedulers.yarn.vectors import Calculator, Vector, divide_ceil, plus, round_up, single, times
 
 
@@ -37,34 +37,38 @@ def user_limit(leaf: Leaf, minimum: Vector, total: Vector, calculator: Calculato
     if version != leaf.version:
         limit = _user_limit(leaf, minimum, total, calculator)
         leaf.user_limit = (leaf.version, limit)
-        leaf.only_pending = sum(1 for user in leaf.users.values() if user.pending and not user.active)
     return limit
 
 
-def _ratio(user: User, total: Vector, calculator: Calculator) -> float:
-    """What a user holds of the cluster. Most hold what they held when it was asked last, with the same calculator."""
-    used, of, ratio = user.ratio
-    if user.used is not used or total is not of:
-        ratio = calculator.ratio(user.used, total)
-        user.ratio = (user.used, total, ratio)
-    return ratio
+def bind_users(leaf: Leaf, minimum: Vector, total: Vector, calculator: Calculator) -> None:
+    """What the user limit owes to settings and cluster alone, worked out when these change."""
+    capacity = leaf.least = calculator.larger(total, leaf.capacity, minimum)
+    factor = leaf.config.user_limit_factor
+    leaf.user_part = _part(leaf, capacity)
+    leaf.user_most = leaf.most_down if factor == -1 or not any(leaf.capacity) else times(capacity, single(factor))
+    for user in leaf.users.values():
+        user.ratio = calculator.ratio(user.used, total)
+
+
+def _part(leaf: Leaf, whole: Vector) -> Vector:
+    """minimum-user-limit-percent of an amount."""
+    return divide_ceil(times(whole, single(leaf.config.user_limit)), 100.0)
 
 
 def _user_limit(leaf: Leaf, minimum: Vector, total: Vector, calculator: Calculator) -> Vector:
-    """UsersManager.computeUserLimit."""
-    capacity = calculator.larger(total, leaf.capacity, minimum)
-    ratio = single(sum([_ratio(user, total, calculator) for user in leaf.users.values()]))
-    consumed = calculator.times_up(total, ratio, minimum)
-    current = capacity if calculator.compare(total, consumed, capacity) < 0 else plus(consumed, minimum)
-    asking = [user for user in leaf.users.values() if user.asking]
-    used = minimum
-    for user in asking:
-        used = plus(used, user.used)
-    limit = calculator.larger(
-        total,
-        divide_ceil(used, float(len(asking))),
-        divide_ceil(times(current, single(leaf.config.user_limit)), 100.0),
-    )
-    factor = leaf.config.user_limit_factor
-    most = leaf.most_down if factor == -1 or not any(leaf.capacity) else times(capacity, single(factor))
-    return round_up(calculator.smaller(total, limit, most), minimum)
+    """UsersManager.computeUserLimit; all users are looked at in one go, for who is active and who only pending too."""
+    consumed, used, asking, only_pending = 0.0, minimum, 0, 0
+    for user in leaf.users.values():
+        consumed += user.ratio
+        if user.asking:
+            used = plus(used, user.used)
+            asking += 1
+        if user.pending and not user.active:
+            only_pending += 1
+    leaf.only_pending = only_pending
+    current = calculator.times_up(total, single(consumed), minimum)
+    part = leaf.user_part
+    if calculator.compare(total, current, leaf.least) >= 0:
+        part = _part(leaf, plus(current, minimum))
+    limit = calculator.larger(total, divide_ceil(used, float(asking)), part)
+    return round_up(calculator.smaller(total, limit, leaf.user_most), minimum)

@@ -17,6 +17,7 @@ from schedulers.core.events import (
     ContainerAdopted,
     ContainerEnded,
     ContainerExpired,
+    ContainerStarted,
     Event,
     Heartbeat,
     JobSubmitted,
@@ -62,6 +63,7 @@ class Units:
         order = [*first, *(name for name in resources if name not in first)]
         self.names = tuple("vcores" if name == "cpu" else name for name in order)
         self._where = [resources.index(name) for name in order]
+        self._cpu = self.names.index("vcores") if whole and "vcores" in self.names else None
 
     def size(self, pair: Sequence[int] | None, rest: int) -> Vector:
         """[MB, vcores] of a setting; what it does not name, or nothing at all, is `rest`."""
@@ -78,8 +80,8 @@ class Units:
 
     def _converted(self, vector: Sequence[int], more: int) -> Vector:
         moved = [vector[index] for index in self._where]
-        if "vcores" in self.names:
-            cpu = self.names.index("vcores")
+        cpu = self._cpu
+        if cpu is not None:
             moved[cpu] = (moved[cpu] + more) // self._per_core
         return tuple(moved)
 
@@ -88,6 +90,8 @@ class Units:
 _UPHEAVALS: Final = frozenset({QueueChanged, QueueRemoved, NodeLost, NodeRemoved, NodeChanged})
 
 
+#: Facts of which the books learn nothing by themselves.
+_UNNOTED: Final = frozenset({ContainerStarted, Heartbeat, Tick})
 _ENDS: Final = (ContainerEnded, ContainerExpired)
 
 
@@ -146,13 +150,15 @@ class YarnPolicy(Policy, Generic[Y]):
         fresh = self._yarn is None
         yarn = self._books(view)
         self._catch_up(yarn, event.at)
-        if not fresh:
+        if not fresh and kind not in _UNNOTED:
             self._note(yarn, event, view)
-        yarn = self._books(view)
-        changed = [*view.changed()]  # a queue may have let in a job that the fact does not name
-        for name in list(view.jobs) if self._restored else changed:
-            if name in view.jobs:
-                self._let_in(yarn, view.jobs[name], view)
+            yarn = self._books(view)
+        changed = view.changed()  # a queue may have let in a job that the fact does not name
+        jobs = view.jobs
+        for name in list(jobs) if self._restored else changed:
+            job = jobs.get(name)
+            if job is not None:
+                self._let_in(yarn, job, view)
         self._restored = False
         if isinstance(event, Heartbeat):
             self._beat(yarn, event.node, view)
@@ -221,7 +227,7 @@ class YarnPolicy(Policy, Generic[Y]):
 
     def _let_in(self, yarn: Y, job: JobState, view: ClusterView) -> None:
         """Bring the books in line with a job that the core has let in; one that has to wait outside is not in them."""
-        if job.admitted and job.id not in yarn.apps:
+        if job.admitted and job.spec.id not in yarn.apps:
             self._add_app(yarn, job, view)
         self._ask(yarn, job, view)
 
@@ -247,16 +253,23 @@ class YarnPolicy(Policy, Generic[Y]):
 
     def _ask(self, yarn: Y, job: JobState, view: ClusterView) -> None:
         """Bring the asks of a job in line with its launchable tasks."""
-        app = yarn.apps.get(job.id)
+        app = yarn.apps.get(job.spec.id)
         if app is None:
             return
-        count = _served(job.spec)
-        for index, stage in enumerate(job.stages):
+        count, stages, asks = _served(job.spec), job.stages, app.asks
+        for index in job.open:
+            ask = asks.get(_STEP * (count - index))
+            if ask is None or ask.open != stages[index].waiting:
+                break
+        else:
+            if len(asks) == len(job.open):
+                return  # as nearly always: what was granted is no longer asked for, nor does it wait
+        for index, stage in enumerate(stages):
             spec = job.spec.stages[index]
             if spec.master:
                 continue  # asked for by the resource manager itself
             wanted = stage.waiting if index in job.open else 0
-            ask = app.asks.get(_STEP * (count - index))
+            ask = asks.get(_STEP * (count - index))
             open_ = ask.open if ask is not None else 0
             if wanted != open_:
                 self._ask_stage(yarn, app, job, stage, spec, wanted, open_, view)
@@ -379,7 +392,7 @@ class YarnPolicy(Policy, Generic[Y]):
         return placed
 
     def _note_placed(self, yarn: Y, grant: Grant, outcome: Outcome, view: ClusterView) -> None:
-        if outcome.containers[1:]:  # a gang: placed as a whole by the core, wherever there is room
+        if len(outcome.containers) > 1:  # a gang: placed as a whole by the core, wherever there is room
             _take_back(yarn, grant, 0)
             for number in outcome.containers:
                 job = view.jobs[grant.app]
@@ -481,8 +494,8 @@ def _priority(job: Job, stage: int) -> int:
 
 
 def _served(job: Job) -> int:
-    """How many stages the policy is asked to serve."""
-    return len([stage for stage in job.stages if not stage.master])
+    """How many stages the policy is asked to serve: all but an application master, which is the last."""
+    return len(job.stages) - job.stages[-1].master
 
 
 def _stage(job: Job, grant: Grant) -> int:

@@ -14,7 +14,7 @@ from typing import Any, Final
 import msgspec
 
 from schedulers.yarn.records import App
-from schedulers.yarn.vectors import Calculator, Vector, minus, plus, single, times, times_down
+from schedulers.yarn.vectors import Calculator, Vector, minus, plus, round_down, single, times, times_down
 
 ROOT: Final = "root"
 
@@ -57,36 +57,36 @@ class QueueConfig(msgspec.Struct, frozen=True, kw_only=True):
 class User(msgspec.Struct, eq=False):
     """UsersManager.User: what one user of a leaf queue holds. asking: applications with open asks that count.
 
-    ratio: of a cluster to what is used, by both, as the user limit worked it out last.
+    ratio: what is used of the cluster.
     """
 
     used: Vector
     am_used: Vector
-    ratio: tuple[Vector, Vector, float] = ((), (), 0.0)
+    ratio: float = 0.0
     active: int = 0
     pending: int = 0
     asking: dict[str, None] = {}  # in order, so that its bytes are the same in every process
 
 
 class Queue:
-    """A queue of the tree. used: containers and reservations below it; reserved: the reservations alone."""
+    """A queue of the tree. chain: itself and those above it.
+
+    used: containers and reservations below it; reserved: the reservations alone. rank: its place among its siblings,
+    empty when its use has changed since it was worked out; order: its children as they were last sorted, likewise.
+    """
 
     def __init__(self, config: QueueConfig, parent: Queue | None, zero: Vector) -> None:
         self.parent = parent
+        self.chain: tuple[Queue, ...] = (self,) if parent is None else (self, *parent.chain)
         self.path: str = config.name if parent is None else f"{parent.path}.{config.name}"
         self.used = self.reserved = zero
         self.capacity = self.most = self.most_down = zero
         self.share = self.most_share = 0.0
         self.am_share = 0.0
         self.config = config
+        self.rank: tuple[Any, ...] = ()
+        self.order: list[Queue] = []
         self.kids = [(Parent if kid.kids else Leaf)(kid, self, zero) for kid in config.kids]
-
-    def chain(self) -> Iterator[Queue]:
-        """This queue and those above it."""
-        queue: Queue | None = self
-        while queue is not None:
-            yield queue
-            queue = queue.parent
 
     def leaves(self) -> Iterator[Leaf]:
         """The leaf queues below, in order of the configuration."""
@@ -109,14 +109,13 @@ class Queue:
         """AbstractCSQueue.updateEffectiveResources: capacities of a cluster of this size, cut to whole units."""
         self.capacity, self.most = times(total, self.share), times(total, self.most_share)
         self.most_down = times_down(total, self.most_share, minimum)
+        self.rank, self.order = (), []
         for kid in self.kids:
             kid.resize(total, minimum)
 
 
 class Parent(Queue):
-    """ParentQueue. order: its children as they were last sorted, None when use has changed since."""
-
-    order: list[Queue] | None = None
+    """ParentQueue."""
 
 
 class Leaf(Queue):
@@ -124,7 +123,8 @@ class Leaf(Queue):
 
     active: applications that may get containers, in order of service; hungry: those of them with open asks;
     pending: those that wait to be activated. version changes with all that the user limit depends on.
-    limit: the most it could use at its last turn; am_basis: the same as activation knows it.
+    limit: the most it could use at its last turn; am_basis: the same as activation knows it. least, user_part,
+    user_most: what the user limit owes to settings and cluster alone.
     """
 
     def __init__(self, config: QueueConfig, parent: Queue | None, zero: Vector) -> None:
@@ -137,6 +137,7 @@ class Leaf(Queue):
         self.limit = self.am_basis = zero
         self.version = 0
         self.user_limit: tuple[int, Vector] = (-1, zero)
+        self.least = self.user_part = self.user_most = zero
         self.only_pending = 0
 
     def leaves(self) -> Iterator[Leaf]:
@@ -178,8 +179,8 @@ class Leaf(Queue):
         self.hungry.sort(key=_rank)
 
 
-def _rank(app: App) -> tuple[Any, ...]:
-    return app.rank
+def _rank(ranked: App | Queue) -> tuple[Any, ...]:
+    return ranked.rank
 
 
 def fifo_key(app: App) -> tuple[Any, ...]:
@@ -243,16 +244,27 @@ def utilization(queue: Queue, total: Vector, minimum: Vector, calculator: Calcul
     return Utilization(queue.path, single(used), queue.share, queue.config.priority)
 
 
+def kids_in_order(parent: Parent, total: Vector, minimum: Vector, calculator: Calculator) -> Sequence[Queue]:
+    """The children of a queue as `in_order` has them; those whose use has not changed keep their rank."""
+    if len(parent.kids) == 1:
+        return parent.kids
+    if not parent.order:
+        key = priority_queue_key if parent.config.child_order == "priority-utilization" else queue_key
+        for kid in parent.kids:
+            if not kid.rank:
+                kid.rank = key(utilization(kid, total, minimum, calculator))
+        parent.order = sorted(parent.kids, key=_rank)
+    return parent.order
+
+
 def account(queue: Queue, amount: Vector) -> None:
     """Use of a queue and those above it changes (AbstractCSQueue.allocateResource, releaseResource)."""
-    for each in queue.chain():
-        each.used = plus(each.used, amount)
-        if isinstance(each, Parent):
-            each.order = None
+    for each in queue.chain:
+        each.used, each.rank, each.order = plus(each.used, amount), (), []
 
 
 def limit_below(parent: Queue, kid: Queue, limit: Vector, minimum: Vector, total: Vector, rc: Calculator) -> Vector:
     """ParentQueue.getResourceLimitsOfChild: what the parent has left and the child uses, within the child's maximum."""
     available = plus(minus(limit, parent.used), kid.used)
     available = rc.smaller(total, available, kid.most_down)
-    return tuple(x // m * m if m else x for x, m in zip(available, minimum, strict=True))
+    return round_down(available, minimum)

@@ -134,9 +134,9 @@ class Ask(msgspec.Struct, eq=False):
 
     def take(self, node: Node, level: Level) -> None:
         """LocalityAppPlacementAllocator.allocate: one fewer at the place and those above it; none left: removed."""
-        places = [node.id, node.rack, ANY]
-        if level is not Level.NODE:
-            places = [node.rack, ANY] if level is Level.RACK else [ANY]
+        places: tuple[str, ...] = (ANY,)
+        if level is not Level.OFF_SWITCH:
+            places = (node.rack, ANY) if level is Level.RACK else (node.id, node.rack, ANY)
         for place in places:
             left = self.places.get(place, 0) - 1
             if left > 0:

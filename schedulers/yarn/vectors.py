@@ -10,26 +10,35 @@ from __future__ import annotations
 import math
 import struct
 from collections.abc import Sequence
-from operator import add, gt, sub, truediv
+from operator import add, gt, mul, sub, truediv
 from typing import Final
 
 Vector = tuple[int, ...]
 
 _FLOAT: Final = struct.Struct("f")
+_PACK, _UNPACK = _FLOAT.pack, _FLOAT.unpack
 
 
 def single(value: float) -> float:
     """The value as Java's `float` holds it."""
-    return float(_FLOAT.unpack(_FLOAT.pack(value))[0])
+    held: float = _UNPACK(_PACK(value))[0]
+    return held
+
+
+# Two resources are the rule, and nothing else is asked as often: unrolled, here and in DominantCalculator.
 
 
 def plus(a: Vector, b: Vector) -> Vector:
     """Resources.add."""
+    if len(a) == 2:
+        return (a[0] + b[0], a[1] + b[1])
     return tuple(map(add, a, b))
 
 
 def minus(a: Vector, b: Vector) -> Vector:
     """Resources.subtract."""
+    if len(a) == 2:
+        return (a[0] - b[0], a[1] - b[1])
     return tuple(map(sub, a, b))
 
 
@@ -70,12 +79,17 @@ def times_down(a: Vector, factor: float, step: Vector) -> Vector:
 
 def round_up(a: Vector, step: Vector) -> Vector:
     """Resources.roundUp."""
-    return tuple(map(rounded_up, a, step))
+    return tuple(map(rounded_up, a, step)) if any(step) else a
+
+
+def round_down(a: Vector, step: Vector) -> Vector:
+    """Resources.roundDown."""
+    return tuple(map(rounded_down, a, step)) if any(step) else a
 
 
 def divide_ceil(a: Vector, by: float) -> Vector:
     """Resources.divideAndCeil: 0 when divided by 0."""
-    return tuple(math.ceil(x / by) for x in a) if by else (0,) * len(a)
+    return tuple([math.ceil(x / by) for x in a]) if by else (0,) * len(a)
 
 
 def normalised(ask: int, minimum: int, step: int, maximum: int) -> int:
@@ -122,7 +136,7 @@ class Calculator:
     def times_up(self, a: Vector, factors: float | Sequence[float], step: Vector) -> Vector:
         """ResourceCalculator.multiplyAndNormalizeUp: the nearest whole number here, then up to the step."""
         by = [factors] * len(a) if isinstance(factors, float) else factors
-        return tuple(rounded_up(self._whole(x * f), s) for x, f, s in zip(a, by, step, strict=True))
+        return round_up(tuple(map(self._whole, map(mul, a, by))), step)
 
     def _whole(self, product: float) -> int:
         return int(product + 0.5)
@@ -139,11 +153,10 @@ class DominantCalculator(Calculator):
         """See Calculator."""
         if a == b:
             return 0
-        if not all(cluster):
+        if len(cluster) != 2 or not (cluster[0] and cluster[1]):
+            if all(cluster):
+                return by_shares(cluster, a, b, largest_only=largest_only)
             return self._without_cluster(cluster, a, b)
-        if len(cluster) != 2:
-            return by_shares(cluster, a, b, largest_only=largest_only)
-        # The same for two resources, unrolled: nothing else is asked as often.
         mine, less = a[0] / cluster[0], a[1] / cluster[1]
         if mine < less:
             mine, less = less, mine
@@ -166,16 +179,18 @@ class DominantCalculator(Calculator):
 
     def fits(self, small: Vector, big: Vector) -> bool:
         """See Calculator."""
+        if len(small) == 2:
+            return small[0] <= big[0] and small[1] <= big[1]
         return not any(map(gt, small, big))
 
     def divide(self, cluster: Vector, a: Vector, b: Vector) -> float:
         """See Calculator."""
-        of = max((x / c for x, c in zip(b, cluster, strict=True) if c), default=0.0)
-        return max((x / c for x, c in zip(a, cluster, strict=True) if c), default=0.0) / of if of else 0.0
+        of = largest_share(b, cluster)
+        return largest_share(a, cluster) / of if of else 0.0
 
     def ratio(self, a: Vector, b: Vector) -> float:
         """See Calculator."""
-        return single(max((x / y for x, y in zip(a, b, strict=True) if y), default=0.0))
+        return single(largest_share(a, b))
 
     def above_zero(self, a: Vector) -> bool:
         """See Calculator."""
@@ -189,6 +204,14 @@ class DominantCalculator(Calculator):
         """See Calculator."""
         parts = [u / bound if bound else math.inf * u or 0.0 for u, bound in zip(used, limit, strict=True)]
         return parts.index(max(parts))
+
+
+def largest_share(a: Vector, cluster: Vector) -> float:
+    """The dominant share, of the resources that the cluster has."""
+    if len(cluster) == 2 and cluster[0] and cluster[1]:
+        one, other = a[0] / cluster[0], a[1] / cluster[1]
+        return one if one >= other else other
+    return max((x / c for x, c in zip(a, cluster, strict=True) if c), default=0.0)
 
 
 def by_shares(cluster: Vector, a: Vector, b: Vector, *, largest_only: bool) -> int:

@@ -9,6 +9,8 @@ from pathlib import Path
 
 import pytest
 
+from rm_emulator.cli import main
+
 Ended = subprocess.CompletedProcess[str]
 
 
@@ -23,3 +25,21 @@ def program(tmp_path: Path) -> Callable[..., Ended]:
         return subprocess.run(command, cwd=tmp_path, env=whole, capture_output=True, text=True, timeout=60, check=False)
 
     return _program
+
+
+@pytest.fixture
+def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., str]:
+    """Runs one command in this process, in an empty folder; what it says when it ends with 2. Anything else fails."""
+
+    def _refused(*arguments: object) -> str:
+        monkeypatch.chdir(tmp_path)
+        monkeypatch.setattr("sys.argv", ["rm-emulator", *map(str, arguments)])
+        monkeypatch.setattr("signal.signal", lambda *_: None)
+        with pytest.raises(SystemExit) as ended:
+            main()
+        said = capsys.readouterr()
+        assert ended.value.code == 2, said
+        assert "Traceback" not in said.err
+        return said.err
+
+    return _refused

@@ -45,5 +45,5 @@ def report_path(tmp_path_factory) -> Path:
     sys.modules[spec.name] = module
     spec.loader.exec_module(module)
     out_dir = tmp_path_factory.mktemp("report")
-    summary.build(out_dir, module.run_directory(out_dir))
+    summary.build(out_dir, module.run_directory(out_dir, logs=True))
     return report.write(out_dir)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 pytestmark = pytest.mark.browser
-CHARTS = 14
+CHARTS = 15
 
 
 class Opened:
@@ -19,7 +19,7 @@ class Opened:
         self.page.on("console", lambda message: self.messages.append(message.text))
         self.page.on("pageerror", lambda error: self.messages.append(str(error)))
         self.page.on("request", lambda request: self.requests.append(request.url))
-        self.page.goto(path.as_uri())
+        self.page.goto(path.as_uri(), timeout=120_000)  # until its charts are drawn
 
     def ready(self):
         self.page.wait_for_selector("html[data-ready=yes]", timeout=60_000)
@@ -98,6 +98,78 @@ def test_another_label_is_chosen_in_the_gantt_chart(desktop):
         " return p.data[0].x.length + ':' + p.data[0].base[5] !== before }",
         arg=before,
     )
+
+
+def test_a_page_that_has_loaded_has_all_its_charts(open_page):
+    page = open_page().page  # opening it waits for the event `load`, as a headless browser does that prints
+    assert page.locator(".plot[data-drawn=yes]").count() == CHARTS
+
+
+def test_on_paper_every_chart_is_light_and_as_wide_as_the_sheet(open_page):
+    page = open_page(color_scheme="dark").page
+    page.evaluate("dispatchEvent(new Event('beforeprint'))")
+    ask = "plots => plots.map(p => p.querySelector('.main-svg').width.baseVal.value)"
+    assert set(page.eval_on_selector_all(".plot", ask)) == {640}
+    assert page.get_attribute("html", "data-theme") == "light"
+    page.evaluate("dispatchEvent(new Event('afterprint'))")
+    assert page.get_attribute("html", "data-theme") is None
+
+
+def test_a_printed_page_has_the_charts(desktop):
+    page = desktop.page
+    ask = "addEventListener('afterprint', () => { window.marks = document.querySelectorAll('.main-svg path').length })"
+    page.evaluate(ask)
+    assert page.pdf().startswith(b"%PDF")
+    assert page.evaluate("window.marks") > 1000
+
+
+def listed(page, table="waiters"):
+    return page.locator(f"#{table} tbody tr:not([hidden])")
+
+
+def test_the_list_of_jobs_shows_the_best_label_and_another_on_request(desktop):
+    page = desktop.page
+    assert page.eval_on_selector("#whose", "s => s.querySelector('[selected]').value") == "slearn"
+    page.select_option("#whose", "slearn")
+    assert listed(page).evaluate_all("rows => [...new Set(rows.map(r => r.dataset.of))]") == ["slearn"]
+    page.select_option("#whose", "fifo")
+    assert listed(page, "users").evaluate_all("rows => [...new Set(rows.map(r => r.dataset.of))]") == ["fifo"]
+
+
+def test_jobs_are_found_by_all_words(desktop):
+    page = desktop.page
+    page.select_option("#whose", "fifo")
+    page.fill("#find", "user-1 NO room")
+    texts = listed(page).all_inner_texts()
+    assert texts
+    assert all("user-1" in text and "no room" in text for text in texts)
+    assert page.inner_text("#found").startswith(f"{len(texts)} of ")
+    page.fill("#find", "")
+
+
+def test_nothing_found_is_said_in_numbers(desktop):
+    page = desktop.page
+    page.fill("#find", "nobody-of-this-name")
+    assert listed(page).count() == 0
+    assert page.inner_text("#found").startswith("0 of ")
+    page.fill("#find", "")
+
+
+def test_a_life_is_coloured_while_the_job_waits(desktop):
+    desktop.page.select_option("#whose", "fifo")
+    bar = listed(desktop.page).first.locator(".life")
+    assert "linear-gradient" in bar.evaluate("b => getComputedStyle(b).backgroundImage")
+    assert "no room" in bar.get_attribute("title")
+
+
+def test_a_table_too_wide_for_a_phone_says_that_it_scrolls(open_page):
+    page = open_page(viewport={"width": 400, "height": 844}).page
+    page.wait_for_selector(".scroll.more:has(#comparison)")
+    box = page.locator(".scroll:has(#comparison)")
+    assert "scroll sideways" in box.evaluate("b => getComputedStyle(b, '::after').content")
+    assert box.evaluate("b => getComputedStyle(b).boxShadow") != "none"
+    box.evaluate("b => b.scrollTo(b.scrollWidth, 0)")
+    page.wait_for_selector(".scroll.back:not(.more):has(#comparison)")
 
 
 def test_the_toggle_changes_colours_and_charts(open_page):

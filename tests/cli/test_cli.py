@@ -1,6 +1,5 @@
 from __future__ import annotations
 
-import gzip
 import io
 import json
 import os
@@ -60,6 +59,15 @@ def test_check_of_a_good_scenario(command: Callable[..., Any]) -> None:
     said = command("check", HELLO)
     assert said.code == 0
     assert "ok (3 policies x 1 seeds; 4 nodes; 3 jobs, 20 tasks), load " in said.out
+
+
+def test_check_warns_where_launches_are_much_of_what_tasks_hold(command: Callable[..., Any]) -> None:
+    said = command("check", HELLO, "--set", "spec.cluster.startup=20s")
+    assert said.code == 0
+    assert (
+        "warning: launching tasks takes about 43% of what they hold: the load is 5.73, the held load about" in said.err
+    )
+    assert "warning" not in command("check", HELLO).err
 
 
 def test_check_names_every_mistake_with_code_2(command: Callable[..., Any], tmp_path: Path) -> None:
@@ -269,10 +277,9 @@ def test_explain_with_json_of_a_log_that_does_not_replay_prints_no_document(
     command: Callable[..., Any], tmp_path: Path
 ) -> None:
     command("run", HELLO, "--out", tmp_path / "out")
-    log = next(tmp_path.glob("out/runs/*/1/events.jsonl.gz"))
-    lines = gzip.decompress(log.read_bytes())
+    log = next(tmp_path.glob("out/runs/*/1/events.jsonl"))
     log.write_bytes(
-        gzip.compress(lines.replace(b'"decision":"Place","container":2', b'"decision":"Place","container":9', 1))
+        log.read_bytes().replace(b'"decision":"Place","container":2', b'"decision":"Place","container":9', 1)
     )
     said = command("explain", log, "report", "--json")
     assert (said.code, said.out) == (1, "")
@@ -332,6 +339,7 @@ def test_a_mistake_in_standard_input_has_its_line(command: Callable[..., Any], m
 
 
 @pytest.mark.parametrize("word", ["-q", "--quiet"])
+@pytest.mark.slow
 def test_quiet_says_only_what_is_wrong(command: Callable[..., Any], tmp_path: Path, word: str) -> None:
     loud, still = (command("run", HELLO, "--out", tmp_path / name, *more) for name, more in (("a", ()), ("b", (word,))))
     assert "[1/3]" in loud.err
@@ -392,6 +400,7 @@ def completed(line: str, cwd: Path) -> list[str]:
         ("rm-emulator compare out --label fi", ["fifo"]),
     ],
 )
+@pytest.mark.slow
 def test_the_shell_completes(line: str, words: list[str], tmp_path: Path) -> None:
     (tmp_path / "scenarios").mkdir()
     for name in ("scenarios/own.yaml", "some.yaml", "script.py"):

@@ -48,12 +48,14 @@ def through(command: Command, name: str, source: Path, folder: Path, **options: 
 
 
 @pytest.mark.parametrize("name", samples.NAMES)
+@pytest.mark.slow
 def test_a_sample_goes_all_the_way(name: str, command: Command, tmp_path: Path) -> None:
     (tmp_path / "in").mkdir()
     assert through(command, name, samples.write(name, tmp_path / "in"), tmp_path) >= 1
 
 
 @pytest.mark.parametrize("name", ["swf", "openb"])
+@pytest.mark.slow
 def test_the_first_jobs_of_a_real_file_go_all_the_way(name: str, command: Command, tmp_path: Path) -> None:
     source = DATA / REAL[name][0]
     if not source.exists():

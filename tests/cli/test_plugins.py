@@ -26,6 +26,7 @@ class Outside(Fifo):
 '''
 
 
+@pytest.mark.slow
 def test_a_policy_from_outside_the_tree_runs_in_worker_processes(command: Callable[..., Any], tmp_path: Path) -> None:
     (tmp_path / "outside.py").write_text(GOOD.format(name="outside"))
     changes = ["--set", "spec.policies[1]={kind: outside}", "--jobs", "2"]
@@ -96,6 +97,7 @@ def program(*arguments: object) -> subprocess.CompletedProcess[str]:
     return subprocess.run(command, capture_output=True, text=True, check=False)
 
 
+@pytest.mark.slow
 def test_a_scenario_names_its_plug_ins_and_its_logs_know_them(own: Path, tmp_path: Path) -> None:
     ran = program("run", own, "--out", tmp_path / "out")
     assert ran.returncode == 0, ran.stderr

@@ -114,6 +114,7 @@ for number, subject in list(enumerate(subjects()))[3::5]:
 """
 
 
+@pytest.mark.slow
 def test_logs_are_the_same_in_another_process_with_other_hashes() -> None:
     said = [_hashes(seed) for seed in ("0", "1", "random")]
     assert said[0] == said[1] == said[2]

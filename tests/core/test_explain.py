@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import pytest
+from msgspec.structs import replace
 
 from rm_emulator.testing import job, node, scheduler, stage
-from schedulers.core.events import ContainerEnded, JobCancelled, JobSubmitted, NodeRemoved
+from schedulers.core.events import ContainerEnded, JobCancelled, JobSubmitted, NodeAdded, NodeRemoved
 from schedulers.core.explain import Explanation
-from schedulers.core.model import Node
+from schedulers.core.model import Node, Stage
+from schedulers.core.places import Places, Requirement
 from schedulers.core.reasons import Reason
 from schedulers.core.scheduler import Scheduler
 
@@ -96,6 +98,38 @@ def test_a_task_too_large_for_every_node_even_while_one_leaves() -> None:
     explanation = made.explain("b")
     assert codes(explanation) == [made.state.jobs["b"].hold] == [Reason.TOO_LARGE]
     assert explanation.reasons[0].sentence == "stage s asks for 5 cpu, more than any of the 2 nodes has in all"
+
+
+def in_zone(zone: str, demand: tuple[int, int] = (1000, 0)) -> Stage:
+    return replace(stage(demand=demand), places=Places(((Requirement("zone", "In", (zone,)),),)))
+
+
+@pytest.fixture
+def zones() -> Scheduler:
+    """A node of 1 CPU in zone a, one of 4 in zone b."""
+    return scheduler("fifo", node("small", 1, labels={"zone": "a"}), node("large", 4, labels={"zone": "b"}))
+
+
+def test_a_stage_that_may_use_no_node_is_not_said_to_ask_for_too_much(zones: Scheduler) -> None:
+    zones.handle(JobSubmitted(0, job("a", in_zone("c"))))
+    explanation = zones.explain("a")
+    assert codes(explanation) == [zones.state.jobs["a"].hold] == [Reason.NO_NODE_MATCHES]
+    assert explanation.reasons[0].sentence == "stage s may use none of the 2 nodes (2 node labels)"
+
+
+def test_a_stage_too_large_for_the_nodes_that_it_may_use_names_only_these(zones: Scheduler) -> None:
+    zones.handle(JobSubmitted(0, job("a", in_zone("a", (2000, 0)))))
+    explanation = zones.explain("a")
+    assert codes(explanation) == [zones.state.jobs["a"].hold] == [Reason.TOO_LARGE]
+    assert explanation.reasons[0].sentence == (
+        "stage s asks for 2 cpu, more than any of the 1 nodes that it may use has in all"
+    )
+
+
+def test_a_stage_that_may_use_no_node_starts_when_one_comes(zones: Scheduler) -> None:
+    zones.handle(JobSubmitted(0, job("a", in_zone("c"))))
+    zones.handle(NodeAdded(1, node("third", 1, labels={"zone": "c"})))
+    assert zones.state.jobs["a"].running == 1
 
 
 def test_without_nodes() -> None:

@@ -25,6 +25,7 @@ from schedulers.core.events import (
     NodeRemoved,
     PilotsNamed,
     QueueChanged,
+    StageWithdrawn,
     TaskEnded,
     Tick,
 )
@@ -66,6 +67,7 @@ def one() -> Scheduler:
         NodeRemoved(9, "gone"),
         NodeChanged(9, node("gone")),
         JobChanged(9, "gone", (0,)),
+        StageWithdrawn(9, "gone", 0),
         JobCancelled(9, "gone"),
         ContainerObserved(9, "gone", "x", (1, 1)),
         ContainerObserved(9, "n", "x", None),
@@ -232,6 +234,33 @@ def test_nothing_starts_before_it_is_asked_for() -> None:
     made = scheduler("fifo", node())
     assert made.handle(JobSubmitted(0, job("a"), asks="asked")) == [Hold("a", Reason.WAITS_FOR_ASK)]
     assert placed(made.handle(JobChanged(1, "a", (0,)))) == [("a", 0, 0)]
+
+
+def test_nothing_starts_of_a_stage_that_was_withdrawn_before_it_is_asked_for_again() -> None:
+    made = scheduler("fifo", node())
+    made.handle(JobSubmitted(0, job("a", stage(tasks=3))))
+    assert made.handle(StageWithdrawn(1, "a", 0)) == [Hold("a", Reason.WAITS_FOR_ASK)]
+    assert placed(made.handle(ContainerEnded(2, 1, 1))) == []  # one task has failed, and one has not started
+    validate(made.state)
+    assert len(placed(made.handle(JobChanged(3, "a", (0,))))) == 1
+    validate(made.state)
+
+
+def test_what_runs_of_a_withdrawn_stage_goes_on_to_the_end_of_the_job() -> None:
+    made = scheduler("fifo", node("n", 9))
+    made.handle(JobSubmitted(0, job("a", stage())))
+    made.handle(StageWithdrawn(1, "a", 0))
+    made.handle(JobChanged(2, "a", (0,)))
+    validate(made.state)
+    made.handle(ContainerEnded(3, 1, 0, 1))
+    assert made.state.jobs == {}
+
+
+def test_withdrawing_a_stage_that_is_not_there() -> None:
+    made = scheduler("fifo", node())
+    made.handle(JobSubmitted(0, job("a")))
+    with pytest.raises(InvalidTransition, match="stages 0 to 0, not 1"):
+        made.handle(StageWithdrawn(1, "a", 1))
 
 
 @pytest.mark.parametrize("index", [-1, 1])

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import itertools
 from itertools import pairwise
 from typing import Any
@@ -496,3 +497,24 @@ def test_a_wait_on_an_idle_cluster_ends(profile: str, settings: dict[str, Any]) 
     (task,) = Run(reads(("n1",)), small, node("n2"), policy={"kind": "delay", **settings}, profile=profile).tasks
     assert task.node == "n2"
     assert 2000 < task.granted_ms < 10_000
+
+
+def test_garbage_is_looked_for_rarely_while_a_run_runs_and_as_before_afterwards() -> None:
+    before, during = gc.get_threshold(), []
+    made = Run(single(5000), run=False)
+    made.simulation.calendar.at(1, 1, 0, lambda _: during.append(gc.get_threshold()[0]))
+    made.simulation.run()
+    assert during[0] > 100 * before[0]
+    assert gc.get_threshold() == before
+
+
+def test_a_run_leaves_the_collector_off_where_it_is_off() -> None:
+    before, during = gc.get_threshold(), []
+    made = Run(single(5000), run=False)
+    made.simulation.calendar.at(1, 1, 0, lambda _: during.append(gc.get_threshold()[0]))
+    gc.set_threshold(0)
+    try:
+        made.simulation.run()
+    finally:
+        gc.set_threshold(*before)
+    assert during == [0]

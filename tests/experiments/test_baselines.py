@@ -139,6 +139,7 @@ def test_a_run_resumed_after_an_interruption_gives_the_same_summary(
     assert without_machine_figures(again.summary) == without_machine_figures(whole)
 
 
+@pytest.mark.slow
 def test_results_do_not_depend_on_the_number_of_processes(shared: Make, tmp_path: Path) -> None:
     one = grid.run(shared(), tmp_path / "one", jobs=1).summary
     two = grid.run(shared(), tmp_path / "two", jobs=2).summary

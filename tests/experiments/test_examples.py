@@ -1,4 +1,4 @@
-"""Every packaged example runs, and every log that it leaves replays to the same decisions."""
+"""Every packaged example runs where `init` puts it, and every log that it leaves replays to the same decisions."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rm_emulator.scenario import examples
 SMALLER: dict[str, dict[str, Any]] = {
     "dag-packing": {"spec.workload.jobs": 2, "spec.expect": []},
     "demo": {"spec.workload.jobs": 80, "spec.expect": []},
+    "load-sweep": {"spec.workload.jobs": 20, "spec.expect": [], 'spec.sweep["workload.load"]': [0.9]},
     "slearn-vs-history": {"spec.workload.jobs": 80, "spec.expect": []},
     "tpch": {"spec.workload.jobs": 4, "spec.workload.sizes": [2], "spec.expect": []},
 }
@@ -23,9 +24,11 @@ SMALLER: dict[str, dict[str, Any]] = {
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", [name for name, _ in examples.summaries()])
-def test_every_example_runs_and_replays(name: str, tmp_path: Path) -> None:
-    results = rm_emulator.run(name, out=tmp_path / "out", seeds=[1], set=SMALLER.get(name, {}), jobs=1)
+def test_every_starter_runs_and_replays(name: str, tmp_path: Path) -> None:
+    starter = examples.copy(name, tmp_path / "mine")[0]
+    results = rm_emulator.run(starter, out=tmp_path / "out", seeds=[1], set=SMALLER.get(name, {}), jobs=1)
     labels = [run["label"] for run in results.summary["runs"]]
     assert labels
-    for label in labels:
-        assert replay.main(event_log(results.path, label, 1)) == 0
+    for place in sorted(results.path.glob("points/*")) or [results.path]:
+        for label in labels:
+            assert replay.main(event_log(place, label, 1)) == 0

@@ -75,7 +75,7 @@ def files(out: Path) -> list[str]:
 
 def test_a_run_directory_has_the_files_that_are_promised(tiny: Tiny, tmp_path: Path) -> None:
     grid.run(tiny("spec.seeds=[3]"), tmp_path / "out", jobs=1)
-    of_cell = ["cell.json", "events.jsonl.gz", "jobs.parquet", "nodes.parquet", "tasks.parquet", "trace.json.gz"]
+    of_cell = ["cell.json", "events.jsonl", "jobs.parquet", "nodes.parquet", "tasks.parquet", "trace.json"]
     cells = [f"runs/{label}/3/{name}" for label in ("fair", "fifo") for name in of_cell]
     assert files(tmp_path / "out") == sorted(
         [".rm-emulator.json", "report.html", "run.json", "scenario.yaml", "summary.json", *cells]
@@ -354,8 +354,8 @@ def _alive(process: int) -> bool:
 
 def test_the_event_log_of_a_run_directory(tiny: Tiny, tmp_path: Path) -> None:
     grid.run(tiny(), tmp_path / "out", jobs=1)
-    assert event_log(tmp_path / "out") == tmp_path / "out/runs/fifo/1/events.jsonl.gz"
-    assert event_log(tmp_path / "out", "fair", 2) == tmp_path / "out/runs/fair/2/events.jsonl.gz"
+    assert event_log(tmp_path / "out") == tmp_path / "out/runs/fifo/1/events.jsonl"
+    assert event_log(tmp_path / "out", "fair", 2) == tmp_path / "out/runs/fair/2/events.jsonl"
 
 
 @pytest.mark.parametrize(
@@ -388,15 +388,19 @@ def test_a_cell_says_how_far_it_is_and_what_waits(tiny: Tiny, tmp_path: Path, mo
     assert last.now_ms >= heard[1].now_ms > 0
 
 
-def test_a_log_is_found_by_its_name_without_gz(tiny: Tiny, tmp_path: Path) -> None:
+def test_a_large_log_is_compressed_and_found_by_its_name_without_gz(
+    tiny: Tiny, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("rm_emulator.files.SMALL_GZIP", 0)
     grid.run(tiny("spec.seeds=[1]"), tmp_path / "out", jobs=1)
     log = event_log(tmp_path / "out")
+    assert log.name == "events.jsonl.gz"
     assert event_log(log.with_suffix("")) == log
 
 
-def test_logs_are_compressed_alike(tiny: Tiny, tmp_path: Path) -> None:
+def test_logs_are_written_alike(tiny: Tiny, tmp_path: Path) -> None:
     for name in ("a", "b"):
         grid.run(tiny("spec.seeds=[1]"), tmp_path / name, jobs=1)
     a, b = event_log(tmp_path / "a"), event_log(tmp_path / "b")
-    assert a.name == "events.jsonl.gz"
+    assert a.name == "events.jsonl"
     assert a.read_bytes() == b.read_bytes()

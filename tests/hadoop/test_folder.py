@@ -116,6 +116,13 @@ def test_a_misspelt_property_is_noted(folder: MakeFolder) -> None:
     assert "did you mean 'yarn.scheduler.capacity.root.a.user-limit-factor'?" in found.notes[0]
 
 
+def test_a_property_of_hadoop_s_that_is_not_modelled_is_not_called_misspelt(folder: MakeFolder) -> None:
+    names = ("reservations-continue-look-all-nodes", "schedule-asynchronously.maximum-threads")
+    found = read_folder(folder(capacity={f"yarn.scheduler.capacity.{name}": "7" for name in names}))
+    assert len(found.not_modelled) == 2
+    assert not any("did you mean" in note for note in found.notes)
+
+
 def test_mistakes_of_all_files_come_together(folder: MakeFolder) -> None:
     path = folder(
         [{**job(), "job.start.ms": "x"}],

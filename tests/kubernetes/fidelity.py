@@ -177,7 +177,7 @@ def main() -> int:
     with tempfile.TemporaryDirectory() as folder:
         cluster = Devcluster(Path(folder) / "cluster")
         try:
-            cluster.up(nodes=NODES, cpu=str(CPUS))
+            cluster.up(nodes=NODES, cpu=str(CPUS), reserved=True)
             cluster.apply(MANIFESTS / "crds")
             for policy in asked.policies.split(","):
                 runs = [real(cluster, jobs, policy, seed) for seed in range(1, asked.runs + 1)]

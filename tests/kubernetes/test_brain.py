@@ -21,6 +21,8 @@ from schedulers.core.reasons import Reason
 from schedulers.core.replay import Replay
 from schedulers.objects import names
 from schedulers.objects.dagjob import PlanStatus
+from schedulers.objects.meta import OwnerReference
+from schedulers.objects.pod import Pod
 from schedulers.objects.queue import PerUser
 from tests.kubernetes.world import World, stage
 
@@ -157,6 +159,120 @@ def test_pods_of_other_schedulers_take_room() -> None:
     world.delete(other)
     world.brain.cycle()
     assert len(released(world)) == 1
+
+
+def test_our_own_taint_keeps_no_task_off() -> None:
+    world = World(())
+    world.add_node("n0", 2, reserved=True)
+    job = world.submit(stage("a", 1))
+    world.settle()
+    assert world.lists.dagjobs[job.key].has_succeeded
+
+
+def a_reserved_world() -> World:
+    """Node n0 is reserved, n1 is not, and the brain is to place on reserved nodes only."""
+    world = World(())
+    world.reserved = True
+    world.new_leader()
+    world.add_node("n0", 1, reserved=True)
+    world.add_node("n1", 8)
+    return world
+
+
+def test_nodes_that_are_not_reserved_can_be_left_to_others() -> None:
+    world = a_reserved_world()
+    world.submit(stage("a", 3))
+    world.create_pods()
+    world.brain.cycle()
+    assert [node for _, _, node in released(world)] == ["n0"]
+    pod = world.plain(gated=False)
+    assert world.brain.filter(pod, ["n0", "n1"]).nodes == []
+    world.settle()
+    assert {p.spec.nodeName for p in world.lists.pods.values()} == {"n0"}
+
+
+def test_what_runs_on_a_node_that_is_not_reserved_any_more_goes_on_and_nothing_follows() -> None:
+    world = a_reserved_world()
+    job = world.submit(stage("a", 2))
+    world.create_pods()
+    world.brain.cycle()
+    world.write()
+    world.bind()
+    world.add_node("n0", 1)
+    (bound,) = world.bound()
+    world.start(bound)
+    world.finish(world.lists.pods[bound.key])
+    world.brain.cycle()
+    assert (released(world), dict(world.brain.scheduler.state.nodes)) == ([], {})
+    world.add_node("n0", 1, reserved=True)
+    world.settle()
+    assert world.lists.dagjobs[job.key].has_succeeded
+
+
+def cpus_free(world: World) -> int:
+    """Of node n0, as the brain has it."""
+    return world.brain.scheduler.state.nodes["n0"].free[0] // 1000
+
+
+def wearing(world: World, kind: str, uid: str, *, cpu: int = 2, scheduler: str = "default-scheduler") -> Pod:
+    """A pod on node n0 that is dressed up as one of a DagJob, and says that this is its controller."""
+    pod = world.plain(gated=False, cpu=cpu, scheduler=scheduler)
+    labels = {names.DAGJOB_LABEL: "j", names.STAGE_LABEL: "a", names.INDEX_LABEL: "0"}
+    pod.metadata.labels |= labels
+    pod.metadata.ownerReferences = (OwnerReference(kind, "j", uid, controller=True),)
+    return world.change(pod, spec=msgspec.structs.replace(pod.spec, nodeName="n0"))
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "DagJob"])
+def test_a_pod_that_only_wears_our_labels_takes_room(kind: str) -> None:
+    world = World((2,))
+    other = wearing(world, kind, "no such DagJob")
+    assert cpus_free(world) == 0
+    world.delete(other)
+    assert cpus_free(world) == 2
+    assert world.brain.facts._orphans == {}
+
+
+def test_a_pod_that_says_it_is_a_task_and_asks_for_more_takes_what_it_asks_for() -> None:
+    world = World((4,))
+    job = world.submit(stage("a", 1, cpu=1))
+    wearing(world, "DagJob", job.metadata.uid, cpu=3)
+    assert cpus_free(world) == 1
+
+
+def test_a_pod_of_another_namespace_is_no_task() -> None:
+    world = World((4,))
+    job = world.submit(stage("a", 1, cpu=1))
+    pod = wearing(world, "DagJob", job.metadata.uid, cpu=3)
+    pod.metadata.namespace = "elsewhere"
+    world.lists.pods["elsewhere/x"] = pod
+    world.new_leader()
+    assert world.brain.scheduler.state.containers == {}
+
+
+def test_a_pod_bound_before_its_dagjob_is_heard_of_holds_its_room_once() -> None:
+    world = World((4,))
+    job = world.submit(stage("a", 1, cpu=2))
+    del world.lists.dagjobs[job.key]
+    world.new_leader()
+    pod = wearing(world, "DagJob", job.metadata.uid)
+    assert cpus_free(world) == 2
+    world._put("DagJob", world.lists.dagjobs, job)
+    state = world.brain.scheduler.state
+    assert (len(state.containers), state.nodes["n0"].foreign, cpus_free(world)) == (1, {}, 2)
+    world.delete(pod)
+    assert cpus_free(world) == 4
+
+
+def test_a_pod_that_outlives_its_dagjob_holds_its_room_until_it_is_gone() -> None:
+    world = World((4,))
+    job = world.submit(stage("a", 1, cpu=2))
+    pod = wearing(world, "DagJob", job.metadata.uid)
+    world.brain.hear(Change("DagJob", world.lists.dagjobs.pop(job.key), None))
+    state = world.brain.scheduler.state
+    assert cpus_free(world) == 2
+    world.delete(pod)
+    assert (cpus_free(world), state.containers, world.brain.facts._orphans) == (4, {}, {})
 
 
 def test_a_dagjob_heard_of_after_its_pods_gets_them() -> None:
@@ -581,21 +697,39 @@ def test_a_plan_that_needs_pilots_is_told_after_them() -> None:
 
 def test_a_queue_that_is_gone_lets_no_job_in_even_when_nobody_led() -> None:
     world = World()
-    world.put_queue("default")
-    world.submit(stage("a", 1))
+    world.put_queue("etl")
+    world.submit(stage("a", 1), queue="etl")
     snapshot = world.snapshot()
-    del world.lists.queues["default"]
+    del world.lists.queues["etl"]
     world.new_leader(snapshot)
-    assert list(world.brain.scheduler.state.tree.removed) == ["default"]
-    world.submit(stage("b", 1))
+    assert list(world.brain.scheduler.state.tree.removed) == ["etl"]
+    world.submit(stage("b", 1), queue="etl")
     world.create_pods()
     world.brain.cycle()
     assert len(released(world)) == 1
-    world.put_queue("default")
+    world.put_queue("etl")
     world.brain.cycle()
     assert len(released(world)) == 2
+    world.remove_queue("etl")
+    assert list(world.brain.scheduler.state.tree.removed) == ["etl"]
+
+
+def test_the_default_queue_is_open_without_an_object_and_has_no_limits_then() -> None:
+    world = World()
+    world.put_queue("default", max={"cpu": 1})
     world.remove_queue("default")
-    assert list(world.brain.scheduler.state.tree.removed) == ["default"]
+    world.submit(stage("a", 3))
+    world.create_pods()
+    world.brain.cycle()
+    assert len(released(world)) == 3
+    world.put_queue("default", max={"cpu": 1})
+    snapshot = world.snapshot()
+    del world.lists.queues["default"]
+    for _ in range(2):
+        world.new_leader(snapshot)
+        snapshot = world.snapshot()
+    assert world.brain.scheduler.state.queues["default"].max is None
+    assert world.brain.scheduler.state.tree.removed == {}
 
 
 def test_the_true_run_time_is_out_of_reach() -> None:
@@ -610,7 +744,7 @@ def end_one(world: World, pick: int, code: int) -> None:
     bound = list(world.bound())
     if bound:
         pod = bound[pick % len(bound)]
-        world.finish(pod, code=code if pod.owner_uid else 0)
+        world.finish(pod, code=code if pod.dagjob_uid else 0)
 
 
 def start_one(world: World, pick: int) -> None:
@@ -620,7 +754,7 @@ def start_one(world: World, pick: int) -> None:
 
 
 def delete_one(world: World, pick: int) -> None:
-    live = [pod for pod in world.lists.pods.values() if pod.owner_uid and not pod.is_terminal]
+    live = [pod for pod in world.lists.pods.values() if pod.dagjob_uid and not pod.is_terminal]
     if live:
         world.delete(live[pick % len(live)])
 

@@ -38,6 +38,9 @@ class Chaos:
             self.delete_unbound: 4,
             self.collect: 3,
             self.expire: 3,
+            self.say_why_not: 3,
+            self.refuse: 3,
+            self.hear_nothing: 2,
             self.remember: 4,
             self.change_leader: 5,
         }
@@ -49,7 +52,8 @@ class Chaos:
         count = self.draw.randint
         self.world.submit(
             stage("map", count(2, 6), cpu=count(1, 2)),
-            stage("gang", count(2, 5), "map", gang=True),
+            stage("gang", count(2, 5), "map", gang=True, claims=self.draw.random() < 0.3),
+            stage("last", 1, "gang", claims=self.draw.random() < 0.5),
         )
 
     def create_some(self) -> None:
@@ -98,6 +102,18 @@ class Chaos:
         self.world.clock += LATE_MS
         self.world.brain.expire()
 
+    def say_why_not(self) -> None:
+        for pod in self._some(self._unbound()):
+            self.world.say(pod, self.draw.choice(["no volume", "no port"]))
+
+    def refuse(self) -> None:
+        for pod in self._some([pod for pod in self.world.bound() if not pod.is_running]):
+            self.world.refuse(pod)
+
+    def hear_nothing(self) -> None:
+        """Until the next time, when all is heard again, or not."""
+        self.world.lists.heard = self.draw.choice([None, 10_000, 10**9])
+
     def remember(self) -> None:
         self.snapshots.append(self.world.brain.snapshot())
 
@@ -107,6 +123,7 @@ class Chaos:
 
     def settle(self) -> None:
         """Nothing goes wrong any more, and time passes."""
+        self.world.lists.heard = 10**9
         for _ in range(20):
             self.world.settle(rounds=20)
             for pod in self._unbound():

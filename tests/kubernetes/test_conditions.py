@@ -208,3 +208,46 @@ def test_a_dagjob_that_is_gone_is_told_nothing() -> None:
 def test_a_rate_that_allows_nothing_is_refused() -> None:
     with pytest.raises(ValueError, match="above 0"):
         Conditions(cast(Client, Listener()), per_second=0)
+
+
+def told_pod(name: str) -> Pod:
+    return pod(name, Condition(WAITING_CONDITION, "True", "NoRoom", "x"))
+
+
+def test_who_was_told_nothing_yet_comes_before_who_hears_other_numbers() -> None:
+    def say(conditions: Conditions) -> None:
+        for i in range(5):
+            conditions.report_pod(told_pod(f"told {i}"), "NoRoom", "y")
+        conditions.report_pod(pod("untold"), "NoRoom", "x")
+
+    assert heard(say).words[0] == ("untold", "x")
+
+
+def test_of_those_who_were_told_nothing_yet_the_oldest_comes_first() -> None:
+    def say(conditions: Conditions) -> None:
+        for second in (3, 1, 2):
+            meta = Meta(
+                name=str(second), namespace="ns", uid=str(second), creationTimestamp=f"2026-01-01T00:00:0{second}Z"
+            )
+            conditions.report_pod(Pod(metadata=meta), "NoRoom", "x")
+
+    assert [name for name, _ in heard(say).words] == ["1", "2", "3"]
+
+
+def test_a_wait_that_is_over_takes_turns_with_those_that_begin() -> None:
+    def say(conditions: Conditions) -> None:
+        for i in range(5):
+            conditions.report_pod(pod(f"untold {i}"), "NoRoom", "x")
+            conditions.report_released(told_pod(f"over {i}"), "n1")
+
+    assert Counter(name[:4] for name, _ in heard(say).words[:6]) == {"unto": 3, "over": 3}
+
+
+def test_a_pod_that_ended_without_a_node_is_not_said_to_have_been_released() -> None:
+    def say(conditions: Conditions) -> None:
+        ended = told_pod("p")
+        ended.status.phase = "Failed"
+        conditions.report_released(ended, None)
+
+    (word,) = heard(say).heard
+    assert (word[2]["conditions"][0].status, word[2]["conditions"][0].reason) == ("False", "Ended")

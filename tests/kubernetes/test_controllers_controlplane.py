@@ -130,7 +130,7 @@ def test_a_gated_pod_that_is_deleted_comes_back(cluster: Devcluster, space: str)
 
 
 def test_a_pod_on_a_node_that_is_gone_is_made_anew_and_has_not_failed(cluster: Devcluster, space: str) -> None:
-    cluster.add_nodes(1, prefix="gone", labels={"lost": "soon"})
+    cluster.add_nodes(1, prefix="gone", labels={"lost": "soon"}, reserved=True)
     try:
         selective = stage("a", 1, 4)
         selective["template"]["spec"]["nodeSelector"] = {"lost": "soon"}
@@ -140,7 +140,7 @@ def test_a_pod_on_a_node_that_is_gone_is_made_anew_and_has_not_failed(cluster: D
         cluster.kubectl("delete", "node", "gone0")
         wait(lambda: uids(cluster, space) - before, 20)
         assert phase(cluster, space, "j") in ("Pending", "Running")
-        cluster.add_nodes(1, prefix="gone", labels={"lost": "soon"})
+        cluster.add_nodes(1, prefix="gone", labels={"lost": "soon"}, reserved=True)
         wait(lambda: phase(cluster, space, "j") == "Succeeded", 30)
         assert status(cluster, space)["stages"][0]["failed"] == 0
     finally:

@@ -23,11 +23,12 @@ from tests.kubernetes.test_plan import TEMPLATE, job
 
 @pytest.fixture
 def process(monkeypatch: pytest.MonkeyPatch) -> Process:
-    """One that has listed everything, and reaches nobody."""
+    """One that has just heard everything, and reaches nobody."""
     client: Any = None
     made = Process(ControllersConfig(leader_election=None), client, identity="test")
     for reflector in made.cache.reflectors.values():
         reflector.synced = True
+    made.cache._hearing.heard()
 
     async def for_ever(*_: Any) -> None:
         await asyncio.sleep(3600)
@@ -58,6 +59,7 @@ def test_a_loop_that_breaks_ends_the_process(process: Process, monkeypatch: pyte
 
 
 @pytest.mark.parametrize("error", [Unreachable("away"), OSError("no token"), TimeoutError()])
+@pytest.mark.slow
 def test_what_is_to_be_expected_does_not(process: Process, monkeypatch: pytest.MonkeyPatch, error: Exception) -> None:
     times = fail_with(monkeypatch, process, error)
     with pytest.raises(TimeoutError):

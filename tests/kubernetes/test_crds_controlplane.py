@@ -104,6 +104,14 @@ BAD_JOBS = {
         a_job(a_stage(template={"metadata": {"labels": {"x": 1}}, "spec": {"containers": [{}]}})),
         "template.metadata.labels.x in body must be of type string",
     ),
+    "pods for another scheduler": (
+        a_job(a_stage(template={"spec": {"containers": [{}], "schedulerName": "default-scheduler"}})),
+        'template.spec.schedulerName: Unsupported value: "default-scheduler": supported values: "rm-scheduler"',
+    ),
+    "pods that never end": (
+        a_job(a_stage(template={"spec": {"containers": [{}], "restartPolicy": "Always"}})),
+        'template.spec.restartPolicy: Unsupported value: "Always": supported values: "Never", "OnFailure"',
+    ),
     "an empty queue": (a_job(queue=""), "spec.queue in body should be at least 1 chars long"),
     "a long queue": (a_job(queue="q" * 64), "spec.queue: Too long"),
     "a long user": (a_job(user="u" * 254), "spec.user: Too long"),

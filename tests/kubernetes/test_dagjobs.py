@@ -31,10 +31,11 @@ class Api:
         self.deleted: list[str] = []
         self.status: dict[str, Any] = {}
         self.versions: list[str] = []
+        self.nodes: list[str] = []
         self.refuse: Callable[[str], ApiError | None] = lambda name: None
         self.refuse_status: ApiError | None = None
 
-    async def create(self, path: str, body: Any) -> Any:
+    async def create(self, path: str, body: Any, **_: str) -> Any:
         await asyncio.sleep(0)
         if not path.startswith(PODS):
             self.events.append(body)
@@ -50,7 +51,9 @@ class Api:
         self.pods[name] = body
         return body
 
-    async def get(self, path: str) -> Any:
+    async def get(self, path: str, fieldSelector: str = "") -> Any:  # noqa: N803 (the API's word)
+        if path == "/api/v1/nodes":
+            return {"items": [name for name in self.nodes if fieldSelector == f"metadata.name={name}"]}
         name = path.rpartition("/")[2]
         if name not in self.pods:
             raise NotFound(404, "NotFound", name)
@@ -58,8 +61,12 @@ class Api:
 
     async def delete(self, path: str, body: Any = None) -> Any:
         name = path.rpartition("/")[2]
-        if self.pods.pop(name, None) is None:
+        if name not in self.pods:
             raise NotFound(404, "NotFound", name)
+        meta = self.pods[name]["metadata"]
+        if {"uid": meta["uid"], "resourceVersion": meta.get("resourceVersion", "")} != body["preconditions"]:
+            raise Conflict(409, "Conflict", name)
+        del self.pods[name]
         self.deleted.append(name)
 
     async def patch(self, path: str, body: Any, **settings: Any) -> bytes:
@@ -82,6 +89,10 @@ class Lists:
         self.queues: dict[str, Any] = {}
         self.pods: dict[str, Pod] = {}
         self.dagjobs = {job.key: job for job in jobs}
+        self.heard: int | None = 10**9
+
+    def heard_ms(self) -> int | None:
+        return self.heard
 
 
 class Controller:
@@ -188,7 +199,7 @@ def test_what_may_go_better_later_is_no_refusal_and_ends_all_writes_first(error:
 
 
 def taken(**meta: Any) -> dict[str, Any]:
-    return {"metadata": {"name": "j-a-0-0", "uid": "uid-there", **meta}}
+    return {"metadata": {"name": "j-a-0-0", "uid": "uid-there", "resourceVersion": "7", **meta}}
 
 
 def owner(uid: str, kind: str = "DagJob", name: str = "j") -> dict[str, Any]:
@@ -240,6 +251,47 @@ def test_a_name_that_is_taken_is_told_once_and_the_others_are_made(owners: list[
     assert "pod j-a-0-0 is there already" in condition.message
     assert c.api.reasons().count("PodsRefused") == 1
     assert (c.api.deleted, sorted(c.api.pods)) == ([], ["j-a-0-0", "j-a-1-0", "j-a-2-0"])
+
+
+# -- what is out of date ------------------------------------------------------------------------
+
+
+def lost(c: Controller, **meta: Any) -> None:
+    """A pod that the watch tells of, on a node of which it does not; meta: what the API server has meanwhile."""
+    known = pod("a", 0, phase="Running", nodeName="n9")
+    known.metadata.resourceVersion = "7"
+    c.api.pods["j-a-0-0"] = taken(uid=known.metadata.uid, **meta)
+    c.watch(known)
+
+
+def test_a_lost_pod_is_deleted_as_it_was_known_and_that_is_told() -> None:
+    c = Controller(StageSpec("a", TEMPLATE))
+    lost(c)
+    c.look()
+    assert (c.api.deleted, c.api.reasons().count("Recreated")) == (["j-a-0-0"], 1)
+
+
+def test_a_pod_that_has_changed_unheard_is_not_deleted() -> None:
+    c = Controller(StageSpec("a", TEMPLATE))
+    lost(c, resourceVersion="8")
+    assert c.look() == 1
+    assert (c.api.deleted, c.api.reasons().count("Recreated")) == ([], 0)
+
+
+def test_a_node_that_came_unheard_is_not_gone() -> None:
+    c = Controller(StageSpec("a", TEMPLATE))
+    lost(c)
+    c.api.nodes = ["n9"]
+    assert c.look() == 1
+    assert (c.api.deleted, c.api.reasons().count("Recreated")) == ([], 0)
+
+
+def test_nothing_is_done_while_nothing_is_heard() -> None:
+    c = Controller(StageSpec("a", TEMPLATE, 2))
+    lost(c)
+    c.lists.heard = None
+    assert c.look() == 1
+    assert (c.api.deleted, c.api.asked, c.api.status) == ([], [], {})
 
 
 # -- memory -------------------------------------------------------------------------------------

@@ -246,3 +246,18 @@ def test_a_reason_that_nobody_waits_for_any_more_disappears() -> None:
     metrics.show_holds({"X": 2})
     metrics.show_holds({"Y": 1})
     assert metrics.REGISTRY.get_sample_value("rm_holds", {"reason": "X"}) is None
+
+
+def test_figures_of_a_queue_that_is_gone_disappear() -> None:
+    metrics.show_pending({"gone": 1})
+    metrics.show_queues({"gone": (1, 2, 0.5)})
+    metrics.show_pending({"here": 1})
+    metrics.show_queues({"here": (1, 2, 0.5)})
+    shown = {
+        (sample.name, sample.labels["queue"])
+        for family in metrics.REGISTRY.collect()
+        for sample in family.samples
+        if "queue" in sample.labels
+    }
+    names = ("rm_pending_pods", "rm_queue_pending_pods", "rm_queue_running_pods", "rm_queue_share")
+    assert shown == {(name, "here") for name in names}

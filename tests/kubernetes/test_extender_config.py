@@ -106,7 +106,8 @@ def test_leader_election_can_be_switched_off(tmp_path: Path) -> None:
         ),
         (("pods, ", ""), "4: resources: 'pods' is missing: nodes could be filled beyond what they take"),
         (("pods, ", "pods, cpu, "), "4: resources[3]: 'cpu' is named twice"),
-        (("renewDeadline: 20s", "renewDeadline: 40s"), "20: leaderElection: expected retryPeriod < renewDeadline"),
+        (("renewDeadline: 20s", "renewDeadline: 40s"), "20: leaderElection: lease times do not fit"),
+        (("retryPeriod: 5s", "retryPeriod: 18s"), "20: leaderElection: lease times do not fit"),
         (("log: full", "log: some"), "21: storage.log: invalid enum value 'some'"),
         (("concurrency: 4", "concurrency: 0"), "23: releases.concurrency: expected `int` >= 1, got 0"),
         (("seed: 7", "seed: 7\nseed: 8"), "6: seed: is given twice, first in line 5"),
@@ -165,3 +166,52 @@ def test_durations_have_units(text: str, ms: int) -> None:
 def test_what_is_no_duration_is_refused(text: object) -> None:
     with pytest.raises(ValueError, match=r"is not a duration|is too short"):
         parse_millis(text)
+
+
+# -- a manifest, and YAML that is meant to hurt -----------------------------------------------------
+
+MANIFEST = """\
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: rm-other}
+data: {config.yaml: "a: b"}
+---
+apiVersion: v1
+kind: ConfigMap
+metadata: {name: rm-brain}
+data:
+  config.yaml: |
+    policy: {kind: fifo}
+    cycle: 50
+    extender: {tls: null}
+"""
+
+
+def test_the_configuration_inside_a_manifest_is_checked_where_it_stands(tmp_path: Path) -> None:
+    assert read(tmp_path, MANIFEST.replace("50", "70ms")).cycle_ms == 70
+    assert mistakes(tmp_path, MANIFEST) == [
+        "12: cycle: 50 is not a duration (write a number with a unit, such as 50ms, 2s, 1.5m, 1h)"
+    ]
+    assert mistakes(tmp_path, MANIFEST.replace("{kind: fifo}", "{kind: ")) == [
+        "12: is not YAML: expected ',' or '}', but got ':'"
+    ]
+
+
+def test_a_manifest_without_the_process_is_told_what_it_has(tmp_path: Path) -> None:
+    (said,) = mistakes(tmp_path, MANIFEST.replace("rm-brain", "rm-brian"))
+    assert said == " there is no ConfigMap 'rm-brain' with config.yaml in it (rm-other, rm-brian)"
+
+
+@pytest.mark.parametrize(
+    ("text", "says"),
+    [
+        (f"{SMALL}---\n{SMALL}", " has 2 YAML documents: expected one"),
+        (f"{SMALL}seed: 2001-99-99\n", "3: seed: '2001-99-99': month must be in 1..12"),
+        (f"{SMALL}seed: !!int abc\n", "3: seed: 'abc': invalid literal"),
+        (f"{SMALL}seed: {'[' * 5000}\n", " is nested too deeply"),
+        ("a0: &a0 [1, 1]\n" + "".join(f"a{i}: &a{i} [*a{i - 1}, *a{i - 1}]\n" for i in range(1, 30)), " has more than"),
+    ],
+    ids=["documents", "date", "tag", "deep", "aliases"],
+)
+def test_hostile_yaml_is_one_message(tmp_path: Path, text: str, says: str) -> None:
+    assert mistakes(tmp_path, text)[0].startswith(says)

@@ -82,6 +82,7 @@ def test_a_watch_survives_a_renewal_of_the_token(devcluster: Devcluster, plugin:
     async def main() -> None:
         async with Client(login(devcluster, plugin)) as client:
             watch = client.watch(path, read_timeout_s=30, resourceVersion=await version(client))
+            assert await anext(watch) == b""  # it is open
             devcluster.kubectl("create", "configmap", "old", "-n", namespace)
             assert b'"old"' in await anext(watch)
             plugin.says(token=devcluster.token(namespace, "w"))

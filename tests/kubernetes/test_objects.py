@@ -17,7 +17,7 @@ from schedulers.objects.meta import to_ms
 from schedulers.objects.names import GANG_PLAN, GATE, RUN_SECONDS
 from schedulers.objects.node import Node, core_node
 from schedulers.objects.pod import Container, ContainerResources, Pod, PodSpec, demand, places, unmodelled
-from schedulers.objects.queue import Queue, core_queue
+from schedulers.objects.queue import Queue, core_queue, readable
 
 RESOURCES = Resources(("cpu", "memory", "pods"))
 STAMP = "2026-01-02T03:04:05Z"
@@ -69,6 +69,13 @@ def test_a_queue_is_what_its_object_says() -> None:
         max_running=3,
         preemptible=False,
     )
+
+
+def test_a_limit_that_cannot_be_read_does_not_take_those_along_that_can() -> None:
+    spec = {"max": {"cpu": 4, "cpus": 4, "memory": "much"}, "guaranteed": "a lot", "perUser": {"limit": "25%"}}
+    read_so_far = readable(read(Queue, {"spec": spec}), RESOURCES)
+    assert (read_so_far.max, read_so_far.guaranteed) == ((4000, -1, -1), None)
+    assert read_so_far.per_user == model.PerUser(limit=0.25)
 
 
 # -- reading ------------------------------------------------------------------------------------

@@ -22,13 +22,14 @@ pytestmark = pytest.mark.older
 
 @pytest.fixture(scope="module")
 def older(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devcluster]:
-    with a_devcluster(tmp_path_factory.mktemp("older"), version=binaries.OLDER) as cluster:
+    with a_devcluster(tmp_path_factory.mktemp("older"), version=binaries.OLDER, reserved=False) as cluster:
         yield cluster
 
 
 @pytest.fixture(scope="module")
 def installed(older: Devcluster) -> Iterator[Installed]:
-    running = Installed(older, overlay="older")
+    everywhere = {"nodes": "all"}  # plain pods bring no toleration along
+    running = Installed(older, overlay="older", brain=everywhere, controllers=everywhere)
     yield running
     running.stop()
     assert running.replay() > 0

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.controllers.plan import CreatePod, Plan, Surroundings, plan, pod_name
+from operators.controllers.plan import CreatePod, Event, Plan, Surroundings, plan, pod_name
 from schedulers.objects import names
 from schedulers.objects.dagjob import (
     DagJobSpec,
@@ -51,9 +51,9 @@ def job(*stages: StageSpec, retries: int = 1, status: DagJobStatus | None = None
 
 
 def around(
-    now: int = 100_000, *, nodes: tuple[str, ...] = ("n1",), released: dict[str, int] | None = None
+    now: int = 100_000, *, nodes: tuple[str, ...] = ("n1",), released: dict[str, int] | None = None, heard: int = 10**9
 ) -> Surroundings:
-    return Surroundings(now, nodes, ("default",), released or {}, 30_000, lambda ms: f"t{ms}")
+    return Surroundings(now, heard, nodes, ("default",), released or {}, 30_000, lambda ms: f"t{ms}")
 
 
 def pod(stage: str, index: int, attempt: int = 0, *, phase: str = "Pending", code: int = 0, **spec: Any) -> Pod:
@@ -111,6 +111,13 @@ def test_a_pod_carries_gates_labels_and_its_owner() -> None:
     assert body["metadata"]["annotations"] == {names.RUN_SECONDS: "5"}
 
 
+def test_a_pod_tolerates_reserved_nodes_beside_what_its_template_tolerates() -> None:
+    theirs = {"key": "dedicated", "operator": "Exists"}
+    template = {"spec": {**TEMPLATE["spec"], "tolerations": [theirs]}}
+    (create,) = plan(job(StageSpec("a", template)), [], around()).creates
+    assert create.body["spec"]["tolerations"] == [theirs, {"key": names.RESERVED_TAINT, "operator": "Exists"}]
+
+
 def test_the_template_itself_stays_as_it_was() -> None:
     before = msgspec.json.encode(TEMPLATE)
     plan(job(), [], around())
@@ -151,13 +158,20 @@ def test_a_narrowed_pod_that_its_node_does_not_take_is_made_anew() -> None:
     assert plan(one, [stuck], early).deletes == []
     assert plan(one, [stuck], early).again_s == pytest.approx(10, abs=0.1)
     deletes = plan(one, [stuck], late).deletes
-    assert [(d.why, d.at_once) for d in deletes] == [("node n1 has not taken it for 31 s", False)]
+    assert [(d.why, d.node) for d in deletes] == [("node n1 has not taken it for 31 s", "")]
+
+
+def test_time_in_which_nothing_was_heard_is_no_time_in_which_a_node_has_not_taken_a_pod() -> None:
+    stuck = pod("a", 0, affinity=only("n1"))
+    back = around(200_000, released={stuck.metadata.uid: 80_000}, heard=5_000)
+    todo = plan(job(StageSpec("a", TEMPLATE)), [stuck], back)
+    assert (todo.deletes, todo.again_s) == ([], pytest.approx(25, abs=0.1))
 
 
 def test_a_pod_on_a_node_that_is_gone_is_made_anew_without_counting_as_a_try() -> None:
     lost = pod("a", 0, phase="Running", nodeName="n9")
     todo = plan(job(StageSpec("a", TEMPLATE), retries=0), [lost], around())
-    assert [(d.why, d.at_once) for d in todo.deletes] == [("node n9 is gone", True)]
+    assert [(d.why, d.node) for d in todo.deletes] == [("node n9 is gone", "n9")]
     assert todo.status.phase != "Failed"
 
 
@@ -243,6 +257,95 @@ def test_a_pod_for_which_nothing_can_be_done_is_not_looked_at_all_the_time(narro
     late = around(200_000, released={stuck.metadata.uid: 80_000})
     todo = plan(job(StageSpec("a", TEMPLATE)), [stuck], late)
     assert (todo.deletes, todo.again_s) == ([], None)
+
+
+# -- what is not taken --------------------------------------------------------------------------
+
+
+def refused(attempt: int = 0, reason: str = "OutOfcpu") -> Pod:
+    """A pod that its kubelet has not let in."""
+    one = pod("a", 0, attempt, phase="Failed", nodeName="n1")
+    one.status.reason, one.status.message = reason, "Node didn't have enough resource"
+    return one
+
+
+def told(todo: Plan, kind: str) -> tuple[str, str, str] | None:
+    return next(((c.status, c.reason, c.message) for c in todo.status.conditions if c.type == kind), None)
+
+
+@pytest.mark.parametrize("reason", ["OutOfcpu", "OutOfpods", "NodeAffinity", "UnexpectedAdmissionError", "Evicted"])
+def test_a_pod_that_a_kubelet_refused_is_made_anew_and_has_not_failed(reason: str) -> None:
+    todo = plan(job(StageSpec("a", TEMPLATE), retries=0), [refused(n, reason) for n in range(3)], around())
+    (create,) = todo.creates
+    message = f"node n1 refused pod j-a-0-2: {reason}: Node didn't have enough resource"
+    assert (create.name, create.cause) == ("j-a-0-3", "recreated")
+    assert create.event == Event("PodRefused", f"{message}; it is made anew", warning=True)
+    assert todo.status.stages[0].failed == 0
+    assert told(todo, "PodsUnplaced") == ("True", reason, message)
+
+
+def test_a_pod_of_which_a_container_ran_was_not_refused() -> None:
+    ran = pod("a", 0, phase="Failed", code=3, nodeName="n1")
+    ran.status.reason = "OutOfcpu"
+    assert plan(job(StageSpec("a", TEMPLATE), retries=0), [ran], around()).status.phase == "Failed"
+
+
+def test_that_pods_were_refused_is_said_until_the_next_is_taken() -> None:
+    one = job(StageSpec("a", TEMPLATE))
+    one.status = plan(one, [refused(), pod("a", 0, 1, **GATED)], around()).status
+    assert (told(plan(one, [], around()), "PodsUnplaced") or ("",))[0] == "False"
+    taken = plan(one, [refused(), pod("a", 0, 1, nodeName="n1")], around())
+    assert told(taken, "PodsUnplaced") == ("False", "Placed", "every pod that was released is taken")
+
+
+def unbindable(**spec: Any) -> Pod:
+    one = pod("a", 0, **spec)
+    one.status.conditions = [Condition("PodScheduled", "False", "Unschedulable", "0/1 nodes are available: no volume.")]
+    return one
+
+
+def test_what_kube_scheduler_cannot_bind_is_told_in_its_own_words() -> None:
+    todo = plan(job(StageSpec("a", TEMPLATE)), [unbindable()], around())
+    message = "kube-scheduler cannot bind pod j-a-0-0: 0/1 nodes are available: no volume."
+    assert told(todo, "PodsUnplaced") == ("True", "Unschedulable", message)
+
+
+def test_a_narrowed_pod_that_kube_scheduler_cannot_bind_is_made_anew_sooner() -> None:
+    stuck = unbindable(affinity=only("n1"))
+    one = job(StageSpec("a", TEMPLATE))
+    released = {stuck.metadata.uid: 80_000}
+    assert plan(one, [stuck], around(90_000, released=released)).again_s == pytest.approx(5, abs=0.1)
+    (delete,) = plan(one, [stuck], around(95_000, released=released)).deletes
+    assert delete.why.endswith("for 15 s (Unschedulable: 0/1 nodes are available: no volume.)")
+
+
+GPU: dict[str, Any] = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"example.com/gpu": 1}}}]}}
+
+
+def known(*resources: str) -> Surroundings:
+    return msgspec.structs.replace(around(), resources=resources)
+
+
+def test_a_job_that_asks_for_what_is_not_configured_is_refused_and_told_so() -> None:
+    todo = plan(job(StageSpec("a", TEMPLATE), StageSpec("b", GPU)), [], known("cpu", "memory"))
+    assert (made(todo), todo.status.phase) == ([], "Failed")
+    message = (
+        "stage b asks for example.com/gpu, which is not among the configured resources (cpu, memory): "
+        "add it there, or set unknownResources: leave"
+    )
+    assert told(todo, "Failed") == ("True", "UnknownResource", message)
+    assert [event.reason for event in todo.events] == ["Failed"]
+
+
+@pytest.mark.parametrize("surroundings", [around(), known("cpu", "example.com/gpu")], ids=["left", "configured"])
+def test_it_is_not_refused_where_that_is_left_to_kube_scheduler_or_configured(surroundings: Surroundings) -> None:
+    assert made(plan(job(StageSpec("b", GPU)), [], surroundings)) == ["j-b-0-0"]
+
+
+def test_a_job_that_has_begun_is_not_refused_any_more() -> None:
+    one = job(StageSpec("b", GPU, 2))
+    one.status = plan(one, [], around()).status
+    assert made(plan(one, [pod("b", 0, nodeName="n1")], known("cpu"))) == ["j-b-1-0"]
 
 
 # -- memory -------------------------------------------------------------------------------------

@@ -8,6 +8,7 @@ from typing import Any, cast
 
 import pytest
 
+from operators.cache.reflector import Reflector
 from operators.client import ApiError, Client, Unreachable
 from operators.extender.config import BrainConfig
 from operators.extender.process import LAG_S, Process
@@ -57,7 +58,11 @@ class Server:
             raise self.errors.pop()
         *_, namespace, kind = path.split("/")
         uid = self.objects.get(f"{namespace}/{fieldSelector.removeprefix('metadata.name=')}")
-        return {"items": [{"metadata": {"uid": uid}}] if uid is not None and kind == self.kind else []}
+        return {
+            "items": [{"metadata": {"uid": uid, "resourceVersion": "70"}}]
+            if uid is not None and kind == self.kind
+            else []
+        }
 
 
 def waits_for(job: str, server: Server, told: dict[str, str] | None = None) -> bool:
@@ -92,6 +97,20 @@ def test_a_new_leader_waits_for_jobs_that_its_watch_has_yet_to_tell_of() -> None
 )
 def test_it_waits_for_dagjobs_that_the_api_server_has(server: Server) -> None:
     assert waits_for("ns/j.12345678", server)
+
+
+@pytest.mark.parametrize(("heard", "waits"), [("69", True), ("70", False)])
+def test_it_does_not_wait_for_what_the_watch_has_passed_and_cannot_tell_of(
+    heard: str, waits: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    init = Reflector.__init__
+
+    def told(self: Any, *args: Any, **settings: Any) -> None:
+        init(self, *args, **settings)
+        self._version = heard
+
+    monkeypatch.setattr(Reflector, "__init__", told)
+    assert waits_for("ns/p.12345678", Server("pods", {"ns/p": "12345678-9"})) == waits
 
 
 @pytest.mark.parametrize("objects", [{}, {"ns/j": "another"}], ids=["none", "another of its name"])

@@ -77,3 +77,13 @@ def test_a_refusal_has_the_resource_and_its_numbers() -> None:
         (NodeCode.LACKS, "cpu", 2000, 1000),
         (NodeCode.TOO_SMALL, "cpu", 2000, 1000),
     ]
+
+
+def test_a_node_with_room_is_refused_with_the_reason_why_the_job_waits() -> None:
+    world = mixed()
+    world.put_queue("default", max={"cpu": 1})
+    answer = world.brain.filter(world.plain(gated=False, cpu=2), ["free"])
+    assert answer.failed == {
+        "free": "queue default holds 0 of cpu (0.0% of the cluster) and may hold 1: "
+        "2 more for pod would be over its limit"
+    }

@@ -28,9 +28,10 @@ from schedulers.objects.dagjob import (
     show_indexes,
 )
 from schedulers.objects.meta import Meta, OwnerReference
-from schedulers.objects.node import Node, NodeStatus
+from schedulers.objects.node import Node, NodeSpec, NodeStatus, NodeTaint, core_node
 from schedulers.objects.pod import (
     Affinity,
+    Condition,
     Container,
     ContainerPhase,
     ContainerResources,
@@ -42,9 +43,11 @@ from schedulers.objects.pod import (
     PodSpec,
     PodStatus,
     PodTemplate,
+    Present,
     SelectorRequirement,
     SelectorTerm,
     Terminated,
+    Volume,
     demand,
 )
 from schedulers.objects.queue import Queue, QueueSpec
@@ -58,6 +61,10 @@ class Lists:
         self.pods: dict[str, Pod] = {}
         self.dagjobs: dict[str, DagJob] = {}
         self.queues: dict[str, Any] = {}
+        self.heard: int | None = 10**9
+
+    def heard_ms(self) -> int | None:
+        return self.heard
 
 
 class Writes:
@@ -103,7 +110,7 @@ class World:
             offers="cycle",
             reserve_after=reserve_after,
         )
-        self.lists, self.clock, self._numbers = Lists(), 1_000_000, 0
+        self.lists, self.clock, self._numbers, self.reserved = Lists(), 1_000_000, 0, False
         self.snapshots: list[bytes] = []
         self.logs: list[bytearray] = []
         self.brain: Brain
@@ -127,7 +134,14 @@ class World:
         cache: Any = self.lists
         self.log = log
         past = self.writes.history
-        self.brain = Brain(scheduler, cache, self.writes, clock=self.now, remember=lambda job, queue: past.append(job))
+        self.brain = Brain(
+            scheduler,
+            cache,
+            self.writes,
+            clock=self.now,
+            remember=lambda job, queue: past.append(job),
+            reserved=self.reserved,
+        )
         take_over(self.brain, identity="test", pods=pods, history=())
 
     def now(self) -> int:
@@ -186,7 +200,7 @@ class World:
 
     def collect(self, pod: Pod) -> None:
         """A pod that has succeeded is deleted, as kube-controller-manager does when there are many."""
-        job = next(job for job in self.lists.dagjobs.values() if job.metadata.uid == pod.owner_uid)
+        job = next(job for job in self.lists.dagjobs.values() if job.metadata.uid == pod.dagjob_uid)
         done = {stage.name: self._completed(job, stage.name) for stage in job.spec.stages}
         done[pod.metadata.labels[names.STAGE_LABEL]].add(int(pod.metadata.labels[names.INDEX_LABEL]))
         stages = [StageStatus(name, completedIndexes=show_indexes(indexes)) for name, indexes in done.items()]
@@ -219,8 +233,8 @@ class World:
     def remove_queue(self, name: str) -> None:
         self.brain.hear(Change("Queue", self.lists.queues.pop(name), None))
 
-    def add_node(self, name: str, cpus: int) -> None:
-        self._put("Node", self.lists.nodes, node(name, cpus))
+    def add_node(self, name: str, cpus: int, *, reserved: bool = False) -> None:
+        self._put("Node", self.lists.nodes, node(name, cpus, reserved=reserved))
 
     def remove_node(self, name: str) -> None:
         node = self.lists.nodes.pop(name)
@@ -278,6 +292,15 @@ class World:
         status = PodStatus(phase=phase, containerStatuses=[ContainerStatus("c", ContainerPhase(terminated=ended))])
         self.change(pod, status=status)
 
+    def say(self, pod: Pod, verdict: str) -> Pod:
+        """kube-scheduler cannot bind it, and says so."""
+        said = Condition("PodScheduled", "False", "Unschedulable", verdict)
+        return self.change(pod, status=PodStatus(conditions=[said]))
+
+    def refuse(self, pod: Pod, reason: str = "OutOfcpu") -> Pod:
+        """A kubelet does not let it in."""
+        return self.change(pod, status=PodStatus(phase="Failed", reason=reason, message="not here"))
+
     def delete(self, pod: Pod) -> None:
         last = self.lists.pods.pop(pod.key)
         self.brain.hear(Change("Pod", last, None))
@@ -294,7 +317,7 @@ class World:
         return [
             pod
             for pod in self.lists.pods.values()
-            if pod.owner_uid == job.metadata.uid and stage in (None, pod.metadata.labels[names.STAGE_LABEL])
+            if pod.dagjob_uid == job.metadata.uid and stage in (None, pod.metadata.labels[names.STAGE_LABEL])
         ]
 
     def gated(self, job: DagJob) -> list[Pod]:
@@ -305,7 +328,8 @@ class World:
 
     def free(self, name: str) -> list[int]:
         """What the pods bound to a node, or narrowed to it, leave of it."""
-        left = list(self.brain.scheduler.state.nodes[name].spec.capacity) if name in self.lists.nodes else [0, 0, 0]
+        there = self.lists.nodes.get(name)
+        left = list(core_node(there, self.brain.resources).capacity) if there is not None else [0, 0, 0]
         for pod in self.lists.pods.values():
             if pod.spec.nodeName == name and not pod.is_terminal:
                 left = [a - b for a, b in zip(left, demand(pod.spec, self.brain.resources), strict=True)]
@@ -352,14 +376,17 @@ def asks(cpu: int) -> Container:
     return Container("c", ContainerResources(requests={"cpu": cpu}))
 
 
-def node(name: str, cpus: int) -> Node:
-    return Node(Meta(name=name, uid=name), status=NodeStatus(allocatable={"cpu": cpus, "memory": "64Gi", "pods": 110}))
+def node(name: str, cpus: int, *, reserved: bool = False) -> Node:
+    spec = NodeSpec(taints=[NodeTaint(names.RESERVED_TAINT)] if reserved else [])
+    status = NodeStatus(allocatable={"cpu": cpus, "memory": "64Gi", "pods": 110})
+    return Node(Meta(name=name, uid=name), spec, status)
 
 
-def stage(name: str, tasks: int, *parents: str, cpu: int = 1, gang: bool = False) -> StageSpec:
-    return StageSpec(
-        name=name, tasks=tasks, parents=parents, gang=gang, template=PodTemplate(spec=PodSpec(containers=[asks(cpu)]))
-    )
+def stage(name: str, tasks: int, *parents: str, cpu: int = 1, gang: bool = False, claims: bool = False) -> StageSpec:
+    """claims: its pods have a volume claim, so that kube-scheduler has the last word on their node."""
+    volumes = [Volume(persistentVolumeClaim=Present())] if claims else []
+    template = PodTemplate(spec=PodSpec(containers=[asks(cpu)], volumes=volumes))
+    return StageSpec(name=name, tasks=tasks, parents=parents, gang=gang, template=template)
 
 
 def only(name: str) -> Affinity:

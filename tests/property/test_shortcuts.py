@@ -1,15 +1,16 @@
-"""What was made fast in the YARN policies, `hdrf` and `gs`, against the slow and obvious way to the same answer."""
+"""What was made fast in core, YARN policies, `hdrf` and `gs`, against the slow and obvious way to the same answer."""
 
 from __future__ import annotations
 
 import functools
 from collections.abc import Sequence
 from typing import Any
+from unittest import mock
 
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from rm_emulator.workload.synthetic import generate
@@ -17,15 +18,18 @@ from schedulers.core.events import ContainerEnded, JobSubmitted, NodeAdded, Queu
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.scheduler import Scheduler
+from schedulers.core.state import ClusterState
 from schedulers.policies.gs import GenericScheduler
 from schedulers.policies.hdrf import HierarchicalDrf, _Values
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
 from schedulers.yarn.fair import FairScheduler
+from schedulers.yarn.limits import user_limit
 from schedulers.yarn.locality import Delay, is_asked, missed_before
+from schedulers.yarn.queues import Leaf, Parent, QueueConfig, in_order, kids_in_order, utilization
 from schedulers.yarn.records import ANY, Ask, Level
 from schedulers.yarn.records import Node as YarnNode
 from schedulers.yarn.shares import Claim, Contender, compute_fair_shares, fair_key
-from schedulers.yarn.vectors import DOMINANT, Vector, by_shares
+from schedulers.yarn.vectors import DOMINANT, Vector, by_shares, divide_ceil, minus, plus, round_up, single, times
 
 #: Few values, so that ties are met; headrooms may be negative.
 AMOUNTS = st.tuples(st.integers(-4, 12), st.integers(-4, 12))
@@ -40,6 +44,17 @@ HUGE = 2**63 - 1
 def test_two_resources_compare_as_any_number_does(cluster: Vector, a: Vector, b: Vector, largest_only: bool) -> None:
     expected = by_shares(cluster, a, b, largest_only=largest_only)
     assert DOMINANT.compare(cluster, a, b, largest_only=largest_only) == expected
+
+
+@given(CLUSTERS, AMOUNTS, AMOUNTS)
+def test_two_resources_add_up_and_fit_as_any_number_does(cluster: Vector, a: Vector, b: Vector) -> None:
+    """A third that is 0 everywhere takes the way of any number, and changes nothing."""
+    more = (*cluster, 0), (*a, 0), (*b, 0)
+    for calculate in (plus, minus):
+        assert (*calculate(a, b), 0) == calculate(more[1], more[2])
+    assert DOMINANT.fits(a, b) == DOMINANT.fits(more[1], more[2])
+    assert DOMINANT.ratio(a, cluster) == DOMINANT.ratio(more[1], more[0])
+    assert DOMINANT.divide(cluster, a, b) == DOMINANT.divide(*more)
 
 
 @given(st.integers(1, 50), st.integers(0, 60), st.integers(-1, 60))
@@ -155,6 +170,100 @@ def limits(scheduler: CapacityScheduler | FairScheduler) -> list[object]:
     return found
 
 
+# -- queues of the CapacityScheduler ------------------------------------------------------------
+
+LEAVES = ("root.p.a", "root.p.b", "root.c")
+QUEUES = st.builds(
+    lambda user_limit, factor, order: QueueConfig(
+        name="root",
+        child_order=order,
+        kids=(
+            QueueConfig(
+                name="p",
+                capacity=0.6,
+                kids=(
+                    QueueConfig(name="a", capacity=0.1, user_limit=user_limit, user_limit_factor=factor),
+                    QueueConfig(name="b", capacity=0.9, ordering="fair"),
+                ),
+            ),
+            QueueConfig(name="c", capacity=0.4, maximum=0.5, user_limit=25.0, user_limit_factor=2.0),
+        ),
+    ),
+    st.sampled_from((100.0, 50.0, 7.0)),
+    st.sampled_from((1.0, 0.5, 3.0, -1.0)),
+    st.sampled_from(("utilization", "priority-utilization")),
+)
+STEPS = st.lists(
+    st.one_of(
+        st.tuples(st.just("ask"), st.integers(0, 5), st.integers(0, 6), st.integers(0, 2)),
+        st.tuples(st.sampled_from(("end", "remove", "grow")), st.integers(0, 99)),
+        st.tuples(st.just("beat"), st.integers(1, 6)),
+    ),
+    max_size=40,
+)
+
+
+@given(QUEUES, STEPS, st.sampled_from(("memory", "dominant")), st.sampled_from(((0, 0), (2, 1))))
+@settings(max_examples=80, deadline=None)
+def test_limits_of_users_and_orders_of_queues_that_are_kept_are_what_they_would_be_anew(
+    queues: QueueConfig, steps: list[tuple[Any, ...]], calculator: str, minimum: Vector
+) -> None:
+    config = CapacityConfig(root=queues, calculator=calculator, minimum=minimum, maximum=(9, 9), am_share=1.0)
+    scheduler = CapacityScheduler(config)
+    for node in ("n0", "n1"):
+        scheduler.add_node(node, (12, 10))
+    for step in steps:
+        take(scheduler, *step)
+        for leaf in scheduler.root.leaves():
+            if leaf.users:
+                limit = user_limit(leaf, scheduler.minimum, scheduler.total, scheduler.rc)
+                assert limit == user_limit_anew(leaf, scheduler)
+        for parent in (scheduler.root, scheduler.root.kids[0]):
+            kept = kids_in_order(parent, scheduler.total, scheduler.minimum, scheduler.rc)
+            assert [kid.path for kid in kept] == order_anew(parent, scheduler)
+
+
+def take(scheduler: CapacityScheduler, what: str, number: int, count: int = 0, size: int = 0) -> None:
+    """One step: somebody asks, a container ends, an application goes, a node comes, nodes beat so many times."""
+    if what == "ask":
+        app = f"a{number}"
+        if app not in scheduler.apps:
+            scheduler.add_app(app, LEAVES[number % 3], f"u{number % 2}")
+        scheduler.ask(app, 20, ((2, 1), (3, 3), (1, 4))[size], {ANY: count})
+    elif what == "end" and scheduler.containers:
+        scheduler.container_ended(list(scheduler.containers)[number % len(scheduler.containers)])
+    elif what == "remove" and scheduler.apps:
+        scheduler.remove_app(list(scheduler.apps)[number % len(scheduler.apps)])
+    elif what == "grow" and number > 80:
+        scheduler.add_node(f"n{len(scheduler.nodes)}", (7, 5))
+    elif what == "beat":
+        for beat in range(number):
+            scheduler.beat(f"n{beat % 2}")
+
+
+def user_limit_anew(leaf: Leaf, scheduler: CapacityScheduler) -> Vector:
+    """UsersManager.computeUserLimit line by line, of nothing but what the users hold."""
+    rc, total, minimum, config = scheduler.rc, scheduler.total, scheduler.minimum, leaf.config
+    capacity = rc.larger(total, leaf.capacity, minimum)
+    ratio = single(sum(rc.ratio(user.used, total) for user in leaf.users.values()))
+    consumed = rc.times_up(total, ratio, minimum)
+    current = capacity if rc.compare(total, consumed, capacity) < 0 else plus(consumed, minimum)
+    asking = [user.used for user in leaf.users.values() if user.asking]
+    equal = divide_ceil(functools.reduce(plus, asking, minimum), float(len(asking)))
+    limit = rc.larger(total, equal, divide_ceil(times(current, single(config.user_limit)), 100.0))
+    most = times(capacity, single(config.user_limit_factor))
+    if config.user_limit_factor == -1:
+        most = leaf.most_down
+    return round_up(rc.smaller(total, limit, most), minimum)
+
+
+def order_anew(parent: Parent, scheduler: CapacityScheduler) -> list[str]:
+    """Every child's utilization worked out, and all sorted."""
+    found = [utilization(kid, scheduler.total, scheduler.minimum, scheduler.rc) for kid in parent.kids]
+    respect = parent.config.child_order == "priority-utilization"
+    return [each.name for each in in_order(found, respect_priority=respect)]
+
+
 # -- beats --------------------------------------------------------------------------------------
 
 WORK = st.lists(
@@ -266,3 +375,39 @@ def _log_of_gs(seed: int, *, shares: bool, forgets: bool) -> str:
 @settings(max_examples=10, deadline=None)
 def test_gs_decides_as_if_it_put_every_job_in_order_anew(seed: int, shares: bool) -> None:
     assert _log_of_gs(seed, shares=shares, forgets=False) == _log_of_gs(seed, shares=shares, forgets=True)
+
+
+# -- executors ----------------------------------------------------------------------------------
+
+
+def _on_executors(seed: int, policy: str, *, disorder: bool, until: int) -> tuple[bytes, str]:
+    """What the scheduler remembers in the middle of a run, and the hash of the whole run's log."""
+    workload = generate("2sigma-like", jobs=8, slots=6, load=1.5, seed=seed)
+    cluster = EngineConfig(
+        nodes=tuple(Node(id=f"n{i}", capacity=(2000, 8192), speed=1 + i / 4) for i in range(3)),
+        resources=workload.resources,
+        profile="events",
+        executors=Executors(moving_ms=1500),
+        disorder=Disorder(duplicate=0.2, delay=0.2, delay_ms=4000) if disorder else None,
+    )
+    config = SchedulerConfig(
+        resources=workload.resources, policy={"kind": policy}, offers=cluster.offers, executors=True
+    )
+    log = Log()
+    scheduler = Scheduler(config, log=log)
+    simulation = Simulation(cluster, workload, scheduler, seed=seed)
+    simulation.run(until)
+    saved = scheduler.snapshot()
+    simulation.calendar.run()
+    return saved, log.sha256
+
+
+@given(st.integers(0, 1000), st.sampled_from(("fifo", "fair", "weighted_fair")), st.booleans(), st.floats(0.01, 1))
+@settings(max_examples=15, deadline=None)
+def test_an_executor_that_goes_on_does_as_if_its_end_were_heard_and_its_next_task_applied(
+    seed: int, policy: str, disorder: bool, part: float
+) -> None:
+    run = functools.partial(_on_executors, seed, policy, disorder=disorder, until=int(part * 2e7))
+    went_on = run()
+    with mock.patch.object(ClusterState, "go_on", return_value=None):
+        assert run() == went_on

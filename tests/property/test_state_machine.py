@@ -40,6 +40,7 @@ from schedulers.core.events import (
     OfferAsked,
     QueueChanged,
     QueueRemoved,
+    StageWithdrawn,
     TaskEnded,
     Tick,
 )
@@ -226,6 +227,13 @@ class Core(RuleBasedStateMachine):
         job = self.state.jobs.get(name)
         there = len(job.stages) if job is not None else 1
         self.tell(JobChanged(self.soon(later), name, tuple(i for i in range(there) if bits >> i & 1)))
+
+    @precondition(lambda self: self.submitted)
+    @rule(pick=PICK, later=PICK)
+    def stage_withdrawn(self, pick: int, later: int) -> None:
+        name = f"j{pick % self.submitted + 1}"
+        job = self.state.jobs.get(name)
+        self.tell(StageWithdrawn(self.soon(later), name, pick % len(job.stages) if job is not None else 0))
 
     @precondition(lambda self: self.submitted)
     @rule(pick=PICK, later=PICK)

@@ -6,12 +6,17 @@ import heapq
 import json
 from pathlib import Path
 
+import msgspec
 import numpy as np
+import polars as pl
 
 from rm_emulator.engine.recording import Attempt, JobRow
 from rm_emulator.results.record import Recorder
+from schedulers.core.decisions import Hold
+from schedulers.core.events import JobSubmitted
 from schedulers.core.model import Job, Node, Stage
 from schedulers.core.policy import Planned, Stretch
+from schedulers.core.reasons import Reason
 
 LABELS = {"slearn": 0.2, "three_sigma": 0.9, "fifo": None}
 
@@ -24,12 +29,19 @@ def run_directory(
     jobs: int = 200,
     nodes: int = 8,
     slots: int = 4,
+    logs: bool = False,
 ) -> dict:
-    """Cells under `out_dir/runs` and the scenario they belong to. A label's number: noise of its estimates."""
+    """Cells under `out_dir/runs` and the scenario they belong to. A label's number: noise of its estimates.
+
+    logs: with event logs that say when jobs come, and that there is no room for them.
+    """
     labels = LABELS if labels is None else labels
     for label, noise in labels.items():
         for seed in seeds:
-            cell(out_dir / "runs" / label / str(seed), label, noise, seed, jobs, nodes, slots)
+            place = out_dir / "runs" / label / str(seed)
+            cell(place, label, noise, seed, jobs, nodes, slots)
+            if logs:
+                (place / "events.jsonl").write_bytes(log(pl.read_parquet(place / "jobs.parquet")))
     policies = [{"label": name, "kind": "fifo" if noise is None else "gs"} for name, noise in labels.items()]
     names = list(labels)
     baseline = names[1] if len(names) > 1 else names[0]
@@ -133,3 +145,12 @@ def plan(name: str, made_ms: int, width: int, size_ms: float, nodes: int) -> tup
     stretches = (Stretch(0, 0, task_ms, width * task_ms),)
     job = Job(id=name, stages=(Stage(name="map", tasks=width, demand=(1000, 4096)),))
     return job, made_ms, Planned(nodes, task_ms, task_ms, (task_ms,), stretches)
+
+
+def log(jobs: pl.DataFrame) -> bytes:
+    """When jobs come, and that there is no room for them."""
+    lines: list[object] = []
+    for name, at, tasks in jobs.select("id", "submit_ms", "tasks").iter_rows():
+        job = Job(id=name, stages=(Stage(name="map", tasks=tasks, demand=(1000, 4096)),))
+        lines += [JobSubmitted(at, job), Hold(name, Reason.NO_ROOM)]
+    return msgspec.json.Encoder().encode_lines(lines)

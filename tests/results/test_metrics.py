@@ -173,3 +173,35 @@ def test_failed_attempts_are_counted():
 def test_a_queue_has_its_own_times(example):
     found = metrics.figures(*example)["queues"]["q2"]
     assert (found.jobs, found.jct_s.mean, found.wait_s.p90) == (1, 8.5, 0.5)
+
+
+FAST = (Node(id="a", capacity=(1000, 1000)), Node(id="b", capacity=(1000, 1000), speed=2.0))
+
+
+def launched(tasks, stages=1):
+    """Tables of job x from attempts (node, stage, granted, started, ended, code), each of 100 m-cpu and 10 MiB."""
+    recorder = Recorder(FAST)
+    for stage in (0, 1):
+        recorder.demand("x", stage, (100, 10))
+    for index, (node, stage, granted, started, ended, code) in enumerate(tasks):
+        recorder.task(Attempt("x", stage, index, 0, node, index, granted, started, ended, False, code))
+    recorder.job(JobRow(id="x", submit_ms=0, tasks=len(tasks), work_ms=1000, stages=stages))
+    recorder.finish(0)
+    frames = recorder._jobs.frame().collect(), recorder._tasks.frame().collect(), recorder.node_rows()
+    recorder.close()
+    return frames
+
+
+@pytest.mark.parametrize(
+    ("tasks", "stages", "ratio"),
+    [
+        ([("a", 0, 0, 250, 1000, 0)], 1, 1000 / 750),  # a launch of 250 ms
+        ([("a", 0, 0, 0, 500, 0), ("a", 0, 500, 500, 700, -102)], 1, 700 / 500),  # a lost attempt holds too
+        ([("a", 0, 0, 200, 1000, 0), ("b", 0, 0, 0, 500, 0)], 1, (1000 + 2 * 500) / (800 + 2 * 500)),  # b is faster
+        ([("a", 0, 0, 250, 1000, 0), ("a", 1, 0, 0, 9000, 0)], 1, 1000 / 750),  # stage 1 of 1: its application master
+        ([("a", 0, 0, 0, 500, 1)], 1, None),
+    ],
+)
+def test_what_launching_costs_is_held_over_run(tasks, stages, ratio):
+    found = metrics.launching(*launched(tasks, stages), "cpu")
+    assert found == (None if ratio is None else pytest.approx(ratio))

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import gzip
 import json
 from collections import defaultdict
 from itertools import pairwise
@@ -16,7 +15,7 @@ from rm_emulator.results.perfetto import choose_nodes, lanes
 
 @pytest.fixture(scope="module")
 def trace(run):
-    return json.loads(gzip.decompress((run[0] / "runs/slearn/1/trace.json.gz").read_bytes()))
+    return json.loads((run[0] / "runs/slearn/1/trace.json").read_bytes())
 
 
 def test_every_task_is_a_slice(run, trace):

@@ -134,7 +134,7 @@ def test_an_empty_run_has_all_files(tmp_path):
     recorder = Recorder(NODES)
     recorder.finish(0)
     recorder.write(tmp_path)
-    names = ["jobs.parquet", "nodes.parquet", "tasks.parquet", "trace.json.gz"]
+    names = ["jobs.parquet", "nodes.parquet", "tasks.parquet", "trace.json"]
     assert sorted(path.name for path in tmp_path.iterdir()) == names
 
 

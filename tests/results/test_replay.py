@@ -164,9 +164,12 @@ def test_damage_is_bad_input(tmp_path: Path, damage: Any, line: int | None, mess
     assert line is None or error.value.issues[0].line == line
 
 
-def test_what_a_killed_run_leaves_replays_as_far_as_it_goes(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_a_killed_run_leaves_replays_as_far_as_it_goes(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
     record(tmp_path / "events.jsonl")
     lines = (tmp_path / "events.jsonl").read_bytes().splitlines(keepends=True)
+    monkeypatch.setattr("rm_emulator.files.SMALL_GZIP", 0)
     with log_blocks(tmp_path) as write:
         for begin in range(0, len(lines) // 2, 10):
             write(b"".join(lines[begin : begin + 10]))

@@ -50,7 +50,8 @@ def test_every_chart_is_there(figures):
 
 
 def test_every_chart_stands_below_its_section_in_order(page):
-    places = [(page.index(f'<h2 id="{each.section.id}"'), page.index(f'id="{each.id}"')) for each in chart.registered()]
+    shown = [each for each in chart.registered() if each.id in CHARTS]
+    places = [(page.index(f'<h2 id="{each.section.id}"'), page.index(f'id="{each.id}"')) for each in shown]
     assert all(heading < figure for heading, figure in places)
     assert places == sorted(places)
 
@@ -120,9 +121,11 @@ def test_the_description_of_the_workload_is_shown_when_there_is_one(run, tmp_pat
 
 
 def with_speedup(built, value, low, high):
+    """The summary with this speedup; the baseline left more jobs unfinished, so the other label is the best."""
     replace, compared = msgspec.structs.replace, built.comparisons[0]
     speedups = replace(compared.speedup, ratio_of_means=Speedup(value=value, ci95=[low, high]))
-    return replace(built, comparisons=[replace(compared, speedup=speedups)])
+    runs = [replace(run, unfinished_jobs=int(run.label == built.baseline)) for run in built.runs]
+    return replace(built, runs=runs, comparisons=[replace(compared, speedup=speedups)])
 
 
 @pytest.mark.parametrize(
@@ -145,6 +148,62 @@ def with_speedup(built, value, low, high):
 )
 def test_the_headline_says_no_more_than_the_interval(run, speedup, sentence):
     assert report.headline(with_speedup(run[2], *speedup)) == sentence.format(x="\u00d7", to="\u2013")
+
+
+def of_three(built, **values):
+    """A summary of labels a (the baseline), b and c with these ratios of means."""
+    replace, run, compared = msgspec.structs.replace, built.runs[0], built.comparisons[0]
+    sure = {label: Speedup(value=value, ci95=[value - 0.05, value + 0.05]) for label, value in values.items()}
+    return replace(
+        built,
+        baseline="a",
+        runs=[replace(run, label=label) for label in "abc"],
+        comparisons=[
+            replace(compared, label=n, baseline="a", speedup=replace(compared.speedup, ratio_of_means=s))
+            for n, s in sure.items()
+        ],
+    )
+
+
+@pytest.mark.parametrize(
+    ("values", "best", "begins"),
+    [
+        ({"b": 1.2, "c": 1.5}, "c", "c finishes jobs 1.50\u00d7 sooner than a"),
+        ({"b": 0.5, "c": 0.8}, "a", "c takes 1.25\u00d7 as long as a"),
+    ],
+)
+def test_the_headline_names_the_best_label(run, values, best, begins):
+    made = of_three(run[2], **values)
+    assert report.best(made) == best
+    assert report.headline(made).startswith(begins)
+
+
+def test_the_best_label_leaves_no_more_jobs_unfinished_than_another(run):
+    made = of_three(run[2], b=1.2, c=1.5)
+    left = [msgspec.structs.replace(each, unfinished_jobs=int(each.label == "c")) for each in made.runs]
+    assert report.best(msgspec.structs.replace(made, runs=left)) == "b"
+
+
+def test_the_best_label_is_not_one_that_is_told_the_run_times(run):
+    made = of_three(run[2], b=1.2, c=1.5)
+    names = [msgspec.structs.replace(r, predictor="oracle" if r.label == "c" else None) for r in made.runs]
+    assert report.best(msgspec.structs.replace(made, runs=names)) == "b"
+
+
+def test_a_small_cluster_is_shown_whole_in_the_gantt(figures):
+    assert len(figures["gantt"][0]["layout"]["yaxis"]["ticktext"]) == 8
+
+
+def test_a_bar_of_the_gantt_tells_stage_wait_and_units(figures):
+    trace = figures["gantt"][0]["data"][0]
+    assert re.fullmatch(r"job-\d+, stage 0<br>granted [\d.,]+ s after its job came, ran 0 s later", trace["text"][0])
+    assert re.search(r"at %\{base:[^}]*\} (s|min|h) for %\{x:[^}]*\} (s|min|h)<", trace["hovertemplate"])
+
+
+def test_column_headings_explain_themselves(page):
+    notes = re.search(r'id="columns">(.*?)</dl>', page, re.DOTALL)[1]
+    assert "right queue:" in notes
+    assert "wide jobs (3 tasks and more)" in notes
 
 
 def test_a_gantt_of_many_tasks_is_merged(fabricate, run, monkeypatch):

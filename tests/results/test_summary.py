@@ -13,7 +13,8 @@ from rm_emulator.results.expect import ExpectError
 
 RUN_FIELDS = {
     *("policy", "predictor", "label", "seed", "jobs", "tasks", "failed_tasks", "jct_s", "wait_s", "makespan_s"),
-    *("load", "utilisation", "jain", "queue_placement_correct", "prediction_error_pct", "queues", "decisions"),
+    *("load", "held_load", "utilisation", "jain"),
+    *("queue_placement_correct", "prediction_error_pct", "queues", "decisions"),
     *("locality", "decision_us", "wall_s", "sim_s", "tasks_per_s", "peak_rss_mb", "log_sha256"),
     *("fairness", "new_queue"),
 }

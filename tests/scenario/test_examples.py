@@ -34,6 +34,11 @@ def test_a_copied_example_brings_what_it_reads(tmp_path: Path) -> None:
     assert check(load(copied[0])).workload.jobs
 
 
+def test_all_starters_can_be_had_in_one_folder(tmp_path: Path) -> None:
+    copied = [examples.copy(name, tmp_path)[0] for name in NAMES]
+    assert all(check(load(starter)).workload.jobs for starter in copied)
+
+
 def test_nothing_is_copied_over_a_file(tmp_path: Path) -> None:
     (tmp_path / "my-trace.csv").write_text("mine")
     with pytest.raises(InvalidInput, match="is there already"):

@@ -11,7 +11,7 @@ from rm_emulator.scenario.check import check
 from rm_emulator.scenario.cluster import engine_config, nodes, resources_of, slots
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema.cluster import Nodes
-from rm_emulator.scenario.workload import build, description, in_resources, offered
+from rm_emulator.scenario.workload import build, description, in_resources, launches, offered
 from rm_emulator.workload import storage
 from rm_emulator.workload.describe import offered_load
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Remote
@@ -263,6 +263,22 @@ TIGHT = """\
 def test_the_load_is_that_of_the_resource_that_binds(write: Write) -> None:
     loaded = load(write((JOBS, TIGHT)))  # 8 x 10 s + 8 s of 4Gi each, on 2 x 4Gi, in 10 s
     assert offered(loaded.scenario, check(loaded)) == (pytest.approx(4.4), "memory")
+
+
+@pytest.mark.parametrize(
+    ("cluster", "each_s"),
+    [
+        ("profile=events", 0.0),
+        ("profile=yarn", 0.5),  # half an interval until the master calls
+        ("profile=sls", 1.5),  # and one more until it acts
+        ("profile=kubernetes", 0.045),
+        ("startup=3s", 3.5),
+    ],
+)
+def test_launches_take_what_the_profile_and_the_start_up_take(cluster: str, each_s: float, write: Write) -> None:
+    loaded = load(write((JOBS, TIGHT)), overrides=[f"spec.cluster.{cluster}"])
+    mean_s = 88 / 9  # 8 tasks of 10 s and one of 8 s
+    assert launches(loaded.scenario, check(loaded)) == pytest.approx(each_s / (each_s + mean_s))
 
 
 def test_a_workload_with_slots_of_its_own_is_measured_by_them() -> None:

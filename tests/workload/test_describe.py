@@ -179,10 +179,32 @@ def test_runs_that_never_vary_need_no_pilots_figure() -> None:
     assert found.sampling_pays is False
 
 
-def test_jobs_without_repeats_can_only_be_sampled() -> None:
+def test_of_jobs_that_never_recur_too_few_tell() -> None:
     found = describe.describe(workload(job(0, ONE_TWO_THREE, name="a"), job(1, ONE_TWO_THREE, name="b")))
     assert found.teachers == describe.Teachers(sampling=0.0, history=0.0, first_time=1.0, thin=0.0)
-    assert found.sampling_pays is True
+    assert found.sampling_pays is None
+    assert found.verdict == (
+        "Would sampling pay? Too few recurring jobs to tell: 100% of the work has no past runs to learn from, "
+        "so only sampling says anything of it before it ran."
+    )
+
+
+@pytest.mark.parametrize(
+    ("sampling", "history", "first_time", "thin", "answer"),
+    [
+        (0.5, 0.2, 0.2, 0.1, "Yes: for 50% of the work"),
+        (0.2, 0.5, 0.2, 0.1, "No: for 50% of the work"),
+        (0.1, 0.3, 0.6, 0.0, "No: for 30% of the work"),
+        (0.09, 0.0, 0.81, 0.1, "Too few recurring jobs to tell"),
+        (0.3, 0.3, 0.4, 0.0, "It makes no difference"),
+        (0.05, 0.0, 0.0, 0.95, "No: 95% of the work is in stages of fewer than 3 tasks"),
+    ],
+)
+def test_the_verdict_follows_from_the_shares_of_the_work(
+    sampling: float, history: float, first_time: float, thin: float, answer: str
+) -> None:
+    teachers = describe.Teachers(sampling=sampling, history=history, first_time=first_time, thin=thin)
+    assert describe._verdict(teachers, 0).startswith(f"Would sampling pay? {answer}")
 
 
 def test_thin_jobs_leave_nothing_to_sample() -> None:

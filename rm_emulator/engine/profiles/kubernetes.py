@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rm_emulator.engine.calendar import ASK
+from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.cycles import Cycles
 from rm_emulator.engine.pods import Pods
@@ -43,6 +44,11 @@ class Kubernetes(Cycles):
     def launch(self, container: Container) -> int:
         """See Profile. When its pod has been released, and seen running."""
         return self._pods.released(self.engine.calendar.now)
+
+    @classmethod
+    def usual_launch_ms(cls, config: EngineConfig) -> float:
+        """See Profile. Without the wait of many releases at once."""
+        return config.kubernetes.start_ms + config.kubernetes.seen_ms
 
     def runs(self, runtime: int) -> int:
         """See Profile."""

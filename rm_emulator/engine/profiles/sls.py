@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rm_emulator.engine.beats import Beats
+from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.simulation import Simulation
 
@@ -22,6 +23,11 @@ class Sls(Beats):
         super().arrived(job)
         if not job.source.am:
             self.masters.ask(job, job.roots, self.masters.call(job))
+
+    @classmethod
+    def usual_launch_ms(cls, config: EngineConfig) -> float:
+        """See Profile. It acts one interval after it has heard."""
+        return super().usual_launch_ms(config) + config.am_heartbeat_ms
 
     def ended(self, container: Container) -> bool:
         """See Profile. The next beat of its node reports it."""

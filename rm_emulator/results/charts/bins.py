@@ -50,8 +50,9 @@ def bins(cells: Cells) -> Chart | None:
     return Chart(
         title="By size and width of the job",
         alt="Speedup of each label in the four bins of jobs: thin or wide, small or large",
-        caption="Small: under 1000 s of work. Thin: fewer than 3 tasks. Below each bin its share of the jobs; bars "
-        "show the ratio of means in it.",
+        caption="Small: under 1000 s of work in all its tasks; large: more. Thin: fewer than 3 tasks in the widest "
+        "stage, so never sampled; wide: 3 or more. Below each "
+        "bin its share of the jobs; bars show the ratio of means in it.",
         variants=(("", {"data": data, "layout": layout}),),
         head=("bin", "jobs", "work", "label", *SPEEDUP_NAMES.values(), "95 % (means)", "jobs faster"),
         rows=tuple(sorted(rows, key=lambda row: list(BIN_NAMES.values()).index(row[0]))),

@@ -15,22 +15,30 @@ from rm_emulator.results.drawing import SERIES, hatched, time_unit
 from rm_emulator.results.perfetto import lanes
 from rm_emulator.results.table import number
 
-#: Lanes and slices of one chart: beyond these a screen shows no difference.
-GANTT_LANES: Final = 32
+#: A cluster that runs no more tasks at once is shown whole, of another so many lanes. Height of a lane in pixels.
+GANTT_LANES: Final = 160
+_SOME_LANES: Final = 40
+_LANE: Final = 9
+#: Slices of one chart, and of those of all labels together: beyond these a screen shows no difference.
 GANTT_SLICES: Final = 4000
+_SLICES: Final = 16_000
 
 
 @register(CLUSTER, order=20, wide=True)
 def gantt(cells: Cells) -> Chart | None:
     """Nodes against time, one variant per label."""
-    variants, rows, notes = [], [], set()
+    variants, rows, notes, most = [], [], set(), 0
+    slices = min(GANTT_SLICES, _SLICES // len(cells.labels))
     for label in cells.labels:
-        tasks = cells.tasks(label).select("job", "node", "granted_ms", "ended_ms", "pilot", "code")
+        came = cells.jobs[label, cells.seeds[0]].select("submit_ms", job="id")
+        tasks = cells.tasks(label).join(came, on="job", how="left", maintain_order="left")
         if tasks.is_empty():
             continue
         shown, count = _shown_nodes(tasks)
-        figure, merged = _bars(tasks.filter(pl.col("node").is_in(shown)), shown)
+        bars, names = _bars(tasks.filter(pl.col("node").is_in(shown)), shown)
+        figure, merged = _drawn(bars, names, slices)
         variants.append((label, figure))
+        most = max(most, sum(height for _, height in names))
         notes.add(f"{len(shown)} of {count} nodes shown" if len(shown) < count else "")
         notes.add("neighbouring short tasks are merged (grey)" if merged else "")
         busy = tasks.group_by("node").agg(n=pl.len(), s=(pl.col("ended_ms") - pl.col("granted_ms")).sum() / 1000)
@@ -44,90 +52,111 @@ def gantt(cells: Cells) -> Chart | None:
     return Chart(
         title="Nodes over time",
         alt="Gantt chart: which job's tasks each node runs when",
-        caption="Every bar is a task, coloured by job; hatched bars are pilot tasks. Drag to zoom, double-click to go "
-        f"back. Seed {cells.seeds[0]}{'; ' + note if note else ''}. All of it: open trace.json.gz in ui.perfetto.dev.",
+        caption="Every bar is a task, coloured by job, from its grant to its end; hatched ones are pilots, crossed "
+        "ones failed. Rest on a bar to read its job, stage, times and how long after its job it came. Drag to zoom, "
+        f"double-click to go back. Seed {cells.seeds[0]}{'; ' + note if note else ''}. All of it: open its trace.json "
+        "in ui.perfetto.dev.",
         variants=tuple(variants),
         head=("label", "node", "task attempts", "held (s)"),
         rows=tuple(rows),
         choose="label",
-        tall=520,
+        tall=max(300, min(1500, 110 + _LANE * most)),
     )
 
 
 def _shown_nodes(tasks: pl.DataFrame) -> tuple[list[str], int]:
-    """Evenly spaced nodes whose lanes together fill a chart, and how many nodes there are."""
-    names = sorted(tasks["node"].unique().to_list())
-    first = tasks.filter(pl.col("node") == names[0]).sort("granted_ms")
-    each = 1 + max(lanes(first["granted_ms"].to_list(), first["ended_ms"].to_list()))
-    fit = max(1, GANTT_LANES // each)
+    """All nodes where their lanes fit into a chart, else evenly spaced ones, and how many nodes there are."""
+    at = [tasks.select("node", at=name, more=pl.lit(more)) for name, more in (("granted_ms", 1), ("ended_ms", -1))]
+    steps = pl.concat(at).sort("node", "at", "more").with_columns(pl.col("more").cum_sum().over("node"))
+    most = dict(steps.group_by("node").agg(pl.col("more").max()).sort("node").iter_rows())
+    names = list(most)
+    fit = len(names) if sum(most.values()) <= GANTT_LANES else max(1, _SOME_LANES // max(most.values()))
     chosen = np.unique(np.linspace(0, len(names) - 1, min(fit, len(names))).astype(int))
     return [names[i] for i in chosen], len(names)
 
 
+def _lanes(tasks: pl.DataFrame) -> list[int]:
+    """The lane of each task of one node, in order of their grants."""
+    ordered = tasks.sort("granted_ms", "ended_ms", "job")
+    return lanes(ordered["granted_ms"].to_list(), ordered["ended_ms"].to_list())
+
+
 class _Bar(msgspec.Struct):
+    """came, ran: when the job was submitted, and when the task started to run (ms); of several tasks None."""
+
     lane: int
     start: int
     end: int
     job: str
     kind: str
+    stage: int | None = None
+    came: int | None = None
+    ran: int | None = None
     tasks: int = 1
 
 
-def _bars(tasks: pl.DataFrame, nodes: Sequence[str]) -> tuple[Figure, bool]:
-    divisor, unit = time_unit(int(tasks["ended_ms"].to_numpy().max()))
+def _bars(tasks: pl.DataFrame, nodes: Sequence[str]) -> tuple[list[_Bar], list[tuple[str, int]]]:
+    """The bars of these nodes, and of each node its name and how many lanes it has."""
     bars: list[_Bar] = []
-    ticks, names, offset = [], [], 0
+    names: list[tuple[str, int]] = []
+    offset = 0
     for node in nodes:
         frame = tasks.filter(pl.col("node") == node).sort("granted_ms", "ended_ms", "job")
-        lane = lanes(frame["granted_ms"].to_list(), frame["ended_ms"].to_list())
+        lane = _lanes(frame)
         for row, where in zip(frame.iter_rows(named=True), lane, strict=True):
             kind = "failed" if row["code"] else "pilot" if row["pilot"] else ""
-            bars.append(_Bar(offset + where, row["granted_ms"], row["ended_ms"], row["job"], kind))
-        height = 1 + max(lane, default=0)
-        ticks.append(offset + (height - 1) / 2)
-        names.append(node)
-        offset += height
-    shown = _merged(bars)
-    every = max(1, -(-len(names) // 24))
+            start, end, ran = row["granted_ms"], row["ended_ms"], row["started_ms"]
+            bars.append(_Bar(offset + where, start, end, row["job"], kind, row["stage"], row["submit_ms"], ran))
+        names.append((node, 1 + max(lane, default=0)))
+        offset += names[-1][1]
+    return bars, names
+
+
+def _drawn(bars: Sequence[_Bar], names: Sequence[tuple[str, int]], slices: int) -> tuple[Figure, bool]:
+    """The chart, and whether tasks were merged in it."""
+    end = max(bar.end for bar in bars)
+    divisor, unit = time_unit(end)
+    heights = np.array([height for _, height in names])
+    ticks = (np.cumsum(heights) - (heights + 1) / 2).tolist()
+    shown, every = _merged(bars, slices), max(1, -(-len(names) // 40))
     layout = {
         "barmode": "overlay",
         "bargap": 0.12,
         "showlegend": False,
         "hovermode": "closest",
-        "xaxis": {"title": {"text": f"time ({unit})"}, "range": [0, max(bar.end for bar in bars) / divisor]},
+        "xaxis": {"title": {"text": f"time ({unit})"}, "range": [0, end / divisor]},
         "yaxis": {
             "tickvals": ticks[::every],
-            "ticktext": names[::every],
+            "ticktext": [name for name, _ in names][::every],
             "autorange": "reversed",
             "showgrid": False,
             "automargin": True,
         },
         "dragmode": "zoom",
     }
-    return {"data": _gantt_traces(shown, divisor), "layout": layout}, len(shown) < len(bars)
+    return {"data": _gantt_traces(shown, divisor, unit), "layout": layout}, len(shown) < len(bars)
 
 
-def _merged(bars: Sequence[_Bar]) -> list[_Bar]:
-    """The same picture with at most GANTT_SLICES bars: neighbours on a lane that are too short to see become one."""
+def _merged(bars: Sequence[_Bar], slices: int) -> list[_Bar]:
+    """The same picture with at most so many bars: neighbours on a lane that are too short to see become one."""
     span = max((bar.end for bar in bars), default=1)
-    short, shown = 0.0, list(bars)
-    while len(shown) > GANTT_SLICES:
-        short = max(span / 2000, 1.5 * short)
-        last: dict[int, _Bar] = {}
+    short, shown = 0.0, sorted(bars, key=lambda bar: (bar.lane, bar.start))
+    while len(shown) > slices:
+        short, longer = max(span / 2000, 1.5 * short), shown
         shown = []
-        for bar in sorted(bars, key=lambda b: (b.lane, b.start)):
-            before = last.get(bar.lane)
+        for bar in longer:
+            before = shown[-1] if shown and shown[-1].lane == bar.lane else None
             if before and bar.end - before.start <= short and bar.start - before.end <= short / 4:
                 before.job = before.job if before.job == bar.job else ""
                 before.kind = before.kind if before.kind == bar.kind else ""
-                before.end, before.tasks = max(bar.end, before.end), before.tasks + 1
+                before.stage = before.came = before.ran = None
+                before.end, before.tasks = max(bar.end, before.end), before.tasks + bar.tasks
             else:
-                shown.append(_Bar(bar.lane, bar.start, bar.end, bar.job, bar.kind))
-                last[bar.lane] = shown[-1]
+                shown.append(bar)
     return shown
 
 
-def _gantt_traces(bars: Sequence[_Bar], divisor: float) -> list[Figure]:
+def _gantt_traces(bars: Sequence[_Bar], divisor: float, unit: str) -> list[Figure]:
     groups: dict[tuple[str, str], list[_Bar]] = {}
     for bar in bars:
         tint = f"$s{zlib.crc32(bar.job.encode()) % SERIES}" if bar.job else "$faint"
@@ -140,7 +169,7 @@ def _gantt_traces(bars: Sequence[_Bar], divisor: float) -> list[Figure]:
             "base": [round(bar.start / divisor, 4) for bar in group],
             "x": [round((bar.end - bar.start) / divisor, 4) for bar in group],
             "y": [bar.lane for bar in group],
-            "text": [(bar.job or f"{bar.tasks} tasks") + (f" ({kind})" if kind else "") for bar in group],
+            "text": [_said(bar) for bar in group],
             "textposition": "none",
             "width": 0.86,
             "marker": {
@@ -148,7 +177,21 @@ def _gantt_traces(bars: Sequence[_Bar], divisor: float) -> list[Figure]:
                 "line": {"width": 0.4, "color": "$page"},
                 "pattern": hatched(shapes[kind], 5, 0.8),
             },
-            "hovertemplate": "%{text}<br>%{base:.4~r} for %{x:.4~r}<extra></extra>",
+            "hovertemplate": f"%{{text}}<br>at %{{base:.4~r}} {unit} for %{{x:.4~r}} {unit}<extra></extra>",
         }
         for (tint, kind), group in sorted(groups.items())
     ]
+
+
+def _said(bar: _Bar) -> str:
+    """What stands on a bar beside its times."""
+    kind = f" ({bar.kind})" if bar.kind else ""
+    if bar.stage is None or bar.came is None:
+        tasks = f"{bar.tasks} tasks"
+        return f"{bar.job}: {tasks}{kind}" if bar.job else f"{tasks}{kind}"
+    launch = "" if bar.ran is None else f", ran {_s(bar.ran - bar.start)} later"
+    return f"{bar.job}, stage {bar.stage}{kind}<br>granted {_s(bar.start - bar.came)} after its job came{launch}"
+
+
+def _s(ms: int) -> str:
+    return f"{number(ms / 1000)} s"

@@ -111,12 +111,16 @@ class Spec(Block):
     """Label that the others are compared with; the first when left out, e.g. `fifo`."""
     expect: list[str] = []
     """Assertions over summary.json, checked when all runs are done, e.g. `["fifo.jct_s.mean < 600"]`."""
+    sweep: dict[str, Annotated[list[Any], Field(min_length=1)]] | None = None
+    """Settings with several values each, by their paths; every combination of values is run ([sweeps](sweeps.md)), e.g.
+    `{"workload.load": [0.7, 0.9]}`.
+    """
     baselines: list[Literal["alone", "one_node", "ideal"]] = []
     """Runs to compare with: each queue alone, one giant node, ideal water-filling ([queues](queues.md)), e.g. `[alone,
     ideal]`.
     """
     log: Literal["full", "decisions", "hash"] | None = None
-    """What events.jsonl.gz keeps; by size when left out: full below a million tasks, else hash, e.g. `full`."""
+    """What the event log keeps; by size when left out: full below a million tasks, else hash, e.g. `full`."""
     record: Literal["first", "full"] = "first"
     """first keeps one reason per waiting job and change, full every round's (for debugging), e.g. `full`."""
 

@@ -52,7 +52,7 @@ class Nodes(Block):
     """What one node has; `cpu` in cores, `memory` in bytes with a unit, others in pieces, e.g. `{cpu: 32, memory:
     128Gi}`.
     """
-    speed: Positive = 1.0
+    speed: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.0
     """2.0 runs a task in half its time, e.g. `1.5`."""
     rack: str = ""
     """The rack that all of them stand in, e.g. `r1`."""

@@ -71,9 +71,13 @@ def registered_errors(
     errors = list(setting_errors(f"'{entry.name}'", entry.params, own, ("kind", *beside)))
     if not errors:
         try:
-            registry.parse(settings)
-        except InvalidParameters as error:
+            make, params = registry.parse(settings)
+            make(params)
+        except (InvalidParameters, UnknownName) as error:
             errors.append(error_at((), str(error), dict(settings)))
+        except Exception as error:  # a plug-in's own
+            text = f"{registry.kind} '{name}' cannot be made: {type(error).__name__}: {error}"
+            errors.append(error_at((), text, dict(settings)))
     return errors
 
 

@@ -3,9 +3,18 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, Self
 
-from pydantic import BaseModel, BeforeValidator, ConfigDict, Field, PlainSerializer, ValidationError, WithJsonSchema
+from pydantic import (
+    BaseModel,
+    BeforeValidator,
+    ConfigDict,
+    Field,
+    PlainSerializer,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
 from pydantic_core import InitErrorDetails, PydanticCustomError
 
 from rm_emulator.issues import did_you_mean
@@ -83,7 +92,9 @@ Quantity = Annotated[
         }
     ),
 ]
-Quantities = Annotated[dict[str, Quantity], Field(min_length=1)]
+RESOURCE_NAMES: Final = "letters, digits, '.', '-', '_' and '/', a letter or digit at both ends"
+ResourceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$", max_length=300)]
+Quantities = Annotated[dict[ResourceName, Quantity], Field(min_length=1)]
 Seeds = Annotated[
     list[int],
     BeforeValidator(read(parse_seeds)),
@@ -101,6 +112,7 @@ Seeds = Annotated[
 ]
 Count = Annotated[int, Field(ge=1, le=10_000_000)]
 Positive = Annotated[float, Field(gt=0)]
+Load = Annotated[float, Field(ge=1e-3, le=1e3)]
 Probability = Annotated[float, Field(ge=0, le=1)]
 
 
@@ -119,8 +131,16 @@ class Spread(Block):
     """Family of the distribution, e.g. `lognormal`."""
     mean: Interval
     """Its mean, e.g. `30s`."""
-    cov: Annotated[float, Field(ge=0)] = 1.0
+    cov: Annotated[float, Field(ge=0, le=1000)] = 1.0
     """Standard deviation over mean, e.g. `0.3`."""
+
+    @model_validator(mode="after")
+    def _can_be(self) -> Self:
+        if self.kind == "uniform" and self.cov**2 > 1 / 3:
+            raise ValueError(f"cov {self.cov:g}: a uniform distribution above zero has 0.577 at most")
+        if self.kind == "exponential" and self.cov != 1:
+            raise ValueError(f"cov {self.cov:g}: that of an exponential distribution is 1")
+        return self
 
 
 def _times(value: Any) -> Any:

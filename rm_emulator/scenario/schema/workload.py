@@ -11,7 +11,7 @@ from pydantic_core import CoreSchema, PydanticCustomError
 
 from rm_emulator.issues import did_you_mean
 from rm_emulator.scenario.schema.settings import Settings, setting_errors, struct_properties
-from rm_emulator.scenario.schema.values import Block, Count, Duration, Interval, Positive, Quantities, Times
+from rm_emulator.scenario.schema.values import Block, Count, Duration, Interval, Load, Positive, Quantities, Times
 from rm_emulator.workload.tpch import TpchSettings
 from schedulers.core.errors import nearest
 
@@ -86,7 +86,7 @@ class SyntheticWorkload(Block):
     """Whose distributions, e.g. `2sigma-like`."""
     jobs: Count = 1250
     """How many jobs, e.g. `200`."""
-    load: Positive | None = None
+    load: Load | None = None
     """Total work over slots times arrival span, met exactly; the preset's own when left out, e.g. `0.9`."""
     slots: Count | None = None
     """What the load is measured against and widths grow with; the cluster's cores when left out, e.g. `150`."""
@@ -158,7 +158,7 @@ class TraceWorkload(Block):
     """Settings of the format, e.g. `{time_unit: ms}`."""
     extract: Extract | None = None
     """Take a part of it as the paper does; all of it when left out, e.g. `{jobs: 500}`."""
-    load: Positive | None = None
+    load: Load | None = None
     """Stretch or squeeze the arrivals so that total work over slots times arrival span is this; an extract without it
     keeps the trace's, e.g. `0.9`.
     """

@@ -16,9 +16,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from rm_emulator.workload.formats import Column, Trace, register
-from rm_emulator.workload.mapping import UNITS_MS, mapped, plain
+from rm_emulator.workload.mapping import UNITS_MS, mapped
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Workload, WorkloadJob
-from rm_emulator.workload.records import MAX_MS, MAX_TASKS, RecordParams, arranged, instant, number
+from rm_emulator.workload.records import MAX_MS, MAX_TASKS, RecordParams, arranged, instant, number, plain
 from rm_emulator.workload.tables import BadRow, BadRows, csv_rows, head, one, parquet_frame, read_bytes
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
 from schedulers.core.model import Job, Stage, topological_order
@@ -46,6 +46,8 @@ _COLUMNS: Final = (
 )
 _NAMES: Final = tuple(column.name for column in _COLUMNS if column.name != "res:NAME")
 _OF_JOB: Final = ("name", "user", "app", "queue", "weight", "submit")
+#: A uniform distribution from 0 up has this, an exponential one no other.
+_LARGEST_COV: Final = {"uniform": 3**-0.5, "exponential": 1.0}
 _DISTRIBUTIONS: Final = ("lognormal", "gamma", "exponential", "uniform", "normal")
 _RESOURCE = re.compile(r"res:([A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?)")
 _MIB: Final = 2**20
@@ -362,8 +364,10 @@ class _Cells:
 
     def _durations(self) -> list[int]:
         """The run times listed, in ms; 1 for one that was wrong."""
-        parts = filter(None, map(str.strip, self.text("durations").split(";")))
-        return [self._time("durations", part) or 1 for part in parts]
+        parts = [part.strip() for part in self.text("durations").rstrip("; ").split(";")]
+        if len(parts) > 1 and "" in parts:
+            self.wrong("durations", f"run time {parts.index('') + 1} of {len(parts)} is empty")
+        return [self._time("durations", part) or 1 for part in parts if part]
 
     def _tasks(self, listed: int) -> int:
         """The number of tasks; 1 when it was wrong (and noted)."""
@@ -411,6 +415,8 @@ class _Cells:
         cov = self._number("cov", self.text("cov") or "0") or 0.0
         if cov < 0:
             self.wrong("cov", f"{self.text('cov')} is negative (0 or more)")
+        if cov > (most := _LARGEST_COV.get(kind, 1000)) or (kind == "exponential" and cov not in (0, 1)):
+            self.wrong("cov", f"{self.text('cov')} is not accepted ({kind}: at most {most:.3f}, exponential: 1)")
         good = self._time("mean", mean) is not None
         return Drawn(max(1.0, float(mean) * self._unit) if good else 1.0, cov, kind)
 
@@ -433,6 +439,8 @@ class _Cells:
             name = column.removeprefix("res:")
             try:
                 steps[name] = to_steps(name, self._quantity(name, text), round_up=True) if text else 0
+                if steps[name] > MAX_MS:
+                    self.wrong(column, f"{text} is too large")
             except InvalidQuantity as error:
                 self.wrong(column, str(error))
         if not any(texts):

@@ -51,6 +51,7 @@ def test_jobs_are_drawn_into_two_queues_and_stay_otherwise_the_same(out: Path) -
     assert [entry.job.stages for entry in one.jobs] == [entry.job.stages for entry in two.jobs]
 
 
+@pytest.mark.slow
 def test_small_experiments_run_and_fill_their_tables(out: Path) -> None:
     found = {name: online.measure(name, [1, 2], out, 1, SMALL) for name in online.EXPERIMENTS}
     compared = online.rows(found["alibaba"])

@@ -30,6 +30,7 @@ def test_a_figure_is_shown_with_its_interval() -> None:
     assert tables.show(Speedup()) == "-"
 
 
+@pytest.mark.slow
 def test_the_page_holds_the_measured_tables(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     small = {"kind": "synthetic", "preset": "google11-like", "jobs": 20}
     monkeypatch.setattr(tables, "WORKLOADS", {"google11-like": small})

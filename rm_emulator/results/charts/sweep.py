@@ -1,0 +1,271 @@
+"""A sweep: the main figures over each swept setting, and the best label where two are swept."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from itertools import product
+from typing import Any, Final
+
+from rm_emulator.issues import show_swept
+from rm_emulator.results import sweep
+from rm_emulator.results.chart import SWEEP, Cells, Chart, Figure, register
+from rm_emulator.results.drawing import colour, line, of_label
+from rm_emulator.results.figures import Summary
+from rm_emulator.results.sweep import Estimate
+from rm_emulator.results.table import number, times
+
+#: So many combinations of the other axes have a panel of their own.
+_PANELS: Final = 9
+_ACROSS: Final = 3
+#: A numeric axis whose ends are this far apart is logarithmic.
+_WIDE: Final = 20
+_AXIS: Final = {
+    "gridcolor": "$grid",
+    "linecolor": "$rule",
+    "zeroline": False,
+    "ticks": "",
+    "tickfont": {"color": "$soft"},
+}
+Values = Mapping[str, Any]
+#: A figure by name: (point, label) -> what is drawn.
+Figures = dict[str, dict[tuple[int, str], Estimate]]
+
+
+@register(SWEEP, order=10, wide=True)
+def over_axes(cells: Cells) -> Chart | None:
+    """The main figures over each axis, a line per label with its interval over the seeds."""
+    summary = cells.summary
+    if not summary.axes:
+        return None
+    points, figures = summary.points, _figures(summary)
+    axes = [axis for axis, values in summary.axes.items() if len(values) > 1] or [*summary.axes]
+    names = sweep.names(summary.axes)
+    variants = tuple(
+        (f"{figure} over {names[axis]}" if len(axes) > 1 else figure, _panels(summary, axis, figure, drawn))
+        for figure, drawn in figures.items()
+        for axis in axes
+    )
+    rows = [
+        (
+            *(show_swept(value) for value in values.values()),
+            label,
+            *(_text(figures[f].get((at, label))) for f in figures),
+        )
+        for at, (values, point) in enumerate(points)
+        for label in point.labels
+    ]
+    most = max(len(_others(summary, axis)) for axis in axes)
+    down = -(-min(most, _PANELS) // _ACROSS) if most > 1 else 1
+    left_out = f" The first {_PANELS} of {most} combinations of the other settings are drawn." if most > _PANELS else ""
+    return Chart(
+        title="Figures over the swept settings",
+        alt=f"Mean job completion time and other figures over {', '.join(names.values())}, one line per label",
+        caption="Means over the seeds with 95 % intervals (Student's t; of speedups as in the table). "
+        f"A panel for each combination of the other swept settings.{left_out}",
+        variants=variants,
+        head=(*names.values(), "label", *figures),
+        rows=tuple(rows),
+        choose="figure",
+        tall=110 + 240 * down,
+    )
+
+
+@register(SWEEP, order=20, wide=True)
+def best_label(cells: Cells) -> Chart | None:
+    """Of a sweep of two settings: under which label jobs finish soonest at each point."""
+    summary = cells.summary
+    if len(summary.axes) != 2 or len(summary.labels) < 2:
+        return None
+    (across, xs), (up, ys) = summary.axes.items()
+    names, speedups = sweep.names(summary.axes), _figures(summary).get(f"speedup over {summary.baseline}", {})
+    found = [(at, values, label) for at, (values, point) in enumerate(summary.points) if (label := sweep.best(point))]
+    size = max(18, min(46, 700 // max(len(xs), 1), 300 // max(len(ys), 1)))
+    data: list[Figure] = []
+    for index, label in enumerate(summary.labels):
+        mine = [(at, values) for at, values, winner in found if winner == label]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "markers+text",
+                "name": label,
+                "x": [show_swept(values[across]) for _, values in mine] or [None],
+                "y": [show_swept(values[up]) for _, values in mine] or [None],
+                "text": [times(speedups[at, label].value) if (at, label) in speedups else "" for at, _ in mine],
+                "marker": {"symbol": "square", "size": size, "color": colour(index), "opacity": 0.85},
+                "textfont": {"color": "$page", "size": 11},
+                "hovertemplate": f"{names[across]} %{{x}}, {names[up]} %{{y}}: {label} %{{text}}<extra></extra>",
+            }
+        )
+    layout = {
+        "xaxis": _category(names[across], xs) | {"showgrid": False},
+        "yaxis": _category(names[up], ys) | {"showgrid": False},
+        "hovermode": "closest",
+        "legend": {"itemsizing": "constant"},
+    }
+    return Chart(
+        title="Under which label do jobs finish soonest?",
+        alt=f"The label with the lowest mean job completion time over {names[across]} and {names[up]}",
+        caption=f"Lowest mean job completion time at each point; the number is its speedup over {summary.baseline}. "
+        "It says nothing of how sure that is: see the intervals above.",
+        variants=(("", {"data": data, "layout": layout}),),
+        head=(*names.values(), "label"),
+        rows=tuple((*(show_swept(value) for value in values.values()), label) for _, values, label in found),
+        tall=max(240, 120 + (size + 12) * len(ys)),
+    )
+
+
+def _figures(summary: Summary) -> Figures:
+    """What is drawn, without figures that apply to no point."""
+    resource = summary.runs[0].load_resource or next(iter(summary.runs[0].utilisation), None)
+    paths: dict[str, tuple[str, ...]] = {
+        "mean JCT (s)": ("jct_s", "mean"),
+        "p90 JCT (s)": ("jct_s", "p90"),
+        "mean wait (s)": ("wait_s", "mean"),
+        "makespan (s)": ("makespan_s",),
+        "load": ("load",),
+    }
+    if resource is not None:
+        paths[f"utilisation ({resource})"] = ("utilisation", resource)
+    figures: Figures = {name: {} for name in paths}
+    speedups = figures.setdefault(f"speedup over {summary.baseline}", {})
+    for at, (_, point) in enumerate(summary.points):
+        for label in point.labels:
+            for name, path in paths.items():
+                if (found := sweep.estimate(point, label, *path)) is not None:
+                    figures[name][at, label] = found
+        for compared in point.comparisons:
+            mean = compared.speedup.ratio_of_means
+            if mean.value is not None:
+                ends = None if mean.ci95 is None else (mean.ci95[0], mean.ci95[1])
+                speedups[at, compared.label] = Estimate(mean.value, ends)
+    return {name: drawn for name, drawn in figures.items() if drawn}
+
+
+def _others(summary: Summary, axis: str) -> list[Values]:
+    """The combinations of the axes beside this one."""
+    others = {name: values for name, values in summary.axes.items() if name != axis}
+    return [dict(zip(others, values, strict=True)) for values in product(*others.values())]
+
+
+def _panels(summary: Summary, axis: str, figure: str, drawn: Mapping[tuple[int, str], Estimate]) -> Figure:
+    """A figure over one axis, a panel for each combination of the others."""
+    others, names = _others(summary, axis)[:_PANELS], sweep.names(summary.axes)
+    across, down = min(len(others), _ACROSS), -(-len(others) // _ACROSS)
+    data: list[Figure] = []
+    notes: list[Figure] = []
+    layout: Figure = {"hovermode": "closest", "annotations": notes, "shapes": []}
+    of_axis = _scale(names[axis], summary.axes[axis])
+    for panel, fixed in enumerate(others):
+        row, column = divmod(panel, _ACROSS)
+        number_ = "" if panel == 0 else str(panel + 1)
+        wide, high = 1 / across, 1 / down
+        left, right = column * wide + (0.03 if column else 0), (column + 1) * wide - 0.01
+        top = 1 - row * high - (0.06 if fixed else 0)
+        bottom = 1 - (row + 1) * high + (0.12 if row < down - 1 else 0)
+        layout[f"xaxis{number_}"] = {**_AXIS, **of_axis, "domain": [left, right], "anchor": f"y{number_}"}
+        title = _titled(figure) if column == 0 else {}
+        tied = {"matches": "y"} if panel else {}
+        layout[f"yaxis{number_}"] = {**_AXIS, **tied, **title, "domain": [bottom, top], "anchor": f"x{number_}"}
+        if fixed:
+            text = ", ".join(f"{names[name]} {show_swept(value)}" for name, value in fixed.items())
+            where = {"xref": "paper", "yref": "paper", "x": (left + right) / 2, "y": top, "yanchor": "bottom"}
+            notes.append({**where, "text": text, "showarrow": False, "font": {"color": "$soft"}})
+        if figure.startswith("speedup"):
+            layout["shapes"].append(line(xref=f"x{number_} domain", yref=f"y{number_}", x0=0, x1=1, y0=1, y1=1))
+        data += _lines(summary, axis, fixed, drawn, number_)
+    return {"data": data, "layout": layout}
+
+
+def _lines(
+    summary: Summary, axis: str, fixed: Values, drawn: Mapping[tuple[int, str], Estimate], panel: str
+) -> list[Figure]:
+    """A line per label through the points of one panel."""
+    numeric = _numeric(summary.axes[axis])
+    here = [(at, values[axis]) for at, (values, _) in enumerate(summary.points) if _agree(values, fixed)]
+    if numeric:
+        here.sort(key=lambda point: float(point[1]))
+    traces = []
+    for index, label in enumerate(summary.labels):
+        shown = [(value, drawn[at, label]) for at, value in here if (at, label) in drawn]
+        if not shown:
+            continue
+        ends = [each.interval or (each.value, each.value) for _, each in shown]
+        error = {
+            "type": "data",
+            "symmetric": False,
+            "array": [_round(high - each.value) for (_, high), (_, each) in zip(ends, shown, strict=True)],
+            "arrayminus": [_round(each.value - low) for (low, _), (_, each) in zip(ends, shown, strict=True)],
+            "thickness": 1.2,
+            "width": 3,
+            "color": colour(index),
+        }
+        traces.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": label,
+                "legendgroup": label,
+                "showlegend": panel == "",
+                "x": [_beside(value, summary.axes[axis], index, len(summary.labels)) for value, _ in shown],
+                "customdata": [show_swept(value) for value, _ in shown],
+                "y": [_round(each.value) for _, each in shown],
+                "error_y": error,
+                "line": of_label(index, 2.0),
+                "marker": {"size": 7, "color": colour(index)},
+                "xaxis": f"x{panel}",
+                "yaxis": f"y{panel}",
+                "hovertemplate": f"{label}: %{{y:.4~g}} at %{{customdata}}<extra></extra>",
+            }
+        )
+    return traces
+
+
+def _beside(value: Any, values: Sequence[Any], index: int, labels: int) -> Any:
+    """Where a label's point is drawn: numbers a little apart, so that the bars of their intervals are."""
+    if not _numeric(values):
+        return show_swept(value)
+    apart = 0.008 * (index - (labels - 1) / 2)
+    low, high = min(values), max(values)
+    return _round(value * (high / low) ** apart if _logarithmic(values) else value + apart * (high - low))
+
+
+def _logarithmic(values: Sequence[Any]) -> bool:
+    return bool(min(values) > 0 and max(values) >= _WIDE * min(values))
+
+
+def _agree(values: Values, fixed: Values) -> bool:
+    return all(values[name] == value for name, value in fixed.items())
+
+
+def _numeric(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
+def _scale(name: str, values: Sequence[Any]) -> Figure:
+    """The axis of a swept setting: of numbers, wide ranges logarithmic, or of words in their order."""
+    if not _numeric(values):
+        return _category(name, values)
+    ticks = sorted(values)
+    scale = {"type": "log" if _logarithmic(values) else "linear"}
+    few = {"tickvals": ticks, "ticktext": [show_swept(value) for value in ticks]} if len(ticks) <= 8 else {}
+    return {**scale, **few, **_titled(name)}
+
+
+def _category(name: str, values: Sequence[Any]) -> Figure:
+    words = [show_swept(value) for value in values]
+    return {"type": "category", "categoryorder": "array", "categoryarray": words, **_titled(name)}
+
+
+def _titled(name: str) -> Figure:
+    return {"title": {"text": name, "standoff": 10, "font": {"color": "$soft", "size": 12}}}
+
+
+def _round(value: float) -> float:
+    return float(f"{value:.5g}")
+
+
+def _text(estimate: Estimate | None) -> str:
+    if estimate is None or estimate.interval is None:
+        return number(estimate.value if estimate else None)
+    low, high = estimate.interval
+    return f"{number(estimate.value)} [{number(low)}, {number(high)}]"

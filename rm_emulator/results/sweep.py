@@ -1,0 +1,128 @@
+"""The points of a sweep side by side: for the terminal, for the report, and what its charts are made from."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import msgspec
+from rich.console import Console
+from rich.text import Text
+
+from rm_emulator.issues import show_point, show_swept
+from rm_emulator.results import table
+from rm_emulator.results.figures import Outcome, Summary
+from rm_emulator.results.statistics import student_t
+
+#: So many points are printed.
+_PRINTED: Final = 30
+
+
+class Estimate(NamedTuple):
+    """A mean over seeds and its 95 % interval, None for a single seed."""
+
+    value: float
+    interval: tuple[float, float] | None
+
+
+def names(axes: Mapping[str, Sequence[Any]]) -> dict[str, str]:
+    """What each axis is called beside the others: the last part of its path where that is enough.
+
+    >>> names({"cluster.nodes[0].count": [1], "workload.load": [1]})
+    {'cluster.nodes[0].count': 'count', 'workload.load': 'load'}
+    """
+    short = {axis: axis.rpartition(".")[2] for axis in axes}
+    return {axis: axis if [*short.values()].count(name) > 1 else name for axis, name in short.items()}
+
+
+def estimate(point: Summary, label: str, *path: str) -> Estimate | None:
+    """One figure of a label at one point; None when it does not apply to one of the seeds."""
+    runs = [msgspec.structs.replace(point, runs=[run]) for run in point.of(label)]
+    values = [table.mean_over_seeds(run, label, *path) for run in runs]
+    known = [value for value in values if value is not None]
+    if not known or len(known) < len(values):
+        return None
+    return Estimate(math.fsum(known) / len(known), student_t(known) if len(known) > 1 else None)
+
+
+def best(point: Summary) -> str | None:
+    """The label under which jobs finish soonest on average at this point, None where two do."""
+    means = {label: table.mean_over_seeds(point, label, "jct_s", "mean") for label in point.labels}
+    known = sorted((mean, label) for label, mean in means.items() if mean is not None)
+    return known[0][1] if len(known) == 1 or (known and known[0][0] < known[1][0]) else None
+
+
+def headline(summary: Summary) -> str:
+    """In one sentence, under which labels jobs finish soonest at how many points."""
+    winners = [best(point) for _, point in summary.points]
+    said = [f"under {label} at {winners.count(label)}" for label in summary.labels if label in winners]
+    said += [f"under no single label at {winners.count(None)}"] if None in winners else []
+    return f"Of {len(winners)} points, jobs finish soonest on average {', '.join(said)}"
+
+
+def name_one(directory: Path, axes: Mapping[str, Sequence[Any]]) -> str:
+    """For commands that are about one point: which there are."""
+    count = math.prod(len(values) for values in axes.values())
+    first = {axis: values[0] for axis, values in axes.items()}
+    return f"is a sweep of {count:,} points: name one, such as {directory / 'points' / '1'} ({show_point(first)})"
+
+
+def show(summary: Summary, console: Console) -> None:
+    """Prints the labels at every point, and the expectations."""
+    console.print(table.drawn(*compared(summary), console.width, rows_each=len(summary.labels)))
+    left = len(summary.points) - _PRINTED
+    if left > 0:
+        console.print(f"and {left:,} more points in report.html", style="dim", highlight=False)
+    console.print(headline(summary), highlight=False)
+    if summary.expect:
+        console.print(_expectations(summary))
+
+
+def compared(summary: Summary) -> tuple[str, list[table.Column]]:
+    """Title and columns of the table that `run` prints."""
+    return _title(summary), columns(summary, _PRINTED)
+
+
+def _title(summary: Summary) -> str:
+    """What was run."""
+    points, labels, seeds = len(summary.points), len(summary.labels), len(summary.seeds)
+    return f"{summary.scenario}: {points:,} points, {labels} labels, {seeds} seed{'s' if seeds > 1 else ''}"
+
+
+def columns(summary: Summary, most: int | None = None) -> list[table.Column]:
+    """Number and values of each point, and beside them the columns of its comparison. most: so many points."""
+    points = summary.points[:most]
+    rows = [(number, values) for number, (values, point) in enumerate(points, start=1) for _ in point.labels]
+    made = [table.Column("point", 0, [Text(str(number)) for number, _ in rows])]
+    for axis, name in names(summary.axes).items():
+        made.append(table.Column(name, 0, [Text(show_swept(values[axis])) for _, values in rows]))
+    parts = [{column.heading: column for column in table.columns(point)} for _, point in points]
+    heads = {heading: column for part in reversed(parts) for heading, column in part.items()}
+    nothing = [Text(table.NOTHING)] * len(summary.labels)
+    for heading in dict.fromkeys(heading for part in parts for heading in part):
+        each = (part[heading].cells if heading in part else nothing for part in parts)
+        cells = [cell for of_point in each for cell in of_point]
+        made.append(table.Column(heading, heads[heading].rank, cells, heads[heading].justify))
+    return made
+
+
+def outcomes(summary: Summary) -> list[tuple[str, Sequence[Outcome], int]]:
+    """Each expectation with the outcomes of the points where it failed, and at how many it was looked at."""
+    texts = dict.fromkeys(outcome.text for outcome in summary.expect)
+    of_text = {text: [outcome for outcome in summary.expect if outcome.text == text] for text in texts}
+    return [(text, [each for each in found if not each.holds], len(found)) for text, found in of_text.items()]
+
+
+def _expectations(summary: Summary) -> Text:
+    text = Text()
+    for wanted, failed, points in outcomes(summary):
+        mark, style = ("FAILS", "bold red") if failed else ("holds", "green")
+        text.append(f"{mark}  ", style=style).append(wanted)
+        at = f"at {len(failed):,} of {points:,} points" if failed else f"at all {points:,} points"
+        text.append(f"   ({at})\n", style="dim")
+        for outcome in failed[:_PRINTED]:
+            sides = f"({table.number(outcome.left, 4)} against {table.number(outcome.right, 4)})"
+            text.append(f"       {show_point(outcome.sweep or {})}   {sides}\n", style="dim")
+    return text

@@ -1,0 +1,207 @@
+"""What the jobs of one cell waited for, and when: from the `Hold`s of its event log and the times of its tasks.
+
+A job waits while some task of it that is not done has no container; the reason is that of the last `Hold`. It idles
+while nothing of it runs. A Hold is said when something happens to the job, so three things are put right by what the
+tables tell: when all tasks of open stages have containers the job waits for a stage; while its pilots run and nothing
+else of it is started it waits for them; who waits for an offer of a full cluster has no room. `explain` tells more of
+one job, by replaying the log; this is all jobs at once, at the cost of reading it.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+import polars as pl
+
+from rm_emulator.results.metrics import whole_cluster
+from rm_emulator.results.replay import log_lines
+from schedulers.core.decisions import Hold
+from schedulers.core.events import JobSubmitted
+from schedulers.core.reasons import Reason
+
+#: What each reason means where its numbers are not known.
+MEANINGS: Final = {
+    Reason.TOO_LARGE: "a task asks for more than any node has",
+    Reason.NO_NODE_MATCHES: "it may use none of the nodes, by their labels and taints",
+    Reason.NO_NODES: "the cluster has no node that takes containers",
+    Reason.QUEUE_GONE: "its queue was removed",
+    Reason.QUEUE_FULL_OF_JOBS: "its queue runs as many jobs as it may",
+    Reason.USER_FULL_OF_JOBS: "its user runs as many jobs of the queue as each may",
+    Reason.WAITS_FOR_ASK: "the tasks have not been asked for yet",
+    Reason.WAITS_FOR_STAGE: "the stages before are not done",
+    Reason.WAITS_FOR_PILOTS: "its pilot tasks, from which it is sized, are not done",
+    Reason.QUEUE_AT_LIMIT: "its queue holds as much as it may",
+    Reason.USER_AT_LIMIT: "its user holds as much of the queue as each may",
+    Reason.OVER_LIMIT: "its queue or user is at a limit of the policy",
+    Reason.RESERVED: "the room is reserved for another job",
+    Reason.NO_ROOM: "no node has room for a task of it",
+    Reason.NO_ROOM_FOR_GANG: "there is no room for all tasks that start together",
+    Reason.WAITS_FOR_LOCALITY: "it waits for a node that holds its input",
+    Reason.OVER_SHARE: "others have had less than their share and go first",
+    Reason.BEHIND_OTHERS: "the policy serves other jobs first",
+    Reason.WAITS_FOR_OFFER: "a node has room and has not been on offer yet",
+}
+#: A cluster of which less is free counts as full.
+_FULL: Final = 0.05
+_EVENT: Final = b'{"event"'
+_HOLD: Final = b'{"decision":"Hold"'
+_SUBMITTED: Final = b'{"event":"JobSubmitted"'
+_HOLDS: Final = {"job": pl.String(), "at_ms": pl.Int64(), "reason": pl.String()}
+_STAGES: Final = {"job": pl.String(), "stage": pl.Int32(), "tasks": pl.Int64(), "parent": pl.Int32()}
+
+
+class _At(msgspec.Struct):
+    """Of a fact only its time."""
+
+    at: int
+
+
+class Said(msgspec.Struct, frozen=True):
+    """What a log says of all jobs.
+
+    holds: `job, at_ms, reason` in its order; stages: `job, stage, tasks, parent`, a row for each parent, one with null
+    for a stage without any.
+    """
+
+    holds: pl.DataFrame
+    stages: pl.DataFrame
+
+
+def read(log: Path) -> Said:
+    """Reads a log once. Raises InvalidInput when it cannot be read to its end."""
+    holds: list[tuple[str, int, str]] = []
+    stages: list[tuple[str, int, int, int | None]] = []
+    fact = b""
+    at, hold = msgspec.json.Decoder(_At), msgspec.json.Decoder(Hold)
+    submitted = msgspec.json.Decoder(JobSubmitted)
+    for line in log_lines(log):
+        if line.startswith(_EVENT):
+            fact = line
+            if line.startswith(_SUBMITTED):
+                job = submitted.decode(line).job
+                for index, stage in enumerate(job.stages):
+                    stages += [(job.id, index, stage.tasks, parent) for parent in stage.parents or (None,)]
+        elif line.startswith(_HOLD) and fact:
+            said = hold.decode(line)
+            holds.append((said.job, at.decode(fact).at, said.reason.value))
+    return Said(pl.DataFrame(holds, schema=_HOLDS, orient="row"), pl.DataFrame(stages, schema=_STAGES, orient="row"))
+
+
+def stretches(jobs: pl.DataFrame, tasks: pl.DataFrame, nodes: pl.DataFrame, said: Said) -> pl.DataFrame:
+    """`job, from_ms, to_ms, reason`, by job in order of time: when tasks of it waited, and for what.
+
+    jobs, tasks, nodes: of the cell (`results.record`). Of a job that did not finish it goes to the last moment that
+    anything is known of.
+    """
+    end = pl.lit(_last(jobs, tasks, said.holds))
+    whole = said.stages.unique(["job", "stage"]).group_by("job").agg(left=pl.col("tasks").sum())
+    facts = [
+        jobs.select("submit_ms", job="id").join(whole, on="job").select("job", "left", at="submit_ms"),
+        _opened(jobs, tasks, said.stages),
+        tasks.select("job", at="granted_ms", left=pl.lit(-1), ready=pl.lit(-1)),
+        tasks.filter(pl.col("code") != 0).select("job", at="ended_ms", left=pl.lit(1), ready=pl.lit(1)),
+        said.holds.select("job", "reason", at="at_ms"),
+        jobs.select(job="id", at=pl.coalesce("finish_ms", end)),
+        _sampled(tasks if (said.holds["reason"] == Reason.WAITS_FOR_PILOTS).any() else tasks.clear()),
+    ]
+    story = pl.concat(facts, how="diagonal_relaxed").sort("job", "at", maintain_order=True)
+    sums = (pl.col(name).fill_null(0).cum_sum() for name in ("left", "ready"))
+    last = pl.col("reason", "samples").forward_fill(), pl.col("at").shift(-1).alias("to")
+    waits = story.with_columns(each.over("job") for each in (*sums, *last)).filter(
+        (pl.col("left") > 0) & pl.col("reason").is_not_null() & (pl.col("to") > pl.col("at"))
+    )
+    reason = (
+        pl.when(pl.col("ready") <= 0)
+        .then(pl.lit(Reason.WAITS_FOR_STAGE.value))
+        .when(pl.col("samples").fill_null(value=False))
+        .then(pl.lit(Reason.WAITS_FOR_PILOTS.value))
+        .otherwise("reason")
+    )
+    apart = _merged(waits.select("job", from_ms="at", to_ms="to", reason=reason))
+    full = (pl.col("reason") == Reason.WAITS_FOR_OFFER) & (_free_meanwhile(apart, nodes) < _FULL)
+    room = pl.when(full).then(pl.lit(Reason.NO_ROOM.value)).otherwise("reason")
+    return _merged(apart.with_columns(reason=room))
+
+
+def _opened(jobs: pl.DataFrame, tasks: pl.DataFrame, stages: pl.DataFrame) -> pl.DataFrame:
+    """`job, at, ready`: when stages open (the last of those before is done), and with how many tasks."""
+    done = tasks.filter(pl.col("code") == 0).group_by("job", "stage").agg(done=pl.len(), at=pl.col("ended_ms").max())
+    over = done.join(stages.unique(["job", "stage"]), on=["job", "stage"]).filter(pl.col("done") >= pl.col("tasks"))
+    after = stages.join(over.select("job", "at", parent="stage"), on=["job", "parent"], how="left")
+    came = after.join(jobs.select("submit_ms", job="id"), on="job")
+    opens = came.with_columns(at=pl.when(pl.col("parent").is_null()).then("submit_ms").otherwise("at"))
+    by_stage = opens.group_by("job", "stage").agg(
+        pl.col("at").max(), never=pl.col("at").is_null().any(), ready=pl.col("tasks").first()
+    )
+    return by_stage.filter(~pl.col("never")).select("job", "at", "ready")
+
+
+def _sampled(tasks: pl.DataFrame) -> pl.DataFrame:
+    """`job, at, samples`: when jobs begin and end to wait for pilots that run, nothing else being started meanwhile."""
+    times = tasks.filter("pilot").group_by("job").agg(pl.col("granted_ms").max(), pl.col("ended_ms").max())
+    between = pl.col("granted_ms").is_between("since", "until", closed="none")
+    others = tasks.join(times.select("job", since="granted_ms", until="ended_ms"), on="job").filter(between)
+    alone = times.join(others, on="job", how="anti")
+    begin = alone.select("job", at="granted_ms", samples=pl.lit(value=True))
+    return pl.concat([begin, alone.select("job", at="ended_ms", samples=pl.lit(value=False))])
+
+
+def _merged(waits: pl.DataFrame) -> pl.DataFrame:
+    """Stretches that go on for the same reason are one."""
+    goes_on = (pl.col("reason") == pl.col("reason").shift()) & (pl.col("from_ms") == pl.col("to_ms").shift())
+    same = goes_on.over("job").fill_null(value=False)
+    return (
+        waits.with_columns(stretch=(~same).cum_sum())
+        .group_by("stretch", maintain_order=True)
+        .agg(pl.col("job", "from_ms").first(), pl.col("to_ms").last(), pl.col("reason").first())
+        .drop("stretch")
+    )
+
+
+def idle(jobs: pl.DataFrame, tasks: pl.DataFrame) -> pl.DataFrame:
+    """`job, idle_ms`: for how long nothing of a job ran between its submission and its end."""
+    last = _last(jobs, tasks)
+    ran = tasks.filter(pl.col("started_ms").is_not_null()).sort("job", "started_ms")
+    before = pl.col("ended_ms").cum_max().shift().over("job").fill_null(0)
+    alone = (pl.col("ended_ms") - pl.max_horizontal("started_ms", before)).clip(0)
+    busy = ran.select("job", ran=alone).group_by("job").agg(pl.col("ran").sum())
+    life = pl.coalesce("finish_ms", pl.lit(last)) - pl.col("submit_ms")
+    joined = jobs.join(busy, left_on="id", right_on="job", how="left")
+    return joined.select(job="id", idle_ms=(life - pl.col("ran").fill_null(0)).clip(0))
+
+
+def by_reason(waits: pl.DataFrame, nodes: pl.DataFrame) -> pl.DataFrame:
+    """`reason, ms, jobs, free`, longest first: how long jobs waited, how many of them, what was free meanwhile.
+
+    waits: as of `stretches`. free: the fraction of the cluster that nobody held, of the resource of which least was
+    free, mean over the time waited.
+    """
+    ms = pl.col("to_ms") - pl.col("from_ms")
+    of_each = waits.with_columns(ms=ms, free=_free_meanwhile(waits, nodes) * ms)
+    sums = of_each.group_by("reason").agg(pl.col("ms", "free").sum(), jobs=pl.col("job").n_unique())
+    return sums.with_columns(pl.col("free") / pl.col("ms")).sort(["ms", "reason"], descending=[True, False])
+
+
+def _free_meanwhile(waits: pl.DataFrame, nodes: pl.DataFrame) -> pl.Series:
+    """The fraction of the cluster that was free in each stretch, of the resource of which least was free."""
+    whole = whole_cluster(nodes).filter(pl.col("capacity") > 0)
+    left = (
+        whole.group_by("start_ms", "end_ms")
+        .agg(free=1 - (pl.col("held") / pl.col("capacity")).max())
+        .sort("start_ms")
+        .select("start_ms", "end_ms", pl.col("free").clip(0, 1))
+    )
+    width = (left["end_ms"] - left["start_ms"]).to_numpy()
+    at = np.concatenate([[0.0], left["end_ms"].to_numpy()])
+    area = np.concatenate([[0.0], np.cumsum(left["free"].to_numpy() * width)])
+    since, until = waits["from_ms"].to_numpy(), waits["to_ms"].to_numpy()
+    return pl.Series((np.interp(until, at, area) - np.interp(since, at, area)) / np.maximum(1, until - since))
+
+
+def _last(jobs: pl.DataFrame, tasks: pl.DataFrame, holds: pl.DataFrame | None = None) -> int:
+    """The last moment (ms) that anything is known of."""
+    times = [jobs["submit_ms"], tasks["ended_ms"], *([] if holds is None else [holds["at_ms"]])]
+    return max((int(column.to_numpy().max()) for column in times if len(column)), default=0)

@@ -1,0 +1,154 @@
+"""What happens while nothing is heard of the real API server is not taken for what has not happened."""
+
+from __future__ import annotations
+
+import asyncio
+import json
+import signal
+import time
+from collections.abc import AsyncIterator, Iterator
+from typing import Any
+
+import pytest
+
+from operators.client import Client, Unreachable
+from operators.controllers.config import ControllersConfig
+from operators.controllers.process import Process
+from operators.devcluster.cluster import Devcluster
+from tests.kubernetes.installed import Installed, dagjob, stage, submit, wait
+
+pytestmark = pytest.mark.controlplane
+
+#: When pods are made anew where the watches alone are cut; and how long the API server is away.
+RECREATE_S = 6
+OUTAGE_S = 17.0
+
+
+class Deaf(Client):
+    """A client whose watches can be cut, while everything that it writes goes through."""
+
+    cut = False
+
+    async def watch(self, path: str, *, read_timeout_s: float, **params: str) -> AsyncIterator[bytes]:
+        lines = super().watch(path, read_timeout_s=read_timeout_s, **params)
+        while True:
+            following = asyncio.ensure_future(_next(lines))
+            while not following.done():
+                if self.cut:
+                    following.cancel()
+                    raise Unreachable("cut off")
+                await asyncio.wait({following}, timeout=0.05)
+            line = following.result()
+            if line is None:
+                return
+            yield line
+
+
+async def _next(lines: AsyncIterator[bytes]) -> bytes | None:
+    return await anext(lines, None)
+
+
+def pods(cluster: Devcluster, space: str) -> dict[str, dict[str, Any]]:
+    return {pod["metadata"]["uid"]: pod for pod in cluster.get("pods", "-n", space)["items"]}
+
+
+def release(cluster: Devcluster, pod: dict[str, Any], node: str) -> None:
+    """What brain does."""
+    field = {"key": "metadata.name", "operator": "In", "values": [node]}
+    terms = {"nodeSelectorTerms": [{"matchFields": [field]}]}
+    affinity = {"nodeAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": terms}}
+    patch = [
+        {"op": "remove", "path": "/spec/schedulingGates"},
+        {"op": "add", "path": "/spec/affinity", "value": affinity},
+    ]
+    meta = pod["metadata"]
+    cluster.kubectl("patch", "pod", meta["name"], "-n", meta["namespace"], "--type=json", "-p", json.dumps(patch))
+
+
+def bind(cluster: Devcluster, pod: dict[str, Any], node: str) -> None:
+    """What kube-scheduler does."""
+    meta = pod["metadata"]
+    target = {"apiVersion": "v1", "kind": "Node", "name": node}
+    binding = {"apiVersion": "v1", "kind": "Binding", "metadata": {"name": meta["name"]}, "target": target}
+    path = f"/api/v1/namespaces/{meta['namespace']}/pods/{meta['name']}/binding"
+    cluster.kubectl("create", "--raw", path, "-f", "-", input=json.dumps(binding))
+
+
+def test_pods_that_were_bound_while_the_watch_was_cut_are_not_made_anew(devcluster: Devcluster) -> None:
+    space = devcluster.namespace("deaf")
+
+    async def run() -> None:
+        config = ControllersConfig(leader_election=None, recreate_after=1000 * RECREATE_S)  # type: ignore[arg-type]
+        async with Deaf(devcluster.access(**_admin(devcluster))) as client:
+            process = Process(config, client, "test")
+            task = asyncio.create_task(asyncio.wait_for(_acting(process), 90))
+            try:
+                await asyncio.to_thread(act, client)
+            finally:
+                task.cancel()
+                await asyncio.gather(task, return_exceptions=True)
+
+    def act(client: Deaf) -> None:
+        submit(devcluster, dagjob("j", space, [stage("a", 3, 600, cpu="100m")]))
+        wait(lambda: len(pods(devcluster, space)) == 3, 20)
+        before = pods(devcluster, space)
+        for pod in before.values():
+            release(devcluster, pod, "n0")
+        time.sleep(1)  # the controllers hear of it
+        client.cut = True
+        time.sleep(0.5)
+        for pod in before.values():
+            bind(devcluster, pod, "n0")
+        time.sleep(RECREATE_S + 3)
+        client.cut = False
+        wait(lambda: devcluster.get("dagjob", "j", "-n", space)["status"]["stages"][0]["running"] == 3, 30)
+        assert pods(devcluster, space).keys() == before.keys()
+        devcluster.kubectl("delete", "dagjob", "j", "-n", space)
+
+    asyncio.run(run())
+
+
+def _admin(cluster: Devcluster) -> dict[str, str]:
+    folder = cluster.authority.folder
+    return {"certificate": (folder / "admin.crt").read_text(), "key": (folder / "admin.key").read_text()}
+
+
+async def _acting(process: Process) -> None:
+    """The process without its ports."""
+    async with asyncio.TaskGroup() as group:
+        group.create_task(process.cache.run())
+        group.create_task(process.gained())
+
+
+# -- all of it ----------------------------------------------------------------------------------
+
+
+@pytest.fixture
+def installed(alone: Devcluster) -> Iterator[Installed]:
+    settings = {"policy": {"kind": "fifo"}, "predictor": None}
+    running = Installed(alone, brain=settings, controllers={"recreateAfter": "15s"})
+    yield running
+    running.stop()
+
+
+@pytest.mark.chaos
+def test_an_outage_of_the_api_server_under_load_takes_no_pod_along(installed: Installed) -> None:
+    cluster = installed.cluster
+    space, scheduler = cluster.namespace("outage"), installed.brain.container("kube-scheduler").process
+    scheduler.send(signal.SIGSTOP)  # so that the outage comes while pods are released and not bound
+    try:
+        submit(cluster, *(dagjob(f"j{n}", space, [stage("a", 10, 600, cpu="500m")]) for n in range(5)))
+        wait(lambda: len(now := pods(cluster, space)) == 50 and not any(map(is_gated, now.values())))
+        before = pods(cluster, space).keys()
+        cluster.kill("apiserver")
+    finally:
+        scheduler.send(signal.SIGCONT)
+    time.sleep(OUTAGE_S)
+    cluster.start("apiserver")
+    wait(lambda: all(pod["status"]["phase"] == "Running" for pod in pods(cluster, space).values()))
+    assert pods(cluster, space).keys() == before
+    cluster.kubectl("delete", "namespace", space, "--wait=false")
+
+
+def is_gated(pod: dict[str, Any]) -> bool:
+    return bool(pod["spec"].get("schedulingGates"))

@@ -1,0 +1,138 @@
+"""What jobs waited for, from the log and the tables; held against the replay of `explain`."""
+
+from __future__ import annotations
+
+import gzip
+from pathlib import Path
+
+import polars as pl
+import pytest
+
+import rm_emulator
+from rm_emulator.issues import InvalidInput
+from rm_emulator.results import waits
+from rm_emulator.results.replay import log_of
+from rm_emulator.results.story import STARTING, story
+from rm_emulator.results.summary import read_table
+from schedulers.core.reasons import Reason
+
+
+@pytest.fixture(scope="module")
+def hello(tmp_path_factory) -> Path:
+    """A real run of the packaged example."""
+    out = tmp_path_factory.mktemp("hello") / "out"
+    rm_emulator.run("hello", out=out, jobs=1)
+    return out
+
+
+def tables(cell: Path) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
+    return read_table(cell, "jobs"), read_table(cell, "tasks"), read_table(cell, "nodes")
+
+
+@pytest.mark.parametrize("label", ["fifo", "fair", "sjf"])
+def test_waits_and_idle_times_are_those_that_explain_tells(hello, label):
+    cell = hello / "runs" / label / "1"
+    jobs, tasks, nodes = tables(cell)
+    found = waits.stretches(jobs, tasks, nodes, waits.read(log_of(cell)))
+    idle = dict(waits.idle(jobs, tasks).iter_rows())
+    for job in jobs["id"]:
+        told = story(log_of(cell), job)
+        sums = found.filter(pl.col("job") == job).group_by("reason").agg((pl.col("to_ms") - pl.col("from_ms")).sum())
+        reasons = {part.reason: part.ms for part in told.reasons if part.reason != STARTING}
+        assert dict(sums.iter_rows()) == pytest.approx(reasons, abs=1000)
+        assert idle[job] == told.waited_ms
+
+
+CLUSTER = {"node": [None], "resource": ["cpu"], "capacity": [1000], "start_ms": [0], "end_ms": [1000]}
+STAGES = {"job": pl.String(), "stage": pl.Int32(), "tasks": pl.Int64(), "parent": pl.Int32()}
+
+
+def found(rows, *, holds, stages=None, finish=100, held=1000):
+    """(from, to, reason) of job j, submitted at 0. rows: (stage, granted, started, ended, pilot, code)."""
+    names = ("stage", "granted_ms", "started_ms", "ended_ms", "pilot", "code")
+    kinds = {"stage": pl.Int32(), "pilot": pl.Boolean()}
+    tasks = pl.DataFrame(rows, schema=list(names), orient="row", schema_overrides=kinds).with_columns(job=pl.lit("j"))
+    jobs = pl.DataFrame(
+        {"id": ["j"], "submit_ms": [0], "finish_ms": [finish]}, schema_overrides={"finish_ms": pl.Int64}
+    )
+    listed = stages or [("j", 0, len({row[1] for row in rows}), None)]
+    said = waits.Said(
+        pl.DataFrame([("j", *each) for each in holds], schema=["job", "at_ms", "reason"], orient="row"),
+        pl.DataFrame(listed, schema=STAGES, orient="row"),
+    )
+    nodes = pl.DataFrame({**CLUSTER, "held": [float(held)]})
+    return [row[1:] for row in waits.stretches(jobs, tasks, nodes, said).iter_rows()]
+
+
+def test_a_job_waits_until_its_last_task_has_a_container():
+    rows = [(0, 10, 12, 50, False, 0), (0, 40, 42, 100, False, 0)]
+    assert found(rows, holds=[(0, "no_room")]) == [(0, 40, "no_room")]
+
+
+def test_a_reason_lasts_until_the_next_one_is_said():
+    rows = [(0, 40, 42, 100, False, 0)]
+    said = [(0, "queue_full_of_jobs"), (15, "no_room")]
+    assert found(rows, holds=said) == [(0, 15, "queue_full_of_jobs"), (15, 40, "no_room")]
+
+
+def test_a_lost_attempt_makes_the_job_wait_again():
+    rows = [(0, 0, 2, 30, False, -102), (0, 50, 52, 100, False, 0)]
+    stages = [("j", 0, 1, None)]
+    assert found(rows, holds=[(30, "behind_others")], stages=stages) == [(30, 50, "behind_others")]
+
+
+def test_a_job_whose_open_stages_have_all_containers_waits_for_a_stage():
+    rows = [(0, 10, 10, 60, False, 0), (1, 70, 70, 100, False, 0)]
+    stages = [("j", 0, 1, None), ("j", 1, 1, 0)]
+    told = found(rows, holds=[(0, "no_room"), (60, "waits_for_offer")], stages=stages, held=0)
+    assert told == [(0, 10, "no_room"), (10, 60, "waits_for_stage"), (60, 70, "waits_for_offer")]
+
+
+PILOT = [(0, 10, 10, 60, True, 0), (0, 80, 80, 100, False, 0)]
+
+
+def test_a_job_of_which_only_pilots_run_waits_for_them():
+    said = [(0, "waits_for_pilots"), (1, "no_room")]
+    assert found(PILOT, holds=said)[-2:] == [(10, 60, "waits_for_pilots"), (60, 80, "no_room")]
+
+
+def test_where_no_job_waits_for_pilots_these_do_not_count():
+    assert found(PILOT, holds=[(0, "no_room")]) == [(0, 80, "no_room")]
+
+
+@pytest.mark.parametrize(("held", "reason"), [(1000, "no_room"), (500, "waits_for_offer")])
+def test_who_waits_for_an_offer_of_a_full_cluster_has_no_room(held, reason):
+    assert found([(0, 40, 40, 100, False, 0)], holds=[(0, "waits_for_offer")], held=held) == [(0, 40, reason)]
+
+
+def test_an_unfinished_job_waits_to_the_last_moment_that_is_known():
+    rows = [(0, 10, 10, 70, False, 0)]
+    stages = [("j", 0, 2, None)]
+    assert found(rows, holds=[(0, "no_room")], stages=stages, finish=None) == [(0, 70, "no_room")]
+
+
+def test_what_was_free_meanwhile_is_a_mean_over_the_time_waited():
+    stretches = pl.DataFrame({"job": ["a", "b"], "from_ms": [0, 50], "to_ms": [100, 150], "reason": ["no_room"] * 2})
+    rows = {"node": [None] * 2, "resource": ["cpu"] * 2, "capacity": [100] * 2, "start_ms": [0, 100]}
+    nodes = pl.DataFrame({**rows, "end_ms": [100, 200], "held": [100.0, 0.0]})
+    assert waits.by_reason(stretches, nodes).row(0, named=True) == {
+        "reason": "no_room",
+        "ms": 200,
+        "free": pytest.approx(0.25),
+        "jobs": 2,
+    }
+
+
+def test_a_log_of_decisions_alone_has_no_times(tmp_path):
+    (tmp_path / "events.jsonl").write_bytes(b'{"decision":"Hold","job":"j","reason":"no_room"}\n')
+    assert waits.read(tmp_path / "events.jsonl").holds.is_empty()
+
+
+def test_a_damaged_log_is_named(tmp_path):
+    (tmp_path / "events.jsonl.gz").write_bytes(gzip.compress(b'{"event":"Tick","at":0}\n' * 1000)[:-20])
+    with pytest.raises(InvalidInput, match=r"events\.jsonl\.gz"):
+        waits.read(tmp_path / "events.jsonl.gz")
+
+
+def test_every_reason_has_a_meaning():
+    assert list(waits.MEANINGS) == list(Reason)

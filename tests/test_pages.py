@@ -1,0 +1,195 @@
+"""What the pages in docs/ show is true: their commands run in order, their files, YAML and Python are accepted."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import re
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pytest
+import typer.main
+import yaml
+
+from rm_emulator.cli import app
+from rm_emulator.scenario.check import check
+from rm_emulator.scenario.document import parse_documents
+from rm_emulator.scenario.load import load
+from tests.pages import ROOT, SHELL, Block, Shell, blocks, commands, prints
+from tests.workload import samples
+
+PAGES = sorted(f"docs/{file.name}" for file in (ROOT / "docs").glob("*.md") if not file.name.endswith(".in.md"))
+WITH_COMMANDS = [page for page in PAGES if any(block.language in SHELL for block in blocks(page))]
+
+#: How commands begin that no test here runs -> why not, and who does.
+ELSEWHERE = {
+    "docker build": "takes an image from a registry",
+    "kubectl ": "needs a cluster: tests/kubernetes/test_guide_controlplane.py",
+    "manifests/overlays/production/certificates.sh": "needs a cluster: tests/kubernetes/test_manifests_controlplane.py",
+    "sacct ": "Slurm's program; its output is a sample",
+    "curl ": "a ResourceManager's answer; a sample",
+    "gsutil ": "a download of somebody's data; samples",
+    "mkdir pai && for table": "unpacks a download of somebody's data; a sample",
+    "rm-emulator bench": "minutes and more: tests/lab/bench",
+    "python -m rm_emulator.lab.papers.presets": "minutes: tests/lab/papers",
+    "rm-emulator fidelity monday --hadoop": "needs Hadoop and minutes: make fidelity; tests/hadoop/test_runner.py",
+    "rm-emulator run hello --set spec.cluster.profile=job_tracker": "a file copied into the package: test_examples.py",
+}
+#: What those would have left in the folder -> the text, or the sample of a format.
+LEFT = {
+    "docs/traces.md": {
+        "jobs.txt": samples.FILES["sacct"][1],
+        "apps.json": samples.FILES["yarn_apps"][1],
+        "pods.json": samples.FILES["pods"][1],
+        "NASA-iPSC-1993-3.1-cln.swf.gz": samples.FILES["swf"][1],
+        "google/task_events/part-00000-of-00500.csv": samples.FILES["google2011"][1],
+        "cell-a/instance_events-000000000000.json": samples.FILES["google2019"][1],
+        "openb_pod_list_default.csv": samples.FILES["openb"][1],
+        **{f"pai/{name}": text for name, text in samples.PAI.items()},
+    },
+    "docs/extending.md": {"log.gwf": "1 0 5 60 4 -1 2048 4 -1 -1 1 U7 G1 X3 Q2" + " -1" * 14 + "\n"},
+}
+#: Blocks that are pictures, a file of the tree (test_examples.py), or another program's configuration.
+OTHER = {"docs/design.md": {""}, "docs/extending.md": {"python", "diff"}, "docs/kubernetes.md": {"scrape_configs"}}
+
+
+def elsewhere(command: str) -> bool:
+    return any(command.startswith(begins) for begins in ELSEWHERE)
+
+
+def test_no_command_is_excused_that_no_page_has() -> None:
+    shown = [c.text for page in PAGES for block in blocks(page) for c in commands(block)]
+    assert [begins for begins in ELSEWHERE if not any(text.startswith(begins) for text in shown)] == []
+
+
+@pytest.mark.parametrize("page", PAGES)
+def test_every_block_has_a_kind_that_is_looked_at(page: str) -> None:
+    kinds = {block.language for block in blocks(page)} - OTHER.get(page, set())
+    assert kinds <= {*SHELL, "yaml", "python", "json", "xml", "csv", "toml"}
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("page", WITH_COMMANDS)
+def test_the_commands_of_a_page_run_in_order(page: str, tmp_path: Path) -> None:
+    shell = Shell(tmp_path)
+    for name, text in LEFT.get(page, {}).items():
+        (shell.folder / name).parent.mkdir(parents=True, exist_ok=True)
+        (shell.folder / name).write_text(text)
+    for block in blocks(page):
+        if block.file and not block.file.startswith("manifests/"):
+            (shell.folder / block.file).parent.mkdir(parents=True, exist_ok=True)
+            (shell.folder / block.file).write_text(block.text)
+        for command in commands(block):
+            if not elsewhere(command.text):
+                printed = shell.run(command.text)
+                assert not command.says or prints(command.says, printed), f"{command.text}\n{printed}"
+
+
+# -- what a sentence names ------------------------------------------------------------------------
+
+INLINE = sorted(
+    {
+        (page, command)
+        for page in PAGES
+        for command in re.findall(
+            r"`((?:rm-emulator|python -m|make) [^`]+)`", (ROOT / page).read_text(encoding="utf-8")
+        )
+    }
+)
+
+
+@pytest.mark.parametrize(("page", "command"), INLINE)
+def test_a_command_in_a_sentence_exists(page: str, command: str) -> None:
+    first, *words = command.split()
+    if first == "make":
+        assert re.search(rf"^{words[0]}:", (ROOT / "Makefile").read_text(), re.MULTILINE)
+    elif first == "python":
+        assert importlib.util.find_spec(words[1])
+    else:
+        found: Any = typer.main.get_command(app)
+        while words and words[0] in getattr(found, "commands", ()):
+            found = found.commands[words.pop(0)]
+        known = {option for parameter in found.params for option in parameter.opts} | {"--help"}
+        assert {word for word in words if word.startswith("--")} <= known
+        assert not hasattr(found, "commands") or [word for word in words if not word.startswith("--")] == []
+
+
+# -- YAML, Python, TOML ---------------------------------------------------------------------------
+
+YAML = [
+    pytest.param(block, id=f"{page}:{block.line}")
+    for page in PAGES
+    for block in blocks(page)
+    if block.language == "yaml" and not any(block.text.startswith(word) for word in OTHER.get(page, ()))
+]
+BASE = """\
+apiVersion: rm-emulator.io/v1alpha1
+kind: Scenario
+metadata: {name: page}
+spec:
+  cluster: {nodes: [{count: 150, capacity: {cpu: 8, memory: 32Gi, disk: 8, network: 8}}]}
+  workload:
+    kind: jobs
+    jobs: [{name: a, stages: [{name: s, tasks: 2, demand: {cpu: 1}, duration: 2s}]}]
+  policies: [{kind: fifo}]
+"""
+NODE = (
+    "\n---\napiVersion: v1\nkind: Node\nmetadata: {name: n1}\nstatus: {allocatable: {cpu: 8, memory: 32Gi, pods: 99}}\n"
+)
+JOB = """
+---
+apiVersion: rm-emulator.io/v1alpha1
+kind: DagJob
+metadata: {name: j}
+spec:
+  queue: scratch
+  stages:
+  - name: s
+    template:
+      metadata: {annotations: {rm-emulator.io/run-seconds: "3"}}
+      spec: {containers: [{name: c, resources: {requests: {cpu: 1}}}]}
+"""
+
+
+@pytest.mark.parametrize("block", YAML)
+def test_yaml_of_a_page_is_accepted(block: Block, tmp_path: Path) -> None:
+    """A scenario, blocks of one, or objects; brain's configuration is held by tests/kubernetes/test_manifests.py."""
+    file = tmp_path / "page.yaml"
+    shown = [document.data for document in parse_documents(block.text.encode(), "page")]
+    if "policy" in shown[0]:
+        return
+    if "apiVersion" not in shown[0]:
+        whole = yaml.safe_load(BASE)
+        whole["spec"].update(shown[0])
+        file.write_text(yaml.safe_dump(whole))
+    elif shown[0]["kind"] == "Scenario":
+        file.write_text(block.text)
+    else:
+        file.write_text(block.text + NODE + (JOB if shown[0]["kind"] == "Queue" else ""))
+    check(load(file))
+
+
+PYTHON = {page: [b.text for b in blocks(page) if b.language == "python" and not b.file] for page in PAGES}
+
+
+@pytest.mark.parametrize("page", [page for page in PAGES if PYTHON[page] and page != "docs/extending.md"])
+def test_python_of_a_page_runs(page: str) -> None:
+    for text in PYTHON[page]:
+        exec(compile(text, page, "exec"), {})
+
+
+def test_the_contract_test_of_the_guide_is_python_and_names_what_there_is() -> None:
+    text = next(text for text in PYTHON["docs/extending.md"] if "import my_plugin" in text)
+    imported = [node for node in ast.walk(ast.parse(text)) if isinstance(node, ast.ImportFrom)]
+    for node in imported:
+        module = importlib.import_module(str(node.module))
+        assert [name.name for name in node.names if not hasattr(module, name.name)] == []
+
+
+def test_the_entry_point_of_the_guide_is_of_the_group_that_is_read() -> None:
+    (block,) = (block for block in blocks("docs/extending.md") if block.language == "toml")
+    from rm_emulator import plugins
+
+    assert list(tomllib.loads(block.text)["project"]["entry-points"]) == [plugins.GROUP]
