@@ -72,9 +72,11 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     policy: dict[str, Any]
     predictor: dict[str, Any] | None = None
     placement: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
+    reserve_after: int | msgspec.UnsetType = msgspec.UNSET
 
     def __str__(self) -> str:
-        parts = (self.policy, self.predictor, self.placement)
+        reserves = self.reserve_after and {"kind": f"{self.reserve_after} ms"}
+        parts = (self.policy, self.predictor, self.placement, reserves)
         return "+".join(_short(part) for part in parts if part and part["kind"] != "first_fit")
 
     @property
@@ -466,6 +468,7 @@ def scheduler_config(subject: Subject, config: EngineConfig, seed: int) -> Sched
         executors=config.executors is not None,
         containers_per_offer=config.containers_per_heartbeat,
         seed=seed,
+        reserve_after=subject.reserve_after,
     )
 
 
@@ -485,15 +488,13 @@ def run_case(subject: Subject, made: Case) -> Ran:
 
 
 def case_for(subject: Subject, seed: int, *, disorder: bool = False) -> Case:
-    """As `case`, without executors where the policy serves none."""
-    executors = None if policies.entry(subject.policy["kind"]).cls.runs_executors else False
-    return case(seed, disorder=disorder, executors=executors)
+    """As `case`, without executors where the policy serves none, or nodes are reserved."""
+    serves = policies.entry(subject.policy["kind"]).cls.runs_executors and not subject.reserve_after
+    return case(seed, disorder=disorder, executors=None if serves else False)
 
 
 def _cases(subject: Subject, seeds: tuple[int, ...]) -> Iterator[Case]:
-    for seed in seeds:
-        yield case_for(subject, seed)
-        yield case_for(subject, seed, disorder=True)
+    return (case_for(subject, seed, disorder=disorder) for seed in seeds for disorder in (False, True))
 
 
 def _known(subject: Subject, made: Case) -> Ran:
@@ -641,8 +642,7 @@ def check_replay(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
 
 def replay(lines: list[bytes]) -> list[bytes]:
     """The log that a fresh scheduler writes when it hears the facts of another's log (its lines)."""
-    parsed = parse(lines)
-    header = next(parsed)
+    header = next(parsed := parse(lines))
     assert isinstance(header, Header), "a log begins with its header"
     chunks: list[bytes] = []
     log = Log(chunks.append)

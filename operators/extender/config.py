@@ -14,7 +14,7 @@ from operators.log import Level
 from operators.serving.ports import ExtenderPort, ManagementPort
 from schedulers.core.errors import InvalidParameters, UnknownName, nearest
 from schedulers.core.placer import placers
-from schedulers.core.policy import needs_estimates, policies
+from schedulers.core.policy import needs_estimates, no_reservations, policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 from schedulers.objects.names import NAMESPACE
@@ -72,7 +72,8 @@ class BrainConfig(msgspec.Struct, frozen=True, kw_only=True):
 
     policy, predictor, placement: `{kind: NAME, ...settings}`, as in a scenario. resources: names of the core's
     vectors, never to be reordered. nodes: on which of them pods are placed. cycle_ms: how long changes are gathered
-    before the core decides. kubeconfig: None in a cluster.
+    before the core decides. reserve_after_ms: after so long nodes are reserved for a large task or a gang; None: never.
+    kubeconfig: None in a cluster.
     """
 
     policy: dict[str, Any]
@@ -82,6 +83,7 @@ class BrainConfig(msgspec.Struct, frozen=True, kw_only=True):
     nodes: Nodes = "all"
     seed: int = 0
     cycle_ms: Millis = msgspec.field(default=Millis(50), name="cycle")
+    reserve_after_ms: Millis | None = msgspec.field(default=None, name="reserveAfter")
     namespace: Text = NAMESPACE
     extender: ExtenderPort
     management: ManagementPort = ManagementPort()
@@ -122,6 +124,10 @@ def _parts(data: Mapping[str, Any]) -> Iterator[tuple[Where, str]]:
             why = _not_usable(registry, part)
             if why is not None:
                 yield (key, why[0]), why[1]
+            elif registry is policies and data.get("reserveAfter") is not None:
+                cls, params = policies.parse(part)
+                if (unfit := no_reservations(cls(params), executors=False)) is not None:
+                    yield ("reserveAfter",), f"{unfit}: leave reserveAfter out"
 
 
 def _not_usable(registry: Registry[Any], part: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -68,6 +68,7 @@ class Decisions:
         self.ledger, self.jobs = Ledger(), Jobs()
         self.setbacks = Setbacks(self._withdraw, self._ask)
         self.dirty = False
+        self._due: int | None = None
         self._clock, self._expire_ms = clock, expire_ms
 
     def now(self) -> int:
@@ -82,10 +83,15 @@ class Decisions:
         return decisions
 
     def cycle(self) -> None:
-        """Let the core decide over all nodes, if anything has changed."""
-        if self.dirty:
+        """Let the core decide over all nodes, if anything has changed or time alone changes what it decides."""
+        if self.dirty or self.pause_ms() == 0:
             self.dirty = False
             self.carry_out(self.scheduler.handle(Tick(self.now())))  # which may tell facts, so another one is due
+            self._due = self.scheduler.next_change()
+
+    def pause_ms(self) -> int | None:
+        """For how long nothing is decided unless something changes; None: for ever."""
+        return None if self._due is None else max(0, self._due - self._clock())
 
     def carry_out(self, decisions: Iterable[Decision], *, asking: str | None = None) -> None:
         """Turn decisions into releases; gangs go out as a whole, after their plan.

@@ -7,6 +7,7 @@ Lease is lost, or the core refuses a fact or a loop breaks: then a new term begi
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gc
 import time
 from collections.abc import Awaitable, Callable, Sequence
@@ -236,15 +237,19 @@ class Process:
     # -- loops of a term ------------------------------------------------------------------------
 
     async def _cycles(self) -> None:
-        """After a change, wait for what comes with it, then decide."""
+        """After a change, wait for what comes with it, then decide; so too when time alone changes what is decided."""
+        pause_s: float | None = None
         while True:
-            await self._changed.wait()
+            with contextlib.suppress(TimeoutError):
+                await asyncio.wait_for(self._changed.wait(), pause_s)
             await asyncio.sleep(self.config.cycle_ms / 1000)
             self._changed.clear()
             term = self.term
             if term is None:
                 return
             term.brain.cycle()
+            pause_ms = term.brain.decisions.pause_ms()
+            pause_s = None if pause_ms is None else pause_ms / 1000
 
     async def _minutes(self) -> None:
         """Once a second: time-outs, the log, figures."""
@@ -343,4 +348,5 @@ def scheduler_config(config: BrainConfig) -> SchedulerConfig:
         placement=config.placement,
         offers="cycle",
         seed=config.seed,
+        reserve_after=msgspec.UNSET if config.reserve_after_ms is None else int(config.reserve_after_ms),
     )

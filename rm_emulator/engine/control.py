@@ -52,7 +52,7 @@ class Control:
     def __init__(self, decider: Decider) -> None:
         self.handle, self.explain = decider.handle, decider.explain
         self._state, self._policy = decider.state, decider.policy
-        says = type(self._policy).next_change is not Policy.next_change
+        says = type(self._policy).next_change is not Policy.next_change or self._state.reservations is not None
         self.next_change = decider.next_change if says else None
         self.unheard = decider.state.journal.sizes.cursor()
         self.active = decider.state.sizes.active

@@ -155,6 +155,7 @@ def identity(cell: Cell) -> dict[str, Any]:
 def scheduler_config(cell: Cell, scenario: Scenario, config: EngineConfig) -> SchedulerConfig:
     """What the cell's scheduler is made from: the header of its log."""
     policy = cell.scenario["spec"]["policies"][0]
+    reserve_after = scenario.spec.cluster.reserve_after
     own = {k: v for k, v in policy.items() if k not in ("label", "predictor", "placement")}
     return SchedulerConfig(
         resources=config.resources,
@@ -166,6 +167,7 @@ def scheduler_config(cell: Cell, scenario: Scenario, config: EngineConfig) -> Sc
         containers_per_offer=config.containers_per_heartbeat,
         seed=cell.seed,
         record=scenario.spec.record,
+        reserve_after=msgspec.UNSET if reserve_after is None else reserve_after,
     )
 
 

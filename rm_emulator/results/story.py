@@ -14,7 +14,7 @@ import msgspec
 
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.results.replay import log_lines, reading
-from schedulers.core.decisions import Decision, Move, Place, Preempt, Run
+from schedulers.core.decisions import Decision, Move, Place, Preempt, Reserve, Run
 from schedulers.core.errors import nearest
 from schedulers.core.events import (
     ContainerEnded,
@@ -26,6 +26,7 @@ from schedulers.core.events import (
     NodeLost,
     TaskEnded,
 )
+from schedulers.core.explain import show_nodes
 from schedulers.core.model import Job
 from schedulers.core.replay import Replay
 from schedulers.core.scheduler import Scheduler
@@ -50,7 +51,7 @@ class Part(msgspec.Struct):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """Something that happened to the job. kind: submitted, plan, estimate, stage, task, lost, end."""
+    """Something that happened to the job. kind: submitted, plan, estimate, stage, task, reserved, lost, end."""
 
     at_ms: int
     kind: str
@@ -424,6 +425,13 @@ class _Teller:
             attempt = self._held[decision.container]
             cause = f" to make room for {decision.cause}" if decision.cause else ""
             self._note("lost", at, f"{self._called(attempt)} is preempted ({decision.rule}){cause}")
+
+        elif isinstance(decision, Reserve) and decision.job == self._spec.id:
+            stage = self._spec.stages[decision.stage].name
+            nodes, starts = show_nodes(decision), clock(decision.starts)
+            self._note(
+                "reserved", at, f"reserved for stage {stage}: {nodes}, where it is expected to start at {starts}"
+            )
 
     def _granted(self, decision: Place | Run | Move, at: int) -> None:
         container = self._scheduler.state.containers.get(decision.container)

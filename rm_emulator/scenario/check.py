@@ -20,7 +20,7 @@ from rm_emulator.workload.model import Workload
 from schedulers.core.errors import InvalidQuantity, SchedulerError, nearest
 from schedulers.core.model import Node
 from schedulers.core.places import ANYWHERE, Places
-from schedulers.core.policy import policies
+from schedulers.core.policy import no_reservations, policies
 from schedulers.core.queues import QueueTree, amount, mistakes
 from schedulers.core.resources import Resources, Vector, fits, show_steps, to_steps
 
@@ -94,6 +94,11 @@ def _policy_issues(loaded: Loaded) -> Iterator[Issue]:
         if spec.cluster.executors is not None and not policies.entry(policy.kind).cls.runs_executors:
             message = f"policy '{policy.kind}' does not serve executors: take `executors` out of the cluster"
             yield loaded.issue(("spec", "policies", index, "kind"), message)
+        executors = spec.cluster.executors is not None
+        why = no_reservations(policies.entry(policy.kind).cls, executors=executors)
+        if spec.cluster.reserve_after is not None and why is not None:
+            message = f"policy '{policy.kind}': {why}; take `reserve_after` out of the cluster"
+            yield loaded.issue(("spec", "cluster", "reserve_after"), message)
     if spec.baseline is not None and spec.baseline not in labels:
         message = f"no policy has the label '{spec.baseline}' (labels: {', '.join(labels)})"
         yield loaded.issue(("spec", "baseline"), message, did_you_mean(nearest(spec.baseline, labels)))

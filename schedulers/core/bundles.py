@@ -34,13 +34,14 @@ class Candidate(msgspec.Struct, eq=False, gc=False):
 class Room:
     """What is filled: a node on offer, or (node None) the idle executors. `capacity`: of the node, to measure by."""
 
-    __slots__ = ("_fits", "_packing", "_version", "_view", "capacity", "node")
+    __slots__ = ("_fits", "_packing", "_reserves", "_version", "_view", "capacity", "node")
 
     def __init__(self, view: ClusterView, node: NodeState | None) -> None:
         self._view, self.node = view, node
         # Executors have no room to spare: they are measured by a node of the mean size.
         whole = [max(1, there // max(1, len(view.nodes))) for there in view.capacity]
         self.capacity: Sequence[int] = whole if node is None else node.spec.capacity
+        self._reserves = view.reserves
         self._version = -1
         self._fits: dict[int, bool] = {}
         self._packing: dict[int, float] = {}
@@ -61,8 +62,17 @@ class Room:
             self._fits[stage.size] = found
         return found
 
+    def takes(self, candidate: Candidate) -> bool:
+        """Whether a task of it could start here now and the room is not reserved for others, or nodes are due to it."""
+        job, stage, node = candidate.job, candidate.stage, self.node
+        if self.fits(stage) and (node is None or not self._reserves or self._view.takes(job, stage, node)):
+            return True
+        return self._reserves and self._view.is_due(job, stage)
+
     def fitting(self, candidates: Iterable[Candidate]) -> list[Candidate]:
-        """Those with tasks that could start here now."""
+        """Those with tasks that could start here now, or to which nodes are due."""
+        if self._reserves:
+            return [candidate for candidate in candidates if candidate.stage.waiting and self.takes(candidate)]
         self._catch_up()
         known, fits, found = self._fits, self.fits, []
         for candidate in candidates:
@@ -267,7 +277,7 @@ class Bundling(Policy):
         found: list[Candidate] = []
         for candidate in self.candidates(view):
             self.examined += 1
-            if room.fits(candidate.stage) and (admit is None or admit(candidate, room)):
+            if room.takes(candidate) and (admit is None or admit(candidate, room)):
                 found.append(candidate)
                 if enough is not None and enough(found, room):
                     return Bundle(room, found, whole=False)
@@ -277,7 +287,18 @@ class Bundling(Policy):
         """Start what is picked; returns whether anything was placed."""
         room, pick = bundle.room, self.choices.pick
         while offer.limit != 0 and bundle.found and (allowed := self.allowed(bundle, view)):
-            for candidate in pick(allowed, room, self.scores(allowed, room)):
+            scores = self.scores(allowed, room)
+            if view.reserves:
+                due = [candidate for candidate in allowed if view.is_due(candidate.job, candidate.stage)]
+                first = pick_best(allowed, room, scores)[0]
+                if first in due:
+                    yield from self._start(first, room)
+                    bundle.found.remove(first)
+                    bundle.shrink()
+                    continue
+                allowed = [candidate for candidate in allowed if candidate not in due]
+                scores = self.scores(allowed, room)
+            for candidate in pick(allowed, room, scores):
                 tasks = yield from self._start(candidate, room)
                 if not tasks:
                     bundle.found.remove(candidate)

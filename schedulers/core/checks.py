@@ -35,6 +35,8 @@ def validate(state: ClusterState) -> None:
     assert set(state.idle) == {c.id for c in state.containers.values() if c.status == IDLE}
     assert set(state.moving) == {c.id for c in state.containers.values() if c.status == MOVING}
     state.sizes.validate()
+    if state.reservations is not None:
+        state.reservations.validate()
     foreign = [sum(v[r] for n in state.nodes.values() for v in n.foreign.values()) for r in range(len(used))]
     assert foreign == state.foreign, f"held by others {foreign}, not {state.foreign}"
     _validate_queues(state)

@@ -73,6 +73,19 @@ class Preempt(Decision, frozen=True, tag="Preempt"):
     cause: str = ""
 
 
+class Reserve(Decision, frozen=True, tag="Reserve"):
+    """Keep nodes for what cannot start piecemeal: a large task, or a gang.
+
+    nodes: each with the number of tasks that it is kept for. starts: when there is room, by the estimates of what runs
+    (ms); others may run there until then, and it is not put off when they take longer.
+    """
+
+    job: str
+    stage: int
+    nodes: tuple[tuple[str, int], ...]
+    starts: int
+
+
 class Hold(Decision, frozen=True, tag="Hold"):
     """A job with waiting tasks does not get (more of) them now: the first reason, said only when it changes.
 
@@ -89,7 +102,7 @@ class Resume(Decision, frozen=True):
     job: str
 
 
-AnyDecision = Place | Run | Move | Commit | Release | Preempt | Hold
+AnyDecision = Place | Run | Move | Commit | Release | Preempt | Reserve | Hold
 
 
 def describe(decision: Decision) -> Mapping[str, object]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
@@ -12,6 +12,7 @@ from schedulers.core.refusals import NodeCode, NodeRefusal
 from schedulers.core.resources import fits, show_steps
 
 if TYPE_CHECKING:
+    from schedulers.core.decisions import Reserve
     from schedulers.core.places import Places
     from schedulers.core.policy import ClusterView, Policy
     from schedulers.core.queues import Account
@@ -114,7 +115,9 @@ def _stage_reasons(job: JobState, stage: StageState, state: ClusterState, offers
         return {Reason.WAITS_FOR_STAGE: data}
     if not stage.asked:
         return {Reason.WAITS_FOR_ASK: {"stage": name}}
-    return _room_reasons(job, stage, state, offers) if state.nodes else {Reason.NO_NODES: {}}
+    if not state.nodes:
+        return {Reason.NO_NODES: {}}
+    return _reservation(job, stage, state) or _room_reasons(job, stage, state, offers)
 
 
 def why_not_let_in(job: JobState, state: ClusterState) -> tuple[Reason, dict[str, Any]]:
@@ -182,6 +185,44 @@ def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers:
             lacks[why.name] += count
     scarce = max(sorted(lacks), key=lambda name: lacks[name], default="room")
     return {Reason.NO_ROOM: {"demand": demand, "excluded": counts + nearest, "scarce": scarce}}
+
+
+def _reservation(job: JobState, stage: StageState, state: ClusterState) -> Found | None:
+    """What is reserved for the stage, or for whom the room is reserved that it would have; None: nothing of this."""
+    reservations = state.reservations
+    if reservations is None:
+        return None
+    mine = reservations.held.get((job.id, stage.index))
+    if mine is not None:
+        name, data = job.spec.stages[stage.index].name, {"nodes": show_nodes(mine), "starts": show_time(mine.starts)}
+        return {Reason.HAS_RESERVATION: {"stage": name, **data}}
+    there = [reservations.by_node.get(node.id) for node in state.sizes.fitting(stage.size)]
+    if reservations.has_room(job, stage) or (other := next(filter(None, there), None)) is None:
+        return None
+    if job.waits_whole(stage) and not state.sizes.has_room_for_all(stage):
+        return None
+    return {Reason.RESERVED: {"other": other.job, "nodes": show_nodes(other), "starts": show_time(other.starts)}}
+
+
+def show_nodes(reserve: Reserve) -> str:
+    """The reserved nodes, the first few by name."""
+    names = [name for name, _ in reserve.nodes]
+    more = len(names) - _NAMED
+    return " and ".join([*names[:_NAMED], *([f"{more} more"] if more > 0 else [])])
+
+
+def show_time(ms: int) -> str:
+    """A time as people read it: of the day where it is one of the wall clock, else since the run began."""
+    seconds = ms // 1000
+    wall = ms > _WALL_MS
+    hours = seconds // 3600 % 24 if wall else seconds // 3600
+    return f"{hours}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (" UTC" if wall else "")
+
+
+#: So many nodes of a reservation are named.
+_NAMED: Final = 5
+#: No run lasts ten years, and no cluster is scheduled in the first ten of the epoch.
+_WALL_MS: Final = 10 * 365 * 86_400_000
 
 
 def _never(stage: str, matching: int, nodes: int, demand: str, excluded: str) -> Found:

@@ -203,6 +203,15 @@ class ContainerState(msgspec.Struct, eq=False):
     """GRANTED (decided, not heard running), RUNNING, IDLE (an executor between tasks), or MOVING (an executor on its
     way to a job that has no task for it yet: stage and task are -1)."""
 
+    @property
+    def story(self) -> str:
+        """What is known of it, for messages."""
+        status = ("granted", "running", "idle", "moving")[self.status]
+        return (
+            f"container {self.id} of job {self.job} (stage {self.stage}, task {self.task}, "
+            f"attempt {self.attempt}), granted at {self.granted} ms on {self.node}, {status}"
+        )
+
 
 @dataclass(slots=True, eq=False)
 class NodeState:

@@ -27,7 +27,8 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
     policy, predictor, placement: `{'kind': name, **settings}`; predictor None: none.
     offers: 'heartbeat' one node when it beats, 'event' all nodes after each fact, 'cycle' all nodes at each Tick.
     executors: containers outlive tasks. containers_per_offer: at most so many new ones per offer, or None.
-    record: 'first' keeps the first reason per waiting job, 'full' every round.
+    record: 'first' keeps the first reason per waiting job, 'full' every round. reserve_after: ms that a stage waits
+    without room before nodes are reserved for it; UNSET: never.
     """
 
     resources: tuple[str, ...]
@@ -39,6 +40,7 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
     containers_per_offer: int | None = None
     seed: int = 0
     record: Literal["first", "full"] = "first"
+    reserve_after: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class Header(msgspec.Struct, frozen=True, tag_field="note", tag="Header"):

@@ -6,12 +6,20 @@ from typing import Any
 
 import msgspec
 
+from schedulers.core.decisions import Reserve
 from schedulers.core.live import MOVING, ContainerState, JobState, NodeState
 from schedulers.core.model import Queue
 from schedulers.core.places import Places
 from schedulers.core.queues import Group
 from schedulers.core.resources import Vector
 from schedulers.core.state import ClusterState
+
+
+class _Reserved(msgspec.Struct):
+    """What `Reservations.dump` returns."""
+
+    since: list[tuple[str, int, int]]
+    held: list[tuple[int, Reserve]]
 
 
 class _Saved(msgspec.Struct):
@@ -32,11 +40,13 @@ class _Saved(msgspec.Struct):
     removed: dict[str, int] = {}
     groups: list[Group | None] = []
     doubted: list[str] = []
+    reservations: _Reserved | None = None
 
 
 def dump(state: ClusterState) -> dict[str, Any]:
     """Everything that is not derived, as plain data."""
-    sizes = state.sizes
+    sizes, reservations = state.sizes, state.reservations
+    kept = {"reservations": reservations.dump()} if reservations is not None else {}
     return {
         "now": state.now,
         "nodes": list(state.nodes.values()),
@@ -53,6 +63,7 @@ def dump(state: ClusterState) -> dict[str, Any]:
         "doubted": list(state.journal.reasons.unread()),
         "next": [state.next_container, state.next_seq, state.next_node, state.version],
         "finished": list(state.work.finished),
+        **kept,
     }
 
 
@@ -71,6 +82,8 @@ def load(state: ClusterState, data: Any) -> None:
     _load_sizes(state, saved)
     _load_sums(state)
     _load_queues(state, saved)
+    if state.reservations is not None and saved.reservations is not None:
+        state.reservations.load(saved.now, saved.reservations.since, saved.reservations.held)
     for topic, unread in ((state.journal.orders, saved.touched), (state.journal.reasons, saved.doubted)):
         topic.entries[:] = unread
 

@@ -159,17 +159,21 @@ class Offer:
         return self.job is None or (self.job == job and self.stage == stage)
 
     def fits(self, job: JobState, stage: StageState) -> bool:
-        """Whether a task of this stage fits what is on offer: on a node, or in an idle executor."""
+        """Whether a task of this stage fits what is on offer, on a node or in an idle executor, or nodes are due to it.
+
+        The latter: when it is suggested, nodes are reserved for it, so that no others go there before it.
+        """
         if self.job is not None and not self.serves(job.id, stage.index):
             return False
         state = self._state
+        if state.reservations is not None:
+            return state.reservations.shows(job, stage, self.nodes, asked=self.job is not None)
         if self.nodes is None:
             return bool(state.idle) or bool(state.sizes.fitting(stage.size))
-        if stage.size in state.sizes.bounds and not state.idle and not state.sizes.admits(stage.size):
-            return False
-        for node in self.nodes:  # noqa: SIM110 (any() costs twice as much)
-            if node.fits(stage):
-                return True
+        if stage.size not in state.sizes.bounds or state.idle or state.sizes.admits(stage.size):
+            for node in self.nodes:
+                if node.fits(stage):
+                    return True
         return False
 
 
@@ -263,6 +267,32 @@ class ClusterView:
         return self._state.sizes.fitting(stage.size)
 
     @property
+    def reserves(self) -> bool:
+        """Whether nodes are reserved at all."""
+        return self._state.reservations is not None
+
+    def takes(self, job: JobState, stage: StageState, node: NodeState) -> bool:
+        """Whether the node, which has room for a task of the stage, is not reserved for others."""
+        reservations = self._state.reservations
+        return reservations is None or reservations.takes(node, job, stage)
+
+    def is_due(self, job: JobState, stage: StageState) -> bool:
+        """Whether the stage has waited so long without room that nodes will be reserved for it when it is suggested."""
+        reservations = self._state.reservations
+        return reservations is not None and reservations.is_due(job, stage)
+
+    def nodes_to_suggest(self, job: JobState, stage: StageState, offer: Offer) -> Sequence[NodeState]:
+        """Nodes on offer on which a task of the stage could start now; where nodes are due to it, all that hold it."""
+        reservations = self._state.reservations
+        if reservations is None:
+            if offer.nodes is None:
+                return self._state.sizes.fitting(stage.size)
+            return [node for node in offer.nodes if self.fits(stage, node)]
+        if offer.job is None and reservations.is_due(job, stage):
+            return reservations.holding(stage)
+        return list(reservations.allowed(job, stage, offer.nodes))
+
+    @property
     def active_sizes(self) -> Iterable[int]:
         """Numbers of the sizes of which tasks are launchable."""
         return self._state.sizes.active
@@ -275,6 +305,11 @@ class ClusterView:
         """Whether a task of this size could start on some node now, or in an idle executor."""
         state = self._state
         return bool(state.sizes.fitting(size)) or any(c.size == size for c in state.idle.values())
+
+    def is_size_due(self, size: int) -> bool:
+        """Whether nodes are due to a stage that waits for this size."""
+        reservations = self._state.reservations
+        return reservations is not None and reservations.is_size_due(size)
 
     def fits_ever(self, size: int) -> bool:
         """Whether a task of this size would fit some node if the node were empty."""
@@ -291,6 +326,11 @@ class ClusterView:
     def estimate(self, job: str, stage: int) -> Estimate | None:
         """What the predictor says of a stage now; None without predictor or estimate."""
         return None if self._predictor is None else self._predictor.estimate(job, stage)
+
+    def task_ms(self, job: str, stage: int) -> float | None:
+        """What a task of a stage is estimated to take at node speed 1, None without predictor or estimate."""
+        estimate = self.estimate(job, stage)
+        return None if estimate is None else estimate.task_ms
 
     def remaining_ms(self, job: JobState) -> float | None:
         """Estimated work of the tasks that have not finished, or None while any stage has no estimate."""
@@ -327,6 +367,8 @@ class Policy(ABC):
     triggers = Triggers()
     #: Whether it serves clusters whose containers outlive tasks.
     runs_executors = True
+    #: Whether it makes reservations itself, so that the core makes none.
+    reserves = False
     #: Whether, set as it is, its order is made of estimates, so that it makes no sense without a predictor.
     needs_estimates = False
     #: Whether, set as it is, it names victims.
@@ -386,6 +428,15 @@ class Policy(ABC):
 
     def load(self, data: Any, view: ClusterView) -> None:
         """Takes over what `dump` returned, with the state already restored."""
+
+
+def no_reservations(policy: Policy | type[Policy], *, executors: bool) -> str | None:
+    """Why the core can make no reservations under this policy, or None."""
+    if policy.reserves:
+        return "reserve_after does not go with a policy that makes reservations itself, as YARN's schedulers do"
+    if executors:
+        return "reserve_after does not go with executors that outlive tasks: their room is not given back by task"
+    return None
 
 
 policies: Registry[Policy] = Registry("policy", "schedulers.policies")

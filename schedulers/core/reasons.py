@@ -27,6 +27,7 @@ class Reason(enum.StrEnum):
     QUEUE_AT_LIMIT = "queue_at_limit"
     USER_AT_LIMIT = "user_at_limit"
     OVER_LIMIT = "over_limit"
+    HAS_RESERVATION = "has_reservation"
     RESERVED = "reserved"
     NO_ROOM = "no_room"
     NO_ROOM_FOR_GANG = "no_room_for_gang"
@@ -67,7 +68,8 @@ _SENTENCES: Final[dict[Reason, str]] = {
         "where each may hold {limit}: {asked} more for {stage} would be over the limit"
     ),
     Reason.OVER_LIMIT: "{what} {name} is at its limit on {resource} ({value} of {limit}; queue {queue})",
-    Reason.RESERVED: "the room that it needs is reserved for job {other}",
+    Reason.HAS_RESERVATION: "reserved for {stage}: {nodes}, where it is expected to start at {starts}",
+    Reason.RESERVED: "the room that it needs is reserved for job {other}, expected to start at {starts}",
     Reason.NO_ROOM: "no node has {demand} free ({excluded})",
     Reason.NO_ROOM_FOR_GANG: "the {tasks} tasks of {stage} start together, and there is room for {room}",
     Reason.WAITS_FOR_LOCALITY: "waits for a node that holds its input ({missed} of {needed} {unit} gone by)",

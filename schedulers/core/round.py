@@ -94,7 +94,7 @@ class Round:
         if wanted and job.waits_whole(stage):
             why = self._keeps_apart(job, stage, offer)
             if why is not None:
-                return Outcome(0, why)
+                return Outcome(0, self._reserve(job, stage, why))
             suggestion, wanted = Suggestion(job.id, stage.index), stage.waiting
         node = self._only_node(suggestion, offer)
         if node is not None:
@@ -106,13 +106,27 @@ class Round:
                 break
             containers.append(container)
         if not containers:
-            return Outcome(0, self._why_none(job, stage, ready))
+            return Outcome(0, self._reserve(job, stage, self._why_none(job, stage, ready)))
         # No room stays said while the job is served piecemeal (no oscillation), unless a limit is what stops it now.
         if job.hold is not Reason.NO_ROOM or (
             stage.size in state.sizes.bounds and state.sizes.at_limit(job, stage) is not None
         ):
             state.journal.reasons.note(suggestion.job)
         return Outcome(len(containers), None, tuple(containers))
+
+    def _reserve(self, job: JobState, stage: StageState, why: Reason) -> Reason:
+        """Nothing started for want of room: if the stage has waited long enough, reserve nodes for it."""
+        reservations = self._scheduler.state.reservations
+        if reservations is None or why not in (Reason.NO_ROOM, Reason.NO_ROOM_FOR_GANG):
+            return why
+        if (job.id, stage.index) in reservations.held:
+            return Reason.HAS_RESERVATION
+        if self.offer is not None and self.offer.job is None and reservations.is_due(job, stage):
+            decision = reservations.plan(job, stage)
+            if decision is not None:
+                self._scheduler.carry_out(decision, self._decisions)
+                return Reason.HAS_RESERVATION
+        return why if not self._scheduler.state.sizes.fitting(stage.size) else Reason.RESERVED
 
     def _bring(self, suggestion: Suggestion) -> Outcome:
         """Bring executors to a job for a stage that is not open yet."""
@@ -162,7 +176,11 @@ class Round:
         if account is not None:
             return limit_reason(account)
         enough = offer.limit is None or offer.limit >= stage.waiting
-        return None if enough and state.sizes.has_room_for_all(stage, offer.nodes) else Reason.NO_ROOM_FOR_GANG
+        if state.reservations is not None:
+            room = state.reservations.has_room(job, stage, offer.nodes)
+        else:
+            room = state.sizes.has_room_for_all(stage, offer.nodes)
+        return None if enough and room else Reason.NO_ROOM_FOR_GANG
 
     def _only_node(self, suggestion: Suggestion, offer: Offer) -> NodeState | None:
         """The node that must take the tasks when there is no choice: a heartbeat without executors."""
@@ -188,7 +206,7 @@ class Round:
             decision = self._with_executor(job, stage, task, attempt, own=True)
         if decision is None and not named and (stage.size not in state.sizes.bounds or state.sizes.admits(stage.size)):
             node = node or self._node_for(stage, suggestion, offer)
-            if node is not None:
+            if node is not None and (state.reservations is None or state.reservations.takes(node, job, stage)):
                 decision = Place(state.next_container, node.spec.id, suggestion.job, stage.index, task, attempt)
                 if offer.limit is not None:
                     offer.limit -= 1
@@ -223,8 +241,11 @@ class Round:
             node = state.nodes.get(suggestion.node)
             there = node is not None and (offer.nodes is None or node in offer.nodes)
             return node if there and node is not None and node.fits(stage) else None
-        if offer.nodes is None:
-            fitting: Any = state.sizes.fitting(stage.size)
+        fitting: Any
+        if state.reservations is not None:
+            fitting = list(state.reservations.allowed(state.jobs[suggestion.job], stage, offer.nodes))
+        elif offer.nodes is None:
+            fitting = state.sizes.fitting(stage.size)
         else:
             fitting = [node for node in offer.nodes if node.fits(stage)]
         if not fitting:

@@ -40,10 +40,11 @@ from schedulers.core.explain import (
 )
 from schedulers.core.log import FORMAT, Log, SchedulerConfig
 from schedulers.core.placer import Placer, placers
-from schedulers.core.policy import ClusterView, Offer, Policy, policies
+from schedulers.core.policy import ClusterView, Offer, Policy, no_reservations, policies
 from schedulers.core.predictor import FinishedTask, Predictor, predictors
 from schedulers.core.reasons import Reason
 from schedulers.core.refusals import NodeCode, NodeRefusal
+from schedulers.core.reservations import Reservations
 from schedulers.core.resources import Resources
 from schedulers.core.round import Round, RoundRecord
 from schedulers.core.state import GRANTED, RUNNING, ClusterState, ContainerState, JobState, StageState
@@ -57,6 +58,7 @@ class Scheduler:
 
     def __init__(self, config: SchedulerConfig, *, log: Log | None = None) -> None:
         self.config, self._log = config, log
+        after = None if config.reserve_after is msgspec.UNSET else config.reserve_after
         self.state = ClusterState(Resources(config.resources), has_executors=config.executors)
         self.predictor: Predictor | None = None
         if config.predictor is not None:
@@ -66,9 +68,15 @@ class Scheduler:
         self.policy: Policy = make_policy(policy_params, seed=config.seed)
         if config.executors and not self.policy.runs_executors:
             raise InvalidParameters(f"policy '{config.policy['kind']}' does not serve executors that outlive tasks")
+        if after is not None and (why := no_reservations(self.policy, executors=config.executors)) is not None:
+            raise InvalidParameters(why)
         make_placer, placer_params = placers.parse(config.placement)
         self.placer: Placer = make_placer(placer_params, seed=config.seed)
         self.view = ClusterView(self.state, self.predictor, config.seed)
+        if after is not None:
+            state, one_node = self.state, config.offers == "heartbeat"
+            rooms = state.jobs, state.nodes, state.containers, state.sizes, state.journal
+            state.reservations = Reservations(after, *rooms, estimate=self.view.task_ms, one_node=one_node)
         self._doubted = self.state.journal.reasons.cursor()
         self._observe = self.policy.observe if type(self.policy).observe is not Policy.observe else None
         # Without a predictor and executors the end of a container is a fact like any other.
@@ -321,7 +329,9 @@ class Scheduler:
 
     def next_change(self) -> int | None:
         """When time alone would change what is decided: an offer at that time is not in vain. None: never."""
-        return self.policy.next_change(self.view)
+        said, reservations = self.policy.next_change(self.view), self.state.reservations
+        due = reservations.next_due() if reservations is not None else None
+        return min((at for at in (said, due) if at is not None), default=None)
 
     # -- why not --------------------------------------------------------------------------------
 
@@ -369,10 +379,21 @@ class Scheduler:
             limits = [account for stage in stages if (account := state.sizes.at_limit(job, stage)) is not None]
             if limits:
                 return min((limit_reason(account) for account in limits), key=lambda reason: reason.precedence)
+        reservations = state.reservations
+        if reservations is not None and any((job.id, stage.index) in reservations.held for stage in stages):
+            return Reason.HAS_RESERVATION
+        return self._reason_of_nodes(job, stages)
+
+    def _reason_of_nodes(self, job: JobState, stages: list[StageState]) -> Reason:
+        """Of stages that nothing but room keeps waiting."""
+        state = self.state
         if not all(state.sizes.fitting(stage.size) for stage in stages):
             return Reason.NO_ROOM
         if not all(state.sizes.has_room_for_all(stage) for stage in stages if job.waits_whole(stage)):
             return Reason.NO_ROOM_FOR_GANG
+        reservations = state.reservations
+        if reservations is not None and not all(reservations.has_room(job, stage) for stage in stages):
+            return Reason.RESERVED
         return Reason.WAITS_FOR_OFFER if self.config.offers == "heartbeat" else Reason.BEHIND_OTHERS
 
     def explain(self, job: str) -> Explanation:

@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from schedulers.core.admission import Admission
-from schedulers.core.decisions import Commit, Decision, Hold, Move, Place, Preempt, Release, Resume, Run
+from schedulers.core.decisions import Commit, Decision, Hold, Move, Place, Preempt, Release, Reserve, Resume, Run
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import (
     ContainerAdopted,
@@ -39,6 +39,7 @@ from schedulers.core.journal import Journal
 from schedulers.core.live import GRANTED, IDLE, MOVING, RUNNING, ContainerState, JobState, NodeState, StageState
 from schedulers.core.model import Queue, check_job
 from schedulers.core.queues import QueueTree, check_queue
+from schedulers.core.reservations import Reservations
 from schedulers.core.resources import Resources, Vector, dominant_share
 from schedulers.core.sizes import Fitting, Sizes
 from schedulers.core.work import Work
@@ -62,10 +63,7 @@ ABORTED: Final = -100
 
 
 class ClusterState:
-    """Nodes, jobs and containers of one cluster, with the figures derived from them.
-
-    has_executors: containers outlive tasks (executors) instead of ending with them.
-    """
+    """Nodes, jobs and containers of one cluster, with what follows. has_executors: containers outlive their tasks."""
 
     # Slots: an instance of more than 30 attributes loses CPython's fast look-up of them.
     __slots__ = (
@@ -86,6 +84,7 @@ class ClusterState:
         "nodes",
         "now",
         "queues",
+        "reservations",
         "resources",
         "sizes",
         "tree",
@@ -134,6 +133,8 @@ class ClusterState:
         self.work = Work(self.admission, self.sizes, self.journal)
         """Jobs, and which of their tasks wait."""
         self.jobs, self.waiting = self.work.jobs, self.work.waiting
+        self.reservations: Reservations | None = None
+        """Nodes kept for what cannot start piecemeal; set before anything is heard, None where nothing is reserved."""
 
     # -- questions ------------------------------------------------------------------------------
 
@@ -159,14 +160,17 @@ class ClusterState:
         if len(changes.entries) > changes.longest:
             self.journal.trim(self.jobs.__contains__)
         handler = _HEARS.get(type(event))
-        return handler(self, event) if handler is not None else None
+        why = handler(self, event) if handler is not None else None
+        if self.reservations is not None:
+            self.reservations.look(event.at)
+        return why
 
     def _node_added(self, event: NodeAdded) -> str | None:
         spec = event.node
         if spec.id in self.nodes:
             return "duplicate"
-        self._check_width(spec.capacity, f"node {spec.id}")
-        self._check_width(spec.slack or spec.capacity, f"slack of node {spec.id}")
+        _check_width(self, spec.capacity, f"node {spec.id}")
+        _check_width(self, spec.slack or spec.capacity, f"slack of node {spec.id}")
         node = NodeState(spec, self.next_node, list(spec.room))
         self.sizes.bar(node)
         self.next_node += 1
@@ -180,8 +184,8 @@ class ClusterState:
         node = self.nodes.get(event.node.id)
         if node is None:
             return "unknown"
-        self._check_width(event.node.capacity, f"node {node.id}")
-        self._check_width(event.node.slack or event.node.capacity, f"slack of node {node.id}")
+        _check_width(self, event.node.capacity, f"node {node.id}")
+        _check_width(self, event.node.slack or event.node.capacity, f"slack of node {node.id}")
         for r, (old, new) in enumerate(zip(node.spec.room, event.node.room, strict=True)):
             node.free[r] += new - old
         self._add_capacity(node.spec.capacity, -1)
@@ -191,10 +195,6 @@ class ClusterState:
         self.version += 1
         self.sizes.room_changed(node)
         return None
-
-    def _check_width(self, vector: Vector, what: str) -> None:
-        if len(vector) != len(self.resources):
-            raise InvalidTransition(f"{what} has {len(vector)} resources, not {len(self.resources)}")
 
     def _node_lost(self, event: NodeLost) -> str | None:
         node = self.nodes.get(event.node)
@@ -444,7 +444,7 @@ class ClusterState:
         if old == event.demand:
             return "duplicate"
         if event.demand is not None:
-            self._check_width(event.demand, f"use '{event.name}' of node {node.id}")
+            _check_width(self, event.demand, f"use '{event.name}' of node {node.id}")
         for sign, vector in ((1, old), (-1, event.demand)):
             for r, amount in enumerate(vector or ()):
                 node.free[r] += sign * amount
@@ -507,6 +507,13 @@ class ClusterState:
         )
         job.running += 1
         stage.running += 1
+        if self.reservations is not None:
+            self.reservations.started(job, stage, self.now)
+
+    def _reserve(self, decision: Reserve) -> None:
+        assert self.reservations is not None
+        self.reservations.make(decision)
+        self.version += 1
 
     def _occupy(self, container: ContainerState, job: JobState, demand: Vector) -> None:
         """A new container takes its room on its node."""
@@ -653,13 +660,7 @@ class ClusterState:
     def story(self, container: int) -> str:
         """What is known of a container, for messages."""
         there = self.containers.get(container)
-        if there is None:
-            return f"container {container} (unknown: never granted, or over)"
-        status = ("granted", "running", "idle", "moving")[there.status]
-        return (
-            f"container {there.id} of job {there.job} (stage {there.stage}, task {there.task}, "
-            f"attempt {there.attempt}), granted at {there.granted} ms on {there.node}, {status}"
-        )
+        return there.story if there is not None else f"container {container} (unknown: never granted, or over)"
 
 
 def _is_of(event: TaskEnded, container: ContainerState) -> bool:
@@ -670,6 +671,11 @@ def _is_of(event: TaskEnded, container: ContainerState) -> bool:
         and container.attempt == event.attempt
         and container.job == event.job
     )
+
+
+def _check_width(state: ClusterState, vector: Vector, what: str) -> None:
+    if len(vector) != len(state.resources):
+        raise InvalidTransition(f"{what} has {len(vector)} resources, not {len(state.resources)}")
 
 
 _HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {
@@ -700,6 +706,7 @@ _OBEYS: Final[dict[type[Decision], Callable[[ClusterState, Any], None]]] = {
     Commit: ClusterState._commit,
     Release: ClusterState._release,
     Preempt: ClusterState._preempt,
+    Reserve: ClusterState._reserve,
     Hold: ClusterState._said,
     Resume: ClusterState._resume,
 }

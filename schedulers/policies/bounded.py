@@ -73,6 +73,7 @@ class Bounded(Policy):
         super().__init__(params, seed=seed)
         self._policy = _made(params, seed)
         self.triggers, self.runs_executors = self._policy.triggers, self._policy.runs_executors
+        self.reserves = self._policy.reserves
         self.preempts, self.plans = self._policy.preempts, self._policy.plans
         self.needs_estimates = self._policy.needs_estimates
         self._balance = Balance(params.level, params.deficit, params.kappa)

@@ -11,7 +11,7 @@ from schedulers.core.events import Event, NodeAdded, NodeChanged, NodeLost, Node
 from schedulers.core.ordered import ByShare, Key, Measure, place_by_share
 from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions, TieSetting, Triggers, policies
 from schedulers.core.reasons import Reason
-from schedulers.core.state import JobState, NodeState, StageState
+from schedulers.core.state import JobState
 from schedulers.planning.inputs import Inputs, Near
 from schedulers.planning.locality import skips_for
 
@@ -161,7 +161,7 @@ class Delay(ByShare):
         inputs = self._data_of(job, view).inputs
         for stage in job.open_stages():
             if offer.fits(job, stage):
-                nodes = _nodes(view, offer, stage)
+                nodes = view.nodes_to_suggest(job, stage, offer)
                 for node in nodes:
                     yield _Found(*inputs.nearest(stage, node.spec), stage.index, node.id, len(nodes))
 
@@ -269,11 +269,3 @@ class Delay(ByShare):
 def _needed(wait: _Wait, data: _Data) -> int:
     """After how long a job starts tasks anywhere."""
     return data.for_rack if wait.level else data.for_node + data.for_rack
-
-
-def _nodes(view: ClusterView, offer: Offer, stage: StageState) -> Any:
-    """Nodes on offer with room for a task of the stage."""
-    if offer.nodes is None:
-        return view.nodes_fitting(stage)
-    fitting: list[NodeState] = [node for node in offer.nodes if node.fits(stage)]
-    return fitting

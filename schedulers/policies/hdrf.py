@@ -213,7 +213,7 @@ def _lack(size: int, view: ClusterView) -> Lack | None:
 
     A task that no node could ever take lacks nothing either: what its leaf holds would never be counted again.
     """
-    if view.fits_somewhere(size):
+    if view.fits_somewhere(size) or view.is_size_due(size):
         return None
     if not view.fits_ever(size):
         return frozenset()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from typing import Annotated, NamedTuple
 
 import msgspec
@@ -107,7 +107,8 @@ class Tetris(Policy):
 
     def _candidates(self, view: ClusterView, offer: Offer) -> Iterator[_Candidate]:
         """Each launchable stage that fits somewhere on offer, on its best node."""
-        roomiest: dict[int, tuple[float, NodeState] | None] = {}  # by size: the best node, where input does not matter
+        # The best node, where input does not matter: by size, or by stage where nodes are reserved for some.
+        roomiest: dict[object, tuple[float, NodeState] | None] = {}
         for job in view.waiting.values():
             for stage in job.open_stages():
                 if not offer.serves(job.id, stage.index):
@@ -117,10 +118,11 @@ class Tetris(Policy):
                     if nearest is not None:
                         yield nearest
                     continue
-                if stage.size not in roomiest:
-                    fits = ((_fit(stage, node), node) for node in _nodes(view, offer, stage))
-                    roomiest[stage.size] = max(fits, key=_by_fit, default=None)
-                best = roomiest[stage.size]
+                kind = (job.id, stage.index) if view.reserves else stage.size
+                if kind not in roomiest:
+                    fits = ((_fit(stage, node), node) for node in view.nodes_to_suggest(job, stage, offer))
+                    roomiest[kind] = max(fits, key=_by_fit, default=None)
+                best = roomiest[kind]
                 if best is not None:
                     yield _Candidate(best[0], job, stage, best[1], None)
 
@@ -128,7 +130,7 @@ class Tetris(Policy):
         """The stage on its best node, with the task that is nearest to its input there."""
         inputs = self._inputs_of(job, view)
         best: _Candidate | None = None
-        for node in _nodes(view, offer, stage):
+        for node in view.nodes_to_suggest(job, stage, offer):
             near, task = inputs.nearest(stage, node.spec)
             fit = _fit(stage, node) * (self.params.remote if near in (Near.RACK, Near.ANY) else 1.0)
             if best is None or fit > best.fit:
@@ -147,13 +149,6 @@ class Tetris(Policy):
             self._left.pop(name, None)
             if name not in view.jobs:
                 self._inputs.pop(name, None)
-
-
-def _nodes(view: ClusterView, offer: Offer, stage: StageState) -> Iterable[NodeState]:
-    """The nodes on offer that a task of the stage fits, in order of arrival."""
-    if offer.nodes is None:
-        return view.nodes_fitting(stage)
-    return [node for node in offer.nodes if view.fits(stage, node)]
 
 
 def _fit(stage: StageState, node: NodeState) -> float:

@@ -105,6 +105,7 @@ class YarnPolicy(Policy, Generic[Y]):
 
     triggers = Triggers(every_beat=True)
     runs_executors = False
+    reserves = True
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)

@@ -49,7 +49,12 @@ VARIANTS = [
     Subject(policy={"kind": "bounded", "policy": {"kind": "hdrf"}, "kappa": 0.0, "deficit": "slot"}),
     Subject(policy={"kind": "fifo", "tie": "random"}, placement={"kind": "best_fit", "tie": "random"}),
 ]
-SUBJECTS = subjects() + VARIANTS
+RESERVING = [
+    Subject(policy={"kind": entry.name}, predictor={"kind": "three_sigma"}, reserve_after=2_000)
+    for entry in policies
+    if not entry.cls.reserves
+]
+SUBJECTS = subjects() + VARIANTS + RESERVING
 BY_NAME = {f"{number:02}-{subject}": subject for number, subject in enumerate(SUBJECTS)}
 
 

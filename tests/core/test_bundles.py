@@ -37,7 +37,9 @@ def candidate(demand: tuple[int, ...], tasks: int = 1) -> Candidate:
 def room(*free: int, capacity: tuple[int, ...] | None = None) -> Room:
     spec = SimpleNamespace(capacity=capacity or free, id="n")
     there = SimpleNamespace(spec=spec, free=list(free), version=0)
-    view = SimpleNamespace(fits=lambda stage, node: fits(stage.demand, node.free), nodes={}, capacity=free)
+    view = SimpleNamespace(
+        fits=lambda stage, node: fits(stage.demand, node.free), nodes={}, capacity=free, reserves=False
+    )
     return Room(view, there)
 
 

@@ -323,6 +323,22 @@ def test_a_gang_is_planned_before_it_is_released() -> None:
     assert world.writes.pending[0][1][0] == job.key
 
 
+def test_the_brain_decides_when_time_alone_makes_a_reservation_due() -> None:
+    world = World((4,), reserve_after=10_000)
+    world.plain(cpu=3)
+    world.brain.cycle()
+    world.submit(stage("a", 2, cpu=2, gang=True))
+    world.create_pods()
+    world.brain.cycle()
+    world.plain(cpu=1)
+    world.clock += 20_000 if world.brain.decisions.pause_ms() else 0
+    assert world.brain.decisions.pause_ms() == 0
+    world.brain.decisions.dirty = False
+    world.brain.cycle()
+    assert world.brain.scheduler.state.reservations is not None
+    assert list(world.brain.scheduler.state.reservations.by_node) == ["n0"]
+
+
 @pytest.mark.parametrize("written", range(8))
 @pytest.mark.parametrize("remembers", [False, True])
 def test_a_new_leader_finishes_a_gang_or_plans_it_anew(written: int, remembers: bool) -> None:

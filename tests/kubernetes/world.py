@@ -95,13 +95,20 @@ class World:
     """One cluster. Every change is told to the leading brain at once."""
 
     def __init__(
-        self, nodes: Sequence[int] = (4, 4), *, policy: str = "fifo", predictor: str | None = None, **settings: Any
+        self,
+        nodes: Sequence[int] = (4, 4),
+        *,
+        policy: str = "fifo",
+        predictor: str | None = None,
+        reserve_after: int | msgspec.UnsetType = msgspec.UNSET,
+        **settings: Any,
     ) -> None:
         self.config = SchedulerConfig(
             resources=("cpu", "memory", "pods"),
             policy={"kind": policy, **settings},
             predictor={"kind": predictor} if predictor else None,
             offers="cycle",
+            reserve_after=reserve_after,
         )
         self.lists, self.clock, self._numbers, self.reserved = Lists(), 1_000_000, 0, False
         self.snapshots: list[bytes] = []

@@ -155,6 +155,9 @@ class Cluster(Block):
     """Time between a container's launch and its task's first instant, e.g. `{kind: lognormal, mean: 2s, cov: 0.5}`."""
     containers_per_heartbeat: Count | None = None
     """At most so many new containers on a node per beat; as many as fit when left out, e.g. `1`."""
+    reserve_after: Interval | None = None
+    """Nodes are reserved for a large task or a gang that waited so long without room; never when left out, e.g. `30s`.
+    """
     sizes: Sizes | None = None
     """Container sizes as YARN hands them out; as asked for when left out, e.g. `{minimum: {cpu: 1, memory: 1Gi}}`."""
     executors: Executors | None = None
