@@ -109,6 +109,7 @@ class Tetris(Policy):
         """Each launchable stage that fits somewhere on offer, on its best node."""
         # The best node, where input does not matter: by size, or by stage where nodes are reserved for some.
         roomiest: dict[object, tuple[float, NodeState] | None] = {}
+        reserves = view.reserves
         for job in view.waiting.values():
             for stage in job.open_stages():
                 if not offer.serves(job.id, stage.index):
@@ -118,7 +119,7 @@ class Tetris(Policy):
                     if nearest is not None:
                         yield nearest
                     continue
-                kind = (job.id, stage.index) if view.reserves else stage.size
+                kind = (job.id, stage.index) if reserves else stage.size
                 if kind not in roomiest:
                     fits = ((_fit(stage, node), node) for node in view.nodes_to_suggest(job, stage, offer))
                     roomiest[kind] = max(fits, key=_by_fit, default=None)
