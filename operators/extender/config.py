@@ -14,7 +14,7 @@ from operators.log import Level
 from operators.serving.ports import ExtenderPort, ManagementPort
 from schedulers.core.errors import InvalidParameters, UnknownName, nearest
 from schedulers.core.placer import placers
-from schedulers.core.policy import needs_estimates, no_reservations, policies
+from schedulers.core.policy import needs_estimates, policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 from schedulers.objects.names import NAMESPACE
@@ -124,10 +124,6 @@ def _parts(data: Mapping[str, Any]) -> Iterator[tuple[Where, str]]:
             why = _not_usable(registry, part)
             if why is not None:
                 yield (key, why[0]), why[1]
-            elif registry is policies and data.get("reserveAfter") is not None:
-                cls, params = policies.parse(part)
-                if (unfit := no_reservations(cls(params), executors=False)) is not None:
-                    yield ("reserveAfter",), f"{unfit}: leave reserveAfter out"
 
 
 def _not_usable(registry: Registry[Any], part: Mapping[str, Any]) -> tuple[str, str] | None:

@@ -36,6 +36,7 @@ from operators.serving.server import management, serve
 from schedulers.core.errors import SchedulerError
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import PastJob
+from schedulers.core.policy import no_reservations, policies
 from schedulers.core.scheduler import Scheduler
 from schedulers.objects.meta import Stored
 from schedulers.objects.names import API_VERSION
@@ -340,7 +341,9 @@ def wall_ms() -> int:
 
 
 def scheduler_config(config: BrainConfig) -> SchedulerConfig:
-    """What the core is made from."""
+    """What the core is made from. Policies that make reservations themselves, as YARN's do, are left to that."""
+    cls, params = policies.parse(config.policy)
+    after = None if no_reservations(cls(params), executors=False) else config.reserve_after_ms
     return SchedulerConfig(
         resources=tuple(config.resources),
         policy=config.policy,
@@ -348,5 +351,5 @@ def scheduler_config(config: BrainConfig) -> SchedulerConfig:
         placement=config.placement,
         offers="cycle",
         seed=config.seed,
-        reserve_after=msgspec.UNSET if config.reserve_after_ms is None else int(config.reserve_after_ms),
+        reserve_after=msgspec.UNSET if after is None else int(after),
     )

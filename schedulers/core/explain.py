@@ -201,7 +201,8 @@ def _reservation(job: JobState, stage: StageState, state: ClusterState) -> Found
         return None
     if job.waits_whole(stage) and not state.sizes.has_room_for_all(stage):
         return None
-    return {Reason.RESERVED: {"other": other.job, "nodes": show_nodes(other), "starts": show_time(other.starts)}}
+    starts = f", expected to start at {show_time(other.starts)}"
+    return {Reason.RESERVED: {"other": other.job, "nodes": show_nodes(other), "starts": starts}}
 
 
 def show_nodes(reserve: Reserve) -> str:

@@ -69,7 +69,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
     ),
     Reason.OVER_LIMIT: "{what} {name} is at its limit on {resource} ({value} of {limit}; queue {queue})",
     Reason.HAS_RESERVATION: "reserved for {stage}: {nodes}, where it is expected to start at {starts}",
-    Reason.RESERVED: "the room that it needs is reserved for job {other}, expected to start at {starts}",
+    Reason.RESERVED: "the room that it needs is reserved for job {other}{starts}",
     Reason.NO_ROOM: "no node has {demand} free ({excluded})",
     Reason.NO_ROOM_FOR_GANG: "the {tasks} tasks of {stage} start together, and there is room for {room}",
     Reason.WAITS_FOR_LOCALITY: "waits for a node that holds its input ({missed} of {needed} {unit} gone by)",

@@ -97,8 +97,7 @@ class Reservations:
                     self._wait((name, index))
             if there:
                 self._open[name] = there
-        for key in [key for key in self.held if not self._stands(*key)]:
-            self._end(key)
+        self._end_some()
 
     def started(self, job: JobState, stage: StageState, now: int) -> None:
         """A task of the stage has started: its wait begins anew, and what was reserved for it is free again."""
@@ -109,6 +108,11 @@ class Reservations:
         self._forget(key)
         if stage.waiting:
             self._wait(key)
+        self._end_some()  # at once: a limit may be reached by this, and the next beat need not be heard
+
+    def _end_some(self) -> None:
+        for key in [key for key in self.held if not self._stands(*key)]:
+            self._end(key)
 
     def make(self, decision: Reserve) -> None:
         """Keep the nodes that were decided on."""
@@ -178,6 +182,15 @@ class Reservations:
         asked: an outside scheduler asks for this very stage, which says nothing of who is next.
         """
         return next(self.allowed(job, stage, nodes), None) is not None or (not asked and self.is_due(job, stage))
+
+    def keeps_out(self, job: JobState, stage: StageState) -> bool:
+        """Whether all nodes with room for a task of the stage are reserved for others; it may backfill all the same."""
+        mine = (job.id, stage.index)
+        for node in self._sizes.fitting(stage.size):
+            there = self.by_node.get(node.spec.id)
+            if there is None or (there.job, there.stage) == mine:
+                return False
+        return True
 
     def has_room(self, job: JobState, stage: StageState, nodes: Iterable[NodeState] | None = None) -> bool:
         """Whether a task of the stage, or the whole gang, could start now on these nodes or on any."""

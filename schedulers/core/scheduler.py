@@ -392,7 +392,7 @@ class Scheduler:
         if not all(state.sizes.has_room_for_all(stage) for stage in stages if job.waits_whole(stage)):
             return Reason.NO_ROOM_FOR_GANG
         reservations = state.reservations
-        if reservations is not None and not all(reservations.has_room(job, stage) for stage in stages):
+        if reservations is not None and any(reservations.keeps_out(job, stage) for stage in stages):
             return Reason.RESERVED
         return Reason.WAITS_FOR_OFFER if self.config.offers == "heartbeat" else Reason.BEHIND_OTHERS
 

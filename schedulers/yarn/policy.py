@@ -456,7 +456,7 @@ class YarnPolicy(Policy, Generic[Y]):
         for reservation in yarn.reserved.values():
             free = self._units.available(view.nodes[reservation.node].free) if reservation.app != app.id else ()
             if free and any(all_fit(size, free) for size in sizes):
-                return Reason.RESERVED, {"other": reservation.app}
+                return Reason.RESERVED, {"other": reservation.app, "starts": ""}
         return None
 
 

@@ -47,7 +47,11 @@ ROWS: Final = [
     ("weight: 1", "max: {cpu: -1}", "obj.yaml (as a scenario):18:12 spec.queues[0].max.cpu: negative quantity: -1 (a"),
     ("weight: 1", "max: 200%", "obj.yaml (as a scenario):17:10 spec.queues[0].max: '200%' is not a share of the"),
     ("weight: 1", "maxRunning: 0", "obj.yaml (as a scenario):17:18 spec.queues[0].max_running: 0 is not accepted (ex"),
-    ("weight: 1", "wieght: 1", "obj.yaml:9:16 spec.wieght: there is no such field (accepted: parent, namespaces, weight, gua"),
+    (
+        "weight: 1",
+        "wieght: 1",
+        "obj.yaml:9:16 spec.wieght: there is no such field (accepted: parent, namespaces, weight, ",
+    ),
     (
         "weight: 1",
         "max: {cpu: 1}, guaranteed: {cpu: 2}",

@@ -100,10 +100,6 @@ def test_leader_election_can_be_switched_off(tmp_path: Path) -> None:
             "1: policy.preemption: policy 'capacity' would have pods stopped, and brain evicts none",
         ),
         (("{kind: gs}", "{}"), "1: policy.kind: is missing (known: "),
-        (
-            ("policy: {kind: gs}", "policy: {kind: capacity}\nreserveAfter: 30s"),
-            "2: reserveAfter: reserve_after does not go with a policy that makes reservations itself",
-        ),
         (("pods, ", ""), "4: resources: 'pods' is missing: nodes could be filled beyond what they take"),
         (("pods, ", "pods, cpu, "), "4: resources[3]: 'cpu' is named twice"),
         (("renewDeadline: 20s", "renewDeadline: 40s"), "20: leaderElection: lease times do not fit"),
