@@ -2,13 +2,11 @@
 
 from __future__ import annotations
 
-from typing import Any
-
 import pytest
 
 from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
-from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, wait
+from tests.kubernetes.installed import Installed, accepted, dagjob, phase, stage, submit, wait
 
 pytestmark = pytest.mark.controlplane
 
@@ -37,17 +35,6 @@ def test_a_gang_of_the_highest_weight_starts_while_a_backlog_of_small_tasks_wait
     finally:
         installed.stop()
     assert installed.replay() > 0
-
-
-def accepted(cluster: Devcluster, job: dict[str, Any]) -> bool:
-    """Whether the job is created: the API server hears of new queues a moment after they are."""
-    try:
-        submit(cluster, job)
-    except RuntimeError as error:
-        if "does not exist" not in str(error):
-            raise
-        return False
-    return True
 
 
 def running(cluster: Devcluster, space: str, job: str) -> int:

@@ -12,7 +12,7 @@ import pytest
 
 from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
-from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, wait
+from tests.kubernetes.installed import Installed, accepted, dagjob, phase, stage, submit, wait
 
 pytestmark = pytest.mark.controlplane
 
@@ -118,7 +118,7 @@ def test_an_event_of_a_pod_without_gate_says_why_and_not_that_there_is_room(clus
             "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "2"}}}],
         },
     }
-    submit(cluster, pod)
+    wait(lambda: accepted(cluster, pod), 30)
 
     def told() -> str:
         events = cluster.get("events.events.k8s.io", "-n", space)["items"]
