@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import re
 import shutil
 import subprocess
@@ -240,7 +241,7 @@ def test_types_are_seen_from_an_editable_install(tmp_path: Path) -> None:
     subprocess.run([sys.executable, "-m", "venv", "--without-pip", tmp_path / "venv"], check=True)
     install = [sys.executable, "-m", "pip", "--python", python, "install", "-q", "--no-deps", "-e", tree]
     installed = subprocess.run(install, capture_output=True, text=True, check=False)
-    if "No matching distribution found" in installed.stderr:
+    if "No matching distribution found" in installed.stderr and os.environ.get("CI") != "true":
         pytest.skip("no package index in reach: it is built with setuptools")
     assert installed.returncode == 0, installed.stderr
     command = [
