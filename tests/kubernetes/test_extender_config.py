@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from operators.config import InvalidConfig, parse_millis
 from operators.extender.config import BrainConfig, load_brain
+from operators.extender.process import scheduler_config
 
 SMALL = """\
 policy: {kind: fifo}
@@ -211,3 +213,15 @@ def test_a_manifest_without_the_process_is_told_what_it_has(tmp_path: Path) -> N
 )
 def test_hostile_yaml_is_one_message(tmp_path: Path, text: str, says: str) -> None:
     assert mistakes(tmp_path, text)[0].startswith(says)
+
+
+@pytest.mark.parametrize(
+    ("policy", "after"),
+    [("fifo", 30_000), ("hdrf", 30_000), ("capacity", msgspec.UNSET), ("fair_yarn", msgspec.UNSET)],
+)
+def test_the_core_reserves_nodes_unless_the_policy_does_so_itself(
+    tmp_path: Path, policy: str, after: int | msgspec.UnsetType
+) -> None:
+    file = tmp_path / "config.yaml"
+    file.write_text(SMALL.replace("fifo", policy) + "reserveAfter: 30s\n")
+    assert scheduler_config(load_brain(file)).reserve_after == after

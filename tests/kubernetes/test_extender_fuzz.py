@@ -8,6 +8,7 @@ import msgspec
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from operators.extender import wire
 from operators.extender.wire import FilterAnswer
 from tests.kubernetes.calls import POD, Recorder, Reply, call
 
@@ -104,5 +105,5 @@ def test_a_refusal_explains_every_node(asked: list[str], data: st.DataObject) ->
 
 
 def test_a_huge_list_of_names_is_answered() -> None:
-    names = [f"node-{i:06}" for i in range(60_000)]
+    names = [f"node-{i:06}" for i in range(wire.MOST)]
     assert call(Recorder(), "filter", {"Pod": POD, "NodeNames": names}).json["NodeNames"] == names[:1]
