@@ -24,18 +24,24 @@ from __future__ import annotations
 
 import math
 from collections.abc import Sequence
-from typing import Annotated, Final, TypeVar
+from itertools import accumulate
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
+from rm_emulator.workload.model import Fixed, PerNode, RunTimes, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters
+from schedulers.core.model import Edge, Job, Node, Stage
+from schedulers.core.resources import Resources, Vector
 
 #: One gigabit a second.
 RATE: Final = 125_000_000
+#: So many times of tasks on nodes are kept at all.
+MAX_TIMES: Final = 20_000_000
 _SMALLEST: Final = 2**-53
 T = TypeVar("T")
 
@@ -101,7 +107,7 @@ def _check(shape: Shape, machines: int | Sequence[float], rate: int) -> None:
         )
     if not (0 < shape.alpha < math.inf and 0 <= shape.ccr < math.inf and 0 <= shape.beta <= 2):
         raise InvalidParameters(
-            f"dags: alpha {shape.alpha} (above 0), ccr {shape.ccr} (at least 0), beta {shape.beta} (0 to 2)"
+            f"dags: alpha {shape.alpha} (above 0), ccr {shape.ccr} (at least 0, finite), beta {shape.beta} (0 to 2)"
         )
     if isinstance(machines, int):
         if machines < 1:
@@ -156,10 +162,10 @@ def _even(seed: int, purpose: str, number: int, count: int, part: int = 0) -> ND
 
 
 class DagsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """The values that each DAG's shape is drawn from, evenly. Defaults: the sets of the HEFT paper."""
+    """Jobs that are random DAGs; of several values each DAG draws one, evenly. Defaults: the sets of the HEFT paper."""
 
     tasks: Annotated[
-        tuple[Annotated[int, Meta(ge=1, le=10_000)], ...], Meta(min_length=1, description="tasks of a DAG")
+        tuple[Annotated[int, Meta(ge=1, le=1000)], ...], Meta(min_length=1, description="tasks of a DAG")
     ] = (20, 40, 60, 80, 100)
     alpha: Annotated[
         tuple[Annotated[float, Meta(gt=0)], ...],
@@ -178,6 +184,22 @@ class DagsSettings(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fie
         Meta(min_length=1, description="range of a task's times over the machines, relative to their mean"),
     ] = (0.1, 0.25, 0.5, 0.75, 1.0)
     mean_s: Annotated[float, Meta(ge=0.001, le=1e6, description="mean time of a task, s")] = 50.0
+    times: Annotated[
+        Literal["by_node", "by_speed"],
+        Meta(
+            description="by_node: a time of its own on every node (unrelated machines, spread by `beta`), whose speed "
+            "does not count; by_speed: size over the node's speed, `beta` says nothing"
+        ),
+    ] = "by_node"
+    jobs: Annotated[int, Meta(ge=1, le=100_000, description="number of DAGs, each of them a job")] = 10
+    arrivals: Annotated[Literal["batch", "poisson"], Meta(description="all at time 0, or poisson after the first")] = (
+        "batch"
+    )
+    interarrival_s: Annotated[float, Meta(gt=0, description="poisson: mean time between jobs, s")] = 45.0
+    queue: Annotated[str, Meta(description="queue of all jobs")] = "default"
+    demand: Annotated[
+        dict[str, Any], Meta(description="resources of one task, as quantities", examples=[{"cpu": 1}])
+    ] = msgspec.field(default_factory=lambda: {"cpu": 1})
 
 
 def shape(settings: DagsSettings, *, seed: int, number: int) -> Shape:
@@ -204,3 +226,61 @@ def literature(count: int, machines: int | Sequence[float], *, seed: int, rate: 
         dag(shape(settings, seed=seed, number=number), machines, seed=seed, number=number, rate=rate)
         for number in range(count)
     ]
+
+
+def generate(settings: DagsSettings, nodes: Sequence[Node], *, seed: int, rate: int = RATE) -> Workload:
+    """Each DAG as a job whose stages have one task each.
+
+    rate: bytes a second between two nodes; it only says how much data `ccr` is. Raises InvalidParameters, and
+    InvalidQuantity for a demand.
+    """
+    kinds = Resources().extended(settings.demand)
+    demand = kinds.demand(settings.demand)
+    if not any(demand):
+        raise InvalidParameters(f"dags: demand {settings.demand} asks for nothing (above 0 of one resource at least)")
+    machines = len(nodes) if settings.times == "by_node" else [node.speed for node in nodes]
+    most = settings.jobs * max(settings.tasks) * len(nodes)
+    if settings.times == "by_node" and most > MAX_TIMES:
+        raise InvalidParameters(
+            f"dags: {settings.jobs:,} jobs of {max(settings.tasks):,} tasks on {len(nodes):,} nodes are {most:,} times "
+            f"(at most {MAX_TIMES:,}; `times: by_speed` needs one per task)"
+        )
+    width = len(str(settings.jobs - 1))
+    jobs = []
+    for number, submit in enumerate(_submits(settings, seed)):
+        drawn = dag(shape(settings, seed=seed, number=number), machines, seed=seed, number=number, rate=rate)
+        ident = f"dag-{number:0{width}d}"
+        job = Job(id=ident, stages=_stages(drawn, demand), name=ident, app="dags", queue=settings.queue)
+        jobs.append(WorkloadJob(job=job, submit_ms=submit, runtimes=_runtimes(drawn, settings, nodes)))
+    return Workload(
+        name="dags",
+        jobs=tuple(jobs),
+        resources=kinds.names,
+        source="random DAGs as in Topcuoglu, Hariri, Wu, HEFT, TPDS 2002, section 5.2",
+    )
+
+
+def _submits(settings: DagsSettings, seed: int) -> list[int]:
+    """Arrival times in ms, ascending, the first at 0."""
+    if settings.arrivals == "batch":
+        return [0] * settings.jobs
+    gaps = keyed.generator(seed, "dags arrivals").exponential(settings.interarrival_s * 1000, settings.jobs - 1)
+    return [round(at) for at in accumulate([0.0, *gaps.tolist()])]
+
+
+def _stages(drawn: Dag, demand: Vector) -> tuple[Stage, ...]:
+    parents: list[list[int | Edge]] = [[] for _ in drawn.sizes]
+    for parent, child, data in drawn.edges:
+        parents[child].append(Edge(parent=parent, data=data) if data else parent)
+    width = len(str(len(parents) - 1))
+    return tuple(
+        Stage(name=f"t{task:0{width}d}", tasks=1, demand=demand, parents=tuple(above))
+        for task, above in enumerate(parents)
+    )
+
+
+def _runtimes(drawn: Dag, settings: DagsSettings, nodes: Sequence[Node]) -> tuple[RunTimes, ...]:
+    if settings.times == "by_speed":
+        return tuple(map(Fixed, drawn.sizes))
+    names = tuple(node.id for node in nodes)
+    return tuple(PerNode(nodes=names, ms=(times,)) for times in drawn.times)

@@ -33,6 +33,7 @@ spec:
 WORKLOADS = {
     "synthetic": "{kind: synthetic, preset: google11-like}",
     "tpch": "{kind: tpch}",
+    "dags": "{kind: dags}",
     "trace": "{kind: trace, path: a}",
     "jobs": """
     kind: jobs
