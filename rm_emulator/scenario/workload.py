@@ -18,6 +18,7 @@ from rm_emulator.scenario.schema.workload import (
     DagsWorkload,
     Data,
     JobsWorkload,
+    LachesisWorkload,
     SyntheticWorkload,
     TpchWorkload,
     TraceWorkload,
@@ -60,6 +61,8 @@ def build(scenario: Scenario, folder: Path, seed: int) -> Built:
         built = _tpch(scenario, block, folder, seed)
     elif isinstance(block, DagsWorkload):
         built = _dags(scenario, block, seed)
+    elif isinstance(block, LachesisWorkload):
+        built = _lachesis(scenario, block, seed)
     else:
         built = _trace(scenario, block, folder, seed)
     resources = resources_of(scenario, built.workload.resources)
@@ -172,7 +175,15 @@ def _dags(scenario: Scenario, block: DagsWorkload, seed: int) -> Built:
     return Built(dags.generate(settings, machines, seed=seed))
 
 
-def _at_interval(block: TpchWorkload | DagsWorkload) -> dict[str, Any]:
+def _lachesis(scenario: Scenario, block: LachesisWorkload, seed: int) -> Built:
+    from rm_emulator.workload import lachesis
+
+    settings = msgspec.convert(_at_interval(block), lachesis.LachesisSettings)
+    speeds = [group.speed for group in scenario.spec.cluster.nodes for _ in range(group.count)]
+    return Built(lachesis.generate(settings, seed=seed, speeds=speeds))
+
+
+def _at_interval(block: TpchWorkload | DagsWorkload | LachesisWorkload) -> dict[str, Any]:
     """The settings of the block, its interval among them under the struct's name."""
     interval = {} if block.interarrival is None else {"interarrival_s": block.interarrival / 1000}
     return {**block.settings, **interval}

@@ -32,7 +32,7 @@ import numpy as np
 from msgspec import Meta
 from numpy.typing import NDArray
 
-from rm_emulator.workload.model import Fixed, PerNode, RunTimes, Workload, WorkloadJob
+from rm_emulator.workload.model import Fixed, PerNode, PerTask, RunTimes, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Edge, Job, Node, Stage
@@ -284,3 +284,42 @@ def _runtimes(drawn: Dag, settings: DagsSettings, nodes: Sequence[Node]) -> tupl
         return tuple(map(Fixed, drawn.sizes))
     names = tuple(node.id for node in nodes)
     return tuple(PerNode(nodes=names, ms=(times,)) for times in drawn.times)
+
+
+def together(entries: Sequence[WorkloadJob], nodes: Sequence[Node], *, rate: int) -> Dag:
+    """All tasks of these jobs as one DAG for a planner, job by job and stage by stage, whenever they arrive.
+
+    Tasks of a stage share what an edge carries with the tasks of the other one, as whole bytes rounded up. Run times
+    are those known per task or node; raises InvalidParameters for others.
+    """
+    tasks: list[tuple[float, ...]] = []
+    edges: list[tuple[int, int, int]] = []
+    for entry in entries:
+        starts = list(accumulate([len(tasks), *(stage.tasks for stage in entry.job.stages)]))
+        for index, (stage, times) in enumerate(zip(entry.job.stages, entry.runtimes, strict=True)):
+            tasks += _rows(times, stage.tasks, nodes)
+            for edge in stage.edges:
+                above = range(starts[edge.parent], starts[edge.parent + 1])
+                below = range(starts[index], starts[index + 1])
+                share = -(-edge.data // (len(above) * len(below)))
+                edges += [(parent, child, share) for parent in above for child in below]
+    return Dag(
+        sizes=tuple(max(1, round(row[0])) for row in tasks),
+        times=tuple(tuple(max(1, round(ms)) for ms in row[1:]) for row in tasks),
+        edges=tuple(sorted(edges)),
+        rate=rate,
+    )
+
+
+def _rows(times: RunTimes, tasks: int, nodes: Sequence[Node]) -> list[tuple[float, ...]]:
+    """Per task its size, and its time on each node."""
+    if isinstance(times, PerNode):
+        at = [times.nodes.index(node.id) for node in nodes]
+        rows = [tuple(float(row[place]) for place in at) for row in times.ms]
+        given = [(math.fsum(row) / len(row), *row) for row in rows]
+    elif isinstance(times, Fixed | PerTask):
+        sizes = times.ms if isinstance(times, PerTask) else (times.ms,)
+        given = [(float(ms), *(ms / node.speed for node in nodes)) for ms in sizes]
+    else:
+        raise InvalidParameters(f"run times '{times.__struct_config__.tag}' are not known task by task")
+    return given if len(given) == tasks else given * tasks

@@ -118,8 +118,9 @@ def test_a_workload_in_another_order_of_resources(write: Write) -> None:
         "    kind: synthetic\n    preset: google11-like\n    jobs: 20\n",
         "    kind: tpch\n    jobs: 5\n    sizes: [2]\n    durations: per_task\n",
         "    kind: dags\n    jobs: 3\n",
+        "    kind: lachesis\n    jobs: 3\n    sizes: [2]\n",
     ],
-    ids=["jobs", "synthetic", "tpch", "dags"],
+    ids=["jobs", "synthetic", "tpch", "dags", "lachesis"],
 )
 def test_input_is_on_nodes_of_the_cluster(write: Write, text: str) -> None:
     block = f"{text}    data: {{replicas: 2, remote: {{off: 1.5}}}}\n"
@@ -227,6 +228,17 @@ def test_dags_arrive_at_time_0_or_as_a_stream_that_begins_there(write: Write) ->
     assert set(batch) == {0}
     assert stream[0] == 0
     assert stream[-1] / 49 == pytest.approx(10_000, rel=0.5)
+
+
+def test_the_data_of_lachesis_s_jobs_follows_the_speeds_of_the_cluster(write: Write) -> None:
+    text = (JOBS, "    {kind: lachesis, jobs: 3, sizes: [2]}\n")
+    slow, fast = (
+        build(load(write(text), overrides=[f"spec.cluster.nodes[0].speed={speed}"]).scenario, Path(), 1).workload
+        for speed in (1, 4)
+    )
+    for one, other in zip(slow.jobs, fast.jobs, strict=True):
+        for stage, of in zip(one.job.stages, other.job.stages, strict=True):
+            assert [edge.data for edge in of.edges] == pytest.approx([edge.data / 4 for edge in stage.edges], abs=1)
 
 
 def test_equal_jobs_are_written_alike_wherever_their_values_come_from() -> None:

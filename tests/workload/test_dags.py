@@ -9,8 +9,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rm_emulator.workload.dags import Dag, DagsSettings, Shape, dag, literature, shape
+from rm_emulator.workload.dags import Dag, DagsSettings, Shape, dag, generate, literature, shape, together
+from rm_emulator.workload.model import Drawn, Fixed, PerTask, WorkloadJob
 from schedulers.core.errors import InvalidParameters
+from schedulers.core.model import Edge, Job, Node, Stage
 
 SHAPES = st.builds(
     Shape,
@@ -100,6 +102,45 @@ def test_three_hundred_dags_of_the_literature_meet_every_value_of_its_sets() -> 
     drawn = literature(300, 4, seed=1)
     assert [len(one.sizes) for one in drawn] == [one.tasks for one in shapes]
     assert literature(3, 4, seed=1) == drawn[:3]
+
+
+NODES = [Node(id=f"n{number}", capacity=(1000, 0), speed=speed) for number, speed in enumerate((1.0, 2.0, 4.0))]
+
+
+@pytest.mark.parametrize("times", ["by_node", "by_speed"])
+def test_a_job_of_the_workload_is_the_dag_that_a_planner_takes(times: str) -> None:
+    settings = DagsSettings(jobs=3, tasks=(20,), times=times)  # type: ignore[arg-type]
+    workload = generate(settings, NODES, seed=5)
+    machines = 3 if times == "by_node" else (1.0, 2.0, 4.0)
+    for number, entry in enumerate(workload.jobs):
+        plain = dag(shape(settings, seed=5, number=number), machines, seed=5, number=number)
+        found = together([entry], NODES, rate=plain.rate)
+        assert (found.times, found.edges) == (plain.times, plain.edges)
+
+
+def test_several_jobs_are_one_dag_of_separate_parts() -> None:
+    workload = generate(DagsSettings(jobs=2, tasks=(10,)), NODES, seed=5)
+    first, both = (together(workload.jobs[:count], NODES, rate=1) for count in (1, 2))
+    assert (len(first.times), len(both.times)) == (10, 20)
+    assert both.edges[: len(first.edges)] == first.edges
+    assert all(child < 10 or parent >= 10 for parent, child, _ in both.edges)
+
+
+def test_tasks_of_two_stages_share_what_their_edge_carries() -> None:
+    stages = (
+        Stage(name="a", tasks=2, demand=(1000, 0)),
+        Stage(name="b", tasks=3, demand=(1000, 0), parents=(Edge(parent=0, data=600),)),
+    )
+    entry = WorkloadJob(job=Job(id="j", stages=stages), submit_ms=0, runtimes=(PerTask((10, 20)), Fixed(8)))
+    found = together([entry], NODES, rate=1)
+    assert found.edges == tuple((parent, child, 100) for parent in (0, 1) for child in (2, 3, 4))
+    assert found.times == ((10, 5, 2), (20, 10, 5), (8, 4, 2), (8, 4, 2), (8, 4, 2))
+
+
+def test_run_times_that_are_drawn_later_are_no_matrix() -> None:
+    job = Job(id="j", stages=(Stage(name="a", tasks=1, demand=(1000, 0)),))
+    with pytest.raises(InvalidParameters, match="run times 'drawn' are not known task by task"):
+        together([WorkloadJob(job=job, submit_ms=0, runtimes=(Drawn(5.0),))], NODES, rate=1)
 
 
 @pytest.mark.parametrize(
