@@ -414,7 +414,7 @@ class Audit:
         job = self._jobs[decision.job]
         stage = job.stages[decision.stage]
         key = (decision.job, decision.stage)
-        for parent in stage.parents:
+        for parent in stage.above:
             done = len(self._done.get((decision.job, parent), ()))
             assert done == job.stages[parent].tasks, f"{decision} starts before its parent stage {parent}"
         assert 0 <= decision.task < stage.tasks, f"{decision}: no such task"
@@ -436,7 +436,7 @@ class Kept(NullRecording):
 
     def task(self, attempt: Attempt) -> None:
         """See Recording."""
-        self.tasks.append(Attempt(*(getattr(attempt, field) for field in Attempt.__slots__)))
+        self.tasks.append(Attempt(**{field: getattr(attempt, field) for field in Attempt.__slots__}))
 
     def job(self, row: JobRow) -> None:
         """See Recording."""

@@ -15,18 +15,18 @@ from typing import Any, Final
 
 import msgspec
 
-from rm_emulator.engine import containers
+from rm_emulator.engine import containers, execution
 from rm_emulator.engine.calendar import ARRIVE, ASK, END, START, TICK, Calendar
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.control import PATIENCE, Control, Decider, Stalled
 from rm_emulator.engine.disorder import DisorderDraws
-from rm_emulator.engine.execution import Distances, Execution, WavesOf
+from rm_emulator.engine.execution import ByNode, Distances, Execution, WavesOf
 from rm_emulator.engine.known import profile, with_trait
 from rm_emulator.engine.overbooking import SharedNodes, Sharers, overrun
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import NullRecording, Recording
-from rm_emulator.workload.model import Fixed, Workload
+from rm_emulator.workload.model import Fixed, PerNode, Workload
 from schedulers.core import keyed
 from schedulers.core.decisions import Decision, Move, Place, Preempt
 from schedulers.core.events import (
@@ -36,11 +36,14 @@ from schedulers.core.events import (
     Event,
     HistoryPrimed,
     JobSubmitted,
+    LinksSet,
     NodeAdded,
     QueueChanged,
     Tick,
 )
 
+#: Why no data moves between executors that outlive tasks.
+NO_LINKS: Final = "links do not go with executors that outlive tasks: what waits for data holds a container of its own"
 #: Exit code of a preempted container (YARN).
 PREEMPTED: Final = -102
 _SAMPLE: Final = 15  # every 16th decision is timed
@@ -82,6 +85,9 @@ class Simulation:
         self._execution = Execution(config, seed, waves_of)
         self._draws_startup = config.startup != Fixed(0)
         self._delays = self._draws_startup or self.disorder is not None
+        # Where no data takes time, nobody waits for any.
+        takers = any(stage.takes_data for source in workload.jobs for stage in source.job.stages)
+        self._moves_data = config.links is not None and takers
         self._distances = Distances(config.nodes, workload.remote)
         excess = overrun(workload)
         shares = excess or any(any(node.slack) for node in config.nodes)
@@ -90,7 +96,8 @@ class Simulation:
         self._speeds = [node.speed for node in config.nodes]
         # Where no node is faster and no task has input, a run time is the same on every node.
         near = all(not stage.hosts for source in workload.jobs for stage in source.job.stages)
-        self._alike = near and all(speed == 1.0 for speed in self._speeds)
+        related = not any(isinstance(times, PerNode) for source in workload.jobs for times in source.runtimes)
+        self._alike = near and related and all(speed == 1.0 for speed in self._speeds)
         self.jobs: dict[str, Master] = {}
         self.containers: dict[int, Container] = {}
         self.obeys: dict[type[Decision], Callable[[Any], None]] = {Place: self._place, Preempt: self._kill}
@@ -141,6 +148,8 @@ class Simulation:
             self.tell(QueueChanged(0, queue))
         for node in self.config.nodes:
             self.tell(NodeAdded(0, node))
+        if self.config.links is not None:
+            self.tell(LinksSet(0, self.config.links))
         if self.workload.history:
             self.tell(HistoryPrimed(0, self.workload.history))
         if (period := self.control.triggers.period_ms) is not None:
@@ -163,7 +172,7 @@ class Simulation:
         if source.am:
             spec = containers.with_master(spec, source.am)
         if self._oracle:
-            self.tell(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times)))
+            self.tell(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times), execution.by_node(times)))
         decisions = self.handle(JobSubmitted(now, spec, "asked" if source.am else self.profile.asks))
         job = self.jobs[spec.id] = Master(source, number, times, self.control.job(spec.id))
         for index, stage in enumerate(spec.stages):
@@ -332,7 +341,17 @@ class Simulation:
         start = self._launches(container)
         if self._delays:
             start = self.delayed(start, container.job, container.stage, container.task, container.attempt)
+        if self._moves_data:
+            start = max(start, self._arrival(container))
         self.calendar.at(start, START, container.container, self._started, container)
+
+    def _arrival(self, container: Container) -> int:
+        """When the data that its task takes is on the container's node; it waits there for it."""
+        job, stage = container.master, container.stage
+        if stage == job.own_stage or not job.source.job.stages[stage].takes_data:
+            return 0
+        container.arrived_ms = self.control.arrival(job.state, stage, container.node)
+        return container.arrived_ms
 
     def delayed(self, at: int, job: str, stage: int, task: int, attempt: int) -> int:
         """When what is launched at that time is there: after its start-up, and with disorder even later."""
@@ -384,7 +403,10 @@ class Simulation:
 
     def _on_its_node(self, container: Container, runtime: int) -> int:
         """A run time at the speed of the container's node, and at its distance from the task's input."""
-        speed = self._speeds[container.index]
+        times = container.master.times[container.stage]
+        if isinstance(times, ByNode):
+            runtime = times.on(container.node, container.task)
+        speed = 1.0 if isinstance(times, ByNode) else self._speeds[container.index]
         stage = container.master.source.job.stages[container.stage]
         container.distance = self._distances.of(stage, container.task, container.index) if stage.hosts else None
         if stage.hosts:
@@ -447,6 +469,15 @@ def _check(config: EngineConfig, workload: Workload) -> None:
         raise ValueError(
             f"executors need the profile {with_trait('has_executors')}, this cluster has '{config.profile}'"
         )
+    if config.links is not None and config.executors is not None:
+        raise ValueError(NO_LINKS)
+    names = {node.id for node in config.nodes}
+    for job in workload.jobs:
+        for stage, times in zip(job.job.stages, job.runtimes, strict=True):
+            if isinstance(times, PerNode) and (missing := names.difference(times.nodes)):
+                raise ValueError(
+                    f"job '{job.job.id}' stage '{stage.name}' has run times by node, but none for '{min(missing)}'"
+                )
     if not there.has_masters and any(job.am for job in workload.jobs):
         raise ValueError(
             f"application masters have containers in profiles {with_trait('has_masters')}, not '{config.profile}'"
