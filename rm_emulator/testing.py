@@ -25,7 +25,7 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from rm_emulator.audit import Audit as Audit
+from rm_emulator.audit import Audit as Audit  # noqa: PLC0414 (here plug-ins find it)
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.execution import draw
 from rm_emulator.engine.recording import Attempt, JobRow, NullRecording
