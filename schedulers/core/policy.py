@@ -15,7 +15,7 @@ from schedulers.core import keyed
 from schedulers.core.copies import holders
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.registry import NoParams, Registry
-from schedulers.core.transfers import arrival
+from schedulers.core.transfers import Parcel, arrival, parcels
 
 if TYPE_CHECKING:
     from schedulers.core.events import Event
@@ -375,6 +375,10 @@ class ClusterView:
             and self.takes(job, stage, node)
             and copies.allows(self._state.containers, job, stage, task, node.spec.id)
         )
+
+    def parcels(self, job: JobState, stage: StageState, node: NodeState) -> Sequence[Parcel]:
+        """What a task of the stage takes from which node, the last to be on this one in front."""
+        return parcels(job, stage, node, self._state.links, self._state.nodes)
 
     def remaining_ms(self, job: JobState) -> float | None:
         """Estimated work of the tasks that have not finished, or None while any stage has no estimate."""
