@@ -535,6 +535,11 @@ ROWS: Final = [
     ),
     (
         "seeds: [1]",
+        "copies: {max: .nan}",
+        "5:17 spec.copies.max: nan is not accepted (expected a whole number)",
+    ),
+    (
+        "seeds: [1]",
         "copies: {max: 1}",
         "5:17 spec.copies.max: 1 is not accepted (expected at least 2)",
     ),
