@@ -398,7 +398,7 @@ class _Teller:
     def _take_up_container(self, container: ContainerState) -> None:
         started = container.started if container.status == RUNNING else None
         which = container.stage, container.task, container.attempt
-        self._held[container.id] = _Attempt(*which, container.node, container.pilot, started)
+        self._held[container.id] = _Attempt(*which, container.node, container.pilot, started, container.copy)
 
     def _stages(self) -> str:
         stages = self._spec.stages

@@ -37,8 +37,9 @@ def arrival(
     """
     there = 0
     for _, outputs, took in _taken(job, stage, node, links, nodes):
-        for places in outputs.values():
-            there = max(there, min([ended + took[source] for source, ended in places]))
+        alone = [places[0][1] + took[places[0][0]] for places in outputs.values() if len(places) == 1]
+        copied = [min([ended + took[source] for source, ended in made]) for made in outputs.values() if len(made) > 1]
+        there = max(there, *alone, *copied)
     return there
 
 
