@@ -150,13 +150,16 @@ def _moved(entry: WorkloadJob) -> WorkloadJob:
     stages: tuple[Stage, ...] = tuple(
         msgspec.structs.replace(stage, places=ANYWHERE, hosts=()) for stage in entry.job.stages
     )
-    runtimes = tuple(_anywhere(times) for times in entry.runtimes)
+    runtimes = tuple(map(_anywhere, entry.runtimes, (stage.tasks for stage in stages)))
     return msgspec.structs.replace(entry, job=msgspec.structs.replace(entry.job, stages=stages), runtimes=runtimes)
 
 
-def _anywhere(times: RunTimes) -> RunTimes:
+def _anywhere(times: RunTimes, tasks: int) -> RunTimes:
     """Run times by node as their mean over the nodes, none of which is there any more."""
-    return PerTask(tuple(round(sum(row) / len(row)) for row in times.ms)) if isinstance(times, PerNode) else times
+    if not isinstance(times, PerNode):
+        return times
+    rows = times.ms if len(times.ms) > 1 else times.ms * tasks
+    return PerTask(tuple(round(sum(row) / len(row)) for row in rows))
 
 
 def _with_jobs(built: Built, jobs: tuple[WorkloadJob, ...]) -> Built:

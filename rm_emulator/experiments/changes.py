@@ -16,7 +16,7 @@ from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.execution import Execution, Listed
 from rm_emulator.engine.sizes import Sizes
 from rm_emulator.experiments.cell import waves_of
-from rm_emulator.results.story import STARTING
+from rm_emulator.results.story import FOR_DATA, STARTING
 from rm_emulator.scenario.workload import Built
 from rm_emulator.workload.model import PerNode, PerTask, WorkloadJob
 from schedulers.core.model import Node, Queue, Stage
@@ -27,6 +27,7 @@ from schedulers.core.resources import show_steps
 #: Waiting that nothing here can shorten.
 _ITS_OWN: Final = {
     STARTING,
+    FOR_DATA,
     Reason.NO_NODE_MATCHES,
     Reason.WAITS_FOR_STAGE,
     Reason.WAITS_FOR_PILOTS,

@@ -29,7 +29,15 @@ import polars as pl
 from rm_emulator.results import fairness, metrics, waits
 from rm_emulator.results.figures import Summary
 from rm_emulator.results.replay import log_of
-from rm_emulator.results.summary import cell_dir, listed_queues, read_for_figures, read_table, references
+from rm_emulator.results.summary import (
+    cell_dir,
+    listed_queues,
+    read_attempts,
+    read_for_figures,
+    read_table,
+    references,
+    sometimes,
+)
 
 Figure = dict[str, Any]
 #: Columns of tasks.parquet that charts read.
@@ -137,8 +145,13 @@ class Cells:
         return np.sort(np.concatenate(parts).astype(np.float64))
 
     def tasks(self, label: str) -> pl.DataFrame:
-        """The attempts of a label's first seed, TASK_COLUMNS."""
-        return read_table(self._first(label), "tasks", TASK_COLUMNS)
+        """The attempts of a label's first seed, TASK_COLUMNS; without copies (`read_attempts`)."""
+        return read_attempts(self._first(label), TASK_COLUMNS)
+
+    def attempts(self, label: str) -> pl.DataFrame:
+        """All of them, with the columns that are there only sometimes: of data and copies."""
+        place = self._first(label)
+        return read_table(place, "tasks", [*TASK_COLUMNS, *sometimes(place)])
 
     def nodes(self, label: str) -> pl.DataFrame:
         """The use of the nodes in a label's first seed."""

@@ -177,11 +177,14 @@ def _task_slices(frame: pl.DataFrame, pid: int, threads: list[int]) -> Iterator[
     for tid in sorted(set(threads)):
         yield _named("thread_name", pid, tid, f"lane {tid}")
     for tid, row in zip(threads, frame.iter_rows(named=True), strict=True):
-        keys = ("stage", "task", "attempt", "container", "pilot", "code")
+        keys = ("stage", "task", "attempt", "container", "pilot", "code", *(("copy",) if "copy" in row else ()))
         granted, started = row["granted_ms"], row["started_ms"]
         yield _slice(row["job"], (pid, tid), (granted, row["ended_ms"]), {key: row[key] for key in keys})
-        if started is not None and started > granted:
+        there = min(row.get("arrived_ms") or granted, row["ended_ms"])
+        if started is not None and started > max(granted, there):
             yield _slice("start-up", (pid, tid), (granted, started), {})
+        if there > granted:
+            yield _slice("waits for data", (pid, tid), (granted, there), {})
 
 
 def _slice(name: str, thread: tuple[int, int], ms: tuple[int, int], args: Event) -> Event:

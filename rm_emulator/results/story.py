@@ -14,7 +14,8 @@ import msgspec
 
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.results.replay import log_lines, reading
-from schedulers.core.decisions import Decision, Move, Place, Preempt, Reserve, Run
+from schedulers.core.copies import COPY
+from schedulers.core.decisions import Copy, Decision, Move, Place, Preempt, Reserve, Run
 from schedulers.core.errors import nearest
 from schedulers.core.events import (
     ContainerEnded,
@@ -31,18 +32,22 @@ from schedulers.core.model import Job
 from schedulers.core.replay import Replay
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import RUNNING, ContainerState, JobState
+from schedulers.core.transfers import Parcel
 
 #: How often a waiting job is looked at, at first; the interval doubles after `_LOOKS` looks.
 _LOOK_MS: Final = 1000
 _LOOKS: Final = 512
 #: Reason of a stretch in which all waiting tasks have their containers, and these are starting.
 STARTING: Final = "starting"
+#: The same, of one in which they wait for data.
+FOR_DATA: Final = "waits_for_data"
+_UNITS: Final = ("bytes", "KiB", "MiB", "GiB", "TiB", "PiB")
 
 
 class Part(msgspec.Struct):
     """For how long (ms) a job's waiting tasks waited for one reason, and how the scheduler put it at first.
 
-    reason: a code of `schedulers.core.reasons`, or STARTING.
+    reason: a code of `schedulers.core.reasons`, STARTING or FOR_DATA.
     """
 
     reason: str
@@ -51,7 +56,10 @@ class Part(msgspec.Struct):
 
 
 class Moment(msgspec.Struct, frozen=True):
-    """Something that happened to the job. kind: submitted, plan, estimate, stage, task, reserved, lost, end."""
+    """Something that happened to the job.
+
+    kind: submitted, plan, estimate, stage, task, data, copy, reserved, lost, end.
+    """
 
     at_ms: int
     kind: str
@@ -116,6 +124,14 @@ def clock(ms: int) -> str:
     return f"{minutes} m {seconds:02d} s" if minutes else f"{seconds} s"
 
 
+def show_bytes(amount: int) -> str:
+    """A number of bytes for people: `120 MiB`, `1.5 GiB`, `17 bytes`."""
+    unit, shown = 0, float(amount)
+    while shown >= 1024 and unit < len(_UNITS) - 1:
+        unit, shown = unit + 1, shown / 1024
+    return f"{shown:.3g} {_UNITS[unit]}" if unit else f"{amount} {_plural(amount, 'byte', 'bytes')}"
+
+
 def _find(path: Path, job: str) -> Job:
     """The job as the log submits it."""
     known: list[str] = []
@@ -156,7 +172,7 @@ def _task_of(job: Job, task: str, path: Path) -> tuple[int, int]:
 
 
 class _Attempt(msgspec.Struct):
-    """A task of the job in a container."""
+    """A task of the job in a container. parcel: what of its data is there last, if that was not there yet."""
 
     stage: int
     task: int
@@ -164,6 +180,8 @@ class _Attempt(msgspec.Struct):
     node: str
     pilot: bool
     started: int | None = None
+    copy: bool = False
+    parcel: Parcel | None = None
 
 
 class _Tally:
@@ -230,6 +248,7 @@ class _Teller:
         self._stretches = _Stretches()
         self._tallies = [_Tally() for _ in spec.stages]
         self._held: dict[int, _Attempt] = {}
+        self._done: set[tuple[int, int]] = set()
         self._reason: str | None = None
         self._looked = self._looks = 0
         self._every = _LOOK_MS
@@ -269,6 +288,7 @@ class _Teller:
             hear(event)
         for decision in decisions:
             self._decided(decision, at)
+        self._note_data(decisions, at)
         self._notice(state, at)
         changed = before != (len(self._moments), len(self._held), state.started)
         if not state.left or (state.cancelled and not state.running):
@@ -306,7 +326,11 @@ class _Teller:
 
     @property
     def _runs(self) -> bool:
-        return any(attempt.started is not None for attempt in self._held.values())
+        """Whether a task does; copies of tasks that are done do not count."""
+        return any(
+            attempt.started is not None and (attempt.stage, attempt.task) not in self._done
+            for attempt in self._held.values()
+        )
 
     def _look(self, state: JobState, at: int) -> None:
         """Ask the scheduler why the job waits now."""
@@ -317,13 +341,18 @@ class _Teller:
         if reason is None and self._runs:
             self._reason = None
             return
-        self._reason = STARTING if reason is None else reason.value
+        if reason is not None:
+            self._reason = reason.value
+        else:
+            self._reason = FOR_DATA if self._awaited(at) else STARTING
         if self._reason not in self._stretches:
             self._stretches.note(self._part(self._reason))
 
     def _part(self, reason: str) -> Part:
         if reason == STARTING:
             return Part(reason, 0, "its containers are starting")
+        if reason == FOR_DATA:
+            return Part(reason, 0, _waits_for(self._awaited(self._looked)[-1]))
         explanation = self._scheduler.explain(self._spec.id)
         said = next((b for b in explanation.reasons if b.reason == reason), None)
         if said is None:
@@ -369,7 +398,7 @@ class _Teller:
     def _take_up_container(self, container: ContainerState) -> None:
         started = container.started if container.status == RUNNING else None
         which = container.stage, container.task, container.attempt
-        self._held[container.id] = _Attempt(*which, container.node, container.pilot, started)
+        self._held[container.id] = _Attempt(*which, container.node, container.pilot, started, container.copy)
 
     def _stages(self) -> str:
         stages = self._spec.stages
@@ -413,6 +442,47 @@ class _Teller:
         if told and state.left:
             self._note("estimate", at, ", ".join(told))
 
+    # -- data, copies ---------------------------------------------------------------------------
+
+    def _awaited(self, at: int) -> list[Parcel]:
+        """What its containers wait for that have not started, the last to be there at the end."""
+        waiting = [attempt for attempt in self._held.values() if attempt.started is None]
+        found = [attempt.parcel for attempt in waiting if attempt.parcel is not None and attempt.parcel.at > at]
+        return sorted(found, key=lambda parcel: parcel.at)
+
+    def _note_data(self, decisions: list[Decision], at: int) -> None:
+        """Tell which of the tasks that were just granted wait for data; by stage, of several the last."""
+        waits: dict[int, list[_Attempt]] = {}
+        for decision in decisions:
+            attempt = self._held.get(decision.container) if isinstance(decision, Place | Copy) else None
+            if attempt is not None and attempt.parcel is not None:
+                waits.setdefault(attempt.stage, []).append(attempt)
+        for stage, attempts in waits.items():
+            last = max(attempts, key=lambda attempt: attempt.parcel.at if attempt.parcel is not None else 0)
+            assert last.parcel is not None
+            said = f"{self._called(last)} on node {last.node} {_waits_for(last.parcel)}"
+            if len(attempts) > 1:
+                name = self._spec.stages[stage].name
+                said = f"{len(attempts)} tasks of stage {name} wait for data; the last: {said}"
+            self._note("data", at, said)
+
+    def _parcel(self, stage: int, node: str, at: int) -> Parcel | None:
+        """What a task of the stage takes that is there last, if that is not on the node yet."""
+        view, state = self._scheduler.view, self._scheduler.state
+        if state.links is None or self._state is None or node not in state.nodes:
+            return None
+        found = view.parcels(self._state, self._state.stages[stage], state.nodes[node])
+        return found[0] if found and found[0].at > at else None
+
+    def _copied(self, decision: Copy, at: int) -> None:
+        parcel = self._parcel(decision.stage, decision.node, at)
+        attempt = _Attempt(
+            decision.stage, decision.task, decision.attempt, decision.node, False, copy=True, parcel=parcel
+        )
+        self._held[decision.container] = attempt
+        done = ", which is done," if (attempt.stage, attempt.task) in self._done else ""
+        self._note("copy", at, f"{self._called(attempt)}{done} is copied to node {decision.node}")
+
     # -- tasks ----------------------------------------------------------------------------------
 
     def _decided(self, decision: Decision, at: int) -> None:
@@ -421,6 +491,10 @@ class _Teller:
                 self._granted(decision, at)
             else:
                 self._held.pop(decision.container, None)
+        elif isinstance(decision, Copy) and decision.job == self._spec.id:
+            self._copied(decision, at)
+        elif isinstance(decision, Preempt) and decision.rule == COPY:
+            return
         elif isinstance(decision, Preempt) and decision.container in self._held:
             attempt = self._held[decision.container]
             cause = f" to make room for {decision.cause}" if decision.cause else ""
@@ -437,7 +511,8 @@ class _Teller:
         container = self._scheduler.state.containers.get(decision.container)
         node = container.node if container is not None else ""
         pilot = container is not None and container.pilot
-        attempt = _Attempt(decision.stage, decision.task, decision.attempt, node, pilot)
+        parcel = self._parcel(decision.stage, node, at)
+        attempt = _Attempt(decision.stage, decision.task, decision.attempt, node, pilot, parcel=parcel)
         self._held[decision.container] = attempt
         self._tallies[attempt.stage].moved += isinstance(decision, Move)
         if (attempt.stage, attempt.task) == self._task:
@@ -454,6 +529,8 @@ class _Teller:
 
     def _begin(self, attempt: _Attempt, at: int) -> None:
         attempt.started = at
+        if attempt.copy:
+            return
         tally, stage = self._tallies[attempt.stage], self._spec.stages[attempt.stage]
         if not tally.started:
             pilot = ", a pilot," if attempt.pilot else ""
@@ -481,8 +558,12 @@ class _Teller:
             self._lost(attempt, event.at, f"ended with code {event.code}")
 
     def _succeeded(self, attempt: _Attempt, runtime_ms: int, at: int) -> None:
+        if (attempt.stage, attempt.task) in self._done:
+            return
+        self._done.add((attempt.stage, attempt.task))
         tally, stage = self._tallies[attempt.stage], self._spec.stages[attempt.stage]
         tally.ended += 1
+        tally.nodes[attempt.node] = None
         tally.total += runtime_ms
         tally.longest = max(tally.longest, runtime_ms)
         if (attempt.stage, attempt.task) == self._task:
@@ -519,6 +600,12 @@ class _Teller:
                 self._lost(attempt, event.at, f"is lost with node {event.node}")
 
     def _lost(self, attempt: _Attempt, at: int, why: str) -> None:
+        if (attempt.stage, attempt.task) in self._done:
+            return
+        others = [each for each in self._held.values() if (each.stage, each.task) == (attempt.stage, attempt.task)]
+        if others or attempt.copy:
+            self._note("lost", at, f"{self._called(attempt)} {why}; another copy of it goes on")
+            return
         self._tallies[attempt.stage].lost += 1
         if attempt.started is not None:
             self._tallies[attempt.stage].started -= 1
@@ -539,6 +626,11 @@ class _Teller:
     def _end(self, state: JobState, at: int) -> None:
         self.over, self._finished = True, at
         self._note("end", at, "finished" if not state.left else "gone: what ran has ended")
+
+
+def _waits_for(parcel: Parcel) -> str:
+    until = clock(parcel.at) if parcel.at >= 60_000 else f"{parcel.at / 1000:.1f} s".replace(".0 s", " s")
+    return f"waits for {show_bytes(parcel.data)} from {parcel.source} until {until}"
 
 
 def _plural(count: int, one: str, many: str) -> str:

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 import msgspec
 import polars as pl
 
+from rm_emulator.engine.recording import SOMETIMES
 from rm_emulator.files import load_yaml, write_file
 from rm_emulator.results import costs, expect, fairness, metrics, statistics
 from rm_emulator.results.figures import Comparison, Run, Summary, Workload
@@ -129,11 +130,35 @@ def _read(cell: Path, table: str, columns: Sequence[str] | None = None) -> pl.Da
         raise MissingCell(f"{path}: not a readable Parquet file ({error})") from None
 
 
+def sometimes(cell: Path) -> list[str]:
+    """The columns of a cell's tasks.parquet that are there only sometimes, and are there."""
+    try:
+        there = pl.read_parquet_schema(cell / "tasks.parquet")
+    except (pl.exceptions.PolarsError, OSError):
+        return []  # that is said when it is read
+    return [name for name in SOMETIMES if name in there]
+
+
+def read_attempts(cell: Path, columns: Sequence[str]) -> pl.DataFrame:
+    """These columns of a cell's attempts, those left out beside which another one was the task. Raises MissingCell."""
+    if "copy" not in sometimes(cell):
+        return read_table(cell, "tasks", columns)
+    frame = read_table(cell, "tasks", [*columns, *(name for name in ("copy", "task") if name not in columns)])
+    task = ("job", "stage", "task")
+    rows = frame.with_row_index("row")
+    first = rows.filter(pl.col("code") == 0).unique(task, keep="first", maintain_order=True)
+    done = first.select(*task, done="ended_ms", was="row")
+    late = (pl.col("code") == 0) & (pl.col("row") != pl.col("was"))
+    lost = (pl.col("code") != 0) & (pl.col("copy") | (pl.col("ended_ms") >= pl.col("done")).fill_null(value=False))
+    kept = rows.join(done, on=task, how="left", maintain_order="left").filter(~late & ~lost)
+    return kept.select(columns)
+
+
 def read_for_figures(cell: Path) -> tuple[pl.DataFrame, pl.DataFrame]:
     """Of a cell's tasks what figures need, and its nodes. Raises MissingCell."""
     nodes = read_table(cell, "nodes")
     demands = [f"demand_{name}" for name in nodes["resource"].unique().sort()]
-    return read_table(cell, "tasks", [*TASK_COLUMNS, *demands]), nodes
+    return read_attempts(cell, [*TASK_COLUMNS, *demands]), nodes
 
 
 class Counters(msgspec.Struct, frozen=True):

@@ -22,7 +22,7 @@ from rm_emulator.scenario.schema import API_VERSION
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
 from schedulers.core.places import Places
 from schedulers.core.resources import Resources, Vector, parse_quantity
-from schedulers.objects.dagjob import DagJob, core_job
+from schedulers.objects.dagjob import DagJob, Hints, core_job
 from schedulers.objects.meta import Meta
 from schedulers.objects.names import QUEUE_LABEL, RECURRING_LABEL, RUN_SECONDS, SCHEDULER, USER_LABEL
 from schedulers.objects.node import Node, core_node
@@ -271,7 +271,7 @@ class _Reader:
             entry = {
                 "name": stage.name,
                 "tasks": stage.tasks - done.get(stage.name, 0),
-                "parents": [parent for parent in written.parents if parent not in over],
+                "parents": [_parent(parent, written.hints) for parent in written.parents if parent not in over],
                 **self._task(item, at, stage.demand, stage.places, resources),
             }
             if stage.gang:
@@ -356,6 +356,12 @@ class _Reader:
         spec.setdefault("workload", {"kind": "jobs", "jobs": jobs})
         spec.setdefault("policies", [{"label": "gs", "kind": "gs", "predictor": {"kind": "slearn"}}])
         return data
+
+
+def _parent(name: str, hints: Hints | None) -> str | dict[str, Any]:
+    """A parent as a written-out job names it, with the data that it hands over."""
+    data = hints.data.get(name) if hints is not None else None
+    return name if data is None else {"stage": name, "data": data}
 
 
 def _queue(queue: Queue) -> dict[str, Any]:

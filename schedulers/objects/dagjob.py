@@ -12,8 +12,8 @@ from typing import Any, Final, Generic, TypeVar
 import msgspec
 
 from schedulers.core import model
-from schedulers.core.errors import InvalidJob
-from schedulers.core.resources import Resources
+from schedulers.core.errors import InvalidJob, InvalidQuantity
+from schedulers.core.resources import Resources, parse_quantity
 from schedulers.objects.meta import Stored, label_value
 from schedulers.objects.names import PODS_REFUSED, RECURRING_LABEL, USER_LABEL
 from schedulers.objects.pod import Condition, PodTemplate, demand, places
@@ -25,10 +25,14 @@ Template = TypeVar("Template")
 
 
 class Hints(msgspec.Struct):
-    """What the submitter says of a stage: a claim, not a fact. spread: standard deviation over the mean."""
+    """What the submitter says of a stage: a claim, not a fact.
+
+    spread: standard deviation over the mean. data: bytes that each parent hands over, by its name, as a quantity.
+    """
 
     durationSeconds: float | None = None
     spread: float | None = None
+    data: dict[str, str] = {}
 
 
 class StageSpec(msgspec.Struct, Generic[Template]):
@@ -223,11 +227,30 @@ def _stage(dagjob: DagJob, stage: StageSpec[PodTemplate], names: list[str], reso
         name=stage.name,
         tasks=stage.tasks,
         demand=asked,
-        parents=tuple(names.index(parent) for parent in stage.parents),
+        parents=_edges(dagjob, stage, names),
         hint_ms=_hint_ms(dagjob, stage),
         places=places(stage.template.spec),
         gang=stage.gang,
     )
+
+
+def _edges(dagjob: DagJob, stage: StageSpec[PodTemplate], names: list[str]) -> tuple[int | model.Edge, ...]:
+    data = stage.hints.data if stage.hints is not None else {}
+    where = f"DagJob {dagjob.key}: stage '{stage.name}'"
+    other = next((parent for parent in data if parent not in stage.parents), None)
+    if other is not None:
+        raise InvalidJob(
+            f"{where}: hint data names '{other}', which is no parent ({', '.join(stage.parents) or 'none'})"
+        )
+    edges: list[int | model.Edge] = []
+    for parent in stage.parents:
+        try:
+            amount = -int(-parse_quantity(data.get(parent, 0)) // 1)
+        except InvalidQuantity as error:
+            raise InvalidJob(f"{where}: hint data: {error}") from None
+        index = names.index(parent)
+        edges.append(model.Edge(parent=index, data=amount) if amount else index)
+    return tuple(edges)
 
 
 def _hint_ms(dagjob: DagJob, stage: StageSpec[PodTemplate]) -> int | None:

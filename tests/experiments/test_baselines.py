@@ -16,8 +16,12 @@ from rm_emulator.experiments import baselines, grid, pool
 from rm_emulator.issues import InvalidInput
 from rm_emulator.results.figures import MACHINE_FIGURES, Costs, Summary
 from rm_emulator.scenario.check import check
+from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.load import Loaded, load
+from rm_emulator.scenario.workload import build
+from rm_emulator.workload.model import PerTask
 from schedulers.core.model import Node
+from schedulers.core.resources import Resources
 
 #: Two nodes of 3 CPUs, no heartbeats: starts and ends are those of the schedule itself.
 SHARED = """\
@@ -206,6 +210,16 @@ def test_wishes_for_nodes_are_dropped_on_the_one_node(shared: Make, tmp_path: Pa
     labels = "spec.cluster.nodes[0].labels={disk: ssd}"
     summary = grid.run(shared(places, labels, f"{stage}.hosts=[node-1]"), tmp_path / "out", jobs=1).summary
     assert summary.runs[0].costs["a"].fragmentation == 1.0
+
+
+def test_times_by_node_are_their_mean_on_the_one_node(shared: Make, tmp_path: Path) -> None:
+    nodes = [node.id for node in engine_config(shared().scenario, Resources()).nodes]
+    times = ", ".join(f"{name}: {2 * number + 1}s" for number, name in enumerate(nodes))
+    one = shared(f"spec.workload.jobs[0].stages[0].duration={{by_node: {{{times}}}}}", "spec.baselines=[one_node]")
+    built = baselines.anywhere(build(one.scenario, tmp_path, 1))
+    stage = next(entry for entry in built.workload.jobs if isinstance(entry.runtimes[0], PerTask))
+    assert stage.runtimes[0] == PerTask((1000 * len(nodes),) * 4)
+    grid.run(one, tmp_path / "out", jobs=1)
 
 
 def test_the_ideal_goes_by_what_tasks_use(shared: Make, tmp_path: Path) -> None:

@@ -95,6 +95,11 @@ BAD_JOBS = {
     "too many tasks": (a_job(a_stage(tasks=100_001)), "tasks in body should be less than or equal to 100000"),
     "a gang that is none": (a_job(a_stage(gang="yes")), "gang in body must be of type boolean"),
     "a hint below 0": (a_job(a_stage(hints={"durationSeconds": -1})), "durationSeconds in body should be greater"),
+    "data of a stage that is no parent": (
+        a_job(a_stage(), a_stage(name="b", hints={"data": {"a": "1Gi"}})),
+        "hints.data names a stage that is not a parent",
+    ),
+    "data that is no text": (a_job(a_stage(hints={"data": {"a": 1}})), "hints.data.a in body must be of type string"),
     "a spread below 0": (a_job(a_stage(hints={"spread": -1})), "spread in body should be greater"),
     "no template": (a_job({"name": "a"}), "spec.stages[0].template: Required value"),
     "no pod spec": (a_job(a_stage(template={})), "spec.stages[0].template.spec: Required value"),

@@ -349,9 +349,27 @@ def test_a_dagjob_means_its_stages_to_the_core() -> None:
     ]
 
 
+def test_data_that_a_parent_hands_over_is_an_edge_to_the_core() -> None:
+    hints = {"data": {"map": "1.5Gi"}}
+    made = core_job(dagjob(stage("map"), stage("side"), stage("b", parents=["side", "map"], hints=hints)), RESOURCES)
+    assert made.stages[2].parents == (1, model.Edge(parent=0, data=3 * 2**29))
+
+
 @pytest.mark.parametrize(
     ("stages", "said"),
     [
+        (
+            [stage("a"), stage("b", hints={"data": {"a": "1Gi"}})],
+            "stage 'b': hint data names 'a', which is no parent (none)",
+        ),
+        (
+            [stage("a"), stage("b", parents=["a"], hints={"data": {"a": "-1"}})],
+            "stage 'b': hint data: negative quantity: '-1'",
+        ),
+        (
+            [stage("a"), stage("b", parents=["a"], hints={"data": {"a": "much"}})],
+            "stage 'b': hint data: not a quantity: 'much'",
+        ),
         ([stage("a"), stage("a")], "two stages are called 'a'"),
         ([stage("a", parents=["b"])], "stage 'a' names parent 'b' (a)"),
         ([stage("a", cpu="4x")], "DagJob ns/j: stage 'a': not a quantity: '4x'"),

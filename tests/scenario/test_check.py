@@ -8,6 +8,9 @@ import pytest
 
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.load import load
+from rm_emulator.workload import storage
+from rm_emulator.workload.model import PerNode, Workload, WorkloadJob
+from schedulers.core.model import Job, Stage
 
 Write = Callable[..., Path]
 Mistakes = Callable[..., list[str]]
@@ -314,3 +317,13 @@ def test_a_task_of_a_trace_larger_than_every_node(write: Write, mistakes: Mistak
     (tmp_path / "t.csv").write_text("job,tasks,cpu,durations\na,1,1,5\nb,1,7,5\n")
     (line,) = mistakes(write((JOBS, "    {kind: trace, path: t.csv, format: csv}\n")))
     assert "job 'b' stage '0': a task of cpu 7 is larger than every node (every node has cpu 2, memory 4Gi)" in line
+
+
+def test_a_stored_workload_with_times_by_node_needs_one_for_each_node(
+    write: Write, mistakes: Mistakes, tmp_path: Path
+) -> None:
+    stage = Stage(name="m", tasks=1, demand=(1000, 1))
+    entry = WorkloadJob(job=Job(id="a", stages=(stage,)), submit_ms=0, runtimes=(PerNode(("n1", "x"), ((1, 2),)),))
+    storage.save(Workload(name="w", jobs=(entry,)), tmp_path / "stored")
+    (line,) = mistakes(write((JOBS, "    {kind: trace, path: stored}\n")))
+    assert line.endswith("job 'a' stage 'm' has run times by node (n1, x), but none for node 'n2'")

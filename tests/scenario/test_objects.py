@@ -10,6 +10,7 @@ from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.objects import read_run_seconds
 from rm_emulator.scenario.workload import build
+from schedulers.core.model import Edge
 from schedulers.core.refusals import NodeCode, NodeRefusal
 
 NODE = """\
@@ -180,3 +181,12 @@ def test_a_uniform_run_time_is_given_by_its_ends() -> None:
 def test_what_is_no_run_time_is_refused(text: str) -> None:
     with pytest.raises(ValueError, match="is not a run time"):
         read_run_seconds(text)
+
+
+def test_data_that_a_dagjob_says_its_parents_hand_over_moves_in_the_emulator(tmp_path: Path) -> None:
+    job = JOB.replace("parents: [map]", "parents: [map]\n    hints: {data: {map: 3Mi}}")
+    assert job != JOB
+    loaded = load(write(tmp_path, NODE, job))
+    assert build(loaded.scenario, tmp_path, 1).workload.jobs[0].job.stages[1].parents == (
+        Edge(parent=0, data=3 * 2**20),
+    )

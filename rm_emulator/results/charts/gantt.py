@@ -19,6 +19,8 @@ from rm_emulator.results.table import number
 GANTT_LANES: Final = 160
 _SOME_LANES: Final = 40
 _LANE: Final = 9
+#: Kind of the part of a bar in which its task waits for what it takes.
+DATA: Final = "waits for data"
 #: Slices of one chart, and of those of all labels together: beyond these a screen shows no difference.
 GANTT_SLICES: Final = 4000
 _SLICES: Final = 16_000
@@ -31,7 +33,7 @@ def gantt(cells: Cells) -> Chart | None:
     slices = min(GANTT_SLICES, _SLICES // len(cells.labels))
     for label in cells.labels:
         came = cells.jobs[label, cells.seeds[0]].select("submit_ms", job="id")
-        tasks = cells.tasks(label).join(came, on="job", how="left", maintain_order="left")
+        tasks = cells.attempts(label).join(came, on="job", how="left", maintain_order="left")
         if tasks.is_empty():
             continue
         shown, count = _shown_nodes(tasks)
@@ -40,6 +42,8 @@ def gantt(cells: Cells) -> Chart | None:
         variants.append((label, figure))
         most = max(most, sum(height for _, height in names))
         notes.add(f"{len(shown)} of {count} nodes shown" if len(shown) < count else "")
+        notes.add("the light part of a bar is a wait for data" if any(bar.kind == DATA for bar in bars) else "")
+        notes.add("bars hatched the other way are copies" if any(bar.kind == "copy" for bar in bars) else "")
         notes.add("neighbouring short tasks are merged (grey)" if merged else "")
         busy = tasks.group_by("node").agg(n=pl.len(), s=(pl.col("ended_ms") - pl.col("granted_ms")).sum() / 1000)
         rows += [
@@ -105,11 +109,22 @@ def _bars(tasks: pl.DataFrame, nodes: Sequence[str]) -> tuple[list[_Bar], list[t
         lane = _lanes(frame)
         for row, where in zip(frame.iter_rows(named=True), lane, strict=True):
             kind = "failed" if row["code"] else "pilot" if row["pilot"] else ""
+            kind = "copy" if row.get("copy") else kind
             start, end, ran = row["granted_ms"], row["ended_ms"], row["started_ms"]
-            bars.append(_Bar(offset + where, start, end, row["job"], kind, row["stage"], row["submit_ms"], ran))
+            there = min(row.get("arrived_ms") or start, end)
+            of_task = row["job"], row["stage"], row["submit_ms"]
+            if there > start:
+                bars.append(_bar(offset + where, start, there, DATA, of_task, ran))
+            if end > there or there <= start:
+                bars.append(_bar(offset + where, max(there, start), end, kind, of_task, ran))
         names.append((node, 1 + max(lane, default=0)))
         offset += names[-1][1]
     return bars, names
+
+
+def _bar(lane: int, start: int, end: int, kind: str, task: tuple[str, int, int], ran: int | None) -> _Bar:
+    """task: job, stage, and when the job came."""
+    return _Bar(lane, start, end, task[0], kind, task[1], task[2], ran)
 
 
 def _drawn(bars: Sequence[_Bar], names: Sequence[tuple[str, int]], slices: int) -> tuple[Figure, bool]:
@@ -161,7 +176,7 @@ def _gantt_traces(bars: Sequence[_Bar], divisor: float, unit: str) -> list[Figur
     for bar in bars:
         tint = f"$s{zlib.crc32(bar.job.encode()) % SERIES}" if bar.job else "$faint"
         groups.setdefault((tint, bar.kind), []).append(bar)
-    shapes = {"": "", "pilot": "/", "failed": "x"}
+    shapes = {"pilot": "/", "failed": "x", "copy": "\\"}
     return [
         {
             "type": "bar",
@@ -175,8 +190,9 @@ def _gantt_traces(bars: Sequence[_Bar], divisor: float, unit: str) -> list[Figur
             "marker": {
                 "color": tint,
                 "line": {"width": 0.4, "color": "$page"},
-                "pattern": hatched(shapes[kind], 5, 0.8),
+                "pattern": hatched(shapes.get(kind, ""), 5, 0.8),
             },
+            **({"opacity": 0.35} if kind == DATA else {}),
             "hovertemplate": f"%{{text}}<br>at %{{base:.4~r}} {unit} for %{{x:.4~r}} {unit}<extra></extra>",
         }
         for (tint, kind), group in sorted(groups.items())
