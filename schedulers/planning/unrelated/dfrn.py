@@ -6,6 +6,8 @@ lowest task and the lowest machine. What is ours, as the paper has no unlike or 
 - Heavy is meant by mean times. Of unused machines that is taken on which the copied prefix and the task end first.
 - When no machine is unused, the task goes where it would end first, behind all that is there, and parents are copied
   there and dropped again as for a join.
+- A task that would end sooner elsewhere without any copy goes there, so that copies never lengthen a plan. On equal
+  machines without end that happens as well, though rarely (9 tasks of 1,500 random DAGs).
 """
 
 from __future__ import annotations
@@ -20,19 +22,24 @@ def dfrn(instance: Instance) -> Plan:
     """Tasks level by level, heavier first: behind their critical parent, with copies of those that it waits for."""
     lines = Timelines(instance)
     for task in by_level(instance):
-        parents = [parent for parent, _ in instance.parents[task]]
-        if not parents:
-            machine = _unused(lines, [], task)
+        end, machine, _ = lines.soonest(lines.ready(task), instance.times[task], insertion=False)
+        copied = _copied(lines, task, machine)
+        if copied.runs[task][0][1] <= end:
+            lines = copied
         else:
-            critical = _by_arrival(lines, task, parents)[0]
-            machine = _behind(lines, critical, task)
-        if machine is None:
-            _, machine, _ = lines.soonest(lines.ready(task), instance.times[task], insertion=False)
-            _duplicate(lines, task, machine)
-        elif len(parents) > 1:
-            _duplicate(lines, task, machine)
-        lines.append(task, machine)
+            lines.append(task, machine)
     return lines.plan()
+
+
+def _copied(before: Timelines, task: int, soonest: int) -> Timelines:
+    """The plan with one more task and the copies for it. soonest: the machine where it ends first without any."""
+    lines = before.branch()
+    parents = [parent for parent, _ in lines.instance.parents[task]]
+    machine = _behind(lines, _by_arrival(lines, task, parents)[0], task) if parents else _unused(lines, [], task)
+    if len(parents) > 1 or machine is None:
+        _duplicate(lines, task, soonest if machine is None else machine)
+    lines.append(task, soonest if machine is None else machine)
+    return lines
 
 
 def by_level(instance: Instance) -> list[int]:
@@ -53,10 +60,9 @@ def _by_arrival(lines: Timelines, task: int, parents: Sequence[int]) -> list[int
 
 def _behind(lines: Timelines, parent: int, task: int) -> int | None:
     """The machine that the parent is last on, or an unused one with a copy of all up to it; None: there is neither."""
-    for machine, end in lines.runs[parent]:
-        if end == lines.free[machine]:
-            return machine
-    there, end = min(lines.runs[parent], key=lambda run: (run[1], run[0]))
+    there, end = min(lines.runs[parent], key=lambda run: (run[1], run[1] < lines.free[run[0]], run[0]))
+    if end == lines.free[there]:
+        return there
     prefix = sorted((p for p in lines.placements if p.machine == there and p.end <= end), key=lambda p: p.start)
     fresh = _unused(lines, [p.task for p in prefix], task)
     if fresh is not None:

@@ -39,7 +39,7 @@ def tdca(instance: Instance) -> Plan:
     """Clusters along critical parents, copies of their trails, fewer machines where that costs nothing."""
     guides = guide(instance)
     order = list(instance.by_priority(guides.level))
-    lines = _laid(instance, order, _clustered(instance, guides))
+    lines = laid(instance, order, clustered(instance, guides))
     lines = _copied(lines, order, guides)
     return _merged(lines, order).plan()
 
@@ -64,7 +64,7 @@ def guide(instance: Instance) -> Guides:
     return Guides(ects, best, cpred, level)
 
 
-def _clustered(instance: Instance, guides: Guides) -> Hosts:
+def clustered(instance: Instance, guides: Guides) -> Hosts:
     """Phase 1: from the lowest level upward; tasks without a machine are left over."""
     transfer = {(parent, child): time for parent, child, time in instance.mean_edges}
     hosts: Hosts = [[] for _ in range(instance.tasks)]
@@ -90,7 +90,7 @@ def _clustered(instance: Instance, guides: Guides) -> Hosts:
     return hosts
 
 
-def _laid(instance: Instance, order: Sequence[int], hosts: Hosts) -> Timelines:
+def laid(instance: Instance, order: Sequence[int], hosts: Hosts) -> Timelines:
     """All tasks on their machines, in idle stretches too; one without a machine where it could start first."""
     lines = Timelines(instance)
     for task in order:
@@ -114,7 +114,7 @@ def _copied(lines: Timelines, order: Sequence[int], guides: Guides) -> Timelines
                 hosts = _hosts(lines)
                 for copied in trail:
                     hosts[copied].append(machine)
-                other = _laid(instance, order, hosts)
+                other = laid(instance, order, hosts)
                 sooner = dict(other.runs[task])[machine] < dict(lines.runs[task])[machine]
                 if sooner and other.plan().makespan <= lines.plan().makespan:
                     lines = other
@@ -159,9 +159,9 @@ def _merged(lines: Timelines, order: Sequence[int]) -> Timelines:
             joined = [list(dict.fromkeys(other if m == one else m for m in machines)) for machines in _hosts(lines)]
             work = sum(instance.times[task, other] for task, machines in enumerate(joined) if other in machines)
             if other != one and work <= makespan:
-                laid = _laid(instance, order, joined)
-                if laid.plan().makespan <= makespan:
-                    lines = laid
+                merged = laid(instance, order, joined)
+                if merged.plan().makespan <= makespan:
+                    lines = merged
                     used.remove(one)
                     break
     return lines

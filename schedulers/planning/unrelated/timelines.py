@@ -53,6 +53,15 @@ class Timelines:
         self.runs: list[list[tuple[int, float]]] = [[] for _ in range(instance.tasks)]
         self._ready: dict[int, Floats] = {}
 
+    def branch(self) -> Timelines:
+        """A copy that goes its own way."""
+        other = Timelines.__new__(Timelines)
+        other.instance, other.placements, other.free = self.instance, self.placements.copy(), self.free.copy()
+        other._gaps = [gaps.copy() for gaps in self._gaps]
+        other.runs = [runs.copy() for runs in self.runs]
+        other._ready = self._ready.copy()
+        return other
+
     def plan(self) -> Plan:
         """What has been placed. Raises InvalidPlan while a task is missing."""
         for task, runs in enumerate(self.runs):
