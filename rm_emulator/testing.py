@@ -414,7 +414,7 @@ class Audit:
         job = self._jobs[decision.job]
         stage = job.stages[decision.stage]
         key = (decision.job, decision.stage)
-        for parent in stage.parents:
+        for parent in stage.above:
             done = len(self._done.get((decision.job, parent), ()))
             assert done == job.stages[parent].tasks, f"{decision} starts before its parent stage {parent}"
         assert 0 <= decision.task < stage.tasks, f"{decision}: no such task"

@@ -138,5 +138,5 @@ def _ideal_ms(job: Master) -> int | None:
         first = getattr(job.times[index], "first", None)
         if first is None:
             return None
-        ends[index] = max((ends[parent] for parent in stages[index].parents), default=0) + max(first)
+        ends[index] = max((ends[parent] for parent in stages[index].above), default=0) + max(first)
     return max(ends)

@@ -12,7 +12,7 @@ from typing import Protocol
 import numpy as np
 
 from rm_emulator.engine.config import EngineConfig, Executors
-from rm_emulator.workload.model import Drawn, Fixed, PerTask, Remote, RunTimes, Waves, WorkloadJob
+from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Remote, RunTimes, Waves, WorkloadJob
 from rm_emulator.workload.waves import StageWaves, TaskDraws, TaskDurations, Wave
 from schedulers.core import keyed
 from schedulers.core.model import Node, Stage
@@ -49,6 +49,33 @@ class Listed:
         return self.first[index] if attempt == 0 or self._again is None else self._again(index, attempt)
 
 
+class ByNode:
+    """Known run times per task and node; without a node, their mean. first: of each task on its fastest node."""
+
+    __slots__ = ("_columns", "_rows", "first", "mean_ms")
+
+    def __init__(self, times: PerNode, tasks: int) -> None:
+        self._rows = times.ms if len(times.ms) > 1 else times.ms * tasks
+        self._columns = {node: column for column, node in enumerate(times.nodes)}
+        self.first = [min(row) for row in self._rows]
+        self.mean_ms = sum(map(sum, self._rows)) / (tasks * len(times.nodes))
+
+    def ms(self, index: int, executors: int, wave: Wave, attempt: int = 0) -> int:
+        """See StageTimes.ms."""
+        row = self._rows[index]
+        return round(sum(row) / len(row))
+
+    def on(self, node: str, index: int) -> int:
+        """Run time of a task on this node."""
+        return self._rows[index][self._columns[node]]
+
+    def means(self) -> dict[str, float]:
+        """By node the mean over all tasks."""
+        return {
+            node: sum(row[column] for row in self._rows) / len(self._rows) for node, column in self._columns.items()
+        }
+
+
 class Measured(TaskDurations):
     """Run times from measured waves."""
 
@@ -57,6 +84,13 @@ class Measured(TaskDurations):
     def __init__(self, waves: StageWaves, draws: TaskDraws) -> None:
         super().__init__(waves, draws)
         self.mean_ms = waves.rough_ms
+
+
+def by_node(times: Sequence[StageTimes]) -> dict[str, tuple[int, ...]]:
+    """The means of a job's stages on each node, 0 for a stage whose times are no matter of that; empty for no other."""
+    known = [each.means() if isinstance(each, ByNode) else {} for each in times]
+    nodes = dict.fromkeys(node for means in known for node in means)
+    return {node: tuple(round(means.get(node, 0)) for means in known) for node in nodes}
 
 
 class Execution:
@@ -77,6 +111,8 @@ class Execution:
             return Listed([runtimes.ms] * tasks)
         if isinstance(runtimes, PerTask):
             return Listed(runtimes.ms)
+        if isinstance(runtimes, PerNode):
+            return ByNode(runtimes, tasks)
         if isinstance(runtimes, Drawn):
             first = draw(runtimes, keyed.generator(self._seed, "durations", job, stage), tasks)
             return Listed(first, lambda task, attempt: self._again(runtimes, job, stage, task, attempt))

@@ -15,18 +15,18 @@ from typing import Any, Final
 
 import msgspec
 
-from rm_emulator.engine import containers
+from rm_emulator.engine import containers, execution
 from rm_emulator.engine.calendar import ARRIVE, ASK, END, START, TICK, Calendar
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.control import PATIENCE, Control, Decider, Stalled
 from rm_emulator.engine.disorder import DisorderDraws
-from rm_emulator.engine.execution import Distances, Execution, WavesOf
+from rm_emulator.engine.execution import ByNode, Distances, Execution, WavesOf
 from rm_emulator.engine.known import profile, with_trait
 from rm_emulator.engine.overbooking import SharedNodes, Sharers, overrun
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import NullRecording, Recording
-from rm_emulator.workload.model import Fixed, Workload
+from rm_emulator.workload.model import Fixed, PerNode, Workload
 from schedulers.core import keyed
 from schedulers.core.decisions import Decision, Move, Place, Preempt
 from schedulers.core.events import (
@@ -90,7 +90,8 @@ class Simulation:
         self._speeds = [node.speed for node in config.nodes]
         # Where no node is faster and no task has input, a run time is the same on every node.
         near = all(not stage.hosts for source in workload.jobs for stage in source.job.stages)
-        self._alike = near and all(speed == 1.0 for speed in self._speeds)
+        related = not any(isinstance(times, PerNode) for source in workload.jobs for times in source.runtimes)
+        self._alike = near and related and all(speed == 1.0 for speed in self._speeds)
         self.jobs: dict[str, Master] = {}
         self.containers: dict[int, Container] = {}
         self.obeys: dict[type[Decision], Callable[[Any], None]] = {Place: self._place, Preempt: self._kill}
@@ -163,7 +164,7 @@ class Simulation:
         if source.am:
             spec = containers.with_master(spec, source.am)
         if self._oracle:
-            self.tell(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times)))
+            self.tell(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times), execution.by_node(times)))
         decisions = self.handle(JobSubmitted(now, spec, "asked" if source.am else self.profile.asks))
         job = self.jobs[spec.id] = Master(source, number, times, self.control.job(spec.id))
         for index, stage in enumerate(spec.stages):
@@ -384,7 +385,10 @@ class Simulation:
 
     def _on_its_node(self, container: Container, runtime: int) -> int:
         """A run time at the speed of the container's node, and at its distance from the task's input."""
-        speed = self._speeds[container.index]
+        times = container.master.times[container.stage]
+        if isinstance(times, ByNode):
+            runtime = times.on(container.node, container.task)
+        speed = 1.0 if isinstance(times, ByNode) else self._speeds[container.index]
         stage = container.master.source.job.stages[container.stage]
         container.distance = self._distances.of(stage, container.task, container.index) if stage.hosts else None
         if stage.hosts:
@@ -447,6 +451,13 @@ def _check(config: EngineConfig, workload: Workload) -> None:
         raise ValueError(
             f"executors need the profile {with_trait('has_executors')}, this cluster has '{config.profile}'"
         )
+    names = {node.id for node in config.nodes}
+    for job in workload.jobs:
+        for stage, times in zip(job.job.stages, job.runtimes, strict=True):
+            if isinstance(times, PerNode) and (missing := names.difference(times.nodes)):
+                raise ValueError(
+                    f"job '{job.job.id}' stage '{stage.name}' has run times by node, but none for '{min(missing)}'"
+                )
     if not there.has_masters and any(job.am for job in workload.jobs):
         raise ValueError(
             f"application masters have containers in profiles {with_trait('has_masters')}, not '{config.profile}'"

@@ -191,7 +191,7 @@ def _ideal(cell: Cell, config: EngineConfig, built: Built, progress: Progress) -
 
 def _fluid(entry: WorkloadJob, times: list[StageTimes], where: list[int]) -> FluidJob:
     stages = tuple(
-        FluidStage(tuple(entry.uses(index)[r] for r in where), _times(each, stage.tasks), stage.parents)
+        FluidStage(tuple(entry.uses(index)[r] for r in where), _times(each, stage.tasks), stage.above)
         for index, (stage, each) in enumerate(zip(entry.job.stages, times, strict=True))
     )
     job = entry.job

@@ -377,7 +377,7 @@ class _Teller:
             return f"{len(stages)} stages with {self._spec.tasks} tasks, the widest {self._spec.width}"
         texts = []
         for stage in stages:
-            after = " and ".join(stages[parent].name for parent in stage.parents)
+            after = " and ".join(stages[parent].name for parent in stage.above)
             tasks = f"{stage.tasks} {_plural(stage.tasks, 'task', 'tasks')}"
             texts.append(f"stage {stage.name} of {tasks}" + (f" after {after}" if after else ""))
         return ", ".join(texts)

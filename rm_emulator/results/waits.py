@@ -84,7 +84,7 @@ def read(log: Path) -> Said:
             if line.startswith(_SUBMITTED):
                 job = submitted.decode(line).job
                 for index, stage in enumerate(job.stages):
-                    stages += [(job.id, index, stage.tasks, parent) for parent in stage.parents or (None,)]
+                    stages += [(job.id, index, stage.tasks, parent) for parent in stage.above or (None,)]
         elif line.startswith(_HOLD) and fact:
             said = hold.decode(line)
             holds.append((said.job, at.decode(fact).at, said.reason.value))

@@ -16,7 +16,7 @@ import msgspec
 import numpy as np
 from numpy.typing import NDArray
 
-from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Waves, Workload, WorkloadJob
+from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Waves, Workload, WorkloadJob
 from schedulers.core.model import Job, PastJob
 
 if TYPE_CHECKING:
@@ -409,7 +409,11 @@ def _stage_times(job: WorkloadJob, stage: int, sampler: Sampler | None) -> _Stag
     if isinstance(times, Drawn):
         cov = 1.0 if times.kind == "exponential" else times.cov
         return _StageTimes(tasks, times.mean_ms, times.mean_ms * cov)
-    drawn = times.ms if isinstance(times, PerTask) else sampler(job.job, stage, times) if sampler else None
+    drawn: Sequence[float] | None
+    if isinstance(times, PerNode):
+        drawn = [sum(row) / len(row) for row in times.ms]
+    else:
+        drawn = times.ms if isinstance(times, PerTask) else sampler(job.job, stage, times) if sampler else None
     if not drawn:
         return None
     values = np.asarray(drawn, dtype=np.float64)

@@ -13,7 +13,7 @@ import msgspec
 import numpy as np
 
 from rm_emulator.workload import describe
-from rm_emulator.workload.model import PerTask, RunTimes, Workload, WorkloadJob
+from rm_emulator.workload.model import PerNode, PerTask, RunTimes, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Job, PastJob, topological_order
@@ -122,10 +122,11 @@ def _drawn(candidates: Sequence[WorkloadJob], jobs: int, seed: int) -> list[Work
 
 
 def _subset(times: RunTimes, tasks: int, job: str, stage: int, seed: int) -> RunTimes:
-    if not isinstance(times, PerTask) or tasks >= len(times.ms):
+    if not isinstance(times, PerTask | PerNode) or tasks >= len(times.ms) or len(times.ms) == 1:
         return times
     lots = keyed.generator(seed, "extraction tasks", job, stage).random(len(times.ms))
-    return PerTask(tuple(times.ms[index] for index in sorted(np.argsort(lots, kind="stable")[:tasks].tolist())))
+    drawn = sorted(np.argsort(lots, kind="stable")[:tasks].tolist())
+    return msgspec.structs.replace(times, ms=tuple(times.ms[index] for index in drawn))
 
 
 def _history(
@@ -172,10 +173,12 @@ def _shortest_ms(job: WorkloadJob, means: Sequence[float]) -> int:
     """How long the job takes when nothing waits: its longest path; a stage takes its longest known, else mean, task."""
     ends = [0] * len(means)
     for index in topological_order(job.job.stages):
-        ready = max((ends[parent] for parent in job.job.stages[index].parents), default=0)
+        ready = max((ends[parent] for parent in job.job.stages[index].above), default=0)
         ends[index] = ready + _longest_ms(job.runtimes[index], means[index])
     return max(ends)
 
 
 def _longest_ms(times: RunTimes, mean: float) -> int:
+    if isinstance(times, PerNode):
+        return max(min(row) for row in times.ms)
     return max(times.ms) if isinstance(times, PerTask) else round(mean)

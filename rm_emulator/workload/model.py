@@ -31,6 +31,13 @@ class Drawn(msgspec.Struct, frozen=True, tag="drawn"):
     kind: str = "lognormal"  # lognormal | gamma | exponential | uniform | normal (cut at 1 ms)
 
 
+class PerNode(msgspec.Struct, frozen=True, tag="per_node"):
+    """Run times in ms by node, whose speed does not count: a row per task, or one for all; a column per node."""
+
+    nodes: tuple[str, ...]
+    ms: tuple[tuple[int, ...], ...]
+
+
 class Waves(msgspec.Struct, frozen=True, tag="waves"):
     """Measured Spark durations by wave and number of executors (see `workload.tpch`).
 
@@ -43,7 +50,7 @@ class Waves(msgspec.Struct, frozen=True, tag="waves"):
     scale: float = 1.0
 
 
-RunTimes = Fixed | PerTask | Drawn | Waves
+RunTimes = Fixed | PerTask | PerNode | Drawn | Waves
 
 
 class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):

@@ -7,6 +7,9 @@
     profiles.json.gz  measured TPC-H durations, where run times refer to them
     asks.parquet      one row per job: its application master and the nodes its tasks ask for, where any has them
     usage.parquet     one row per job: what its tasks use, where it differs for any from what they ask for
+    gangs.parquet     one row per job: its stages that start whole, where any do
+    edges.parquet     one row per job: its edges that are more than a parent's index (data), where any are
+    by_node.parquet   one row per job: the nodes of run times by node, per stage, where any are
 
 A folder is written under another name and renamed when it is whole, so a killed run leaves none behind
 that looks finished.
@@ -29,11 +32,11 @@ import yaml
 
 from rm_emulator.files import load_yaml, write_file
 from rm_emulator.issues import Issues
-from rm_emulator.workload.model import Drawn, Fixed, PerTask, RunTimes, Waves, Workload, WorkloadJob
+from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Waves, Workload, WorkloadJob
 from rm_emulator.workload.profiles import TpchProfiles
 from rm_emulator.workload.tables import one, parquet_frame
 from schedulers.core.errors import SchedulerError
-from schedulers.core.model import Job, PastJob, Stage, check_job
+from schedulers.core.model import Edge, Job, PastJob, Stage, check_job
 from schedulers.core.resources import Resources
 
 FORMAT: Final = "rm-emulator workload, version 1"
@@ -42,6 +45,8 @@ _PROFILES: Final = "profiles.json.gz"
 _ASKS: Final = "asks.parquet"
 _USAGE: Final = "usage.parquet"
 _GANGS: Final = "gangs.parquet"
+_EDGES: Final = "edges.parquet"
+_BY_NODE: Final = "by_node.parquet"
 _MODE: Final = 0o755
 
 _INTS: Final = pl.List(pl.Int64)
@@ -84,7 +89,16 @@ _HISTORY: Final[dict[str, Any]] = {
 _ASK_COLUMNS: Final[dict[str, Any]] = {"am": _INTS, "hosts": pl.List(pl.List(pl.List(pl.String)))}
 _USAGE_COLUMNS: Final[dict[str, Any]] = {"usage": pl.List(_INTS)}
 _GANG_COLUMNS: Final[dict[str, Any]] = {"gangs": _INTS}
-_EXTRAS: Final = {_ASKS: _ASK_COLUMNS, _USAGE: _USAGE_COLUMNS, _GANGS: _GANG_COLUMNS}
+_EDGE_COLUMNS: Final[dict[str, Any]] = {"stage": _INTS, "parent": _INTS, "kind": pl.List(pl.String), "data": _INTS}
+_EDGE_FIELDS: Final = ("parent", "kind", "data")
+_BY_NODE_COLUMNS: Final[dict[str, Any]] = {"nodes": pl.List(pl.List(pl.String))}
+_EXTRAS: Final = {
+    _ASKS: _ASK_COLUMNS,
+    _USAGE: _USAGE_COLUMNS,
+    _GANGS: _GANG_COLUMNS,
+    _EDGES: _EDGE_COLUMNS,
+    _BY_NODE: _BY_NODE_COLUMNS,
+}
 _TABLES: Final = {"jobs.parquet": _JOBS, "stages.parquet": _STAGES, "history.parquet": _HISTORY}
 
 
@@ -137,6 +151,10 @@ def save(
         files[_USAGE] = _packed(_usage_rows(workload), _USAGE_COLUMNS)
     if any(stage.gang for entry in workload.jobs for stage in entry.job.stages):
         files[_GANGS] = _packed(_gang_rows(workload), _GANG_COLUMNS)
+    if any(any(_written(stage)) for entry in workload.jobs for stage in entry.job.stages):
+        files[_EDGES] = _packed(_edge_rows(workload), _EDGE_COLUMNS)
+    if any(isinstance(times, PerNode) for entry in workload.jobs for times in entry.runtimes):
+        files[_BY_NODE] = _packed(_by_node_rows(workload), _BY_NODE_COLUMNS)
     header = _Header(
         format=FORMAT,
         name=workload.name,
@@ -268,10 +286,23 @@ def _check_entry(entry: WorkloadJob, resources: int) -> None:
             raise ValueError(
                 f"job '{entry.job.id}' stage '{stage.name}' has {stage.tasks} tasks, {len(times.ms)} run times"
             )
+        if isinstance(times, PerNode) and (why := _misfit(times, stage.tasks)):
+            raise ValueError(f"job '{entry.job.id}' stage '{stage.name}' has {why}")
     if entry.am and len(entry.am) != resources:
         raise ValueError(f"job '{entry.job.id}' has an application master of {entry.am} ({resources} components)")
     if entry.usage:
         _check_usage(entry, resources)
+
+
+def _misfit(times: PerNode, tasks: int) -> str:
+    """What is wrong with the form of a matrix of run times, "" for nothing."""
+    if not times.nodes or len(set(times.nodes)) < len(times.nodes):
+        return "run times by node without nodes, or for one node twice"
+    if len(times.ms) not in (1, tasks):
+        return f"{tasks} tasks, run times by node for {len(times.ms)} (one row for all, or one per task)"
+    if any(len(row) != len(times.nodes) for row in times.ms):
+        return f"a row of run times without one for each of its {len(times.nodes)} nodes"
+    return ""
 
 
 def _check_usage(entry: WorkloadJob, resources: int) -> None:
@@ -296,7 +327,7 @@ def _job_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
 def _stage_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
     for number, entry in enumerate(workload.jobs):
         for stage, times in zip(entry.job.stages, entry.runtimes, strict=True):
-            shape = (number, stage.name, stage.tasks, list(stage.demand), list(stage.parents), stage.hint_ms)
+            shape = (number, stage.name, stage.tasks, list(stage.demand), list(stage.above), stage.hint_ms)
             yield (*shape, *_time_cells(times))
 
 
@@ -306,6 +337,8 @@ def _time_cells(times: RunTimes) -> tuple[Any, ...]:
         return "fixed", [times.ms], None, None, None, None, None, None
     if isinstance(times, PerTask):
         return "per_task", list(times.ms), None, None, None, None, None, None
+    if isinstance(times, PerNode):
+        return "per_node", [ms for row in times.ms for ms in row], None, None, None, None, None, None
     if isinstance(times, Drawn):
         return "drawn", None, times.mean_ms, times.cov, times.kind, None, None, None
     return "waves", None, None, None, None, times.profile, times.stage, times.scale
@@ -330,6 +363,27 @@ def _usage_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
 def _gang_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
     for entry in workload.jobs:
         yield ([number for number, stage in enumerate(entry.job.stages) if stage.gang],)
+
+
+def _written(stage: Stage) -> Iterator[Edge]:
+    """Edges that are more than the index of a parent."""
+    return (parent for parent in stage.parents if isinstance(parent, Edge))
+
+
+def _edge_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
+    for entry in workload.jobs:
+        edges = [(number, edge) for number, stage in enumerate(entry.job.stages) for edge in _written(stage)]
+        yield (
+            [number for number, _ in edges],
+            [edge.parent for _, edge in edges],
+            [edge.kind for _, edge in edges],
+            [edge.data for _, edge in edges],
+        )
+
+
+def _by_node_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
+    for entry in workload.jobs:
+        yield ([list(times.nodes) if isinstance(times, PerNode) else [] for times in entry.runtimes],)
 
 
 _ROWS: Final[dict[str, Callable[[Workload], Iterator[tuple[Any, ...]]]]] = {
@@ -400,10 +454,15 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
     for _ in jobs:
         stages.append([])
         runtimes.append([])
-    for number, name, tasks, demand, parents, hint, *times in tables["stages.parquet"].iter_rows():
-        stages[number].append(Stage(name=name, tasks=tasks, demand=tuple(demand), parents=tuple(parents), hint_ms=hint))
-        runtimes[number].append(_times(*times))
-    asks, usages, gangs = (_extra(tables, name, len(jobs)) for name in (_ASKS, _USAGE, _GANGS))
+    asks, usages, gangs, edges, by_node = (
+        _extra(tables, name, len(jobs)) for name in (_ASKS, _USAGE, _GANGS, _EDGES, _BY_NODE)
+    )
+    for number, name, tasks, demand, above, hint, *times in tables["stages.parquet"].iter_rows():
+        parents = _with_edges(above, len(stages[number]), edges[number])
+        (columns,) = by_node[number]
+        nodes = columns[len(stages[number])] if columns else ()
+        stages[number].append(Stage(name=name, tasks=tasks, demand=tuple(demand), parents=parents, hint_ms=hint))
+        runtimes[number].append(_times(*times, nodes=nodes))
     entries = []
     for number, (job_id, submit_ms, name, user, app, queue, weight, count) in enumerate(jobs):
         if len(stages[number]) != count:
@@ -450,6 +509,15 @@ def _extra(tables: dict[str, pl.DataFrame], name: str, jobs: int) -> list[tuple[
     return rows
 
 
+def _with_edges(above: list[int], stage: int, columns: tuple[Any, ...]) -> tuple[int | Edge, ...]:
+    """The parents of a stage, with the edges to those of which more than the index was stored."""
+    rows = zip(*columns, strict=True)
+    written = {
+        row[1]: msgspec.convert(dict(zip(_EDGE_FIELDS, row[1:], strict=True)), Edge) for row in rows if row[0] == stage
+    }
+    return tuple(written.get(parent, parent) for parent in above)
+
+
 def _placed(stages: list[Stage], hosts: Sequence[Sequence[Sequence[str]]], gangs: Sequence[int]) -> Iterator[Stage]:
     """Stages with the nodes that their tasks ask for, where anything is said of them, and which start together."""
     for number, stage in enumerate(stages):
@@ -459,12 +527,22 @@ def _placed(stages: list[Stage], hosts: Sequence[Sequence[Sequence[str]]], gangs
 
 
 def _times(
-    kind: str, ms: list[int] | None, mean_ms: float, cov: float, distribution: str, profile: str, *of_profile: Any
+    kind: str,
+    ms: list[int] | None,
+    mean_ms: float,
+    cov: float,
+    distribution: str,
+    profile: str,
+    *of_profile: Any,
+    nodes: Sequence[str],
 ) -> RunTimes:
     if kind == "fixed" and ms:
         return Fixed(ms[0])
     if kind == "per_task" and ms:
         return PerTask(tuple(ms))
+    if kind == "per_node" and ms and nodes:
+        width = len(nodes)
+        return PerNode(tuple(nodes), tuple(tuple(ms[at : at + width]) for at in range(0, len(ms), width)))
     if kind == "drawn":
         return Drawn(mean_ms, cov, distribution)
     if kind == "waves":

@@ -82,8 +82,13 @@ def _validate_job(job: JobState, state: ClusterState, waiting: list[int]) -> Non
         there = sum(1 for c in busy if c.stage == stage.index)
         assert stage.running == there
         assert stage.waiting == stage.tasks - stage.finished - stage.running, f"{job.id}/{stage.index}"
-        undone = [job.spec.stages[p].tasks - job.stages[p].finished for p in job.spec.stages[stage.index].parents]
+        undone = [job.spec.stages[p].tasks - job.stages[p].finished for p in job.spec.stages[stage.index].above]
         assert stage.parents_left == sum(1 for n in undone if n), f"{job.id}/{stage.index}: barrier"
+        feeds = any(edge.data for s in job.spec.stages for edge in s.edges if edge.parent == stage.index)
+        assert (stage.outputs is not None) == (feeds and state.links is not None), f"{job.id}/{stage.index}: outputs"
+        for task, made in (stage.outputs or {}).items():
+            assert made, f"{job.id}/{stage.index}/{task}: output nowhere"
+            assert not stage.is_waiting(task), f"{job.id}/{stage.index}/{task}: output of a task that waits"
         assert stage.parents_left == 0 or stage.running == 0, f"{job.id}/{stage.index} runs before its parents"
         is_open = stage.is_open and stage.waiting > 0 and not job.cancelled and job.admitted
         assert (stage.index in job.open) == is_open

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
-from schedulers.core.model import Job, Node, PastJob, Queue
+from schedulers.core.model import Job, Links, Node, PastJob, Queue
 from schedulers.core.predictor import SamplePlan
 from schedulers.core.resources import Vector
 
@@ -97,6 +97,12 @@ class QueueRemoved(Event, frozen=True, tag="QueueRemoved"):
     queue: str
 
 
+class LinksSet(Event, frozen=True, tag="LinksSet"):
+    """How fast data goes between nodes; said before the first job, or never: then it takes no time."""
+
+    links: Links
+
+
 class ContainerStarted(Event, frozen=True, tag="ContainerStarted"):
     """The task of a container runs (an executor: it has arrived)."""
 
@@ -176,11 +182,15 @@ class HistoryPrimed(Event, frozen=True, tag="HistoryPrimed"):
     jobs: tuple[PastJob, ...]
 
 
-class Estimated(Event, frozen=True, tag="Estimated"):
-    """Somebody outside said what tasks will take: mean ms per stage (an oracle's answer, a user's claim)."""
+class Estimated(Event, frozen=True, tag="Estimated", omit_defaults=True):
+    """Somebody outside said what tasks will take: mean ms per stage (an oracle's answer, a user's claim).
+
+    by_node: the same on each node, where times are no matter of its speed; 0 for a stage of which that is not so.
+    """
 
     job: str
     runtimes_ms: tuple[int, ...]
+    by_node: dict[str, tuple[int, ...]] = {}
 
 
 class LeaderStarted(Event, frozen=True, tag="LeaderStarted"):
@@ -219,6 +229,7 @@ AnyEvent = (
     | JobCancelled
     | QueueChanged
     | QueueRemoved
+    | LinksSet
     | ContainerStarted
     | TaskEnded
     | ContainerEnded

@@ -109,7 +109,7 @@ def _stage_reasons(job: JobState, stage: StageState, state: ClusterState, offers
     if not stage.waiting:
         return {}
     if stage.parents_left:
-        parent = next(p for p in job.spec.stages[stage.index].parents if job.stages[p].finished < job.stages[p].tasks)
+        parent = next(p for p in job.spec.stages[stage.index].above if job.stages[p].finished < job.stages[p].tasks)
         above = job.stages[parent]
         data = {"parent": job.spec.stages[parent].name, "left": above.tasks - above.finished, "tasks": above.tasks}
         return {Reason.WAITS_FOR_STAGE: data}

@@ -54,6 +54,8 @@ class StageState:
     """How often a task was begun in vain; only tasks of which that is so."""
     done_ms: float = 0.0
     """Run time of its finished tasks, at node speed 1."""
+    outputs: dict[int, list[tuple[str, int]]] | None = None
+    """Where and when (ms) its finished tasks made their output; None: nobody takes any, or there are no links."""
 
     @property
     def is_open(self) -> bool:
@@ -99,6 +101,11 @@ class StageState:
         else:
             raise InvalidTransition(f"task {job}/{self.index}/{task} is not waiting")
         return False
+
+    def made(self, task: int, node: str, at: int) -> None:
+        """The output of a task, which somebody takes, is on a node."""
+        assert self.outputs is not None
+        self.outputs.setdefault(task, []).append((node, at))
 
     def put_back(self, task: int, attempt: int, *, pilot: bool) -> None:
         """A task waits again, to be begun as this attempt."""
@@ -202,6 +209,10 @@ class ContainerState(msgspec.Struct, eq=False):
     status: int = GRANTED
     """GRANTED (decided, not heard running), RUNNING, IDLE (an executor between tasks), or MOVING (an executor on its
     way to a job that has no task for it yet: stage and task are -1)."""
+
+    def over(self, runtime_ms: int, now: int) -> int:
+        """When its task ended, which took so long, and was heard to end now."""
+        return now if self.started < 0 else min(now, self.started + runtime_ms)
 
     @property
     def story(self) -> str:

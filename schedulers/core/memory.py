@@ -8,7 +8,7 @@ import msgspec
 
 from schedulers.core.decisions import Reserve
 from schedulers.core.live import MOVING, ContainerState, JobState, NodeState
-from schedulers.core.model import Queue
+from schedulers.core.model import Links, Queue
 from schedulers.core.places import Places
 from schedulers.core.queues import Group
 from schedulers.core.resources import Vector
@@ -41,12 +41,15 @@ class _Saved(msgspec.Struct):
     groups: list[Group | None] = []
     doubted: list[str] = []
     reservations: _Reserved | None = None
+    links: Links | None = None
 
 
 def dump(state: ClusterState) -> dict[str, Any]:
     """Everything that is not derived, as plain data."""
     sizes, reservations = state.sizes, state.reservations
-    kept = {"reservations": reservations.dump()} if reservations is not None else {}
+    kept: dict[str, Any] = {"reservations": reservations.dump()} if reservations is not None else {}
+    if state.links is not None:
+        kept["links"] = state.links
     return {
         "now": state.now,
         "nodes": list(state.nodes.values()),
@@ -70,7 +73,7 @@ def dump(state: ClusterState) -> dict[str, Any]:
 def load(state: ClusterState, data: Any) -> None:
     """Let an empty state take over what `dump` returned (after a round trip through msgpack)."""
     saved = msgspec.convert(data, _Saved)
-    state.now = saved.now
+    state.now, state.links = saved.now, saved.links
     state.next_container, state.next_seq, state.next_node, state.version = saved.next
     state.nodes.update((n.id, n) for n in saved.nodes)
     state.jobs.update((j.id, j) for j in saved.jobs)

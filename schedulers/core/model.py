@@ -4,18 +4,32 @@ from __future__ import annotations
 
 import math
 from heapq import heappop, heappush
+from typing import Literal
 
 import msgspec
 
-from schedulers.core.errors import InvalidJob
+from schedulers.core.errors import InvalidJob, InvalidTransition
 from schedulers.core.places import ANYWHERE, Places, Taint
 from schedulers.core.resources import Vector
+
+
+class Edge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What ties a stage to one of its parents.
+
+    parent: index of the parent stage inside the job. kind: 'barrier', nothing of the stage starts before all of the
+    parent is done. data: bytes that the whole parent hands to the whole stage; each of its tasks hands each task of the
+    stage an equal part.
+    """
+
+    parent: int
+    kind: Literal["barrier"] = "barrier"
+    data: int = 0
 
 
 class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """N tasks with one resource demand that may start when all parent stages are done.
 
-    parents: indexes of the parent stages inside the job.
+    parents: an edge to each parent stage, or its index alone; `edges` and `above` are what one reads.
     hint_ms: what the submitter says a task will take, or None; a claim, not a fact.
     places: nodes that its tasks may use. gang: its tasks start all together or not at all.
     hosts: per task the nodes that hold its input, a wish and no demand; one entry stands for all tasks, () for none.
@@ -25,12 +39,27 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     name: str
     tasks: int
     demand: Vector
-    parents: tuple[int, ...] = ()
+    parents: tuple[int | Edge, ...] = ()
     hint_ms: int | None = None
     places: Places = ANYWHERE
     gang: bool = False
     hosts: tuple[tuple[str, ...], ...] = ()
     master: bool = False
+
+    @property
+    def edges(self) -> tuple[Edge, ...]:
+        """The edges to its parents, in the order of `parents`."""
+        return tuple(parent if isinstance(parent, Edge) else Edge(parent=parent) for parent in self.parents)
+
+    @property
+    def above(self) -> tuple[int, ...]:
+        """Indexes of its parents, in the order of `parents`."""
+        return tuple(parent.parent if isinstance(parent, Edge) else parent for parent in self.parents)
+
+    @property
+    def takes_data(self) -> bool:
+        """Whether a parent hands it any."""
+        return any(isinstance(parent, Edge) and parent.data for parent in self.parents)
 
     def hosts_of(self, task: int) -> tuple[str, ...]:
         """Nodes that hold the input of one task."""
@@ -87,6 +116,27 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(map(sum, zip(self.capacity, self.slack, strict=True))) if self.slack else self.capacity
 
 
+class Links(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How fast data goes from one node to another, in bytes per second; on one node it takes no time.
+
+    pairs: from one node to another. in_rack: between nodes of one rack. rate: between any others; None: no time.
+    What is named first here holds.
+    """
+
+    rate: int | None = None
+    in_rack: int | None = None
+    pairs: dict[str, dict[str, int]] = {}
+
+    def between(self, one: str, other: str, *, in_rack: bool) -> int | None:
+        """The rate from one node to another, None for no time. in_rack: whether one rack holds both."""
+        if one == other:
+            return None
+        named = self.pairs.get(one)
+        if named is not None and other in named:
+            return named[other]
+        return self.in_rack if in_rack and self.in_rack is not None else self.rate
+
+
 #: A resource vector (-1: no limit on that resource), a share of the cluster from 0 to 1, or None: no limit.
 Limit = Vector | float | None
 
@@ -136,7 +186,7 @@ def topological_order(stages: tuple[Stage, ...]) -> list[int]:
     children: list[list[int]] = [[] for _ in stages]
     missing = [0] * len(stages)
     for index, stage in enumerate(stages):
-        for parent in stage.parents:
+        for parent in stage.above:
             if not 0 <= parent < len(stages):
                 raise InvalidJob(f"stage '{stage.name}' names parent {parent}, but there are {len(stages)} stages")
             children[parent].append(index)
@@ -177,4 +227,24 @@ def check_job(job: Job, resources: int) -> None:
             raise InvalidJob(
                 f"job '{job.id}' stage '{stage.name}' has {stage.tasks} tasks, but hosts for {len(stage.hosts)}"
             )
+        _check_edges(job, stage)
     topological_order(job.stages)
+
+
+def _check_edges(job: Job, stage: Stage) -> None:
+    written = [parent for parent in stage.parents if isinstance(parent, Edge)]
+    for edge in written:
+        if stage.above.count(edge.parent) > 1:
+            raise InvalidJob(f"job '{job.id}' stage '{stage.name}' has two edges to parent {edge.parent} (at most one)")
+        if edge.data < 0:
+            raise InvalidJob(
+                f"job '{job.id}' stage '{stage.name}' takes {edge.data} bytes from parent {edge.parent} (0 or more)"
+            )
+
+
+def check_links(links: Links) -> None:
+    """Raise InvalidTransition for a rate that is not above 0."""
+    pairs = [(f"from '{a}' to '{b}'", rate) for a, rates in links.pairs.items() for b, rate in rates.items()]
+    for what, rate in (("between nodes", links.rate), ("inside racks", links.in_rack), *pairs):
+        if rate is not None and rate <= 0:
+            raise InvalidTransition(f"links {what} have a rate of {rate} bytes per second (above 0)")

@@ -14,10 +14,11 @@ import msgspec
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.registry import NoParams, Registry
+from schedulers.core.transfers import arrival
 
 if TYPE_CHECKING:
     from schedulers.core.events import Event
-    from schedulers.core.model import Queue
+    from schedulers.core.model import Links, Queue
     from schedulers.core.predictor import Estimate, Informed
     from schedulers.core.queues import QueueTree
     from schedulers.core.reasons import Reason
@@ -331,6 +332,25 @@ class ClusterView:
         """What a task of a stage is estimated to take at node speed 1, None without predictor or estimate."""
         estimate = self.estimate(job, stage)
         return None if estimate is None else estimate.task_ms
+
+    def task_ms_on(self, job: str, stage: int, node: NodeState) -> float | None:
+        """What a task of a stage is estimated to take on this node, None without predictor or estimate."""
+        if self._predictor is None:
+            return None
+        told = self._predictor.estimate_on(job, stage, node.spec.id)
+        if told is not None:
+            return told
+        usual = self.task_ms(job, stage)
+        return None if usual is None else usual / node.spec.speed
+
+    @property
+    def links(self) -> Links | None:
+        """How fast data goes between nodes; None: it takes no time."""
+        return self._state.links
+
+    def arrival(self, job: JobState, stage: StageState, task: int, node: NodeState) -> int:
+        """When all that the task takes is on the node (ms), if all parents are done; 0 where it takes nothing."""
+        return arrival(job, stage, node, self._state.links, self._state.nodes)
 
     def remaining_ms(self, job: JobState) -> float | None:
         """Estimated work of the tasks that have not finished, or None while any stage has no estimate."""

@@ -5,7 +5,7 @@ A predictor sees submissions, finished run times and history, never a true run t
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, Final, Literal, Protocol
 
 import msgspec
@@ -85,6 +85,9 @@ class Predictor:
     def told(self, job: str, runtimes_ms: Sequence[int]) -> None:
         """Hears an outside estimate (event Estimated): mean task run time per stage."""
 
+    def told_by_node(self, job: str, runtimes_ms: Mapping[str, Sequence[int]]) -> None:
+        """Hears the same by node, where times are no matter of its speed; 0 for a stage of which that is not so."""
+
     def finished(self, task: FinishedTask, runtime_ms: int, node_speed: float, at: int) -> None:
         """Hears that a task succeeded after `runtime_ms` on a node of that speed."""
 
@@ -96,6 +99,10 @@ class Predictor:
 
     def estimate(self, job: str, stage: int) -> Estimate | None:
         """The estimate at this moment, or None while there is none (pilots still run)."""
+        return None
+
+    def estimate_on(self, job: str, stage: int, node: str) -> float | None:
+        """Mean run time of one task on this very node, in ms; None where it is a matter of the node's speed."""
         return None
 
     def dump(self) -> Any:
@@ -111,6 +118,9 @@ class Informed(Protocol):
 
     def estimate(self, job: str, stage: int) -> Estimate | None:
         """See Predictor.estimate."""
+
+    def estimate_on(self, job: str, stage: int, node: str) -> float | None:
+        """See Predictor.estimate_on."""
 
 
 predictors: Registry[Predictor] = Registry("predictor", "schedulers.predictors")

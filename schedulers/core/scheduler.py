@@ -205,6 +205,8 @@ class Scheduler:
     def _hear_estimate(self, event: Estimated, decisions: list[Decision]) -> bool:
         if self.predictor is not None:
             self.predictor.told(event.job, event.runtimes_ms)
+            if event.by_node:
+                self.predictor.told_by_node(event.job, event.by_node)
             job = self.state.jobs.get(event.job)
             if job is not None:
                 self._estimate_size(job)

@@ -23,6 +23,7 @@ from schedulers.core.events import (
     JobCancelled,
     JobChanged,
     JobSubmitted,
+    LinksSet,
     NodeAdded,
     NodeChanged,
     NodeLost,
@@ -37,7 +38,7 @@ from schedulers.core.events import (
 )
 from schedulers.core.journal import Journal
 from schedulers.core.live import GRANTED, IDLE, MOVING, RUNNING, ContainerState, JobState, NodeState, StageState
-from schedulers.core.model import Queue, check_job
+from schedulers.core.model import Job, Links, Queue, check_job, check_links
 from schedulers.core.queues import QueueTree, check_queue
 from schedulers.core.reservations import Reservations
 from schedulers.core.resources import Resources, Vector, dominant_share
@@ -77,6 +78,7 @@ class ClusterState:
         "idle",
         "jobs",
         "journal",
+        "links",
         "moving",
         "next_container",
         "next_node",
@@ -135,6 +137,8 @@ class ClusterState:
         self.jobs, self.waiting = self.work.jobs, self.work.waiting
         self.reservations: Reservations | None = None
         """Nodes kept for what cannot start piecemeal; set before anything is heard, None where nothing is reserved."""
+        self.links: Links | None = None
+        """How fast data goes between nodes; None: it takes no time."""
 
     # -- questions ------------------------------------------------------------------------------
 
@@ -228,7 +232,7 @@ class ClusterState:
         group = self.tree.path(spec.queue, spec.user).group
         stages = []
         for index, stage in enumerate(spec.stages):
-            for parent in stage.parents:
+            for parent in stage.above:
                 children[parent].append(index)
             stages.append(
                 StageState(
@@ -241,6 +245,9 @@ class ClusterState:
                     asked=event.asks == "all" or (event.asks == "roots" and not stage.parents),
                 )
             )
+        if self.links is not None:
+            for index in _feeding(spec):
+                stages[index].outputs = {}
         job = JobState(spec, self.next_seq, event.at, stages, spec.tasks, [0] * len(self.resources), children)
         self.next_seq += 1
         self.work.add(job)
@@ -340,6 +347,8 @@ class ClusterState:
         job = self.jobs[event.job]
         stage = job.stages[event.stage]
         self.idle[event.container] = container
+        if stage.outputs is not None:
+            stage.made(event.task, container.node, container.over(event.runtime_ms, event.at))
         self.work.stop(job, stage, container)
         self.work.succeed(job, stage, event.runtime_ms, self.nodes[container.node].spec.speed, pilot=container.pilot)
         container.status = IDLE
@@ -367,6 +376,8 @@ class ClusterState:
         job.done_ms += runtime
         if container.pilot:
             job.pilots_left -= 1
+        if stage.outputs is not None:
+            stage.made(event.task, container.node, container.over(runtime, now))
         job.started_sum += now - container.started
         task, attempt = stage.first_task()
         container.pilot = self.work.launch(job, stage, task)
@@ -419,42 +430,6 @@ class ClusterState:
         pilot = self.work.launch(job, stage, event.task)
         self.work.succeed(job, stage, event.runtime_ms, 1.0, pilot=pilot)
         self.version += 1
-        return None
-
-    def _pilots_named(self, event: PilotsNamed) -> None:
-        job = self.jobs[event.job]
-        for index, task in event.plan.pilots:
-            stage = job.stages[index]
-            if not 0 <= task < stage.tasks or task in stage.taken:
-                raise InvalidTransition(f"job {job.id}: no task {task} in stage {index} to be a pilot")
-            stage.set_apart(task)
-        for stage in job.stages:
-            stage.skip_taken()
-        job.plan, job.pilots_left = event.plan, len(event.plan.pilots)
-
-    def _size_estimated(self, event: SizeEstimated) -> None:
-        event.job.size_ms, event.job.size_source = event.size_ms, event.source
-        self._touch(event.job.id)
-
-    def _container_observed(self, event: ContainerObserved) -> str | None:
-        node = self.nodes.get(event.node)
-        if node is None:
-            return "unknown"
-        old = node.foreign.get(event.name)
-        if old == event.demand:
-            return "duplicate"
-        if event.demand is not None:
-            _check_width(self, event.demand, f"use '{event.name}' of node {node.id}")
-        for sign, vector in ((1, old), (-1, event.demand)):
-            for r, amount in enumerate(vector or ()):
-                node.free[r] += sign * amount
-                self.foreign[r] -= sign * amount
-        if event.demand is None:
-            del node.foreign[event.name]
-        else:
-            node.foreign[event.name] = event.demand
-        self.version += 1
-        self.sizes.room_changed(node)
         return None
 
     # -- decisions ------------------------------------------------------------------------------
@@ -634,6 +609,8 @@ class ClusterState:
             stage = job.stages[container.stage]
             self.work.stop(job, stage, container)
             if code == 0:
+                if stage.outputs is not None:
+                    stage.made(container.task, container.node, container.over(runtime_ms, self.now))
                 self.work.succeed(job, stage, runtime_ms, node.spec.speed, pilot=container.pilot)
             else:
                 self.work.fail(job, stage, container)
@@ -663,6 +640,56 @@ class ClusterState:
         return there.story if there is not None else f"container {container} (unknown: never granted, or over)"
 
 
+# -- facts that concern one thing alone -----------------------------------------------------------
+
+
+def _links_set(state: ClusterState, event: LinksSet) -> str | None:
+    check_links(event.links)
+    if state.next_seq:
+        raise InvalidTransition("links are set once, before the first job")
+    state.links = event.links
+    return None
+
+
+def _pilots_named(state: ClusterState, event: PilotsNamed) -> None:
+    job = state.jobs[event.job]
+    for index, task in event.plan.pilots:
+        stage = job.stages[index]
+        if not 0 <= task < stage.tasks or task in stage.taken:
+            raise InvalidTransition(f"job {job.id}: no task {task} in stage {index} to be a pilot")
+        stage.set_apart(task)
+    for stage in job.stages:
+        stage.skip_taken()
+    job.plan, job.pilots_left = event.plan, len(event.plan.pilots)
+
+
+def _size_estimated(state: ClusterState, event: SizeEstimated) -> None:
+    event.job.size_ms, event.job.size_source = event.size_ms, event.source
+    state._touch(event.job.id)
+
+
+def _container_observed(state: ClusterState, event: ContainerObserved) -> str | None:
+    node = state.nodes.get(event.node)
+    if node is None:
+        return "unknown"
+    old = node.foreign.get(event.name)
+    if old == event.demand:
+        return "duplicate"
+    if event.demand is not None:
+        _check_width(state, event.demand, f"use '{event.name}' of node {node.id}")
+    for sign, vector in ((1, old), (-1, event.demand)):
+        for r, amount in enumerate(vector or ()):
+            node.free[r] += sign * amount
+            state.foreign[r] -= sign * amount
+    if event.demand is None:
+        del node.foreign[event.name]
+    else:
+        node.foreign[event.name] = event.demand
+    state.version += 1
+    state.sizes.room_changed(node)
+    return None
+
+
 def _is_of(event: TaskEnded, container: ContainerState) -> bool:
     """Whether it is the container's task that has ended."""
     return (
@@ -671,6 +698,11 @@ def _is_of(event: TaskEnded, container: ContainerState) -> bool:
         and container.attempt == event.attempt
         and container.job == event.job
     )
+
+
+def _feeding(job: Job) -> set[int]:
+    """Stages of which others take data."""
+    return {edge.parent for stage in job.stages for edge in stage.edges if edge.data}
 
 
 def _check_width(state: ClusterState, vector: Vector, what: str) -> None:
@@ -689,15 +721,16 @@ _HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {
     JobCancelled: ClusterState._job_cancelled,
     QueueChanged: ClusterState._queue_changed,
     QueueRemoved: ClusterState._queue_removed,
+    LinksSet: _links_set,
     ContainerStarted: ClusterState._container_started,
     TaskEnded: ClusterState._task_ended,
     ContainerEnded: ClusterState._container_ended,
     ContainerExpired: ClusterState._container_expired,
     ContainerAdopted: ClusterState._container_adopted,
-    ContainerObserved: ClusterState._container_observed,
+    ContainerObserved: _container_observed,
     TaskFound: ClusterState._task_found,
-    PilotsNamed: ClusterState._pilots_named,
-    SizeEstimated: ClusterState._size_estimated,
+    PilotsNamed: _pilots_named,
+    SizeEstimated: _size_estimated,
 }
 _OBEYS: Final[dict[type[Decision], Callable[[ClusterState, Any], None]]] = {
     Place: ClusterState._place,

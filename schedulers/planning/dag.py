@@ -50,7 +50,7 @@ class Dag:
         for stage in stages:
             if not fits(stage.demand, capacity):
                 raise InvalidPlan(f"stage '{stage.name}' demands {stage.demand}, which fits no machine of {capacity}")
-        self.parents = [tuple(sorted(set(stage.parents))) for stage in stages]
+        self.parents = [tuple(sorted(set(stage.above))) for stage in stages]
         self.children: list[list[int]] = [[] for _ in stages]
         for index, parents in enumerate(self.parents):
             for parent in parents:

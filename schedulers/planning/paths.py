@@ -32,7 +32,7 @@ def to_output(stages: tuple[Stage, ...], length: Callable[[int], float]) -> list
     total = [0.0] * len(stages)
     for index in reversed(topological_order(stages)):
         total[index] = length(index) + below[index]
-        for parent in stages[index].parents:
+        for parent in stages[index].above:
             below[parent] = max(below[parent], total[index])
     return total
 
@@ -41,7 +41,7 @@ def depths(stages: tuple[Stage, ...]) -> list[int]:
     """Per stage the number of stages before it on the longest way from an input (Tez: distance from the root)."""
     depth = [0] * len(stages)
     for index in topological_order(stages):
-        depth[index] = max((depth[parent] + 1 for parent in stages[index].parents), default=0)
+        depth[index] = max((depth[parent] + 1 for parent in stages[index].above), default=0)
     return depth
 
 

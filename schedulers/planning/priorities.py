@@ -84,6 +84,6 @@ def _paths(job: Job, lengths: Sequence[float]) -> list[float]:
     """The longest path from the beginning of each stage to the end of the job."""
     paths = list(lengths)
     for stage in reversed(topological_order(job.stages)):
-        for parent in job.stages[stage].parents:
+        for parent in job.stages[stage].above:
             paths[parent] = max(paths[parent], lengths[parent] + paths[stage])
     return paths

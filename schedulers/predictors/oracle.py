@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Annotated, Any
 
 import msgspec
@@ -47,18 +47,24 @@ class Oracle(Predictor):
         if not -1 < params.error[0] <= params.error[1]:
             raise InvalidParameters(f"oracle: error is {list(params.error)} (two numbers, ascending, above -1)")
         self._told: dict[str, tuple[int, ...]] = {}
+        self._by_node: dict[str, dict[str, tuple[int, ...]]] = {}
 
     def told(self, job: str, runtimes_ms: Sequence[int]) -> None:
         """Remembers the answer until the job ends."""
         self._told[job] = tuple(runtimes_ms)
 
+    def told_by_node(self, job: str, runtimes_ms: Mapping[str, Sequence[int]]) -> None:
+        """Remembers the answer until the job ends."""
+        self._by_node[job] = {node: tuple(ms) for node, ms in runtimes_ms.items()}
+
     def job_done(self, job: Job, at: int) -> None:
         """Forgets the job."""
         self._told.pop(job.id, None)
+        self._by_node.pop(job.id, None)
 
     def job_gone(self, job: Job, at: int) -> None:
         """Forgets the job."""
-        self._told.pop(job.id, None)
+        self.job_done(job, at)
 
     def estimate(self, job: str, stage: int) -> Estimate | None:
         """What was told; None for a job or stage that nothing was said about."""
@@ -67,10 +73,20 @@ class Oracle(Predictor):
             return None
         return Estimate(told[stage] * misjudged(self.seed, job, stage, self._error), 0.0, "oracle")
 
+    def estimate_on(self, job: str, stage: int, node: str) -> float | None:
+        """What was told of this node; None for one, or a stage, that nothing was said about."""
+        told = self._by_node.get(job, {}).get(node, ())
+        if stage >= len(told) or not told[stage]:
+            return None
+        return told[stage] * misjudged(self.seed, job, stage, self._error)
+
     def dump(self) -> Any:
         """The answers for the jobs that have not ended."""
-        return [[job, list(ms)] for job, ms in self._told.items()]
+        return [[job, list(ms), self._by_node.get(job, {})] for job, ms in self._told.items()]
 
     def load(self, data: Any) -> None:
         """Takes over what `dump` returned."""
-        self._told = {job: tuple(ms) for job, ms in data}
+        for job, ms, by_node in data:
+            self._told[job] = tuple(ms)
+            if by_node:
+                self.told_by_node(job, by_node)

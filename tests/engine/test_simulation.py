@@ -14,7 +14,7 @@ from rm_emulator.engine.control import Stalled
 from rm_emulator.engine.known import names
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Attempt, Audit, Kept, job, node, stage
-from rm_emulator.workload.model import Fixed, PerTask, Remote, RunTimes, Waves, Workload, WorkloadJob
+from rm_emulator.workload.model import Fixed, PerNode, PerTask, Remote, RunTimes, Waves, Workload, WorkloadJob
 from rm_emulator.workload.waves import StageWaves
 from schedulers.core.events import ContainerEnded, Estimated, Event, Heartbeat, JobChanged, JobSubmitted, Tick
 from schedulers.core.log import SchedulerConfig
@@ -356,6 +356,27 @@ def test_the_oracle_is_told_before_the_job_arrives() -> None:
     facts = [event for event, _ in run.audit.history if isinstance(event, Estimated | JobSubmitted)]
     assert facts[0] == Estimated(0, "a", (700,))
     assert isinstance(facts[1], JobSubmitted)
+
+
+def test_the_oracle_is_told_times_by_node_where_they_are_no_matter_of_speed() -> None:
+    spec = job("a", stage(2), stage(parents=(0,)))
+    times = (PerNode(("n", "m"), ((100, 300), (200, 400))), Fixed(50))
+    run = Run([(0, spec, times)], node("n"), node("m", speed=2.0), policy="sjf", predictor={"kind": "oracle"})
+    assert run.facts(Estimated) == [Estimated(0, "a", (250, 50), {"n": (150, 0), "m": (350, 0)})]
+
+
+@pytest.mark.parametrize("rows", [((100, 300),), ((100, 300), (100, 300))])
+def test_a_task_takes_its_time_on_its_node_whatever_the_speed(rows: tuple[tuple[int, ...], ...]) -> None:
+    run = Run(
+        [(0, job("a", stage(2)), (PerNode(("n", "m"), rows),))], node("n"), node("m", speed=2.0), profile="events"
+    )
+    assert {task.node: task.ended_ms for task in run.tasks} == {"n": 100, "m": 300}
+    assert run.kept.jobs[0].ideal_ms == 100
+
+
+def test_times_by_node_without_one_of_the_nodes_are_refused() -> None:
+    with pytest.raises(ValueError, match="job 'a' stage 's' has run times by node, but none for 'm'"):
+        Run([(0, job("a"), (PerNode(("n",), ((1,),)),))], node("n"), node("m"))
 
 
 @pytest.mark.parametrize("predictor", [None, {"kind": "slearn"}, {"kind": "posterior"}])

@@ -14,10 +14,10 @@ from hypothesis import strategies as st
 
 from rm_emulator.issues import TraceError
 from rm_emulator.workload import storage
-from rm_emulator.workload.model import Drawn, Fixed, PerTask, Waves, Workload, WorkloadJob
+from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Waves, Workload, WorkloadJob
 from rm_emulator.workload.profiles import JobProfile, TpchProfiles, measured_stage
 from schedulers.core.errors import InvalidJob
-from schedulers.core.model import Job, PastJob, Stage
+from schedulers.core.model import Edge, Job, PastJob, Stage
 
 STAGES = (
     Stage(name="a", tasks=2, demand=(1000, 1)),
@@ -274,3 +274,39 @@ def test_application_masters_and_hosts_are_kept(tmp_path: Path) -> None:
     workload = Workload(name="w", jobs=(entry, plain))
     storage.save(workload, tmp_path / "w")
     assert storage.load(tmp_path / "w") == workload
+
+
+# -- edges with data, times by node ----------------------------------------------------------------
+
+
+def moving(times: PerNode | Fixed, *parents: int | Edge) -> Workload:
+    """A job before it that has neither, and one of two stages of two tasks each."""
+    stages = (Stage(name="a", tasks=2, demand=(1, 1)), Stage(name="b", tasks=2, demand=(1, 1), parents=parents))
+    made = WorkloadJob(job=Job(id="j2", stages=stages), submit_ms=4, runtimes=(Fixed(1), times))
+    return Workload(name="w", jobs=(WORKLOAD.jobs[0], made))
+
+
+@pytest.mark.parametrize("rows", [((1, 2, 3),), ((1, 2, 3), (4, 5, 6))])
+def test_edges_with_data_and_times_by_node_are_kept(tmp_path: Path, rows: tuple[tuple[int, ...], ...]) -> None:
+    there = moving(PerNode(("n1", "n2", "n3"), rows), Edge(parent=0, data=10**15))
+    storage.save(there, tmp_path / "w")
+    assert storage.load(tmp_path / "w") == there
+
+
+def test_a_workload_without_them_has_no_files_for_them(tmp_path: Path) -> None:
+    storage.save(moving(Fixed(1), 0), tmp_path / "w")
+    assert not [file for file in (tmp_path / "w").iterdir() if file.name in ("edges.parquet", "by_node.parquet")]
+
+
+@pytest.mark.parametrize(
+    ("times", "words"),
+    [
+        (PerNode((), ((),)), "without nodes"),
+        (PerNode(("n", "n"), ((1, 1),)), "for one node twice"),
+        (PerNode(("n",), ((1,), (1,), (1,))), "2 tasks, run times by node for 3"),
+        (PerNode(("n", "m"), ((1, 1), (1,))), "without one for each of its 2 nodes"),
+    ],
+)
+def test_a_matrix_with_holes_is_not_stored(tmp_path: Path, times: PerNode, words: str) -> None:
+    with pytest.raises(ValueError, match=words):
+        storage.save(moving(times, 0), tmp_path / "w")

@@ -499,7 +499,7 @@ def _job(job_id: str, job: _Jobs, options: _Options, issues: BadRows) -> Workloa
 def _first_stuck(rows: list[_Row], stages: tuple[Stage, ...]) -> _Row:
     """The first row whose stage waits, through its parents, for itself or for a stage that does."""
     done: set[int] = set()
-    while ready := [i for i, stage in enumerate(stages) if i not in done and done.issuperset(stage.parents)]:
+    while ready := [i for i, stage in enumerate(stages) if i not in done and done.issuperset(stage.above)]:
         done.update(ready)
     return next(row for index, row in enumerate(rows) if index not in done)
 
