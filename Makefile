@@ -4,7 +4,7 @@ VENV   := .venv
 BIN    := $(VENV)/bin
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check lint bench tables clean controlplane demo-kubernetes test-older fidelity
+.PHONY: demo test check lint bench tables clean controlplane demo-kubernetes test-older soak fidelity
 
 demo: $(VENV)/.base            ## the main job on a packaged scenario: a table and out/demo/report.html
 	$(BIN)/rm-emulator run demo --out out/demo --overwrite
@@ -24,6 +24,9 @@ test: $(VENV)/.dev             ## the whole test suite
 test-older: $(VENV)/.dev       ## the whole loop on the oldest Kubernetes that is supported (built first)
 	$(BIN)/python -m operators.devcluster build --version 1.35.4
 	$(BIN)/python -m pytest -q -m older
+
+soak: $(VENV)/.dev             ## an hour of foreign load on a real control plane, a kill each minute: docs/results-soak.md
+	$(BIN)/python -m tests.kubernetes.soak --out docs/results-soak.md
 
 check: lint                    ## the fast lane: lint, types, contracts, fast tests
 	$(BIN)/python -m pytest -n auto --dist loadgroup -q -m "not bench and not older and not slow and not browser and not controlplane and not chaos"

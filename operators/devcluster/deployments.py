@@ -174,7 +174,7 @@ class Replica:
         if "secret" in volume:
             given = self._cluster.get("secret", volume["secret"]["secretName"], "-n", self.namespace)
             return {name: base64.b64decode(text) for name, text in (given.get("data") or {}).items()}
-        if "emptyDir" in volume or "persistentVolumeClaim" in volume:
+        if {"emptyDir", "persistentVolumeClaim", "ephemeral"} & volume.keys():
             return {}
         raise Broken(f"{self.name}: a devcluster has no volumes such as '{volume['name']}' ({', '.join(volume)})")
 

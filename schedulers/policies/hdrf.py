@@ -19,7 +19,7 @@ from __future__ import annotations
 
 import math
 from bisect import bisect_left, insort
-from collections.abc import Collection, Iterable, Iterator, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Annotated, Any, Final, Literal
 
 import msgspec
@@ -33,16 +33,28 @@ Variant = Literal["full", "naive", "rescale_only", "ignore_only"]
 Shares = tuple[float, ...]
 #: Resources of which less is left, over all nodes, than a task asks for.
 Lack = frozenset[int]
+#: Sizes that a leaf waits for.
+Wants = frozenset[int]
 #: Cases of used-up resources whose values are kept.
 _KEPT: Final = 8
 _ROOT: Final = 0
+
+
+class Alike(msgspec.Struct, eq=False):
+    """Leaves that wait for tasks of the same sizes.
+
+    blocked: none of these fits anywhere. lacks: resources for want of which that is so.
+    """
+
+    leaves: dict[int, None]
+    blocked: bool
+    lacks: Lack
 
 
 class Member(msgspec.Struct, eq=False):
     """A queue in the tree.
 
     slot: its number among its siblings. leaf: jobs are in it. wants: sizes of the tasks that these wait for.
-    lacks: resources for want of which it is blocked.
     """
 
     name: str
@@ -52,9 +64,7 @@ class Member(msgspec.Struct, eq=False):
     leaf: bool
     children: list[int] = []
     shares: Shares = ()
-    blocked: bool = True
-    wants: frozenset[int] = frozenset()
-    lacks: Lack = frozenset()
+    wants: Wants = frozenset()
 
 
 class Cell(msgspec.Struct, frozen=True, gc=False):
@@ -111,29 +121,53 @@ def dominant(shares: Shares, counting: Iterable[int]) -> float:
 
 
 class _Values:
-    """Shares and orders of all members while the same resources count."""
+    """Shares and orders of all members while the same resources count.
 
-    def __init__(self, members: Sequence[Member], counting: tuple[int, ...], variant: Variant, resources: int) -> None:
-        self._members, self._variant = members, variant
+    dirty: leaves that hold something else, or wait for other sizes. turned: sizes of which some fit and did not, or the
+    other way round.
+    """
+
+    def __init__(
+        self,
+        members: Sequence[Member],
+        alike: Mapping[Wants, Alike],
+        counting: tuple[int, ...],
+        variant: Variant,
+        resources: int,
+    ) -> None:
+        self._members, self._alike, self._variant = members, alike, variant
         self._counting = counting if variant in ("full", "ignore_only") else tuple(range(resources))
         self._none = Cell(math.inf, (0.0,) * resources, (0.0,) * resources)
         self.keys: list[tuple[float, int] | None] = [None] * len(members)  # None: blocked
         self.orders: list[list[tuple[float, int]]] = [[] for _ in members]  # keys of children not blocked
         self._partly = frozenset(self._counting) if variant == "full" else frozenset()  # lacked by some tasks only
         self._lifted: dict[int, tuple[Shares, bool, Lack]] = {}  # what of a leaf has been carried up
+        self._known: dict[Wants, tuple[bool, Lack]] = {}  # as which all leaves that wait for these were carried up
         self._capped: list[dict[int, Capped]] = [{} for _ in members]  # by slot of the child
         self._cells = [[self._none] * (2 * _power(len(m.children))) if m.children else [] for m in members]
         self.dirty: dict[int, None] = {number: None for number, member in enumerate(members) if member.leaf}
+        self.turned: dict[Wants, None] = dict.fromkeys(alike)
 
     def bring_up_to_date(self) -> None:
         """Carry what has changed in leaves up to the root; many are blocked and free again before anybody looks."""
+        for wants in self.turned:
+            alike = self._alike.get(wants)
+            if alike is not None and self._known.get(wants) != (alike.blocked, alike.lacks):
+                self._known[wants] = (alike.blocked, alike.lacks)
+                self.dirty.update(alike.leaves)
+        self.turned.clear()
         for number in self.dirty:
             member = self._members[number]
-            now = (member.shares, member.blocked, member.lacks)
+            alike = self._alike[member.wants]
+            now = (member.shares, alike.blocked, alike.lacks)
             if self._lifted.get(number) != now:
                 self._lifted[number] = now
                 self._lift(number, *now)
         self.dirty.clear()
+
+    def forget(self, wants: Wants) -> None:
+        """No leaf waits for these sizes any more."""
+        self._known.pop(wants, None)
 
     def _lift(self, number: int, shares: Shares, blocked: bool, lacks: Lack) -> None:
         while number != _ROOT:
@@ -208,8 +242,10 @@ class _Values:
             yield from self.leaves(member.children[slot])
 
 
-def _lack(size: int, view: ClusterView) -> Lack | None:
-    """What keeps tasks of this size waiting; None when one fits. Nothing where nodes are the reason, not a resource.
+def _lack(size: int, view: ClusterView, spare: Sequence[int]) -> Lack | None:
+    """What keeps tasks of this size waiting, with so much to spare; None when one fits.
+
+    Nothing where nodes are the reason, not a resource.
 
     A task that no node could ever take lacks nothing either: what its leaf holds would never be counted again.
     """
@@ -217,7 +253,7 @@ def _lack(size: int, view: ClusterView) -> Lack | None:
         return None
     if not view.fits_ever(size):
         return frozenset()
-    wanted = zip(view.demand(size), view.spare(), strict=True)
+    wanted = zip(view.demand(size), spare, strict=True)
     return frozenset(r for r, (amount, left) in enumerate(wanted) if amount > left)
 
 
@@ -258,7 +294,7 @@ class HierarchicalDrf(Policy):
         self._leaf_of: dict[str, int] = {}
         self._values: dict[tuple[int, ...], _Values] = {}
         self._lacks: dict[int, Lack | None] = {}  # by size; None: it fits somewhere
-        self._alike: dict[frozenset[int], dict[int, None]] = {}  # sizes -> leaves that wait for just these
+        self._alike: dict[Wants, Alike] = {}
 
     # -- the loop -------------------------------------------------------------------------------
 
@@ -298,8 +334,8 @@ class HierarchicalDrf(Policy):
         key = place_in_party(self.params.inside, self.params.tie)
         parties = self._parties = Parties(lambda job: job.spec.queue, key, len(view.capacity))
         parties.count_all(view)
-        self._grow(view, parties)
         self._values, self._lacks, self._alike = {}, {}, {}
+        self._grow(view, parties)
         for party in parties.by_name.values():
             self._stand(party, view)
         return parties
@@ -329,6 +365,7 @@ class HierarchicalDrf(Policy):
         siblings.append(number)
         if leaf:
             self._leaf_of[name] = number
+            self._join(number, frozenset())
         return number
 
     def _stand(self, party: Party, view: ClusterView) -> None:
@@ -339,43 +376,48 @@ class HierarchicalDrf(Policy):
         )
         for size in party.sizes:
             if size not in self._lacks:
-                self._lacks[size] = _lack(size, view)
+                self._lacks[size] = _lack(size, view, view.spare())
         self._join(number, frozenset(party.sizes))
-        self._mark((number,))
+        for values in self._values.values():
+            values.dirty[number] = None
 
-    def _join(self, number: int, wants: frozenset[int]) -> None:
+    def _join(self, number: int, wants: Wants) -> None:
         """Put a leaf with those that wait for the same sizes."""
         member = self._members[number]
-        if wants != member.wants and (alike := self._alike.get(member.wants)) is not None:
-            alike.pop(number, None)
-            if not alike:
+        if wants != member.wants and (left := self._alike.get(member.wants)) is not None:
+            left.leaves.pop(number, None)
+            if not left.leaves:
                 del self._alike[member.wants]
+                for values in self._values.values():
+                    values.forget(member.wants)
         member.wants = wants
-        member.blocked, member.lacks = self._blocked(wants)
-        self._alike.setdefault(wants, {})[number] = None
+        alike = self._alike.get(wants)
+        if alike is None:
+            alike = self._alike[wants] = Alike({}, *self._blocked(wants))
+            self._turn(wants)
+        alike.leaves[number] = None
 
-    def _blocked(self, wants: frozenset[int]) -> tuple[bool, Lack]:
+    def _blocked(self, wants: Wants) -> tuple[bool, Lack]:
         """Whether nothing of what a leaf waits for fits, and for want of what."""
         lacks = [lack for size in wants if (lack := self._lacks[size]) is not None]
         return (True, frozenset().union(*lacks)) if len(lacks) == len(wants) else (False, frozenset())
 
-    def _mark(self, leaves: Iterable[int]) -> None:
+    def _turn(self, wants: Wants) -> None:
         for values in self._values.values():
-            values.dirty.update(dict.fromkeys(leaves))
+            values.turned[wants] = None
 
     def _look_for_room(self, view: ClusterView) -> None:
         """Sizes that fit somewhere now and did not, or the other way round, and whom that blocks."""
-        now = {size: _lack(size, view) for size in view.active_sizes}
+        spare = view.spare()
+        now = {size: _lack(size, view, spare) for size in view.active_sizes}
         turned = [size for size, lack in now.items() if size not in self._lacks or lack != self._lacks[size]]
         if not turned:
             return
         self._lacks |= now
-        for wants, leaves in self._alike.items():
+        for wants, alike in self._alike.items():
             if not wants.isdisjoint(turned):
-                blocked, lacks = self._blocked(wants)
-                for number in leaves:
-                    self._members[number].blocked, self._members[number].lacks = blocked, lacks
-                self._mark(leaves)
+                alike.blocked, alike.lacks = self._blocked(wants)
+                self._turn(wants)
 
     def _counting(self, view: ClusterView) -> tuple[int, ...]:
         """Resources that are not used up: there is as much left as the smallest task that waits asks for."""
@@ -392,7 +434,8 @@ class HierarchicalDrf(Policy):
         if values is None:
             if len(self._values) >= _KEPT:
                 del self._values[next(iter(self._values))]
-            values = self._values[counting] = _Values(self._members, counting, self.params.variant, resources)
+            variant = self.params.variant
+            values = self._values[counting] = _Values(self._members, self._alike, counting, variant, resources)
         values.bring_up_to_date()
         return values
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import os
 import re
+import subprocess
 import time
 from collections.abc import Callable, Iterator, Mapping
 from contextlib import contextmanager
@@ -15,8 +16,9 @@ import pytest
 import yaml
 
 from operators.devcluster import binaries
-from operators.devcluster.cluster import Devcluster
+from operators.devcluster.cluster import Devcluster, free_ports
 from operators.devcluster.deployments import Running
+from operators.devcluster.service import Service
 from schedulers.core.replay import Replay
 from schedulers.objects import names
 
@@ -48,7 +50,8 @@ def a_devcluster(folder: Path, *, version: str = binaries.VERSION, reserved: boo
 class Installed:
     """Brain, kube-scheduler and controllers, running from an applied overlay.
 
-    brain, controllers: settings that replace those of the ConfigMaps.
+    brain, controllers: settings that replace those of the ConfigMaps. The overlay `production` gets its certificates,
+    and a Service in front of its brains.
     """
 
     def __init__(
@@ -63,8 +66,11 @@ class Installed:
         cluster.apply(MANIFESTS / "overlays" / overlay)
         self._configure("rm-brain", brain or {})
         self._configure("rm-controllers", controllers or {})
+        self.service = self._certified() if overlay == "production" else None
         self.brain = Running(cluster, "rm-brain")
         self.controllers = Running(cluster, "rm-controllers")
+        if self.service is not None:
+            self.service.lead_to(self.brain, "brain", 8443)
         try:
             self.controllers.wait_ready()
             self.brain.wait_ready()
@@ -77,6 +83,18 @@ class Installed:
         config = yaml.safe_load(text) | dict(settings)
         patch = json.dumps({"data": {"config.yaml": yaml.safe_dump(config, sort_keys=False)}})
         self.cluster.kubectl("patch", "configmap", name, "-n", names.NAMESPACE, "--type=merge", "-p", patch)
+
+    def _certified(self) -> Service:
+        """Make the Secrets, and let kube-scheduler call a port that will lead to the brain that is ready."""
+        kubectl = f"{self.cluster.programs['kubectl']} --kubeconfig {self.cluster.kubeconfig}"
+        script = MANIFESTS / "overlays" / "production" / "certificates.sh"
+        subprocess.run([script], env={"PATH": os.environ["PATH"], "KUBECTL": kubectl}, check=True, timeout=60)
+        service = Service(free_ports(1)[0])
+        config = self.cluster.get("configmap", "rm-scheduler", "-n", names.NAMESPACE)["data"]["config.yaml"]
+        config = config.replace("rm-brain.rm-system.svc:8443", f"127.0.0.1:{service.port}")
+        patch = json.dumps({"data": {"config.yaml": config}})
+        self.cluster.kubectl("patch", "configmap", "rm-scheduler", "-n", names.NAMESPACE, "--type=merge", "-p", patch)
+        return service
 
     @property
     def logs(self) -> list[Path]:
@@ -97,6 +115,8 @@ class Installed:
         """End our parts; their objects stay."""
         self.brain.stop()
         self.controllers.stop()
+        if self.service is not None:
+            self.service.stop()
 
     def replay(self, *, cut: bool = False) -> int:
         """Replay all event logs: decisions must be identical. Returns how many facts there were.

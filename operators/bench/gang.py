@@ -1,0 +1,124 @@
+"""How long a gang that is first in the order waits while a backlog of small pods takes room as it frees."""
+
+from __future__ import annotations
+
+import json
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from pathlib import Path
+from statistics import median
+from typing import Any, Final
+
+import yaml
+
+from operators.bench.row import Row
+from operators.devcluster.cluster import Devcluster
+from operators.devcluster.deployments import Running
+from schedulers.objects import names
+
+_MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
+_CRDS: Final = ("crd/dagjobs.rm-emulator.io", "crd/queues.rm-emulator.io")
+_CPUS: Final = 8
+_LONGEST_S: Final = 300.0
+
+
+def rows(*, tiny: bool = False) -> Iterator[Row]:
+    """The worst of five turns on a devcluster of its own, with the reservations of the manifests."""
+    nodes, turns, after = (4, 1, "2s") if tiny else (20, 5, "30s")
+    with tempfile.TemporaryDirectory() as folder, ExitStack() as stack:
+        cluster = Devcluster(Path(folder))
+        stack.callback(cluster.remove)
+        cluster.up(nodes=nodes, cpu=str(_CPUS), reserved=True)
+        _install(cluster, after, stack)
+        took = [_turn(cluster, nodes) for _ in range(turns)]
+    note = (
+        f"until a gang of {nodes} x {_CPUS} CPU runs, in an empty queue of weight 10 on {nodes} nodes that tasks of "
+        f"2 CPU and 8 to 11 s keep full; reserved after {after}; the worst of {turns} (median {median(took):.0f})"
+    )
+    yield Row(name="gang_wait", value=max(took), unit="s", target="<= 60", note=note)
+
+
+def _install(cluster: Devcluster, reserve_after: str, stack: ExitStack) -> None:
+    """Brain, kube-scheduler and controllers, with two queues."""
+    cluster.apply(_MANIFESTS / "crds")
+    cluster.kubectl("wait", "--for=condition=Established", *_CRDS)
+    cluster.apply(_MANIFESTS / "overlays" / "dev")
+    config = yaml.safe_load(cluster.get("configmap", "rm-brain", "-n", names.NAMESPACE)["data"]["config.yaml"])
+    config |= {"policy": {"kind": "hdrf"}, "predictor": None, "reserveAfter": reserve_after}
+    patch = json.dumps({"data": {"config.yaml": yaml.safe_dump(config)}})
+    cluster.kubectl("patch", "configmap", "rm-brain", "-n", names.NAMESPACE, "--type=merge", "-p", patch)
+    running = []
+    for name in ("rm-brain", "rm-controllers"):
+        running.append(Running(cluster, name))
+        stack.callback(running[-1].stop)
+    for part in running:
+        part.wait_ready()
+    for name, weight in (("gold", 10), ("batch", 1)):
+        spec = {"metadata": {"name": name}, "spec": {"weight": weight}}
+        _create(cluster, {"apiVersion": names.API_VERSION, "kind": "Queue", **spec})
+
+
+def _turn(cluster: Devcluster, nodes: int) -> float:
+    """Seconds from the gang's creation until all its pods run, while more tasks wait than could run in that time."""
+    space = cluster.namespace("gang")
+    backlog = _dagjob(
+        "backlog", space, "batch", [_stage(f"s{run_s}", 10 * nodes, 2, run_s) for run_s in (8, 9, 10, 11)]
+    )
+    train = _dagjob("train", space, "gold", [_stage("all", nodes, _CPUS, 10) | {"gang": True}])
+    _until(lambda: _accepted(cluster, backlog))
+    _until(lambda: _running(cluster, space, "backlog") > 3 * nodes)
+    began = time.monotonic()
+    _create(cluster, train)
+    _until(lambda: _running(cluster, space, "train") == nodes)
+    took = time.monotonic() - began
+    if not any(stage["waiting"] for stage in cluster.get("dagjob", "backlog", "-n", space)["status"]["stages"]):
+        raise RuntimeError("the backlog was over before the gang began: nothing was measured")
+    cluster.kubectl("delete", "dagjobs", "--all", "-n", space)
+    cluster.kubectl("delete", "pods", "--all", "-n", space, "--grace-period=0", "--force")
+    return took
+
+
+def _dagjob(name: str, space: str, queue: str, stages: list[dict[str, Any]]) -> dict[str, Any]:
+    return {
+        "apiVersion": names.API_VERSION,
+        "kind": "DagJob",
+        "metadata": {"name": name, "namespace": space},
+        "spec": {"queue": queue, "stages": stages},
+    }
+
+
+def _stage(name: str, tasks: int, cpu: int, run_s: int) -> dict[str, Any]:
+    container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": str(cpu), "memory": "64Mi"}}}
+    template = {"metadata": {"annotations": {names.RUN_SECONDS: str(run_s)}}, "spec": {"containers": [container]}}
+    return {"name": name, "tasks": tasks, "template": template}
+
+
+def _create(cluster: Devcluster, thing: dict[str, Any]) -> None:
+    cluster.kubectl("create", "-f", "-", input=json.dumps(thing))
+
+
+def _accepted(cluster: Devcluster, thing: dict[str, Any]) -> bool:
+    """The API server hears of new queues a moment after they are there, and refuses jobs for them before."""
+    try:
+        _create(cluster, thing)
+    except RuntimeError as error:
+        if "does not exist" not in str(error):
+            raise
+        return False
+    return True
+
+
+def _running(cluster: Devcluster, space: str, job: str) -> int:
+    selector = f"{names.DAGJOB_LABEL}={job}"
+    phases = cluster.kubectl("get", "pods", "-n", space, "-l", selector, "-o", "jsonpath={.items[*].status.phase}")
+    return phases.split().count("Running")
+
+
+def _until(true: Callable[[], bool]) -> None:
+    end = time.monotonic() + _LONGEST_S
+    while not true():
+        if time.monotonic() > end:
+            raise TimeoutError(f"it does not happen within {_LONGEST_S:g} s")
+        time.sleep(0.2)
