@@ -13,7 +13,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulers.core.errors import InvalidPlan
-from schedulers.planning.unrelated import tds
+from schedulers.planning.unrelated import exact, tds
 from schedulers.planning.unrelated.cpop import critical_machine, critical_path
 from schedulers.planning.unrelated.deft import ORDERS, choose, deft
 from schedulers.planning.unrelated.instance import Instance
@@ -77,22 +77,18 @@ def instances(draw: st.DrawFn, *, transfers: bool = True, equal: bool = False, m
 # -- By the book --------------------------------------------------------------------------------------------------
 
 
-def exact(x: float) -> Fraction:
-    return Fraction(x)
-
-
 def transfer(made: Instance, data: float, one: int, other: int) -> Fraction:
-    return Fraction(0) if one == other else exact(data) / exact(float(made.rates[one, other]))
+    return Fraction(0) if one == other else Fraction(data) / Fraction(float(made.rates[one, other]))
 
 
 def slow_ranks(made: Instance) -> list[Fraction]:
     """Recursively, in exact fractions."""
     pairs = [(a, b) for a in range(made.machines) for b in range(made.machines) if a != b]
-    rate = sum((exact(float(made.rates[pair])) for pair in pairs), Fraction(0)) / len(pairs) if pairs else None
+    rate = sum((Fraction(float(made.rates[pair])) for pair in pairs), Fraction(0)) / len(pairs) if pairs else None
 
     def rank(task: int) -> Fraction:
-        mean = sum((exact(float(x)) for x in made.times[task]), Fraction(0)) / made.machines
-        below = [(exact(data) / rate if rate else 0) + rank(child) for child, data in made.children[task]]
+        mean = sum((Fraction(float(x)) for x in made.times[task]), Fraction(0)) / made.machines
+        below = [(Fraction(data) / rate if rate else 0) + rank(child) for child, data in made.children[task]]
         return mean + max(below, default=Fraction(0))
 
     return [rank(task) for task in range(made.tasks)]
@@ -122,7 +118,7 @@ def slow_heft(made: Instance) -> Rows:
                 ),
                 default=Fraction(0),
             )
-            time = exact(float(made.times[task, machine]))
+            time = Fraction(float(made.times[task, machine]))
             start = slow_start(rows, machine, ready, time)
             options.append((start + time, machine, start))
         end, machine, start = min(options)
@@ -131,7 +127,7 @@ def slow_heft(made: Instance) -> Rows:
 
 
 def rows_of(plan: Plan) -> Rows:
-    return [(exact(p.start), exact(p.end), p.task, p.machine) for p in plan.placements]
+    return [(Fraction(p.start), Fraction(p.end), p.task, p.machine) for p in plan.placements]
 
 
 @given(instances())
@@ -147,7 +143,7 @@ def arrival(made: Instance, rows: Rows, parent: int, data: float, machine: int) 
 def slow_finish(made: Instance, rows: Rows, task: int, machine: int, find: Callable[..., Fraction]) -> Fraction:
     """Equation 3. find: when a machine has room."""
     ready = max((arrival(made, rows, p, data, machine) for p, data in made.parents[task]), default=Fraction(0))
-    time = exact(float(made.times[task, machine]))
+    time = Fraction(float(made.times[task, machine]))
     return find(rows, machine, ready, time) + time
 
 
@@ -169,11 +165,11 @@ def test_each_choice_of_deft_is_the_least_of_all_that_equation_11_allows(
             for parent, _ in made.parents[task]:
                 if not lines.runs_on(parent, machine):
                     end = slow_finish(made, rows, parent, machine, find)
-                    time = exact(float(made.times[parent, machine]))
+                    time = Fraction(float(made.times[parent, machine]))
                     copied.append(slow_finish(made, [*rows, (end - time, end, parent, machine)], task, machine, find))
         choice = choose(lines, task, insertion=insertion)
-        assert exact(choice.end) == min([*plain, *copied])
-        assert (choice.parent is None) == (min(plain) == exact(choice.end))
+        assert Fraction(choice.end) == min([*plain, *copied])
+        assert (choice.parent is None) == (min(plain) == Fraction(choice.end))
         if choice.parent is not None:
             lines.place(choice.parent, choice.machine, choice.copy_start)
         lines.place(task, choice.machine, choice.start)
@@ -296,3 +292,28 @@ def test_a_plan_without_one_of_its_tasks_is_refused() -> None:
 def test_what_is_no_instance_is_refused(given: tuple[Any, ...], message: str) -> None:
     with pytest.raises(InvalidPlan, match=message):
         Instance(*given)
+
+
+# -- The shortest of all --------------------------------------------------------------------------------------------
+
+
+@given(instances(most_tasks=5))
+def test_no_planner_is_ahead_of_the_optimum_and_copies_do_not_lengthen_it(made: Instance) -> None:
+    alone, copied = exact.shortest_makespan(made), exact.shortest_makespan(made, copies=True)
+    if alone is not None and copied is not None:
+        assert copied <= alone
+        assert all(plan(made).makespan >= copied for plan in PLANNERS.values())
+        assert all(PLANNERS[name](made).makespan >= alone for name in ("heft", "cpop", "dls", "peft", "etf"))
+
+
+def test_the_optimum_of_the_canonical_dag() -> None:
+    assert exact.shortest_makespan(CANONICAL) == 73
+
+
+def test_a_search_that_its_budget_ends_says_nothing() -> None:
+    assert exact.shortest_makespan(CANONICAL, budget=10) is None
+
+
+def test_too_many_tasks_to_try_all_are_refused() -> None:
+    with pytest.raises(InvalidPlan, match="13 tasks are too many"):
+        exact.shortest_makespan(Instance([[1]] * 13))
