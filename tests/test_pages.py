@@ -46,6 +46,7 @@ LEFT = {
         "NASA-iPSC-1993-3.1-cln.swf.gz": samples.FILES["swf"][1],
         "google/task_events/part-00000-of-00500.csv": samples.FILES["google2011"][1],
         "cell-a/instance_events-000000000000.json": samples.FILES["google2019"][1],
+        "WfInstances/pegasus/montage/montage-chameleon-2mass-005d-001.json": samples.FILES["wfformat"][1],
         "openb_pod_list_default.csv": samples.FILES["openb"][1],
         **{f"pai/{name}": text for name, text in samples.PAI.items()},
     },

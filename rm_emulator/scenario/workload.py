@@ -15,8 +15,10 @@ from rm_emulator.scenario.cluster import container_sizes, engine_config, nodes, 
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.schema.workload import (
     Asks,
+    DagsWorkload,
     Data,
     JobsWorkload,
+    LachesisWorkload,
     SyntheticWorkload,
     TpchWorkload,
     TraceWorkload,
@@ -57,6 +59,10 @@ def build(scenario: Scenario, folder: Path, seed: int) -> Built:
         built = _synthetic(scenario, block, seed)
     elif isinstance(block, TpchWorkload):
         built = _tpch(scenario, block, folder, seed)
+    elif isinstance(block, DagsWorkload):
+        built = _dags(scenario, block, seed)
+    elif isinstance(block, LachesisWorkload):
+        built = _lachesis(scenario, block, seed)
     else:
         built = _trace(scenario, block, folder, seed)
     resources = resources_of(scenario, built.workload.resources)
@@ -151,9 +157,7 @@ def _at_load(scenario: Scenario, built: Built, load: float) -> Built:
 def _tpch(scenario: Scenario, block: TpchWorkload, folder: Path, seed: int) -> Built:
     from rm_emulator.workload import profile_files, tpch
 
-    settings: dict[str, Any] = dict(block.settings)
-    if block.interarrival is not None:
-        settings["interarrival_s"] = block.interarrival / 1000
+    settings = _at_interval(block)
     if block.profiles is not None:
         settings["profiles"] = str(folder / block.profiles)
     demand = settings.get("demand", tpch.TpchSettings().demand)
@@ -161,6 +165,28 @@ def _tpch(scenario: Scenario, block: TpchWorkload, folder: Path, seed: int) -> B
     parsed = msgspec.convert(settings, tpch.TpchSettings)
     measured = profile_files.load_profiles(parsed.profiles)
     return Built(tpch.generate(parsed, seed=seed, profiles=measured), measured)
+
+
+def _dags(scenario: Scenario, block: DagsWorkload, seed: int) -> Built:
+    from rm_emulator.workload import dags
+
+    settings = msgspec.convert(_at_interval(block), dags.DagsSettings)
+    machines = nodes(scenario.spec.cluster.nodes, resources_of(scenario))
+    return Built(dags.generate(settings, machines, seed=seed))
+
+
+def _lachesis(scenario: Scenario, block: LachesisWorkload, seed: int) -> Built:
+    from rm_emulator.workload import lachesis
+
+    settings = msgspec.convert(_at_interval(block), lachesis.LachesisSettings)
+    speeds = [group.speed for group in scenario.spec.cluster.nodes for _ in range(group.count)]
+    return Built(lachesis.generate(settings, seed=seed, speeds=speeds))
+
+
+def _at_interval(block: TpchWorkload | DagsWorkload | LachesisWorkload) -> dict[str, Any]:
+    """The settings of the block, its interval among them under the struct's name."""
+    interval = {} if block.interarrival is None else {"interarrival_s": block.interarrival / 1000}
+    return {**block.settings, **interval}
 
 
 def _trace(scenario: Scenario, block: TraceWorkload, folder: Path, seed: int) -> Built:
@@ -224,7 +250,7 @@ def measured_slots(scenario: Scenario, built: Built) -> tuple[float, str | None]
     from rm_emulator.workload.describe import slots_for
 
     block, cores = scenario.spec.workload, slots_of(scenario)
-    if not isinstance(block, JobsWorkload) and block.slots is not None:
+    if getattr(block, "slots", None) is not None:
         return cores, None
     resources = resources_of(scenario, built.workload.resources)
     capacity = dict.fromkeys(resources.names, 0.0)
@@ -252,7 +278,7 @@ def description(scenario: Scenario, built: Built) -> Description:
 
 def slots_of(scenario: Scenario) -> int:
     """What the load of the scenario's workload is measured against: its own `slots`, else the cluster's cores."""
-    given = None if isinstance(scenario.spec.workload, JobsWorkload) else scenario.spec.workload.slots
+    given: int | None = getattr(scenario.spec.workload, "slots", None)
     return given or slots(scenario, {"cpu": 1})
 
 

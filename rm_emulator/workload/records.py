@@ -147,9 +147,9 @@ def part_of(fraction: float, size: int) -> int:
     return max(1, -int(-Fraction(fraction) * size // 1))
 
 
-def shown(text: str) -> str:
+def shown(text: str, limit: int = 40) -> str:
     """A cell as a message shows it."""
-    return text if len(text) <= 40 else f"{text[:40]}..."
+    return text if len(text) <= limit else f"{text[:limit]}..."
 
 
 def table(

@@ -132,6 +132,63 @@ TABLES: Final = [
         "t.csv:2 column 'submit': '2024-02-30T00:00:00' is neither a number nor a",
     ),
 ]
+#: The document that is `samples.WFFORMAT` after a change -> what is said.
+WORKFLOWS: Final[list[tuple[Callable[[str], str], str]]] = [
+    (
+        lambda text: text.replace('"1.5"', '"1.3"'),
+        "flow.json column 'schemaVersion': '1.3' is not read (accepted: 1.4, 1.5, 1.6)",
+    ),
+    (lambda text: text.replace('"1.5"', "1.5"), "flow.json column 'schemaVersion': Expected `str`, got `float`"),
+    (lambda text: text.replace('"schemaVersion"', '"version"'), "Object missing required field `schemaVersion`"),
+    (
+        lambda text: text.replace('"execution"', '"executed"'),
+        "column 'workflow.execution': missing: a workflow that never ran has no run times",
+    ),
+    (
+        lambda text: text.replace('"parents": []', '"parents": ["join_1"]'),
+        "flow.json column 'workflow': the stages form a cycle: split_1, map_1, map_2, join_1",
+    ),
+    (
+        lambda text: text.replace('"parents": []', '"parents": ["nobody"]'),
+        "column 'workflow.specification.tasks[0].parents[0]': there is no task 'nobody' in the workflow",
+    ),
+    (
+        lambda text: text.replace('"id": "map_1"', '"id": "map_2"'),
+        "column 'workflow.specification.tasks[2].id': task 'map_2' is there already",
+    ),
+    (
+        lambda text: text.replace('"inputFiles": [\n      "a.out"', '"inputFiles": [\n      "c.out"'),
+        "column 'workflow.specification.tasks[3].inputFiles[0]': there is no file 'c.out' in workflow.specification.f",
+    ),
+    (
+        lambda text: text.replace('"id": "join_1",\n     "runtime', '"id": "join_2",\n     "runtime'),
+        "column 'workflow.specification.tasks[3].id': there is no task 'join_1' in workflow.execution.tasks",
+    ),
+    (
+        lambda text: text.replace("3000", "-3000"),
+        "column 'workflow.specification.files[1].sizeInBytes': -3000 is not accepted (0 to 1e+15)",
+    ),
+    (lambda text: text.replace("3000", "NaN"), "flow.json:86: NaN is not a number of JSON (a finite number is need"),
+    (lambda text: text.replace("10.5", "-Infinity"), "-Infinity is not a number of JSON (a finite number is needed)"),
+    (lambda text: text.replace("3000", '"large"'), "files[1].sizeInBytes': Expected `float`, got `str`"),
+    (
+        lambda text: text.replace("10.5", "-1"),
+        "column 'workflow.execution.tasks[0].runtimeInSeconds': -1 is not accepted (0 to 1e+12 s)",
+    ),
+    (
+        lambda text: text.replace('"coreCount": 2', '"coreCount": 0'),
+        "column 'workflow.execution.tasks[0].coreCount': 0 is not accepted (above 0, at most 1,000,000)",
+    ),
+    (lambda text: text.replace("1048577", "-1"), "tasks[0].memoryInBytes': -1 is not accepted (0 to 1e+15)"),
+    (lambda text: text.replace("1200", "0"), "execution.machines[0].cpu.speedInMHz': 0 is not accepted (above 0)"),
+    (
+        lambda text: text.replace('"nodeName": "worker-1"', '"nodeName": "worker-2"'),
+        "column 'workflow.execution.tasks[0].machines': there is no machine 'worker-1' in the list of machines",
+    ),
+    (lambda text: text[:-30], "flow.json: not JSON, or cut off: Input data was truncated"),
+    (lambda text: text.replace('"files": [', '"files" ['), "flow.json:79: not JSON from here on: JSON is malformed"),
+    (lambda _: "[]", "flow.json: Expected `object`, got `array`"),
+]
 EXPORT: Final = """\
 JobID,Sub,Start,End,Mem,CPU,Dur
 17,2024-03-01T10:00:00,2024-03-01T10:00:05,2024-03-01T10:02:05,2048,2,30
@@ -302,6 +359,14 @@ def test_a_damaged_trace(refused: Refused, tmp_path: Path, name: str, damage: st
     (tmp_path / file).write_bytes(damaged if isinstance(damaged, bytes) else damaged.encode())
     assert DAMAGED[name, damage] in refused("convert", name, file, "o")
     assert left(tmp_path) == [file]
+
+
+@pytest.mark.parametrize(("change", "says"), WORKFLOWS, ids=range(len(WORKFLOWS)))
+def test_a_bad_workflow(refused: Refused, tmp_path: Path, change: Callable[[str], str], says: str) -> None:
+    assert change(samples.WFFORMAT) != samples.WFFORMAT
+    (tmp_path / "flow.json").write_text(change(samples.WFFORMAT))
+    assert says in refused("convert", "wfformat", "flow.json", "o")
+    assert left(tmp_path) == ["flow.json"]
 
 
 @pytest.mark.parametrize("row", BATCH_TASKS)

@@ -16,6 +16,7 @@ from rm_emulator.scenario import examples
 SMALLER: dict[str, dict[str, Any]] = {
     "dag-packing": {"spec.workload.jobs": 2, "spec.expect": []},
     "demo": {"spec.workload.jobs": 80, "spec.expect": []},
+    "lachesis": {"spec.workload.jobs": 4},
     "load-sweep": {"spec.workload.jobs": 20, "spec.expect": [], 'spec.sweep["workload.load"]': [0.9]},
     "slearn-vs-history": {"spec.workload.jobs": 80, "spec.expect": []},
     "tpch": {"spec.workload.jobs": 4, "spec.workload.sizes": [2], "spec.expect": []},

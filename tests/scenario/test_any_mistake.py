@@ -24,6 +24,8 @@ GOOD["spec"] |= {
 GOOD["spec"]["cluster"] |= {"executors": {"warmup": "1s"}, "disorder": {"delay": 0.1}}
 OTHERS = [
     {"kind": "synthetic", "preset": "2sigma-like", "jobs": 5, "load": 1.0, "knobs": {"jitter": 0.1}},
+    {"kind": "dags", "jobs": 3, "tasks": [5], "ccr": [1.0], "times": "by_speed", "demand": {"cpu": 1}},
+    {"kind": "lachesis", "jobs": 3, "sizes": [2], "ccr": 1.0, "reading": "tasks", "demand": {"cpu": 1}},
     {"kind": "tpch", "jobs": 5, "load": 0.5, "queries": [1, 2], "sizes": [2], "demand": {"cpu": 1}},
     {"kind": "trace", "path": "my-trace.csv", "format": "csv", "options": {"time_unit": "s"}, "load": 0.8},
 ]

@@ -33,6 +33,8 @@ spec:
 WORKLOADS = {
     "synthetic": "{kind: synthetic, preset: google11-like}",
     "tpch": "{kind: tpch}",
+    "dags": "{kind: dags}",
+    "lachesis": "{kind: lachesis}",
     "trace": "{kind: trace, path: a}",
     "jobs": """
     kind: jobs

@@ -14,7 +14,7 @@ from rm_emulator.scenario.schema.cluster import Nodes
 from rm_emulator.scenario.workload import build, description, in_resources, launches, offered
 from rm_emulator.workload import storage
 from rm_emulator.workload.describe import offered_load
-from rm_emulator.workload.model import Drawn, Fixed, PerTask, Remote
+from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Remote
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Job, Node
 from schedulers.core.resources import Resources
@@ -117,8 +117,10 @@ def test_a_workload_in_another_order_of_resources(write: Write) -> None:
         JOBS,
         "    kind: synthetic\n    preset: google11-like\n    jobs: 20\n",
         "    kind: tpch\n    jobs: 5\n    sizes: [2]\n    durations: per_task\n",
+        "    kind: dags\n    jobs: 3\n",
+        "    kind: lachesis\n    jobs: 3\n    sizes: [2]\n",
     ],
-    ids=["jobs", "synthetic", "tpch"],
+    ids=["jobs", "synthetic", "tpch", "dags", "lachesis"],
 )
 def test_input_is_on_nodes_of_the_cluster(write: Write, text: str) -> None:
     block = f"{text}    data: {{replicas: 2, remote: {{off: 1.5}}}}\n"
@@ -202,6 +204,41 @@ def test_tpch_takes_its_interarrival_as_a_duration(write: Write) -> None:
     text = "    {kind: tpch, jobs: 50, interarrival: 10s, sizes: [2], durations: per_task}\n"
     workload = build(load(write((JOBS, text))).scenario, Path(), 1).workload
     assert workload.jobs[-1].submit_ms / 49 == pytest.approx(10_000, rel=0.5)
+
+
+def test_dags_take_a_time_on_every_node_of_the_cluster(write: Write) -> None:
+    workload = build(load(write((JOBS, "    {kind: dags, jobs: 2, tasks: [9]}\n"))).scenario, Path(), 1).workload
+    for entry in workload.jobs:
+        assert [stage.tasks for stage in entry.job.stages] == [1] * 9
+        assert all(isinstance(times, PerNode) and times.nodes == ("n1", "n2") for times in entry.runtimes)
+
+
+def test_dags_take_one_time_for_all_nodes_where_speeds_make_the_difference(write: Write) -> None:
+    text = "    {kind: dags, jobs: 1, tasks: [9], times: by_speed}\n"
+    workload = build(load(write((JOBS, text))).scenario, Path(), 1).workload
+    assert all(isinstance(times, Fixed) for times in workload.jobs[0].runtimes)
+
+
+def test_dags_arrive_at_time_0_or_as_a_stream_that_begins_there(write: Write) -> None:
+    texts = ("{kind: dags, jobs: 50}", "{kind: dags, jobs: 50, arrivals: poisson, interarrival: 10s}")
+    batch, stream = (
+        [entry.submit_ms for entry in build(load(write((JOBS, f"    {text}\n"))).scenario, Path(), 1).workload.jobs]
+        for text in texts
+    )
+    assert set(batch) == {0}
+    assert stream[0] == 0
+    assert stream[-1] / 49 == pytest.approx(10_000, rel=0.5)
+
+
+def test_the_data_of_lachesis_s_jobs_follows_the_speeds_of_the_cluster(write: Write) -> None:
+    text = (JOBS, "    {kind: lachesis, jobs: 3, sizes: [2]}\n")
+    slow, fast = (
+        build(load(write(text), overrides=[f"spec.cluster.nodes[0].speed={speed}"]).scenario, Path(), 1).workload
+        for speed in (1, 4)
+    )
+    for one, other in zip(slow.jobs, fast.jobs, strict=True):
+        for stage, of in zip(one.job.stages, other.job.stages, strict=True):
+            assert [edge.data for edge in of.edges] == pytest.approx([edge.data / 4 for edge in stage.edges], abs=1)
 
 
 def test_equal_jobs_are_written_alike_wherever_their_values_come_from() -> None:

@@ -202,6 +202,124 @@ FILES = {
 }
 
 
+def _ran(ident: str, seconds: float, **fields: object) -> dict[str, object]:
+    return {"id": ident, "runtimeInSeconds": seconds, "machines": ["worker-1"]} | fields
+
+
+#: WfCommons, wfcommons-schema.json (WfFormat 1.5): a diamond; `big.dat` comes from outside, `notes.txt` is read by nobody.
+WFFORMAT = json.dumps(
+    {
+        "name": "diamond",
+        "schemaVersion": "1.5",
+        "author": {"name": "ann", "email": "ann@example.org"},
+        "runtimeSystem": {"name": "Pegasus", "version": "5.0"},
+        "workflow": {
+            "specification": {
+                "tasks": [
+                    {
+                        "name": "split",
+                        "id": "split_1",
+                        "parents": [],
+                        "children": ["map_1", "map_2"],
+                        "inputFiles": ["big.dat"],
+                        "outputFiles": ["a.dat", "b.dat", "notes.txt"],
+                    },
+                    {
+                        "name": "map",
+                        "id": "map_1",
+                        "parents": ["split_1"],
+                        "children": ["join_1"],
+                        "inputFiles": ["a.dat", "big.dat"],
+                        "outputFiles": ["a.out"],
+                    },
+                    {
+                        "name": "map",
+                        "id": "map_2",
+                        "parents": ["split_1"],
+                        "children": ["join_1"],
+                        "inputFiles": ["a.dat", "b.dat"],
+                        "outputFiles": ["b.out"],
+                    },
+                    {
+                        "name": "join",
+                        "id": "join_1",
+                        "parents": ["map_1", "map_2"],
+                        "children": [],
+                        "inputFiles": ["a.out"],
+                    },
+                ],
+                "files": [
+                    {"id": "big.dat", "sizeInBytes": 900_000},
+                    {"id": "a.dat", "sizeInBytes": 3000},
+                    {"id": "b.dat", "sizeInBytes": 400},
+                    {"id": "notes.txt", "sizeInBytes": 7},
+                    {"id": "a.out", "sizeInBytes": 50},
+                    {"id": "b.out", "sizeInBytes": 60},
+                ],
+            },
+            "execution": {
+                "makespanInSeconds": 30,
+                "executedAt": "2024-03-01T10:00:00Z",
+                "tasks": [
+                    _ran("split_1", 10.5, coreCount=2, memoryInBytes=1048577),
+                    _ran("map_2", 4),
+                    _ran("map_1", 3, coreCount=0.5),
+                    _ran("join_1", 0),
+                ],
+                "machines": [
+                    {
+                        "nodeName": "worker-1",
+                        "cpu": {"coreCount": 48, "speedInMHz": 1200},
+                        "memoryInBytes": 137438953472,
+                    }
+                ],
+            },
+        },
+    },
+    indent=1,
+)
+
+#: WfFormat 1.4: the same, with all of a task in one place; parents are called by name or by id.
+WFFORMAT_14 = json.dumps(
+    {
+        "name": "diamond",
+        "schemaVersion": "1.4",
+        "wms": {"name": "Pegasus", "version": "4.9"},
+        "workflow": {
+            "makespanInSeconds": 30,
+            "executedAt": "2024-03-01T10:00:00Z",
+            "tasks": [
+                {
+                    "name": "split_ID01",
+                    "id": "ID01",
+                    "type": "compute",
+                    "runtimeInSeconds": 10.5,
+                    "cores": 2,
+                    "memoryInBytes": 1048577,
+                    "machine": "worker-1",
+                    "files": [
+                        {"name": "big.dat", "sizeInBytes": 900_000, "link": "input"},
+                        {"name": "a.dat", "sizeInBytes": 3000, "link": "output"},
+                    ],
+                },
+                {
+                    "name": "map_ID02",
+                    "id": "ID02",
+                    "type": "compute",
+                    "runtimeInSeconds": 3,
+                    "parents": ["split_ID01"],
+                    "files": [{"name": "a.dat", "sizeInBytes": 3000, "link": "input"}],
+                },
+                {"name": "join_ID03", "id": "ID03", "type": "auxiliary", "runtimeInSeconds": 1, "parents": ["ID02"]},
+            ],
+            "machines": [{"nodeName": "worker-1", "cpu": {"count": 48, "speed": 2400}}],
+        },
+    },
+    indent=1,
+)
+FILES["wfformat"] = ("flow.json", WFFORMAT)
+
+
 def write(name: str, folder: Path) -> Path:
     """The format's sample as a file, or a folder of them."""
     if name == "alibaba2020":

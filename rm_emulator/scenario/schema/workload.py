@@ -12,6 +12,8 @@ from pydantic_core import CoreSchema, PydanticCustomError
 from rm_emulator.issues import did_you_mean
 from rm_emulator.scenario.schema.settings import Settings, setting_errors, struct_properties
 from rm_emulator.scenario.schema.values import Block, Count, Duration, Interval, Load, Positive, Quantities, Times
+from rm_emulator.workload.dags import DagsSettings
+from rm_emulator.workload.lachesis import LachesisSettings
 from rm_emulator.workload.tpch import TpchSettings
 from schedulers.core.errors import nearest
 
@@ -132,6 +134,42 @@ class TpchWorkload(Settings):
     def struct(cls) -> type[msgspec.Struct]:
         """See Settings."""
         return TpchSettings
+
+
+class DagsWorkload(Settings):
+    """Random DAGs of the HEFT literature, with data on their edges ([workloads](workloads.md#random-dags))."""
+
+    kind: Literal["dags"]
+    """Drawn, e.g. `dags`."""
+    interarrival: Interval | None = None
+    """Mean time between jobs, where they do not all arrive at time 0, e.g. `45s`."""
+    data: Data | None = None
+    """Input of the tasks, e.g. `{replicas: 3}`."""
+    asks: Asks | None = None
+    """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
+
+    @classmethod
+    def struct(cls) -> type[msgspec.Struct]:
+        """See Settings."""
+        return DagsSettings
+
+
+class LachesisWorkload(Settings):
+    """TPC-H jobs whose stages hand data on, as LACHESIS has them ([workloads](workloads.md#lachesiss-workload))."""
+
+    kind: Literal["lachesis"]
+    """Measured, with data drawn, e.g. `lachesis`."""
+    interarrival: Interval | None = None
+    """Mean time between jobs, where they do not all arrive at time 0, e.g. `45s`."""
+    data: Data | None = None
+    """Input of the tasks, e.g. `{replicas: 3}`."""
+    asks: Asks | None = None
+    """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
+
+    @classmethod
+    def struct(cls) -> type[msgspec.Struct]:
+        """See Settings."""
+        return LachesisSettings
 
 
 class Extract(Block):
@@ -295,6 +333,6 @@ class JobsWorkload(Block):
 
 
 Workload = Annotated[
-    SyntheticWorkload | TpchWorkload | TraceWorkload | JobsWorkload,
+    SyntheticWorkload | TpchWorkload | DagsWorkload | LachesisWorkload | TraceWorkload | JobsWorkload,
     Field(discriminator="kind"),
 ]

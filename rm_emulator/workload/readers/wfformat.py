@@ -1,0 +1,521 @@
+"""WfFormat of WfCommons: recorded scientific workflows as JSON, versions 1.4 to 1.6.
+
+Source: wfcommons/WfFormat, wfcommons-schema.json (tags v1.4 and v1.5) and README (1.6); instances in
+wfcommons/WfInstances. Up to 1.4 a task holds everything about it in `workflow.tasks`. From 1.5 on
+`workflow.specification` says what depends on what and how large files are, `workflow.execution` how long tasks took
+and on which machines. 1.6 adds sums (`metrics`) that nobody needs here.
+"""
+
+from __future__ import annotations
+
+import math
+import re
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from itertools import accumulate
+from pathlib import Path
+from typing import Annotated, Final, TypeVar
+
+import msgspec
+
+from rm_emulator.workload import tables
+from rm_emulator.workload.formats import Column, Trace, register
+from rm_emulator.workload.model import Fixed, WorkloadJob
+from rm_emulator.workload.records import MAX_MS, Log, RecordParams, entry, shown, steps
+from rm_emulator.workload.tables import BadRow, one, read_bytes
+from schedulers.core import keyed
+from schedulers.core.errors import InvalidJob
+from schedulers.core.model import Edge, Job, Stage, topological_order
+from schedulers.core.resources import Vector
+
+VERSIONS: Final = ("1.4", "1.5", "1.6")
+_SUFFIXES: Final = (".json", ".json.gz")
+_MAX_CORES: Final = 1_000_000
+_NO_NUMBER: Final = (b"NaN", b"Infinity", b"nan", b"inf")
+T = TypeVar("T")
+
+
+class _NotJson(BadRow):
+    """Text that is no JSON from a line on."""
+
+    def __init__(self, message: str, line: int | None) -> None:
+        super().__init__(message)
+        self.line = line
+
+
+class _Named(msgspec.Struct):
+    """Author, runtime system."""
+
+    name: str = ""
+
+
+class _Head(msgspec.Struct):
+    """What all versions have."""
+
+    workflow: msgspec.Raw
+    schemaVersion: str  # noqa: N815  # fields are called as in the format
+    name: str = ""
+    author: _Named = msgspec.field(default_factory=_Named)
+    runtimeSystem: _Named | None = None  # noqa: N815
+    wms: _Named | None = None
+
+
+class _Cpu(msgspec.Struct):
+    """Of a machine; `speed` and `count` up to 1.4."""
+
+    speedInMHz: float | None = None  # noqa: N815
+    coreCount: float | None = None  # noqa: N815
+    speed: float | None = None
+    count: float | None = None
+
+
+class _Machine(msgspec.Struct):
+    nodeName: str  # noqa: N815
+    cpu: _Cpu = msgspec.field(default_factory=_Cpu)
+    memoryInBytes: float | None = None  # noqa: N815
+
+    @property
+    def mhz(self) -> float | None:
+        return self.cpu.speedInMHz if self.cpu.speed is None else self.cpu.speed
+
+    @property
+    def cores(self) -> float | None:
+        return self.cpu.coreCount if self.cpu.count is None else self.cpu.count
+
+
+class _File14(msgspec.Struct):
+    name: str
+    sizeInBytes: float  # noqa: N815
+    link: str
+
+
+class _Task14(msgspec.Struct):
+    name: str
+    runtimeInSeconds: float | None = None  # noqa: N815
+    id: str = ""
+    parents: list[str] = []
+    children: list[str] = []
+    files: list[_File14] = []
+    cores: float | None = None
+    memoryInBytes: float | None = None  # noqa: N815
+    machine: str = ""
+
+
+class _Workflow14(msgspec.Struct):
+    tasks: list[_Task14]
+    machines: list[_Machine] = []
+
+
+class _SpecifiedTask(msgspec.Struct):
+    id: str
+    parents: list[str]
+    children: list[str] = []
+    inputFiles: list[str] = []  # noqa: N815
+    outputFiles: list[str] = []  # noqa: N815
+
+
+class _File(msgspec.Struct):
+    id: str
+    sizeInBytes: float  # noqa: N815
+
+
+class _Specification(msgspec.Struct):
+    tasks: list[_SpecifiedTask]
+    files: list[_File] | None = None
+
+
+class _ExecutedTask(msgspec.Struct):
+    id: str
+    runtimeInSeconds: float | None = None  # noqa: N815
+    coreCount: float | None = None  # noqa: N815
+    memoryInBytes: float | None = None  # noqa: N815
+    machines: list[str] = []
+
+
+class _Execution(msgspec.Struct):
+    tasks: list[_ExecutedTask]
+    machines: list[_Machine] = []
+
+
+class _Workflow(msgspec.Struct):
+    specification: _Specification
+    execution: _Execution | None = None
+
+
+class _Task(msgspec.Struct):
+    """A task of either version. spec, run: where the file says what it depends on, and how it ran."""
+
+    id: str
+    alias: str
+    spec: str
+    run: str
+    parents: list[str]
+    children: list[str]
+    inputs: set[str]
+    outputs: dict[str, float]
+    seconds: float | None
+    cores: float | None
+    memory: float | None
+    machines: list[str]
+
+    def place(self, key: str, key_14: str) -> str:
+        """Where the file says how it ran; 1.4 says it beside what it depends on, and by other names."""
+        return f"{self.run}.{key_14 if self.run == self.spec else key}"
+
+
+class _Read(msgspec.Struct):
+    """A file on its way to a job; `wrong` gathers its mistakes."""
+
+    tasks: list[_Task] = []
+    machines: dict[str, _Machine] = {}
+    wrong: list[BadRow] = []
+
+    def refuse(self, message: str, place: str) -> None:
+        self.wrong.append(BadRow(message, place))
+
+
+@register("wfformat", source="WfCommons, WfFormat 1.4 to 1.6 (wfcommons/WfFormat, wfcommons-schema.json)")
+class WfFormat:
+    """Recorded scientific workflows of WfCommons, one file or a folder of them; files become data on edges."""
+
+    columns = (
+        Column("schemaVersion", ", ".join(VERSIONS), required=True),
+        Column("name", "what recurs"),
+        Column("runtimeSystem.name", "the program (wms.name in 1.4)"),
+        Column("author.name", "user"),
+        Column("workflow.specification.tasks", "id, parents, children, inputFiles, outputFiles", required=True),
+        Column("workflow.specification.files", "id, sizeInBytes; without it nothing is moved"),
+        Column("workflow.execution.tasks", "id, runtimeInSeconds, coreCount, memoryInBytes, machines", required=True),
+        Column("workflow.execution.machines", "nodeName, cpu.speedInMHz"),
+        Column("workflow.tasks", "1.4: all of the above of a task, with files and machine"),
+    )
+
+    class Params(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        """Settings of the reader."""
+
+        interarrival_s: Annotated[
+            Annotated[float, msgspec.Meta(gt=0)] | None,
+            msgspec.Meta(description="mean time between workflows (Poisson), s; null: all arrive at time 0"),
+        ] = None
+        seed: Annotated[int, msgspec.Meta(description="seed of the arrivals")] = 1
+        speed_mhz: Annotated[
+            Annotated[float, msgspec.Meta(gt=0)] | None,
+            msgspec.Meta(
+                description="clock of a node of speed 1: run times are scaled to it from the machine they were "
+                "recorded on; null: as recorded"
+            ),
+        ] = None
+
+    @staticmethod
+    def recognises(path: Path, head: bytes) -> bool:
+        """JSON with its version and a workflow; a folder with such a file first."""
+        if path.is_dir():
+            files = _files(path)
+            head = tables.head(files[0]) if files else b""
+        return b'"schemaVersion"' in head and b'"workflow"' in head
+
+    @staticmethod
+    def read(path: Path, options: Params) -> Trace:
+        """One job per file, one stage of one task per task."""
+        files = _files(path) if path.is_dir() else [path]
+        if not files:
+            raise one(path, f"there is no file of WfFormat in it (names end with {' or '.join(_SUFFIXES)})")
+        log = Log(path, options)
+        jobs = [job for file in files if (job := _job(file, _ident(file, path), options, log)) is not None]
+        assumed = (
+            "workflows arrive at random" if options.interarrival_s else "workflows all arrive at time 0",
+            "files that no task of the workflow writes lie nowhere: reading them takes no time",
+            "avgCPU, energy, priorities and commands are not taken over",
+        )
+        return log.trace(_arriving(jobs, options), source="WfCommons, WfFormat", assumed=assumed)
+
+
+def _files(folder: Path) -> list[Path]:
+    """All of a folder and the folders in it, sorted."""
+    return sorted(file for file in folder.rglob("*.json*") if file.name.endswith(_SUFFIXES) and file.is_file())
+
+
+def _ident(file: Path, path: Path) -> str:
+    """What a job is called: its file without the end of its name, below the folder that was given."""
+    inside = file.relative_to(path).as_posix() if path.is_dir() else file.name
+    return inside.removesuffix(".gz").removesuffix(".json")
+
+
+def _arriving(jobs: Sequence[WorkloadJob], options: WfFormat.Params) -> list[WorkloadJob]:
+    """The jobs in the order of their files, the first at 0."""
+    if options.interarrival_s is None or not jobs:
+        return list(jobs)
+    gaps = keyed.generator(options.seed, "wfformat arrivals").exponential(options.interarrival_s * 1000, len(jobs) - 1)
+    times = accumulate([0.0, *gaps.tolist()])
+    return [msgspec.structs.replace(job, submit_ms=round(at)) for job, at in zip(jobs, times, strict=True)]
+
+
+# -- the document ---------------------------------------------------------------------------------
+
+
+def _job(file: Path, ident: str, options: WfFormat.Params, log: Log) -> WorkloadJob | None:
+    """The job of one file; None, its mistakes noted, when it cannot be read. Raises TraceError for damaged files."""
+    read = _Read()
+    try:
+        head = _decoded(read_bytes(file).removeprefix(b"\xef\xbb\xbf"), _Head)
+        if head.schemaVersion not in VERSIONS:
+            accepted = ", ".join(VERSIONS)
+            raise BadRow(f"'{shown(head.schemaVersion)}' is not read (accepted: {accepted})", "schemaVersion")
+        if head.schemaVersion == "1.4":
+            _read_14(_decoded(head.workflow, _Workflow14, "workflow"), read)
+        else:
+            _read_15(_decoded(head.workflow, _Workflow, "workflow"), read, log)
+        job = _made(read, head, ident, options, log)
+    except BadRow as error:
+        read.wrong.append(error)
+    for wrong in read.wrong:
+        log.bad.row(file, wrong.line if isinstance(wrong, _NotJson) else None, wrong)
+    return None if read.wrong else job
+
+
+def _decoded(data: bytes | msgspec.Raw, kind: type[T], above: str = "") -> T:
+    """Raises BadRow that names the place."""
+    try:
+        return msgspec.json.decode(data, type=kind)
+    except msgspec.ValidationError as error:
+        message, _, where = str(error).partition(" - at `$")
+        raise BadRow(message, f"{above}{where.rstrip('`')}".lstrip(".")) from None
+    except (msgspec.DecodeError, UnicodeDecodeError, RecursionError) as error:
+        raise _not_json(bytes(data), error) from None
+
+
+def _not_json(data: bytes, error: Exception) -> _NotJson:
+    """What is wrong with the text; Python's json writes NaN, which is none of JSON's numbers."""
+    match = re.search(r"byte (\d+)", str(error))
+    if match is None:
+        return _NotJson(f"not JSON, or cut off: {error}", None)
+    at = int(match[1])
+    line = data.count(b"\n", 0, at) + 1
+    word = next((word.decode() for word in _NO_NUMBER if data.startswith(word, at)), None)
+    if word is None:
+        return _NotJson(f"not JSON from here on: {error}", line)
+    sign = "-" if data[at - 1 : at] == b"-" else ""
+    return _NotJson(f"{sign}{word} is not a number of JSON (a finite number is needed)", line)
+
+
+def _read_14(workflow: _Workflow14, read: _Read) -> None:
+    """Tasks are called by their names, or by their ids where several have one name; both may name parents."""
+    names = Counter(task.name for task in workflow.tasks)
+    read.machines = _machines(workflow.machines, "workflow.machines", ("count", "speed"), read)
+    for number, task in enumerate(workflow.tasks):
+        place = f"workflow.tasks[{number}]"
+        for index, file in enumerate(task.files):
+            if file.link not in ("input", "output"):
+                read.refuse(f"'{shown(file.link)}' is not input or output", f"{place}.files[{index}].link")
+            _amount(file.sizeInBytes, f"{place}.files[{index}].sizeInBytes", read)
+        read.tasks.append(
+            _Task(
+                id=task.name if names[task.name] == 1 else task.id or task.name,
+                alias=task.id,
+                spec=place,
+                run=place,
+                parents=task.parents,
+                children=task.children,
+                inputs={file.name for file in task.files if file.link == "input"},
+                outputs={file.name: file.sizeInBytes for file in task.files if file.link == "output"},
+                seconds=task.runtimeInSeconds,
+                cores=task.cores,
+                memory=task.memoryInBytes,
+                machines=[task.machine] if task.machine else [],
+            )
+        )
+
+
+def _read_15(workflow: _Workflow, read: _Read, log: Log) -> None:
+    """Specification and execution, joined by the tasks' ids."""
+    specification, execution = workflow.specification, workflow.execution
+    if execution is None:
+        raise BadRow(
+            "missing: a workflow that never ran has no run times (an instance is needed)", "workflow.execution"
+        )
+    keys = ("coreCount", "speedInMHz")
+    read.machines = _machines(execution.machines, "workflow.execution.machines", keys, read)
+    sizes = _sizes(specification.files, read)
+    if specification.files is None:
+        log.count("workflows without sizes of files, nothing is moved in them")
+    runs = _runs(execution, {task.id for task in specification.tasks}, read)
+    for number, task in enumerate(specification.tasks):
+        place = f"workflow.specification.tasks[{number}]"
+        if specification.files is not None:
+            for key in ("inputFiles", "outputFiles"):
+                for index, name in enumerate(getattr(task, key)):
+                    if name not in sizes:
+                        message = f"there is no file '{shown(name)}' in workflow.specification.files"
+                        read.refuse(message, f"{place}.{key}[{index}]")
+        if task.id not in runs:
+            read.refuse(f"there is no task '{shown(task.id)}' in workflow.execution.tasks", f"{place}.id")
+        index, run = runs.get(task.id, (0, _ExecutedTask(id=task.id, runtimeInSeconds=0)))
+        read.tasks.append(
+            _Task(
+                id=task.id,
+                alias=task.id,
+                spec=place,
+                run=f"workflow.execution.tasks[{index}]",
+                parents=task.parents,
+                children=task.children,
+                inputs=set(task.inputFiles),
+                outputs={name: sizes.get(name, 0) for name in task.outputFiles},
+                seconds=run.runtimeInSeconds,
+                cores=run.coreCount,
+                memory=run.memoryInBytes,
+                machines=run.machines,
+            )
+        )
+
+
+def _machines(machines: Sequence[_Machine], place: str, keys: tuple[str, str], read: _Read) -> dict[str, _Machine]:
+    """By name. keys: what the version calls their cores and their clock."""
+    for number, machine in enumerate(machines):
+        for key, value in zip(keys, (machine.cores, machine.mhz), strict=True):
+            if value is not None and not 0 < value <= MAX_MS:
+                read.refuse(f"{value:g} is not accepted (above 0)", f"{place}[{number}].cpu.{key}")
+    return {machine.nodeName: machine for machine in machines}
+
+
+def _sizes(files: Sequence[_File] | None, read: _Read) -> dict[str, float]:
+    """Bytes of each file."""
+    sizes: dict[str, float] = {}
+    for number, file in enumerate(files or ()):
+        place = f"workflow.specification.files[{number}]"
+        if file.id in sizes:
+            read.refuse(f"file '{shown(file.id)}' is there already", f"{place}.id")
+        _amount(file.sizeInBytes, f"{place}.sizeInBytes", read)
+        sizes[file.id] = file.sizeInBytes
+    return sizes
+
+
+def _runs(execution: _Execution, known: set[str], read: _Read) -> dict[str, tuple[int, _ExecutedTask]]:
+    """How each task ran, and where the file says so."""
+    runs: dict[str, tuple[int, _ExecutedTask]] = {}
+    for number, task in enumerate(execution.tasks):
+        place = f"workflow.execution.tasks[{number}].id"
+        if task.id in runs:
+            read.refuse(f"task '{shown(task.id)}' is there already", place)
+        elif task.id not in known:
+            read.refuse(f"there is no task '{shown(task.id)}' in workflow.specification.tasks", place)
+        runs[task.id] = number, task
+    return runs
+
+
+def _amount(value: float, place: str, read: _Read) -> bool:
+    """Whether it is an amount of something; noted where it is not."""
+    fine = 0 <= value <= MAX_MS
+    if not fine:
+        read.refuse(f"{value:g} is not accepted (0 to {MAX_MS:g})", place)
+    return fine
+
+
+# -- the job --------------------------------------------------------------------------------------
+
+
+def _made(read: _Read, head: _Head, ident: str, options: WfFormat.Params, log: Log) -> WorkloadJob | None:
+    """The job; None where there are mistakes. Raises BadRow."""
+    if not read.tasks and not read.wrong:
+        raise BadRow("there is no task in it", "workflow")
+    parents = _parents(read)
+    demands = [_demand(task, read) for task in read.tasks]
+    times = [_ms(task, options, read, log) for task in read.tasks]
+    if read.wrong:
+        return None
+    stages = tuple(
+        Stage(name=task.id, tasks=1, demand=demand, parents=tuple(_edges(task, sorted(above), read.tasks)))
+        for task, demand, above in zip(read.tasks, demands, parents, strict=True)
+    )
+    try:
+        topological_order(stages)
+    except InvalidJob as error:
+        raise BadRow(shown(str(error), 120), "workflow") from None
+    _note(read, parents, log)
+    system = head.runtimeSystem or head.wms or _Named()
+    job = Job(id=ident, stages=stages, name=head.name, user=head.author.name, app=system.name)
+    return entry(job, 0, [Fixed(ms) for ms in times])
+
+
+def _parents(read: _Read) -> list[set[int]]:
+    """Indexes of each task's parents, as it or they say."""
+    known: dict[str, int] = {}
+    for index, task in enumerate(read.tasks):
+        if task.id in known:
+            read.refuse(f"task '{shown(task.id)}' is there already", f"{task.spec}.id")
+        known[task.id] = index
+    for index, task in enumerate(read.tasks):
+        known.setdefault(task.alias, index)
+    parents: list[set[int]] = [set() for _ in read.tasks]
+    for index, task in enumerate(read.tasks):
+        for key, names in (("parents", task.parents), ("children", task.children)):
+            for number, name in enumerate(names):
+                other = known.get(name)
+                if other is None:
+                    read.refuse(f"there is no task '{shown(name)}' in the workflow", f"{task.spec}.{key}[{number}]")
+                elif key == "parents":
+                    parents[index].add(other)
+                else:
+                    parents[other].add(index)
+    return parents
+
+
+def _edges(task: _Task, parents: Sequence[int], tasks: Sequence[_Task]) -> Iterator[int | Edge]:
+    """With the bytes of the parent's output files that the task reads."""
+    for parent in parents:
+        data = round(sum(size for file, size in tasks[parent].outputs.items() if file in task.inputs))
+        yield Edge(parent=parent, data=data) if data else parent
+
+
+def _note(read: _Read, parents: Sequence[set[int]], log: Log) -> None:
+    """Counts what is not taken over, and on what machines the tasks ran."""
+    writers = {file: index for index, task in enumerate(read.tasks) for file in task.outputs}
+    for index, task in enumerate(read.tasks):
+        apart = {writers.get(file, index) for file in task.inputs} - parents[index] - {index}
+        log.count("files of other tasks than parents are read by so many tasks, nothing is moved for them", bool(apart))
+    for machine in read.machines.values():
+        cores = "cores unknown" if machine.cores is None else f"{machine.cores:g} cores"
+        memory = "memory unknown" if machine.memoryInBytes is None else f"{machine.memoryInBytes / 2**30:.0f} GiB"
+        log.count(f"machines that they ran on, {cores}, {memory}")
+
+
+def _demand(task: _Task, read: _Read) -> Vector:
+    """Cores (one where nothing is said) and memory (none)."""
+    cores, memory = 1.0 if task.cores is None else task.cores, task.memory or 0.0
+    place = task.place("coreCount", "cores")
+    if not 0 < cores <= _MAX_CORES:
+        read.refuse(f"{cores:g} is not accepted (above 0, at most {_MAX_CORES:,})", place)
+        return ()
+    if not _amount(memory, f"{task.run}.memoryInBytes", read):
+        return ()
+    return steps("cpu", cores, place), steps("memory", memory, f"{task.run}.memoryInBytes")
+
+
+def _ms(task: _Task, options: WfFormat.Params, read: _Read, log: Log) -> int:
+    """Run time at node speed 1, at least 1 ms."""
+    place = f"{task.run}.runtimeInSeconds"
+    if task.seconds is None:
+        read.refuse("missing (a run time in seconds is needed)", place)
+        return 1
+    if not 0 <= task.seconds <= MAX_MS / 1000:
+        read.refuse(f"{task.seconds:g} is not accepted (0 to {MAX_MS / 1000:g} s)", place)
+        return 1
+    if task.seconds < 0.001:
+        log.count("tasks of less than a millisecond, taken to last one")
+    return max(1, round(task.seconds * 1000 * _speed(task, options, read, log)))
+
+
+def _speed(task: _Task, options: WfFormat.Params, read: _Read, log: Log) -> float:
+    """How much faster than a node of speed 1 the machine was that the task ran on."""
+    if read.machines:
+        for name in task.machines:
+            if name not in read.machines:
+                message = f"there is no machine '{shown(name)}' in the list of machines"
+                read.refuse(message, task.place("machines", "machine"))
+    if options.speed_mhz is None:
+        return 1.0
+    clocks = [read.machines[name].mhz for name in task.machines if name in read.machines]
+    known = [mhz for mhz in clocks if mhz is not None]
+    if not known:
+        log.count("tasks whose machine's clock is not known, run times as recorded")
+        return 1.0
+    return math.fsum(known) / len(known) / options.speed_mhz
