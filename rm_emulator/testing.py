@@ -436,7 +436,7 @@ class Kept(NullRecording):
 
     def task(self, attempt: Attempt) -> None:
         """See Recording."""
-        self.tasks.append(Attempt(*(getattr(attempt, field) for field in Attempt.__slots__)))
+        self.tasks.append(Attempt(**{field: getattr(attempt, field) for field in Attempt.__slots__}))
 
     def job(self, row: JobRow) -> None:
         """See Recording."""

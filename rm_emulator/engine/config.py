@@ -8,7 +8,7 @@ import msgspec
 
 from rm_emulator.engine.known import profile
 from rm_emulator.workload.model import Drawn, Fixed
-from schedulers.core.model import Node, Queue
+from schedulers.core.model import Links, Node, Queue
 
 
 class Disorder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -70,6 +70,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     startup: time between launch and the task's first instant.
     containers_per_heartbeat: at most so many new containers per node heartbeat; None: as many as fit.
     executors: keep containers between tasks, or None.
+    links: how fast data goes from node to node; None: it takes no time.
     """
 
     nodes: tuple[Node, ...]
@@ -84,6 +85,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     executors: Executors | None = None
     disorder: Disorder | None = None
     kubernetes: Kubernetes = Kubernetes()
+    links: Links | None = None
 
     @property
     def offers(self) -> Literal["heartbeat", "cycle"]:

@@ -12,6 +12,7 @@ from schedulers.core.explain import Explanation
 from schedulers.core.model import Job
 from schedulers.core.policy import Offer, Planned, Policy
 from schedulers.core.state import ClusterState, ContainerState, JobState
+from schedulers.core.transfers import arrival
 
 #: So many beats of every node, cycles, or periods may pass without any change where these themselves count.
 PATIENCE: Final = 200
@@ -86,6 +87,11 @@ class Control:
     def job(self, name: str) -> JobState:
         """What is known of a live job."""
         return self._state.jobs[name]
+
+    def arrival(self, job: JobState, stage: int, node: str) -> int:
+        """When what a task of the stage takes is on the node, in ms; its parents are done."""
+        state = self._state
+        return arrival(job, job.stages[stage], state.nodes[node], state.links, state.nodes)
 
     def new_plans(self) -> Iterator[tuple[Job, Planned]]:
         """Jobs that were planned since this was asked last."""

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Annotated, Any, Protocol
+from dataclasses import dataclass, field
+from typing import Annotated, Any, Final, Protocol
 
 import msgspec
 
@@ -56,6 +56,8 @@ class Attempt:
     It is the engine's own record of a container, which goes on to the next task: copy what you keep.
     granted_ms: since when its resources were held for it (in a kept executor: since it was handed the task).
     started_ms: its first instant of running, None if it never ran. code: 0 when it succeeded.
+    arrived_ms: when all the data that it takes was on its node, None if it takes none (a column only where there
+    are links).
     """
 
     job: str
@@ -69,6 +71,11 @@ class Attempt:
     ended_ms: int
     pilot: bool
     code: Int32
+    arrived_ms: int | None = field(default=None, kw_only=True)
+
+
+#: Columns of tasks.parquet that are there only where the run can fill them.
+SOMETIMES: Final = ("arrived_ms",)
 
 
 class Recording(Protocol):

@@ -36,11 +36,14 @@ from schedulers.core.events import (
     Event,
     HistoryPrimed,
     JobSubmitted,
+    LinksSet,
     NodeAdded,
     QueueChanged,
     Tick,
 )
 
+#: Why no data moves between executors that outlive tasks.
+NO_LINKS: Final = "links do not go with executors that outlive tasks: what waits for data holds a container of its own"
 #: Exit code of a preempted container (YARN).
 PREEMPTED: Final = -102
 _SAMPLE: Final = 15  # every 16th decision is timed
@@ -82,6 +85,9 @@ class Simulation:
         self._execution = Execution(config, seed, waves_of)
         self._draws_startup = config.startup != Fixed(0)
         self._delays = self._draws_startup or self.disorder is not None
+        # Where no data takes time, nobody waits for any.
+        takers = any(stage.takes_data for source in workload.jobs for stage in source.job.stages)
+        self._moves_data = config.links is not None and takers
         self._distances = Distances(config.nodes, workload.remote)
         excess = overrun(workload)
         shares = excess or any(any(node.slack) for node in config.nodes)
@@ -142,6 +148,8 @@ class Simulation:
             self.tell(QueueChanged(0, queue))
         for node in self.config.nodes:
             self.tell(NodeAdded(0, node))
+        if self.config.links is not None:
+            self.tell(LinksSet(0, self.config.links))
         if self.workload.history:
             self.tell(HistoryPrimed(0, self.workload.history))
         if (period := self.control.triggers.period_ms) is not None:
@@ -333,7 +341,17 @@ class Simulation:
         start = self._launches(container)
         if self._delays:
             start = self.delayed(start, container.job, container.stage, container.task, container.attempt)
+        if self._moves_data:
+            start = max(start, self._arrival(container))
         self.calendar.at(start, START, container.container, self._started, container)
+
+    def _arrival(self, container: Container) -> int:
+        """When the data that its task takes is on the container's node; it waits there for it."""
+        job, stage = container.master, container.stage
+        if stage == job.own_stage or not job.source.job.stages[stage].takes_data:
+            return 0
+        container.arrived_ms = self.control.arrival(job.state, stage, container.node)
+        return container.arrived_ms
 
     def delayed(self, at: int, job: str, stage: int, task: int, attempt: int) -> int:
         """When what is launched at that time is there: after its start-up, and with disorder even later."""
@@ -451,6 +469,8 @@ def _check(config: EngineConfig, workload: Workload) -> None:
         raise ValueError(
             f"executors need the profile {with_trait('has_executors')}, this cluster has '{config.profile}'"
         )
+    if config.links is not None and config.executors is not None:
+        raise ValueError(NO_LINKS)
     names = {node.id for node in config.nodes}
     for job in workload.jobs:
         for stage, times in zip(job.job.stages, job.runtimes, strict=True):

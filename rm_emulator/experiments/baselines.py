@@ -46,7 +46,7 @@ from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built
 from rm_emulator.version import __version__
-from rm_emulator.workload.model import WorkloadJob
+from rm_emulator.workload.model import PerNode, PerTask, RunTimes, WorkloadJob
 from schedulers.core.log import Log
 from schedulers.core.model import Node, Stage
 from schedulers.core.places import ANYWHERE
@@ -150,7 +150,13 @@ def _moved(entry: WorkloadJob) -> WorkloadJob:
     stages: tuple[Stage, ...] = tuple(
         msgspec.structs.replace(stage, places=ANYWHERE, hosts=()) for stage in entry.job.stages
     )
-    return msgspec.structs.replace(entry, job=msgspec.structs.replace(entry.job, stages=stages))
+    runtimes = tuple(_anywhere(times) for times in entry.runtimes)
+    return msgspec.structs.replace(entry, job=msgspec.structs.replace(entry.job, stages=stages), runtimes=runtimes)
+
+
+def _anywhere(times: RunTimes) -> RunTimes:
+    """Run times by node as their mean over the nodes, none of which is there any more."""
+    return PerTask(tuple(round(sum(row) / len(row)) for row in times.ms)) if isinstance(times, PerNode) else times
 
 
 def _with_jobs(built: Built, jobs: tuple[WorkloadJob, ...]) -> Built:

@@ -101,7 +101,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
     with ExitStack() as stack:
         log = _log(scenario, tasks, directory, stack)
         scheduler = Scheduler(scheduler_config(cell, scenario, config), log=log)
-        recorder = Recorder(config.nodes, config.resources, scratch=directory)
+        recorder = Recorder(config.nodes, config.resources, scratch=directory, more=columns(config))
         stack.callback(recorder.close)
         simulation = prepared(cell, config, built, scheduler, recorder, lambda _: progress(_status(simulation)))
         progress(_status(simulation))
@@ -169,6 +169,11 @@ def scheduler_config(cell: Cell, scenario: Scenario, config: EngineConfig) -> Sc
         record=scenario.spec.record,
         reserve_after=msgspec.UNSET if reserve_after is None else reserve_after,
     )
+
+
+def columns(config: EngineConfig) -> tuple[str, ...]:
+    """The columns of tasks.parquet that are there only sometimes, and are there on this cluster."""
+    return ("arrived_ms",) if config.links is not None else ()
 
 
 def prepared(

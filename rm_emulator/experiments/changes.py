@@ -18,7 +18,7 @@ from rm_emulator.engine.sizes import Sizes
 from rm_emulator.experiments.cell import waves_of
 from rm_emulator.results.story import STARTING
 from rm_emulator.scenario.workload import Built
-from rm_emulator.workload.model import PerTask, WorkloadJob
+from rm_emulator.workload.model import PerNode, PerTask, WorkloadJob
 from schedulers.core.model import Node, Queue, Stage
 from schedulers.core.queues import QueueTree
 from schedulers.core.reasons import Reason
@@ -69,7 +69,7 @@ def changes(setting: Setting, job: str, reasons: Collection[str]) -> list[Change
     return [
         *_smaller(setting, entry),
         *_gangs(setting, entry),
-        _more_nodes(setting),
+        *_more_nodes(setting),
         *_queues(setting, entry, reasons),
     ]
 
@@ -173,8 +173,11 @@ def _with_job(setting: Setting, entry: WorkloadJob, **fields: object) -> Setting
 # -- nodes and queues ---------------------------------------------------------------------------
 
 
-def _more_nodes(setting: Setting) -> Change:
-    """A tenth more nodes, at least one, of the sizes that are there."""
+def _more_nodes(setting: Setting) -> Iterator[Change]:
+    """A tenth more nodes, at least one, of the sizes that are there; none where run times are known by node."""
+    entries = setting.built.workload.jobs
+    if any(isinstance(times, PerNode) for entry in entries for times in entry.runtimes):
+        return
     nodes = setting.config.nodes
     more = -(-len(nodes) // 10)
     names = {node.id for node in nodes}
@@ -186,7 +189,7 @@ def _more_nodes(setting: Setting) -> Change:
             name += "-more"
         added.append(replace(like, id=name))
     words = f"with {len(nodes) + more} nodes instead of {len(nodes)}"
-    return Change("more_nodes", words, replace(setting, config=replace(setting.config, nodes=(*nodes, *added))))
+    yield Change("more_nodes", words, replace(setting, config=replace(setting.config, nodes=(*nodes, *added))))
 
 
 def _queues(setting: Setting, entry: WorkloadJob, reasons: Collection[str]) -> Iterator[Change]:

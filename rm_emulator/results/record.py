@@ -8,7 +8,7 @@ The files of `Recorder.write` (times in ms on the simulated clock):
     one row per job, the fields of `JobRow` (`rm_emulator.engine.recording`), in order of submission (ties: id).
 `tasks.parquet`
     one row per attempt, the fields of `Attempt` and one column `demand_RESOURCE` per resource
-    (milli-CPU, MiB, pieces), in order of recording.
+    (milli-CPU, MiB, pieces), in order of recording. `arrived_ms` is left out where the cluster has no links.
 `nodes.parquet`
     `node, resource, speed, capacity, start_ms, end_ms, held`: mean units held in one time bucket. Rows with
     `node` null are the whole cluster, on a finer grid; their speed is the capacity-weighted mean.
@@ -37,7 +37,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from rm_emulator.engine.recording import Attempt, JobRow
+from rm_emulator.engine.recording import SOMETIMES, Attempt, JobRow
 from rm_emulator.files import GZIP_LEVEL, replacing, unpack_small
 from rm_emulator.results.metrics import Floats, Ints, integrals
 from schedulers.core.model import Job, Node
@@ -76,8 +76,8 @@ _STORED: Final[dict[type[msgspec.inspect.Type], pl.DataType]] = {
     msgspec.inspect.BoolType: pl.Boolean(),
 }
 JOB_SCHEMA: Final = columns_of(JobRow)
-TASK_SCHEMA: Final = columns_of(Attempt)
-_CELLS: Final = attrgetter(*TASK_SCHEMA)
+_ATTEMPT: Final = columns_of(Attempt)
+TASK_SCHEMA: Final = {name: kind for name, kind in _ATTEMPT.items() if name not in SOMETIMES}
 NODE_SCHEMA: Final[dict[str, pl.DataType]] = {
     "node": pl.String(),
     "resource": pl.String(),
@@ -126,21 +126,30 @@ class Recorder:
     nodes: every node that tasks may be reported on, with capacities in the order of `resources`.
     resources: names of the components of all vectors.
     scratch: where parts of large tables wait for the end; a temporary directory by default.
+    more: which of the columns that are there only sometimes (`SOMETIMES`) tasks.parquet has.
     """
 
     def __init__(
-        self, nodes: Sequence[Node], resources: Sequence[str] = ("cpu", "memory"), *, scratch: Path | None = None
+        self,
+        nodes: Sequence[Node],
+        resources: Sequence[str] = ("cpu", "memory"),
+        *,
+        scratch: Path | None = None,
+        more: Sequence[str] = (),
     ) -> None:
         self.nodes, self.resources = tuple(nodes), tuple(resources)
         self._temporary = tempfile.TemporaryDirectory(prefix="rm-emulator-", dir=scratch)
         folder = Path(self._temporary.name)
         demands: dict[str, pl.DataType] = {f"demand_{name}": pl.Int64() for name in self.resources}
-        self._tasks = _Spool({**TASK_SCHEMA, **demands}, folder, "tasks")
+        columns = {**TASK_SCHEMA, **{name: _ATTEMPT[name] for name in more}}
+        self._cells_of = attrgetter(*columns)
+        self._tasks = _Spool({**columns, **demands}, folder, "tasks")
         self._jobs = _Spool(JOB_SCHEMA, folder, "jobs")
         self._plans = _Spool({**PLAN_SCHEMA, "number": pl.Int64()}, folder, "plans")
         self._planned = 0
         self._cells: list[Any] = []
-        self._full = CHUNK * len(TASK_SCHEMA)
+        self._width = len(columns)
+        self._full = CHUNK * self._width
         self._vectors: dict[Vector, int] = {}
         self._demand: dict[tuple[str, int], int] = {}
         self._node_index = {node.id: i for i, node in enumerate(self.nodes)}
@@ -159,7 +168,7 @@ class Recorder:
         """One attempt has ended."""
         # One flat list: no object per row that the garbage collector would have to visit.
         cells = self._cells
-        cells += _CELLS(attempt)
+        cells += self._cells_of(attempt)
         if len(cells) >= self._full:
             self._drain_tasks()
 
@@ -255,7 +264,7 @@ class Recorder:
         cells, self._cells = self._cells, []
         if not cells:
             return
-        columns: list[Any] = [cells[i :: len(TASK_SCHEMA)] for i in range(len(TASK_SCHEMA))]
+        columns: list[Any] = [cells[i :: self._width] for i in range(self._width)]
         size, width = len(columns[0]), len(self.resources)
         try:
             where = np.fromiter(map(self._node_index.__getitem__, columns[4]), np.int64, size)

@@ -2,21 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
 from typing import Final
 
 from rm_emulator.engine.known import profile, with_trait
+from rm_emulator.engine.simulation import NO_LINKS
 from rm_emulator.issues import InvalidInput, Issue, TraceError, did_you_mean
 from rm_emulator.results import expect
 from rm_emulator.scenario import inline
 from rm_emulator.scenario.cluster import core_queue, nodes, resources_of
 from rm_emulator.scenario.load import Loaded, gathered
 from rm_emulator.scenario.schema.cluster import Queue
+from rm_emulator.scenario.schema.values import ByNode
 from rm_emulator.scenario.schema.workload import Asks, Data, JobsWorkload, TpchWorkload, TraceWorkload
 from rm_emulator.scenario.sweep import Point
 from rm_emulator.scenario.workload import Built, build
-from rm_emulator.workload.model import Workload
+from rm_emulator.workload.model import PerNode, Workload
 from schedulers.core.errors import InvalidQuantity, SchedulerError, nearest
 from schedulers.core.model import Node
 from schedulers.core.places import ANYWHERE, Places
@@ -203,9 +205,32 @@ def _cluster_issues(loaded: Loaded) -> Iterator[Issue]:
     if cluster.executors is not None and not profile(cluster.profile).has_executors:
         message = f"executors need the profile {with_trait('has_executors')}, this cluster has '{cluster.profile}'"
         yield loaded.issue(("spec", "cluster", "executors"), message)
+    yield from _links_issues(loaded, seen)
     for name in scenario.spec.cluster.overbook:
         if not any(name in group.capacity for group in scenario.spec.cluster.nodes):
             yield loaded.issue(("spec", "cluster", "overbook", name), f"no node has '{name}', so nothing is overbooked")
+
+
+def _links_issues(loaded: Loaded, known: Collection[str]) -> Iterator[Issue]:
+    """Links of nodes that are not there, and links where no data can be waited for."""
+    cluster, at = loaded.scenario.spec.cluster, ("spec", "cluster", "links")
+    if cluster.links is None:
+        return
+    if cluster.executors is not None:
+        yield loaded.issue(at, f"{NO_LINKS} (take one of the two out of the cluster)")
+    for one, others in cluster.links.between.items():
+        for path in ((one,), *((one, other) for other in others)):
+            if path[-1] not in known:
+                hint = did_you_mean(nearest(path[-1], known))
+                yield loaded.issue((*at, "between", *path), _no_node(path[-1], known), hint, key=True)
+        if one in others:
+            message = f"'{one}' needs no link to itself: what is on a node takes no time there"
+            yield loaded.issue((*at, "between", one, one), message, key=True)
+
+
+def _no_node(name: str, known: Collection[str]) -> str:
+    shown = ", ".join(list(known)[:SHOWN])
+    return f"no node '{name}' in this cluster (nodes: {shown}{', ...' if len(known) > SHOWN else ''})"
 
 
 def _workload_block_issues(loaded: Loaded) -> Iterator[Issue]:
@@ -215,6 +240,7 @@ def _workload_block_issues(loaded: Loaded) -> Iterator[Issue]:
         for path, message, hint in inline.mistakes(block):
             yield loaded.issue((*at, *path), message, hint)
         yield from _inline_sizes(loaded, block)
+        yield from _inline_nodes(loaded, block)
     elif isinstance(block, TraceWorkload):
         yield from _missing_file(loaded, (*at, "path"), block.path)
         yield from _unknown_format(loaded, block)
@@ -274,6 +300,28 @@ def _unknown_format(loaded: Loaded, block: TraceWorkload) -> Iterator[Issue]:
             context = getattr(error["type"], "context", None) or {}
             path = (*at, "options", *error.get("loc", ()))
             yield loaded.issue(path, context["text"], context["hint"], key=context["key"])
+
+
+def _inline_nodes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:
+    """Run times by node for nodes that are not there, and nodes without one."""
+    known: dict[str, None] | None = None
+    for j, job in enumerate(block.jobs):
+        for s, stage in enumerate(job.stages):
+            if not isinstance(stage.duration, ByNode):
+                continue
+            if known is None:
+                groups = loaded.scenario.spec.cluster.nodes
+                known = dict.fromkeys(node.id for node in nodes(groups, resources_of(loaded.scenario)))
+            at, times = ("spec", "workload", "jobs", j, "stages", s, "duration", "by_node"), stage.duration.by_node
+            for name in times:
+                if name not in known:
+                    hint = did_you_mean(nearest(name, known))
+                    yield loaded.issue((*at, name), _no_node(name, known), hint, key=True)
+            missing = next((name for name in known if name not in times), None)
+            if missing is not None:
+                yield loaded.issue(
+                    at, f"no run time for node '{missing}' (expected one for each of {len(known)} nodes)"
+                )
 
 
 def _inline_sizes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:
@@ -353,6 +401,7 @@ def _workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     yield from _policies_and_queues(loaded, workload)
     yield from _unknown_hosts(loaded, workload)
     yield from _never_in_queue(loaded, workload)
+    yield from _without_times(loaded, workload)
     if loaded.scenario.spec.cluster.executors is None and workload.uses_waves:
         message = "run times measured per executor need executors (write `executors: {}` here)"
         if isinstance(loaded.scenario.spec.workload, TpchWorkload):
@@ -406,6 +455,24 @@ def _unknown_hosts(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
             message = f"job '{job}' stage '{stage.name}' has input on '{host}', which is not a node"
             yield loaded.issue(("spec", "workload"), message, did_you_mean(nearest(host, known)))
             return
+
+
+def _without_times(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
+    """The first stage whose run times by node leave out a node; written-out jobs say so at their place."""
+    block, names = loaded.scenario.spec.workload, dict[str, None]()
+    for entry in workload.jobs if not isinstance(block, JobsWorkload) else ():
+        for stage, times in zip(entry.job.stages, entry.runtimes, strict=True):
+            if not isinstance(times, PerNode):
+                continue
+            groups = loaded.scenario.spec.cluster.nodes
+            names = names or dict.fromkeys(node.id for node in nodes(groups, Resources(workload.resources)))
+            missing = next((name for name in names if name not in times.nodes), None)
+            if missing is not None:
+                known = ", ".join(times.nodes[:SHOWN]) + (", ..." if len(times.nodes) > SHOWN else "")
+                where = f"job '{entry.job.id}' stage '{stage.name}'"
+                message = f"{where} has run times by node ({known}), but none for node '{missing}'"
+                yield loaded.issue(("spec", "workload"), message)
+                return
 
 
 def _never_in_queue(loaded: Loaded, workload: Workload) -> Iterator[Issue]:

@@ -14,7 +14,7 @@ from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.schema import cluster as blocks
 from rm_emulator.scenario.schema.values import Spread
 from rm_emulator.workload.model import Drawn, Fixed
-from schedulers.core.model import Node, PerUser, Queue
+from schedulers.core.model import Links, Node, PerUser, Queue
 from schedulers.core.places import Taint
 from schedulers.core.queues import UNLIMITED, parse_limit
 from schedulers.core.resources import Resources, Vector
@@ -36,6 +36,7 @@ def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
         executors=_executors(cluster.executors),
         disorder=_disorder(cluster.disorder),
         kubernetes=_kubernetes(cluster.kubernetes),
+        links=_links(cluster.links),
     )
 
 
@@ -135,6 +136,10 @@ def run_times(value: int | Spread) -> Fixed | Drawn:
     if isinstance(value, Spread):
         return Drawn(mean_ms=float(value.mean), cov=value.cov, kind=value.kind)
     return Fixed(value)
+
+
+def _links(block: blocks.Links | None) -> Links | None:
+    return None if block is None else Links(rate=block.rate, in_rack=block.in_rack, pairs=block.between)
 
 
 def _executors(block: blocks.Executors | None) -> Executors | None:

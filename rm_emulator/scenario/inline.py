@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 
 import msgspec
 
 from rm_emulator.issues import did_you_mean
 from rm_emulator.scenario.cluster import run_times
-from rm_emulator.scenario.schema.workload import InlineJob, InlinePastJob, InlineStage, JobsWorkload
-from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
+from rm_emulator.scenario.schema.values import ByNode, Spread
+from rm_emulator.scenario.schema.workload import InlineJob, InlinePastJob, InlineStage, JobsWorkload, ParentEdge
+from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Workload, WorkloadJob
 from schedulers.core.errors import InvalidJob, nearest
-from schedulers.core.model import Job, PastJob, Stage, topological_order
+from schedulers.core.model import Edge, Job, PastJob, Stage, topological_order
 from schedulers.core.places import ANYWHERE, Places
 from schedulers.core.resources import Resources
 
@@ -40,19 +41,41 @@ def _job_mistakes(at: tuple[str | int, ...], job: InlineJob) -> Iterator[Mistake
         if names.index(stage.name) < index:
             yield (*here, "name"), f"two stages of this job are called '{stage.name}'", ""
             sound = False
-        for k, parent in enumerate(stage.parents):
+        above = [_name(parent) for parent in stage.parents]
+        for k, parent in enumerate(above):
             if parent not in names:
                 message = f"no stage '{parent}' in this job (stages: {', '.join(names)})"
                 yield (*here, "parents", k), message, did_you_mean(nearest(parent, names))
                 sound = False
-        if isinstance(stage.duration, list) and len(stage.duration) != stage.tasks:
-            wanted = f"{stage.tasks} task{'s' if stage.tasks > 1 else ''}"
-            yield (*here, "duration"), f"{len(stage.duration)} durations for {wanted} (expected one per task)", ""
+            elif above.index(parent) < k and not all(isinstance(each, str) for each in stage.parents):
+                yield (*here, "parents", k), f"a second edge to stage '{parent}' (expected one at most)", ""
+                sound = False
+        yield from _duration_mistakes(here, stage)
     if sound:
         try:
             topological_order(tuple(_stage(stage, names, Resources(stage.demand)) for stage in job.stages))
         except InvalidJob as error:
             yield (*at, "stages"), str(error), ""
+
+
+def _duration_mistakes(here: tuple[str | int, ...], stage: InlineStage) -> Iterator[Mistake]:
+    times: dict[tuple[str, ...], int | list[int] | Spread | ByNode] = {("duration",): stage.duration}
+    if isinstance(stage.duration, ByNode):
+        times = {("duration", "by_node", node): each for node, each in stage.duration.by_node.items()}
+    for at, each in times.items():
+        if isinstance(each, list) and len(each) != stage.tasks:
+            wanted = f"{stage.tasks} task{'s' if stage.tasks > 1 else ''}"
+            yield (*here, *at), f"{len(each)} durations for {wanted} (expected one per task)", ""
+
+
+def _name(parent: str | ParentEdge) -> str:
+    return parent if isinstance(parent, str) else parent.stage
+
+
+def _edge(parent: str | ParentEdge, names: Sequence[str]) -> int | Edge:
+    """An edge as the core has it; the index alone where it carries no data."""
+    index = names.index(_name(parent))
+    return Edge(parent=index, data=parent.data) if isinstance(parent, ParentEdge) and parent.data else index
 
 
 def workload(block: JobsWorkload, name: str, resources: Resources) -> Workload:
@@ -108,7 +131,7 @@ def _stage(stage: InlineStage, names: Sequence[str], resources: Resources) -> St
         name=stage.name,
         tasks=stage.tasks,
         demand=resources.demand(stage.demand),
-        parents=tuple(names.index(parent) for parent in stage.parents),
+        parents=tuple(_edge(parent, names) for parent in stage.parents),
         hint_ms=stage.hint,
         gang=stage.gang,
         hosts=_hosts(stage),
@@ -127,10 +150,19 @@ def _hosts(stage: InlineStage) -> tuple[tuple[str, ...], ...]:
     return tuple(tuple(hosts) for hosts in stage.hosts)
 
 
-def _run_times(stage: InlineStage) -> Fixed | PerTask | Drawn:
+def _run_times(stage: InlineStage) -> Fixed | PerTask | PerNode | Drawn:
+    if isinstance(stage.duration, ByNode):
+        return _by_node(stage.duration.by_node)
     if isinstance(stage.duration, list):
         return PerTask(tuple(stage.duration))
     return run_times(stage.duration)
+
+
+def _by_node(times: Mapping[str, int | list[int]]) -> PerNode:
+    """A row for all tasks, or one per task where any node has one per task."""
+    rows = next((len(each) for each in times.values() if isinstance(each, list)), 1)
+    columns = [each if isinstance(each, list) else [each] * rows for each in times.values()]
+    return PerNode(tuple(times), tuple(zip(*columns, strict=True)))
 
 
 def _past(job: InlinePastJob) -> PastJob:

@@ -367,7 +367,7 @@ class ClusterState:
         if container is None or job is None or container.status != RUNNING or job.cancelled:
             return None
         stage = job.stages[event.stage]
-        if not stage.waiting or event.at < self.now or not _is_of(event, container):
+        if not stage.waiting or not stage.asked or event.at < self.now or not _is_of(event, container):
             return None
         runtime, now = event.runtime_ms, event.at
         stage.finished += 1

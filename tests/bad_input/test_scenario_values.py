@@ -426,6 +426,107 @@ ROWS: Final = [
         "stages: [{hosts: [[n1], [nowhere]], name: m,",
         "8:5 spec.workload: job 'a' stage 'm' has input on 'nowhere', which is not a node",
     ),
+    # edges, links, times by node
+    (
+        "stages: [{name: m,",
+        "stages: [{parents: [{stage: x, data: 1Gi}], name: m,",
+        "12:27 spec.workload.jobs[0].stages[0].parents[0]: no stage 'x' in this job (stages: m)",
+    ),
+    (
+        "stages: [{name: m,",
+        "stages: [{name: n, demand: {cpu: 1}, duration: 1s}, {parents: [n, {stage: n, data: 1}], name: m,",
+        "12:73 spec.workload.jobs[0].stages[1].parents[1]: a second edge to stage 'n' (expected one at most)",
+    ),
+    (
+        "stages: [{name: m,",
+        "stages: [{name: n, demand: {cpu: 1}, duration: 1s}, {parents: [{stage: n, data: -5}], name: m,",
+        "12:87 spec.workload.jobs[0].stages[1].parents[0].data: not a number of bytes: -5 (write bytes such as 1000,",
+    ),
+    (
+        "stages: [{name: m,",
+        "stages: [{name: n, demand: {cpu: 1}, duration: 1s}, {parents: [{stage: n, data: .nan}], name: m,",
+        "12:87 spec.workload.jobs[0].stages[1].parents[0].data: not a number of bytes: nan (write bytes such as 1000,",
+    ),
+    (
+        "stages: [{name: m,",
+        "stages: [{name: n, demand: {cpu: 1}, duration: 1s}, {parents: [{stage: n, data: 120mib}], name: m,",
+        "12:87 spec.workload.jobs[0].stages[1].parents[0].data: not a number of bytes: '120mib' (write bytes such as",
+    ),
+    (
+        "stages: [{name: m,",
+        "stages: [{name: n, demand: {cpu: 1}, duration: 1s}, {parents: [{stage: n, data: 10E}], name: m,",
+        "12:87 spec.workload.jobs[0].stages[1].parents[0].data: 10E is not accepted (expected bytes from 0 to 1e+18)",
+    ),
+    (
+        "stages: [{name: m,",
+        "stages: [{name: n, demand: {cpu: 1}, duration: 1s}, {parents: [{stage: n, bytes: 1}], name: m,",
+        "12:81 spec.workload.jobs[0].stages[1].parents[0].bytes: unknown key 'bytes' (accepted: stage, data)",
+    ),
+    (
+        "cluster: {nodes",
+        "cluster: {links: {rate: 0}, nodes",
+        "6:27 spec.cluster.links.rate: 0 is not accepted (expected bytes per second from 1 to 1e+18)",
+    ),
+    (
+        "cluster: {nodes",
+        "cluster: {links: {in_rack: -1}, nodes",
+        "6:30 spec.cluster.links.in_rack: not a number of bytes per second: -1 (write bytes per second such as 1000,",
+    ),
+    (
+        "cluster: {nodes",
+        "cluster: {links: {between: {n1: {n2: .inf}}}, nodes",
+        "6:40 spec.cluster.links.between.n1.n2: not a number of bytes per second: inf",
+    ),
+    (
+        "cluster: {nodes",
+        "cluster: {links: {between: {n1: {n2: 0}}}, nodes",
+        "6:40 spec.cluster.links.between.n1.n2: 0 is not accepted (expected bytes per second from 1",
+    ),
+    (
+        "cluster: {nodes",
+        "cluster: {links: {between: {n1: {n3: 1}}}, nodes",
+        "6:36 spec.cluster.links.between.n1.n3: no node 'n3' in this cluster (nodes: n1, n2)",
+    ),
+    (
+        "cluster: {nodes",
+        "cluster: {links: {between: {m1: {n2: 1}}}, nodes",
+        "6:31 spec.cluster.links.between.m1: no node 'm1' in this cluster (nodes: n1, n2)",
+    ),
+    (
+        "cluster: {nodes",
+        "cluster: {links: {between: {n1: {n1: 1}}}, nodes",
+        "6:36 spec.cluster.links.between.n1.n1: 'n1' needs no link to itself",
+    ),
+    (
+        "cluster: {nodes",
+        "cluster: {profile: events, executors: {}, links: {rate: 1}, nodes",
+        "6:52 spec.cluster.links: links do not go with executors that outlive tasks",
+    ),
+    (
+        "duration: 3s",
+        "duration: {by_node: {n1: 3s}}",
+        "12:74 spec.workload.jobs[0].stages[0].duration.by_node: no run time for node 'n2' (expected one for each of 2",
+    ),
+    (
+        "duration: 3s",
+        "duration: {by_node: {n1: 3s, n2: 4s, n3: 5s}}",
+        "12:91 spec.workload.jobs[0].stages[0].duration.by_node.n3: no node 'n3' in this cluster (nodes: n1, n2)",
+    ),
+    (
+        "duration: 3s",
+        "duration: {by_node: {n1: 3s, n2: [4s]}}",
+        "12:87 spec.workload.jobs[0].stages[0].duration.by_node.n2: 1 durations for 2 tasks (expected one per task)",
+    ),
+    (
+        "duration: 3s",
+        "duration: {by_node: {n1: 3s, n2: [4s, .nan]}}",
+        "12:92 spec.workload.jobs[0].stages[0].duration.by_node.n2[1]: not a duration: nan",
+    ),
+    (
+        "duration: 3s",
+        "duration: {by_node: {}}",
+        "12:74 spec.workload.jobs[0].stages[0].duration.by_node: is empty: expected at least one entry",
+    ),
     ("seeds: [1]", "seeds: [99999999999999, 1.5]", "5:10 spec.seeds: not a seed: 1.5 (seeds are whole numbers)"),
     ("seeds: [1]", "seeds: [true]", "5:10 spec.seeds: not a seed: True (seeds are whole numbers)"),
     ("seeds: [1]", "seeds: 5..1", "5:10 spec.seeds: empty range of seeds: '5..1' (write the smaller number first)"),

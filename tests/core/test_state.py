@@ -407,3 +407,12 @@ def test_an_executor_that_ends_between_tasks_teaches_nothing_twice() -> None:
 
 def test_a_heartbeat_of_an_unknown_node_is_harmless() -> None:
     assert scheduler("fifo", offers="heartbeat").handle(Heartbeat(0, "gone")) == []
+
+
+def test_an_executor_starts_nothing_more_of_a_stage_that_was_withdrawn() -> None:
+    made = scheduler("fifo", node(), executors=True)
+    made.handle(JobSubmitted(0, job("a", stage(2))))
+    made.handle(ContainerStarted(1, 1))
+    made.handle(StageWithdrawn(2, "a", 0))
+    assert placed(made.handle(TaskEnded(3, 1, "a", 0, 0, 0, 2))) == []
+    validate(made.state)

@@ -43,7 +43,8 @@ WORKLOADS = {
       stages:
       - name: a
         demand: {cpu: 1}
-        duration: 1s
+        parents: [{stage: b}]
+        duration: {by_node: {n: 1s}}
         places: {terms: [[{key: a, operator: Exists}]], tolerations: [{}]}
     history: [{name: a, ago: 1d, stages: [{tasks: 1, duration: 1s}]}]
 """,

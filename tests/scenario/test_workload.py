@@ -16,7 +16,7 @@ from rm_emulator.workload import storage
 from rm_emulator.workload.describe import offered_load
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Remote
 from schedulers.core.errors import InvalidParameters
-from schedulers.core.model import Job, Node
+from schedulers.core.model import Edge, Job, Links, Node
 from schedulers.core.resources import Resources
 
 Write = Callable[..., Path]
@@ -73,6 +73,8 @@ def test_slots_count_a_fast_node_for_more(write: Write) -> None:
         ("3s", Fixed(3000)),
         ("[1s, 2s]", PerTask((1000, 2000))),
         ("{kind: gamma, mean: 4s, cov: 0.5}", Drawn(4000.0, 0.5, "gamma")),
+        ("{by_node: {n1: 3s, n2: 5s}}", PerNode(("n1", "n2"), ((3000, 5000),))),
+        ("{by_node: {n1: [3s, 4s], n2: 5s}}", PerNode(("n1", "n2"), ((3000, 5000), (4000, 5000)))),
     ],
 )
 def test_durations_become_run_times(write: Write, text: str, runtimes: object) -> None:
@@ -83,6 +85,26 @@ def test_durations_become_run_times(write: Write, text: str, runtimes: object) -
 def test_parents_become_indexes(write: Write) -> None:
     workload = build(load(write()).scenario, Path(), 1).workload
     assert [stage.parents for stage in workload.jobs[0].job.stages] == [(), (0,)]
+
+
+@pytest.mark.parametrize(("size", "data"), [("120MiB", 120 * 2**20), ("1kB", 1000), ("1.5Gi", 3 * 2**29), ("7", 7)])
+def test_an_edge_carries_data_beside_those_that_carry_none(write: Write, size: str, data: int) -> None:
+    workload = build(
+        load(write(("parents: [m]", f"parents: [{{stage: m, data: {size}}}]"))).scenario, Path(), 1
+    ).workload
+    assert [stage.parents for stage in workload.jobs[0].job.stages] == [(), (Edge(parent=0, data=data),)]
+
+
+def test_an_edge_without_data_is_an_index_however_it_is_written(write: Write) -> None:
+    workload = build(load(write(("parents: [m]", "parents: [{stage: m}]"))).scenario, Path(), 1).workload
+    assert workload.jobs[0].job.stages[1].parents == (0,)
+
+
+def test_links_become_rates_of_bytes_per_second(write: Write) -> None:
+    links = "links: {rate: 1Gi, in_rack: 10Gi, between: {n1: {n2: 100Mi}}}"
+    scenario = load(write(("heartbeat: 1s", links))).scenario
+    config = engine_config(scenario, Resources())
+    assert config.links == Links(rate=2**30, in_rack=10 * 2**30, pairs={"n1": {"n2": 100 * 2**20}})
 
 
 def test_jobs_of_one_name_are_numbered_and_sorted_by_arrival(write: Write) -> None:

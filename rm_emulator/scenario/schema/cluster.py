@@ -18,6 +18,7 @@ from rm_emulator.scenario.schema.values import (
     Positive,
     Probability,
     Quantities,
+    Rate,
     StartUp,
     read,
 )
@@ -135,6 +136,17 @@ class Kubernetes(Block):
     """A pod ends at a whole second of the clock, as fake kubelets make it, e.g. `false`."""
 
 
+class Links(Block):
+    """How fast data that edges carry goes from node to node; on one node it takes no time."""
+
+    rate: Rate | None = None
+    """Bytes per second between nodes of which nothing else is said; no time when left out, e.g. `1Gi`."""
+    in_rack: Rate | None = None
+    """Between nodes of one rack, e.g. `10Gi`."""
+    between: dict[str, dict[str, Rate]] = {}
+    """From one node to another, one way, before all else, e.g. `{n1: {n2: 100Mi}}`."""
+
+
 class Cluster(Block):
     """The nodes and how the resource manager hears of them."""
 
@@ -160,6 +172,8 @@ class Cluster(Block):
     """
     sizes: Sizes | None = None
     """Container sizes as YARN hands them out; as asked for when left out, e.g. `{minimum: {cpu: 1, memory: 1Gi}}`."""
+    links: Links | None = None
+    """What data takes from node to node; no time when left out, e.g. `{rate: 1Gi}`."""
     executors: Executors | None = None
     """Keep containers between tasks, e.g. `{moving_delay: 2s}`."""
     disorder: Disorder | None = None

@@ -63,6 +63,25 @@ def _quantity_hint(value: Any) -> str:
     return ""
 
 
+def _bytes(value: Any, what: str, least: int) -> int:
+    """Whole bytes, rounded up; the B of a unit may be left out."""
+    text = value.removesuffix("B") if isinstance(value, str) else value
+    try:
+        amount = -int(-parse_quantity(text) // 1)
+    except InvalidQuantity:
+        accepted = f"write {what} such as 1000, 120MiB, 1.5Gi"
+        text = f"not a number of {what}: {value!r} ({accepted})"
+        raise PydanticCustomError("value", "{text}", {"text": text}) from None
+    if not least <= amount <= MOST_BYTES:
+        text = f"{value} is not accepted (expected {what} from {least} to {MOST_BYTES:.0e})"
+        raise PydanticCustomError("value", "{text}", {"text": text})
+    return amount
+
+
+#: More bytes than any stage moves; times of transfers stay countable.
+MOST_BYTES: Final = 10**18
+
+
 #: `$comment` is what docs/scenario.md calls a type that has units or several forms.
 _DURATION_SCHEMA: Final[dict[str, Any]] = {
     "$comment": "duration",
@@ -74,6 +93,14 @@ _DURATION_SCHEMA: Final[dict[str, Any]] = {
 }
 _shown = PlainSerializer(show_duration)
 Duration = Annotated[int, BeforeValidator(read(parse_duration)), _shown, WithJsonSchema(_DURATION_SCHEMA)]
+_BY_NODE_SCHEMA: Final[dict[str, Any]] = {
+    "$comment": "node to duration, or to list with one per task",
+    "type": "object",
+    "minProperties": 1,
+    "additionalProperties": {
+        "anyOf": [*_DURATION_SCHEMA["anyOf"], {"type": "array", "items": {"anyOf": _DURATION_SCHEMA["anyOf"]}}]
+    },
+}
 Interval = Annotated[
     int,
     BeforeValidator(_positive),
@@ -92,7 +119,21 @@ Quantity = Annotated[
         }
     ),
 ]
+_BYTES_SCHEMA: Final[dict[str, Any]] = {
+    "anyOf": [{"type": "string"}, {"type": "number", "minimum": 0}],
+    "description": "a number of bytes: 1000, 120MiB, 1.5Gi",
+}
 RESOURCE_NAMES: Final = "letters, digits, '.', '-', '_' and '/', a letter or digit at both ends"
+Bytes = Annotated[
+    int,
+    BeforeValidator(lambda value: _bytes(value, "bytes", 0)),
+    WithJsonSchema({**_BYTES_SCHEMA, "$comment": "bytes"}),
+]
+Rate = Annotated[
+    int,
+    BeforeValidator(lambda value: _bytes(value, "bytes per second", 1)),
+    WithJsonSchema({**_BYTES_SCHEMA, "$comment": "bytes per second"}),
+]
 ResourceName = Annotated[str, Field(pattern=r"^[A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?$", max_length=300)]
 Quantities = Annotated[dict[ResourceName, Quantity], Field(min_length=1)]
 Seeds = Annotated[
@@ -143,13 +184,36 @@ class Spread(Block):
         return self
 
 
-def _times(value: Any) -> Any:
-    """A scalar is a fixed duration, a list one duration per task, a mapping a distribution."""
-    if isinstance(value, Mapping):
-        return Spread.model_validate(dict(value))
+def _of_task(value: Any) -> Any:
     if isinstance(value, list):
         return _each(value, read(parse_duration))
     return read(parse_duration)(value)
+
+
+def _show_times(value: Any) -> Any:
+    if isinstance(value, Spread | ByNode):
+        return value.model_dump(mode="json")
+    return [show_duration(ms) for ms in value] if isinstance(value, list) else show_duration(value)
+
+
+class ByNode(Block):
+    """Run times by node, for machines on which tasks take unlike times; a node's speed does not count then."""
+
+    by_node: Annotated[
+        dict[str, Annotated[int | list[int], BeforeValidator(_of_task), PlainSerializer(_show_times)]],
+        Field(min_length=1),
+        WithJsonSchema(_BY_NODE_SCHEMA),
+    ]
+    """For every node of the cluster a duration, or a list with one per task, e.g. `{n1: 10s, n2: [4s, 6s]}`."""
+
+
+def _times(value: Any) -> Any:
+    """A scalar is a fixed duration, a list one duration per task, a mapping a distribution or times by node."""
+    if isinstance(value, Mapping) and "by_node" in value:
+        return ByNode.model_validate(dict(value))
+    if isinstance(value, Mapping):
+        return Spread.model_validate(dict(value))
+    return _of_task(value)
 
 
 def _each(values: list[Any], read: Callable[[Any], Any]) -> list[Any]:
@@ -164,30 +228,25 @@ def _each(values: list[Any], read: Callable[[Any], Any]) -> list[Any]:
     return parsed
 
 
-def _show_times(value: Any) -> Any:
-    if isinstance(value, Spread):
-        return value.model_dump(mode="json")
-    return [show_duration(ms) for ms in value] if isinstance(value, list) else show_duration(value)
-
-
 _TIMES_SCHEMA: Final = {
-    "$comment": "duration, list with one per task, or [distribution](#specclusterstartup)",
+    "$comment": "duration, list with one per task, [distribution](#specclusterstartup), or times by node",
     "anyOf": [
         *_DURATION_SCHEMA["anyOf"],
         {"type": "array", "items": {"anyOf": _DURATION_SCHEMA["anyOf"]}, "minItems": 1},
         Spread.model_json_schema(),
+        ByNode.model_json_schema(),
     ],
-    "description": "a duration, a list with one per task, or {kind: lognormal, mean: 30s, cov: 0.3}",
+    "description": "a duration, a list of one per task, {kind: lognormal, mean: 30s, cov: 0.3}, {by_node: {n1: 9s}}",
 }
 Times = Annotated[
-    int | list[int] | Spread,
+    int | list[int] | Spread | ByNode,
     BeforeValidator(_times),
     PlainSerializer(_show_times),
     WithJsonSchema(_TIMES_SCHEMA),
 ]
 StartUp = Annotated[
     int | Spread,
-    BeforeValidator(lambda v: _times(v) if isinstance(v, Mapping) else read(parse_duration)(v)),
+    BeforeValidator(lambda v: Spread.model_validate(dict(v)) if isinstance(v, Mapping) else read(parse_duration)(v)),
     PlainSerializer(_show_times),
     WithJsonSchema(
         {

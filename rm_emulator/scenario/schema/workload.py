@@ -6,12 +6,22 @@ from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
-from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, ValidationError
+from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, ValidationError, WithJsonSchema
 from pydantic_core import CoreSchema, PydanticCustomError
 
 from rm_emulator.issues import did_you_mean
 from rm_emulator.scenario.schema.settings import Settings, setting_errors, struct_properties
-from rm_emulator.scenario.schema.values import Block, Count, Duration, Interval, Load, Positive, Quantities, Times
+from rm_emulator.scenario.schema.values import (
+    Block,
+    Bytes,
+    Count,
+    Duration,
+    Interval,
+    Load,
+    Positive,
+    Quantities,
+    Times,
+)
 from rm_emulator.workload.dags import DagsSettings
 from rm_emulator.workload.lachesis import LachesisSettings
 from rm_emulator.workload.tpch import TpchSettings
@@ -245,6 +255,28 @@ class Places(Block):
     """Taints that do not matter, e.g. `[{key: gpu, operator: Exists}]`."""
 
 
+class ParentEdge(Block):
+    """A stage that must be done before, and what it hands over."""
+
+    stage: Annotated[str, Field(min_length=1)]
+    """Its name, e.g. `map`."""
+    data: Bytes = 0
+    """What it hands over in all: each of its tasks an equal part to each task of this stage, e.g. `120MiB`."""
+
+
+def _parent(value: Any) -> Any:
+    return ParentEdge.model_validate(dict(value)) if isinstance(value, Mapping) else value
+
+
+Parent = Annotated[
+    str | ParentEdge,
+    BeforeValidator(_parent),
+    WithJsonSchema(
+        {"$comment": "name, or name with data", "anyOf": [{"type": "string"}, ParentEdge.model_json_schema()]}
+    ),
+]
+
+
 class InlineStage(Block):
     """N equal tasks."""
 
@@ -254,8 +286,10 @@ class InlineStage(Block):
     """How many tasks, e.g. `20`."""
     demand: Quantities
     """What one task asks for and uses, e.g. `{cpu: 1, memory: 2Gi}`."""
-    parents: list[str] = []
-    """Names of the stages that must be done before, e.g. `[map]`."""
+    parents: list[Parent] = []
+    """The stages that must be done before, by name or with the data that they hand over, e.g. `[{stage: map, data:
+    120MiB}]`.
+    """
     duration: Times
     """True run time of its tasks at speed 1, e.g. `{kind: lognormal, mean: 30s, cov: 0.3}`."""
     hint: Duration | None = None
