@@ -45,6 +45,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     capacities: a vector per machine, and demands: one per task; without them a machine runs one task at a time.
     releases: per task its earliest start; none is before 0.
     copies: how many runs of a task may come to their end.
+    rounding: by how much a run's length may differ from its time.
     """
 
     times: Sequence[Sequence[float]]
@@ -56,6 +57,7 @@ class Problem(msgspec.Struct, frozen=True, kw_only=True):
     demands: Sequence[Sequence[float]] = ()
     releases: Sequence[float] = ()
     copies: int = 1
+    rounding: float = 0.0
 
     def transfer(self, data: float, one: int, other: int) -> float:
         """How long data travels."""
@@ -125,8 +127,8 @@ def _times(problem: Problem, runs: Sequence[Run], slack: float) -> Iterator[str]
             yield f"{run} starts at {run.start:g}, before {release:g}"
         if problem.times[run.task]:
             time = problem.times[run.task][run.machine]
-            ran = run.end - run.start
-            if ran > time + slack or (run.done and ran < time - slack):
+            ran, off = run.end - run.start, slack + problem.rounding
+            if ran > time + off or (run.done and ran < time - off):
                 yield f"{run} runs for {ran:g}, and takes {time:g} there"
 
 
