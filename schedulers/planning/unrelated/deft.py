@@ -40,26 +40,28 @@ class Choice(msgspec.Struct, frozen=True, gc=False):
     copy_start: float = 0.0
 
 
-def deft(instance: Instance, priorities: Sequence[float] | None = None, *, insertion: bool = False) -> Plan:
+def deft(
+    instance: Instance, priorities: Sequence[float] | None = None, *, insertion: bool = False, copies: bool = True
+) -> Plan:
     """Ready tasks by priority, each where it ends first, with or without a copy of one parent.
 
     priorities: one per task, the highest first; LACHESIS's upward rank if None (HighRankUp-DEFT). insertion: idle
-    stretches between tasks are used; the paper's `avail` appends.
+    stretches between tasks are used; the paper's `avail` appends. copies: False leaves them out (EFT).
     """
     lines = Timelines(instance)
     for task in instance.by_priority(ORDERS["rank_up"](instance) if priorities is None else priorities):
-        choice = choose(lines, task, insertion=insertion)
+        choice = choose(lines, task, insertion=insertion, copies=copies)
         if choice.parent is not None:
             lines.place(choice.parent, choice.machine, choice.copy_start)
         lines.place(task, choice.machine, choice.start)
     return lines.plan()
 
 
-def choose(lines: Timelines, task: int, *, insertion: bool = False) -> Choice:
+def choose(lines: Timelines, task: int, *, insertion: bool = False, copies: bool = True) -> Choice:
     """The choice for one task whose parents are placed (equation 11). O(parents x machines) array steps."""
     times = lines.instance.times[task]
     best = Choice(*lines.soonest(lines.ready(task), times, insertion=insertion))
-    parents = lines.instance.parents[task]
+    parents = lines.instance.parents[task] if copies else []
     arrivals = [lines.arrival(parent, data) for parent, data in parents]
     for (parent, _), others in zip(parents, _without_each(arrivals, lines.instance.machines), strict=True):
         if best.end > float((others + times).min()):

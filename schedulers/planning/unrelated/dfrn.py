@@ -18,13 +18,16 @@ from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.timelines import Plan, Timelines
 
 
-def dfrn(instance: Instance) -> Plan:
-    """Tasks level by level, heavier first: behind their critical parent, with copies of those that it waits for."""
+def dfrn(instance: Instance, *, copies: bool = True) -> Plan:
+    """Tasks level by level, heavier first: behind their critical parent, with copies of those that it waits for.
+
+    copies: False leaves them out; then each goes where it ends first.
+    """
     lines = Timelines(instance)
     for task in by_level(instance):
         end, machine, _ = lines.soonest(lines.ready(task), instance.times[task], insertion=False)
-        copied = _copied(lines, task, machine)
-        if copied.runs[task][0][1] <= end:
+        copied = _copied(lines, task, machine) if copies else lines
+        if copies and copied.runs[task][0][1] <= end:
             lines = copied
         else:
             lines.append(task, machine)

@@ -35,12 +35,16 @@ class Guides(msgspec.Struct, frozen=True):
     level: list[float]
 
 
-def tdca(instance: Instance) -> Plan:
-    """Clusters along critical parents, copies of their trails, fewer machines where that costs nothing."""
+def tdca(instance: Instance, *, copies: bool = True) -> Plan:
+    """Clusters along critical parents, copies of their trails, fewer machines where that costs nothing.
+
+    copies: False leaves phase 2 out.
+    """
     guides = guide(instance)
     order = list(instance.by_priority(guides.level))
     lines = laid(instance, order, clustered(instance, guides))
-    lines = _copied(lines, order, guides)
+    if copies:
+        lines = _copied(lines, order, guides)
     return _merged(lines, order).plan()
 
 

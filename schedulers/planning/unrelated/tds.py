@@ -34,12 +34,15 @@ class Times(msgspec.Struct, frozen=True):
     level: list[float]
 
 
-def tds(instance: Instance) -> Plan:
-    """Clusters of tasks with their favourite predecessors up to an entry task, copied where others have them too."""
+def tds(instance: Instance, *, copies: bool = True) -> Plan:
+    """Clusters of tasks with their favourite predecessors up to an entry task, copied where others have them too.
+
+    copies: False leaves them out.
+    """
     found = times(instance)
     on = hosts(instance, clusters(instance, found))
-    plans = [plan(instance, found, on), plan(instance, found, [machines[:1] for machines in on])]
-    return min(plans, key=lambda made: made.makespan)
+    without = plan(instance, found, [machines[:1] for machines in on])
+    return min(plan(instance, found, on), without, key=lambda made: made.makespan) if copies else without
 
 
 def plan(instance: Instance, found: Times, on: Sequence[Sequence[int]]) -> Plan:
