@@ -172,7 +172,7 @@ def _dags(scenario: Scenario, block: DagsWorkload, seed: int) -> Built:
 
     settings = msgspec.convert(_at_interval(block), dags.DagsSettings)
     machines = nodes(scenario.spec.cluster.nodes, resources_of(scenario))
-    return Built(dags.generate(settings, machines, seed=seed))
+    return Built(dags.generate(settings, machines, seed=seed, rate=_rate(scenario)))
 
 
 def _lachesis(scenario: Scenario, block: LachesisWorkload, seed: int) -> Built:
@@ -180,7 +180,15 @@ def _lachesis(scenario: Scenario, block: LachesisWorkload, seed: int) -> Built:
 
     settings = msgspec.convert(_at_interval(block), lachesis.LachesisSettings)
     speeds = [group.speed for group in scenario.spec.cluster.nodes for _ in range(group.count)]
-    return Built(lachesis.generate(settings, seed=seed, speeds=speeds))
+    return Built(lachesis.generate(settings, seed=seed, speeds=speeds, rate=_rate(scenario)))
+
+
+def _rate(scenario: Scenario) -> int:
+    """Bytes a second between two nodes, which `ccr` is measured against; without links transfers take no time."""
+    from rm_emulator.workload.dags import RATE
+
+    links = scenario.spec.cluster.links
+    return RATE if links is None or links.rate is None else links.rate
 
 
 def _at_interval(block: TpchWorkload | DagsWorkload | LachesisWorkload) -> dict[str, Any]:

@@ -20,6 +20,7 @@ class _Reserved(msgspec.Struct):
 
     since: list[tuple[str, int, int]]
     held: list[tuple[int, Reserve]]
+    served: list[tuple[int, int]] = []
 
 
 class _Saved(msgspec.Struct):
@@ -86,7 +87,7 @@ def load(state: ClusterState, data: Any) -> None:
     _load_sums(state)
     _load_queues(state, saved)
     if state.reservations is not None and saved.reservations is not None:
-        state.reservations.load(saved.now, saved.reservations.since, saved.reservations.held)
+        state.reservations.load(saved.now, *msgspec.structs.astuple(saved.reservations))
     for topic, unread in ((state.journal.orders, saved.touched), (state.journal.reasons, saved.doubted)):
         topic.entries[:] = unread
 

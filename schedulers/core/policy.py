@@ -146,7 +146,8 @@ class Offer:
         if self._version != state.version:  # the scheduler asks before the policy does
             self._version = state.version
             if self.nodes is None:
-                self._room = bool(state.idle and state.waiting) or state.sizes.has_room()
+                has_room = state.sizes.has_room if state.reservations is None else state.reservations.has_takers
+                self._room = bool(state.idle and state.waiting) or has_room()
             else:
                 self._room = False
                 for node in self.nodes:

@@ -3,16 +3,22 @@
 Where smaller tasks take room as it frees, a large one would wait until they have run out. So the core keeps nodes for a
 stage that has waited for `after` without room; others start there only beside it, or when by their estimates they end
 before it starts (backfill: Lifka, "The ANL/IBM SP scheduling system", 1995). Who is next is the policy's to say.
+
+Tasks of a size of which others have started within `after` find room as it is, and wait for their turn; of those that
+do not, the first few have reservations (that paper: the first alone; Maui: RESERVATIONDEPTH). So where thousands of
+jobs wait, plans are made for a few.
 """
 
 from __future__ import annotations
 
+import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
 from typing import TYPE_CHECKING, Any, Final
 
 from schedulers.core.decisions import Reserve
+from schedulers.core.reasons import Reason
 
 if TYPE_CHECKING:
     from schedulers.core.journal import Journal
@@ -22,33 +28,48 @@ if TYPE_CHECKING:
 #: A task without an estimate is expected to run as long again as it has run, and at least this long (ms).
 UNKNOWN_MS: Final = 60_000
 
+#: Reasons that follow from reservations.
+_OF_RESERVATIONS: Final = (Reason.RESERVED, Reason.HAS_RESERVATION)
+
+#: Reservations at once for tasks of one size, or for gangs of them.
+DEPTH: Final = 8
+
 #: Job and stage.
 Key = tuple[str, int]
+#: A size, and whether it is that of a gang's tasks: who waits for the same.
+Class = tuple[int, bool]
 
 
 class Reservations:
     """Since when stages wait, and which nodes are kept for whom. Changed by the state alone.
 
-    after: ms without room until nodes are reserved. estimate: ms that a task of a stage takes at node speed 1, or None.
-    one_node: nodes are offered one at a time, so that a gang starts on one or not at all.
+    after: ms without room until nodes are reserved. version: of the state, which these are a room of. estimate: ms that
+    a task of a stage takes at node speed 1, or None. one_node: nodes are offered one at a time, so that a gang starts
+    on one or not at all.
     """
 
     __slots__ = (
         "_changes",
+        "_classes",
         "_containers",
         "_estimate",
         "_jobs",
         "_journal",
+        "_known",
+        "_known_at",
         "_nodes",
         "_one_node",
         "_open",
         "_sizes",
-        "_young",
+        "_version",
+        "_waiting",
         "after",
         "by_node",
         "held",
+        "kept",
         "made",
         "now",
+        "served",
         "since",
     )
 
@@ -61,30 +82,38 @@ class Reservations:
         sizes: Sizes,
         journal: Journal,
         *,
+        version: Callable[[], int],
         estimate: Callable[[str, int], float | None],
         one_node: bool,
     ) -> None:
         self.after, self._jobs, self._nodes, self._containers = after, jobs, nodes, containers
         self._sizes, self._journal = sizes, journal
         self._changes = journal.orders.cursor()
-        self._estimate, self._one_node = estimate, one_node
+        self._version, self._estimate, self._one_node = version, estimate, one_node
         self.now = 0
         """Time of the last fact, in ms."""
         self.since: dict[Key, int] = {}
         """When each open stage opened, or last started a task; the earliest in front."""
         self._open: dict[str, tuple[int, ...]] = {}  # the stages of `since`, by job
-        self._young: dict[Key, None] = {}  # those of `since` that were not due when that was asked last
+        self._classes: dict[Key, Class] = {}  # of the stages of `since`
+        self._waiting: dict[Class, dict[Key, None]] = {}  # the stages of `since`, the earliest in front
+        self.served: dict[int, int] = {}
+        """When a task of each size started last without a reservation, of those sizes of which one has."""
         self.held: dict[Key, Reserve] = {}
         """The reservations, by whom they are for."""
         self.made: dict[Key, int] = {}
         """When each of them was made."""
+        self.kept: Counter[Class] = Counter()
+        """How many reservations there are for each class; from `held`."""
         self.by_node: dict[str, Reserve] = {}
         """The reservation of each reserved node; from `held`."""
+        self._known: dict[int, list[tuple[NodeState, float]]] = {}  # see `_takers`, while the state is of this version
+        self._known_at = -1
 
     # -- what the state tells -------------------------------------------------------------------
 
-    def look(self, now: int) -> None:
-        """A fact was heard: which stages wait since then, and which reservations are over by it."""
+    def look(self, now: int, *, of_nodes: bool) -> None:
+        """A fact was heard, of nodes or not: which stages wait since then, and which reservations are over by it."""
         self.now = now
         for name in self._changes.read():
             job = self._jobs.get(name)
@@ -97,7 +126,7 @@ class Reservations:
                     self._wait((name, index))
             if there:
                 self._open[name] = there
-        self._end_some()
+        self._end_some(of_nodes=of_nodes)
 
     def started(self, job: JobState, stage: StageState, now: int) -> None:
         """A task of the stage has started: its wait begins anew, and what was reserved for it is free again."""
@@ -105,53 +134,71 @@ class Reservations:
         self.now = now
         if key in self.held:
             self._end(key)
+        else:
+            self.served[stage.size] = now
         self._forget(key)
         if stage.waiting:
             self._wait(key)
-        self._end_some()  # at once: a limit may be reached by this, and the next beat need not be heard
+        self._end_some(of_nodes=False)  # at once: a limit may be reached by this, and the next beat need not be heard
 
-    def _end_some(self) -> None:
-        for key in [key for key in self.held if not self._stands(*key)]:
+    def _end_some(self, *, of_nodes: bool) -> None:
+        for key in [key for key in self.held if not self._stands(*key, of_nodes=of_nodes)]:
             self._end(key)
 
     def make(self, decision: Reserve) -> None:
         """Keep the nodes that were decided on."""
         self._keep(decision, self.now)
-        self._doubt()
+        self._doubt(decision.job)
 
     def _keep(self, decision: Reserve, at: int) -> None:
         key = (decision.job, decision.stage)
         self.held[key], self.made[key] = decision, at
+        self.kept[self._class(key)] += 1
         self.by_node.update((name, decision) for name, _ in decision.nodes)
 
     def _end(self, key: Key) -> None:
         del self.made[key]
         for name, _ in self.held.pop(key).nodes:
             del self.by_node[name]
-        self._doubt()
+        self.kept = Counter(self._class(each) for each in self.held if each[0] in self._jobs)
+        self._doubt(key[0])
 
-    def _doubt(self) -> None:
+    def _doubt(self, holder: str) -> None:
+        """Other nodes are reserved now: for whom, whom that kept waiting, and whoever finds room on some node."""
+        self._journal.reasons.note(holder)
+        fitting = {size for size in self._sizes.active if self._sizes.fitting(size)}
         for job in self._jobs.values():
-            if job.waiting:
+            if job.waiting and (
+                job.hold in _OF_RESERVATIONS
+                or (fitting and any(job.stages[index].size in fitting for index in job.open))
+            ):
                 self._journal.reasons.note(job.id)
+
+    def _class(self, key: Key) -> Class:
+        job = self._jobs[key[0]]
+        return job.stages[key[1]].size, job.spec.stages[key[1]].gang
 
     def _wait(self, key: Key) -> None:
         self.since[key] = self.now
-        self._young[key] = None
+        mine = self._classes[key] = self._class(key)
+        self._waiting.setdefault(mine, {})[key] = None
 
     def _forget(self, key: Key) -> None:
-        self.since.pop(key, None)
-        self._young.pop(key, None)
+        if self.since.pop(key, None) is not None:
+            mine = self._classes.pop(key)
+            del self._waiting[mine][key]
+            if not self._waiting[mine]:
+                del self._waiting[mine]
 
-    def _stands(self, name: str, index: int) -> bool:
-        """Whether the reservation makes sense by what is known now."""
+    def _stands(self, name: str, index: int, *, of_nodes: bool) -> bool:
+        """Whether the reservation makes sense by what is known now. of_nodes: something of nodes may be another."""
         job, nodes = self._jobs.get(name), self.held[name, index].nodes
         if job is None or index not in job.open:
             return False
         stage = job.stages[index]
         if self._sizes.at_limit(job, stage) is not None:
             return False
-        return all(
+        return not of_nodes or all(
             node in self._nodes and _times(stage, self._nodes[node], _empty(self._nodes[node])) >= tasks
             for node, tasks in nodes
         )
@@ -165,16 +212,54 @@ class Reservations:
             return True
         if job.waits_whole(stage):
             return False
-        kept = self._jobs[there.job].stages[there.stage].demand
-        tasks = dict(there.nodes)[node.spec.id]
-        if all(free - wanted >= tasks * k for free, wanted, k in zip(node.free, stage.demand, kept, strict=True)):
+        return self._in_time(job, stage, node, self._until(node, there, stage.demand))
+
+    def _in_time(self, job: JobState, stage: StageState, node: NodeState, until: float) -> bool:
+        """Whether a task of the stage that starts on the node now is over by then, by its estimate."""
+        if until == math.inf:
             return True
-        # When what ran there at first is over, nothing but backfill is in the way: estimates may have been too long.
-        made = self.made[there.job, there.stage]
-        if not any(self._containers[number].granted < made for number in node.containers):
+        if until <= self.now:
             return False
         takes_ms = self._estimate(job.id, stage.index)
-        return takes_ms is not None and self.now + takes_ms / node.spec.speed <= there.starts
+        return takes_ms is not None and self.now + takes_ms / node.spec.speed <= until
+
+    def _until(self, node: NodeState, there: Reserve, demand: Sequence[int]) -> float:
+        """By when others' tasks of this demand have to be over on a reserved node; inf: whenever, -inf: none starts."""
+        kept = self._jobs[there.job].stages[there.stage].demand
+        tasks = dict(there.nodes)[node.spec.id]
+        if all(free - wanted >= tasks * k for free, wanted, k in zip(node.free, demand, kept, strict=True)):
+            return math.inf
+        # When what ran there at first is over, nothing but backfill is in the way: estimates may have been too long.
+        made = self.made[there.job, there.stage]
+        return there.starts if any(self._containers[number].granted < made for number in node.containers) else -math.inf
+
+    def _takers(self, size: int) -> list[tuple[NodeState, float]]:
+        """The nodes that have room for this size and take others' tasks at all, each with the time of `_until`."""
+        version = self._version()
+        if version != self._known_at:
+            self._known_at, self._known = version, {}
+        takers = self._known.get(size)
+        if takers is None:
+            takers = self._known[size] = []
+            demand = self._sizes.demands[size]
+            for node in self._sizes.fitting(size):
+                there = self.by_node.get(node.spec.id)
+                until = math.inf if there is None else self._until(node, there, demand)
+                if until > 0:
+                    takers.append((node, until))
+        return takers
+
+    def has_takers(self) -> bool:
+        """Whether the policy could have a use for the room that there is, or for a reservation."""
+        if not self.by_node:
+            return any(map(self._sizes.fitting, self._sizes.active))
+        for name, index in self.held:
+            job = self._jobs[name]
+            if self.has_room(job, job.stages[index]):
+                return True
+        if any(self._is_class_due(each) for each in self._waiting):
+            return self._sizes.has_room()
+        return any(until > self.now for size in self._sizes.active for _, until in self._takers(size))
 
     def shows(self, job: JobState, stage: StageState, nodes: Iterable[NodeState] | None, *, asked: bool) -> bool:
         """Whether a task of the stage could start on these nodes, or on any, or nodes are due to it.
@@ -205,6 +290,11 @@ class Reservations:
     ) -> Iterator[NodeState]:
         """Of these nodes, or of all, those that take a task of the stage now."""
         if nodes is None:
+            if not self.by_node:
+                return iter(self._sizes.fitting(stage.size))
+            if (job.id, stage.index) not in self.held and not job.waits_whole(stage):
+                takers = self._takers(stage.size)
+                return (node for node, until in takers if self._in_time(job, stage, node, until))
             nodes = self._sizes.fitting(stage.size)
         elif self._sizes.admits(stage.size):
             nodes = (node for node in nodes if node.fits(stage))
@@ -218,31 +308,36 @@ class Reservations:
         """Whether the stage has waited so long without room that nodes are to be reserved when the policy names it."""
         key = (job.id, stage.index)
         since = self.since.get(key)
-        if since is None or since + self.after > self.now or key in self.held:
+        if since is None or since + self.after > self.now or key in self.held or not stage.waiting:
             return False
-        if not stage.waiting or len(self.by_node) == len(self._nodes):
+        if len(self.by_node) == len(self._nodes) or not self._is_class_due(self._classes[key]):
             return False
         return self._sizes.at_limit(job, stage) is None and not self.has_room(job, stage)
 
     def is_size_due(self, size: int) -> bool:
         """Whether a stage that waits for this size is due."""
-        for (name, index), since in self.since.items():
-            if since + self.after > self.now:
-                return False
-            job = self._jobs.get(name)
-            if job is not None and job.stages[index].size == size and self.is_due(job, job.stages[index]):
-                return True
+        for each in ((size, False), (size, True)):
+            if each in self._waiting and self._is_class_due(each):
+                for name, index in self._waiting[each]:
+                    if self.since[name, index] + self.after > self.now:
+                        break
+                    if self.is_due(self._jobs[name], self._jobs[name].stages[index]):
+                        return True
         return False
+
+    def _is_class_due(self, each: Class) -> bool:
+        """Whether the first that waits for the same has done so for long enough, and few of them are provided for."""
+        return self.kept[each] < DEPTH and self._due(each) <= self.now
+
+    def _due(self, each: Class) -> int:
+        """When the first that waits for the same is due; a gang is, even if tasks of its size start one by one."""
+        size, gang = each
+        since = self.since[next(iter(self._waiting[each]))]
+        return self.after + (since if gang else max(since, self.served.get(size, since)))
 
     def next_due(self) -> int | None:
         """When the next stage has waited for `after`, in ms, or None."""
-        while self._young:
-            key = next(iter(self._young))
-            due = self.since[key] + self.after
-            if due > self.now:
-                return due
-            del self._young[key]
-        return None
+        return min((due for each in self._waiting if (due := self._due(each)) > self.now), default=None)
 
     def holding(self, stage: StageState) -> list[NodeState]:
         """The nodes that could be reserved for a task of the stage."""
@@ -305,13 +400,22 @@ class Reservations:
         return {
             "since": [(*key, at) for key, at in self.since.items()],
             "held": [(self.made[key], reserve) for key, reserve in self.held.items()],
+            "served": [(size, at) for size, at in self.served.items() if at + self.after > self.now],
         }
 
-    def load(self, now: int, since: Iterable[tuple[str, int, int]], held: Iterable[tuple[int, Reserve]]) -> None:
+    def load(
+        self,
+        now: int,
+        since: Iterable[tuple[str, int, int]],
+        held: Iterable[tuple[int, Reserve]],
+        served: Iterable[tuple[int, int]],
+    ) -> None:
         """Take over what `dump` returned."""
+        self.served.update(served)
+        for name, index, at in since:
+            self.now = at
+            self._wait((name, index))
         self.now = now
-        self.since.update(((job, stage), at) for job, stage, at in since)
-        self._young.update(dict.fromkeys(self.since))
         for name, index in self.since:
             self._open[name] = (*self._open.get(name, ()), index)
         for at, reserve in held:
@@ -321,7 +425,8 @@ class Reservations:
         """Raises AssertionError with what is wrong."""
         assert self.by_node == {name: r for r in self.held.values() for name, _ in r.nodes}, "reserved nodes"
         assert sum(len(r.nodes) for r in self.held.values()) == len(self.by_node), "a node is reserved twice"
-        assert all(self._stands(*key) for key in self.held), "a reservation is over"
+        assert all(self._stands(*key, of_nodes=True) for key in self.held), "a reservation is over"
+        assert self.kept == Counter(map(self._class, self.held)), "for whom nodes are reserved"
         assert list(self.since.values()) == sorted(self.since.values()), "the order of those that wait"
         for name, index in self.since:
             assert name in self._jobs, f"{name} waits and is gone"

@@ -76,7 +76,9 @@ class Scheduler:
         if after is not None:
             state, one_node = self.state, config.offers == "heartbeat"
             rooms = state.jobs, state.nodes, state.containers, state.sizes, state.journal
-            state.reservations = Reservations(after, *rooms, estimate=self.view.task_ms, one_node=one_node)
+            state.reservations = Reservations(
+                after, *rooms, version=lambda: state.version, estimate=self.view.task_ms, one_node=one_node
+            )
         self._doubted = self.state.journal.reasons.cursor()
         self._observe = self.policy.observe if type(self.policy).observe is not Policy.observe else None
         # Without a predictor and executors the end of a container is a fact like any other.

@@ -166,7 +166,7 @@ class ClusterState:
         handler = _HEARS.get(type(event))
         why = handler(self, event) if handler is not None else None
         if self.reservations is not None:
-            self.reservations.look(event.at)
+            self.reservations.look(event.at, of_nodes=type(event) in _OF_NODES)
         return why
 
     def _node_added(self, event: NodeAdded) -> str | None:
@@ -710,6 +710,8 @@ def _check_width(state: ClusterState, vector: Vector, what: str) -> None:
         raise InvalidTransition(f"{what} has {len(vector)} resources, not {len(state.resources)}")
 
 
+#: Facts after which a node may take less than before.
+_OF_NODES: Final = frozenset({NodeAdded, NodeChanged, NodeLost, NodeRemoved, ContainerObserved})
 _HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {
     NodeAdded: ClusterState._node_added,
     NodeChanged: ClusterState._node_changed,

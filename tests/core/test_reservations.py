@@ -19,6 +19,7 @@ from schedulers.core.events import (
 )
 from schedulers.core.model import Stage
 from schedulers.core.reasons import Reason
+from schedulers.core.reservations import DEPTH
 from schedulers.core.scheduler import Scheduler
 
 AFTER = 30_000
@@ -84,6 +85,38 @@ def test_among_tasks_of_one_size_nothing_is_reserved() -> None:
     end(made, 2 * AFTER + 1, "first")
     decisions = made.handle(Tick(2 * AFTER + 1))
     assert (reserved(decisions), placed(decisions)) == ([], [("next0", "n0")])
+
+
+def crowd(made: Scheduler, at: int, count: int) -> None:
+    """Jobs of one task of three cores each, where nodes have less free."""
+    for number in range(count):
+        submit(made, at, f"three{number}", 3, ms=1000)
+
+
+def test_of_one_size_only_the_first_few_have_reservations() -> None:
+    made = cluster(*[4] * (DEPTH + 2))
+    submit(made, 0, "first", 3, tasks=DEPTH + 2, ms=50_000)
+    made.handle(Tick(0))
+    crowd(made, 1, DEPTH + 2)
+    submit(made, 2, "small", 1)
+    kept = reserved(made.handle(Tick(AFTER + 1)))
+    assert [each.job for each in kept] == [f"three{number}" for number in range(DEPTH)]
+    validate(made.state)
+
+
+def test_where_others_of_its_size_have_started_a_task_waits_for_its_turn() -> None:
+    made = cluster(4, 4)
+    submit(made, 0, "first", 4, ms=50_000)
+    submit(made, 0, "second", 2, ms=50_000)
+    made.handle(Tick(0))
+    crowd(made, 1, 3)
+    end(made, 20_000, "first")
+    assert placed(made.handle(Tick(20_000))) == [("three0", "n0")]
+    assert made.next_change() == 20_000 + AFTER
+    submit(made, AFTER + 1, "small", 2, tasks=2, ms=50_000)
+    assert reserved(made.handle(Tick(AFTER + 1))) == []
+    submit(made, 20_000 + AFTER, "smaller", 1)
+    assert [each.job for each in reserved(made.handle(Tick(20_000 + AFTER)))] == ["three1", "three2"]
 
 
 def test_time_alone_makes_a_stage_due_and_the_scheduler_says_when() -> None:

@@ -118,6 +118,19 @@ class World:
         while len(self.scheduler.state.waiting) < 5:
             self.small()
         self.offer()
+        self.check_takers()
+
+    def check_takers(self) -> None:
+        """What is remembered of nodes says the same as each node when it is asked."""
+        state = self.scheduler.state
+        reservations = state.reservations
+        assert reservations is not None
+        for job in state.waiting.values():
+            for stage in job.open_stages():
+                asked = [node for node in state.sizes.fitting(stage.size) if reservations.takes(node, job, stage)]
+                assert list(reservations.allowed(job, stage)) == asked
+                if reservations.shows(job, stage, None, asked=False) and state.sizes.has_room():
+                    assert reservations.has_takers()
 
 
 @pytest.mark.parametrize("beats", [False, True], ids=["cycles", "beats"])

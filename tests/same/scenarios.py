@@ -133,6 +133,13 @@ SCENARIOS: Final[dict[str, dict[str, Any]]] = {
             application_master={"heartbeat": "1s", "container": {"cpu": 1, "memory": "1Gi"}},
         ),
         _scenario("events", _inline(), [*_policies(*_PLAIN, *_TRUTH), *_predicted()], profile="events", queues=_QUEUES),
+        _scenario(
+            "dags",
+            {"kind": "dags", "jobs": 8, "arrivals": "poisson", "interarrival": "100s"},
+            _policies("fifo", "fair", "cp", "graphene"),
+            profile="events",
+            links={"rate": "125M", "in_rack": "1G"},
+        ),
         _scenario("executors", _tpch(), _policies(*_ON_EXECUTORS), profile="events", executors={}),
         _scenario(
             "kubernetes", _inline(), [*_policies(*_PLAIN, *_TRUTH), *_predicted()], profile="kubernetes", queues=_QUEUES

@@ -263,6 +263,21 @@ def test_the_data_of_lachesis_s_jobs_follows_the_speeds_of_the_cluster(write: Wr
             assert [edge.data for edge in of.edges] == pytest.approx([edge.data / 4 for edge in stage.edges], abs=1)
 
 
+@pytest.mark.parametrize("workload", ["{kind: lachesis, jobs: 3, sizes: [2]}", "{kind: dags, jobs: 3, tasks: [9]}"])
+def test_twice_the_rate_of_the_links_moves_twice_the_data(write: Write, workload: str) -> None:
+    one, two = (
+        build(
+            load(write((JOBS, f"    {workload}\n")), overrides=[f"spec.cluster.links={{rate: {rate}M}}"]).scenario,
+            Path(),
+            1,
+        )
+        for rate in (100, 200)
+    )
+    for less, more in zip(one.workload.jobs, two.workload.jobs, strict=True):
+        for stage, of in zip(less.job.stages, more.job.stages, strict=True):
+            assert [edge.data for edge in of.edges] == pytest.approx([edge.data * 2 for edge in stage.edges], abs=1)
+
+
 def test_equal_jobs_are_written_alike_wherever_their_values_come_from() -> None:
     elsewhere = "".join(["de", "fault"])
     explicit = Job(id="a", stages=(), queue=elsewhere, weight=float("1.0"))
