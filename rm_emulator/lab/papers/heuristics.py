@@ -3,16 +3,18 @@
     python -m rm_emulator.lab.papers.heuristics --docs docs [--saga PYTHON]
 
 Every plan passes the validator of `lab.schedules`, or the run ends. SAGA runs in an environment of its own, if one is
-given, and knows machines only that differ in speed.
+given, and knows machines only that differ in speed. What has been planned is kept, so that a run that is stopped goes
+on where it was; a change of planners, DAGs or settings begins anew.
 """
 
 from __future__ import annotations
 
+import hashlib
 import json
 import math
 import subprocess
 import time
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated, Any, Final
@@ -21,6 +23,7 @@ import msgspec
 import numpy as np
 import typer
 
+import schedulers.planning.unrelated
 from rm_emulator.files import write_file
 from rm_emulator.lab.papers import beside_saga
 from rm_emulator.lab.papers.tables import filled, show, table
@@ -28,7 +31,7 @@ from rm_emulator.lab.schedules import Problem, Run, violations
 from rm_emulator.program import end
 from rm_emulator.results.figures import Speedup
 from rm_emulator.results.statistics import student_t
-from rm_emulator.workload import dags, lachesis
+from rm_emulator.workload import dags, lachesis, tpch
 from rm_emulator.workload.model import Fixed
 from schedulers.planning.unrelated.deft import ORDERS, deft
 from schedulers.planning.unrelated.dfrn import dfrn
@@ -185,7 +188,7 @@ def with_saga(python: str, samples: Sequence[Sample], planned: Sequence[Planned]
         answers: dict[str, tuple[float, float]] = {f"SAGA {name}": both for name, both in json.loads(line).items()}
         makespans = each.makespans | {name: makespan for name, (makespan, _) in answers.items()}
         makespans[ALIKE] = _with_its_means(sample)
-        ms = each.ms | {ALIKE: math.nan} | {name: 1000 * seconds / each.tasks for name, (_, seconds) in answers.items()}
+        ms = each.ms | {name: 1000 * seconds / each.tasks for name, (_, seconds) in answers.items()}
         made.append(msgspec.structs.replace(each, makespans=makespans, ms=ms))
     return made
 
@@ -224,7 +227,7 @@ def rows(planned: Sequence[Planned]) -> list[list[str]]:
     made = []
     for name in planned[0].makespans:
         makespans = np.array([each.makespans[name] for each in planned])
-        ms = np.array([each.ms[name] for each in planned])
+        ms = np.array([each.ms[name] for each in planned if name in each.ms])
         saved = copies = "-"
         if name in COPYING:
             without = np.array([each.without[name] for each in planned])
@@ -241,7 +244,7 @@ def rows(planned: Sequence[Planned]) -> list[list[str]]:
                 f"{100 * (makespans <= shortest * (1 + 1e-9)).mean():.0f}",
                 copies,
                 saved,
-                "-" if name == ALIKE else f"{np.quantile(ms, 0.5):.3f}, {np.quantile(ms, 0.98):.3f}",
+                f"{np.quantile(ms, 0.5):.3f}, {np.quantile(ms, 0.98):.3f}" if len(ms) else "-",
             ]
         )
     return made
@@ -264,18 +267,38 @@ class Measured(msgspec.Struct, frozen=True):
     batches: dict[int, list[Planned]]
 
 
-def measure(seeds: int = SEEDS, count: int = DAGS, jobs: Sequence[int] = BATCHES, saga: str | None = None) -> Measured:
-    """Everything that the page needs; saga: a Python that has it."""
+def measure(
+    out: Path, seeds: int = SEEDS, count: int = DAGS, jobs: Sequence[int] = BATCHES, saga: str | None = None
+) -> Measured:
+    """Everything that the page needs, or what `out` keeps of it; saga: a Python that has it."""
 
-    def beside(samples: list[Sample]) -> list[Planned]:
+    def some(name: str, made: Iterable[Sample], *, beside: bool) -> list[Planned]:
+        path, header = out / f"{name}.jsonl", f"{_digest()} {seeds} {count} {bool(saga)}"
+        if path.exists():
+            first, *lines = path.read_text(encoding="utf-8").splitlines()
+            if first == header:
+                return [msgspec.json.decode(line, type=Planned) for line in lines]
+        samples = list(made)
         planned = list(map(plan, samples))
-        return with_saga(saga, samples, planned) if saga else planned
+        if beside and saga:
+            planned = with_saga(saga, samples, planned)
+        write_file(path, "\n".join([header, *(msgspec.json.encode(each).decode() for each in planned), ""]))
+        return planned
 
     return Measured(
-        unrelated=list(map(plan, literature(seeds, count))),
-        related=beside(list(literature(seeds, count, related=True))),
-        batches={number: beside(list(batches(seeds, number))) for number in jobs},
+        unrelated=some("unrelated", literature(seeds, count), beside=False),
+        related=some("related", literature(seeds, count, related=True), beside=True),
+        batches={number: some(f"batches-{number}", batches(seeds, number), beside=True) for number in jobs},
     )
+
+
+def _digest() -> str:
+    """Of the planners' code and of what makes the DAGs."""
+    made_by = (dags.__file__, lachesis.__file__, tpch.__file__, beside_saga.__file__)
+    digest = hashlib.sha256(json.dumps(list(ALL)).encode())
+    for file in [*sorted(Path(schedulers.planning.unrelated.__path__[0]).glob("*.py")), *map(Path, made_by)]:
+        digest.update(file.read_bytes())
+    return digest.hexdigest()
 
 
 def page(measured: Measured, template: str) -> str:
@@ -289,6 +312,7 @@ def page(measured: Measured, template: str) -> str:
         dags=len(measured.unrelated),
         machines=MACHINES,
         executors=EXECUTORS,
+        ccr=f"{lachesis.LachesisSettings().ccr:g}",
         saga=any(ALIKE in each.makespans for each in measured.related),
         alike=sum(
             math.isclose(each.makespans[ALIKE], each.makespans["SAGA HEFT"], rel_tol=1e-9)
@@ -299,12 +323,14 @@ def page(measured: Measured, template: str) -> str:
 
 
 def main(
+    out: Annotated[Path, typer.Option(help="where the plans' lengths are kept")] = Path("out/heuristics"),
     docs: Annotated[Path, typer.Option(help="the folder with results-heuristics.in.md")] = Path("docs"),
     saga: Annotated[str, typer.Option(help="a Python that has anrg-saga; without one its rows are left out")] = "",
 ) -> None:
     """Plan all DAGs with everybody and write docs/results-heuristics.md."""
+    out.mkdir(parents=True, exist_ok=True)
     template = (docs / "results-heuristics.in.md").read_text(encoding="utf-8")
-    write_file(docs / "results-heuristics.md", page(measure(saga=saga or None), template))
+    write_file(docs / "results-heuristics.md", page(measure(out, saga=saga or None), template))
     typer.echo(f"{docs / 'results-heuristics.md'} written", err=True)
 
 

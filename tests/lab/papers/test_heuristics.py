@@ -82,3 +82,16 @@ def test_the_page_has_every_table(planned: list[Planned]) -> None:
     page = heuristics.page(measured, (DOCS / "results-heuristics.in.md").read_text(encoding="utf-8"))
     assert page.count("| tdca |") == 3
     assert "SAGA" not in page
+
+
+def test_what_is_kept_is_not_planned_again(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    first = heuristics.measure(tmp_path, seeds=2, count=1, jobs=(1,))
+    monkeypatch.setattr(heuristics, "plan", None)
+    assert heuristics.measure(tmp_path, seeds=2, count=1, jobs=(1,)) == first
+
+
+def test_with_other_planners_all_is_planned_anew(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    heuristics.measure(tmp_path, seeds=1, count=1, jobs=())
+    monkeypatch.setattr(heuristics, "ALL", {"heft": heft})
+    monkeypatch.setattr(heuristics, "COPYING", {})
+    assert list(heuristics.measure(tmp_path, seeds=1, count=1, jobs=()).related[0].makespans) == ["heft"]
