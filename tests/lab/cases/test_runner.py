@@ -111,6 +111,10 @@ def test_an_instance_that_is_not_run_is_skipped_check_by_check(
         ("cases:\n- {id: A, kind: normalise_mem, rows: [1]}\n", "case 'A': does not have the form"),
         ("cases:\n- {id: A, id: B, kind: x}\n", "given twice"),
         ("cases: [", "not YAML"),
+        (FORK.replace("[4, 4]", "[4, .nan]"), "case 'fork': .*the time of task 0 on machine 1 is nan"),
+        (FORK.replace("[0, 1, 20]", "[0, 1, -20]"), "case 'fork': .*the edge 0 -> 1 moves -20"),
+        (FORK.replace("[0, 2, 20]", "[0, 3, 20]"), "case 'fork': .*an edge 0 -> 3 leads to task 3"),
+        (FORK.replace("[0, 2, 20]", "[1, 0, 20]"), "case 'fork': .*the edges form a cycle"),
     ],
 )
 def test_a_malformed_file_is_bad_input(tmp_path: Path, text: str, message: str) -> None:
