@@ -10,7 +10,7 @@ from rm_emulator.engine.execution import StageTimes
 from rm_emulator.engine.recording import Attempt, JobRow
 from rm_emulator.workload.model import WorkloadJob
 from rm_emulator.workload.waves import Wave
-from schedulers.core.decisions import Move
+from schedulers.core.decisions import Copy, Move
 from schedulers.core.model import Job, Stage, topological_order
 from schedulers.core.resources import Vector
 from schedulers.core.state import JobState
@@ -21,12 +21,14 @@ class Master:
 
     left: tasks of each stage that it has not counted yet. asks: stages that it will ask for in its next call.
     own_stage: the stage of its own container. container: that, once it runs.
-    work: true run time of all attempts so far, at node speed 1.
+    work: true run time of all attempts so far but copies, at node speed 1. counted: tasks that it has counted, where
+    there are copies.
     """
 
     __slots__ = (
         "asks",
         "container",
+        "counted",
         "failed",
         "first_start",
         "left",
@@ -50,6 +52,7 @@ class Master:
         self.first_start: int | None = None
         self.failed = 0
         self.work = 0
+        self.counted: set[tuple[int, int]] = set()
         self.container: Container | None = None
         self.own_stage = len(source.job.stages)
         self.unregisters = False
@@ -76,7 +79,7 @@ class Container(Attempt):
     index: its node's. master: of the job that it is for. runtime: of the attempt, ms.
     distance: from the task's input, see `Distances`; None: no input.
     wave: what measured run times are told of the executor. forecasts: how often the end was foretold, where others
-    move it.
+    move it. ready: when it is launched and would start its task, were all data there.
     """
 
     index: int
@@ -85,9 +88,10 @@ class Container(Attempt):
     distance: int | None = None
     wave: Wave = "fresh"
     forecasts: int = 0
+    ready: int = 0
 
-    def take(self, decision: Move, master: Master, now: int, pilot: bool) -> None:
-        """It is granted a task of another job."""
+    def take(self, decision: Move | Copy, master: Master, now: int, pilot: bool) -> None:
+        """It is granted a task, if it was there, of another job."""
         self.master, self.job = master, decision.job
         self.stage, self.task, self.attempt = decision.stage, decision.task, decision.attempt
         self.granted_ms, self.started_ms, self.distance, self.pilot = now, None, None, pilot

@@ -46,8 +46,9 @@ class Control:
 
     One decider stands behind it; it is the place where several would be told apart.
     handle, explain, next_change: the decider's; the last is None where the policy never says. triggers: what its policy
-    wants to hear of. plans: whether that policy plans jobs. held: its containers by number. active: the sizes of which
-    tasks wait to be placed. unheard: sizes that woke, for `woken`, which need not be asked when all of it was read.
+    wants to hear of. plans: whether that policy plans jobs. copies: whether tasks may have several containers.
+    held: its containers by number. active: sizes of which tasks wait to be placed. unheard: sizes that woke,
+    for `woken`, which need not be asked when all of it was read.
     """
 
     def __init__(self, decider: Decider) -> None:
@@ -58,6 +59,7 @@ class Control:
         self.unheard = decider.state.journal.sizes.cursor()
         self.active = decider.state.sizes.active
         self.held: Mapping[int, ContainerState] = decider.state.containers
+        self.copies = decider.state.copies is not None
         self.triggers, self.plans = self._policy.triggers, self._policy.plans
 
     @property

@@ -57,7 +57,7 @@ class Attempt:
     granted_ms: since when its resources were held for it (in a kept executor: since it was handed the task).
     started_ms: its first instant of running, None if it never ran. code: 0 when it succeeded.
     arrived_ms: when all the data that it takes was on its node, None if it takes none (a column only where there
-    are links).
+    are links). copy: it was started beside another attempt of its task (a column only where there are copies).
     """
 
     job: str
@@ -72,10 +72,11 @@ class Attempt:
     pilot: bool
     code: Int32
     arrived_ms: int | None = field(default=None, kw_only=True)
+    copy: bool = field(default=False, kw_only=True)
 
 
 #: Columns of tasks.parquet that are there only where the run can fill them.
-SOMETIMES: Final = ("arrived_ms",)
+SOMETIMES: Final = ("arrived_ms", "copy")
 
 
 class Recording(Protocol):

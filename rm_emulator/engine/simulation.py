@@ -28,7 +28,8 @@ from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import NullRecording, Recording
 from rm_emulator.workload.model import Fixed, PerNode, Workload
 from schedulers.core import keyed
-from schedulers.core.decisions import Decision, Move, Place, Preempt
+from schedulers.core.copies import COPY
+from schedulers.core.decisions import Copy, Decision, Move, Place, Preempt
 from schedulers.core.events import (
     ContainerEnded,
     ContainerStarted,
@@ -101,6 +102,9 @@ class Simulation:
         self.jobs: dict[str, Master] = {}
         self.containers: dict[int, Container] = {}
         self.obeys: dict[type[Decision], Callable[[Any], None]] = {Place: self._place, Preempt: self._kill}
+        self._copies = self.control.copies
+        if self._copies:
+            self.obeys[Copy] = self._copy
         self._next_job = 0
         self._coming = 0  # facts on the calendar that are sure to come
         self._idle_periods = 0
@@ -267,6 +271,8 @@ class Simulation:
             self.tell(ended)
             return
         self.tell_completion(ended)
+        if self._copies and self._moves_data:
+            self._hasten(job)
         self.profile.finish_if_over(job)
 
     def carry_on(self) -> None:
@@ -325,6 +331,13 @@ class Simulation:
         )
         self._launch(container)
 
+    def _copy(self, decision: Copy) -> None:
+        """One more container is granted to a task."""
+        container = self.contain(decision.container, decision.node, decision.job)
+        container.take(decision, container.master, self.calendar.now, False)
+        container.copy = True
+        self._launch(container)
+
     def contain(self, number: int, node: str, job: str) -> Container:
         """A new container on its way to a job, without a task as yet."""
         made = containers.empty(number, node, self._index[node], self.jobs[job])
@@ -342,6 +355,7 @@ class Simulation:
         if self._delays:
             start = self.delayed(start, container.job, container.stage, container.task, container.attempt)
         if self._moves_data:
+            container.ready = start
             start = max(start, self._arrival(container))
         self.calendar.at(start, START, container.container, self._started, container)
 
@@ -353,6 +367,16 @@ class Simulation:
         container.arrived_ms = self.control.arrival(job.state, stage, container.node)
         return container.arrived_ms
 
+    def _hasten(self, job: Master) -> None:
+        """What the job's containers wait for is there sooner where a copy has made it meanwhile."""
+        for container in self.containers.values():
+            before = container.arrived_ms
+            if container.master is not job or container.started_ms is not None or before is None:
+                continue
+            start = max(container.ready, self.calendar.now, self._arrival(container))
+            if start < max(container.ready, before):
+                self.calendar.at(start, START, container.container, self._started, container)
+
     def delayed(self, at: int, job: str, stage: int, task: int, attempt: int) -> int:
         """When what is launched at that time is there: after its start-up, and with disorder even later."""
         if self._draws_startup:
@@ -360,11 +384,15 @@ class Simulation:
         return at if self.disorder is None else at + self.disorder.lateness()
 
     def _kill(self, decision: Preempt) -> None:
-        """A preempted container ends at once; its task will run again."""
+        """A preempted container ends at once; its task will run again, unless it was a copy."""
         number = decision.container
-        container = self.containers.pop(number)
+        container = self.containers.get(number)
+        if container is None or (container.started_ms is not None and container.ended_ms > container.started_ms):
+            return  # it has ended by itself, which is yet to be heard
+        del self.containers[number]
         self.leave(container)
-        container.master.failed += 1
+        if decision.rule != COPY:
+            container.master.failed += 1
         self.note(container, PREEMPTED)
         self.later(self.calendar.now + 1, END, number, self._tell_killed, container)
 
@@ -375,7 +403,7 @@ class Simulation:
     # -- a task's life --------------------------------------------------------------------------
 
     def _started(self, container: Container) -> None:
-        if container.container not in self.containers:
+        if container.container not in self.containers or (self._moves_data and container.started_ms is not None):
             return
         now = self.calendar.now
         self.facts += 1
@@ -392,7 +420,8 @@ class Simulation:
         if job.first_start is None:
             job.first_start = now
         runtime = job.times[container.stage].ms(container.task, job.state.executors, container.wave, container.attempt)
-        job.work += runtime
+        if not container.copy:
+            job.work += runtime
         if not self._alike:
             runtime = self._on_its_node(container, runtime)
         container.runtime = runtime if self._runs is None else self._runs(runtime)
@@ -435,7 +464,12 @@ class Simulation:
         self._record_task(container)
 
     def count(self, container: Container) -> None:
-        """Whoever runs the job counts a finished task."""
+        """Whoever runs the job counts a finished task, whichever of its copies was first."""
+        if self._copies:
+            task, counted = (container.stage, container.task), container.master.counted
+            if task in counted:
+                return
+            counted.add(task)
         self.finished_tasks += 1
         if self._progress is not None and self.finished_tasks % _REPORT_TASKS == 0:
             self._progress(self.finished_tasks)

@@ -28,6 +28,7 @@ from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built, build, offered
 from rm_emulator.version import __version__
 from schedulers.core.log import Log, SchedulerConfig
+from schedulers.core.model import Copies
 from schedulers.core.predictor import predictors
 from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
@@ -101,7 +102,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
     with ExitStack() as stack:
         log = _log(scenario, tasks, directory, stack)
         scheduler = Scheduler(scheduler_config(cell, scenario, config), log=log)
-        recorder = Recorder(config.nodes, config.resources, scratch=directory, more=columns(config))
+        recorder = Recorder(config.nodes, config.resources, scratch=directory, more=columns(scenario))
         stack.callback(recorder.close)
         simulation = prepared(cell, config, built, scheduler, recorder, lambda _: progress(_status(simulation)))
         progress(_status(simulation))
@@ -155,7 +156,7 @@ def identity(cell: Cell) -> dict[str, Any]:
 def scheduler_config(cell: Cell, scenario: Scenario, config: EngineConfig) -> SchedulerConfig:
     """What the cell's scheduler is made from: the header of its log."""
     policy = cell.scenario["spec"]["policies"][0]
-    reserve_after = scenario.spec.cluster.reserve_after
+    reserve_after, copies = scenario.spec.cluster.reserve_after, scenario.spec.copies
     own = {k: v for k, v in policy.items() if k not in ("label", "predictor", "placement")}
     return SchedulerConfig(
         resources=config.resources,
@@ -168,12 +169,14 @@ def scheduler_config(cell: Cell, scenario: Scenario, config: EngineConfig) -> Sc
         seed=cell.seed,
         record=scenario.spec.record,
         reserve_after=msgspec.UNSET if reserve_after is None else reserve_after,
+        copies=msgspec.UNSET if copies is None else Copies(max=copies.max, others=copies.others),
     )
 
 
-def columns(config: EngineConfig) -> tuple[str, ...]:
-    """The columns of tasks.parquet that are there only sometimes, and are there on this cluster."""
-    return ("arrived_ms",) if config.links is not None else ()
+def columns(scenario: Scenario) -> list[str]:
+    """The columns of tasks.parquet that are there only sometimes, and are there in this scenario."""
+    wanted = {"arrived_ms": scenario.spec.cluster.links, "copy": scenario.spec.copies}
+    return [name for name, block in wanted.items() if block is not None]
 
 
 def prepared(

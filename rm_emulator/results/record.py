@@ -8,7 +8,8 @@ The files of `Recorder.write` (times in ms on the simulated clock):
     one row per job, the fields of `JobRow` (`rm_emulator.engine.recording`), in order of submission (ties: id).
 `tasks.parquet`
     one row per attempt, the fields of `Attempt` and one column `demand_RESOURCE` per resource
-    (milli-CPU, MiB, pieces), in order of recording. `arrived_ms` is left out where the cluster has no links.
+    (milli-CPU, MiB, pieces), in order of recording. `arrived_ms` is left out
+    where the cluster has no links, `copy` where there are no copies.
 `nodes.parquet`
     `node, resource, speed, capacity, start_ms, end_ms, held`: mean units held in one time bucket. Rows with
     `node` null are the whole cluster, on a finer grid; their speed is the capacity-weighted mean.

@@ -2,9 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 from rm_emulator.engine.known import profile, with_trait
 from rm_emulator.engine.simulation import NO_LINKS
@@ -21,9 +21,11 @@ from rm_emulator.scenario.workload import Built, build
 from rm_emulator.workload.model import PerNode, Workload
 from schedulers.core.errors import InvalidQuantity, SchedulerError, nearest
 from schedulers.core.model import Node
+from schedulers.core.placer import placers
 from schedulers.core.places import ANYWHERE, Places
 from schedulers.core.policy import no_reservations, policies
 from schedulers.core.queues import QueueTree, amount, mistakes
+from schedulers.core.registry import Registry
 from schedulers.core.resources import Resources, Vector, fits, show_steps, to_steps
 
 #: So many mistakes of one kind inside a workload are shown; a wrong column would repeat one thousands of times.
@@ -62,6 +64,7 @@ def check(loaded: Loaded) -> Built:
 def _block_issues(loaded: Loaded) -> Iterator[Issue]:
     """What the blocks of a scenario show without a workload."""
     yield from _policy_issues(loaded)
+    yield from _copies_issues(loaded)
     yield from _expect_issues(loaded)
     yield from _baselines_issues(loaded)
     yield from _queue_issues(loaded)
@@ -104,6 +107,33 @@ def _policy_issues(loaded: Loaded) -> Iterator[Issue]:
     if spec.baseline is not None and spec.baseline not in labels:
         message = f"no policy has the label '{spec.baseline}' (labels: {', '.join(labels)})"
         yield loaded.issue(("spec", "baseline"), message, did_you_mean(nearest(spec.baseline, labels)))
+
+
+def _copies_issues(loaded: Loaded) -> Iterator[Issue]:
+    """Copies that nobody would make, or could."""
+    spec, at = loaded.scenario.spec, ("spec", "copies")
+    if spec.copies is None:
+        return
+    if spec.cluster.executors is not None:
+        yield loaded.issue(at, "copies do not go with executors that outlive tasks (take one of the two out)")
+    makers = [_copies(policies, policy.settings) or _copies(placers, policy.placement) for policy in spec.policies]
+    if not any(makers):
+        known = [f"'{name}'" for registry in (policies, placers) for name in _copying(registry)]
+        who = f"those that do: {', '.join(known)}" if known else "none of the registered ones does"
+        yield loaded.issue(at, f"no policy or placement of this scenario copies tasks ({who}): take `copies` out")
+
+
+def _copies(registry: Registry[Any], settings: Mapping[str, Any] | None) -> bool:
+    """Whether it copies tasks, set like this."""
+    if settings is None:
+        return False
+    cls, params = registry.parse(settings)
+    return bool(cls(params).copies)
+
+
+def _copying(registry: Registry[Any]) -> Iterator[str]:
+    """Names of those that copy tasks, in some setting at least."""
+    return (entry.name for entry in registry if entry.cls.copies is not False)
 
 
 def _expect_issues(loaded: Loaded) -> Iterator[Issue]:

@@ -40,6 +40,23 @@ def validate(state: ClusterState) -> None:
     foreign = [sum(v[r] for n in state.nodes.values() for v in n.foreign.values()) for r in range(len(used))]
     assert foreign == state.foreign, f"held by others {foreign}, not {state.foreign}"
     _validate_queues(state)
+    _validate_copies(state)
+
+
+def _validate_copies(state: ClusterState) -> None:
+    tasks = {(c.job, c.stage, c.task): c.id for c in state.containers.values() if not c.copy}
+    copies: dict[tuple[str, int, int], list[int]] = {}
+    for number in sorted(c.id for c in state.containers.values() if c.copy):
+        container = state.containers[number]
+        copies.setdefault((container.job, container.stage, container.task), []).append(number)
+    live = state.copies.live if state.copies is not None else {}
+    assert {key: (group.task, group.copies) for key, group in live.items()} == {
+        key: (tasks.get(key), numbers) for key, numbers in copies.items()
+    }, "copies"
+    for job, stage, task in copies:
+        assert job not in state.jobs or not state.jobs[job].stages[stage].is_waiting(task), (
+            f"{job}/{stage}/{task}: copied"
+        )
 
 
 def _validate_queues(state: ClusterState) -> None:
@@ -71,7 +88,7 @@ def _validate_queues(state: ClusterState) -> None:
 def _validate_job(job: JobState, state: ClusterState, waiting: list[int]) -> None:
     mine = [c for c in state.containers.values() if c.job == job.id]
     assert job.executors == len(mine), f"{job.id}: {job.executors} containers, not {len(mine)}"
-    busy = [c for c in mine if c.status in (GRANTED, RUNNING)]
+    busy = [c for c in mine if c.status in (GRANTED, RUNNING) and not c.copy]
     assert job.running == len(busy), f"{job.id}: {job.running} running, not {len(busy)}"
     running = [c for c in busy if c.status == RUNNING]
     assert (job.started, job.started_sum) == (len(running), sum(c.started for c in running))

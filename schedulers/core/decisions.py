@@ -27,6 +27,17 @@ class Place(Decision, frozen=True, tag="Place"):
     attempt: int = 0
 
 
+class Copy(Decision, frozen=True, tag="Copy"):
+    """Start one more container of a task that is under way or done, on another node."""
+
+    container: int
+    node: str
+    job: str
+    stage: int
+    task: int
+    attempt: int = 0
+
+
 class Run(Decision, frozen=True, tag="Run"):
     """Run one more task of the same job in an executor that it holds."""
 
@@ -102,7 +113,7 @@ class Resume(Decision, frozen=True):
     job: str
 
 
-AnyDecision = Place | Run | Move | Commit | Release | Preempt | Reserve | Hold
+AnyDecision = Place | Copy | Run | Move | Commit | Release | Preempt | Reserve | Hold
 
 
 def describe(decision: Decision) -> Mapping[str, object]:

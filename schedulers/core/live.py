@@ -209,6 +209,8 @@ class ContainerState(msgspec.Struct, eq=False):
     status: int = GRANTED
     """GRANTED (decided, not heard running), RUNNING, IDLE (an executor between tasks), or MOVING (an executor on its
     way to a job that has no task for it yet: stage and task are -1)."""
+    copy: bool = False
+    """Whether another container is the task that it runs, or that task is done: see `copies`."""
 
     def over(self, runtime_ms: int, now: int) -> int:
         """When its task ended, which took so long, and was heard to end now."""

@@ -16,6 +16,7 @@ import msgspec
 from schedulers.core.decisions import AnyDecision, Decision
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import AnyEvent, Event
+from schedulers.core.model import Copies
 
 FORMAT: Final = 1
 _CHUNK: Final = 1 << 12
@@ -28,7 +29,7 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
     offers: 'heartbeat' one node when it beats, 'event' all nodes after each fact, 'cycle' all nodes at each Tick.
     executors: containers outlive tasks. containers_per_offer: at most so many new ones per offer, or None.
     record: 'first' keeps the first reason per waiting job, 'full' every round. reserve_after: ms that a stage waits
-    without room before nodes are reserved for it; UNSET: never.
+    without room before nodes are reserved for it; UNSET: never. copies: of tasks; UNSET: none.
     """
 
     resources: tuple[str, ...]
@@ -41,6 +42,7 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     record: Literal["first", "full"] = "first"
     reserve_after: int | msgspec.UnsetType = msgspec.UNSET
+    copies: Copies | msgspec.UnsetType = msgspec.UNSET
 
 
 class Header(msgspec.Struct, frozen=True, tag_field="note", tag="Header"):

@@ -43,6 +43,7 @@ class _Saved(msgspec.Struct):
     doubted: list[str] = []
     reservations: _Reserved | None = None
     links: Links | None = None
+    leaving: list[int] = []
 
 
 def dump(state: ClusterState) -> dict[str, Any]:
@@ -51,6 +52,8 @@ def dump(state: ClusterState) -> dict[str, Any]:
     kept: dict[str, Any] = {"reservations": reservations.dump()} if reservations is not None else {}
     if state.links is not None:
         kept["links"] = state.links
+    if state.copies is not None:
+        kept["leaving"] = list(state.copies.leaving)
     return {
         "now": state.now,
         "nodes": list(state.nodes.values()),
@@ -81,6 +84,11 @@ def load(state: ClusterState, data: Any) -> None:
     state.waiting.update((j, state.jobs[j]) for j in saved.waiting)
     state.containers.update((c.id, c) for c in saved.containers)
     state.idle.update((c, state.containers[c]) for c in saved.idle)
+    if state.copies is not None:
+        state.copies.leaving.update(dict.fromkeys(saved.leaving))
+        for container in saved.containers:
+            if container.copy:
+                state.copies.add(container, state.containers)
     state.moving.update((c.id, c) for c in saved.containers if c.status == MOVING)
     state.work.finished.update(dict.fromkeys(saved.finished))
     _load_sizes(state, saved)

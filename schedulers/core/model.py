@@ -137,6 +137,17 @@ class Links(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.in_rack if in_rack and self.in_rack is not None else self.rate
 
 
+class Copies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """A task may have several containers, of which the first that ends with success is the task.
+
+    max: so many at once, those counted that have made its output before. others: those that still run when the first
+    ends go on ('run', and make its output as well), or are ended ('end').
+    """
+
+    max: int = 2
+    others: Literal["run", "end"] = "run"
+
+
 #: A resource vector (-1: no limit on that resource), a share of the cluster from 0 to 1, or None: no limit.
 Limit = Vector | float | None
 

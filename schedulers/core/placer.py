@@ -20,6 +20,8 @@ class Placer(ABC):
     """Base of all placers. `seed` is for a seeded tie-break."""
 
     Params: type[msgspec.Struct] = NoParams
+    #: Whether, set as it is, it copies tasks where copies are allowed.
+    copies = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from schedulers.core import keyed
+from schedulers.core.copies import holders
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.registry import NoParams, Registry
 from schedulers.core.transfers import arrival
@@ -38,7 +39,8 @@ class Suggestion(msgspec.Struct, frozen=True, gc=False):
     node: where, or None to leave it to the placer. task: which one, or None for the lowest free index.
     pilots: True only pilots, False none of them, None pilots first. Kept executors of the job are used first.
     executor: in this idle executor, its own or another job's, and nowhere else. ahead: start none; bring up to `count`
-    executors to the job, which wait there until the stage is open.
+    executors to the job, which wait there until the stage is open. copy: one more container of a task that is under way
+    or done; node and task say of which, and where.
     """
 
     job: str
@@ -49,6 +51,7 @@ class Suggestion(msgspec.Struct, frozen=True, gc=False):
     pilots: bool | None = None
     executor: int | None = None
     ahead: bool = False
+    copy: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -353,6 +356,26 @@ class ClusterView:
         """When all that the task takes is on the node (ms), if all parents are done; 0 where it takes nothing."""
         return arrival(job, stage, node, self._state.links, self._state.nodes)
 
+    @property
+    def copies(self) -> int:
+        """How many containers a task may have: 1 where there are no copies."""
+        copies = self._state.copies
+        return copies.settings.max if copies is not None else 1
+
+    def holders(self, job: JobState, stage: StageState, task: int) -> Sequence[str]:
+        """Nodes on which the task is under way, or has made its output where somebody takes that."""
+        return holders(self._state.containers, job, stage, task)
+
+    def may_copy(self, job: JobState, stage: StageState, task: int, node: NodeState) -> bool:
+        """Whether a copy of the task could start on the node now: what `Suggestion.copy` asks for."""
+        copies = self._state.copies
+        return (
+            copies is not None
+            and self.fits(stage, node)
+            and self.takes(job, stage, node)
+            and copies.allows(self._state.containers, job, stage, task, node.spec.id)
+        )
+
     def remaining_ms(self, job: JobState) -> float | None:
         """Estimated work of the tasks that have not finished, or None while any stage has no estimate."""
         total = 0.0
@@ -396,6 +419,8 @@ class Policy(ABC):
     preempts = False
     #: Whether, set as it is, it plans jobs, so that `new_plans` is worth asking.
     plans = False
+    #: Whether, set as it is, it copies tasks where copies are allowed.
+    copies = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed

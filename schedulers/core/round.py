@@ -6,7 +6,7 @@ from typing import Any, Protocol
 
 import msgspec
 
-from schedulers.core.decisions import Commit, Decision, Move, Place, Preempt, Run
+from schedulers.core.decisions import Commit, Copy, Decision, Move, Place, Preempt, Run
 from schedulers.core.events import Event
 from schedulers.core.explain import limit_reason
 from schedulers.core.live import JobState, NodeState, StageState
@@ -68,7 +68,10 @@ class Round:
 
     def suggest(self, suggestion: Suggestion) -> Outcome:
         """Check one suggestion against the state as it is now; apply what holds."""
-        outcome = self._bring(suggestion) if suggestion.ahead else self._try(suggestion)
+        if suggestion.copy:
+            outcome = self._copy(suggestion)
+        else:
+            outcome = self._bring(suggestion) if suggestion.ahead else self._try(suggestion)
         if self._asked is not None:
             self._asked.append(Asked(suggestion, outcome))
         return outcome
@@ -113,6 +116,29 @@ class Round:
         ):
             state.journal.reasons.note(suggestion.job)
         return Outcome(len(containers), None, tuple(containers))
+
+    def _copy(self, suggestion: Suggestion) -> Outcome:
+        """Start one more container of a task that is under way or done."""
+        offer, state = self.offer, self._scheduler.state
+        job, copies, task = state.jobs.get(suggestion.job), state.copies, suggestion.task
+        if offer is None or job is None or offer.limit == 0 or not offer.serves(suggestion.job, suggestion.stage):
+            return Outcome(0, Reason.WAITS_FOR_OFFER)
+        stage = job.stages[suggestion.stage]
+        if (
+            copies is None
+            or task is None
+            or not copies.allows(state.containers, job, stage, task, suggestion.node or "")
+        ):
+            return Outcome(0, Reason.WAITS_FOR_STAGE)
+        node = self._node_for(stage, suggestion, offer) if suggestion.node and state.sizes.admits(stage.size) else None
+        if node is None or (state.reservations is not None and not state.reservations.takes(node, job, stage)):
+            return Outcome(0, Reason.NO_ROOM)
+        attempt = stage.attempts.get(task, 0)
+        decision = Copy(state.next_container, node.spec.id, job.id, stage.index, task, attempt)
+        if offer.limit is not None:
+            offer.limit -= 1
+        self._scheduler.carry_out(decision, self._decisions)
+        return Outcome(1, None, (decision.container,))
 
     def _reserve(self, job: JobState, stage: StageState, why: Reason) -> Reason:
         """Nothing started for want of room: if the stage has waited long enough, reserve nodes for it."""

@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from schedulers.core import memory
+from schedulers.core.copies import COPY, TaskCopies
 from schedulers.core.decisions import Decision, Hold, Preempt, Release, Resume, Run
 from schedulers.core.errors import InvalidParameters, InvalidTransition
 from schedulers.core.events import (
@@ -70,6 +71,11 @@ class Scheduler:
             raise InvalidParameters(f"policy '{config.policy['kind']}' does not serve executors that outlive tasks")
         if after is not None and (why := no_reservations(self.policy, executors=config.executors)) is not None:
             raise InvalidParameters(why)
+        if config.copies is not msgspec.UNSET:
+            if config.executors:
+                raise InvalidParameters("copies do not go with executors that outlive tasks")
+            self.state.copies = TaskCopies(config.copies)
+        self._copies = self.state.copies
         make_placer, placer_params = placers.parse(config.placement)
         self.placer: Placer = make_placer(placer_params, seed=config.seed)
         self.view = ClusterView(self.state, self.predictor, config.seed)
@@ -145,6 +151,9 @@ class Scheduler:
         if self._victims is not None:
             for victim in self._victims(self.view):
                 self.carry_out(Preempt(*victim), decisions)
+        if self._copies is not None and self._copies.live:
+            for number in self._copies.unneeded(self.state.jobs):
+                self.carry_out(Preempt(number, COPY, self.state.containers[number].job), decisions)
         return True
 
     def close(self, event: Event, decisions: list[Decision], version: int, *, asked: bool) -> None:
@@ -224,7 +233,7 @@ class Scheduler:
         ran = container.status in (GRANTED, RUNNING)  # an idle executor's last task was heard of by TaskEnded
         if (why := state.hear(event)) is not None:
             return self._ignore(event, why)
-        if job is not None and ran and event.code == 0 and self.predictor is not None:
+        if job is not None and ran and event.code == 0 and not container.copy and self.predictor is not None:
             self._learn(container, job, event.runtime_ms, speed)
         if job is not None and not job.left:
             self._release_all(job, decisions)

@@ -11,7 +11,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from schedulers.core.admission import Admission
-from schedulers.core.decisions import Commit, Decision, Hold, Move, Place, Preempt, Release, Reserve, Resume, Run
+from schedulers.core.copies import TaskCopies
+from schedulers.core.decisions import Commit, Copy, Decision, Hold, Move, Place, Preempt, Release, Reserve, Resume, Run
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import (
     ContainerAdopted,
@@ -73,6 +74,7 @@ class ClusterState:
         "admission",
         "capacity",
         "containers",
+        "copies",
         "foreign",
         "has_executors",
         "idle",
@@ -137,6 +139,8 @@ class ClusterState:
         self.jobs, self.waiting = self.work.jobs, self.work.waiting
         self.reservations: Reservations | None = None
         """Nodes kept for what cannot start piecemeal; set before anything is heard, None where nothing is reserved."""
+        self.copies: TaskCopies | None = None
+        """Containers beside those that are tasks; set before anything is heard, None where there are no copies."""
         self.links: Links | None = None
         """How fast data goes between nodes; None: it takes no time."""
 
@@ -326,6 +330,8 @@ class ClusterState:
             return "duplicate"
         container.status = RUNNING
         container.started = event.at
+        if container.copy:
+            return None
         job = self.jobs[container.job]
         job.started += 1
         job.started_sum += event.at
@@ -462,7 +468,7 @@ class ClusterState:
         self._check_room(decision, job, stage)
         self._hold(decision, job, stage)
 
-    def _check_room(self, decision: Place | Commit, job: JobState, stage: StageState) -> None:
+    def _check_room(self, decision: Place | Copy | Commit, job: JobState, stage: StageState) -> None:
         node = self.nodes[decision.node]
         if not node.fits(stage):
             raise InvalidTransition(
@@ -605,6 +611,9 @@ class ClusterState:
             del self.idle[container.id]
         elif container.status == MOVING:
             del self.moving[container.id]
+        elif self.copies is not None and not self.copies.settle(container, job, self.containers, succeeded=code == 0):
+            if code == 0 and job is not None and job.stages[container.stage].outputs is not None:
+                job.stages[container.stage].made(container.task, container.node, container.over(runtime_ms, self.now))
         elif job is not None:
             stage = job.stages[container.stage]
             self.work.stop(job, stage, container)
@@ -638,6 +647,22 @@ class ClusterState:
         """What is known of a container, for messages."""
         there = self.containers.get(container)
         return there.story if there is not None else f"container {container} (unknown: never granted, or over)"
+
+
+def _copy(state: ClusterState, decision: Copy) -> None:
+    job, copies = state.jobs[decision.job], state.copies
+    stage = job.stages[decision.stage]
+    if copies is None or not copies.allows(state.containers, job, stage, decision.task, decision.node):
+        raise InvalidTransition(
+            f"no copy of task {job.id}/{stage.index}/{decision.task} may be made on {decision.node}"
+        )
+    state._check_room(decision, job, stage)
+    number, task, attempt = decision.container, decision.task, decision.attempt
+    copy = ContainerState(
+        number, decision.node, job.id, stage.index, task, attempt, False, stage.size, state.now, copy=True
+    )
+    state._occupy(copy, job, stage.demand)
+    copies.add(copy, state.containers)
 
 
 # -- facts that concern one thing alone -----------------------------------------------------------
@@ -736,6 +761,7 @@ _HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {
 }
 _OBEYS: Final[dict[type[Decision], Callable[[ClusterState, Any], None]]] = {
     Place: ClusterState._place,
+    Copy: _copy,
     Run: ClusterState._run,
     Move: ClusterState._move,
     Commit: ClusterState._commit,

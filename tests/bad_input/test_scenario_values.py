@@ -527,6 +527,22 @@ ROWS: Final = [
         "duration: {by_node: {}}",
         "12:74 spec.workload.jobs[0].stages[0].duration.by_node: is empty: expected at least one entry",
     ),
+    # copies
+    (
+        "  workload:",
+        "  copies: {}\n  workload:",
+        "7:11 spec.copies: no policy or placement of this scenario copies tasks",
+    ),
+    (
+        "seeds: [1]",
+        "copies: {max: 1}",
+        "5:17 spec.copies.max: 1 is not accepted (expected at least 2)",
+    ),
+    (
+        "seeds: [1]",
+        "copies: {others: kill}",
+        "5:20 spec.copies.others: 'kill' is not accepted (expected 'run' or 'end')",
+    ),
     ("seeds: [1]", "seeds: [99999999999999, 1.5]", "5:10 spec.seeds: not a seed: 1.5 (seeds are whole numbers)"),
     ("seeds: [1]", "seeds: [true]", "5:10 spec.seeds: not a seed: True (seeds are whole numbers)"),
     ("seeds: [1]", "seeds: 5..1", "5:10 spec.seeds: empty range of seeds: '5..1' (write the smaller number first)"),

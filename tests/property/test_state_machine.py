@@ -19,7 +19,8 @@ from hypothesis.stateful import (
 )
 
 from schedulers.core.checks import validate
-from schedulers.core.decisions import Commit, Decision, Hold, Move, Place, Release, Run
+from schedulers.core.copies import holders
+from schedulers.core.decisions import Commit, Copy, Decision, Hold, Move, Place, Release, Run
 from schedulers.core.events import (
     ContainerEnded,
     ContainerExpired,
@@ -33,6 +34,7 @@ from schedulers.core.events import (
     JobChanged,
     JobSubmitted,
     LeaderStarted,
+    LinksSet,
     NodeAdded,
     NodeChanged,
     NodeLost,
@@ -45,8 +47,8 @@ from schedulers.core.events import (
     Tick,
 )
 from schedulers.core.log import SchedulerConfig
-from schedulers.core.model import Job, Node, PastJob, PerUser, Queue, Stage
-from schedulers.core.policy import policies
+from schedulers.core.model import Copies, Edge, Job, Links, Node, PastJob, PerUser, Queue, Stage
+from schedulers.core.policy import Suggestion, policies
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import GRANTED, IDLE, MOVING, RUNNING
 
@@ -73,6 +75,7 @@ QUEUES = ("default", "a", "a.b", "c", "undeclared")
 PREDICTORS = (None, {"kind": "slearn", "fixed_percent": 40}, {"kind": "three_sigma"}, {"kind": "posterior"})
 SIZES = ((500, 256), (1000, 1024), (1000, 0), (2000, 512))
 CAPACITIES = ((1000, 1024), (2000, 2048), (4000, 1024), (700, 4096))
+COPIES = (msgspec.UNSET, Copies(), Copies(max=3, others="end"))
 PICK = st.integers(0, 999)
 
 
@@ -101,8 +104,12 @@ class Core(RuleBasedStateMachine):
         placement=st.sampled_from(("first_fit", "best_fit", "worst_fit")),
         kept=st.booleans(),
         limit=st.sampled_from((None, None, 1)),
+        copies=st.sampled_from(COPIES),
     )
-    def begin(self, policy: str, predictor: Any, offers: Any, placement: str, kept: bool, limit: int | None) -> None:
+    def begin(
+        self, policy: str, predictor: Any, offers: Any, placement: str, kept: bool, limit: int | None, copies: Any
+    ) -> None:
+        executors = kept and policies.entry(policy).cls.runs_executors
         self.scheduler = Scheduler(
             SchedulerConfig(
                 resources=("cpu", "memory"),
@@ -110,12 +117,15 @@ class Core(RuleBasedStateMachine):
                 predictor=predictor,
                 placement={"kind": placement},
                 offers=offers,
-                executors=kept and policies.entry(policy).cls.runs_executors,
+                executors=executors,
                 containers_per_offer=limit,
+                copies=msgspec.UNSET if executors else copies,
             )
         )
         for number in range(2):
             self.tell(NodeAdded(0, Node(id=f"n{number}", capacity=CAPACITIES[1])))
+        if copies is not msgspec.UNSET:
+            self.tell(LinksSet(0, Links(rate=1000, pairs={"n0": {"n1": 7}})))
 
     # -- telling --------------------------------------------------------------------------------
 
@@ -124,14 +134,16 @@ class Core(RuleBasedStateMachine):
         nodes = {name: node.draining for name, node in self.state.nodes.items()}
         held = {(a.queue, a.user): list(a.used) for a in self.state.tree.accounts()}
         let_in = {(a.queue, a.user): a.jobs for a in self.state.tree.accounts()}
-        decisions = self.scheduler.handle(event)
+        self.heard(self.scheduler.handle(event), event, nodes, held, let_in)
+
+    def heard(self, decisions: list[Decision], event: Event, nodes: Any, held: Any, let_in: Any) -> None:
         self.now = event.at
         self.decided += decisions
         for decision in decisions:
-            if isinstance(decision, Place):
+            if isinstance(decision, Place | Copy):
                 assert not nodes.get(decision.node, False), f"{decision} on a node that leaves"
                 self._fits(decision)
-            if isinstance(decision, Place | Run | Move | Commit):
+            if isinstance(decision, Place | Copy | Run | Move | Commit):
                 job = self.state.jobs[decision.job]
                 assert not job.cancelled, f"{decision} for a cancelled job"
             if isinstance(decision, Hold):
@@ -145,7 +157,7 @@ class Core(RuleBasedStateMachine):
             if account.most_jobs is not None and account.jobs > let_in.get(key, 0):
                 assert account.jobs <= account.most_jobs, f"{key} runs {account.jobs} of {account.most_jobs} jobs"
 
-    def _fits(self, decision: Place) -> None:
+    def _fits(self, decision: Place | Copy) -> None:
         node = self.state.nodes[decision.node]
         demand = self.state.jobs[decision.job].stages[decision.stage].demand
         assert all(free >= 0 for free, wanted in zip(node.free, demand, strict=True) if wanted), f"{decision}: {node}"
@@ -210,7 +222,7 @@ class Core(RuleBasedStateMachine):
                 name=f"s{i}",
                 tasks=tasks,
                 demand=demand,
-                parents=tuple(p for p in range(i) if bits >> p & 1),
+                parents=tuple(p if bits & 1 else Edge(parent=p, data=bits) for p in range(i) if bits >> p & 1),
                 hosts=((f"n{bits % 5}",),) if bits > 3 else (),
             )
             for i, (tasks, demand, bits) in enumerate(shape)
@@ -315,6 +327,27 @@ class Core(RuleBasedStateMachine):
                 self.tell(TaskEnded(at, c.id, job=c.job, stage=c.stage, task=c.task, attempt=c.attempt, runtime_ms=ms))
             elif c is not None:
                 self.tell(ContainerEnded(at, c.id, 0, at - c.started))
+
+    @precondition(lambda self: self.state.copies is not None and self.state.jobs)
+    @rule(pick=PICK, where=PICK, task=st.integers(0, 4), later=PICK)
+    def copied(self, pick: int, where: int, task: int, later: int) -> None:
+        """Somebody suggests one more container of a task, whether that makes sense or not."""
+        jobs, node = list(self.state.jobs.values()), f"n{where % 5}"
+        job = jobs[pick % len(jobs)]
+        stage = job.stages[pick // 7 % len(job.stages)]
+        heartbeat = self.scheduler.config.offers == "heartbeat"
+        event = Heartbeat(self.soon(later), node) if heartbeat else Tick(self.soon(later))
+        nodes = {name: there.draining for name, there in self.state.nodes.items()}
+        held = {(a.queue, a.user): list(a.used) for a in self.state.tree.accounts()}
+        let_in = {(a.queue, a.user): a.jobs for a in self.state.tree.accounts()}
+        round_ = self.scheduler.begin(event)
+        waits = stage.is_waiting(task)
+        outcome = round_.suggest(Suggestion(job.id, stage.index, node=node, task=task, copy=True))
+        self.heard(round_.end(), event, nodes, held, let_in)
+        if outcome.placed:
+            assert not waits, "a copy of what has not begun"
+            there = holders(self.state.containers, job, stage, task)
+            assert len(set(there)) == len(there) <= self.state.copies.settings.max
 
     @rule(later=PICK)
     def everything_ran(self, later: int) -> None:

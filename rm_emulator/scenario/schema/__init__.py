@@ -88,6 +88,15 @@ def _under(name: str, error: InitErrorDetails) -> InitErrorDetails:
     return InitErrorDetails(type=error["type"], loc=(name, *error.get("loc", ())), input=error["input"])
 
 
+class Copies(Block):
+    """Policies that do so may run a task in several containers; the first to end is the task."""
+
+    max: Annotated[int, Field(ge=2, le=1000)] = 2
+    """So many containers of one task, those counted that have ended well, e.g. `3`."""
+    others: Literal["run", "end"] = "run"
+    """Those that still run when the first ends go on, and their output counts as well, or are ended, e.g. `end`."""
+
+
 class Spec(Block):
     """What to run: policies times seeds on one cluster and workload."""
 
@@ -107,6 +116,8 @@ class Spec(Block):
     """What runs: drawn, measured, recorded or written out, e.g. `{kind: synthetic, preset: 2sigma-like, jobs: 200}`."""
     policies: Annotated[list[PolicySpec], Field(min_length=1)]
     """What is compared, e.g. `[{kind: fifo}, {kind: fair}]`."""
+    copies: Copies | None = None
+    """Copies of tasks; none when left out, e.g. `{max: 2}`."""
     baseline: str | None = None
     """Label that the others are compared with; the first when left out, e.g. `fifo`."""
     expect: list[str] = []

@@ -1,0 +1,191 @@
+"""Books of one's own about what a scheduler decides, for tests of whatever plugs into it."""
+
+from __future__ import annotations
+
+import msgspec
+
+from schedulers.core.decisions import Commit, Copy, Decision, Hold, Move, Place, Release, Run
+from schedulers.core.events import (
+    ContainerEnded,
+    ContainerExpired,
+    Event,
+    JobCancelled,
+    JobSubmitted,
+    NodeAdded,
+    NodeChanged,
+    NodeLost,
+    TaskEnded,
+)
+from schedulers.core.explain import Explanation
+from schedulers.core.model import Job
+from schedulers.core.policy import Policy
+from schedulers.core.reasons import Reason
+from schedulers.core.resources import Vector
+from schedulers.core.scheduler import Scheduler
+from schedulers.core.state import ClusterState
+
+
+class _Held(msgspec.Struct):
+    """copy: another container has the same task, or had it."""
+
+    node: str
+    job: str
+    stage: int
+    task: int
+    demand: Vector
+    idle: bool = False
+    copy: bool = False
+
+
+class Audit:
+    """A control that lets a scheduler decide and keeps books of its own about it.
+
+    Raises AssertionError at the first decision that over-commits a node, starts a task before its parents,
+    twice at once or again after it succeeded, and at the first job left waiting without a reason.
+    history: every fact with the decisions it led to.
+    """
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        self.scheduler = scheduler
+        self.state: ClusterState = scheduler.state
+        self.history: list[tuple[Event, list[Decision]]] = []
+        self._free: dict[str, list[int]] = {}
+        self._jobs: dict[str, Job] = {}
+        self._held: dict[int, _Held] = {}
+        self._done: dict[tuple[str, int], set[int]] = {}
+        self.placed = 0
+        self.ended = 0
+
+    @property
+    def policy(self) -> Policy:
+        """See Scheduler.policy."""
+        return self.scheduler.policy
+
+    def explain(self, job: str) -> Explanation:
+        """See Scheduler.explain."""
+        return self.scheduler.explain(job)
+
+    def next_change(self) -> int | None:
+        """See Scheduler.next_change."""
+        return self.scheduler.next_change()
+
+    def handle(self, event: Event) -> list[Decision]:
+        """See Scheduler.handle."""
+        self._hear(event)
+        decisions = self.scheduler.handle(event)
+        self.history.append((event, decisions))
+        for decision in decisions:
+            self._book(decision)
+        for job in self.state.waiting.values():
+            assert job.hold is not None, f"after {event}: job {job.id} waits and nobody has said why"
+        for account in self.state.tree.accounts():
+            assert account.within, f"after {event}: {account} holds more than it may"
+        return decisions
+
+    def drained(self) -> None:
+        """Raise AssertionError unless everything was given back and every task of every job has succeeded once."""
+        state = self.state
+        assert not state.jobs, f"jobs left: {list(state.jobs)}"
+        assert not state.waiting, f"jobs wait that are over: {list(state.waiting)}"
+        assert not state.containers, f"containers left: {[state.story(c) for c in state.containers]}"
+        assert not self._held, f"containers that never ended: {self._held}"
+        assert not any(state.used), f"resources still held: {state.used}"
+        assert self.placed == self.ended, f"{self.placed} tasks were started and {self.ended} ended"
+        for job in self._jobs.values():
+            for index, stage in enumerate(job.stages):
+                done = len(self._done.get((job.id, index), ()))
+                assert done == stage.tasks, f"{job.id}/{stage.name}: {done} of {stage.tasks} tasks succeeded"
+
+    def _hear(self, event: Event) -> None:
+        if isinstance(event, NodeAdded):
+            self._free.setdefault(event.node.id, list(event.node.room))
+        elif isinstance(event, JobSubmitted):
+            self._jobs.setdefault(event.job.id, event.job)
+        elif isinstance(event, TaskEnded):
+            held = self._held.get(event.container)
+            if held is not None and not held.idle and (held.stage, held.task) == (event.stage, event.task):
+                held.idle = True
+                self._succeed(held)
+        elif isinstance(event, ContainerEnded) and event.container in self._held:
+            held = self._held[event.container]
+            self._give_back(event.container)
+            if not held.idle:
+                self._end(held, event.code)
+        else:
+            wild = NodeLost | NodeChanged | JobCancelled | ContainerExpired
+            assert not isinstance(event, wild), f"an audit keeps no books about {type(event).__name__}"
+
+    def _end(self, held: _Held, code: int) -> None:
+        if code == 0:
+            self._succeed(held)
+        else:
+            self.ended += 1
+
+    def _succeed(self, held: _Held) -> None:
+        done = self._done.setdefault((held.job, held.stage), set())
+        assert held.task not in done or held.copy, f"{held} succeeded twice"
+        done.add(held.task)
+        self.ended += 1
+
+    def _give_back(self, container: int) -> None:
+        held = self._held.pop(container)
+        for r, amount in enumerate(held.demand):
+            self._free[held.node][r] += amount
+
+    def _book(self, decision: Decision) -> None:
+        if isinstance(decision, Hold):
+            assert isinstance(decision.reason, Reason), f"{decision} gives no reason of the closed set"
+        elif isinstance(decision, Commit):
+            self._bring(decision)
+        elif isinstance(decision, Release):
+            assert self._held[decision.container].idle, f"{decision} takes a busy executor"
+            self._give_back(decision.container)
+        elif isinstance(decision, Place | Run | Move):
+            self._start(decision)
+        elif isinstance(decision, Copy):
+            self._copy(decision)
+
+    def _bring(self, decision: Commit) -> None:
+        demand = self._jobs[decision.job].stages[decision.stage].demand
+        node = self._take(decision, decision.node, demand)
+        self._held[decision.container] = _Held(node, decision.job, -1, -1, demand, idle=True)
+
+    def _take(self, decision: Commit | Place | Copy | Run | Move, node: str, demand: Vector) -> str:
+        """What a new container takes of its node; without a node, an idle executor. Returns where it is."""
+        if node:
+            free = self._free[node]
+            for r, amount in enumerate(demand):
+                free[r] -= amount
+            assert min(free) >= 0, f"{decision} over-commits its node: {free} left"
+            return node
+        held = self._held[decision.container]
+        assert held.idle, f"{decision} takes a busy executor"
+        assert held.demand == demand, f"{decision}: the executor has another size"
+        return held.node
+
+    def _start(self, decision: Place | Run | Move) -> None:
+        job = self._jobs[decision.job]
+        stage = job.stages[decision.stage]
+        key = (decision.job, decision.stage)
+        for parent in stage.above:
+            done = len(self._done.get((decision.job, parent), ()))
+            assert done == job.stages[parent].tasks, f"{decision} starts before its parent stage {parent}"
+        assert 0 <= decision.task < stage.tasks, f"{decision}: no such task"
+        assert decision.task not in self._done.get(key, ()), f"{decision} starts again what has succeeded"
+        running = {(h.job, h.stage, h.task) for h in self._held.values() if not h.idle}
+        assert (*key, decision.task) not in running, f"{decision} starts what already runs"
+        self.placed += 1
+        node = self._take(decision, decision.node if isinstance(decision, Place) else "", stage.demand)
+        self._held[decision.container] = _Held(node, decision.job, decision.stage, decision.task, stage.demand)
+
+    def _copy(self, decision: Copy) -> None:
+        stage = self._jobs[decision.job].stages[decision.stage]
+        task = (decision.job, decision.stage, decision.task)
+        others = [held for held in self._held.values() if (held.job, held.stage, held.task) == task]
+        begun = others or decision.task in self._done.get((decision.job, decision.stage), ())
+        assert begun, f"{decision} copies what has not begun"
+        for held in others:
+            held.copy = True
+        self.placed += 1
+        node = self._take(decision, decision.node, stage.demand)
+        self._held[decision.container] = _Held(node, *task, stage.demand, copy=True)
