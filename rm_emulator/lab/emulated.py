@@ -51,7 +51,7 @@ def finished(folder: Path, label: str, seed: int) -> tuple[Problem, list[Run]]:
         capacities=[node.capacity for node in machines],
         demands=[entry.job.stages[stage].demand for entry in jobs for stage in _stages(entry)],
         releases=[entry.submit_ms for entry in jobs for _ in _stages(entry)],
-        copies=given["spec"].get("copies", {}).get("max", 1),
+        copies=(given["spec"].get("copies") or {}).get("max", 1),
     )
     places = {node.id: number for number, node in enumerate(machines)}
     return problem, list(_runs(read_table(cell, "tasks").to_dicts(), numbers, places))
@@ -133,7 +133,7 @@ def _runs(
         if task is None or row["started_ms"] is None:
             continue
         done = row["code"] == 0
-        copy = task in ended if done else bool(row.get("copy"))
+        copy = task in ended if done else row.get("copy", False)
         if done:
             ended.add(task)
         yield Run(task, places[row["node"]], row["started_ms"], row["ended_ms"], copy, done, row["granted_ms"])

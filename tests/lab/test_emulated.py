@@ -11,6 +11,8 @@ import pytest
 import rm_emulator
 from rm_emulator.lab.emulated import finished
 from rm_emulator.lab.schedules import violations
+from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions
+from schedulers.policies.fifo import Fifo
 
 NODES = [
     {"name": "n1", "capacity": {"cpu": 1}, "rack": "a"},
@@ -31,7 +33,22 @@ STAGES = [
 ]
 
 
-def run(out: Path, profile: str, **workload: Any) -> Path:
+class Copying(Fifo):
+    """Copies whatever has begun wherever there is room, before it starts anything."""
+
+    copies = True
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        for live in list(view.jobs.values()):
+            for part in live.stages:
+                for task in range(part.tasks):
+                    for there in list(offer.nodes or view.nodes.values()):
+                        if view.may_copy(live, part, task, there):
+                            yield Suggestion(live.id, part.index, node=there.id, task=task, copy=True)
+        yield from super().schedule(view, offer)
+
+
+def run(out: Path, profile: str, copies: dict[str, Any] | None = None, **workload: Any) -> Path:
     jobs = [{"name": f"j{number}", "submit": f"{number}s", "stages": STAGES} for number in range(4)]
     scenario = {
         "apiVersion": "rm-emulator.io/v1alpha1",
@@ -40,7 +57,8 @@ def run(out: Path, profile: str, **workload: Any) -> Path:
         "spec": {
             "cluster": {"nodes": NODES, "profile": profile, "links": LINKS},
             "workload": workload or {"kind": "jobs", "jobs": jobs},
-            "policies": [{"kind": "fifo"}],
+            "policies": [{"label": "fifo", "kind": Copying if copies else "fifo"}],
+            **({"copies": copies} if copies else {}),
         },
     }
     rm_emulator.run(scenario, out=out)
@@ -51,6 +69,13 @@ def run(out: Path, profile: str, **workload: Any) -> Path:
 def test_a_run_with_transfers_is_a_schedule(tmp_path: Path, profile: str) -> None:
     problem, runs = finished(run(tmp_path / "out", profile), "fifo", 1)
     assert len(runs) == 36
+    assert violations(problem, runs) == []
+
+
+@pytest.mark.parametrize("others", ["run", "end"])
+def test_a_run_with_copies_is_a_schedule(tmp_path: Path, others: str) -> None:
+    problem, runs = finished(run(tmp_path / "out", "events", {"max": 3, "others": others}), "fifo", 1)
+    assert any(each.copy for each in runs)
     assert violations(problem, runs) == []
 
 
