@@ -48,9 +48,10 @@ SEEDS: Final = 10
 DAGS: Final = 30
 #: Machines of the random DAGs.
 MACHINES: Final = 8
-#: Executors, and numbers of jobs at once, of LACHESIS's small batches.
+#: Executors, and numbers of jobs at once, of LACHESIS's batches; SAGA, whose ETF would take minutes, has the small ones.
 EXECUTORS: Final = 50
-BATCHES: Final = (1, 5, 10, 20)
+BATCHES: Final = (1, 5, 10, 20, 50)
+SMALL: Final = 20
 
 
 def _deft(made: Instance, order: str, *, copies: bool) -> Plan:
@@ -288,7 +289,7 @@ def measure(
     return Measured(
         unrelated=some("unrelated", literature(seeds, count), beside=False),
         related=some("related", literature(seeds, count, related=True), beside=True),
-        batches={number: some(f"batches-{number}", batches(seeds, number), beside=True) for number in jobs},
+        batches={number: some(f"batches-{number}", batches(seeds, number), beside=number <= SMALL) for number in jobs},
     )
 
 
