@@ -48,7 +48,7 @@ SEEDS: Final = 10
 DAGS: Final = 30
 #: Machines of the random DAGs.
 MACHINES: Final = 8
-#: Executors, and numbers of jobs at once, of LACHESIS's batches; SAGA, whose ETF would take minutes, has the small ones.
+#: Executors and numbers of jobs of LACHESIS's batches. SAGA, whose ETF would take minutes, has the small ones.
 EXECUTORS: Final = 50
 BATCHES: Final = (1, 5, 10, 20, 50)
 SMALL: Final = 20
