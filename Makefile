@@ -42,10 +42,13 @@ bench: $(VENV)/.dev            ## all benchmarks, each as a ratio with its refer
 
 # Decima's measured task durations, where they are; not ours to ship.
 TPCH ?= ../shared/data/tpch-spark-profiles.json.gz
+# A Python that has SAGA (anrg-saga), which is no dependency; without one its rows are left out.
+SAGA ?=
 tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m rm_emulator.lab.papers.tables
 	$(BIN)/python -m rm_emulator.lab.papers.graphene
 	$(BIN)/python -m rm_emulator.lab.papers.decima --seeds 100 --profiles $(TPCH) --docs docs
+	$(BIN)/python -m rm_emulator.lab.papers.heuristics --docs docs $(if $(SAGA),--saga $(SAGA))
 
 # SLS folders to run, copied first because runs are stored in them; and how often each.
 FOLDERS ?= ../shared/data/yarn-sls

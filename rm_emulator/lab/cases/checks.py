@@ -85,6 +85,22 @@ def only(part: Mapping[str, Any], keys: Collection[str], what: str) -> None:
             raise Unsupported(f"{what} '{key}' is not supported")
 
 
+def values(
+    expected: Mapping[str, Any], ways: Mapping[str, Callable[[], Any]], *, under: str = "", tolerance: float = 0.0
+) -> Checks:
+    """A check of each value by the way of its name; one without a way, or whose way says so, is skipped by itself.
+
+    under: stands before the names.
+    """
+    for name, value in expected.items():
+        try:
+            if name not in ways:
+                raise Unsupported(f"value {name} is not supported")
+            yield Check(under + name, value, ways[name](), tolerance)
+        except Unsupported as why:
+            yield Skip(under + name, str(why))
+
+
 def _equal(expected: Any, got: Any, tolerance: float) -> bool:
     if isinstance(expected, Mapping) and isinstance(got, Mapping):
         return set(expected) == set(got) and all(_equal(expected[k], got[k], tolerance) for k in expected)

@@ -1,7 +1,7 @@
 """`rm-emulator case FILE.yaml...`: known-answer cases, one line per check.
 
 A file holds `cases` (each with `id` and `kind`) or `instances` (each with `name` and `model`, the kind, and
-`expected`, one check per entry).
+`expected`, one check per entry; a value that is not supported is skipped by itself).
 """
 
 from __future__ import annotations
@@ -102,13 +102,11 @@ def lines(document: Document, section: str) -> Iterator[Line]:
 
 def _run(name: str, kind_name: str, case: Mapping[str, Any]) -> Iterator[Line]:
     kind = known().get(kind_name)
-    why = f"kind {kind_name} not supported"
-    if kind is not None:
-        strange = [key for key in case if key not in ABOUT and key not in kind.keys]
-        why = f"key '{strange[0]}' of kind {kind_name} not supported" if strange else ""
-    if kind is None or why:
+    strange = [key for key in case if key not in ABOUT and key not in kind.keys] if kind else []
+    why = [f"key '{key}' of kind {kind_name} not supported" for key in strange]
+    if kind is None or (why and "model" not in case):
         for suffix in _named_checks(case):
-            yield Line("SKIP", f"{name}{suffix}", why)
+            yield Line("SKIP", f"{name}{suffix}", why[0] if why else f"kind {kind_name} not supported")
         return
     try:
         # All checks first: a case that turns out to be unsupported half-way is skipped as a whole.
@@ -120,6 +118,8 @@ def _run(name: str, kind_name: str, case: Mapping[str, Any]) -> Iterator[Line]:
         raise Malformed(_what(error, kind_name)) from error
     for check in checks:
         yield _line(f"{name}/{check.name}" if check.name else name, check)
+    # An instance has many values, each checked by itself.
+    yield from (Line("SKIP", f"{name}/{key}", reason) for key, reason in zip(strange, why, strict=True))
 
 
 def _line(name: str, check: Check | Skip) -> Line:

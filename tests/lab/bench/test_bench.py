@@ -31,6 +31,7 @@ def test_all_promised_rows_are_there(rows: list[dict[str, object]]) -> None:
     assert names >= {f"decision_p99/{entry.name}" for entry in policies}
     assert names >= {f"queues_{what}/{entry.name}" for entry in policies for what in ("p50", "p99", "idle")}
     assert names >= {f"build_schedule/{what}" for what in ("10k_stages", "100k_tasks", "10k_tasks_pool")}
+    assert names >= {"heft_200x50", "deft_decision"}
     assert names >= {f"queue_limits_{what}/fifo" for what in ("p50", "p99", "idle")}
     assert names >= {"bundle_examinations", "build_schedule_10000"}
 
@@ -61,6 +62,14 @@ def test_without_target_nothing_is_met_or_missed() -> None:
     assert Row(name="x", value=1, unit="us").met is None
 
 
+def test_targets_beside_a_recorded_reference_are_of_the_value() -> None:
+    rows = bench.run(["heft_200x50", "deft_decision"], tiny=True)
+    assert [(row["name"], row["ratio"], row["unit"], row["target"]) for row in rows] == [
+        ("heft_200x50", None, "ms", "<= 20"),
+        ("deft_decision", None, "ms", "<= 1"),
+    ]
+
+
 def test_an_unknown_benchmark_is_bad_input() -> None:
     with pytest.raises(InvalidInput, match=r"no benchmark or group 'engines'.*did you mean 'engine'"):
         bench.run(["engines"])
@@ -75,6 +84,7 @@ def test_an_unknown_benchmark_is_bad_input() -> None:
         "queues_p99/drf",
         "build_schedule/10k_stages",
         "build_schedule_10000",
+        "heft_200x50",
     ],
 )
 def test_a_benchmark_is_found_by_the_name_of_a_row(name: str) -> None:

@@ -34,6 +34,14 @@ cases:
   - {expect: {live: {a1: LIVE}}}
 """
 
+FORK = """
+instances:
+- {name: fork, model: unrelated_machines_with_comm, exec: [[4, 4], [6, 6], [6, 6]], edges: [[0, 1, 20], [0, 2, 20]],
+   expected: {HEFT: 16}, HEFT_schedule: [[0, 4, 0, 0], [4, 10, 1, 0], [10, 16, 2, 0]],
+   optimal: {no_duplication: 16, with_duplication: 10,
+             with_duplication_schedule: [[0, 4, 0, 0], [0, 4, 0, 1], [4, 10, 1, 1], [4, 10, 2, 0]]}}
+"""
+
 
 def run(tmp_path: Path, capsys: pytest.CaptureFixture[str], text: str) -> tuple[int, list[str]]:
     file = tmp_path / "cases.yaml"
@@ -103,6 +111,10 @@ def test_an_instance_that_is_not_run_is_skipped_check_by_check(
         ("cases:\n- {id: A, kind: normalise_mem, rows: [1]}\n", "case 'A': does not have the form"),
         ("cases:\n- {id: A, id: B, kind: x}\n", "given twice"),
         ("cases: [", "not YAML"),
+        (FORK.replace("[4, 4]", "[4, .nan]"), "case 'fork': .*the time of task 0 on machine 1 is nan"),
+        (FORK.replace("[0, 1, 20]", "[0, 1, -20]"), "case 'fork': .*the edge 0 -> 1 moves -20"),
+        (FORK.replace("[0, 2, 20]", "[0, 3, 20]"), "case 'fork': .*an edge 0 -> 3 leads to task 3"),
+        (FORK.replace("[0, 2, 20]", "[1, 0, 20]"), "case 'fork': .*the edges form a cycle"),
     ],
 )
 def test_a_malformed_file_is_bad_input(tmp_path: Path, text: str, message: str) -> None:
@@ -143,10 +155,41 @@ def test_collected_cases_that_were_open(capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
-def test_collected_cases_of_dags_but_those_with_communication(capsys: pytest.CaptureFixture[str]) -> None:
+def test_all_collected_cases_of_dags(capsys: pytest.CaptureFixture[str]) -> None:
     lines = collected("dag.yaml", capsys)
-    assert sum(line.startswith("PASS ") for line in lines) == 32
-    assert all("_with_comm not supported" in line for line in lines if line.startswith("SKIP "))
+    assert len(lines) == 123
+    assert all(line.startswith("PASS ") for line in lines)
+    assert [line for line in lines if line.endswith("/witness")] == [
+        "PASS topcuoglu10/optimal/with_duplication/witness",
+        "PASS hetero_speed8/optimal/with_duplication/witness",
+    ]
+
+
+def test_a_value_of_an_instance_that_is_not_known_is_skipped_by_itself(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    case = FORK.replace("optimal: {", "energy: 3, optimal: {fastest: 1, ").replace("HEFT: 16", "HEFT: 16, GDL: 9")
+    _, lines = run(tmp_path, capsys, case)
+    assert [line for line in lines if line.startswith("SKIP")] == [
+        "SKIP fork/GDL: value GDL is not supported",
+        "SKIP fork/optimal/fastest: value fastest is not supported",
+        "SKIP fork/energy: key 'energy' of kind unrelated_machines_with_comm not supported",
+    ]
+    assert "PASS fork/HEFT" in lines
+
+
+def test_a_schedule_that_is_none_fails_with_what_is_wrong(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    code, lines = run(tmp_path, capsys, FORK.replace("[0, 4, 0, 0], [0, 4, 0, 1]", "[0, 4, 0, 0]"))
+    what = "task 1 on machine 1 starts at 4, and what it needs of task 0 is there at 24"
+    assert (code, [line for line in lines if line.startswith("FAIL")]) == (
+        1,
+        [f"FAIL fork/optimal/with_duplication_schedule: expected 10 got {what}"],
+    )
+
+
+def test_an_optimum_that_is_not_the_shortest_fails(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    _, lines = run(tmp_path, capsys, FORK.replace("no_duplication: 16", "no_duplication: 17"))
+    assert "FAIL fork/optimal/no_duplication: expected 17 got 16.0" in lines
 
 
 @pytest.mark.parametrize(
@@ -156,7 +199,7 @@ def test_collected_cases_of_dags_but_those_with_communication(capsys: pytest.Cap
             "rigid_multi_resource_dag",
             "capacity: [4, 4], exec: [3, 2, 2], demand: [[2, 1], [1, 3], [2, 2]], edges: [[0, 1]], "
             "expected: {critical_path: 5, best: 5}, optimal: {makespan: 5, start_times: [0, 3, 0]}",
-            ["PASS x/critical_path", "SKIP x/best: algorithm best", "PASS x/optimal", "PASS x/optimal/start_times"],
+            ["PASS x/critical_path", "SKIP x/best: value best", "PASS x/optimal", "PASS x/optimal/start_times"],
         ),
         (
             "rigid_width_on_10_slots",
@@ -185,7 +228,7 @@ def test_collected_cases_of_dags_but_those_with_communication(capsys: pytest.Cap
             "stages_on_identical_slots",
             "slots: 3, stages: [{tasks: 9, duration: 3}, {tasks: 7, duration: 4}], stage_edges: [], "
             "expected: {}, optimal: {makespan: 19}",
-            ["SKIP x: optima of more than 14 tasks"],
+            ["SKIP x/optimal: optima of more than 14 tasks"],
         ),
         (
             "single_machine_nonpreemptive",

@@ -1,4 +1,8 @@
-"""Group `planning`, and a row of `policies`: how long the offline plan of one DAG takes, and how good it is."""
+"""Group `planning`, and a row of `policies`: how long the offline plan of one DAG takes, and how good it is.
+
+On unlike machines the reference is SAGA (ANRGUSC/saga, `anrg-saga` 2.0.2), which is no dependency: what it took for the
+same DAG was measured once, by `lab/papers/beside_saga.py`. So there is no ratio, and targets are of values.
+"""
 
 from __future__ import annotations
 
@@ -8,15 +12,22 @@ from collections.abc import Callable, Iterator
 from concurrent.futures import Executor, ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
+from statistics import median
 from typing import Final
 
 from rm_emulator.lab.bench.reference import quiet
 from rm_emulator.lab.bench.rows import Row, benchmark
+from rm_emulator.workload import dags, lachesis
 from schedulers.core import keyed
 from schedulers.core.model import Stage
 from schedulers.planning import lists
 from schedulers.planning.graphene import build_schedule
 from schedulers.planning.schedule import Plan
+from schedulers.planning.unrelated.deft import choose
+from schedulers.planning.unrelated.heft import heft
+from schedulers.planning.unrelated.instance import Instance
+from schedulers.planning.unrelated.ranks import ranks_up
+from schedulers.planning.unrelated.timelines import Timelines
 
 _CAPACITY: Final = (16_000, 65_536)
 #: Parents are at most so many stages back, so that the DAG is deep as well as wide.
@@ -35,6 +46,64 @@ def build_schedule_rows(tiny: bool) -> Iterator[Row]:
     yield _planned("build_schedule/10k_stages", dag(200, 200) if tiny else dag(10_000, 10_000), 100, "<= 10")
     yield _planned("build_schedule/100k_tasks", dag(20, 2_000) if tiny else dag(1000, 100_000), 1000, None)
     yield _pool_row(tiny)
+
+
+#: CPU time in ms of SAGA's HEFT for the DAG of `heft_200x50`, the least of three on a shared core.
+_SAGA_HEFT_MS: Final = 870.0
+
+
+@benchmark("heft_200x50", "planning")
+def heft_200x50(tiny: bool) -> Iterator[Row]:
+    """HEFT on a DAG of 200 tasks for 50 machines of unlike speed."""
+    made = _unlike(tiny)
+    taken = min(_ms(partial(heft, made)) for _ in range(1 if tiny else 20))
+    yield Row(
+        name="heft_200x50",
+        value=taken,
+        unit="ms",
+        reference=_SAGA_HEFT_MS,
+        target="<= 20",
+        note=f"{made.tasks} tasks, {len(made.edges)} edges, {made.machines} machines, CPU time, the least of 20; "
+        "reference: SAGA's HEFT on the same DAG, measured once",
+    )
+
+
+@benchmark("deft_decision", "planning")
+def deft_decision(tiny: bool) -> Iterator[Row]:
+    """DEFT's choice of a machine and of a copy for one task, all 50 machines looked at."""
+    made = _unlike(tiny)
+    lines, took = Timelines(made), []
+    for task in made.by_priority(ranks_up(made, "speeds")):
+        begun = time.process_time()
+        choice = choose(lines, task)
+        if choice.parent is not None:
+            lines.place(choice.parent, choice.machine, choice.copy_start)
+        lines.place(task, choice.machine, choice.start)
+        took.append(1000 * (time.process_time() - begun))
+    took.sort()
+    yield Row(
+        name="deft_decision",
+        value=took[int(0.98 * len(took))],
+        unit="ms",
+        target="<= 1",
+        note=f"98th percentile of {len(took)} decisions, CPU time, {made.machines} machines; "
+        f"median {median(took):.3f} ms",
+    )
+
+
+def _unlike(tiny: bool) -> Instance:
+    """A random DAG of the HEFT literature for machines of LACHESIS's speeds; CCR 1."""
+    tasks, machines = (10, 3) if tiny else (200, 50)
+    made = dags.dag(dags.Shape(tasks=tasks, mean_ms=10_000), lachesis.speeds(machines, seed=1), seed=1)
+    return Instance(made.times, made.edges, made.rate / 1000)
+
+
+def _ms(plan: Callable[[], object]) -> float:
+    """CPU time in ms."""
+    with quiet():
+        begun = time.process_time()
+        plan()
+        return 1000 * (time.process_time() - begun)
 
 
 def _planned(name: str, made: tuple[tuple[Stage, ...], list[int]], machines: int, target: str | None) -> Row:

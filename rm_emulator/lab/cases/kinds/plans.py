@@ -6,7 +6,7 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from rm_emulator.lab.cases.checks import Case, Check, Checks, Skip, Unsupported, kind, only
+from rm_emulator.lab.cases.checks import Case, Check, Checks, Unsupported, kind, only, values
 from schedulers.core.model import Stage
 from schedulers.core.resources import Vector
 from schedulers.planning import lists
@@ -72,12 +72,10 @@ class _Problem:
         return shortest_makespan(self.stages, self.runtimes, self.capacity, self.machines)
 
 
-def _each(expected: Mapping[str, Any], ways: Mapping[str, Callable[[], Any]]) -> Checks:
-    for name, value in expected.items():
-        if name in ways:
-            yield Check(name, value, ways[name]())
-        else:
-            yield Skip(name, f"algorithm {name} is not supported")
+def _optimal(value: Mapping[str, Any], name: str, way: Callable[[], int], also: Collection[str] = ()) -> Checks:
+    """The optimum of this name, as `optimal`; also: what the kind looks at itself, the rest is skipped."""
+    yield from values({"optimal": value[name]}, {"optimal": way})
+    yield from values({key: value[key] for key in value if key not in {name, *also}}, {}, under="optimal/")
 
 
 _LISTS: Final[dict[str, lists.Planner]] = {
@@ -94,9 +92,8 @@ def rigid_multi_resource_dag(case: Case) -> Checks:
     ways: dict[str, Callable[[], Any]] = {name: partial(problem.plan, planner) for name, planner in _LISTS.items()}
     ways["shortest_task_first"] = lambda: problem.ranked(problem.runtimes)
     ways["longest_task_first"] = lambda: problem.ranked([-runtime for runtime in problem.runtimes])
-    yield from _each(case["expected"], ways)
-    only(case["optimal"], {"makespan", "start_times"}, "optimum")
-    yield Check("optimal", case["optimal"]["makespan"], problem.optimum())
+    yield from values(case["expected"], ways)
+    yield from _optimal(case["optimal"], "makespan", problem.optimum, {"start_times"})
     if "start_times" in case["optimal"]:
         starts = enumerate(case["optimal"]["start_times"])
         rows = (Placement(at, at + problem.runtimes[stage], stage, 0, 0) for stage, at in starts)
@@ -113,15 +110,14 @@ def rigid_width(case: Case) -> Checks:
     )
     slots = (case["slots"],)
     free = _Problem(demands, runtimes, [], slots)
-    yield from _each(
+    yield from values(
         case["expected"],
         {
             "NFDH_no_edges": lambda: free.shelves(first_fit=False),
             "FFDH_no_edges": lambda: free.shelves(first_fit=True),
         },
     )
-    only(case["optimal"], {"no_edges"}, "optimum")
-    yield Check("optimal", case["optimal"]["no_edges"], free.optimum())
+    yield from _optimal(case["optimal"], "no_edges", free.optimum)
     bound = _Problem(demands, runtimes, case["with_edges"]["edges"], slots)
     ways = {
         "DC_strip_partition": lambda: bound.plan(lists.strip_part),
@@ -129,16 +125,14 @@ def rigid_width(case: Case) -> Checks:
         "optimal": bound.optimum,
     }
     expected = {name: value for name, value in case["with_edges"].items() if name != "edges"}
-    for check in _each(expected, ways):
-        name = f"with_edges/{check.name}"
-        yield Check(name, check.expected, check.got) if isinstance(check, Check) else Skip(name, check.why)
+    yield from values(expected, ways, under="with_edges/")
 
 
 @kind("unit_tasks_two_processors", {"tasks", "exec", "processors", "edges", "expected", "optimal"})
 def unit_tasks(case: Case) -> Checks:
     """Tasks of one unit on two processors, by Coffman-Graham labels and by Hu's levels."""
     problem = _Problem([[1]] * case["tasks"], case["exec"], case["edges"], (1,), case["processors"])
-    yield from _each(
+    yield from values(
         case["expected"],
         {
             "CG_labels": lambda: lists.labels(problem.dag()),
@@ -146,8 +140,7 @@ def unit_tasks(case: Case) -> Checks:
             "Hu_level_lowest_id_ties": lambda: problem.plan(lists.cp),
         },
     )
-    only(case["optimal"], {"makespan"}, "optimum")
-    yield Check("optimal", case["optimal"]["makespan"], problem.optimum())
+    yield from _optimal(case["optimal"], "makespan", problem.optimum)
 
 
 @kind("stages_on_identical_slots", {"unit", "slots", "stages", "stage_edges", "expected", "optimal"})
@@ -164,12 +157,11 @@ def stages_on_slots(case: Case) -> Checks:
         case["slots"],
         [stage["tasks"] for stage in stages],
     )
-    yield from _each(
+    yield from values(
         case["expected"],
         {
             "critical_path_list_schedule": lambda: problem.plan(lists.cp),
             "plan_ahead": lambda: problem.plan(build_schedule),
         },
     )
-    only(case["optimal"], {"makespan", "certificate"}, "optimum")
-    yield Check("optimal", case["optimal"]["makespan"], problem.optimum())
+    yield from _optimal(case["optimal"], "makespan", problem.optimum, {"certificate"})

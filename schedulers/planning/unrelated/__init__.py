@@ -1,0 +1,1 @@
+"""Offline plans of one DAG on unlike machines, with data on its edges and, by some planners, copies of tasks."""

@@ -1,0 +1,132 @@
+"""Duplication First, Reduction Next. Source: Park, Shirazi, Marquis, IPPS 1997 (algorithm DFRN, section 4).
+
+Made for equal machines without end; optimal there where the DAG is a tree. The paper is silent on ties; they go to the
+lowest task and the lowest machine. What is ours, as the paper has no unlike or too few machines:
+
+- Heavy is meant by mean times. Of unused machines that is taken on which the copied prefix and the task end first.
+- When no machine is unused, the task goes where it would end first, behind all that is there, and parents are copied
+  there and dropped again as for a join.
+- A task that would end sooner elsewhere without any copy goes there, so that copies never lengthen a plan. On equal
+  machines without end that happens as well, though rarely (9 tasks of 1,500 random DAGs).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedulers.planning.unrelated.instance import Instance
+from schedulers.planning.unrelated.timelines import Plan, Timelines
+
+
+def dfrn(instance: Instance, *, copies: bool = True) -> Plan:
+    """Tasks level by level, heavier first: behind their critical parent, with copies of those that it waits for.
+
+    copies: False leaves them out; then each goes where it ends first.
+    """
+    lines = Timelines(instance)
+    for task in by_level(instance):
+        end, machine, _ = lines.soonest(lines.ready(task), instance.times[task], insertion=False)
+        copied = _copied(lines, task, machine) if copies else lines
+        if copies and copied.runs[task][0][1] <= end:
+            lines = copied
+        else:
+            lines.append(task, machine)
+    return lines.plan()
+
+
+def _copied(before: Timelines, task: int, soonest: int) -> Timelines:
+    """The plan with one more task and the copies for it. soonest: the machine where it ends first without any."""
+    lines = before.branch()
+    parents = [parent for parent, _ in lines.instance.parents[task]]
+    machine = _behind(lines, _by_arrival(lines, task, parents)[0], task) if parents else _unused(lines, [], task)
+    if len(parents) > 1 or machine is None:
+        _duplicate(lines, task, soonest if machine is None else machine)
+    lines.append(task, soonest if machine is None else machine)
+    return lines
+
+
+def by_level(instance: Instance) -> list[int]:
+    """Heavy Node First: by level (edges from the beginning), then the heaviest, then the lowest."""
+    levels, mean = [0] * instance.tasks, instance.mean_times()
+    for task in instance.order:
+        levels[task] = max((levels[parent] + 1 for parent, _ in instance.parents[task]), default=0)
+    return sorted(range(instance.tasks), key=lambda task: (levels[task], -mean[task], task))
+
+
+def _by_arrival(lines: Timelines, task: int, parents: Sequence[int]) -> list[int]:
+    """Parents by when their message comes if it has to travel, from their earliest end, the latest first."""
+    rate = lines.instance.mean_rate
+    data = dict(lines.instance.parents[task])
+    arrival = {parent: min(end for _, end in lines.runs[parent]) + data[parent] / rate for parent in parents}
+    return sorted(parents, key=lambda parent: (-arrival[parent], parent))
+
+
+def _behind(lines: Timelines, parent: int, task: int) -> int | None:
+    """The machine that the parent is last on, or an unused one with a copy of all up to it; None: there is neither."""
+    there, end = min(lines.runs[parent], key=lambda run: (run[1], run[1] < lines.free[run[0]], run[0]))
+    if end == lines.free[there]:
+        return there
+    prefix = sorted((p for p in lines.placements if p.machine == there and p.end <= end), key=lambda p: p.start)
+    fresh = _unused(lines, [p.task for p in prefix], task)
+    if fresh is not None:
+        for placed in prefix:
+            lines.append(placed.task, fresh)
+    return fresh
+
+
+def _unused(lines: Timelines, prefix: Sequence[int], task: int) -> int | None:
+    """The unused machine on which these tasks, and then that one, end first."""
+    used = {p.machine for p in lines.placements}
+    ends = [
+        (_laid(lines, [*prefix, task], machine)[-1][1], machine)
+        for machine in range(lines.instance.machines)
+        if machine not in used
+    ]
+    return min(ends)[1] if ends else None
+
+
+def _duplicate(lines: Timelines, task: int, machine: int) -> None:
+    """Copy what the task waits for to its machine, and drop again what does not help.
+
+    A copy has to end before its data can come from elsewhere, and before that of the decisive parent comes: of those
+    that are not there the one whose data comes last. So the task never starts later than without copies.
+    """
+    instance = lines.instance
+    tasks = _missing(lines, task, machine, set())
+    decisive = lines.ready_on(task, machine)
+    for copied in list(tasks):
+        end = dict(_laid(lines, tasks, machine))[copied]
+        here = {task, *tasks}
+        elsewhere = (
+            lines.arrival_on(copied, data, machine) for child, data in instance.children[copied] if child in here
+        )
+        if end > min(decisive, max(elsewhere)):
+            tasks.remove(copied)
+    for copied in reversed(list(tasks)):
+        if not any(child == task or child in tasks for child, _ in instance.children[copied]):
+            tasks.remove(copied)
+    for copied in tasks:
+        lines.append(copied, machine)
+
+
+def _missing(lines: Timelines, task: int, machine: int, seen: set[int]) -> list[int]:
+    """Duplication first: ancestors that do not run there, parents before children, the latest message first."""
+    made = []
+    for parent in _by_arrival(lines, task, [parent for parent, _ in lines.instance.parents[task]]):
+        if parent not in seen and not lines.runs_on(parent, machine):
+            seen.add(parent)
+            made += [*_missing(lines, parent, machine, seen), parent]
+    return made
+
+
+def _laid(lines: Timelines, tasks: Sequence[int], machine: int) -> list[tuple[int, float]]:
+    """When each of these would end if they were appended to a machine one after another."""
+    instance, at = lines.instance, float(lines.free[machine])
+    ends: dict[int, float] = {}
+    for task in tasks:
+        for parent, data in instance.parents[task]:
+            there = lines.arrival_on(parent, data, machine)
+            at = max(at, min(there, ends.get(parent, there)))
+        at += float(instance.times[task, machine])
+        ends[task] = at
+    return list(ends.items())

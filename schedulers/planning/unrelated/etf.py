@@ -1,0 +1,23 @@
+"""Earliest Task First. Source: Hwang, Chow, Anger, Lee, SIAM J. Computing 18(2), 1989.
+
+Made for equal machines: it asks when a task could start and not how long it takes, so that unlike ones suit it badly.
+Of equal starts the paper takes the task of higher static level; that is by mean times here. Then the lowest task and
+the lowest machine.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from schedulers.planning.unrelated.instance import Instance
+from schedulers.planning.unrelated.pairs import ready_pairs
+from schedulers.planning.unrelated.ranks import static_levels
+from schedulers.planning.unrelated.timelines import Plan, Timelines
+
+
+def etf(instance: Instance) -> Plan:
+    """Always the ready task and machine of the earliest start; machines are appended to."""
+    levels = np.array(static_levels(instance.mean_times(), instance))
+    lines = Timelines(instance)
+    ready_pairs(lines, lambda tasks, starts: (-starts, levels[tasks]))
+    return lines.plan()

@@ -1,0 +1,19 @@
+"""Heterogeneous Earliest Finish Time. Source: Topcuoglu, Hariri, Wu, TPDS 13(3), 2002, section 4.1.
+
+The paper is silent on ties: equal ranks go to the lowest task, equal ends to the lowest machine.
+"""
+
+from __future__ import annotations
+
+from schedulers.planning.unrelated.instance import Instance
+from schedulers.planning.unrelated.ranks import ranks_up
+from schedulers.planning.unrelated.timelines import Plan, Timelines
+
+
+def heft(instance: Instance) -> Plan:
+    """Tasks by descending upward rank, each where it ends first, idle stretches included."""
+    lines = Timelines(instance)
+    for task in instance.by_priority(ranks_up(instance)):
+        _, machine, start = lines.soonest(lines.ready(task), instance.times[task], insertion=True)
+        lines.place(task, machine, start)
+    return lines.plan()

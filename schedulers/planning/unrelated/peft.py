@@ -1,0 +1,35 @@
+"""Predict Earliest Finish Time. Source: Arabnejad and Barbosa, TPDS 25(3), 2014, section 4.
+
+Ties, on which the paper is silent, go to the lowest task and the lowest machine.
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+from schedulers.planning.unrelated.instance import Floats, Instance
+from schedulers.planning.unrelated.timelines import Plan, Timelines
+
+
+def peft(instance: Instance) -> Plan:
+    """Ready tasks by mean optimistic cost, each where its end plus that cost is least, idle stretches included."""
+    costs, lines = optimistic_costs(instance), Timelines(instance)
+    for task in instance.by_priority([float(x) for x in costs.mean(axis=1)]):
+        _, machine, start = lines.soonest(lines.ready(task), instance.times[task], insertion=True, beyond=costs[task])
+        lines.place(task, machine, start)
+    return lines.plan()
+
+
+def optimistic_costs(instance: Instance) -> Floats:
+    """[tasks, machines]: the longest way from the end of a task there to the end of all, with machines chosen freely.
+
+    For each child the machine where its own time and way are least, with the mean transfer if that is another one
+    (equation 5); of these the largest.
+    """
+    costs = np.zeros_like(instance.times)
+    rate = instance.mean_rate
+    for task in reversed(instance.order):
+        for child, data in instance.children[task]:
+            there = costs[child] + instance.times[child]
+            costs[task] = np.maximum(costs[task], np.minimum(there, there.min() + data / rate))
+    return costs

@@ -1,0 +1,34 @@
+"""All planners of DAGs on unlike machines, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
+from typing import Final
+
+from schedulers.planning.unrelated.cpop import cpop
+from schedulers.planning.unrelated.deft import deft
+from schedulers.planning.unrelated.dfrn import dfrn
+from schedulers.planning.unrelated.dls import dls
+from schedulers.planning.unrelated.etf import etf
+from schedulers.planning.unrelated.heft import heft
+from schedulers.planning.unrelated.instance import Instance
+from schedulers.planning.unrelated.peft import peft
+from schedulers.planning.unrelated.tdca import tdca
+from schedulers.planning.unrelated.tds import tds
+from schedulers.planning.unrelated.timelines import Plan
+
+#: `deft` is that of LACHESIS's HighRankUp-DEFT; `deft.deft` takes other orders.
+PLANNERS: Final[Mapping[str, Callable[[Instance], Plan]]] = MappingProxyType(
+    {
+        "heft": heft,
+        "cpop": cpop,
+        "dls": dls,
+        "peft": peft,
+        "etf": etf,
+        "tds": tds,
+        "dfrn": dfrn,
+        "tdca": tdca,
+        "deft": deft,
+    }
+)

@@ -1,0 +1,171 @@
+"""Task Duplication based Clustering Algorithm. Source: He, Meng, Pan, Yuan, Zhou, TPDS 30(1), 2019.
+
+Written from public reading notes, as the paper's pseudo code was not at hand: the four phases and their equations are
+the paper's, and what follows is ours where the notes are silent.
+
+- A cluster's machine is the best one for its last task that no other cluster has.
+- Phase 2 takes of the trail's beginnings that by which the task could start first. Copies stay if the task starts
+  sooner and the plan gets no longer.
+- Phase 3 tries the machines with fewest tasks first, and moves all of one to the first other one that makes the plan no
+  longer.
+- Phase 4: tasks go into idle stretches all along, in order of descending level.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+
+import msgspec
+import numpy as np
+
+from schedulers.planning.unrelated.instance import Floats, Instance
+from schedulers.planning.unrelated.ranks import rank_up
+from schedulers.planning.unrelated.timelines import Plan, Timelines
+
+#: Per task the machines it runs on, the first not a copy.
+Hosts = list[list[int]]
+
+
+class Guides(msgspec.Struct, frozen=True):
+    """What tells where tasks should be: ects [tasks, machines], best machine and critical parent per task, levels."""
+
+    ects: Floats
+    best: list[int]
+    cpred: list[int | None]
+    level: list[float]
+
+
+def tdca(instance: Instance, *, copies: bool = True) -> Plan:
+    """Clusters along critical parents, copies of their trails, fewer machines where that costs nothing.
+
+    copies: False leaves phase 2 out.
+    """
+    guides = guide(instance)
+    order = list(instance.by_priority(guides.level))
+    lines = laid(instance, order, clustered(instance, guides))
+    if copies:
+        lines = _copied(lines, order, guides)
+    return _merged(lines, order).plan()
+
+
+def guide(instance: Instance) -> Guides:
+    """Earliest completion per task and machine if every parent may be wherever suits it best, and what follows."""
+    ects = np.zeros_like(instance.times)
+    for task in instance.order:
+        starts = np.zeros(instance.machines)
+        for parent, data in instance.parents[task]:
+            starts = np.maximum(starts, (ects[parent][:, None] + data * instance.delays).min(axis=0))
+        ects[task] = starts + instance.times[task]
+    best = [int(x) for x in ects.argmin(axis=1)]
+    cpred: list[int | None] = []
+    for task in range(instance.tasks):
+        arrivals = [
+            (ects[parent, best[parent]] + data * instance.delays[best[parent], best[task]], -parent)
+            for parent, data in instance.parents[task]
+        ]
+        cpred.append(-max(arrivals)[1] if arrivals else None)
+    level = rank_up([float(x) for x in instance.times.max(axis=1)], instance.mean_edges)
+    return Guides(ects, best, cpred, level)
+
+
+def clustered(instance: Instance, guides: Guides) -> Hosts:
+    """Phase 1: from the lowest level upward; tasks without a machine are left over."""
+    transfer = {(parent, child): time for parent, child, time in instance.mean_edges}
+    hosts: Hosts = [[] for _ in range(instance.tasks)]
+    unused = set(range(instance.machines))
+    for first in sorted(range(instance.tasks), key=lambda task: (guides.level[task], task)):
+        if hosts[first] or not unused:
+            continue
+        machine = min(unused, key=lambda m: (guides.ects[first, m], m))
+        unused.remove(machine)
+        task: int | None = first
+        while task is not None:
+            hosts[task].append(machine)
+            near = [
+                parent
+                for parent, _ in instance.parents[task]
+                if not hosts[parent]
+                and guides.ects[parent, machine] <= guides.ects[parent, guides.best[parent]] + transfer[parent, task]
+            ]
+            critical = guides.cpred[task]
+            if critical not in near:
+                critical = min(near, key=lambda p: (guides.ects[p, machine], p), default=None)
+            task = critical
+    return hosts
+
+
+def laid(instance: Instance, order: Sequence[int], hosts: Hosts) -> Timelines:
+    """All tasks on their machines, in idle stretches too; one without a machine where it could start first."""
+    lines = Timelines(instance)
+    for task in order:
+        for machine in hosts[task] or [int(np.maximum(lines.ready(task), lines.free).argmin())]:
+            time = float(instance.times[task, machine])
+            lines.place(task, machine, lines.earliest(machine, lines.ready_on(task, machine), time))
+    return lines
+
+
+def _hosts(lines: Timelines) -> Hosts:
+    return [[machine for machine, _ in runs] for runs in lines.runs]
+
+
+def _copied(lines: Timelines, order: Sequence[int], guides: Guides) -> Timelines:
+    """Phase 2: copies of what leads to a task, where that is not on its machine."""
+    instance = lines.instance
+    for task in order:
+        for machine in _hosts(lines)[task]:
+            trail = _shortest_wait(lines, task, machine, guides)
+            if trail:
+                hosts = _hosts(lines)
+                for copied in trail:
+                    hosts[copied].append(machine)
+                other = laid(instance, order, hosts)
+                sooner = dict(other.runs[task])[machine] < dict(lines.runs[task])[machine]
+                if sooner and other.plan().makespan <= lines.plan().makespan:
+                    lines = other
+    return lines
+
+
+def _shortest_wait(lines: Timelines, task: int, machine: int, guides: Guides) -> list[int]:
+    """The beginning of the trail of critical parents with which a task's data would be there first; [] if none is."""
+    soonest, best = lines.ready_on(task, machine), list[int]()
+    trail: list[int] = []
+    for above in _trail(lines, task, machine, guides):
+        trail.append(above)
+        ends: dict[int, float] = {}
+        for copied in [*reversed(trail), task]:
+            arrivals = (
+                min(lines.arrival_on(parent, data, machine), ends.get(parent, np.inf))
+                for parent, data in lines.instance.parents[copied]
+            )
+            ready, time = max(arrivals, default=0.0), float(lines.instance.times[copied, machine])
+            ends[copied] = ready if copied == task else lines.earliest(machine, ready, time) + time
+        if ends[task] < soonest:
+            soonest, best = ends[task], list(trail)
+    return best
+
+
+def _trail(lines: Timelines, task: int, machine: int, guides: Guides) -> Iterator[int]:
+    """Critical parents upward until one is on this machine."""
+    above = guides.cpred[task]
+    while above is not None and not lines.runs_on(above, machine):
+        yield above
+        above = guides.cpred[above]
+
+
+def _merged(lines: Timelines, order: Sequence[int]) -> Timelines:
+    """Phase 3: the tasks of one machine move to another where the plan gets no longer."""
+    instance = lines.instance
+    hosts = _hosts(lines)
+    used = sorted({machine for machines in hosts for machine in machines})
+    for one in sorted(used, key=lambda machine: (sum(machine in machines for machines in hosts), machine)):
+        makespan = lines.plan().makespan
+        for other in used:
+            joined = [list(dict.fromkeys(other if m == one else m for m in machines)) for machines in _hosts(lines)]
+            work = sum(instance.times[task, other] for task, machines in enumerate(joined) if other in machines)
+            if other != one and work <= makespan:
+                merged = laid(instance, order, joined)
+                if merged.plan().makespan <= makespan:
+                    lines = merged
+                    used.remove(one)
+                    break
+    return lines
