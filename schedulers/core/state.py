@@ -669,6 +669,8 @@ def _copy(state: ClusterState, decision: Copy) -> None:
 
 
 def _links_set(state: ClusterState, event: LinksSet) -> str | None:
+    if event.links == state.links:
+        return "duplicate"
     check_links(event.links)
     if state.next_seq:
         raise InvalidTransition("links are set once, before the first job")

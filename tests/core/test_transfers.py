@@ -107,6 +107,12 @@ def test_links_are_set_before_the_first_job() -> None:
         made.handle(LinksSet(3000, Links(rate=1)))
 
 
+def test_links_that_are_told_again_are_ignored() -> None:
+    made = finished(Links(rate=1))
+    made.handle(LinksSet(3000, Links(rate=1)))
+    assert made.state.links == Links(rate=1)
+
+
 @pytest.mark.parametrize("links", [Links(rate=0), Links(in_rack=-1), Links(rate=1, pairs={"a": {"b": 0}})])
 def test_a_link_that_never_gets_there_is_refused(links: Links) -> None:
     with pytest.raises(InvalidTransition, match="above 0"):
