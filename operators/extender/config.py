@@ -12,9 +12,10 @@ from operators.config import Document, InvalidConfig, Millis, Nodes, Where, pars
 from operators.lease import LeaderElection
 from operators.log import Level
 from operators.serving.ports import ExtenderPort, ManagementPort
+from schedulers.core.assigned import no_lines
 from schedulers.core.errors import InvalidParameters, UnknownName, nearest
 from schedulers.core.placer import placers
-from schedulers.core.policy import needs_estimates, policies
+from schedulers.core.policy import Policy, needs_estimates, policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 from schedulers.objects.names import NAMESPACE
@@ -101,6 +102,8 @@ def load_brain(path: Path | str) -> BrainConfig:
     """Read and check the file. Raises InvalidConfig with every mistake in it."""
     document = Document(path, config_map="rm-brain")
     mistakes = [document.located(where, message) for where, message in _parts(document.data)]
+    if document.data.pop("copies", None) is not None:
+        mistakes.append(document.located(("copies",), "in a cluster a pod runs once: leave copies out"))
     try:
         config = parse(document, BrainConfig)
     except InvalidConfig as error:
@@ -140,19 +143,24 @@ def _not_usable(registry: Registry[Any], part: Mapping[str, Any]) -> tuple[str, 
     if "kubernetes" not in entry.worlds:
         here = [e.name for e in registry if "kubernetes" in e.worlds]
         return "kind", f"{registry.kind} '{entry.name}' {NOT_HERE}; in a cluster there are: {', '.join(here)}"
-    if getattr(cls(params), "preempts", False):
+    made = cls(params)
+    if isinstance(made, Policy) and made.copies:
+        key = "planner" if "planner" in part else "kind"
+        said = f"policy '{entry.name}' would copy tasks, and in a cluster a pod runs once: take another planner"
+    elif getattr(made, "preempts", False):
         key = "preemption" if "preemption" in part else "kind"
-        return (
-            key,
-            f"{registry.kind} '{entry.name}' would have pods stopped, and brain evicts none: leave preemption off",
-        )
-    return None
+        said = f"{registry.kind} '{entry.name}' would have pods stopped, and brain evicts none: leave preemption off"
+    else:
+        return None
+    return key, said
 
 
 def _whole(config: BrainConfig) -> Iterator[tuple[Where, str]]:
     """What is wrong between fields that are right by themselves."""
     if config.predictor is None and needs_estimates(config.policy):
         yield ("policy",), f"policy '{config.policy['kind']}' orders jobs by estimated run time: give it a predictor"
+    if (why := no_lines(config.policy, config.placement, executors=False)) is not None:
+        yield ("placement",), why
     for name in NEEDED:
         if name not in config.resources:
             near = nearest(name, config.resources)

@@ -100,6 +100,10 @@ class Facts:
             return
         node = core_node(new, self.resources)
         known = state.nodes.get(node.id)
+        if new.speed is None and (old is None or old.said_speed != new.said_speed):
+            log.warning(
+                "a node's speed is no finite number above 0 and counts as 1", node=node.id, speed=new.said_speed
+            )
         if self._reserved and not new.is_reserved:
             if known is not None:
                 self.tell(NodeRemoved(self.now(), node.id))  # what runs there goes on

@@ -70,7 +70,7 @@ class JobEntry:
         self._seen[stage] = set()
 
     def ran(self, stage: int, runtime_ms: int) -> None:
-        """A task of the stage has succeeded."""
+        """A task of the stage has succeeded; it took so long at node speed 1."""
         tasks, total = self._ran[stage]
         self._ran[stage] = (tasks + 1, total + runtime_ms)
 

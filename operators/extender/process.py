@@ -33,6 +33,7 @@ from operators.extender.takeover import take_over
 from operators.extender.wire import FilterAnswer, Victims
 from operators.lease import Lease
 from operators.serving.server import management, serve
+from schedulers.core.assigned import has_lines
 from schedulers.core.errors import SchedulerError
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import PastJob
@@ -343,7 +344,11 @@ def wall_ms() -> int:
 def scheduler_config(config: BrainConfig) -> SchedulerConfig:
     """What the core is made from. Policies that make reservations themselves, as YARN's do, are left to that."""
     cls, params = policies.parse(config.policy)
-    after = None if no_reservations(cls(params), executors=False) else config.reserve_after_ms
+    after = (
+        None
+        if no_reservations(cls(params), executors=False, lines=has_lines(config.placement))
+        else config.reserve_after_ms
+    )
     return SchedulerConfig(
         resources=tuple(config.resources),
         policy=config.policy,

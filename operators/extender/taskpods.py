@@ -120,11 +120,12 @@ class TaskPods:
             if container is not None:
                 self.ledger.assign(container.id, pod.metadata.uid)
         runtime = runtime_ms(known.started, pod, self.now())
+        work = self._at_speed_one(runtime, pod.spec.nodeName)
         if code == 0:
-            entry.ran(task.stage, runtime)
+            entry.ran(task.stage, work)
         if container is None:
             if code == 0:
-                self.tell(TaskFound(self.now(), task.job, task.stage, task.number, runtime))
+                self.tell(TaskFound(self.now(), task.job, task.stage, task.number, work))
         else:
             if container.status == GRANTED and code == 0:
                 self.tell(ContainerStarted(self.now(), container.id))
@@ -133,6 +134,11 @@ class TaskPods:
                 why = f"node {pod.spec.nodeName} refused pod {pod.metadata.name}: {pod.refusal}"
                 self._decisions.set_back(task, container.granted, why)
         self._remember(entry)
+
+    def _at_speed_one(self, runtime: int, node: str) -> int:
+        """A run time on this node as history compares them; a node that is not known any more counts as one of 1."""
+        there = self.scheduler.state.nodes.get(node)
+        return round(runtime * there.spec.speed) if there is not None else runtime
 
     def hear_done(self, entry: JobEntry, stage: int, numbers: Iterable[int]) -> None:
         """Tasks that have succeeded, as their job's status remembers; who has heard it of their pods hears nothing new.

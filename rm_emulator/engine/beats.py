@@ -100,7 +100,9 @@ class Beats(Profile):
         control = self.engine.control
         if self._unheard.at < len(self._unheard.entries):
             self.ring.add_all(control.woken())
-        if self.sleeps_at_once and not self._unreported and not control.active:
+        if control.urged:
+            self.ring.add_all([index for index, name in enumerate(self._ids) if name in control.urged])
+        elif self.sleeps_at_once and not self._unreported and not control.active:
             self.ring.clear()
         if self._parked and control.version != self._parked_version:
             self.ring.add_all(self._parked)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from typing import Final, Protocol
 
 from schedulers.core.decisions import Decision
@@ -73,18 +73,25 @@ class Control:
         return len(self._state.waiting), sum(self._state.sizes.waiting)
 
     def could_place(self, node: str) -> bool:
-        """Whether anything that waits could start on this node now."""
+        """Whether anything that waits could start on this node now, or the policy is to be offered it all the same."""
         state = self._state
-        return state.sizes.could_place(state.nodes[node])
+        return node in self._policy.urges or state.sizes.could_place(state.nodes[node])
 
     def has_takers(self) -> bool:
-        """Whether anything that waits could start anywhere now, in an idle executor too."""
+        """Whether anything that waits could start anywhere now, in an idle executor too, or the policy is to decide."""
+        if self._policy.due or self._policy.urges:
+            return True
         return bool(self._state.waiting) and Offer(self._state, None).has_room()
 
     def woken(self) -> set[int]:
         """Indexes of nodes for what began to wait, or was let start again, since this was asked last."""
         fitting = self._state.sizes.fitting
         return {index for size in self.unheard.read() for index in fitting(size).indexes}
+
+    @property
+    def urged(self) -> Collection[str]:
+        """Nodes on which the policy has something to start that nobody waits for."""
+        return self._policy.urges
 
     def job(self, name: str) -> JobState:
         """What is known of a live job."""

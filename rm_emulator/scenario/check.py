@@ -19,6 +19,7 @@ from rm_emulator.scenario.schema.workload import Asks, Data, JobsWorkload, TpchW
 from rm_emulator.scenario.sweep import Point
 from rm_emulator.scenario.workload import Built, build
 from rm_emulator.workload.model import PerNode, Workload
+from schedulers.core.assigned import has_lines, no_lines
 from schedulers.core.errors import InvalidQuantity, SchedulerError, nearest
 from schedulers.core.model import Node
 from schedulers.core.placer import placers
@@ -99,8 +100,10 @@ def _policy_issues(loaded: Loaded) -> Iterator[Issue]:
         if spec.cluster.executors is not None and not policies.entry(policy.kind).cls.runs_executors:
             message = f"policy '{policy.kind}' does not serve executors: take `executors` out of the cluster"
             yield loaded.issue(("spec", "policies", index, "kind"), message)
-        executors = spec.cluster.executors is not None
-        why = no_reservations(policies.entry(policy.kind).cls, executors=executors)
+        executors, placement = spec.cluster.executors is not None, policy.placement or {"kind": "first_fit"}
+        if (why := no_lines(policy.settings, placement, executors=executors)) is not None:
+            yield loaded.issue(("spec", "policies", index, "placement"), why)
+        why = no_reservations(policies.entry(policy.kind).cls, executors=executors, lines=has_lines(placement))
         if spec.cluster.reserve_after is not None and why is not None:
             message = f"policy '{policy.kind}': {why}; take `reserve_after` out of the cluster"
             yield loaded.issue(("spec", "cluster", "reserve_after"), message)

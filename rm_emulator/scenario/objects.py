@@ -19,12 +19,13 @@ import yaml
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_value
 from rm_emulator.scenario.document import Document, parse_documents
 from rm_emulator.scenario.schema import API_VERSION
+from rm_emulator.scenario.schema.cluster import FASTEST, SLOWEST
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
 from schedulers.core.places import Places
 from schedulers.core.resources import Resources, Vector, parse_quantity
 from schedulers.objects.dagjob import DagJob, Hints, core_job
 from schedulers.objects.meta import Meta
-from schedulers.objects.names import QUEUE_LABEL, RECURRING_LABEL, RUN_SECONDS, SCHEDULER, USER_LABEL
+from schedulers.objects.names import QUEUE_LABEL, RECURRING_LABEL, RUN_SECONDS, SCHEDULER, SPEED_LABEL, USER_LABEL
 from schedulers.objects.node import Node, core_node
 from schedulers.objects.pod import Pod, PodSpec, PodTemplate, demand, places
 from schedulers.objects.queue import Queue
@@ -216,9 +217,16 @@ class _Reader:
                 message = f"node {core.id} offers no cpu: {wanted}"
                 self._issues.append(item.issue(("status",), message))
                 continue
+            if not SLOWEST <= (node.speed or 0) <= FASTEST:
+                wanted = f"expected a number from {SLOWEST:g} to {FASTEST:g}"
+                message = f"{show_value(node.said_speed)} is not a speed ({wanted})"
+                self._issues.append(item.issue(("metadata", "labels", SPEED_LABEL), message))
+                continue
             taken = used.get(core.id, [0] * len(resources))
             left = tuple(max(0, c - u) for c, u in zip(core.capacity, taken, strict=True))
             group: dict[str, Any] = {"name": core.id, "capacity": resources.show(left) or {"cpu": 0}}
+            if core.speed != 1:
+                group["speed"] = core.speed
             if core.labels:
                 group["labels"] = core.labels
             if core.taints:

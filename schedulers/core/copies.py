@@ -96,7 +96,6 @@ class TaskCopies:
         gone = [c for (job, _, _), group in self.live.items() if job not in jobs for c in group.copies]
         found = [c for c in dict.fromkeys((*self._unneeded, *gone)) if c not in self.leaving]
         self._unneeded.clear()
-        self.leaving.update(dict.fromkeys(found))
         return found
 
 

@@ -148,7 +148,10 @@ class ContainerAdopted(Event, frozen=True, tag="ContainerAdopted"):
 
 
 class TaskFound(Event, frozen=True, tag="TaskFound"):
-    """A task of ours has succeeded unheard, before this scheduler began; it took `runtime_ms` (0: not known)."""
+    """A task of ours has succeeded unheard, before this scheduler began; it took `runtime_ms`.
+
+    That is at node speed 1, 0 where it is not known.
+    """
 
     job: str
     stage: int

@@ -214,10 +214,14 @@ def show_nodes(reserve: Reserve) -> str:
 
 def show_time(ms: int) -> str:
     """A time as people read it: of the day where it is one of the wall clock, else since the run began."""
-    seconds = ms // 1000
-    wall = ms > _WALL_MS
+    seconds, wall = ms // 1000, is_wall(ms)
     hours = seconds // 3600 % 24 if wall else seconds // 3600
     return f"{hours}:{seconds // 60 % 60:02}:{seconds % 60:02}" + (" UTC" if wall else "")
+
+
+def is_wall(ms: int) -> bool:
+    """Whether a time is one of the wall clock."""
+    return ms > _WALL_MS
 
 
 #: So many nodes of a reservation are named.

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import abstractmethod
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -47,6 +47,11 @@ class Order:
         self._keys[job] = key
         insort(self.entries, (key, job))
 
+    def fill(self, keys: Mapping[str, Key]) -> None:
+        """Hold these and no others."""
+        self._keys = dict(keys)
+        self.entries = sorted((key, job) for job, key in keys.items())
+
     def drop(self, job: str) -> None:
         """Take out; nothing happens when it is not there."""
         old = self._keys.pop(job, None)
@@ -67,12 +72,14 @@ class Order:
 
 
 class Ordered(Policy):
-    """Serves jobs in the order of `key`; inside a job stages in the order of `stages`.
+    """Serves jobs in the order of `key`; inside a job stages in the order of `arrange`.
 
-    bundles: placing a task does not change the job's key, so a whole stage is suggested at once.
+    bundles: placing a task does not change the job's key, so a whole stage is suggested at once. ahead: tasks may be
+    assigned to nodes in this order before they can start (placement `deft`): who is first hangs on no start.
     """
 
     bundles = False
+    ahead = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
@@ -82,9 +89,17 @@ class Ordered(Policy):
     def key(self, job: JobState, view: ClusterView) -> Key:
         """Smaller goes first; must end in a tie-break and change only when the job does."""
 
+    def key_among(self, job: JobState, stages: Sequence[StageState], view: ClusterView) -> Key:
+        """The job's key if it had these stages to start and no others; `key` unless it follows from the stages."""
+        return self.key(job, view)
+
+    def arrange(self, job: JobState, stages: Sequence[StageState], view: ClusterView) -> Iterable[StageState]:
+        """These stages of a job, given by index, in the order in which they are served; by index unless overridden."""
+        return stages
+
     def stages(self, job: JobState, view: ClusterView) -> Iterable[StageState]:
-        """The job's stages with launchable tasks, in order; by index unless overridden."""
-        return job.open_stages()
+        """The job's stages with launchable tasks, in order."""
+        return self.arrange(job, tuple(job.open_stages()), view) if len(job.open) > 1 else job.open_stages()
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Serve the first job with a task that fits, until nothing fits."""
@@ -119,9 +134,7 @@ class Ordered(Policy):
 
     def _sort(self, view: ClusterView) -> None:
         """Put all waiting jobs in order anew."""
-        self._order = Order()
-        for name, job in view.waiting.items():
-            self._order.put(name, self.key(job, view))
+        self._order.fill({name: self.key(job, view) for name, job in view.waiting.items()})
 
     def load(self, data: Any, view: ClusterView) -> None:
         """The order follows from the state."""

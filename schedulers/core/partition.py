@@ -11,7 +11,7 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from schedulers.core.ordered import Order, Ordered
+from schedulers.core.ordered import Ordered
 from schedulers.core.parties import serve_asked
 from schedulers.core.policy import ClusterView, Offer, Outcome, Suggestion, Suggestions
 
@@ -87,10 +87,7 @@ class Partitioned(Ordered):
         if not view.has_executors:
             super()._sort(view)
             return
-        self._order = Order()
-        for name, job in view.jobs.items():
-            if to_start(job):
-                self._order.put(name, self.key(job, view))
+        self._order.fill({name: self.key(job, view) for name, job in view.jobs.items() if to_start(job)})
 
 
 def to_start(job: JobState) -> int:

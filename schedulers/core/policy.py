@@ -267,6 +267,10 @@ class ClusterView:
         """Whether a task of the stage could start on the node now."""
         return node.fits(stage) and self._state.sizes.admits(stage.size)
 
+    def admits(self, stage: StageState) -> bool:
+        """Whether no limit of its queue or user keeps a task of the stage from starting now."""
+        return self._state.sizes.admits(stage.size)
+
     def nodes_fitting(self, stage: StageState) -> Fitting:
         """Nodes on which a task of the stage could start now."""
         return self._state.sizes.fitting(stage.size)
@@ -347,6 +351,15 @@ class ClusterView:
         usual = self.task_ms(job, stage)
         return None if usual is None else usual / node.spec.speed
 
+    def is_told_by_node(self, job: str, stage: int) -> bool:
+        """Whether what a task of a stage takes is told by node, so that it is no matter of the node's speed."""
+        node = next(iter(self.nodes), None)
+        return (
+            node is not None
+            and self._predictor is not None
+            and self._predictor.estimate_on(job, stage, node) is not None
+        )
+
     @property
     def links(self) -> Links | None:
         """How fast data goes between nodes; None: it takes no time."""
@@ -365,6 +378,11 @@ class ClusterView:
     def holders(self, job: JobState, stage: StageState, task: int) -> Sequence[str]:
         """Nodes on which the task is under way, or has made its output where somebody takes that."""
         return holders(self._state.containers, job, stage, task)
+
+    def allows_copy(self, job: JobState, stage: StageState, task: int, node: NodeState) -> bool:
+        """Whether a copy of the task may be made on the node, as soon as there is room."""
+        copies = self._state.copies
+        return copies is not None and copies.allows(self._state.containers, job, stage, task, node.spec.id)
 
     def may_copy(self, job: JobState, stage: StageState, task: int, node: NodeState) -> bool:
         """Whether a copy of the task could start on the node now: what `Suggestion.copy` asks for."""
@@ -421,6 +439,10 @@ class Policy(ABC):
     needs_estimates = False
     #: Whether, set as it is, it names victims.
     preempts = False
+    #: Whether it has to decide something for itself at the next cycle, room or not; that cycle stands in the log.
+    due = False
+    #: Nodes on which it has something to start that does not count as waiting (a copy), so that they are on offer.
+    urges: Collection[str] = ()
     #: Whether, set as it is, it plans jobs, so that `new_plans` is worth asking.
     plans = False
     #: Whether, set as it is, it copies tasks where copies are allowed.
@@ -480,8 +502,10 @@ class Policy(ABC):
         """Takes over what `dump` returned, with the state already restored."""
 
 
-def no_reservations(policy: Policy | type[Policy], *, executors: bool) -> str | None:
-    """Why the core can make no reservations under this policy, or None."""
+def no_reservations(policy: Policy | type[Policy], *, executors: bool, lines: bool = False) -> str | None:
+    """Why the core can make no reservations under this policy, or None. lines: whether tasks are assigned to nodes."""
+    if lines:
+        return "reserve_after does not go with a placement that assigns tasks to nodes, where they wait in line"
     if policy.reserves:
         return "reserve_after does not go with a policy that makes reservations itself, as YARN's schedulers do"
     if executors:

@@ -27,6 +27,7 @@ class Reason(enum.StrEnum):
     QUEUE_AT_LIMIT = "queue_at_limit"
     USER_AT_LIMIT = "user_at_limit"
     OVER_LIMIT = "over_limit"
+    ASSIGNED = "assigned"
     HAS_RESERVATION = "has_reservation"
     RESERVED = "reserved"
     NO_ROOM = "no_room"
@@ -68,6 +69,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
         "where each may hold {limit}: {asked} more for {stage} would be over the limit"
     ),
     Reason.OVER_LIMIT: "{what} {name} is at its limit on {resource} ({value} of {limit}; queue {queue})",
+    Reason.ASSIGNED: "assigned to node {node}, {before} before it, expected to start at {at}",
     Reason.HAS_RESERVATION: "reserved for {stage}: {nodes}, where it is expected to start at {starts}",
     Reason.RESERVED: "the room that it needs is reserved for job {other}{starts}",
     Reason.NO_ROOM: "no node has {demand} free ({excluded})",

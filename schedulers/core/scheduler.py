@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from schedulers.core import memory
+from schedulers.core.assigned import Assigned, Lined, no_lines
 from schedulers.core.copies import COPY, TaskCopies
 from schedulers.core.decisions import Decision, Hold, Preempt, Release, Resume, Run
 from schedulers.core.errors import InvalidParameters, InvalidTransition
@@ -40,7 +41,8 @@ from schedulers.core.explain import (
     why_waiting,
 )
 from schedulers.core.log import FORMAT, Log, SchedulerConfig
-from schedulers.core.placer import Placer, placers
+from schedulers.core.ordered import Ordered
+from schedulers.core.placer import Assigner, Placer, placers
 from schedulers.core.policy import ClusterView, Offer, Policy, no_reservations, policies
 from schedulers.core.predictor import FinishedTask, Predictor, predictors
 from schedulers.core.reasons import Reason
@@ -69,8 +71,6 @@ class Scheduler:
         self.policy: Policy = make_policy(policy_params, seed=config.seed)
         if config.executors and not self.policy.runs_executors:
             raise InvalidParameters(f"policy '{config.policy['kind']}' does not serve executors that outlive tasks")
-        if after is not None and (why := no_reservations(self.policy, executors=config.executors)) is not None:
-            raise InvalidParameters(why)
         if config.copies is not msgspec.UNSET:
             if config.executors:
                 raise InvalidParameters("copies do not go with executors that outlive tasks")
@@ -78,6 +78,16 @@ class Scheduler:
         self._copies = self.state.copies
         make_placer, placer_params = placers.parse(config.placement)
         self.placer: Placer = make_placer(placer_params, seed=config.seed)
+        if isinstance(self.placer, Assigner):
+            if (why := no_lines(config.policy, config.placement, executors=config.executors)) is not None:
+                raise InvalidParameters(why)
+            assert isinstance(self.policy, Ordered)
+            self.policy = Assigned(self.policy, self.placer)
+        lines = isinstance(self.policy, Lined)
+        if isinstance(self.policy, Lined):
+            self.policy.offered(config.offers)
+        if after is not None and (why := no_reservations(self.policy, executors=config.executors, lines=lines)):
+            raise InvalidParameters(why)
         self.view = ClusterView(self.state, self.predictor, config.seed)
         if after is not None:
             state, one_node = self.state, config.offers == "heartbeat"
@@ -90,6 +100,7 @@ class Scheduler:
         # Without a predictor and executors the end of a container is a fact like any other.
         teaches = self.predictor is not None or config.executors
         self._learns = {kind: learn for kind, learn in _LEARNS.items() if teaches or kind is not ContainerEnded}
+        self._was_due = False  # the policy, before it heard the fact at hand
         self._victims = self.policy.victims if type(self.policy).victims is not Policy.victims else None
         self.rounds: list[RoundRecord] = []
         self.decided = 0
@@ -110,11 +121,15 @@ class Scheduler:
             return decisions
         if self._offering is None or type(event) in self._offering:
             offer = self._offer(event, decisions)
-            if offer is not None and offer.has_room():
+            if offer is not None and (offer.has_room() or (self.policy.urges and self._is_urged(offer))):
                 asked = True
                 self._ask(Round(self, event, decisions, offer, version))
         self.close(event, decisions, version, asked=asked)
         return decisions
+
+    def _is_urged(self, offer: Offer) -> bool:
+        """Whether the policy has something to start here that nobody waits for."""
+        return offer.nodes is None or any(node.spec.id in self.policy.urges for node in offer.nodes)
 
     def _ask(self, round_: Round) -> None:
         """Let the policy suggest, until it has no more to suggest."""
@@ -147,6 +162,7 @@ class Scheduler:
         elif (why := self.state.hear(event)) is not None:
             return self._ignore(event, why)
         if self._observe is not None:
+            self._was_due = self.policy.due
             self._observe(event, self.view)
         if self._victims is not None:
             for victim in self._victims(self.view):
@@ -174,7 +190,7 @@ class Scheduler:
         triggers = self.policy.triggers
         if triggers.every_beat or (triggers.every_offer and asked):
             return True
-        return triggers.period_ms is not None and type(event) is Tick
+        return type(event) is Tick and (self._was_due or triggers.period_ms is not None)
 
     def _hear(self, event: Event) -> bool:
         why = self.state.hear(event)
@@ -317,7 +333,7 @@ class Scheduler:
     def _offer(self, event: Event, decisions: list[Decision]) -> Offer | None:
         """What the policy may use now, on this fact."""
         state, limit = self.state, self.config.containers_per_offer
-        if not state.waiting:
+        if not state.waiting and not self.policy.urges:
             return None
         if state.idle:
             self._release_misfits(decisions)

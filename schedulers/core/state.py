@@ -11,7 +11,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from schedulers.core.admission import Admission
-from schedulers.core.copies import TaskCopies
+from schedulers.core.copies import COPY, TaskCopies
 from schedulers.core.decisions import Commit, Copy, Decision, Hold, Move, Place, Preempt, Release, Reserve, Resume, Run
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import (
@@ -455,6 +455,8 @@ class ClusterState:
     def _preempt(self, decision: Preempt) -> None:
         if decision.container not in self.containers:
             raise InvalidTransition(f"{self.story(decision.container)}: not there to be preempted")
+        if decision.rule == COPY and self.copies is not None:
+            self.copies.leaving[decision.container] = None
 
     def _said(self, decision: Hold) -> None:
         self.jobs[decision.job].hold = decision.reason

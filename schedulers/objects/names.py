@@ -30,6 +30,9 @@ USER_LABEL: Final = f"{GROUP}/user"
 #: Key of the taint of nodes on which only our pods are placed; they tolerate it, whatever its value.
 RESERVED_TAINT: Final = f"{GROUP}/reserved"
 
+#: Label of a node: its speed. One of speed 2 runs a task in half the time; 1 where the label is missing.
+SPEED_LABEL: Final = f"{GROUP}/speed"
+
 #: Annotation of a pod template: the true run time in seconds, for engine and fake kubelets only.
 RUN_SECONDS: Final = f"{GROUP}/run-seconds"
 #: Annotation of a pod (fake kubelets only): exit code that its container ends with, 0 by default.

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import math
+
 import msgspec
 
 from schedulers.core import model
 from schedulers.core.places import Taint
 from schedulers.core.resources import Resources, to_steps
 from schedulers.objects.meta import Stored
-from schedulers.objects.names import RESERVED_TAINT
+from schedulers.objects.names import RESERVED_TAINT, SPEED_LABEL
 from schedulers.objects.pod import Condition, Quantities
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
@@ -50,6 +52,20 @@ class Node(Stored):
         return any(taint.key == RESERVED_TAINT for taint in self.spec.taints)
 
     @property
+    def said_speed(self) -> str:
+        """What its label says of its speed, "" where it is missing."""
+        return self.metadata.labels.get(SPEED_LABEL, "")
+
+    @property
+    def speed(self) -> float | None:
+        """Its speed by its label, 1 where that is missing or empty; None for what is no finite number above 0."""
+        try:
+            speed = float(self.said_speed or 1)
+        except ValueError:
+            return None
+        return speed if math.isfinite(speed) and speed > 0 else None
+
+    @property
     def is_ready(self) -> bool:
         """Its condition Ready; a node without conditions (written in a file) counts as ready."""
         said = [condition.status for condition in self.status.conditions if condition.type == "Ready"]
@@ -61,7 +77,7 @@ def core_node(node: Node, resources: Resources) -> model.Node:
 
     Capacity is `status.allocatable` (else `status.capacity`), rounded down. A cordoned node and one that is
     not ready carry the taints that Kubernetes gives them, whether or not its controllers have done so yet.
-    Our own taint is left out: whatever the core places tolerates it.
+    Our own taint is left out: whatever the core places tolerates it. A speed that cannot be read counts as 1.
     Labels that change all the time would be changes of the node; there are none among the well-known ones.
     Raises InvalidQuantity for a quantity that cannot be read.
     """
@@ -76,6 +92,7 @@ def core_node(node: Node, resources: Resources) -> model.Node:
         capacity=tuple(
             to_steps(name, offered[name], round_up=False) if name in offered else 0 for name in resources.names
         ),
+        speed=node.speed or 1.0,
         rack=meta.labels.get("topology.kubernetes.io/zone", ""),
         kind=meta.labels.get("node.kubernetes.io/instance-type", ""),
         labels=dict(sorted(meta.labels.items())),

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
@@ -45,13 +45,13 @@ def depths(stages: tuple[Stage, ...]) -> list[int]:
     return depth
 
 
-def critical_first(job: JobState, view: ClusterView, measure: Length) -> Iterable[StageState]:
-    """The job's stages with launchable tasks, the longest estimated path to the output first; ties: lowest index.
+def critical_first(
+    job: JobState, among: Sequence[StageState], view: ClusterView, measure: Length
+) -> Iterable[StageState]:
+    """Some of the job's stages, the longest estimated path to the output first; ties: lowest index.
 
     A stage without an estimate adds nothing to a path.
     """
-    if len(job.open) < 2:
-        return job.open_stages()
     stages = job.spec.stages
 
     def length(index: int) -> float:
@@ -61,12 +61,10 @@ def critical_first(job: JobState, view: ClusterView, measure: Length) -> Iterabl
         return estimate.task_ms * (stages[index].tasks if measure == "work" else 1)
 
     left = to_output(stages, length)
-    return sorted(job.open_stages(), key=lambda stage: (-left[stage.index], stage.index))
+    return sorted(among, key=lambda stage: (-left[stage.index], stage.index))
 
 
-def breadth_first(job: JobState) -> Iterable[StageState]:
-    """The job's stages with launchable tasks, nearest to the input first; ties: lowest index."""
-    if len(job.open) < 2:
-        return job.open_stages()
+def breadth_first(job: JobState, among: Sequence[StageState]) -> Iterable[StageState]:
+    """Some of the job's stages, nearest to the input first; ties: lowest index."""
     depth = depths(job.spec.stages)
-    return sorted(job.open_stages(), key=lambda stage: (depth[stage.index], stage.index))
+    return sorted(among, key=lambda stage: (depth[stage.index], stage.index))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -17,6 +17,7 @@ class BreadthFirst(Ordered):
     """Serves jobs in order of submission, inside a job the stages with the fewest stages before them first."""
 
     bundles = True
+    ahead = True
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""
@@ -29,6 +30,6 @@ class BreadthFirst(Ordered):
         """See Ordered.key."""
         return (job.submitted, view.tie(job, self.params.tie))
 
-    def stages(self, job: JobState, view: ClusterView) -> Iterable[StageState]:
-        """See Ordered.stages."""
-        return breadth_first(job)
+    def arrange(self, job: JobState, stages: Sequence[StageState], view: ClusterView) -> Iterable[StageState]:
+        """See Ordered.arrange."""
+        return breadth_first(job, stages)

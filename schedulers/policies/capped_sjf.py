@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from typing import Annotated
 
 import msgspec
@@ -48,9 +48,9 @@ class CappedShortestJob(Partitioned):
         size = math.inf if job.size_ms is None else job.size_ms
         return (size, view.tie(job, self.params.tie))
 
-    def stages(self, job: JobState, view: ClusterView) -> Iterable[StageState]:
-        """See Ordered.stages."""
-        return critical_first(job, view, self.params.length)
+    def arrange(self, job: JobState, stages: Sequence[StageState], view: ClusterView) -> Iterable[StageState]:
+        """See Ordered.arrange."""
+        return critical_first(job, stages, view, self.params.length)
 
     def most(self, job: JobState, view: ClusterView) -> float:
         """See Partitioned.most."""

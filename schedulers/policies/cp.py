@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -20,6 +20,7 @@ class CriticalPath(Ordered):
     """
 
     bundles = True
+    ahead = True
     needs_estimates = True
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -34,6 +35,6 @@ class CriticalPath(Ordered):
         """See Ordered.key."""
         return (job.submitted, view.tie(job, self.params.tie))
 
-    def stages(self, job: JobState, view: ClusterView) -> Iterable[StageState]:
-        """See Ordered.stages."""
-        return critical_first(job, view, self.params.length)
+    def arrange(self, job: JobState, stages: Sequence[StageState], view: ClusterView) -> Iterable[StageState]:
+        """See Ordered.arrange."""
+        return critical_first(job, stages, view, self.params.length)

@@ -18,6 +18,7 @@ class Fifo(Partitioned):
     """
 
     bundles = True
+    ahead = True
     limits = False
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

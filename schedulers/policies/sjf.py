@@ -16,6 +16,7 @@ class ShortestJobFirst(Ordered):
     """Serves the job with the least estimated total work first; jobs without an estimate come last."""
 
     bundles = True
+    ahead = True
     needs_estimates = True
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 import msgspec
 
@@ -23,6 +23,7 @@ class ShortestJobCriticalPath(Partitioned):
     """
 
     bundles = True
+    ahead = True
     needs_estimates = True
     stays = False
     limits = False
@@ -40,6 +41,6 @@ class ShortestJobCriticalPath(Partitioned):
         size = math.inf if job.size_ms is None else job.size_ms
         return (size, view.tie(job, self.params.tie))
 
-    def stages(self, job: JobState, view: ClusterView) -> Iterable[StageState]:
-        """See Ordered.stages."""
-        return critical_first(job, view, self.params.length)
+    def arrange(self, job: JobState, stages: Sequence[StageState], view: ClusterView) -> Iterable[StageState]:
+        """See Ordered.arrange."""
+        return critical_first(job, stages, view, self.params.length)

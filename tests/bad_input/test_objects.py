@@ -122,6 +122,16 @@ ROWS: Final = [
         "obj.yaml (as a scenario):11:9 spec.cluster.nodes[0].capacity: more than can be c",
     ),
     (
+        "metadata: {name: n1}",
+        'metadata: {name: n1, labels: {rm-emulator.io/speed: "fast"}}',
+        "obj.yaml:3:53 metadata.labels[\"rm-emulator.io/speed\"]: 'fast' is not a speed (e",
+    ),
+    (
+        "metadata: {name: n1}",
+        'metadata: {name: n1, labels: {rm-emulator.io/speed: "0"}}',
+        "obj.yaml:3:53 metadata.labels[\"rm-emulator.io/speed\"]: '0' is not a speed (expe",
+    ),
+    (
         "kind: DagJob",
         "kind: DagJbo",
         "obj.yaml:12:7 kind: unknown kind 'DagJbo' of rm-emulator.io/v1alpha1, did you me",

@@ -722,7 +722,17 @@ ROWS: Final = [
     (
         "{kind: fifo}",
         "{kind: fifo, placement: {kind: nowhere}}",
-        "14:36 spec.policies[0].placement.kind: unknown placer 'nowhere' (accepted: best_fit, dot, fi",
+        "14:36 spec.policies[0].placement.kind: unknown placer 'nowhere' (accepted: best_fit, deft, dot",
+    ),
+    (
+        "{kind: fifo}",
+        "{kind: hdrf, placement: {kind: deft}}",
+        "14:29 spec.policies[0].placement: placement 'deft' assigns tasks before they can start, in the policy's order",
+    ),
+    (
+        "{kind: fifo}",
+        "{kind: fifo, placement: {kind: deft, ahead: maybe}}",
+        "14:49 spec.policies[0].placement.ahead: 'maybe' is not accepted",
     ),
     (
         "{kind: fifo}",

@@ -22,6 +22,7 @@ from rm_emulator.testing import (
     subjects,
 )
 from rm_emulator.workload.formats import FORMATS
+from schedulers.core.model import Copies
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
@@ -48,6 +49,25 @@ VARIANTS = [
     Subject(policy={"kind": "bounded", "policy": {"kind": "gs"}, "kappa": 0.1, "level": "job"}, predictor=PILOTS),
     Subject(policy={"kind": "bounded", "policy": {"kind": "hdrf"}, "kappa": 0.0, "deficit": "slot"}),
     Subject(policy={"kind": "fifo", "tie": "random"}, placement={"kind": "best_fit", "tie": "random"}),
+    Subject(policy={"kind": "fifo"}, placement={"kind": "deft"}),
+    Subject(policy={"kind": "rank_up"}, predictor=PILOTS, placement={"kind": "deft"}),
+    Subject(policy={"kind": "sjf"}, predictor={"kind": "posterior"}, placement={"kind": "deft", "ahead": False}),
+    Subject(policy={"kind": "hrrn"}, predictor={"kind": "oracle", "error": [-0.7, 2.0]}, placement={"kind": "deft"}),
+]
+VARIANTS += [
+    Subject(policy={"kind": "planned", "planner": name}, predictor={"kind": "oracle", "error": [-0.5, 1.0]})
+    for name in ("cpop", "dls", "peft", "etf", "tds")
+]
+VARIANTS += [
+    Subject(policy=policy, predictor={"kind": "oracle", "error": [-0.5, 1.0]}, placement=placement, copies=copies)
+    for policy, placement in [
+        ({"kind": "rank_up"}, {"kind": "deft"}),
+        ({"kind": "srpt"}, {"kind": "deft", "ahead": False}),
+        ({"kind": "planned", "planner": "tds"}, {"kind": "first_fit"}),
+        ({"kind": "planned", "planner": "dfrn"}, {"kind": "first_fit"}),
+        ({"kind": "planned", "planner": "tdca"}, {"kind": "first_fit"}),
+    ]
+    for copies in (Copies(max=4), Copies(max=2, others="end"))
 ]
 RESERVING = [
     Subject(policy={"kind": entry.name}, predictor={"kind": "three_sigma"}, reserve_after=2_000)

@@ -7,6 +7,7 @@ from typing import Any, cast
 
 import msgspec
 import pytest
+import structlog
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
@@ -15,6 +16,7 @@ from operators.cache.cache import Change
 from operators.client import Client
 from operators.extender.conditions import Conditions
 from operators.extender.status import StatusWriter, why
+from schedulers.core.assigned import with_lines
 from schedulers.core.checks import validate
 from schedulers.core.policy import needs_estimates, policies
 from schedulers.core.reasons import Reason
@@ -207,6 +209,57 @@ def test_what_runs_on_a_node_that_is_not_reserved_any_more_goes_on_and_nothing_f
     world.add_node("n0", 1, reserved=True)
     world.settle()
     assert world.lists.dagjobs[job.key].has_succeeded
+
+
+def speed_of(world: World, name: str) -> float:
+    return world.brain.scheduler.state.nodes[name].spec.speed
+
+
+def test_a_node_is_as_fast_as_its_label_says_now() -> None:
+    world = World((4,))
+    world.add_node("n1", 4, speed="2.5")
+    before = speed_of(world, "n0"), speed_of(world, "n1")
+    world.add_node("n1", 4, speed="0.5")
+    assert (before, speed_of(world, "n1")) == ((1.0, 2.5), 0.5)
+
+
+def test_a_speed_that_cannot_be_read_counts_as_1_and_is_said_once() -> None:
+    with structlog.testing.capture_logs() as lines:
+        world = World((4,))
+        for cpus in (4, 8, 16):
+            world.add_node("n1", cpus, speed="fast")
+    assert (speed_of(world, "n1"), [(line["node"], line["speed"]) for line in lines]) == (1.0, [("n1", "fast")])
+
+
+def remembered(speed: str) -> float:
+    """What history says that a task took on a node of this speed, the stamps of its pod being the same."""
+    world = World(())
+    world.add_node("n1", 4, speed=speed)
+    job = world.submit(stage("a", 1))
+    world.create_pods()
+    world.brain.cycle()
+    world.write()
+    world.bind()
+    (pod,) = world.pods_of(job)
+    world.start(pod)
+    world.finish(world.lists.pods[pod.key])
+    (past,) = world.writes.history
+    return past.stages[0][1]
+
+
+def test_run_times_are_remembered_at_node_speed_1() -> None:
+    assert remembered("2.5") == 2.5 * remembered("1") > 0
+
+
+def test_with_deft_pods_wait_for_a_fast_node() -> None:
+    world = World((2,), placement="deft")
+    world.add_node("n1", 2, speed="4")
+    world.submit(stage("a", 5))
+    world.create_pods()
+    world.brain.cycle()
+    assert [node for _, _, node in released(world)] == ["n1", "n1"]
+    world.settle()
+    assert all(job.is_over for job in world.lists.dagjobs.values())
 
 
 def cpus_free(world: World) -> int:
@@ -794,16 +847,18 @@ STEP: dict[str, Callable[[World, int], object]] = {
     "submit to a queue": lambda w, n: w.submit(stage("a", 1 + n), queue="abcd"[n % 4]),
     "plain in a queue": lambda w, n: w.plain(gated=n % 2 == 0, queue="abcd"[n % 4]),
 }
+LINED = with_lines()
 HERE = [entry.name for entry in policies if "kubernetes" in entry.worlds]
 STEPS = st.lists(st.tuples(st.sampled_from(list(STEP)), st.integers(0, 7)), max_size=40)
 
 
-@given(steps=STEPS, policy=st.sampled_from(HERE))
-@settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@given(steps=STEPS, policy=st.sampled_from(HERE), lines=st.booleans())
+@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_happens_nothing_is_overcommitted_and_every_job_ends(
-    steps: list[tuple[str, int]], policy: str
+    steps: list[tuple[str, int]], policy: str, lines: bool
 ) -> None:
-    world = World((3, 2, 4), policy=policy, predictor=predictor_of(policy))
+    placement = "deft" if lines and policy in LINED else "first_fit"
+    world = World((3, 2, 4), policy=policy, predictor=predictor_of(policy), placement=placement)
     for step, pick in steps:
         STEP[step](world, pick)
         validate(world.brain.scheduler.state)

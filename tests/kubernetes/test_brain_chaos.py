@@ -20,9 +20,9 @@ LATE_MS: Final = 40_000
 class Chaos:
     """A world and who acts in it."""
 
-    def __init__(self, seed: int, policy: str, predictor: str | None) -> None:
+    def __init__(self, seed: int, policy: str, predictor: str | None, placement: str) -> None:
         self.draw = random.Random(seed)
-        self.world = World((4, 4), policy=policy, predictor=predictor)
+        self.world = World((4, 4), policy=policy, predictor=predictor, placement=placement)
         self.snapshots: list[bytes] = []
 
     def act(self, times: int) -> None:
@@ -137,10 +137,20 @@ class Chaos:
         return [pod for pod in self.world.lists.pods.values() if not pod.is_gated and not pod.spec.nodeName]
 
 
-@pytest.mark.parametrize(("policy", "predictor"), [("fifo", None), ("gs", "slearn"), ("graphene", "slearn")])
+@pytest.mark.parametrize(
+    ("policy", "predictor", "placement"),
+    [
+        ("fifo", None, "first_fit"),
+        ("gs", "slearn", "first_fit"),
+        ("graphene", "slearn", "first_fit"),
+        ("sjf", "slearn", "deft"),
+    ],
+)
 @pytest.mark.parametrize("seed", SEEDS)
-def test_every_job_ends_whatever_goes_wrong_before(seed: int, policy: str, predictor: str | None) -> None:
-    chaos = Chaos(seed, policy, predictor)
+def test_every_job_ends_whatever_goes_wrong_before(
+    seed: int, policy: str, predictor: str | None, placement: str
+) -> None:
+    chaos = Chaos(seed, policy, predictor, placement)
     chaos.act(times=20 + 4 * seed)
     chaos.settle()
     jobs = chaos.world.lists.dagjobs.values()

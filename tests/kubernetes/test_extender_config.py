@@ -225,3 +225,32 @@ def test_the_core_reserves_nodes_unless_the_policy_does_so_itself(
     file = tmp_path / "config.yaml"
     file.write_text(SMALL.replace("fifo", policy) + "reserveAfter: 30s\n")
     assert scheduler_config(load_brain(file)).reserve_after == after
+
+
+def test_a_policy_without_an_order_that_holds_does_not_go_with_lines_of_nodes(tmp_path: Path) -> None:
+    (mistake,) = mistakes(tmp_path, "policy: {kind: hdrf}\nplacement: {kind: deft}\nextender: {tls: null}\n")
+    assert mistake.startswith("2: placement: placement 'deft' assigns tasks before they can start, in the policy's")
+
+
+def test_where_tasks_wait_in_lines_of_nodes_none_are_reserved(tmp_path: Path) -> None:
+    config = read(tmp_path, "policy: {kind: fifo}\nplacement: {kind: deft}\nreserveAfter: 30s\nextender: {tls: null}\n")
+    assert scheduler_config(config).reserve_after is msgspec.UNSET
+
+
+def test_copies_are_refused(tmp_path: Path) -> None:
+    text = "policy: {kind: fifo}\nplacement: {kind: deft}\ncopies: {max: 2}\nextender: {tls: null}\n"
+    assert mistakes(tmp_path, text) == ["3: copies: in a cluster a pod runs once: leave copies out"]
+
+
+@pytest.mark.parametrize("planner", ["tds", "dfrn", "tdca"])
+def test_planners_that_copy_tasks_are_refused(tmp_path: Path, planner: str) -> None:
+    text = f"policy: {{kind: planned, planner: {planner}}}\npredictor: {{kind: slearn}}\nextender: {{tls: null}}\n"
+    (mistake,) = mistakes(tmp_path, text)
+    says = "policy 'planned' would copy tasks, and in a cluster a pod runs once: take another planner"
+    assert mistake == f"1: policy.planner: {says}"
+
+
+@pytest.mark.parametrize("planner", ["heft", "cpop", "dls", "peft", "etf"])
+def test_planners_that_do_not_are_accepted(tmp_path: Path, planner: str) -> None:
+    text = f"policy: {{kind: planned, planner: {planner}}}\npredictor: {{kind: slearn}}\nextender: {{tls: null}}\n"
+    assert read(tmp_path, text).policy["planner"] == planner

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from schedulers.core import model
 from schedulers.core.errors import InvalidJob
 from schedulers.core.resources import Resources
+from schedulers.objects import names
 from schedulers.objects.dagjob import DagJob, core_job
 from schedulers.objects.meta import to_ms
 from schedulers.objects.names import GANG_PLAN, GATE, RUN_SECONDS
@@ -332,6 +333,21 @@ def test_a_cordoned_node_that_its_controller_has_tainted_has_the_taint_once() ->
     key = "node.kubernetes.io/unschedulable"
     cordoned = node("n", {}, spec={"unschedulable": True, "taints": [{"key": key, "effect": "NoSchedule"}]})
     assert [taint.key for taint in core_node(cordoned, RESOURCES).taints] == [key]
+
+
+@pytest.mark.parametrize(("said", "speed"), [("2.5", 2.5), ("1e-1", 0.1), ("", 1.0)])
+def test_the_speed_of_a_node_is_its_label(said: str, speed: float) -> None:
+    assert core_node(node("n", {names.SPEED_LABEL: said}), RESOURCES).speed == speed
+
+
+def test_a_node_without_the_label_has_speed_1() -> None:
+    assert core_node(node("n", {}), RESOURCES).speed == 1.0
+
+
+@pytest.mark.parametrize("said", ["fast", "0", "-2", "nan", "inf", "1e400"])
+def test_what_is_no_finite_number_above_0_counts_as_speed_1(said: str) -> None:
+    odd = node("n", {names.SPEED_LABEL: said})
+    assert (odd.speed, core_node(odd, RESOURCES).speed) == (None, 1.0)
 
 
 # -- DagJobs ------------------------------------------------------------------------------------

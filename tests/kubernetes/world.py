@@ -100,6 +100,7 @@ class World:
         *,
         policy: str = "fifo",
         predictor: str | None = None,
+        placement: str = "first_fit",
         reserve_after: int | msgspec.UnsetType = msgspec.UNSET,
         **settings: Any,
     ) -> None:
@@ -107,6 +108,7 @@ class World:
             resources=("cpu", "memory", "pods"),
             policy={"kind": policy, **settings},
             predictor={"kind": predictor} if predictor else None,
+            placement={"kind": placement},
             offers="cycle",
             reserve_after=reserve_after,
         )
@@ -233,8 +235,8 @@ class World:
     def remove_queue(self, name: str) -> None:
         self.brain.hear(Change("Queue", self.lists.queues.pop(name), None))
 
-    def add_node(self, name: str, cpus: int, *, reserved: bool = False) -> None:
-        self._put("Node", self.lists.nodes, node(name, cpus, reserved=reserved))
+    def add_node(self, name: str, cpus: int, *, reserved: bool = False, speed: str = "") -> None:
+        self._put("Node", self.lists.nodes, node(name, cpus, reserved=reserved, speed=speed))
 
     def remove_node(self, name: str) -> None:
         node = self.lists.nodes.pop(name)
@@ -376,10 +378,11 @@ def asks(cpu: int) -> Container:
     return Container("c", ContainerResources(requests={"cpu": cpu}))
 
 
-def node(name: str, cpus: int, *, reserved: bool = False) -> Node:
+def node(name: str, cpus: int, *, reserved: bool = False, speed: str = "") -> Node:
     spec = NodeSpec(taints=[NodeTaint(names.RESERVED_TAINT)] if reserved else [])
     status = NodeStatus(allocatable={"cpu": cpus, "memory": "64Gi", "pods": 110})
-    return Node(Meta(name=name, uid=name), spec, status)
+    labels = {names.SPEED_LABEL: speed} if speed else {}
+    return Node(Meta(name=name, uid=name, labels=labels), spec, status)
 
 
 def stage(name: str, tasks: int, *parents: str, cpu: int = 1, gang: bool = False, claims: bool = False) -> StageSpec:

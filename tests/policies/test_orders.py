@@ -1,4 +1,4 @@
-"""fifo, sjf, srpt, fair: who goes first, who among equals, and where."""
+"""fifo, sjf, srpt, hrrn, fair: who goes first, who among equals, and where."""
 
 from __future__ import annotations
 
@@ -68,14 +68,14 @@ def test_stages_of_a_job_go_by_index() -> None:
 # -- ties -----------------------------------------------------------------------------------------
 
 
-@pytest.mark.parametrize("policy", ["fifo", "sjf", "srpt", "fair"])
+@pytest.mark.parametrize("policy", ["fifo", "sjf", "srpt", "hrrn", "fair"])
 def test_tie_by_submission_is_the_default(policy: str) -> None:
     made = scheduler(policy, node("n", 3), offers="cycle")
     submit(made, "c", "a", "b")
     assert served(made.handle(Tick(1))) == ["c", "a", "b"]
 
 
-@pytest.mark.parametrize("policy", ["fifo", "sjf", "srpt", "fair"])
+@pytest.mark.parametrize("policy", ["fifo", "sjf", "srpt", "hrrn", "fair"])
 def test_tie_by_id(policy: str) -> None:
     made = scheduler({"kind": policy, "tie": "id"}, node("n", 3), offers="cycle")
     submit(made, "c", "a", "b")
@@ -101,6 +101,65 @@ def test_sjf_serves_the_least_total_work() -> None:
     made = scheduler("sjf", node("n", 1), offers="cycle", predictor=ORACLE)
     told(made, long=(2, 900), wide=(9, 100), short=(3, 200))
     assert served(made.handle(Tick(1))) == ["short"]
+
+
+# -- hrrn -----------------------------------------------------------------------------------------
+
+
+#: Arrival and service of the textbook's five processes (Stallings, Operating Systems, table 9.4), in units of 100 ms.
+PROCESSES = {"A": (0, 3), "B": (2, 6), "C": (4, 4), "D": (6, 5), "E": (8, 2)}
+
+
+def finishes(policy: str) -> dict[str, int]:
+    """When each of them is done on one machine that runs one at a time."""
+    made = scheduler(policy, node("n", 1), offers="cycle", predictor=ORACLE)
+    left, done, at = dict(PROCESSES), {}, 0
+
+    def arrive() -> None:
+        for name, (arrival, service) in PROCESSES.items():
+            if name in left and arrival <= at:
+                del left[name]
+                made.handle(Estimated(100 * arrival, name, (100 * service,)))
+                made.handle(JobSubmitted(100 * arrival, job(name)))
+
+    arrive()
+    while len(done) < len(PROCESSES):
+        (started,) = (d for d in made.handle(Tick(100 * at)) if isinstance(d, Place))
+        at += PROCESSES[started.job][1]
+        arrive()
+        made.handle(ContainerEnded(100 * at, started.container, 0, 100 * PROCESSES[started.job][1]))
+        done[started.job] = at
+    return done
+
+
+@pytest.mark.parametrize(
+    ("policy", "finish", "turnaround"),
+    [("fifo", [3, 9, 13, 18, 20], 8.6), ("sjf", [3, 9, 15, 20, 11], 7.6), ("hrrn", [3, 9, 13, 20, 15], 8.0)],
+)
+def test_five_processes_on_one_machine(policy: str, finish: list[int], turnaround: float) -> None:
+    found = finishes(policy)
+    assert [found[name] for name in PROCESSES] == finish
+    assert sum(found[name] - arrival for name, (arrival, _) in PROCESSES.items()) / 5 == turnaround
+
+
+def test_hrrn_lets_a_long_job_pass_shorter_ones_that_came_later() -> None:
+    made = scheduler("hrrn", node("n", 1), offers="cycle", predictor=ORACLE)
+    told(made, running=(1, 9000), long=(1, 8000))
+    made.handle(Tick(0))
+    made.handle(Estimated(8500, "short", (1000,)))
+    made.handle(JobSubmitted(8500, job("short")))
+    made.handle(ContainerEnded(9000, 1, 0, 9000))
+    assert served(made.handle(Tick(9000))) == ["long"]  # 9000 / 8000 against 500 / 1000
+
+
+def test_hrrn_serves_jobs_without_an_estimate_last() -> None:
+    made = scheduler("hrrn", node("n", 1), offers="cycle", predictor=ORACLE)
+    made.handle(JobSubmitted(0, job("unknown")))
+    told(made, known=(1, 9000))
+    assert served(made.handle(Tick(0))) == ["known"]
+
+
+# -- sjf, srpt ------------------------------------------------------------------------------------
 
 
 def test_sjf_does_not_count_what_is_done_already() -> None:

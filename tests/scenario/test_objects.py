@@ -72,6 +72,11 @@ def test_objects_without_a_scenario_run_on_their_own_nodes(tmp_path: Path) -> No
     assert [policy.label for policy in spec.policies] == ["gs"]
 
 
+def test_a_node_is_as_fast_as_its_label_says(tmp_path: Path) -> None:
+    labelled = NODE.replace("zone: a", 'zone: a, rm-emulator.io/speed: "2.5"')
+    assert [group.speed for group in load(write(tmp_path, labelled, JOB)).scenario.spec.cluster.nodes] == [2.5]
+
+
 def test_a_dagjob_keeps_its_stages_places_and_gangs(tmp_path: Path) -> None:
     loaded = load(write(tmp_path, NODE, JOB))
     (job,) = build(loaded.scenario, tmp_path, 1).workload.jobs

@@ -24,6 +24,9 @@ from rm_emulator.scenario.schema.values import (
 )
 from schedulers.core.queues import parse_share
 
+#: Node speeds that can be emulated: run times are whole milliseconds.
+SLOWEST: Final = 1e-3
+FASTEST: Final = 1e3
 _KUBERNETES: Final = KubernetesDelays()
 if TYPE_CHECKING:
     Profile = str
@@ -53,7 +56,7 @@ class Nodes(Block):
     """What one node has; `cpu` in cores, `memory` in bytes with a unit, others in pieces, e.g. `{cpu: 32, memory:
     128Gi}`.
     """
-    speed: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.0
+    speed: Annotated[float, Field(ge=SLOWEST, le=FASTEST)] = 1.0
     """2.0 runs a task in half its time, e.g. `1.5`."""
     rack: str = ""
     """The rack that all of them stand in, e.g. `r1`."""

@@ -1,0 +1,278 @@
+"""What is expected by estimates: when nodes have room from now on, and when the data that a task takes is there."""
+
+from __future__ import annotations
+
+from bisect import insort
+from collections.abc import Iterable
+from functools import partial
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+import numpy as np
+import numpy.typing as npt
+
+from schedulers.core.live import RUNNING
+from schedulers.core.transfers import transfer_ms
+
+if TYPE_CHECKING:
+    from schedulers.core.lines import Turn
+    from schedulers.core.live import ContainerState, JobState, NodeState, StageState
+    from schedulers.core.model import Edge, Links
+    from schedulers.core.policy import ClusterView
+    from schedulers.core.resources import Vector
+
+Floats: TypeAlias = npt.NDArray[np.float64]
+#: By node, and whether it is gone, the rates from it that there are, and which of them holds to each node.
+Rates: TypeAlias = dict[tuple[str, bool], tuple[list[int | None], npt.NDArray[np.intp]]]
+#: What a task without an estimate is taken to run at node speed 1, ms.
+UNKNOWN_MS: Final = 60_000.0
+
+
+class Inputs:
+    """When what a task of one stage takes is there, per node: the same for all tasks of the stage.
+
+    floor: nothing of the stage starts before, wherever. rows: of each parent's task that hands it data, (stage, task).
+    arrive: [rows, nodes], when that is there, from whichever run is first.
+    """
+
+    def __init__(self, floor: float, nodes: int, rows: dict[tuple[int, int], int], arrive: Floats) -> None:
+        self.floor, self.rows, self._arrive = floor, rows, arrive
+        self._keys = list(rows)
+        self._columns = np.arange(nodes)
+        self.all = np.full(nodes, floor)
+        """[nodes], when all of it is there."""
+        self._last: tuple[npt.NDArray[np.intp], Floats] | None = None
+        if rows:
+            np.maximum(self.all, arrive.max(axis=0), out=self.all)
+
+    def sooner(self, stage: int, task: int, arrive: Floats) -> None:
+        """One more run of a parent's task: its output is there then, at the latest."""
+        row = self._arrive[self.rows[stage, task]]
+        np.minimum(row, arrive, out=row)
+        self.all = np.maximum(self.floor, self._arrive.max(axis=0))
+        self._last = None
+
+    @property
+    def last(self) -> tuple[npt.NDArray[np.intp], Floats]:
+        """[nodes]: the row that is there last (the lowest of equal ones), and when all others are there."""
+        if self._last is None:
+            rows = self._arrive.argmax(axis=0)
+            others = self._arrive.copy()
+            others[rows, self._columns] = self.floor
+            self._last = rows, np.maximum(self.floor, others.max(axis=0))
+        return self._last
+
+    def parent(self, row: int) -> tuple[int, int]:
+        """Stage and task of a row."""
+        return self._keys[row]
+
+
+class Forecast:
+    """Made for one round of assignments, from the state and the turns; columns stand for nodes in order of arrival.
+
+    Of what runs longer than was expected, as much again as it is over is expected. rates: kept by whoever makes
+    forecasts, for the next one as long as nodes and links are the same.
+    """
+
+    def __init__(self, view: ClusterView, turns: Iterable[Turn], rates: Rates) -> None:
+        self._view, self.now = view, float(view.now)
+        self.copies = view.copies
+        """How often a task may run, 1: no copies."""
+        self.nodes: list[NodeState] = [node for node in view.nodes.values() if not node.draining]
+        self.column = {node.id: column for column, node in enumerate(self.nodes)}
+        self._rooms = [room_of(node) for node in self.nodes]
+        #: Per node when what is held changes: (time, 0 for an end or 1 for a start, demand), in order.
+        self._held: list[list[tuple[float, int, Vector]]] = [[] for _ in self.nodes]
+        self._free: dict[int, Floats] = {}
+        self._times: dict[tuple[str, int], Floats] = {}
+        self._runs: dict[tuple[str, int], dict[int, list[tuple[str, float]]]] = {}
+        self._inputs: dict[tuple[str, int], Inputs] = {}
+        self._closed: set[int] = set()
+        self._speeds = np.array([node.spec.speed for node in self.nodes])
+        self._rates = rates
+        self._moves: dict[tuple[int, int, str], Floats] = {}
+        for container in view.containers.values():
+            self._meet(container)
+        for turn in turns:
+            self.expect(view.jobs[turn.job], turn)
+
+    # -- what is there ----------------------------------------------------------------------------
+
+    def _meet(self, container: ContainerState) -> None:
+        """A container holds its room until it is expected to end."""
+        job, column = self._view.jobs.get(container.job), self.column.get(container.node)
+        end = self.end_of(container)
+        if column is not None:
+            self._hold(column, self.now, end, self._view.demand(container.size))
+        if job is not None and container.stage >= 0:
+            self._note(job, container.stage, container.task, container.node, end)
+
+    def end_of(self, container: ContainerState) -> float:
+        """When a container is expected to end."""
+        job, column = self._view.jobs.get(container.job), self.column.get(container.node)
+        if job is None or column is None or container.stage < 0:
+            return self.now
+        stage = job.stages[container.stage]
+        lasts = float(self.times(job, stage)[column])
+        if container.status == RUNNING:
+            end = container.started + lasts
+            return end if end >= self.now else 2 * self.now - end
+        return max(self.now, float(self.inputs(job, stage).all[column])) + lasts
+
+    def expect(self, job: JobState, turn: Turn) -> None:
+        """A turn comes behind all that is there: say from when to when."""
+        stage, column = job.stages[turn.stage], self.column[turn.node]
+        start = max(float(self.free(stage)[column]), float(self.inputs(job, stage).all[column]))
+        turn.start, turn.end = start, start + float(self.times(job, stage)[column])
+        self.add(job, turn)
+
+    def add(self, job: JobState, turn: Turn) -> None:
+        """A task is to run on a node from `start` to `end`, behind all that is there."""
+        column = self.column[turn.node]
+        self._hold(column, turn.start, turn.end, job.stages[turn.stage].demand)
+        for size, free in self._free.items():
+            free[column] = self._free_on(column, size)
+        self._note(job, turn.stage, turn.task, turn.node, turn.end)
+
+    def _hold(self, column: int, start: float, end: float, demand: Vector) -> None:
+        insort(self._held[column], (start, 1, demand))
+        insort(self._held[column], (end, 0, demand))
+
+    def _note(self, job: JobState, stage: int, task: int, node: str, end: float) -> None:
+        self._runs.setdefault((job.id, stage), {}).setdefault(task, []).append((node, end))
+        for child in job.children[stage]:
+            inputs = self._inputs.get((job.id, child))
+            if inputs is not None and (stage, task) in inputs.rows:
+                data = next(edge.data for edge in job.spec.stages[child].edges if edge.parent == stage)
+                parts = job.stages[stage].tasks * job.stages[child].tasks
+                inputs.sooner(stage, task, end + self._moved(data, parts, node))
+
+    def runs(self, job: JobState, stage: int, task: int) -> list[tuple[str, float]]:
+        """Nodes on which a task has run, runs or is to run, with the ends."""
+        outputs = job.stages[stage].outputs
+        done: list[tuple[str, float]] = [(node, float(at)) for node, at in (outputs or {}).get(task, ())]
+        return done + self._runs.get((job.id, stage), {}).get(task, [])
+
+    # -- what nodes can do ------------------------------------------------------------------------
+
+    def times(self, job: JobState, stage: StageState) -> Floats:
+        """[nodes]: what a task of the stage is estimated to take, ms."""
+        known = self._times.get((job.id, stage.index))
+        if known is None:
+            view, usual = self._view, self._view.task_ms(job.id, stage.index)
+            if usual is not None and view.is_told_by_node(job.id, stage.index):
+                told = (view.task_ms_on(job.id, stage.index, node) for node in self.nodes)
+                known = np.array([usual if ms is None else ms for ms in told], dtype=np.float64)
+            else:
+                known = (UNKNOWN_MS if usual is None else usual) / self._speeds
+            self._times[job.id, stage.index] = known
+        return known
+
+    def free(self, stage: StageState) -> Floats:
+        """[nodes]: from when on there is always room for a task of the stage, beside all that is to run; inf: never."""
+        known = self._free.get(stage.size)
+        if known is None:
+            free = map(partial(self._free_on, size=stage.size), range(len(self.nodes)))
+            known = self._free[stage.size] = np.array(list(free), dtype=np.float64)
+        return known
+
+    def may_run(self, stage: StageState, node: str) -> bool:
+        """Whether a task of the stage could ever run on the node."""
+        return bool(np.isfinite(self.free(stage)[self.column[node]]))
+
+    def _free_on(self, column: int, size: int) -> float:
+        demand = self._view.demand(size)
+        left = [there - wanted for there, wanted in zip(self._rooms[column], demand, strict=True)]
+        if min(left) < 0 or column in self._closed or size in self.nodes[column].barred:
+            return np.inf
+        for at, is_start, held in reversed(self._held[column]):
+            if is_start:
+                left = [there + taken for there, taken in zip(left, held, strict=True)]
+                continue
+            left = [there - taken for there, taken in zip(left, held, strict=True)]
+            if min(left) < 0:
+                return max(self.now, at)
+        return self.now
+
+    def at_once(self, node: str, demand: Vector) -> int:
+        """How many tasks of this demand the node can run at once if nothing else of ours runs there."""
+        there = self._rooms[self.column[node]]
+        return max(0, min(amount // wanted for amount, wanted in zip(there, demand, strict=True) if wanted))
+
+    def close(self, nodes: Iterable[str]) -> None:
+        """These nodes take nothing until others are closed instead."""
+        closed = {self.column[node] for node in nodes}
+        if closed != self._closed:
+            self._closed = closed
+            self._free.clear()
+
+    # -- when data is there -----------------------------------------------------------------------
+
+    def inputs(self, job: JobState, stage: StageState) -> Inputs:
+        """When what the stage takes is there; its parents are done, or all of them run or have their turns."""
+        known = self._inputs.get((job.id, stage.index))
+        if known is None:
+            known = self._inputs[job.id, stage.index] = self._gather(job, stage)
+        return known
+
+    def _gather(self, job: JobState, stage: StageState) -> Inputs:
+        floor, rows, arrive = self.now, dict[tuple[int, int], int](), list[Floats]()
+        for edge in sorted(job.spec.stages[stage.index].edges, key=lambda edge: edge.parent):
+            parent = job.stages[edge.parent]
+            running = self._runs.get((job.id, edge.parent), {})
+            floor = max([floor, *(min(end for _, end in runs) for runs in running.values())])
+            if not edge.data or self._view.links is None:
+                continue
+            for task in sorted({*(parent.outputs or ()), *running}):
+                rows[edge.parent, task] = len(arrive)
+                arrive.append(self._arrive(job, stage, edge, task))
+        return Inputs(floor, len(self.nodes), rows, np.array(arrive) if arrive else np.empty((0, len(self.nodes))))
+
+    def arrive(self, job: JobState, stage: StageState, parent: int, task: int) -> Floats:
+        """[nodes]: when what a parent's task hands to one of the stage is there, from whichever run is first."""
+        edge = next(edge for edge in job.spec.stages[stage.index].edges if edge.parent == parent)
+        return self._arrive(job, stage, edge, task)
+
+    def _arrive(self, job: JobState, stage: StageState, edge: Edge, task: int) -> Floats:
+        parts, runs = job.stages[edge.parent].tasks * stage.tasks, self.runs(job, edge.parent, task)
+        found: Floats = np.minimum.reduce([end + self._moved(edge.data, parts, node) for node, end in runs])
+        return found
+
+    def _moved(self, data: int, parts: int, source: str) -> Floats:
+        """[nodes]: how long one of so many equal parts of the data takes from this node."""
+        known = self._moves.get((data, parts, source))
+        if known is None:
+            rates, which = self._rates_of(source)
+            took = np.array([transfer_ms(data, parts, rate) for rate in rates], dtype=np.float64)
+            known = self._moves[data, parts, source] = took[which]
+        return known
+
+    def rates_from(self, source: str) -> Floats:
+        """[nodes]: bytes per second from this node, inf where data takes no time. There are links."""
+        rates, which = self._rates_of(source)
+        found: Floats = np.array([np.inf if rate is None else rate for rate in rates], dtype=np.float64)[which]
+        return found
+
+    def _rates_of(self, source: str) -> tuple[list[int | None], npt.NDArray[np.intp]]:
+        """The rates from a node that there are, and which of them holds to each node."""
+        there = self._view.nodes.get(source)  # of one that is gone, the rack is not known
+        known = self._rates.get((source, there is None))
+        if known is None:
+            links = self._view.links
+            assert links is not None
+            rates: dict[int | None, int] = {}
+            which = [rates.setdefault(_rate(links, source, there, node), len(rates)) for node in self.nodes]
+            known = self._rates[source, there is None] = list(rates), np.array(which, dtype=np.intp)
+        return known
+
+
+def _rate(links: Links, source: str, there: NodeState | None, node: NodeState) -> int | None:
+    in_rack = there is not None and bool(there.spec.rack) and there.spec.rack == node.spec.rack
+    return links.between(source, node.id, in_rack=in_rack)
+
+
+def room_of(node: NodeState) -> list[int]:
+    """What containers may ask for together, less what others hold."""
+    room = list(node.spec.room)
+    for use in node.foreign.values():
+        room = [there - taken for there, taken in zip(room, use, strict=True)]
+    return room

@@ -1,0 +1,142 @@
+"""Policies that go by ranks in the DAG: how far a task is from the end, or from the beginning (LACHESIS, section 5)."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections import Counter
+from collections.abc import Collection, Iterable, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from schedulers.core.events import Event, LinksSet, NodeAdded, NodeChanged, NodeLost, NodeRemoved
+from schedulers.core.ordered import Key, Ordered
+from schedulers.core.policy import ClusterView, TieSetting
+
+if TYPE_CHECKING:
+    from schedulers.core.model import Links
+    from schedulers.core.state import JobState, NodeState, StageState
+
+#: Ranks are means of floats: what they have in common beyond so many digits is chance.
+_DIGITS = 9
+
+
+class RankParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Settings."""
+
+    tie: TieSetting = "submit"
+
+
+class Ranked(Ordered):
+    """Serves the job that has the open stage of the highest rank, and in it that stage; ties: the lowest index.
+
+    A rank is one of a task: what one takes at the mean speed of the nodes (where times are told by node, their harmonic
+    mean, which is the same), and what one of a parent's tasks hands to one of its own at the mean rate of the links.
+    """
+
+    bundles = True
+    ahead = True
+    needs_estimates = True
+    Params = RankParams
+    params: RankParams
+
+    def __init__(self, params: RankParams, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._speed: float | None = None  # the mean of the nodes; None: to be looked up, and all jobs sorted anew
+        self._rate: float | None = None  # the mean of the links, bytes per second; None: they take no time
+        self._ranks: dict[str, tuple[list[float], list[float]]] = {}  # by job: times of its stages, ranks by these
+
+    @abstractmethod
+    def ranks(self, times: Sequence[float], edges: Sequence[tuple[int, int, float]]) -> list[float]:
+        """Rank per stage. times: of one of its tasks, ms. edges: parent, child, ms of a transfer between two tasks."""
+
+    def key(self, job: JobState, view: ClusterView) -> Key:
+        """See Ordered.key."""
+        return self.key_among(job, tuple(job.open_stages()), view)
+
+    def key_among(self, job: JobState, stages: Sequence[StageState], view: ClusterView) -> Key:
+        """See Ordered.key_among."""
+        ranks = self._ranks_of(job, view)
+        return (-max((ranks[stage.index] for stage in stages), default=0.0), view.tie(job, self.params.tie))
+
+    def arrange(self, job: JobState, stages: Sequence[StageState], view: ClusterView) -> Iterable[StageState]:
+        """See Ordered.arrange."""
+        ranks = self._ranks_of(job, view)
+        return sorted(stages, key=lambda stage: -ranks[stage.index])
+
+    # -- what ranks are made of -------------------------------------------------------------------
+
+    def _ranks_of(self, job: JobState, view: ClusterView) -> list[float]:
+        """Per stage; worked out anew when the estimates of the job or the nodes have changed."""
+        if self._speed is None:
+            self._measure(view)
+        times = [self._task_ms(job.id, stage.index, view) for stage in job.stages]
+        known = self._ranks.get(job.id)
+        if known is not None and known[0] == times:
+            return known[1]
+        edges = []
+        for stage in job.stages:
+            for edge in job.spec.stages[stage.index].edges:
+                pairs = stage.tasks * job.stages[edge.parent].tasks
+                moves = 1000 * edge.data / (pairs * self._rate) if self._rate is not None else 0.0
+                edges.append((edge.parent, stage.index, moves))
+        ranks = [float(f"{rank:.{_DIGITS}g}") for rank in self.ranks(times, edges)]
+        self._ranks[job.id] = times, ranks
+        return ranks
+
+    def _task_ms(self, job: str, stage: int, view: ClusterView) -> float:
+        """What a task takes on the mean node; 0 without an estimate."""
+        assert self._speed is not None
+        usual = view.task_ms(job, stage)
+        if usual is None or not view.is_told_by_node(job, stage):
+            return (usual or 0.0) / self._speed
+        times = [view.task_ms_on(job, stage, node) or 0.0 for node in _serving(view)]
+        return len(times) / sum(1 / ms for ms in times) if all(times) else 0.0
+
+    def _measure(self, view: ClusterView) -> None:
+        nodes = _serving(view)
+        self._speed = sum(node.spec.speed for node in nodes) / len(nodes) if nodes else 1.0
+        self._rate = mean_rate(view.links, nodes) if view.links is not None else None
+        self._ranks.clear()
+
+    def observe(self, event: Event, view: ClusterView) -> None:
+        """With other nodes all ranks are others."""
+        if isinstance(event, NodeAdded | NodeChanged | NodeLost | NodeRemoved | LinksSet):
+            self._speed = None
+
+    def _refresh(self, view: ClusterView) -> None:
+        if self._speed is not None:
+            super()._refresh(view)
+            return
+        view.changed()
+        self._measure(view)
+        self._sort(view)
+
+    def _leave(self, name: str, view: ClusterView) -> None:
+        super()._leave(name, view)
+        if name not in view.jobs:
+            self._ranks.pop(name, None)
+
+
+def _serving(view: ClusterView) -> list[NodeState]:
+    return [node for node in view.nodes.values() if not node.draining]
+
+
+def mean_rate(links: Links, nodes: Collection[NodeState]) -> float | None:
+    """Mean bytes per second over all pairs of different nodes that need time at all; None where none do.
+
+    O(nodes + named pairs).
+    """
+    racks = {node.id: node.spec.rack for node in nodes}
+    pairs: Counter[int | None] = Counter()
+    near = sum(count * (count - 1) for rack, count in Counter(racks.values()).items() if rack)
+    pairs[links.rate if links.in_rack is None else links.in_rack] += near
+    pairs[links.rate] += len(racks) * (len(racks) - 1) - near
+    for one, rates in links.pairs.items():
+        for other in rates if one in racks else ():
+            if other in racks and other != one:
+                in_rack = bool(racks[one]) and racks[one] == racks[other]
+                pairs[links.in_rack if in_rack and links.in_rack is not None else links.rate] -= 1
+                pairs[rates[other]] += 1
+    timed = {rate: count for rate, count in pairs.items() if rate is not None and count}
+    return sum(rate * count for rate, count in timed.items()) / sum(timed.values()) if timed else None

@@ -1,0 +1,50 @@
+"""Highest response ratio next: who has waited longest for its size. Starves nobody."""
+
+from __future__ import annotations
+
+import math
+
+import msgspec
+
+from schedulers.core.ordered import Key, Ordered
+from schedulers.core.policy import ClusterView, TieSetting, policies
+from schedulers.core.state import JobState
+
+
+@policies.register("hrrn", source="Brinch Hansen 1971; a baseline of LACHESIS (arXiv 2103.06980, section 5)")
+class HighestResponseRatio(Ordered):
+    """Serves the job with the highest (wait + service) / service first; jobs without an estimate come last.
+
+    wait: since its submission. service: its estimated total work. LACHESIS writes wait / (wait + service), which is the
+    same order. Ratios grow at unlike rates, so waiting jobs are sorted anew whenever time has passed.
+    """
+
+    bundles = True
+    ahead = True
+    needs_estimates = True
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        tie: TieSetting = "submit"
+
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._sorted_at: int | None = None
+
+    def key(self, job: JobState, view: ClusterView) -> Key:
+        """See Ordered.key. It holds for the present time alone."""
+        wait, size = view.now - job.submitted, job.size_ms
+        if size is None:
+            return (math.inf, view.tie(job, self.params.tie))
+        return (-wait / size if size else -math.inf, view.tie(job, self.params.tie))
+
+    def _refresh(self, view: ClusterView) -> None:
+        if self._sorted_at == view.now:
+            super()._refresh(view)
+            return
+        self._sorted_at = view.now
+        view.changed()
+        self._sort(view)

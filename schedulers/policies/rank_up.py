@@ -1,0 +1,23 @@
+"""Highest upward rank first."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from schedulers.core.policy import policies
+from schedulers.planning.ranked import Ranked
+from schedulers.planning.unrelated.ranks import rank_up
+
+
+@policies.register(
+    "rank_up", source="HEFT (TPDS 2002), section 3.2, over all jobs: LACHESIS (arXiv 2103.06980), HighRankUp"
+)
+class RankUp(Ranked):
+    """Serves the stage from which it is furthest to the end of its job, over all jobs, by time and transfers.
+
+    A stage without an estimate adds nothing to a path.
+    """
+
+    def ranks(self, times: Sequence[float], edges: Sequence[tuple[int, int, float]]) -> list[float]:
+        """See Ranked.ranks."""
+        return rank_up(times, edges)

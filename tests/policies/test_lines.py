@@ -1,0 +1,189 @@
+"""Emulated lines of nodes are the planners' schedules: same DAG, one task a node, true times known, copies where on."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import msgspec
+import pytest
+import yaml
+
+from rm_emulator.engine.config import EngineConfig
+from rm_emulator.lab.schedules import Problem, Run, violations
+from rm_emulator.testing import Case, Subject, run_case
+from rm_emulator.workload.model import PerNode, Workload, WorkloadJob
+from schedulers.core.model import Copies, Edge, Job, Links, Node, Stage
+from schedulers.planning.unrelated.deft import ORDERS, deft
+from schedulers.planning.unrelated.instance import Instance
+from schedulers.planning.unrelated.planners import PLANNERS
+
+CASES = Path(__file__).parents[3] / "shared" / "cases" / "dag.yaml"
+ORACLE = {"kind": "oracle"}
+DEFT = {"kind": "deft"}
+#: One unit of time of a case is a second, one of data moves in a second at this rate.
+UNIT = 1000
+MANY = Copies(max=99)
+
+
+class Dag(NamedTuple):
+    """times: [tasks][nodes], units. edges: parent, child, units of data."""
+
+    times: Sequence[Sequence[int]]
+    edges: Sequence[tuple[int, int, int]]
+
+
+def emulate(
+    dags: Sequence[Dag],
+    policy: dict[str, Any],
+    placement: dict[str, Any],
+    *,
+    copies: Copies | msgspec.UnsetType = MANY,
+    arrivals: Sequence[int] = (),
+) -> float:
+    """When all is done in profile `events`, in units; the schedule is a valid one."""
+    machines = len(dags[0].times[0])
+    nodes = tuple(Node(id=f"n{i}", capacity=(1000,)) for i in range(machines))
+    jobs = []
+    for number, dag in enumerate(dags):
+        stages, times = [], []
+        for task, row in enumerate(dag.times):
+            above = tuple(Edge(parent=a, data=UNIT * data) for a, b, data in dag.edges if b == task)
+            stages.append(Stage(name=f"s{task}", tasks=1, demand=(1000,), parents=above))
+            times.append(PerNode(tuple(n.id for n in nodes), (tuple(UNIT * ms for ms in row),)))
+        at = UNIT * arrivals[number] if arrivals else 0
+        jobs.append(WorkloadJob(job=Job(id=f"j{number}", stages=tuple(stages)), submit_ms=at, runtimes=tuple(times)))
+    config = EngineConfig(nodes=nodes, resources=("cpu",), links=Links(rate=UNIT), profile="events")
+    workload = Workload(name="w", jobs=tuple(jobs), history=(), resources=("cpu",))
+    subject = Subject(policy=policy, predictor=ORACLE, placement=placement, copies=copies)
+    ran = run_case(subject, Case(name="lines", config=config, workload=workload, seed=1))
+    first = [sum(len(dag.times) for dag in dags[:number]) for number in range(len(dags))]
+    runs, ended = [], set[int]()
+    for t in sorted(ran.kept.tasks, key=lambda t: (t.ended_ms, t.container)):
+        task, done = first[int(t.job[1:])] + t.stage, t.code == 0
+        if t.started_ms is not None:  # of several that came to their end the first is the task
+            copy = task in ended if done else bool(t.copy)
+            runs.append(Run(task, int(t.node[1:]), t.started_ms, t.ended_ms, copy, done))
+        ended |= {task} if done else set()
+    whole = together(dags)
+    problem = Problem(
+        times=[[UNIT * ms for ms in row] for row in whole.times],
+        machines=machines,
+        edges=[(a, b, UNIT * data) for a, b, data in whole.edges],
+        rates=1.0,
+        releases=[UNIT * at for at, dag in zip(arrivals, dags, strict=True) for _ in dag.times] if arrivals else (),
+        copies=1 if copies is msgspec.UNSET else copies.max,
+    )
+    assert violations(problem, runs) == []
+    return ran.simulation.end_ms / UNIT
+
+
+def together(dags: Sequence[Dag]) -> Dag:
+    """All of them as one."""
+    times, edges = list[Sequence[int]](), list[tuple[int, int, int]]()
+    for dag in dags:
+        edges += [(len(times) + a, len(times) + b, data) for a, b, data in dag.edges]
+        times += dag.times
+    return Dag(times, edges)
+
+
+def drawn(seed: int, machines: int | None = None) -> Dag:
+    draw = random.Random(seed)
+    machines = machines or draw.randint(1, 5)
+    tasks = draw.randint(1, 14)
+    times = [[draw.randint(1, 40) for _ in range(machines)] for _ in range(tasks)]
+    edges = [(a, b, draw.randint(0, 60)) for b in range(tasks) for a in range(b) if draw.random() < 0.3]
+    return Dag(times, edges)
+
+
+def instance(dag: Dag) -> Instance:
+    return Instance(dag.times, dag.edges, 1.0)
+
+
+def known(name: str) -> Dag:
+    if not CASES.exists():
+        pytest.skip("shared/cases is not here")
+    found = next(one for one in yaml.safe_load(CASES.read_text())["instances"] if one["name"] == name)
+    return Dag(found["exec"], [tuple(edge) for edge in found["edges"]])
+
+
+# -- DEFT -----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("name", "end"),
+    [("topcuoglu10", 73), ("dup_fork", 10), ("hetero_speed8", 64), ("kwok_ahmad9_m2", 18)],
+)
+def test_high_rank_up_with_deft_reaches_the_known_answer(name: str, end: int) -> None:
+    assert emulate([known(name)], {"kind": "rank_up"}, DEFT) == end
+
+
+def test_without_copies_the_root_of_a_fork_is_run_once() -> None:
+    assert emulate([known("dup_fork")], {"kind": "rank_up"}, DEFT, copies=msgspec.UNSET) == 22
+
+
+def test_copies_of_tasks_that_have_finished_are_made_too() -> None:
+    fork = known("dup_fork")
+    assert emulate([fork], {"kind": "rank_up"}, {"kind": "deft", "ahead": False}) == 14
+
+
+@pytest.mark.parametrize("order", ["fifo", "rank_up", "rank_down"])
+@pytest.mark.parametrize("seed", range(12))
+def test_the_emulated_schedule_is_the_planned_one(seed: int, order: str) -> None:
+    dag = drawn(seed)
+    assert emulate([dag], {"kind": order}, DEFT) == deft(instance(dag), ORDERS[order](instance(dag))).makespan
+
+
+def work(dag: Dag) -> float:
+    return sum(sum(row) / len(row) for row in dag.times)
+
+
+@pytest.mark.parametrize("policy", ["fifo", "sjf", "hrrn", "srpt"])
+@pytest.mark.parametrize("seed", range(6))
+def test_jobs_that_come_together_are_assigned_job_by_job(seed: int, policy: str) -> None:
+    dags = [drawn(100 * seed + number, machines=3) for number in range(4)]
+    rank = [work(dag) if policy in ("sjf", "srpt") else 0.0 for dag in dags]
+    order = sorted(range(4), key=lambda number: (round(rank[number], 3), number))
+    priorities = [-float(order.index(number)) for number, dag in enumerate(dags) for _ in dag.times]
+    assert emulate(dags, {"kind": policy}, DEFT) == deft(instance(together(dags)), priorities).makespan
+
+
+@pytest.mark.parametrize("policy", ["fifo", "sjf", "hrrn", "rank_up", "rank_down"])
+@pytest.mark.parametrize("ahead", [True, False])
+def test_jobs_that_come_one_after_another_are_valid_schedules(policy: str, ahead: bool) -> None:
+    dags = [drawn(number, machines=4) for number in range(6)]
+    placement = {"kind": "deft", "ahead": ahead}
+    assert emulate(dags, {"kind": policy}, placement, arrivals=[0, 0, 20, 45, 46, 100]) > 0
+
+
+# -- planners -------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("planner", sorted(set(PLANNERS) - {"deft"}))
+@pytest.mark.parametrize("seed", range(12))
+def test_a_plan_is_followed_to_the_end(seed: int, planner: str) -> None:
+    dag = drawn(seed)
+    policy = {"kind": "planned", "planner": planner}
+    assert emulate([dag], policy, {"kind": "first_fit"}) == PLANNERS[planner](instance(dag)).makespan
+
+
+@pytest.mark.parametrize(("planner", "end"), [("heft", 80), ("cpop", 86), ("dls", 91), ("peft", 85), ("etf", 93)])
+def test_published_schedules_are_followed(planner: str, end: int) -> None:
+    policy = {"kind": "planned", "planner": planner}
+    assert emulate([known("topcuoglu10")], policy, {"kind": "first_fit"}, copies=msgspec.UNSET) == end
+
+
+def test_jobs_that_come_together_are_planned_as_one_dag() -> None:
+    dags = [drawn(number, machines=3) for number in range(5)]
+    plan = PLANNERS["heft"](instance(together(dags)))
+    assert emulate(dags, {"kind": "planned"}, {"kind": "first_fit"}) == plan.makespan
+
+
+@pytest.mark.parametrize("planner", sorted(set(PLANNERS) - {"deft"}))
+@pytest.mark.parametrize("copies", [MANY, Copies(max=2, others="end"), msgspec.UNSET])
+def test_later_jobs_are_planned_behind_earlier_ones(planner: str, copies: Copies | msgspec.UnsetType) -> None:
+    dags = [drawn(number, machines=4) for number in range(4)]
+    policy = {"kind": "planned", "planner": planner}
+    assert emulate(dags, policy, {"kind": "first_fit"}, copies=copies, arrivals=[0, 10, 30, 31]) > 0
