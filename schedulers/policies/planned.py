@@ -149,6 +149,7 @@ class Layout:
             [times[item.job.id, item.stage.index] for item in items],
             [edge for item in stages.values() for edge in self._edges(item)],
             _rates(forecast, view)[np.ix_(self._machines, self._machines)],
+            _busy(stages.values(), forecast, view.now)[self._machines],
         )
 
     def _edges(self, child: Item) -> Iterator[tuple[int, int, float]]:
@@ -200,6 +201,13 @@ def _times(item: Item, forecast: Forecast) -> Floats:
     times, may = forecast.times(item.job, item.stage), np.isfinite(forecast.free(item.stage))
     never: Floats = np.where(may, times, _NEVER * (1 + times[may].max()))
     return never
+
+
+def _busy(items: Iterable[Item], forecast: Forecast, now: int) -> Floats:
+    """[nodes]: for how long there is no room for all of these, beside what runs and waits there."""
+    frees = np.array([forecast.free(item.stage) for item in items])
+    busy: Floats = np.where(np.isfinite(frees), frees - now, 0.0).max(axis=0)
+    return np.maximum(busy, 0.0)
 
 
 def _rates(forecast: Forecast, view: ClusterView) -> Floats:

@@ -223,6 +223,12 @@ def test_the_mean_rate_leaves_out_links_that_take_no_time() -> None:
     assert made.mean_rate == 3
 
 
+@pytest.mark.parametrize("planner", sorted(PLANNERS))
+def test_nothing_starts_on_a_machine_that_is_busy(planner: str) -> None:
+    made = Instance([[4, 8], [4, 8], [1, 1]], [(0, 2, 1), (1, 2, 1)], 1.0, [9, 3])
+    assert all(p.start >= made.busy[p.machine] for p in PLANNERS[planner](made).placements)
+
+
 def test_one_copy_of_the_root_on_each_machine() -> None:
     made = Instance([[4] * 3, [6] * 3, [6] * 3, [6] * 3], [(0, 1, 20), (0, 2, 20), (0, 3, 20)], 1.0)
     assert {name: PLANNERS[name](made).makespan for name in ("heft", "deft", "tds", "dfrn", "tdca")} == {

@@ -181,6 +181,12 @@ def test_jobs_that_come_together_are_planned_as_one_dag() -> None:
     assert emulate(dags, {"kind": "planned"}, {"kind": "first_fit"}) == plan.makespan
 
 
+def test_a_later_job_is_planned_around_what_runs() -> None:
+    """The faster node is busy for nine more units, so that the other one is done sooner."""
+    dags = [Dag([[10, 20]], []), Dag([[4, 8]], [])]
+    assert emulate(dags, {"kind": "planned"}, {"kind": "first_fit"}, arrivals=[0, 1]) == 10
+
+
 @pytest.mark.parametrize("planner", sorted(set(PLANNERS) - {"deft"}))
 @pytest.mark.parametrize("copies", [MANY, Copies(max=2, others="end"), msgspec.UNSET])
 def test_later_jobs_are_planned_behind_earlier_ones(planner: str, copies: Copies | msgspec.UnsetType) -> None:

@@ -29,19 +29,28 @@ class Instance:
     """Checked input of every planner of this package.
 
     times: [tasks, machines]. delays: [machines, machines], time per unit of data, 0 on the diagonal. parents and
-    children: per task (neighbour, data). order: tasks, parents first, lowest number first.
+    children: per task (neighbour, data). order: tasks, parents first, lowest number first. busy: [machines], until when
+    each runs something else.
     """
 
     def __init__(
-        self, times: npt.ArrayLike, edges: Iterable[Sequence[float]] = (), rates: npt.ArrayLike = math.inf
+        self,
+        times: npt.ArrayLike,
+        edges: Iterable[Sequence[float]] = (),
+        rates: npt.ArrayLike = math.inf,
+        busy: npt.ArrayLike = 0.0,
     ) -> None:
         """edges: (parent, child, data). rates: data per unit of time, one for all pairs of machines or [from, to].
 
-        A rate of infinity moves data in no time; what stands on the diagonal does not count. Raises InvalidPlan for
-        what is no DAG, for times that are missing or below 0, data below 0, and rates not above 0.
+        A rate of infinity moves data in no time; what stands on the diagonal does not count. busy: one time for all
+        machines or one for each. Raises InvalidPlan for what is no DAG, for times that are missing or below 0, data
+        below 0, and rates not above 0.
         """
         self.times = _times(times)
         self.tasks, self.machines = self.times.shape
+        self.busy: Floats = np.array(np.broadcast_to(np.asarray(busy, dtype=np.float64), (self.machines,)))
+        if not (np.isfinite(self.busy) & (self.busy >= 0)).all():
+            raise InvalidPlan(f"machines are busy until {self.busy.tolist()} (finite numbers, 0 or more)")
         self.rates = _rates(rates, self.machines)
         self.delays = 1.0 / self.rates
         np.fill_diagonal(self.delays, 0.0)

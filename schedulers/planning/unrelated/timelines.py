@@ -46,7 +46,7 @@ class Timelines:
     def __init__(self, instance: Instance) -> None:
         self.instance = instance
         self.placements: list[Placement] = []
-        self.free: Floats = np.zeros(instance.machines)
+        self.free: Floats = instance.busy.copy()
         #: Per machine its idle stretches before `free` as (end, start), in order.
         self._gaps: list[list[tuple[float, float]]] = [[] for _ in range(instance.machines)]
         #: Per task its runs as (machine, end), the first not a copy.

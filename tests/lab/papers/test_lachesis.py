@@ -1,0 +1,35 @@
+"""The page of LACHESIS's settings is made from runs whose schedules are valid."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from rm_emulator.lab.papers import lachesis
+
+DOCS = Path(__file__).parents[3] / "docs"
+
+
+@pytest.mark.slow
+def test_the_page_has_every_policy_in_every_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    small = {name: {**workload, "jobs": 2, "reading": "stage"} for name, workload in lachesis.SETTINGS.items()}
+    monkeypatch.setattr(lachesis, "SETTINGS", small)
+    few = {label: lachesis.POLICIES[label] for label in ("fifo, deft", "rank_up, deft", "heft")}
+    monkeypatch.setattr(lachesis, "POLICIES", few)
+    template = (DOCS / f"{lachesis.NAME}.in.md").read_text(encoding="utf-8")
+    (tmp_path / f"{lachesis.NAME}.in.md").write_text(template, encoding="utf-8")
+    lachesis.main(out=tmp_path / "out", docs=tmp_path, seeds=2, jobs=1)
+    page = (tmp_path / f"{lachesis.NAME}.md").read_text(encoding="utf-8")
+    for policy in lachesis.POLICIES:
+        settings = len(small) - (len(lachesis.SPLIT) if policy == "heft" else 0)
+        assert page.count(f"\n| {policy} | ") == settings
+    assert "nan" not in page
+
+
+def test_a_job_is_what_edges_and_barriers_tie_together() -> None:
+    problem = lachesis.Problem(
+        times=[[2, 4], [3, 3], [5, 1]], machines=2, edges=[(0, 1, 1.0)], releases=[0, 0, 10], copies=1
+    )
+    runs = [lachesis.Run(0, 0, 0, 2), lachesis.Run(1, 1, 5, 8), lachesis.Run(2, 0, 12, 17)]
+    assert sorted(lachesis._slrs(problem, runs)) == [8 / 5, 7 / 1]
