@@ -17,7 +17,7 @@ from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.log import Log, SchedulerConfig
-from schedulers.core.model import Job, Node, Stage
+from schedulers.core.model import Copies, Job, Links, Node, Stage
 from schedulers.core.scheduler import Scheduler
 
 SEED: Final = 1
@@ -25,13 +25,15 @@ _COV: Final = 0.5
 
 
 class Setup(msgspec.Struct, frozen=True, kw_only=True):
-    """One thing to run: cluster, workload, policy, predictor."""
+    """One thing to run: cluster, workload, policy, predictor, and, where tasks may be copied, how often."""
 
     cluster: EngineConfig
     workload: Workload
     policy: Mapping[str, Any]
     predictor: Mapping[str, Any] | None = None
     waves_of: WavesOf | None = None
+    placement: Mapping[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
+    copies: Copies | msgspec.UnsetType = msgspec.UNSET
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -58,6 +60,8 @@ def run(setup: Setup, log: Log | None = None, record: Recording | None = None) -
         resources=cluster.resources,
         policy=dict(setup.policy),
         predictor=dict(setup.predictor) if setup.predictor is not None else None,
+        placement=dict(setup.placement),
+        copies=setup.copies,
         offers=cluster.offers,
         executors=cluster.executors is not None,
         containers_per_offer=cluster.containers_per_heartbeat,
@@ -72,6 +76,23 @@ def run(setup: Setup, log: Log | None = None, record: Recording | None = None) -
     simulation.run()
     cpu_s = time.process_time() - begun
     return Ran(simulation.finished_tasks, simulation.facts, cpu_s, simulation.end_ms / 1000)
+
+
+def lachesis_batch(policy: Mapping[str, Any], jobs: int = 20) -> Setup:
+    """LACHESIS's batch, a stage as one task, on 50 executors; orders assign by DEFT with copies, as in the paper."""
+    from rm_emulator.workload import dags, lachesis
+
+    speeds = lachesis.speeds(50, seed=SEED)
+    nodes = tuple(Node(id=f"n{number}", capacity=(1000, 0), speed=speed) for number, speed in enumerate(speeds))
+    order = policy["kind"] != "planned"
+    return Setup(
+        cluster=EngineConfig(nodes=nodes, profile="events", links=Links(rate=int(dags.RATE))),
+        workload=lachesis.generate(lachesis.LachesisSettings(jobs=jobs), seed=SEED, speeds=speeds),
+        policy=policy,
+        predictor={"kind": "oracle"},
+        placement={"kind": "deft", "ahead": False} if order else {"kind": "first_fit"},
+        copies=Copies(max=2) if order else msgspec.UNSET,
+    )
 
 
 @cache

@@ -17,6 +17,7 @@ from typing import Final
 
 from rm_emulator.lab.bench.reference import quiet
 from rm_emulator.lab.bench.rows import Row, benchmark
+from rm_emulator.lab.bench.setups import lachesis_batch, run
 from rm_emulator.workload import dags, lachesis
 from schedulers.core import keyed
 from schedulers.core.model import Stage
@@ -89,6 +90,21 @@ def deft_decision(tiny: bool) -> Iterator[Row]:
         note=f"98th percentile of {len(took)} decisions, CPU time, {made.machines} machines; "
         f"median {median(took):.3f} ms",
     )
+
+
+@benchmark("lachesis_workload", "planning")
+def lachesis_workload(tiny: bool) -> Iterator[Row]:
+    """LACHESIS's batch emulated under each of its orders with DEFT, and under HEFT's plans."""
+    jobs = 2 if tiny else 20
+    for name in ("fifo", "sjf", "hrrn", "rank_up", "rank_down", "planned"):
+        with quiet():
+            ran = run(lachesis_batch({"kind": name}, jobs))
+        yield Row(
+            name=f"lachesis_workload/{name}",
+            value=1000 * ran.cpu_s / ran.tasks,
+            unit="ms",
+            note=f"CPU time a task, {ran.tasks} tasks of {jobs} jobs on 50 executors; makespan {ran.sim_s:.0f} s",
+        )
 
 
 def _unlike(tiny: bool) -> Instance:
