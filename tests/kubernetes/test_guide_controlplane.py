@@ -55,7 +55,9 @@ def test_the_commands_of_the_guide_run_in_order(alone: Devcluster, tmp_path: Pat
                     shell.run("kubectl delete dj etl && kubectl apply -f etl.yaml")
                     pod = wait(lambda: waiting(alone))
                 if not any(command.text.startswith(begins) for begins in NOT_HERE):
-                    shell.run(command.text.replace("POD", pod).replace("NODE...", "--all --overwrite"))
+                    shell.run(
+                        command.text.replace("POD", pod).replace("NODE...", "--all --overwrite").replace("NODE", "n0")
+                    )
     finally:
         for part in running:
             part.stop()

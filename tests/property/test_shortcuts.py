@@ -337,8 +337,8 @@ def check(scheduler: Scheduler, variant: str) -> None:
     parties, values = policy._refresh(view)
     for party in parties.by_name.values():
         member = policy._members[policy._leaf_of[party.name]]
-        assert member.blocked == (not any(view.fits_somewhere(size) for size in party.sizes))
-    fresh = _Values(policy._members, policy._counting(view), variant, 2)
+        assert policy._alike[member.wants].blocked == (not any(view.fits_somewhere(size) for size in party.sizes))
+    fresh = _Values(policy._members, policy._alike, policy._counting(view), variant, 2)
     fresh.bring_up_to_date()
     assert (values.keys, values.orders, values._cells) == (fresh.keys, fresh.orders, fresh._cells)
 
