@@ -27,8 +27,8 @@ from schedulers.core.policy import policies
 from schedulers.core.scheduler import Scheduler
 
 STEP, AFTER, LONGEST = 1_000, 5_000, 10_000
-#: Random puts nobody first, and rank_up the longest, which the large one is not; YARN's two and those whose tasks wait in
-#: lines keep nodes themselves.
+#: Random puts nobody first, and rank_up the longest, which the large one is not; YARN's two and those whose tasks wait
+#: in lines keep nodes themselves.
 POLICIES = sorted(
     entry.name for entry in policies if not entry.cls.reserves and entry.name not in ("random", "rank_up")
 )
