@@ -12,7 +12,7 @@ from schedulers.core.events import ContainerEnded, Estimated, JobSubmitted, Link
 from schedulers.core.model import Edge, Job, Links, Stage
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import NodeState
-from schedulers.planning.ranked import mean_rate
+from schedulers.planning.ranked import Ranked, mean_rate
 
 ORACLE = {"kind": "oracle"}
 #: `hetero_speed8` of the known answers: sizes, edges, speeds of the nodes, and the ranks by LACHESIS's means.
@@ -44,7 +44,8 @@ def hetero(policy: str, *, links: bool = True, tasks: int = 1) -> Scheduler:
 
 def ranks(made: Scheduler, name: str = "j") -> list[float]:
     live = made.state.jobs[name]
-    return [-made.policy.key_among(live, [stage], made.view)[0] for stage in live.stages]  # type: ignore[attr-defined]
+    assert isinstance(made.policy, Ranked)
+    return [-made.policy.key_among(live, [stage], made.view)[0] for stage in live.stages]
 
 
 @pytest.mark.parametrize(("policy", "expected"), [("rank_up", RANK_UP), ("rank_down", RANK_DOWN)])

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import math
 from statistics import mean
+from typing import Literal
 
 import pytest
 from hypothesis import given
@@ -108,8 +109,8 @@ NODES = [Node(id=f"n{number}", capacity=(1000, 0), speed=speed) for number, spee
 
 
 @pytest.mark.parametrize("times", ["by_node", "by_speed"])
-def test_a_job_of_the_workload_is_the_dag_that_a_planner_takes(times: str) -> None:
-    settings = DagsSettings(jobs=3, tasks=(20,), times=times)  # type: ignore[arg-type]
+def test_a_job_of_the_workload_is_the_dag_that_a_planner_takes(times: Literal["by_node", "by_speed"]) -> None:
+    settings = DagsSettings(jobs=3, tasks=(20,), times=times)
     workload = generate(settings, NODES, seed=5)
     machines = 3 if times == "by_node" else (1.0, 2.0, 4.0)
     for number, entry in enumerate(workload.jobs):

@@ -18,7 +18,11 @@ SMALL = LachesisSettings(jobs=6)
 
 def work(entry: WorkloadJob) -> list[int]:
     """Of each stage, ms at speed 1."""
-    return [times.ms if isinstance(times, Fixed) else sum(times.ms) for times in entry.runtimes]  # type: ignore[union-attr]
+    made = []
+    for times in entry.runtimes:
+        assert isinstance(times, Fixed | PerTask)
+        made.append(times.ms if isinstance(times, Fixed) else sum(times.ms))
+    return made
 
 
 def moved(entry: WorkloadJob) -> list[int]:
