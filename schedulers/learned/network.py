@@ -85,12 +85,13 @@ class Network:
         self._world = world
         features = np.array([job.features for job in graph.jobs], np.float64)
         shared = features @ self._stage_features + (world @ self._stage_world + self._stage_bias)
-        sizes = [len(job.valid) for job in graph.jobs]
+        sizes = np.array([len(job.valid) for job in graph.jobs])
         rows = np.flatnonzero(np.concatenate([job.valid for job in graph.jobs]))
         jobs = np.repeat(np.arange(len(sizes)), sizes)[rows]
         first = np.concatenate([block.rows for block in blocks])[rows]
         scores = _score(first + shared[jobs], self._stage_rest)
-        return Scores(jobs, rows - (np.cumsum(sizes) - sizes)[jobs], scores)
+        begins: Ints = np.cumsum(sizes) - sizes
+        return Scores(jobs, rows - begins[jobs], scores)
 
     def limits(self, graph: Graph, job: int) -> tuple[tuple[int, ...], Doubles]:
         """Limits that may be chosen for a job with a valid stage, and their scores. `scores` was asked before."""
