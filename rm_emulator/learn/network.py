@@ -145,7 +145,7 @@ class Decima(nn.Module):
             self.parts[part] = nn.Sequential(*(stacked[:-1] if part in ("stage", "limit") else stacked))
         with torch.no_grad():
             for name, parameter in self.named().items():
-                parameter.copy_(torch.from_numpy(weights.arrays[name]).T)
+                parameter.copy_(torch.from_numpy(weights.arrays[name].T))
 
     def named(self) -> dict[str, Tensor]:
         """By the name in the weights the parameter that holds it, transposed."""
@@ -186,7 +186,7 @@ class Decima(nn.Module):
         messages = self.parts["message"](embedded[0])
         for low, high, child, parent in table.steps:
             sums = _sums(messages[child], parent, high - low)
-            embedded.append(prepared[low:high] + self.parts["update"](sums))
+            embedded.append(prepared[low:high] + self.parts["node"](sums))
             messages = torch.cat((messages, self.parts["message"](embedded[-1])))
         rows = torch.cat((given.nodes, torch.cat(embedded)), 1)[table.place]
         summed = _sums(self.parts["row"](rows), table.owner, int(table.owner[-1]) + 1)

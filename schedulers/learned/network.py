@@ -122,7 +122,7 @@ class Network:
             for low, high, first, last in table.layers:
                 starts = table.starts[low - table.leaves : high - table.leaves] - first
                 sums = np.add.reduceat(messages[table.child[first:last]], starts)
-                embedded[low:high] += self._apply("update", sums)
+                embedded[low:high] += self._apply("node", sums)
                 messages[low:high] = self._apply("message", embedded[low:high])
         own = np.concatenate((nodes, embedded[table.place]), axis=1)
         begins = np.concatenate(([0], table.ends[:-1]))

@@ -35,14 +35,14 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def widths(self) -> dict[str, tuple[int, ...]]:
         """By part of the network the widths of its layers, input first.
 
-        `message` and `update` are the paper's f and g for stages, `row` and `job` for jobs, `term` and `world` for all.
+        `message` and `node` are the paper's f and g for stages, `row` and `job` for jobs, `term` and `world` for all.
         """
         nodes, jobs, wide = len(NODE_FEATURES), len(JOB_FEATURES), self.embedding
         inner = (wide, *self.hidden, wide)
         parts = {
             "prepare": (nodes, *self.hidden, wide),
             "message": inner,
-            "update": inner,
+            "node": inner,
             "row": (nodes + wide, *self.hidden, wide),
             "job": inner,
             "term": inner,
