@@ -139,7 +139,7 @@ class Dispatch(Policy):
         job = graph.jobs[action.job]
         sight = self.observation.sight(job.name)
         stage = sight.rows[action.row]
-        return (job.name, stage), min(sight.left[stage], max(1, action.limit - job.least + 1), source.count)
+        return (job.name, stage), min(sight.left[stage], max(1, action.limit - job.least + 1), source.free)
 
     # -- room for new ones ----------------------------------------------------------------------
 

@@ -20,19 +20,19 @@ _WIDTH: Final = 7  # of NODE_FEATURES
 
 
 class Source(NamedTuple):
-    """Executors to be given: how many, whose (job "": nobody's, or room for new ones), for tasks of which sizes."""
+    """Executors to be given: how many, whose (job "": room for new ones), for tasks of which sizes."""
 
     job: str
-    count: int
+    free: int
     sizes: Set[int]
 
 
 class Sight:
     """One job as it is seen.
 
-    rows: unfinished stages. left: by stage, tasks to start that no executor is promised to. executors: of the job, those
-    promised to it included and those promised away not. may_start: [rows], what may be chosen. sizes: of these,
-    each with a stage.
+    rows: unfinished stages. left: by stage, tasks to start that no executor is promised to. executors: of the job, with
+    those promised to it and without those promised away. may_start: [rows], what may be chosen. sizes: of these, each
+    with a stage.
     """
 
     __slots__ = (
@@ -67,7 +67,9 @@ class Sight:
                 left[index] = max(0, left[index] - executors)
         self.left = left
         self.executors = held = job.executors + net
-        rows, flat, may_start = [], [], []
+        rows: list[int] = []
+        flat: list[float] = []
+        may_start: list[bool] = []
         ahead = view.has_executors
         for index, state in enumerate(states):
             if state.finished == state.tasks:
@@ -86,7 +88,7 @@ class Sight:
                 float(is_open),
                 float(estimate is not None),
             )
-            reached = is_open or (ahead and not any([left[parent] for parent in specs[index].above]))
+            reached = is_open or (ahead and not any(left[parent] for parent in specs[index].above))
             may_start.append(bool(tasks and reached and state.asked))
         self.may_start = np.array(may_start, bool)
         self.sizes = {states[row].size: states[row] for row, may in zip(rows, may_start, strict=True) if may}
@@ -162,8 +164,10 @@ class Observation:
         features = np.empty((len(sights), 4), np.float32)
         features[:, 0] = [sight.executors / 20 for sight in sights]
         features[:, 1] = [2.0 if sight.job.spec.id == source.job else -2.0 for sight in sights]
-        features[:, 2], features[:, 3] = source.count / 20, executors / 50
-        return Graph(tuple([_block(s, own, source, executors) for s, own in zip(sights, features, strict=True)]), executors)
+        features[:, 2], features[:, 3] = source.free / 20, executors / 50
+        return Graph(
+            tuple([_block(s, own, source, executors) for s, own in zip(sights, features, strict=True)]), executors
+        )
 
 
 def _block(sight: Sight, features: Floats, source: Source, executors: int) -> JobGraph:
@@ -171,7 +175,7 @@ def _block(sight: Sight, features: Floats, source: Source, executors: int) -> Jo
     if sight.sizes:
         if least > executors:
             valid = np.zeros(len(valid), bool)
-        elif not all([size in source.sizes for size in sight.sizes]):
+        elif not sight.sizes.keys() <= source.sizes:
             states = sight.job.stages
             valid = valid & np.array([states[index].size in source.sizes for index in sight.rows])
     return JobGraph(name, sight.version, sight.nodes, sight.stages, sight.heights, sight.edges, valid, features, least)
@@ -179,4 +183,4 @@ def _block(sight: Sight, features: Floats, source: Source, executors: int) -> Jo
 
 def least_of(sight: Sight, source: Source) -> int:
     """The smallest limit that gives a job one of these executors; its own count as given away."""
-    return max(1, sight.executors + 1 - (source.count if sight.job.spec.id == source.job else 0))
+    return max(1, sight.executors + 1 - (source.free if sight.job.spec.id == source.job else 0))
