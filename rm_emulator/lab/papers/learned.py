@@ -1,0 +1,153 @@
+"""Policies that learn, beside those that do not: the settings that they were made for, and others.
+
+    python -m rm_emulator.lab.papers.learned --profiles PATH --docs docs
+
+Jobs are those that the released simulator (hongzimao/decima-sim) draws from the same seeds. Every policy meets the same
+jobs, so differences are paired, seed by seed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Any, Final, NamedTuple
+
+import typer
+
+from rm_emulator.experiments import api
+from rm_emulator.files import write_file
+from rm_emulator.lab.papers.decima import FIRST_SEED, ORACLE
+from rm_emulator.lab.papers.tables import by_label, document, filled, run, table
+from rm_emulator.program import end
+from rm_emulator.results.statistics import student_t
+from schedulers.core.policy import policies
+
+#: Those that learned, as far as this program has them, in the order of the tables.
+LEARNED: Final = ("decima", "distilled", "lookahead")
+_FAIR: Final = {"kind": "weighted_fair", "alpha": 0.0}
+_CAPPED: Final = {"kind": "capped_sjf"}
+_BATCH: Final = {"kind": "tpch", "arrivals": "batch", "draws": "released", "sizes": [2, 5, 10, 20, 50, 100]}
+_STREAM: Final = {"kind": "tpch", "jobs": 200, "draws": "released"}
+
+
+class Setting(NamedTuple):
+    """One workload on so many executors, and what is compared in it.
+
+    rules: policies that do not learn, by label; the first one is what the others are held against. is_told: all know
+    the mean run time of each stage; else nobody knows any.
+    """
+
+    name: str
+    seeds: int
+    workload: Mapping[str, Any]
+    rules: Mapping[str, Mapping[str, Any]]
+    executors: int = 50
+    is_told: bool = True
+
+
+SETTINGS: Final = (
+    Setting(
+        "batch",
+        100,
+        {**_BATCH, "jobs": 20},
+        {"capped_sjf": _CAPPED, "fair": _FAIR, "tuned": {**_FAIR, "alpha": -1.1}},
+    ),
+    Setting(
+        "stream",
+        30,
+        {**_STREAM, "interarrival": "25s"},
+        {"fair": _FAIR, "capped_sjf": {**_CAPPED, "containers": 10.0}, "tuned": {**_FAIR, "alpha": -0.4}},
+    ),
+    Setting("stream-45", 10, {**_STREAM, "interarrival": "45s"}, {"fair": _FAIR, "capped_sjf": _CAPPED}),
+    Setting("stream-20", 10, {**_STREAM, "interarrival": "20s"}, {"fair": _FAIR, "capped_sjf": _CAPPED}),
+    Setting("large", 10, {**_BATCH, "jobs": 60}, {"capped_sjf": _CAPPED, "fair": _FAIR}, executors=100),
+    Setting("untold", 30, {**_BATCH, "jobs": 20}, {"fair": {"kind": "fair"}}, is_told=False),
+)
+
+
+def scenario(setting: Setting, seeds: int, profiles: str | None = None) -> dict[str, Any]:
+    """The setting with its rules and all learned policies. profiles: as for Decima's batch setting."""
+    there = {name: {"kind": name} for name in LEARNED if name in policies}
+    told = {"predictor": ORACLE} if setting.is_told else {}
+    workload = {**setting.workload, "history": 0}
+    return document(
+        f"learned-{setting.name}",
+        range(FIRST_SEED, FIRST_SEED + seeds),
+        {label: {**policy, **told} for label, policy in {**setting.rules, **there}.items()},
+        cluster={
+            "nodes": [{"count": setting.executors, "capacity": {"cpu": 1, "memory": "2Gi"}}],
+            "profile": "events",
+            "executors": {"moving_delay": "2s", "warmup": "1s"},
+        },
+        workload={**workload, "profiles": profiles} if profiles else workload,
+        baseline=next(iter(setting.rules)),
+    )
+
+
+HEAD: Final = ("policy", "mean JCT, s", "difference, s", "%", "better in", "makespan, s")
+
+
+def rows(figures: Mapping[str, Mapping[int, Mapping[str, Any]]], baseline: str) -> list[list[str]]:
+    """Cells of HEAD. Differences are paired with the baseline's runs; in brackets the interval of 95 % over seeds.
+
+    figures: of summary.json, by label and seed.
+    """
+    against = {seed: run["jct_s"]["mean"] for seed, run in figures[baseline].items()}
+    made = []
+    for label, by_seed in figures.items():
+        jcts = {seed: run["jct_s"]["mean"] for seed, run in by_seed.items()}
+        makespan = fmean(run["makespan_s"] for run in by_seed.values())
+        row = [label, f"{fmean(jcts.values()):.1f}", "", "", "", f"{makespan:.0f}"]
+        if label != baseline:
+            off = [jcts[seed] - against[seed] for seed in jcts]
+            low, high = student_t(off)
+            row[2] = f"{fmean(off):+.1f} [{low:+.1f}, {high:+.1f}]"
+            row[3] = f"{100 * fmean(off) / fmean(against.values()):+.1f}"
+            row[4] = f"{sum(each < 0 for each in off)} of {len(off)}"
+        made.append(row)
+    return made
+
+
+def tables(measured: Mapping[str, api.Results]) -> dict[str, str]:
+    """By name of its setting the table of what was measured there."""
+    baselines = {setting.name: next(iter(setting.rules)) for setting in SETTINGS}
+    return {name: table(HEAD, rows(by_label(results), baselines[name])) for name, results in measured.items()}
+
+
+def page(template: str, made: Mapping[str, str], seeds: Mapping[str, int]) -> str:
+    """The page of docs: the template's prose with the measured tables in it."""
+    return filled(template, tables=made, seeds=seeds)
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("out/learned"),
+    seeds: Annotated[int | None, typer.Option(min=2, help="at most so many seeds of each setting, from 1000")] = None,
+    settings: Annotated[str, typer.Option(help="which settings, separated by commas; default: all")] = "",
+    profiles: Annotated[str | None, typer.Option(help="full profiles; default: the built-in summary")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="parallel processes; default: one per core")] = None,
+    docs: Annotated[Path | None, typer.Option(help="folder whose results-learned.in.md is to become a page")] = None,
+) -> None:
+    """Run every policy in every setting and print the tables."""
+    if docs is not None and profiles is not None and not Path(profiles).exists():
+        typer.echo(f"{profiles}: not there, so the page of learned policies stays as it is", err=True)
+        return
+    known = {setting.name: setting for setting in SETTINGS}
+    wanted = settings.split(",") if settings else list(known)
+    if unknown := [name for name in wanted if name not in known]:
+        raise typer.BadParameter(f"no setting '{unknown[0]}' (there are: {', '.join(known)})")
+    chosen = [known[name] for name in wanted]
+    counts = {setting.name: min(setting.seeds, seeds or setting.seeds) for setting in chosen}
+    full = profiles and str(Path(profiles).resolve())
+    out.mkdir(parents=True, exist_ok=True)
+    measured = {s.name: run(scenario(s, counts[s.name], full), out / s.name, jobs) for s in chosen}
+    made = tables(measured)
+    for name, text in made.items():
+        typer.echo(f"{name}\n{text}\n")
+    if docs is not None:
+        template = (docs / "results-learned.in.md").read_text(encoding="utf-8")
+        write_file(docs / "results-learned.md", page(template, made, counts))
+
+
+if __name__ == "__main__":
+    end(lambda: typer.run(main))
