@@ -20,7 +20,7 @@ ETL = [
 ]
 
 
-@pytest.mark.parametrize(("policy", "predictor"), [("tetris", "slearn"), ("graphene", "point_estimate")])
+@pytest.mark.parametrize(("policy", "predictor"), [("tetris", "slearn"), ("graphene", "point_estimate"), ("dispatch", "slearn")])
 def test_dags_run_to_their_end(alone: Devcluster, policy: str, predictor: str) -> None:
     space = alone.namespace()
     installed = Installed(alone, brain={"policy": {"kind": policy}, "predictor": {"kind": predictor}})

@@ -66,9 +66,14 @@ SETTINGS: Final = (
 )
 
 
-def scenario(setting: Setting, seeds: int, profiles: str | None = None) -> dict[str, Any]:
-    """The setting with its rules and all learned policies. profiles: as for Decima's batch setting."""
-    there = {name: {"kind": name} for name in LEARNED if name in policies}
+def scenario(setting: Setting, seeds: int, profiles: str | None = None, released: str | None = None) -> dict[str, Any]:
+    """The setting with its rules and all learned policies.
+
+    profiles: as for Decima's batch setting. released: path of the weights that spark-sched-sim released.
+    """
+    there: dict[str, dict[str, Any]] = {name: {"kind": name} for name in LEARNED if name in policies}
+    if released and setting.is_told:
+        there["spark_sched_sim"] = {"kind": "spark_sched_sim", "weights": released}
     told = {"predictor": ORACLE} if setting.is_told else {}
     workload = {**setting.workload, "history": 0}
     return document(
@@ -82,6 +87,7 @@ def scenario(setting: Setting, seeds: int, profiles: str | None = None) -> dict[
         },
         workload={**workload, "profiles": profiles} if profiles else workload,
         baseline=next(iter(setting.rules)),
+        plugins=[str(Path(__file__).with_name("released.py"))] if "spark_sched_sim" in there else [],
     )
 
 
@@ -125,6 +131,7 @@ def main(
     seeds: Annotated[int | None, typer.Option(min=2, help="at most so many seeds of each setting, from 1000")] = None,
     settings: Annotated[str, typer.Option(help="which settings, separated by commas; default: all")] = "",
     profiles: Annotated[str | None, typer.Option(help="full profiles; default: the built-in summary")] = None,
+    released: Annotated[str | None, typer.Option(help="model.pt of spark-sched-sim, to be measured too")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="parallel processes; default: one per core")] = None,
     docs: Annotated[Path | None, typer.Option(help="folder whose results-learned.in.md is to become a page")] = None,
 ) -> None:
@@ -138,9 +145,9 @@ def main(
         raise typer.BadParameter(f"no setting '{unknown[0]}' (there are: {', '.join(known)})")
     chosen = [known[name] for name in wanted]
     counts = {setting.name: min(setting.seeds, seeds or setting.seeds) for setting in chosen}
-    full = profiles and str(Path(profiles).resolve())
+    full, other = (path and str(Path(path).resolve()) for path in (profiles, released))
     out.mkdir(parents=True, exist_ok=True)
-    measured = {s.name: run(scenario(s, counts[s.name], full), out / s.name, jobs) for s in chosen}
+    measured = {s.name: run(scenario(s, counts[s.name], full, other), out / s.name, jobs) for s in chosen}
     made = tables(measured)
     for name, text in made.items():
         typer.echo(f"{name}\n{text}\n")
