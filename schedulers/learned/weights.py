@@ -15,6 +15,9 @@ from schedulers.learned.graph import JOB_FEATURES, NODE_FEATURES, Floats
 
 #: Goes up whenever weights of before mean something else: features, their scales, or how the parts are joined.
 VERSION: Final = 1
+#: Features that messages between stages are made of: those of the stage itself. So a stage's message stays the same
+#: until something of it or below it changes, whatever executors its job is given.
+OWN: Final = tuple(index for index, feature in enumerate(NODE_FEATURES) if feature != "job_executors")
 #: A header longer than this is none.
 _HEADER: Final = 1 << 20
 
@@ -40,7 +43,7 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         nodes, jobs, wide = len(NODE_FEATURES), len(JOB_FEATURES), self.embedding
         inner = (wide, *self.hidden, wide)
         parts = {
-            "prepare": (nodes, *self.hidden, wide),
+            "prepare": (len(OWN), *self.hidden, wide),
             "message": inner,
             "node": inner,
             "row": (nodes + wide, *self.hidden, wide),
