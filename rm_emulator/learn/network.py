@@ -17,7 +17,7 @@ from schedulers.learned.graph import Action, Graph, Ints, JobGraph
 from schedulers.learned.layers import Layers, layers
 from schedulers.learned.limits import candidates
 from schedulers.learned.network import LIMIT_SCALE, SLOPE
-from schedulers.learned.weights import OWN, Weights
+from schedulers.learned.weights import Weights
 
 
 class Batch(NamedTuple):
@@ -181,7 +181,7 @@ class Decima(nn.Module):
 
     def _embed(self, given: Batch) -> tuple[Tensor, Tensor]:
         """[n, features + embedding] by row, and [blocks, embedding]."""
-        table, prepared = given.table, self.parts["prepare"](given.nodes[:, OWN])
+        table, prepared = given.table, self.parts["prepare"](given.nodes[:, list(self.architecture.passed)])
         embedded = [prepared[: table.leaves]]
         messages = self.parts["message"](embedded[0])
         for low, high, child, parent in table.steps:

@@ -14,7 +14,7 @@ from numpy.typing import NDArray
 from schedulers.learned.graph import NODE_FEATURES, Bools, Floats, Graph, Ints, JobGraph
 from schedulers.learned.layers import layers
 from schedulers.learned.limits import candidates
-from schedulers.learned.weights import OWN, Weights
+from schedulers.learned.weights import Weights
 
 Doubles: TypeAlias = NDArray[np.float64]
 Part: TypeAlias = "tuple[tuple[Doubles, Doubles], ...]"
@@ -23,7 +23,6 @@ Part: TypeAlias = "tuple[tuple[Doubles, Doubles], ...]"
 SLOPE: Final = 0.2
 #: Limits are put to the network as parts of so many executors.
 LIMIT_SCALE: Final = 50
-_IS_OWN: Final = np.isin(np.arange(len(NODE_FEATURES)), OWN)
 #: So many jobs that are gone may be remembered beside those that live.
 _GONE: Final = 64
 
@@ -66,6 +65,8 @@ class Network:
             if kind == "weight":
                 bias = weights.arrays[name.removesuffix("weight") + "bias"]
                 self._parts[part] = (*self._parts.get(part, ()), (array.astype(np.float64), bias.astype(np.float64)))
+        self._passes = list(weights.architecture.passed)
+        self._is_passed = np.isin(np.arange(len(NODE_FEATURES)), self._passes)
         self._split_heads(weights.architecture.embedding)
         self._blocks: dict[str, _Block] = {}
         self._world: Doubles = np.zeros(weights.architecture.embedding)
@@ -123,7 +124,7 @@ class Network:
         nodes = np.concatenate([job.nodes for job in jobs])
         inner, below = self._passed(jobs, nodes, begins)
         nodes = nodes.astype(np.float64)
-        own = np.concatenate((nodes, self._apply("prepare", nodes[:, OWN]) + np.concatenate(below)), axis=1)
+        own = np.concatenate((nodes, self._apply("prepare", nodes[:, self._passes]) + np.concatenate(below)), axis=1)
         summaries = self._apply("job", np.add.reduceat(self._apply("row", own), begins))
         terms = self._apply("term", summaries)
         rows = own.dot(self._stage_row) + np.repeat(summaries.dot(self._stage_job), sizes, axis=0)
@@ -135,7 +136,7 @@ class Network:
     def _passed(self, jobs: Sequence[JobGraph], nodes: Floats, begins: Ints) -> tuple[list[Bools], list[Doubles]]:
         """By job `inner` and `below`: as they were, unless anything that its messages are made of has changed."""
         before, inner, below = map(list, zip(*map(self._kept, jobs), strict=True))
-        differs = ((np.concatenate(before) != nodes) & _IS_OWN).any(axis=1) & np.concatenate(inner)
+        differs = ((np.concatenate(before) != nodes) & self._is_passed).any(axis=1) & np.concatenate(inner)
         stale = np.logical_or.reduceat(differs, begins) | [found is None for found in below]
         if stale.any():
             places = np.flatnonzero(stale).tolist()
@@ -163,7 +164,7 @@ class Network:
     def _pass(self, jobs: Sequence[JobGraph]) -> list[Doubles]:
         """By job what reaches each stage: messages go from the leaves up, each stage hands on once."""
         table = layers(jobs)
-        embedded = self._apply("prepare", table.nodes[table.order][:, OWN].astype(np.float64))
+        embedded = self._apply("prepare", table.nodes[table.order][:, self._passes].astype(np.float64))
         below, messages = np.zeros_like(embedded), np.empty_like(embedded)
         messages[: table.leaves] = self._apply("message", embedded[: table.leaves])
         for low, high, first, last in table.layers:
