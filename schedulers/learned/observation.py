@@ -14,17 +14,21 @@ from schedulers.learned.graph import Bools, Floats, Graph, Ints, JobGraph
 if TYPE_CHECKING:
     from schedulers.core.policy import ClusterView
     from schedulers.core.state import JobState, StageState
-    from schedulers.learned.promises import Promises
+    from schedulers.learned.promises import Place, Promises
 
 _WIDTH: Final = 7  # of NODE_FEATURES
 
 
 class Source(NamedTuple):
-    """Executors to be given: how many, whose (job "": room for new ones), for tasks of which sizes."""
+    """Executors to be given: how many, whose (job "": room for new ones), for tasks of which sizes.
+
+    refused: stages that could not be served with them.
+    """
 
     job: str
     free: int
     sizes: Set[int]
+    refused: Set[Place] = frozenset()
 
 
 class Sight:
@@ -36,7 +40,7 @@ class Sight:
     """
 
     __slots__ = (
-        "_edges", "_flat", "_heights", "edges", "executors", "heights", "job", "left",
+        "_edges", "_flat", "_heights", "edges", "executors", "has_gangs", "heights", "job", "left",
         "may_start", "nodes", "rows", "sizes", "stages", "version",
     )  # fmt: skip
 
@@ -52,6 +56,7 @@ class Sight:
         self.stages: Ints = np.zeros(0, np.intp)
         self.version = 0
         specs = job.spec.stages
+        self.has_gangs = any(stage.gang for stage in specs)
         self._heights = np.array(_heights(specs), np.intp)
         pairs = [(parent, child) for child, stage in enumerate(specs) for parent in stage.above]
         self._edges: Ints = np.array(pairs, np.intp).reshape(-1, 2)
@@ -160,25 +165,30 @@ class Observation:
 
     def graph(self, view: ClusterView, source: Source, executors: int) -> Graph:
         """What is to be chosen from for these executors. executors: of the whole cluster."""
+        concerned = {job for job, _ in source.refused}
         sights = [self._sights[name] for name in view.jobs if name in self._sights]
         features = np.empty((len(sights), 4), np.float32)
         features[:, 0] = [sight.executors / 20 for sight in sights]
         features[:, 1] = [2.0 if sight.job.spec.id == source.job else -2.0 for sight in sights]
         features[:, 2], features[:, 3] = source.free / 20, executors / 50
-        return Graph(
-            tuple([_block(s, own, source, executors) for s, own in zip(sights, features, strict=True)]), executors
-        )
+        blocks = []
+        for sight, own in zip(sights, features, strict=True):
+            name, least, valid = sight.job.spec.id, least_of(sight, source), sight.may_start
+            if sight.sizes and least > executors:
+                valid = np.zeros(len(valid), bool)
+            elif sight.sizes and (name in concerned or sight.has_gangs or not sight.sizes.keys() <= source.sizes):
+                valid = valid & np.array([_serves(source, sight.job, row) for row in sight.rows])
+            seen = sight.version, sight.nodes, sight.stages, sight.heights, sight.edges
+            blocks.append(JobGraph(name, *seen, valid, own, least))
+        return Graph(tuple(blocks), executors)
 
 
-def _block(sight: Sight, features: Floats, source: Source, executors: int) -> JobGraph:
-    name, least, valid = sight.job.spec.id, least_of(sight, source), sight.may_start
-    if sight.sizes:
-        if least > executors:
-            valid = np.zeros(len(valid), bool)
-        elif not sight.sizes.keys() <= source.sizes:
-            states = sight.job.stages
-            valid = valid & np.array([states[index].size in source.sizes for index in sight.rows])
-    return JobGraph(name, sight.version, sight.nodes, sight.stages, sight.heights, sight.edges, valid, features, least)
+def _serves(source: Source, job: JobState, index: int) -> bool:
+    """Whether the executors can be used for a stage."""
+    stage = job.stages[index]
+    if source.job and job.waits_whole(stage):
+        return False  # a gang is never put on executors that are there
+    return stage.size in source.sizes and (job.id, index) not in source.refused
 
 
 def least_of(sight: Sight, source: Source) -> int:
