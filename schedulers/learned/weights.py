@@ -24,25 +24,32 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     embedding: how wide what is said of a stage, a job and all jobs is. hidden: layers of the transforms; heads: of the
     two that score. summaries: whether sums over stages and over jobs are transformed again, as in the paper; the
-    released code does without.
+    released code does without. own: whether messages between stages are made of what is the stages' own, without
+    `job_executors`, so that they stay the same whatever executors their job is given.
     """
 
     embedding: int
     hidden: tuple[int, ...]
     heads: tuple[int, ...]
     summaries: bool = True
+    own: bool = False
+
+    @property
+    def passed(self) -> tuple[int, ...]:
+        """The features that messages are made of."""
+        return tuple(i for i, feature in enumerate(NODE_FEATURES) if not self.own or feature != "job_executors")
 
     def widths(self) -> dict[str, tuple[int, ...]]:
         """By part of the network the widths of its layers, input first.
 
-        `message` and `update` are the paper's f and g for stages, `row` and `job` for jobs, `term` and `world` for all.
+        `message` and `node` are the paper's f and g for stages, `row` and `job` for jobs, `term` and `world` for all.
         """
         nodes, jobs, wide = len(NODE_FEATURES), len(JOB_FEATURES), self.embedding
         inner = (wide, *self.hidden, wide)
         parts = {
-            "prepare": (nodes, *self.hidden, wide),
+            "prepare": (len(self.passed), *self.hidden, wide),
             "message": inner,
-            "update": inner,
+            "node": inner,
             "row": (nodes + wide, *self.hidden, wide),
             "job": inner,
             "term": inner,
@@ -71,7 +78,7 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 #: By name; an embedding of 14 comes nearest to the 12,736 parameters of the paper, whose features are not ours.
 ARCHITECTURES: Final[Mapping[str, Architecture]] = {
-    "decima": Architecture(embedding=14, hidden=(32, 16), heads=(32, 16)),
+    "decima": Architecture(embedding=14, hidden=(32, 16), heads=(32, 16), own=True),
     "released": Architecture(embedding=8, hidden=(16, 8), heads=(32, 16, 8), summaries=False),
 }
 
@@ -82,6 +89,14 @@ class Weights(msgspec.Struct, frozen=True, eq=False):
     architecture: Architecture
     arrays: Mapping[str, Floats]
     about: Mapping[str, str] = {}
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    """What the header says of an array."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data_offsets: tuple[int, int]
 
 
 def initial(architecture: Architecture, generator: np.random.Generator) -> Weights:
@@ -161,10 +176,13 @@ def _architecture(about: Mapping[str, Any], name: str) -> Architecture:
 
 
 def _array(array: str, entry: Any, shape: tuple[int, ...], body: bytes, name: str) -> Floats:
-    found = (entry.get("dtype"), entry.get("shape")) if isinstance(entry, dict) else (None, None)
-    if found != ("F32", list(shape)):
-        raise InvalidWeights(f"{name}: '{array}' is {found[0]} {found[1]}; its architecture says F32 {list(shape)}")
-    start, end = (entry.get("data_offsets") or (0, 0))[:2]
+    try:
+        found = msgspec.convert(entry, _Entry)
+    except msgspec.ValidationError as error:
+        raise InvalidWeights(f"{name}: '{array}': {error}") from None
+    if (found.dtype, found.shape) != ("F32", shape):
+        raise InvalidWeights(f"{name}: '{array}' is {found.dtype} {found.shape}; its architecture says F32 {shape}")
+    start, end = found.data_offsets
     if end - start != 4 * math.prod(shape) or not 0 <= start <= end <= len(body):
         raise InvalidWeights(f"{name}: '{array}' lies beyond the file's end; it was cut off or damaged")
     numbers = np.frombuffer(body[start:end], "<f4").reshape(shape).astype(np.float32)
