@@ -114,8 +114,8 @@ class Dispatch(Policy):
             if index >= 0 and not giver.stages[index].waiting:
                 place = (giver.id, index)
                 running += [place] * (giver.stages[index].running - self.promises.promised(place))
-        while idle:
-            found = self._choice(view, Source(giver.id, len(idle) + len(running), {idle[0].size}))
+        while idle or running:
+            found = self._choice(view, Source(giver.id, len(idle) + len(running), {batch[0].size}))
             if found is None:
                 return
             target, count = found
