@@ -56,10 +56,11 @@ from schedulers.core.state import GRANTED, RUNNING, ClusterState, ContainerState
 class Scheduler:
     """One scheduler of one cluster.
 
-    policy and predictor are made from `config`; a log, if given, gets every line.
+    policy and predictor are made from `config`; a log, if given, gets every line. policy: one that is not registered
+    (it is being trained, or played step by step), in place of the config's.
     """
 
-    def __init__(self, config: SchedulerConfig, *, log: Log | None = None) -> None:
+    def __init__(self, config: SchedulerConfig, *, log: Log | None = None, policy: Policy | None = None) -> None:
         self.config, self._log = config, log
         after = None if config.reserve_after is msgspec.UNSET else config.reserve_after
         self.state = ClusterState(Resources(config.resources), has_executors=config.executors)
@@ -68,7 +69,7 @@ class Scheduler:
             make_predictor, predictor_params = predictors.parse(config.predictor)
             self.predictor = make_predictor(predictor_params, seed=config.seed)
         make_policy, policy_params = policies.parse(config.policy)
-        self.policy: Policy = make_policy(policy_params, seed=config.seed)
+        self.policy: Policy = make_policy(policy_params, seed=config.seed) if policy is None else policy
         if config.executors and not self.policy.runs_executors:
             raise InvalidParameters(f"policy '{config.policy['kind']}' does not serve executors that outlive tasks")
         if config.copies is not msgspec.UNSET:
