@@ -1,0 +1,160 @@
+"""Decima's network, asked in numpy: scores for stages and limits (SIGCOMM'19, sections 5.1 and 5.2).
+
+Numbers are float64, so that a job's embedding is the same to the 15th digit whichever others were computed with it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schedulers.learned.graph import NODE_FEATURES, Graph, Ints, JobGraph
+from schedulers.learned.layers import layers
+from schedulers.learned.limits import candidates
+from schedulers.learned.weights import Weights
+
+Doubles: TypeAlias = NDArray[np.float64]
+Part: TypeAlias = "tuple[tuple[Doubles, Doubles], ...]"
+
+#: Of the leaky ReLU between layers.
+SLOPE: Final = 0.2
+#: Limits are put to the network as parts of so many executors.
+LIMIT_SCALE: Final = 50
+#: So many jobs that are gone may be remembered beside those that live.
+_GONE: Final = 64
+
+
+class _Block(NamedTuple):
+    """What is kept of a job.
+
+    rows: [n, head], what its stages bring to the first layer that scores stages. job: [head], what it brings to the
+    first that scores limits. term: [embedding], what it brings to the sum over jobs.
+    """
+
+    version: int
+    rows: Doubles
+    job: Doubles
+    term: Doubles
+
+
+class Scores(NamedTuple):
+    """What may be chosen and how good that looks. jobs, rows: [k], as in Action; stages: [k]; by job, then row."""
+
+    jobs: Ints
+    rows: Ints
+    stages: Doubles
+
+
+class Network:
+    """Keeps what it has computed of each job until the job has another version.
+
+    One network serves one cluster: names and versions are those of one course of events.
+    """
+
+    def __init__(self, weights: Weights) -> None:
+        self.weights = weights
+        self._parts: dict[str, Part] = {}
+        for name, array in weights.arrays.items():
+            part, _, kind = name.split(".")
+            if kind == "weight":
+                bias = weights.arrays[name.removesuffix("weight") + "bias"]
+                self._parts[part] = (*self._parts.get(part, ()), (array.astype(np.float64), bias.astype(np.float64)))
+        self._split_heads(weights.architecture.embedding)
+        self._blocks: dict[str, _Block] = {}
+        self._world: Doubles = np.zeros(weights.architecture.embedding)
+
+    def _split_heads(self, wide: int) -> None:
+        """The first layer of each head by what it reads: what is the same for many is multiplied once."""
+        (stage, self._stage_bias), *rest = self._parts["stage"]
+        self._stage_rest: Part = tuple(rest)
+        own = len(NODE_FEATURES) + wide
+        self._stage_row, self._stage_job = stage[:own], stage[own : own + wide]
+        self._stage_features, self._stage_world = stage[own + wide : -wide], stage[-wide:]
+        (limit, self._limit_bias), *rest = self._parts["limit"]
+        self._limit_rest: Part = tuple(rest)
+        self._limit_job, self._limit_features = limit[:wide], limit[wide : -wide - 1]
+        self._limit_world, self._limit_value = limit[-wide - 1 : -1], limit[-1]
+
+    def scores(self, graph: Graph) -> Scores:
+        """Scores of all valid stages. They mean something beside each other only."""
+        blocks = self._known(graph.jobs)
+        world = self._apply("world", np.add.reduce([block.term for block in blocks])[None])[0]
+        self._world = world
+        features = np.array([job.features for job in graph.jobs], np.float64)
+        shared = features @ self._stage_features + (world @ self._stage_world + self._stage_bias)
+        sizes = np.array([len(job.valid) for job in graph.jobs])
+        rows = np.flatnonzero(np.concatenate([job.valid for job in graph.jobs]))
+        jobs = np.repeat(np.arange(len(sizes)), sizes)[rows]
+        first = np.concatenate([block.rows for block in blocks])[rows]
+        scores = _score(first + shared[jobs], self._stage_rest)
+        begins: Ints = np.cumsum(sizes) - sizes
+        return Scores(jobs, rows - begins[jobs], scores)
+
+    def limits(self, graph: Graph, job: int) -> tuple[tuple[int, ...], Doubles]:
+        """Limits that may be chosen for a job with a valid stage, and their scores. `scores` was asked before."""
+        chosen = graph.jobs[job]
+        limits = candidates(chosen.least, graph.executors)
+        shared = self._blocks[chosen.name].job + chosen.features @ self._limit_features
+        shared = shared + (self._world @ self._limit_world + self._limit_bias)
+        values = np.array(limits, np.float64)[:, None] / LIMIT_SCALE
+        return limits, _score(shared + values * self._limit_value, self._limit_rest)
+
+    def _known(self, jobs: Sequence[JobGraph]) -> list[_Block]:
+        known = self._blocks
+        changed = [job for job in jobs if job.name not in known or known[job.name].version != job.version]
+        if changed:
+            self._embed(changed)
+            if len(known) > len(jobs) + _GONE:
+                self._blocks = known = {job.name: known[job.name] for job in jobs}
+        return [known[job.name] for job in jobs]
+
+    def _embed(self, jobs: Sequence[JobGraph]) -> None:
+        """Messages go from the leaves up, each node once; then sums over a job's nodes."""
+        table = layers(jobs)
+        nodes = table.nodes.astype(np.float64)
+        embedded = self._apply("prepare", nodes[table.order])
+        if table.layers:
+            messages = np.empty_like(embedded)
+            messages[: table.leaves] = self._apply("message", embedded[: table.leaves])
+            for low, high, first, last in table.layers:
+                starts = table.starts[low - table.leaves : high - table.leaves] - first
+                sums = np.add.reduceat(messages[table.child[first:last]], starts)
+                embedded[low:high] += self._apply("update", sums)
+                messages[low:high] = self._apply("message", embedded[low:high])
+        own = np.concatenate((nodes, embedded[table.place]), axis=1)
+        begins = np.concatenate(([0], table.ends[:-1]))
+        summaries = self._apply("job", np.add.reduceat(self._apply("row", own), begins))
+        terms = self._apply("term", summaries)
+        rows = own @ self._stage_row
+        in_stage, in_limit = summaries @ self._stage_job, summaries @ self._limit_job
+        for index, (job, begin, end) in enumerate(zip(jobs, begins, table.ends, strict=True)):
+            kept = rows[begin:end] + in_stage[index]
+            self._blocks[job.name] = _Block(job.version, kept, in_limit[index], terms[index])
+
+    def _apply(self, part: str, values: Doubles) -> Doubles:
+        """A transform; the identity where the architecture is without."""
+        for weight, bias in self._parts.get(part, ()):
+            values = _leaky(values @ weight + bias)
+        return values
+
+
+def _score(values: Doubles, rest: Part) -> Doubles:
+    """[k] scores from [k, head], what goes into the first layer's activation."""
+    for weight, bias in rest:
+        values = _leaky(values) @ weight + bias
+    return values[:, 0]
+
+
+def _leaky(values: Doubles) -> Doubles:
+    activated: Doubles = np.maximum(values, values * SLOPE)
+    return activated
+
+
+def log_probabilities(scores: Doubles) -> Doubles:
+    """[k]: of a choice with these scores."""
+    shifted = scores - scores.max()
+    chances: Doubles = shifted - np.log(np.exp(shifted).sum())
+    return chances
