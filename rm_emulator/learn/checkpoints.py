@@ -26,7 +26,7 @@ class State(msgspec.Struct, kw_only=True):
 
     weights: packed, as they are now; behind: those that play the next iteration's episodes, which are begun before the
     weights are final; best: those of the least validation score, the one at `best_iteration`.
-    references: by workload the validation JCT of `capped_sjf`, s. moments: of the optimiser. steps: its count. area_s,
+    references: validation JCTs by workload, s, of `capped_sjf` and of `random`. moments: of the optimiser. steps: its count. area_s,
     time_s: live jobs integrated over time, and the time, of recent episodes.
     elapsed_s: of wall time so far.
     """
@@ -38,7 +38,7 @@ class State(msgspec.Struct, kw_only=True):
     best: bytes = b""
     best_score: float = float("inf")
     best_iteration: int = -1
-    references: tuple[float, ...] = ()
+    references: tuple[tuple[float, ...], ...] = ()
     moments: dict[str, NDArray[Any]] = {}
     steps: int = 0
     area_s: float = 0.0
@@ -72,7 +72,8 @@ def load(folder: Path) -> State:
         moments = {name.removeprefix("moments/"): arrays.pop(name) for name in list(arrays) if "/" in name}
         packed = {name: arrays[name].tobytes() for name in _BYTES}
         said["best_score"] = float("inf") if said["best_score"] is None else said["best_score"]
-        return State(**msgspec.convert(said, dict[str, Any]), **packed, moments=moments)
+        said["references"] = tuple(map(tuple, said["references"]))
+        return State(**said, **packed, moments=moments)
     except FileNotFoundError:
         raise InvalidInput([Issue(str(folder), f"holds no training run to go on with ({NAME} is missing)")]) from None
     except (OSError, ValueError, KeyError, TypeError, zipfile.BadZipFile, msgspec.MsgspecError) as error:

@@ -68,10 +68,14 @@ class Ppo(Block, frozen=True):
 
 
 class Reinforce(Block, frozen=True):
-    """REINFORCE as published (Decima, section 5.3): one step of Adam per iteration, gradients summed over decisions."""
+    """REINFORCE as published (Decima, section 5.3): one step of Adam per iteration, gradients summed over decisions.
+
+    differential: costs beside those of as many live jobs as there were on average.
+    """
 
     learning_rate: Positive = 1e-3
     keep: Annotated[float, Meta(gt=0, le=1)] = 1.0
+    differential: bool = False
 
 
 class Evolution(Block, frozen=True):
@@ -104,7 +108,8 @@ class Validation(Block, frozen=True):
 
 class Config(Block, frozen=True):
     """A training run. network: the paper's, or the smaller one of its released code. sequences x rollouts episodes each
-    iteration, the rollouts of a sequence under the same arrivals and durations.
+    iteration, the rollouts of a sequence under the same arrivals and durations. start: weights to begin from, instead
+    of a warm start; a file, relative to the configuration.
     """
 
     name: str
@@ -116,6 +121,7 @@ class Config(Block, frozen=True):
     iterations: Annotated[int, Meta(ge=0)] = 500
     sequences: Count = 4
     rollouts: Annotated[int, Meta(ge=2)] = 4
+    start: str | None = None
     cloning: Cloning | None = Cloning()
     ppo: Ppo = Ppo()
     reinforce: Reinforce = Reinforce()
@@ -147,7 +153,8 @@ def read(path: Path) -> Config:
         near = folder / block.scenario if isinstance(block.scenario, str) else None
         return msgspec.structs.replace(block, scenario=str(near)) if near is not None and near.is_file() else block
 
-    return msgspec.structs.replace(config, workloads=tuple(map(placed, config.workloads)))
+    start = config.start and str(folder / config.start)
+    return msgspec.structs.replace(config, workloads=tuple(map(placed, config.workloads)), start=start)
 
 
 def parse(document: Document) -> Config:

@@ -10,6 +10,7 @@ from collections.abc import Sequence
 
 import numpy as np
 from numpy.typing import NDArray
+from scipy.stats import rankdata
 
 from schedulers.core import keyed
 from schedulers.learned.weights import Weights
@@ -39,7 +40,7 @@ def gradient(
     Costs are ranked among all players of a sequence, so that long sequences weigh no more than short ones.
     """
     costs = np.concatenate([ahead, behind])
-    ranks = costs.argsort(axis=0, kind="stable").argsort(axis=0, kind="stable") / max(1, len(costs) - 1) - 0.5
+    ranks = rankdata(costs, axis=0) / len(costs)
     shares = (ranks[: len(ahead)] - ranks[len(ahead) :]).mean(axis=1) / (len(ahead) * sigma)
     return {
         name: np.sum([np.float32(s) * d[name] for s, d in zip(shares, directions, strict=True)], axis=0)

@@ -144,10 +144,10 @@ class Decima(nn.Module):
             stacked = [module for layer in linear for module in (layer, nn.LeakyReLU(SLOPE))]
             self.parts[part] = nn.Sequential(*(stacked[:-1] if part in ("stage", "limit") else stacked))
         with torch.no_grad():
-            for name, parameter in self._named().items():
+            for name, parameter in self.named().items():
                 parameter.copy_(torch.from_numpy(weights.arrays[name]).T)
 
-    def _named(self) -> dict[str, Tensor]:
+    def named(self) -> dict[str, Tensor]:
         """By the name in the weights the parameter that holds it, transposed."""
         named: dict[str, Tensor] = {}
         for name in self.architecture.shapes():
@@ -158,7 +158,7 @@ class Decima(nn.Module):
 
     def export(self, about: dict[str, str] | None = None) -> Weights:
         """What the numpy network reads."""
-        arrays = {name: np.float32(value.detach().cpu().numpy().T).copy() for name, value in self._named().items()}
+        arrays = {name: np.float32(value.detach().cpu().numpy().T).copy() for name, value in self.named().items()}
         return Weights(self.architecture, arrays, about or {})
 
     def forward(self, given: Batch) -> Judged:

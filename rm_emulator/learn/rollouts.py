@@ -41,7 +41,7 @@ from schedulers.learned.dispatch import Dispatch
 from schedulers.learned.graph import Action, Graph
 from schedulers.learned.limits import candidates
 from schedulers.learned.network import Network, log_probabilities
-from schedulers.learned.orders import ORDERS
+from schedulers.learned.orders import RULES
 from schedulers.learned.weights import unpack
 
 #: The predictor of a policy that is being trained: it is told mean run times, as in Decima.
@@ -69,7 +69,7 @@ class Task(msgspec.Struct, frozen=True):
     """One episode to be played.
 
     workload: index in the configuration's. seed: of arrivals and durations. draw: names this rollout's own choices.
-    player: weights as bytes, or the name of an order. greedy: the likeliest action each time. limit_ms: the episode's
+    player: weights as bytes, or the name of a rule. greedy: the likeliest action each time. limit_ms: the episode's
     end, None: when all jobs are done. keep: the part of its decisions that is handed back.
     """
 
@@ -82,7 +82,7 @@ class Task(msgspec.Struct, frozen=True):
     keep: float = 0.0
 
 
-Decide: TypeAlias = "Callable[[Graph, ClusterView], tuple[Action, float]]"
+Decide: TypeAlias = "Callable[[Graph, ClusterView, int], tuple[Action, float]]"
 
 
 class Player(Dispatch):
@@ -93,13 +93,11 @@ class Player(Dispatch):
         self._decide = decide
         self._kept = keyed.generator(draw, "kept")
         self._keep = keep
-        self.asked = 0
         self.decisions: list[Decision] = []
 
     def choose(self, graph: Graph, view: ClusterView) -> Action:
         """See Dispatch.choose."""
-        self.asked += 1
-        action, log_prob = self._decide(graph, view)
+        action, log_prob = self._decide(graph, view, self.asked)
         if self._keep and self._kept.random() < self._keep and not is_forced(graph):
             self.decisions.append(Decision(view.now, graph, action, log_prob))
         return action
@@ -147,11 +145,11 @@ class Theatre:
 
     def _decides(self, task: Task) -> Decide:
         if isinstance(task.player, str):
-            order = ORDERS[task.player]
-            return lambda graph, view: (order(graph, view), 0.0)
+            rule = RULES[task.player]
+            return lambda graph, view, asked: (rule(graph, view, asked), 0.0)
         network = Network(self._weights(task.player))  # a new one: what it keeps is of one episode
         draws = None if task.greedy else keyed.generator(task.draw, "actions")
-        return lambda graph, _: decided(network, graph, draws)
+        return lambda graph, *_: decided(network, graph, draws)
 
 
 def decided(network: Network, graph: Graph, draws: np.random.Generator | None) -> tuple[Action, float]:

@@ -336,6 +336,11 @@ class ClusterView:
         """What the predictor says of a stage now; None without predictor or estimate."""
         return None if self._predictor is None else self._predictor.estimate(job, stage)
 
+    @property
+    def estimates_stay(self) -> bool:
+        """Whether the estimates of a job change only when the job itself does."""
+        return self._predictor is None or self._predictor.stays
+
     def task_ms(self, job: str, stage: int) -> float | None:
         """What a task of a stage is estimated to take at node speed 1, None without predictor or estimate."""
         estimate = self.estimate(job, stage)
