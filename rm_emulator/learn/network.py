@@ -7,17 +7,17 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from itertools import pairwise
-from typing import NamedTuple, cast
+from typing import NamedTuple
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
-from schedulers.learned.graph import Action, Graph, JobGraph
+from schedulers.learned.graph import Action, Graph, Ints, JobGraph
 from schedulers.learned.layers import Layers, layers
 from schedulers.learned.limits import candidates
 from schedulers.learned.network import LIMIT_SCALE, SLOPE
-from schedulers.learned.weights import Architecture, Weights
+from schedulers.learned.weights import Weights
 
 
 class Batch(NamedTuple):
@@ -82,20 +82,20 @@ def batch(graphs: Sequence[Graph], actions: Sequence[Action], *, dtype: torch.dt
     block = np.array([blocks[id(job.nodes)] for job in every])
     counts = [len(graph.jobs) for graph in graphs]
     firsts = np.cumsum(counts) - counts
-    chosen = firsts + [action.job for action in actions]
+    chosen = firsts + np.array([action.job for action in actions])
     sizes = np.array([len(job.valid) for job in every])
     offsets = np.cumsum(sizes) - sizes
     valid = np.flatnonzero(np.concatenate([job.valid for job in every]))
     stage_job = np.repeat(np.arange(len(every)), sizes)[valid]
     begins = found.ends - np.diff(found.ends, prepend=0)
-    stage = _positions(valid, offsets[chosen] + [action.row for action in actions], "stage")
+    stage = _positions(valid, offsets[chosen] + np.array([action.row for action in actions]), "stage")
     options = [candidates(every[job].least, graph.executors) for job, graph in zip(chosen, graphs, strict=True)]
     lengths = [len(option) for option in options]
     values = np.array([limit for option in options for limit in option])
     limit_graph = np.repeat(np.arange(len(graphs)), lengths)
-    apart = int(values.max(initial=0)) + 1  # so that all limits of all graphs are one ascending sequence
-    wanted = np.arange(len(graphs)) * apart + [min(action.limit, apart - 1) for action in actions]
-    value = _positions(values + limit_graph * apart, wanted, "limit")
+    said = np.array([action.limit for action in actions])
+    apart = max(values.max(initial=0), said.max()) + 1  # so that all limits of all graphs are one ascending sequence
+    value = _positions(values + limit_graph * apart, said + np.arange(len(graphs)) * apart, "limit")
     graph = np.repeat(np.arange(len(graphs)), counts)
     return Batch(
         torch.from_numpy(found.nodes[found.order]).to(dtype),
@@ -114,7 +114,7 @@ def batch(graphs: Sequence[Graph], actions: Sequence[Action], *, dtype: torch.dt
     )
 
 
-def _positions(ascending: np.ndarray, wanted: np.ndarray, what: str) -> np.ndarray:
+def _positions(ascending: Ints, wanted: Ints, what: str) -> Ints:
     found = np.searchsorted(ascending, wanted)
     if (found >= len(ascending)).any() or (ascending[found] != wanted).any():
         wrong = int(np.flatnonzero(ascending[np.minimum(found, len(ascending) - 1)] != wanted)[0])
@@ -137,7 +137,7 @@ class Decima(nn.Module):
 
     def __init__(self, weights: Weights) -> None:
         super().__init__()
-        self.architecture: Architecture = weights.architecture
+        self.architecture = weights.architecture
         self.parts = nn.ModuleDict()
         for part, widths in self.architecture.widths().items():
             linear = [nn.Linear(inputs, outputs) for inputs, outputs in pairwise(widths)]
@@ -152,8 +152,7 @@ class Decima(nn.Module):
         named: dict[str, Tensor] = {}
         for name in self.architecture.shapes():
             part, layer, kind = name.split(".")
-            linear = cast(nn.Sequential, self.parts[part])[2 * int(layer)]
-            named[name] = cast(Tensor, getattr(linear, kind))
+            named[name] = getattr(self.parts[part][2 * int(layer)], kind)
         return named
 
     def export(self, about: dict[str, str] | None = None) -> Weights:
@@ -187,7 +186,7 @@ class Decima(nn.Module):
         messages = self.parts["message"](embedded[0])
         for low, high, child, parent in table.steps:
             sums = _sums(messages[child], parent, high - low)
-            embedded.append(prepared[low:high] + self.parts["update"](sums))
+            embedded.append(prepared[low:high] + self.parts["node"](sums))
             messages = torch.cat((messages, self.parts["message"](embedded[-1])))
         rows = torch.cat((given.nodes, torch.cat(embedded)), 1)[table.place]
         summed = _sums(self.parts["row"](rows), table.owner, int(table.owner[-1]) + 1)
@@ -195,7 +194,7 @@ class Decima(nn.Module):
 
     def _transform(self, part: str, values: Tensor) -> Tensor:
         """The identity where the architecture is without."""
-        return cast(Tensor, self.parts[part](values)) if part in self.parts else values
+        return self.parts[part](values) if part in self.parts else values
 
 
 def _sums(values: Tensor, group: Tensor, groups: int) -> Tensor:
@@ -207,4 +206,4 @@ def _log_softmax(scores: Tensor, group: Tensor, groups: int) -> Tensor:
     """[k] within each group, none of which is empty."""
     top = scores.new_full((groups,), -torch.inf).scatter_reduce(0, group, scores.detach(), "amax")
     shifted = scores - top[group]
-    return shifted - cast(Tensor, _sums(shifted.exp(), group, groups).log())[group]
+    return shifted - _sums(shifted.exp(), group, groups).log()[group]

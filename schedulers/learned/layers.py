@@ -50,7 +50,7 @@ def layers(jobs: Sequence[JobGraph]) -> Layers:
     edges = place[np.concatenate([job.edges + begin for job, begin in zip(jobs, begins, strict=True)])]
     edges = edges[np.argsort(edges[:, 0], kind="stable")]
     parent, child = edges[:, 0], edges[:, 1]
-    starts = np.flatnonzero(np.diff(parent, prepend=-1))
+    starts = np.searchsorted(parent, np.arange(np.count_nonzero(heights == 0), len(heights)))
     bounds = np.searchsorted(heights[order], np.arange(1, heights.max() + 2))
     firsts = np.searchsorted(parent, bounds)
     found = tuple(

@@ -122,7 +122,7 @@ class Network:
             for low, high, first, last in table.layers:
                 starts = table.starts[low - table.leaves : high - table.leaves] - first
                 sums = np.add.reduceat(messages[table.child[first:last]], starts)
-                embedded[low:high] += self._apply("update", sums)
+                embedded[low:high] += self._apply("node", sums)
                 messages[low:high] = self._apply("message", embedded[low:high])
         own = np.concatenate((nodes, embedded[table.place]), axis=1)
         begins = np.concatenate(([0], table.ends[:-1]))
@@ -137,20 +137,18 @@ class Network:
     def _apply(self, part: str, values: Doubles) -> Doubles:
         """A transform; the identity where the architecture is without."""
         for weight, bias in self._parts.get(part, ()):
-            values = _leaky(values @ weight + bias)
+            values = values @ weight
+            values += bias
+            np.maximum(values, values * SLOPE, out=values)
         return values
 
 
 def _score(values: Doubles, rest: Part) -> Doubles:
     """[k] scores from [k, head], what goes into the first layer's activation."""
     for weight, bias in rest:
-        values = _leaky(values) @ weight + bias
+        values = np.maximum(values, values * SLOPE) @ weight
+        values += bias
     return values[:, 0]
-
-
-def _leaky(values: Doubles) -> Doubles:
-    activated: Doubles = np.maximum(values, values * SLOPE)
-    return activated
 
 
 def log_probabilities(scores: Doubles) -> Doubles:

@@ -35,14 +35,14 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     def widths(self) -> dict[str, tuple[int, ...]]:
         """By part of the network the widths of its layers, input first.
 
-        `message` and `update` are the paper's f and g for stages, `row` and `job` for jobs, `term` and `world` for all.
+        `message` and `node` are the paper's f and g for stages, `row` and `job` for jobs, `term` and `world` for all.
         """
         nodes, jobs, wide = len(NODE_FEATURES), len(JOB_FEATURES), self.embedding
         inner = (wide, *self.hidden, wide)
         parts = {
             "prepare": (nodes, *self.hidden, wide),
             "message": inner,
-            "update": inner,
+            "node": inner,
             "row": (nodes + wide, *self.hidden, wide),
             "job": inner,
             "term": inner,
@@ -82,6 +82,14 @@ class Weights(msgspec.Struct, frozen=True, eq=False):
     architecture: Architecture
     arrays: Mapping[str, Floats]
     about: Mapping[str, str] = {}
+
+
+class _Entry(msgspec.Struct, frozen=True):
+    """What the header says of an array."""
+
+    dtype: str
+    shape: tuple[int, ...]
+    data_offsets: tuple[int, int]
 
 
 def initial(architecture: Architecture, generator: np.random.Generator) -> Weights:
@@ -161,10 +169,13 @@ def _architecture(about: Mapping[str, Any], name: str) -> Architecture:
 
 
 def _array(array: str, entry: Any, shape: tuple[int, ...], body: bytes, name: str) -> Floats:
-    found = (entry.get("dtype"), entry.get("shape")) if isinstance(entry, dict) else (None, None)
-    if found != ("F32", list(shape)):
-        raise InvalidWeights(f"{name}: '{array}' is {found[0]} {found[1]}; its architecture says F32 {list(shape)}")
-    start, end = (entry.get("data_offsets") or (0, 0))[:2]
+    try:
+        found = msgspec.convert(entry, _Entry)
+    except msgspec.ValidationError as error:
+        raise InvalidWeights(f"{name}: '{array}': {error}") from None
+    if (found.dtype, found.shape) != ("F32", shape):
+        raise InvalidWeights(f"{name}: '{array}' is {found.dtype} {found.shape}; its architecture says F32 {shape}")
+    start, end = found.data_offsets
     if end - start != 4 * math.prod(shape) or not 0 <= start <= end <= len(body):
         raise InvalidWeights(f"{name}: '{array}' lies beyond the file's end; it was cut off or damaged")
     numbers = np.frombuffer(body[start:end], "<f4").reshape(shape).astype(np.float32)
