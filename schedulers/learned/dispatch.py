@@ -9,7 +9,7 @@ promised; they wait there.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterable, Sequence
+from collections.abc import Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -22,7 +22,7 @@ from schedulers.learned.observation import Observation, Source
 from schedulers.learned.promises import Place, Promises
 
 if TYPE_CHECKING:
-    from schedulers.core.state import ContainerState, JobState, NodeState, StageState
+    from schedulers.core.state import ContainerState, JobState, NodeState
 
 _Steps: TypeAlias = Generator[Suggestion, Outcome, None]
 
@@ -42,23 +42,26 @@ class Dispatch(Policy):
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Keep promises, then ask for what is left to give."""
-        self._catch_up(view)
-        return serve_asked(offer) if offer.job is not None else self._divide(view, offer)
+        if offer.job is not None:
+            return serve_asked(offer)
+        return self._divide(view, offer) if view.has_executors else self._fill(view, offer)
 
     def _catch_up(self, view: ClusterView) -> None:
         for name in view.changed():
             self.promises.check(name, view.jobs.get(name), view)
             self.observation.note(name)
 
+    # -- executors that outlive tasks -----------------------------------------------------------
+
     def _divide(self, view: ClusterView, offer: Offer) -> _Steps:
+        """Give executors that are there, then room for new ones."""
+        self._catch_up(view)
         free = yield from self._keep_promises(view)
         while free:
-            batch = _alike(free)
-            free = [container for container in free if container not in batch]
+            batch = [container for container in free if _is_like(container, free[0])]
+            free = [container for container in free if not _is_like(container, free[0])]
             yield from self._give(view, batch)
-        yield from self._fill(view, offer)
-
-    # -- executors that are there ---------------------------------------------------------------
+        yield from self._bring(view, offer)
 
     def _keep_promises(self, view: ClusterView) -> Generator[Suggestion, Outcome, list[ContainerState]]:
         """Let executors go where they were promised to go; returns those that nothing was promised of."""
@@ -116,6 +119,7 @@ class Dispatch(Policy):
             if found is None:
                 return
             target, count = found
+            self.asked += 1
             for container in idle[:count]:
                 yield from self._send(view, container, target)
             for place in running[: max(0, count - len(idle))]:
@@ -124,50 +128,113 @@ class Dispatch(Policy):
             idle = idle[count:]
             self.observation.note(giver.id, target[0])
 
+    def _bring(self, view: ClusterView, offer: Offer) -> _Steps:
+        """Ask where new executors go."""
+        refused: set[Place] = set()
+        while offer.limit != 0:
+            nodes = view.with_room() if offer.nodes is None else offer.nodes
+            rooms = self._rooms(view, nodes) if nodes else {}
+            most = max(rooms.values(), default=0)
+            found = self._choice(view, Source("", _limited(most, offer), rooms.keys(), refused))
+            if found is None:
+                return
+            (name, index), count = place, _ = found
+            stage, ahead = view.jobs[name].stages[index], index not in view.jobs[name].open
+            outcome = yield Suggestion(name, index, count=min(count, rooms[stage.size]), ahead=ahead)
+            if not outcome.placed:
+                refused.add(place)
+                continue
+            self.asked += 1
+            for container in outcome.containers if ahead else ():
+                self.promises.wait(name, container, index)
+            self._catch_up(view)  # executors that waited in the job went first
+            self.observation.note(name)
+
+    # -- containers that end with their tasks ---------------------------------------------------
+
+    def _fill(self, view: ClusterView, offer: Offer) -> _Steps:
+        """Fill empty slots, then ask which stages get more of them."""
+        yield from self._serve_due(view, offer)
+        refused: set[Place] = set()
+        while offer.limit != 0:
+            self._catch_up(view)
+            yield from self._fill_slots(view, offer)
+            self._catch_up(view)
+            rooms = self._rooms(view, view.with_room()) if self._may_choose(view) else {}
+            found = self._choice(view, Source("", self._free(view, rooms), rooms.keys(), refused))
+            if found is None:
+                return
+            place, count = found
+            job = view.jobs[place[0]]
+            if job.waits_whole(job.stages[place[1]]):
+                outcome = yield Suggestion(*place, count=count)
+                if not outcome.placed:
+                    refused.add(place)
+                    continue
+                count = 0  # its slots are all taken
+            self.asked += 1
+            self.promises.let(job, place[1], count)
+            self.promises.check(job.id, job, view)
+            self.observation.note(job.id)
+
+    def _serve_due(self, view: ClusterView, offer: Offer) -> _Steps:
+        """Stages that have waited so long that nodes are reserved for them when they are suggested."""
+        if view.reserves:
+            for job in list(view.waiting.values()):
+                for stage in job.open_stages():
+                    if view.is_due(job, stage) and offer.fits(job, stage):
+                        yield Suggestion(job.id, stage.index)
+
+    def _fill_slots(self, view: ClusterView, offer: Offer) -> _Steps:
+        for name, index in self.promises.owed():
+            job = view.jobs[name]
+            if index in job.open and offer.fits(job, job.stages[index]):
+                yield Suggestion(name, index, count=self.promises.to(name)[index])
+
+    def _free(self, view: ClusterView, rooms: Mapping[int, int]) -> int:
+        """How many containers the room that is there, and that is free next, is good for, empty slots set aside."""
+        here = elsewhere = 0  # empty slots for which there is room on nodes that are not on offer, or not yet
+        for name, index in self.promises.owed():
+            empty = self.promises.to(name)[index]
+            if view.nodes_fitting(view.jobs[name].stages[index]):
+                here += empty
+            else:
+                elsewhere += empty
+        return max(max(rooms.values(), default=0) - here, 0) + max(self.promises.ending() - elsewhere, 0)
+
+    # -- what is asked --------------------------------------------------------------------------
+
+    def _may_choose(self, view: ClusterView) -> bool:
+        self.observation.refresh(view)
+        return bool(self.observation.choices)
+
+    def _rooms(self, view: ClusterView, nodes: Sequence[NodeState]) -> dict[int, int]:
+        """By size of stages that may be chosen, how many new containers of it there is room for."""
+        self.observation.refresh(view)
+        rooms = {}
+        for size, stage in self.observation.sizes(view).items():
+            room = sum([node.room_for(stage) for node in nodes]) if view.admits(stage) else 0
+            if room:
+                rooms[size] = room
+        return rooms
+
     def _choice(self, view: ClusterView, source: Source) -> tuple[Place, int] | None:
         """Ask: to which stage, and how many of these executors. None: there is nothing to choose from."""
         self.observation.refresh(view)
         sizes = self.observation.sizes(view)
         offered = source.sizes & sizes.keys()
-        if not offered:
+        if not offered or not source.free:
             return None
         graph = self.observation.graph(view, source._replace(sizes=offered), executors_of(view, sizes))
         if not any(job.valid.any() for job in graph.jobs):
             return None
-        self.asked += 1
         action = self.choose(graph, view)
         job = graph.jobs[action.job]
         sight = self.observation.sight(job.name)
-        stage = sight.rows[action.row]
-        return (job.name, stage), min(sight.left[stage], max(1, action.limit - job.least + 1), source.count)
-
-    # -- room for new ones ----------------------------------------------------------------------
-
-    def _fill(self, view: ClusterView, offer: Offer) -> _Steps:
-        """Ask what is to be started where there is room."""
-        while offer.limit != 0:
-            nodes = view.with_room() if offer.nodes is None else offer.nodes
-            if not nodes:
-                return
-            self.observation.refresh(view)
-            sizes = self.observation.sizes(view)
-            rooms = {size: room for size, stage in sizes.items() if (room := _room(view, offer, nodes, stage))}
-            found = self._choice(view, Source("", max(rooms.values()), set(rooms))) if rooms else None
-            if found is None:
-                return
-            (name, index), count = found
-            job = view.jobs[name]
-            ahead = index not in job.open
-            count = min(count, rooms[job.stages[index].size])
-            outcome = yield Suggestion(name, index, count=count, ahead=ahead)
-            if not outcome.placed:
-                return
-            if ahead:
-                for container in outcome.containers:
-                    self.promises.wait(name, container, index)
-            else:
-                self.promises.check(name, job, view)  # executors that waited in the job go first
-            self.observation.note(name)
+        place = (job.name, sight.rows[action.row])
+        if sight.job.waits_whole(sight.job.stages[place[1]]):
+            return place, sight.left[place[1]]
+        return place, min(sight.left[place[1]], max(1, action.limit - job.least + 1), source.free)
 
     # -- memory ---------------------------------------------------------------------------------
 
@@ -177,25 +244,20 @@ class Dispatch(Policy):
 
     def load(self, data: Any, view: ClusterView) -> None:
         """What it sees follows from the state."""
-        self.promises.load(data)
+        self.promises.load(data, view.jobs)
         self.asked = data["asked"]
         self.observation.note(*view.jobs)
 
 
-def _alike(free: Sequence[ContainerState]) -> list[ContainerState]:
-    """Of these executors those of the first one's job and size."""
-    return [container for container in free if (container.job, container.size) == (free[0].job, free[0].size)]
+def _is_like(one: ContainerState, other: ContainerState) -> bool:
+    return (one.job, one.size) == (other.job, other.size)
+
+
+def _limited(room: int, offer: Offer) -> int:
+    return room if offer.limit is None else min(room, offer.limit)
 
 
 def executors_of(view: ClusterView, sizes: Iterable[int]) -> int:
-    """How many executors of the smallest of these sizes the cluster holds, used ones included."""
-    smallest = min(map(view.demand, sizes), key=sum)
-    return max(1, min(c // d for c, d in zip(view.capacity, smallest, strict=True) if d))
-
-
-def _room(view: ClusterView, offer: Offer, nodes: Sequence[NodeState], stage: StageState) -> int:
-    """How many new containers of the stage's size there is room for."""
-    if not view.admits(stage):
-        return 0
-    room = sum([node.room_for(stage) for node in nodes])
-    return room if offer.limit is None else min(room, offer.limit)
+    """How many executors the cluster holds, used ones included, of the one of these sizes of which it holds most."""
+    wholes = [min(c // d for c, d in zip(view.capacity, view.demand(size), strict=True) if d) for size in sizes]
+    return max(1, *wholes)

@@ -14,29 +14,33 @@ from schedulers.learned.graph import Bools, Floats, Graph, Ints, JobGraph
 if TYPE_CHECKING:
     from schedulers.core.policy import ClusterView
     from schedulers.core.state import JobState, StageState
-    from schedulers.learned.promises import Promises
+    from schedulers.learned.promises import Place, Promises
 
 _WIDTH: Final = 7  # of NODE_FEATURES
 
 
 class Source(NamedTuple):
-    """Executors to be given: how many, whose (job "": nobody's, or room for new ones), for tasks of which sizes."""
+    """Executors to be given: how many, whose (job "": room for new ones), for tasks of which sizes.
+
+    refused: stages that could not be served with them.
+    """
 
     job: str
-    count: int
+    free: int
     sizes: Set[int]
+    refused: Set[Place] = frozenset()
 
 
 class Sight:
     """One job as it is seen.
 
-    rows: unfinished stages. left: by stage, tasks to start that no executor is promised to. executors: of the job, those
-    promised to it included and those promised away not. may_start: [rows], what may be chosen. sizes: of these,
-    each with a stage.
+    rows: unfinished stages. left: by stage, tasks to start that no executor is promised to. executors: of the job, with
+    those promised to it and without those promised away. may_start: [rows], what may be chosen. sizes: of these, each
+    with a stage.
     """
 
     __slots__ = (
-        "_edges", "_flat", "_heights", "edges", "executors", "heights", "job", "left",
+        "_edges", "_flat", "_heights", "edges", "executors", "has_gangs", "heights", "job", "left",
         "may_start", "nodes", "rows", "sizes", "stages", "version",
     )  # fmt: skip
 
@@ -52,6 +56,7 @@ class Sight:
         self.stages: Ints = np.zeros(0, np.intp)
         self.version = 0
         specs = job.spec.stages
+        self.has_gangs = any(stage.gang for stage in specs)
         self._heights = np.array(_heights(specs), np.intp)
         pairs = [(parent, child) for child, stage in enumerate(specs) for parent in stage.above]
         self._edges: Ints = np.array(pairs, np.intp).reshape(-1, 2)
@@ -67,7 +72,9 @@ class Sight:
                 left[index] = max(0, left[index] - executors)
         self.left = left
         self.executors = held = job.executors + net
-        rows, flat, may_start = [], [], []
+        rows: list[int] = []
+        flat: list[float] = []
+        may_start: list[bool] = []
         ahead = view.has_executors
         for index, state in enumerate(states):
             if state.finished == state.tasks:
@@ -86,7 +93,7 @@ class Sight:
                 float(is_open),
                 float(estimate is not None),
             )
-            reached = is_open or (ahead and not any([left[parent] for parent in specs[index].above]))
+            reached = is_open or (ahead and not any(left[parent] for parent in specs[index].above))
             may_start.append(bool(tasks and reached and state.asked))
         self.may_start = np.array(may_start, bool)
         self.sizes = {states[row].size: states[row] for row, may in zip(rows, may_start, strict=True) if may}
@@ -158,25 +165,32 @@ class Observation:
 
     def graph(self, view: ClusterView, source: Source, executors: int) -> Graph:
         """What is to be chosen from for these executors. executors: of the whole cluster."""
+        concerned = {job for job, _ in source.refused}
         sights = [self._sights[name] for name in view.jobs if name in self._sights]
         features = np.empty((len(sights), 4), np.float32)
         features[:, 0] = [sight.executors / 20 for sight in sights]
         features[:, 1] = [2.0 if sight.job.spec.id == source.job else -2.0 for sight in sights]
-        features[:, 2], features[:, 3] = source.count / 20, executors / 50
-        return Graph(tuple([_block(s, own, source, executors) for s, own in zip(sights, features, strict=True)]), executors)
+        features[:, 2], features[:, 3] = source.free / 20, executors / 50
+        blocks = []
+        for sight, own in zip(sights, features, strict=True):
+            name, least, valid = sight.job.spec.id, least_of(sight, source), sight.may_start
+            if sight.sizes and least > executors:
+                valid = np.zeros(len(valid), bool)
+            elif sight.sizes and (name in concerned or sight.has_gangs or not sight.sizes.keys() <= source.sizes):
+                valid = valid & np.array([_serves(source, sight.job, row) for row in sight.rows])
+            seen = sight.version, sight.nodes, sight.stages, sight.heights, sight.edges
+            blocks.append(JobGraph(name, *seen, valid, own, least))
+        return Graph(tuple(blocks), executors)
 
 
-def _block(sight: Sight, features: Floats, source: Source, executors: int) -> JobGraph:
-    name, least, valid = sight.job.spec.id, least_of(sight, source), sight.may_start
-    if sight.sizes:
-        if least > executors:
-            valid = np.zeros(len(valid), bool)
-        elif not all([size in source.sizes for size in sight.sizes]):
-            states = sight.job.stages
-            valid = valid & np.array([states[index].size in source.sizes for index in sight.rows])
-    return JobGraph(name, sight.version, sight.nodes, sight.stages, sight.heights, sight.edges, valid, features, least)
+def _serves(source: Source, job: JobState, index: int) -> bool:
+    """Whether the executors can be used for a stage."""
+    stage = job.stages[index]
+    if source.job and job.waits_whole(stage):
+        return False  # a gang is never put on executors that are there
+    return stage.size in source.sizes and (job.id, index) not in source.refused
 
 
 def least_of(sight: Sight, source: Source) -> int:
     """The smallest limit that gives a job one of these executors; its own count as given away."""
-    return max(1, sight.executors + 1 - (source.count if sight.job.spec.id == source.job else 0))
+    return max(1, sight.executors + 1 - (source.free if sight.job.spec.id == source.job else 0))

@@ -22,7 +22,7 @@ GROWTH: Final = 0.75
 
 
 def capped_sjf(graph: Graph, view: ClusterView, asked: int) -> Action:
-    """The policy `capped_sjf`: an executor stays in its job; the least work first, up to a number that grows with it."""
+    """As the policy `capped_sjf`: the least work first, up to a number of executors that grows with it."""
     sizes = [view.jobs[job.name].size_ms for job in graph.jobs]
     works = [math.inf if size is None else size for size in sizes]
     most = [max(1, round(EXECUTORS * ((UNIT_MS if s is None else s) / UNIT_MS) ** GROWTH)) for s in sizes]
