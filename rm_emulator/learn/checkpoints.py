@@ -51,7 +51,9 @@ _BYTES: Final = ("weights", "behind", "best")
 
 def save(state: State, folder: Path) -> None:
     """Write it; the one before stays until this is on the disk. Raises OSError, for a full disk too."""
-    numbers = {name: value for name in state.__struct_fields__ if not _is_array(name) for value in [getattr(state, name)]}
+    numbers = {
+        name: value for name in state.__struct_fields__ if not _is_array(name) for value in [getattr(state, name)]
+    }
     arrays: dict[str, NDArray[Any]] = {name: np.frombuffer(getattr(state, name), np.uint8) for name in _BYTES}
     arrays |= {f"moments/{name}": array for name, array in state.moments.items()}
     arrays[_STATE] = np.frombuffer(msgspec.json.encode({"format": FORMAT, **_finite(numbers)}), np.uint8)

@@ -177,7 +177,9 @@ def parse(document: Document) -> Config:
     except ValueError as error:
         raise InvalidInput([document.issue(("validation", "seeds"), str(error))]) from None
     if numbers[-1] >= FIRST_TRAINING_SEED or numbers[0] < 0:
-        message = f"{config.validation.seeds}: expected seeds below {FIRST_TRAINING_SEED}, where those of training begin"
+        message = (
+            f"{config.validation.seeds}: expected seeds below {FIRST_TRAINING_SEED}, where those of training begin"
+        )
         raise InvalidInput([document.issue(("validation", "seeds"), message)])
     return config
 

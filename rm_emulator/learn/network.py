@@ -5,6 +5,7 @@ The same network as `schedulers.learned.network`, from which it takes the order 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -106,7 +107,7 @@ def batch(graphs: Sequence[Graph], actions: Sequence[Action], *, dtype: torch.dt
         torch.from_numpy(begins[block[stage_job]] + valid - offsets[stage_job]),
         torch.from_numpy(stage_job),
         torch.from_numpy(graph[stage_job]),
-        torch.from_numpy(values / LIMIT_SCALE).to(dtype),
+        torch.from_numpy(np.log(values) / math.log(LIMIT_SCALE)).to(dtype),
         torch.from_numpy(limit_graph),
         torch.from_numpy(chosen),
         torch.from_numpy(stage),
@@ -145,7 +146,7 @@ class Decima(nn.Module):
             self.parts[part] = nn.Sequential(*(stacked[:-1] if part in ("stage", "limit") else stacked))
         with torch.no_grad():
             for name, parameter in self.named().items():
-                parameter.copy_(torch.from_numpy(weights.arrays[name]).T)
+                parameter.copy_(torch.from_numpy(weights.arrays[name].T))
 
     def named(self) -> dict[str, Tensor]:
         """By the name in the weights the parameter that holds it, transposed."""

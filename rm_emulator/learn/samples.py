@@ -30,9 +30,7 @@ class Lot(NamedTuple):
     worth: Tensor
 
 
-def worths(
-    episodes: Sequence[Episode], *, horizon_s: float | None, rate: float, makespan: bool
-) -> list[np.ndarray]:
+def worths(episodes: Sequence[Episode], *, horizon_s: float | None, rate: float, makespan: bool) -> list[np.ndarray]:
     """Of the kept decisions of one sequence's rollouts: what each saved beside the others' mean, in deviations."""
     times = [np.array([decision.at for decision in episode.decisions], float) for episode in episodes]
     outcomes = [episode.outcome.makespan() if makespan else episode.outcome for episode in episodes]
@@ -41,13 +39,14 @@ def worths(
     return [each / (deviation + 1e-6) for each in found]
 
 
-def lots(
-    decisions: Sequence[Decision], worth: np.ndarray, count: int, generator: np.random.Generator
-) -> list[Lot]:
+def lots(decisions: Sequence[Decision], worth: np.ndarray, count: int, generator: np.random.Generator) -> list[Lot]:
     """All decisions in `count` minibatches of about the same size, made of runs in a random order."""
     starts = np.arange(0, len(decisions), RUN)
     parts = np.array_split(generator.permutation(starts), min(count, len(starts)))
-    return [_lot(decisions, worth, [i for start in part for i in range(start, min(start + RUN, len(decisions)))]) for part in parts]
+    return [
+        _lot(decisions, worth, [i for start in part for i in range(start, min(start + RUN, len(decisions)))])
+        for part in parts
+    ]
 
 
 def _lot(decisions: Sequence[Decision], worth: np.ndarray, indexes: Sequence[int]) -> Lot:
@@ -70,7 +69,9 @@ def descend(network: Decima, optimiser: torch.optim.Adam, loss: Tensor, max_norm
     loss.backward()  # type: ignore[no-untyped-call]
     norm = nn.utils.clip_grad_norm_(network.parameters(), torch.inf if max_norm is None else max_norm)
     if not torch.isfinite(norm):
-        raise Diverged(f"the gradient is {norm.item()}: no step is taken; lower the learning rate and go on with --resume")
+        raise Diverged(
+            f"the gradient is {norm.item()}: no step is taken; lower the learning rate and go on with --resume"
+        )
     optimiser.step()
 
 

@@ -23,7 +23,7 @@ from rm_emulator.learn.network import Decima
 from rm_emulator.learn.rollouts import Company, Decision, Episode, Task, Theatre
 from rm_emulator.learn.samples import mean, worths
 from schedulers.core import keyed
-from schedulers.learned.weights import ARCHITECTURES, Weights, initial, pack, unpack
+from schedulers.learned.weights import ARCHITECTURES, initial, pack, unpack
 
 #: What the weights are held against on the validation seeds; the score is the ratio to the first.
 REFERENCES: Final = ("capped_sjf", "random")
@@ -57,7 +57,9 @@ class Training:
         if resume:
             self.state = checkpoints.load(folder)
             if self.state.config != digest:
-                raise InvalidInput([Issue(str(folder), "holds a run of another configuration: name that one, or another --out")])
+                raise InvalidInput(
+                    [Issue(str(folder), "holds a run of another configuration: name that one, or another --out")]
+                )
         else:
             if (folder / checkpoints.NAME).exists():
                 raise InvalidInput([Issue(str(folder), "holds a training run: --resume goes on with it")])
@@ -129,9 +131,7 @@ class Training:
     def _start(self) -> None:
         """References, first weights, the warm start."""
         config, state = self.config, self.state
-        state.references = tuple(
-            tuple(self._validation(player)) for player in REFERENCES
-        )
+        state.references = tuple(tuple(self._validation(player)) for player in REFERENCES)
         weights = initial(ARCHITECTURES[config.network], keyed.generator(config.seed, "weights"))
         if config.start is not None:
             weights = unpack(Path(config.start).read_bytes(), config.start)
@@ -171,7 +171,11 @@ class Training:
             settings, weights = self.config.evolution, unpack(player, "the checkpoint")
             steps = evolution.steps(weights, settings.pairs, self.config.seed, iteration)
             players = [pack(evolution.moved(weights, s, by)) for by in (settings.sigma, -settings.sigma) for s in steps]
-            return [msgspec.structs.replace(tasks[0], player=p, greedy=True, keep=0.0) for p in players for tasks in sequences]
+            return [
+                msgspec.structs.replace(tasks[0], player=p, greedy=True, keep=0.0)
+                for p in players
+                for tasks in sequences
+            ]
         return [task for tasks in sequences for task in tasks]
 
     def _sequence(self, iteration: int, number: int, player: bytes) -> list[Task]:
@@ -187,7 +191,15 @@ class Training:
         seed = FIRST_TRAINING_SEED + (iteration + 1_000_000) * config.sequences + number
         keep = {"ppo": config.ppo.keep, "reinforce": config.reinforce.keep, "evolution": 0.0}[config.method]
         return [
-            Task(workload, seed, keyed.digest(config.seed, "rollout", iteration, number, rollout), player, False, limit, keep)
+            Task(
+                workload,
+                seed,
+                keyed.digest(config.seed, "rollout", iteration, number, rollout),
+                player,
+                False,
+                limit,
+                keep,
+            )
             for rollout in range(config.rollouts)
         ]
 

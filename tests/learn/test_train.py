@@ -63,7 +63,9 @@ def test_a_run_that_was_killed_goes_on_bit_by_bit(config: Path, tmp_path: Path) 
     folder = tmp_path / "killed"
     command = [sys.executable, "-m", "rm_emulator", "train", str(config), "--out", str(folder), "--jobs", "2"]
     process = subprocess.Popen(command, stderr=subprocess.DEVNULL)
-    while process.poll() is None and (not (folder / checkpoints.NAME).exists() or checkpoints.load(folder).iteration < 1):
+    while process.poll() is None and (
+        not (folder / checkpoints.NAME).exists() or checkpoints.load(folder).iteration < 1
+    ):
         time.sleep(0.02)
     os.kill(process.pid, signal.SIGKILL)
     process.wait()
