@@ -1,4 +1,4 @@
-"""A training run on disk: one file with all that it takes to go on bit by bit, whole or not at all, without a pickle."""
+"""A training run on disk: one file, whole or not at all, without a pickle, from which it goes on bit by bit."""
 
 from __future__ import annotations
 
@@ -25,10 +25,9 @@ class State(msgspec.Struct, kw_only=True):
     """Where a run is. iteration: the next one. config: digest of what it was begun with.
 
     weights: packed, as they are now; behind: those that play the next iteration's episodes, which are begun before the
-    weights are final; best: those of the least validation score, the one at `best_iteration`.
-    references: validation JCTs by workload, s, of `capped_sjf` and of `random`. moments: of the optimiser. steps: its count. area_s,
-    time_s: live jobs integrated over time, and the time, of recent episodes.
-    elapsed_s: of wall time so far.
+    weights are final; best: those of the least validation score, at `best_iteration`.
+    references: validation JCTs by workload, s, of `capped_sjf` and of `random`. moments, steps: of the optimiser.
+    area_s, time_s: live jobs integrated over time, and the time, of recent episodes. elapsed_s: of wall time so far.
     """
 
     config: str

@@ -56,7 +56,7 @@ class Cloning(Block, frozen=True):
 
 
 class Ppo(Block, frozen=True):
-    """PPO without a critic (spark-sched-sim's recipe). keep: the part of an episode's decisions that is learned from."""
+    """PPO without a critic, as in spark-sched-sim. keep: the part of an episode's decisions that is learned from."""
 
     epochs: Count = 3
     minibatches: Count = 10
@@ -95,7 +95,7 @@ class Entropy(Block, frozen=True):
 
 
 class Validation(Block, frozen=True):
-    """Greedy episodes on seeds of their own, every so many iterations; the best weights are kept. seeds: as a scenario's."""
+    """Greedy episodes on seeds of their own, every so many iterations; the best weights are kept."""
 
     seeds: str = "5000..5019"
     every: Count = 10
@@ -107,8 +107,9 @@ class Validation(Block, frozen=True):
 
 
 class Config(Block, frozen=True):
-    """A training run. network: the paper's, or the smaller one of its released code. sequences x rollouts episodes each
-    iteration, the rollouts of a sequence under the same arrivals and durations. start: weights to begin from, instead
+    """A training run: each iteration `rollouts` episodes of each of `sequences`, all of one under the same run times.
+
+    network: the paper's, or the smaller one of its released code. start: weights to begin from, instead
     of a warm start; a file, relative to the configuration.
     """
 

@@ -50,7 +50,7 @@ def cost_to_go(times: Array, outcome: Outcome, horizon_s: float | None = None) -
 
 
 def differential(times: Array, outcome: Outcome, rate: float) -> Array:
-    """What a mean of `rate` live jobs would cost from each time (ms) to the end: to be taken off (Decima, section 5.3)."""
+    """What `rate` live jobs on average would cost from each time (ms) to the end: it is taken off (Decima, 5.3)."""
     return rate * np.maximum(outcome.end - times, 0.0) / 1000
 
 

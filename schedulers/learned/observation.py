@@ -36,8 +36,8 @@ class Sight:
     """One job as it is seen.
 
     rows: unfinished stages. left: by stage, tasks to start that no executor is promised to. executors: of the job, with
-    those promised to it and without those promised away. amounts: the features size and left. may_start: [rows], what may be chosen. sizes: of these, each
-    with a stage.
+    those promised to it and without those promised away. amounts: the job's features `size` and `left`. may_start:
+    [rows], what may be chosen. sizes: of these, each with a stage.
     """
 
     __slots__ = (

@@ -37,7 +37,7 @@ def test_a_file_that_was_cut_off_is_no_checkpoint(tmp_path: Path) -> None:
     checkpoints.save(STATE, tmp_path)
     path = tmp_path / checkpoints.NAME
     path.write_bytes(path.read_bytes()[:-30])
-    with pytest.raises(InvalidInput, match="checkpoint.npz: no checkpoint that can be gone on with"):
+    with pytest.raises(InvalidInput, match=r"checkpoint\.npz: no checkpoint that can be gone on with"):
         checkpoints.load(tmp_path)
 
 

@@ -70,6 +70,6 @@ def test_a_mistake_is_said_with_its_place(tmp_path: Path, change: tuple[str, str
 
 def test_an_unknown_name_is_said_with_the_nearest() -> None:
     with pytest.raises(
-        InvalidInput, match="decimal: no such file, nor a packaged configuration .*did you mean 'decima'"
+        InvalidInput, match=r"decimal: no such file, nor a packaged configuration .*did you mean 'decima'"
     ):
         find("decimal")
