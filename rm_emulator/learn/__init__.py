@@ -1,0 +1,1 @@
+"""Training of policies that decide with a network (`schedulers.learned`); the only place that knows torch."""
