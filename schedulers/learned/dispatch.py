@@ -9,7 +9,7 @@ promised; they wait there.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -114,8 +114,8 @@ class Dispatch(Policy):
             if index >= 0 and not giver.stages[index].waiting:
                 place = (giver.id, index)
                 running += [place] * (giver.stages[index].running - self.promises.promised(place))
-        while idle:
-            found = self._choice(view, Source(giver.id, len(idle) + len(running), {idle[0].size}))
+        while idle or running:
+            found = self._choice(view, Source(giver.id, len(idle) + len(running), {batch[0].size}))
             if found is None:
                 return
             target, count = found
@@ -160,22 +160,27 @@ class Dispatch(Policy):
             self._catch_up(view)
             yield from self._fill_slots(view, offer)
             self._catch_up(view)
-            rooms = self._rooms(view, view.with_room()) if self._may_choose(view) else {}
-            found = self._choice(view, Source("", self._free(view, rooms), rooms.keys(), refused))
+            self.observation.refresh(view)
+            unfit = {
+                (name, stage.index)
+                for name, sight in self.observation.choices.items()
+                for stage in sight.may_choose()
+                if not offer.fits(sight.job, stage)
+            }
+            sizes = self.observation.sizes(view)
+            found = self._choice(view, Source("", self._free(view), sizes.keys(), refused | unfit))
             if found is None:
                 return
-            place, count = found
-            job = view.jobs[place[0]]
-            if job.waits_whole(job.stages[place[1]]):
-                outcome = yield Suggestion(*place, count=count)
-                if not outcome.placed:
-                    refused.add(place)
-                    continue
-                count = 0  # its slots are all taken
-            self.asked += 1
-            self.promises.let(job, place[1], count)
-            self.promises.check(job.id, job, view)
-            self.observation.note(job.id)
+            (name, index), count = place, _ = found
+            job = view.jobs[name]
+            outcome = yield Suggestion(name, index, count=count)
+            if outcome.placed:
+                self.asked += 1
+                self.promises.let(job, index, count - outcome.placed)
+                self.promises.check(name, job, view)
+                self.observation.note(name)
+            else:
+                refused.add(place)
 
     def _serve_due(self, view: ClusterView, offer: Offer) -> _Steps:
         """Stages that have waited so long that nodes are reserved for them when they are suggested."""
@@ -191,8 +196,9 @@ class Dispatch(Policy):
             if index in job.open and offer.fits(job, job.stages[index]):
                 yield Suggestion(name, index, count=self.promises.to(name)[index])
 
-    def _free(self, view: ClusterView, rooms: Mapping[int, int]) -> int:
+    def _free(self, view: ClusterView) -> int:
         """How many containers the room that is there, and that is free next, is good for, empty slots set aside."""
+        room = max(self._rooms(view, view.with_room()).values(), default=0)
         here = elsewhere = 0  # empty slots for which there is room on nodes that are not on offer, or not yet
         for name, index in self.promises.owed():
             empty = self.promises.to(name)[index]
@@ -200,13 +206,9 @@ class Dispatch(Policy):
                 here += empty
             else:
                 elsewhere += empty
-        return max(max(rooms.values(), default=0) - here, 0) + max(self.promises.ending() - elsewhere, 0)
+        return max(room - here, 1) + max(self.promises.ending() - elsewhere, 0)
 
     # -- what is asked --------------------------------------------------------------------------
-
-    def _may_choose(self, view: ClusterView) -> bool:
-        self.observation.refresh(view)
-        return bool(self.observation.choices)
 
     def _rooms(self, view: ClusterView, nodes: Sequence[NodeState]) -> dict[int, int]:
         """By size of stages that may be chosen, how many new containers of it there is room for."""

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Mapping, Set
-from itertools import count
+from collections.abc import Iterator, Mapping, Set
+from itertools import compress, count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -63,6 +63,10 @@ class Sight:
         pairs = [(parent, child) for child, stage in enumerate(specs) for parent in stage.above]
         self._edges: Ints = np.array(pairs, np.intp).reshape(-1, 2)
         self.heights, self.edges = self._heights, self._edges
+
+    def may_choose(self) -> Iterator[StageState]:
+        """The stages that may be chosen."""
+        return map(self.job.stages.__getitem__, compress(self.rows, self.may_start))
 
     def look(self, view: ClusterView, promised: Mapping[int, int], net: int, versions: count[int]) -> None:
         """Make all of it anew. promised: by stage, executors. net: executors that other jobs have promised."""

@@ -118,12 +118,14 @@ class Promises:
         if slots and job is not None:
             self._look_at_slots(name, job)
         elif name in self.slots:
-            del self.slots[name], self._to[name], self._ending[name]
+            del self.slots[name]
+            self._to.pop(name, None)
+            self._ending.pop(name, None)
 
-    def _look_at_slots(self, name: str, job: JobState | None) -> None:
+    def _look_at_slots(self, name: str, job: JobState) -> None:
         """See which slots of a job are empty, and whose room will be free."""
         empty, ending = Counter[int](), 0
-        for index, most in self.slots[name].items() if job is not None else ():
+        for index, most in self.slots[name].items():
             stage = job.stages[index]
             if stage.waiting and stage.running < most:
                 empty[index] = min(stage.waiting, most - stage.running)
@@ -174,7 +176,8 @@ class Promises:
         for name, stage, most in data["slots"]:
             self.slots.setdefault(name, {})[stage] = most
         for name in self.slots:
-            self._look_at_slots(name, jobs.get(name))
+            if name in jobs:
+                self._look_at_slots(name, jobs[name])
 
     def _all(self) -> Iterator[tuple[Place, Place, int]]:
         for source, given in self.given.items():
