@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from rm_emulator.experiments.cell import Cell
 from rm_emulator.experiments.grid import at_point
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_value
-from rm_emulator.learn.episode import REWARD_MS, Episode, Reward, Setting
+from rm_emulator.learn.episode import REWARD_MS, Episode, Objective, Setting
 from rm_emulator.learn.gantt import Pixels, drawn
 from rm_emulator.learn.padded import Observation, Padding
 from rm_emulator.scenario.check import check
@@ -54,9 +54,9 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
 
     scenario: a file, a packaged example's name or a dict; `changes` to it as in `rm_emulator.run(set=...)`. label: the
     entry of its policies whose predictor and placement serve whoever acts; the first one where it is left out.
-    reward: "jct" takes 1 for each 100 s that a job is there, "makespan" for each 100 s. mean_time_limit_s: an episode
-    is truncated after a time drawn from an exponential distribution (a memoryless curriculum); None: it runs to its
-    end, unless `reset(options={"time_limit_s": ...})` says how long.
+    objective: the reward is -1 for each 100 s that a job is there ("mean_jct"), or for each 100 s ("makespan").
+    mean_time_limit_s: an episode is truncated after a time drawn from an exponential distribution (a memoryless
+    curriculum); None: it runs to its end, unless `reset(options={"time_limit_s": ...})` says how long.
     most_jobs, most_stages: what an observation has room for. keeps_log: `log` has the event log, whose header names the
     scenario's policy, so it is that one that should be played.
     Raises InvalidInput with every mistake of the scenario.
@@ -70,7 +70,7 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
         *,
         changes: Mapping[str, Any] = MappingProxyType({}),
         label: str | None = None,
-        reward: Reward = "jct",
+        objective: Objective = "mean_jct",
         mean_time_limit_s: float | None = None,
         most_jobs: int = MOST_JOBS,
         most_stages: int = MOST_STAGES,
@@ -82,11 +82,11 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
         self._data, self._scenario = at_point(loaded), loaded.scenario
         self._policies = self._data["spec"]["policies"]
         self._policy = _policy(self._policies, label)
-        if reward not in get_args(Reward):
-            raise _wrong("reward", reward, get_args(Reward))
+        if objective not in get_args(Objective):
+            raise _wrong("objective", objective, get_args(Objective))
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise _wrong("render_mode", render_mode, self.metadata["render_modes"])
-        self._reward: Reward = reward
+        self._objective: Objective = objective
         self._mean_limit_s, self._keeps_log, self.render_mode = mean_time_limit_s, keeps_log, render_mode
         self._padding = Padding(jobs=most_jobs, stages=most_stages)
         self._episode: Episode | None = None
@@ -121,14 +121,14 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
         is False.
         """
         episode, graph = self.episode, self.episode.asked
-        before, row = episode.cost_ms(self._reward), int(action[0])
+        before, row = episode.cost_ms(self._objective), int(action[0])
         allowed = bool(self._mask[row])
         if graph is not None:
             place = self._places[row if allowed else _next(self._mask, row)]
             least = graph.jobs[place[0]].least
             episode.act(Action(*place, max(least, min(int(action[1]) + 1, graph.executors))))
         observation, info = self._observed()
-        spent, truncated = episode.cost_ms(self._reward) - before, episode.is_truncated
+        spent, truncated = episode.cost_ms(self._objective) - before, episode.is_truncated
         over = episode.asked is None and not truncated
         return observation, -spent / REWARD_MS, over, truncated, {**info, "allowed": allowed}
 

@@ -26,7 +26,7 @@ from schedulers.core.scheduler import Scheduler
 from schedulers.learned.dispatch import Dispatch
 from schedulers.learned.graph import Action, Graph
 
-Reward = Literal["jct", "makespan"]
+Objective = Literal["mean_jct", "makespan"]
 #: What a reward of -1 stands for, in ms of waiting (decima-sim: reward_scale).
 REWARD_MS: Final = 1e5
 
@@ -131,7 +131,7 @@ class Episode:
             return self._simulation.calendar.now
         return self._until if self.is_truncated and self._until is not None else self._simulation.end_ms
 
-    def cost_ms(self, of: Reward) -> int:
+    def cost_ms(self, of: Objective) -> int:
         """What has been spent so far: the time that jobs have been there, summed over jobs, or the time itself."""
         now = self.now_ms
         if of == "makespan":

@@ -101,6 +101,8 @@ class Scheduler:
         # Without a predictor and executors the end of a container is a fact like any other.
         teaches = self.predictor is not None or config.executors
         self._learns = {kind: learn for kind, learn in _LEARNS.items() if teaches or kind is not ContainerEnded}
+        # Whether nobody learns from a task after which its executor goes on with its stage.
+        self._goes_on = self.predictor is None or self.predictor.stays
         self._was_due = False  # the policy, before it heard the fact at hand
         self._victims = self.policy.victims if type(self.policy).victims is not Policy.victims else None
         self.rounds: list[RoundRecord] = []
@@ -259,7 +261,7 @@ class Scheduler:
     def _hear_task(self, event: TaskEnded, decisions: list[Decision]) -> bool:
         """A task of an executor is over: learn, and keep the executor busy with the stage it was on."""
         state = self.state
-        if self.predictor is None and (run := state.go_on(event)) is not None:
+        if self._goes_on and (run := state.go_on(event)) is not None:
             decisions.append(run)
             self.decided += 1
             return True

@@ -5,6 +5,7 @@ Numbers are float64, so that a job's embedding is the same to the 15th digit whi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
@@ -21,7 +22,7 @@ Part: TypeAlias = "tuple[tuple[Doubles, Doubles], ...]"
 
 #: Of the leaky ReLU between layers.
 SLOPE: Final = 0.2
-#: Limits are put to the network as parts of so many executors.
+#: Limits are put to the network as logarithms over that of so many executors: what matters is how many times more.
 LIMIT_SCALE: Final = 50
 #: So many jobs that are gone may be remembered beside those that live.
 _GONE: Final = 64
@@ -104,7 +105,7 @@ class Network:
         limits = candidates(chosen.least, graph.executors)
         shared = self._blocks[chosen.name].limit + chosen.features @ self._limit_features
         shared = shared + (self._world @ self._limit_world + self._limit_bias)
-        values = np.array(limits, np.float64)[:, None] / LIMIT_SCALE
+        values = np.log(limits)[:, None] / math.log(LIMIT_SCALE)
         return limits, _score(shared + values * self._limit_value, self._limit_rest)
 
     def _known(self, jobs: Sequence[JobGraph]) -> list[_Block]:

@@ -134,7 +134,7 @@ def test_rewards_of_jct_add_up_to_the_time_that_jobs_were_there() -> None:
 
 
 def test_rewards_of_makespan_add_up_to_the_end() -> None:
-    total, info, *_ = played(small(reward="makespan"), seed=2)
+    total, info, *_ = played(small(objective="makespan"), seed=2)
     assert total == pytest.approx(-info["time_s"] / 100)
 
 
@@ -261,7 +261,7 @@ def test_the_picture_has_a_colour_for_what_ran_and_none_before_anything_did() ->
 @pytest.mark.parametrize(
     ("given", "said"),
     [
-        ({"reward": "jtc"}, "reward='jtc': expected jct or makespan, did you mean 'jct'?"),
+        ({"objective": "jct"}, "objective='jct': expected mean_jct or makespan, did you mean 'mean_jct'?"),
         ({"label": "fare"}, "label='fare': expected capped_sjf or fair or fifo, did you mean 'fair'?"),
         ({"render_mode": "human"}, "render_mode='human': expected rgb_array"),
     ],
