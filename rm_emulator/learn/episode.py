@@ -84,13 +84,14 @@ class Episode:
     """A run of a setting that is asked for one action after another.
 
     until_ms: it ends there at the latest, jobs or not. asked: what has to be chosen from now, None when it is over.
+    policy: the one that is told. view: what it is shown.
     """
 
     def __init__(self, setting: Setting, *, until_ms: int | None = None, keeps_log: bool = False, draws: bool) -> None:
         self._chunks: list[bytes] = []
         self._log = Log(self._chunks.append) if keeps_log else None
-        policy = Steered(self._ask, seed=setting.cell.seed)
-        self._simulation, scheduler, self._course = setting.simulation(log=self._log, policy=policy, draws=draws)
+        self.policy = Steered(self._ask, seed=setting.cell.seed)
+        self._simulation, scheduler, self._course = setting.simulation(log=self._log, policy=self.policy, draws=draws)
         self._until = until_ms
         self.view = scheduler.view
         self._engine: Any = greenlet(self._play)
