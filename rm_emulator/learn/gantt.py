@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Iterable
 from itertools import groupby
 from typing import Final, NamedTuple
@@ -33,7 +32,10 @@ class Bar(NamedTuple):
 
 def drawn(bars: Iterable[Bar], nodes: Iterable[str], end_ms: int) -> Pixels:
     """[height, WIDTH, 3]: all time up to `end_ms`, one row per node and task at once, nodes in the order given."""
-    by_node = {node: list(of) for node, of in groupby(sorted(bars), key=lambda bar: bar.node)}
+    bars = sorted(bars)
+    by_node = {node: list(of) for node, of in groupby(bars, key=lambda bar: bar.node)}
+    jobs = dict.fromkeys(bar.job for bar in sorted(bars, key=lambda bar: (bar.start, bar.job)))
+    colours = {job: _RGB[index % len(_RGB)] for index, job in enumerate(jobs)}
     rows: list[tuple[Bar, int]] = []
     offset = 0
     for node in nodes:
@@ -47,5 +49,5 @@ def drawn(bars: Iterable[Bar], nodes: Iterable[str], end_ms: int) -> Pixels:
     for bar, row in rows:
         left, right = (WIDTH * at // max(1, end_ms) for at in (bar.start, bar.end))
         top = row * tall + (tall > 1)
-        picture[top : (row + 1) * tall, left : max(right, left + 1)] = _RGB[zlib.crc32(bar.job.encode()) % len(_RGB)]
+        picture[top : (row + 1) * tall, left : max(right, left + 1)] = colours[bar.job]
     return picture
