@@ -11,6 +11,7 @@ The ideas are Decima's (SIGCOMM 2019, section 5); names of `spark` are those of 
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
 from types import MappingProxyType
 from typing import Any, Final, NamedTuple, get_args
 
@@ -82,6 +83,10 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
         self._data, self._scenario = at_point(loaded), loaded.scenario
         self._policies = self._data["spec"]["policies"]
         self._policy = _policy(self._policies, label)
+        for name, value in (("most_jobs", most_jobs), ("most_stages", most_stages)):
+            if value < 1:
+                raise _wrong(name, value, ["1 or more"])
+        _check_time("mean_time_limit_s", mean_time_limit_s)
         if objective not in get_args(Objective):
             raise _wrong("objective", objective, get_args(Objective))
         if render_mode not in (None, *self.metadata["render_modes"]):
@@ -106,6 +111,7 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
         self.close()
         chosen = int(self.np_random.integers(_SEEDS)) if seed is None else seed
         limit = (options or {}).get("time_limit_s")
+        _check_time("time_limit_s", limit)
         if limit is None and self._mean_limit_s is not None:
             limit = self.np_random.exponential(self._mean_limit_s)
         until = None if limit is None else max(1, round(1000 * limit))
@@ -221,6 +227,11 @@ def _wrong(name: str, value: object, known: Iterable[str]) -> InvalidInput:
     return InvalidInput(
         [Issue(f"{name}={show_value(value)}", f"expected {' or '.join(known)}", hint=did_you_mean(near))]
     )
+
+
+def _check_time(name: str, seconds: float | None) -> None:
+    if seconds is not None and not 0 < seconds < inf:
+        raise _wrong(name, seconds, ["a time above 0, in s"])
 
 
 def spark(

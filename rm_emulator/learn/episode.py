@@ -107,6 +107,7 @@ class Episode:
 
     def _go_on(self, *answer: Action) -> None:
         self._engine.parent = getcurrent()
+        self.asked = None  # so it stays where the engine raises
         self.asked = self._engine.switch(*answer)
 
     def act(self, action: Action) -> None:

@@ -262,6 +262,8 @@ def test_the_picture_has_a_colour_for_what_ran_and_none_before_anything_did() ->
     [
         ({"objective": "mean_jtc"}, "objective='mean_jtc': expected mean_jct or makespan, did you mean 'mean_jct'?"),
         ({"label": "fare"}, "label='fare': expected capped_sjf or fair or fifo, did you mean 'fair'?"),
+        ({"most_stages": 0}, "most_stages=0: expected 1 or more"),
+        ({"mean_time_limit": -1.0}, "mean_time_limit_s=-0.001: expected a time above 0, in s"),
         ({"render_mode": "human"}, "render_mode='human': expected rgb_array"),
     ],
 )
@@ -269,6 +271,11 @@ def test_what_the_environment_is_not_is_said(given: dict[str, Any], said: str) -
     with pytest.raises(InvalidInput) as raised:
         small(**given)
     assert str(raised.value) == said
+
+
+def test_a_time_limit_that_is_none_is_refused() -> None:
+    with pytest.raises(InvalidInput, match="time_limit_s=nan: expected a time above 0, in s"):
+        small().reset(options={"time_limit_s": float("nan")})
 
 
 def test_mistakes_of_the_scenario_are_said_as_everywhere() -> None:
