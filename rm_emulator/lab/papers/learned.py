@@ -1,9 +1,9 @@
 """Policies that learn, beside those that do not: the settings that they were made for, and others.
 
-    python -m rm_emulator.lab.papers.learned --profiles PATH --docs docs
+    python -m rm_emulator.lab.papers.learned --data DIR --docs docs
 
-Jobs are those that the released simulator (hongzimao/decima-sim) draws from the same seeds. Every policy meets the same
-jobs, so differences are paired, seed by seed.
+TPC-H jobs are those that the released simulator (hongzimao/decima-sim) draws from the same seeds. Every policy meets
+the same jobs, so differences are paired, seed by seed.
 """
 
 from __future__ import annotations
@@ -29,20 +29,33 @@ _FAIR: Final = {"kind": "weighted_fair", "alpha": 0.0}
 _CAPPED: Final = {"kind": "capped_sjf"}
 _BATCH: Final = {"kind": "tpch", "arrivals": "batch", "draws": "released", "sizes": [2, 5, 10, 20, 50, 100]}
 _STREAM: Final = {"kind": "tpch", "jobs": 200, "draws": "released"}
+#: What is read where it is there: Decima's release as a whole, and real DAGs.
+PROFILES: Final = "tpch-spark-profiles.json.gz"
+ALIBABA: Final = "alibaba-2018-dags-batch_task.csv.gz"
+
+
+def _executors(count: int) -> dict[str, Any]:
+    """A cluster of so many Spark executors."""
+    return {
+        "nodes": [{"count": count, "capacity": {"cpu": 1, "memory": "2Gi"}}],
+        "profile": "events",
+        "executors": {"moving_delay": "2s", "warmup": "1s"},
+    }
 
 
 class Setting(NamedTuple):
-    """One workload on so many executors, and what is compared in it.
+    """One workload on a cluster, and what is compared in it.
 
-    rules: policies that do not learn, by label; the first one is what the others are held against. is_told: all know
-    the mean run time of each stage; else nobody knows any.
+    workload: its path, if it has one, is the name of a file in the folder of data. rules: policies that do not learn,
+    by label; the first one is what the others are held against. is_told: all know the mean run time of each stage; else
+    nobody knows any.
     """
 
     name: str
     seeds: int
     workload: Mapping[str, Any]
     rules: Mapping[str, Mapping[str, Any]]
-    executors: int = 50
+    cluster: Mapping[str, Any] = _executors(50)
     is_told: bool = True
 
 
@@ -61,31 +74,39 @@ SETTINGS: Final = (
     ),
     Setting("stream-45", 10, {**_STREAM, "interarrival": "45s"}, {"fair": _FAIR, "capped_sjf": _CAPPED}),
     Setting("stream-20", 10, {**_STREAM, "interarrival": "20s"}, {"fair": _FAIR, "capped_sjf": _CAPPED}),
-    Setting("large", 10, {**_BATCH, "jobs": 60}, {"capped_sjf": _CAPPED, "fair": _FAIR}, executors=100),
+    Setting("large", 10, {**_BATCH, "jobs": 60}, {"capped_sjf": _CAPPED, "fair": _FAIR}, _executors(100)),
+    Setting(
+        "dags",
+        10,
+        {"kind": "trace", "format": "alibaba2018", "path": ALIBABA, "load": 0.9, "extract": {"jobs": 200}},
+        {"fair": _FAIR, "capped_sjf": _CAPPED},
+        {"nodes": [{"count": 20, "capacity": {"cpu": 8, "memory": "32Gi"}}], "profile": "events"},
+    ),
     Setting("untold", 30, {**_BATCH, "jobs": 20}, {"fair": {"kind": "fair"}}, is_told=False),
 )
 
 
-def scenario(setting: Setting, seeds: int, profiles: str | None = None, released: str | None = None) -> dict[str, Any]:
+def scenario(setting: Setting, seeds: int, data: Path | None = None, released: Path | None = None) -> dict[str, Any]:
     """The setting with its rules and all learned policies.
 
-    profiles: as for Decima's batch setting. released: path of the weights that spark-sched-sim released.
+    data: the folder with PROFILES and ALIBABA; None: the built-in summary of the first, and the second nowhere.
+    released: the weights that spark-sched-sim released.
     """
     there: dict[str, dict[str, Any]] = {name: {"kind": name} for name in LEARNED if name in policies}
     if released and setting.is_told:
-        there["spark_sched_sim"] = {"kind": "spark_sched_sim", "weights": released}
+        there["spark_sched_sim"] = {"kind": "spark_sched_sim", "weights": str(released)}
     told = {"predictor": ORACLE} if setting.is_told else {}
-    workload = {**setting.workload, "history": 0}
+    workload = dict(setting.workload)
+    if workload["kind"] == "tpch":
+        workload |= {"history": 0, **({"profiles": str(data / PROFILES)} if data else {})}
+    elif data:
+        workload["path"] = str(data / workload["path"])
     return document(
         f"learned-{setting.name}",
         range(FIRST_SEED, FIRST_SEED + seeds),
         {label: {**policy, **told} for label, policy in {**setting.rules, **there}.items()},
-        cluster={
-            "nodes": [{"count": setting.executors, "capacity": {"cpu": 1, "memory": "2Gi"}}],
-            "profile": "events",
-            "executors": {"moving_delay": "2s", "warmup": "1s"},
-        },
-        workload={**workload, "profiles": profiles} if profiles else workload,
+        cluster=dict(setting.cluster),
+        workload=workload,
         baseline=next(iter(setting.rules)),
         plugins=[str(Path(__file__).with_name("released.py"))] if "spark_sched_sim" in there else [],
     )
@@ -130,24 +151,24 @@ def main(
     out: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("out/learned"),
     seeds: Annotated[int | None, typer.Option(min=2, help="at most so many seeds of each setting, from 1000")] = None,
     settings: Annotated[str, typer.Option(help="which settings, separated by commas; default: all")] = "",
-    profiles: Annotated[str | None, typer.Option(help="full profiles; default: the built-in summary")] = None,
-    released: Annotated[str | None, typer.Option(help="model.pt of spark-sched-sim, to be measured too")] = None,
+    data: Annotated[Path | None, typer.Option(help=f"folder with {PROFILES} and {ALIBABA}")] = None,
+    released: Annotated[Path | None, typer.Option(help="model.pt of spark-sched-sim, to be measured too")] = None,
     jobs: Annotated[int | None, typer.Option(min=1, help="parallel processes; default: one per core")] = None,
     docs: Annotated[Path | None, typer.Option(help="folder whose results-learned.in.md is to become a page")] = None,
 ) -> None:
     """Run every policy in every setting and print the tables."""
-    if docs is not None and profiles is not None and not Path(profiles).exists():
-        typer.echo(f"{profiles}: not there, so the page of learned policies stays as it is", err=True)
+    if docs is not None and data is not None and not (data / PROFILES).exists():
+        typer.echo(f"{data / PROFILES}: not there, so the page of learned policies stays as it is", err=True)
         return
-    known = {setting.name: setting for setting in SETTINGS}
+    known = {setting.name: setting for setting in SETTINGS if data or "path" not in setting.workload}
     wanted = settings.split(",") if settings else list(known)
     if unknown := [name for name in wanted if name not in known]:
         raise typer.BadParameter(f"no setting '{unknown[0]}' (there are: {', '.join(known)})")
     chosen = [known[name] for name in wanted]
     counts = {setting.name: min(setting.seeds, seeds or setting.seeds) for setting in chosen}
-    full, other = (path and str(Path(path).resolve()) for path in (profiles, released))
+    folder, other = data and data.resolve(), released and released.resolve()
     out.mkdir(parents=True, exist_ok=True)
-    measured = {s.name: run(scenario(s, counts[s.name], full, other), out / s.name, jobs) for s in chosen}
+    measured = {s.name: run(scenario(s, counts[s.name], folder, other), out / s.name, jobs) for s in chosen}
     made = tables(measured)
     for name, text in made.items():
         typer.echo(f"{name}\n{text}\n")

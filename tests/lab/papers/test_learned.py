@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -20,7 +21,7 @@ def figures(**jcts: tuple[float, ...]) -> dict[str, dict[int, dict[str, Any]]]:
 
 @pytest.mark.parametrize("setting", learned.SETTINGS, ids=lambda setting: setting.name)
 def test_the_scenario_of_a_setting_is_valid(setting: learned.Setting) -> None:
-    spec = load(learned.scenario(setting, 2)).scenario.spec
+    spec = load(learned.scenario(setting, 2, Path("data"))).scenario.spec
     labels = [policy.label for policy in spec.policies]
     assert labels == [*setting.rules, *(name for name in learned.LEARNED if name in policies)]
     assert spec.baseline == labels[0]
