@@ -47,9 +47,15 @@ class Dispatch(Policy):
         return self._divide(view, offer) if view.has_executors else self._fill(view, offer)
 
     def _catch_up(self, view: ClusterView) -> None:
+        """Forget promises that cannot be kept any more."""
         for name in view.changed():
             self.promises.check(name, view.jobs.get(name), view)
             self.observation.note(name)
+
+    def _look(self, view: ClusterView) -> None:
+        """See everything as it is now."""
+        self._catch_up(view)
+        self.observation.refresh(view)
 
     # -- executors that outlive tasks -----------------------------------------------------------
 
@@ -72,7 +78,6 @@ class Dispatch(Policy):
                 if self._waits_on(view.jobs[container.job], waits_for):
                     continue
                 self.promises.leave(container.job, container.id)
-                self.observation.note(container.job)
                 target: Place | None = (container.job, waits_for)
             else:
                 target = self.promises.take((container.job, container.stage))
@@ -95,7 +100,6 @@ class Dispatch(Policy):
         if job is None or container.status != IDLE or not job.stages[target[1]].waiting:
             return False
         giver, ahead = container.job, target[1] not in job.open
-        self.observation.note(giver, job.id)
         if ahead and not self._waits_on(job, target[1]):
             return False
         if not ahead or giver != job.id:
@@ -115,6 +119,7 @@ class Dispatch(Policy):
                 place = (giver.id, index)
                 running += [place] * (giver.stages[index].running - self.promises.promised(place))
         while idle or running:
+            self._look(view)
             found = self._choice(view, Source(giver.id, len(idle) + len(running), {batch[0].size}))
             if found is None:
                 return
@@ -126,14 +131,16 @@ class Dispatch(Policy):
                 self.promises.promise(place, target, 1)
             running = running[max(0, count - len(idle)) :]
             idle = idle[count:]
-            self.observation.note(giver.id, target[0])
 
     def _bring(self, view: ClusterView, offer: Offer) -> _Steps:
         """Ask where new executors go."""
         refused: set[Place] = set()
         while offer.limit != 0:
             nodes = view.with_room() if offer.nodes is None else offer.nodes
-            rooms = self._rooms(view, nodes) if nodes else {}
+            if not nodes:
+                return
+            self._look(view)
+            rooms = self._rooms(view, nodes)
             most = max(rooms.values(), default=0)
             found = self._choice(view, Source("", _limited(most, offer), rooms.keys(), refused))
             if found is None:
@@ -147,8 +154,6 @@ class Dispatch(Policy):
             self.asked += 1
             for container in outcome.containers if ahead else ():
                 self.promises.wait(name, container, index)
-            self._catch_up(view)  # executors that waited in the job went first
-            self.observation.note(name)
 
     # -- containers that end with their tasks ---------------------------------------------------
 
@@ -159,8 +164,7 @@ class Dispatch(Policy):
         while offer.limit != 0:
             self._catch_up(view)
             yield from self._fill_slots(view, offer)
-            self._catch_up(view)
-            self.observation.refresh(view)
+            self._look(view)
             unfit = {
                 (name, stage.index)
                 for name, sight in self.observation.choices.items()
@@ -177,8 +181,6 @@ class Dispatch(Policy):
             if outcome.placed:
                 self.asked += 1
                 self.promises.let(job, index, count - outcome.placed)
-                self.promises.check(name, job, view)
-                self.observation.note(name)
             else:
                 refused.add(place)
 
@@ -212,7 +214,6 @@ class Dispatch(Policy):
 
     def _rooms(self, view: ClusterView, nodes: Sequence[NodeState]) -> dict[int, int]:
         """By size of stages that may be chosen, how many new containers of it there is room for."""
-        self.observation.refresh(view)
         rooms = {}
         for size, stage in self.observation.sizes(view).items():
             room = sum([node.room_for(stage) for node in nodes]) if view.admits(stage) else 0
@@ -222,7 +223,6 @@ class Dispatch(Policy):
 
     def _choice(self, view: ClusterView, source: Source) -> tuple[Place, int] | None:
         """Ask: to which stage, and how many of these executors. None: there is nothing to choose from."""
-        self.observation.refresh(view)
         sizes = self.observation.sizes(view)
         offered = source.sizes & sizes.keys()
         if not offered or not source.free:

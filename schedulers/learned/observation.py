@@ -135,7 +135,7 @@ def _heights(stages: tuple[Stage, ...]) -> list[int]:
 
 
 class Observation:
-    """All jobs as they are seen. Jobs whose state or promises change have to be named to `note`."""
+    """All jobs as they are seen. Jobs whose state changes have to be named to `note`."""
 
     def __init__(self, promises: Promises) -> None:
         self._promises = promises
@@ -155,6 +155,8 @@ class Observation:
 
     def refresh(self, view: ClusterView) -> None:
         """Look at all jobs that have changed, at all where estimates may change without the job."""
+        self._stale |= self._promises.changed
+        self._promises.changed.clear()
         for name in self._stale if view.estimates_stay else (*self._stale, *view.jobs):
             job = view.jobs.get(name)
             self.choices.pop(name, None)

@@ -17,6 +17,7 @@ from schedulers.core.scheduler import Scheduler
 from schedulers.learned.dispatch import Dispatch
 from schedulers.learned.graph import Action, Graph
 from schedulers.learned.limits import candidates
+from schedulers.learned.observation import Observation
 from schedulers.learned.orders import RULES
 from schedulers.policies.dispatch import RuledDispatch
 from tests.property.test_state_machine import PREDICTORS, Core
@@ -29,10 +30,17 @@ def hold(policy: Dispatch, graph: Graph, view: ClusterView) -> None:
         stage = view.jobs[name].stages[index]
         idle = [c.id for c in view.idle() if (c.job, c.stage) == (name, index)]
         free = set(idle) - promises.waiting.get(name, {}).keys()
-        assert promises.promised((name, index)) <= stage.running + len(free), "an executor is promised that is not there"
+        assert promises.promised((name, index)) <= stage.running + len(free), (
+            "an executor is promised that is not there"
+        )
     for name, waiting in promises.waiting.items():
         assert all(view.containers[number].job == name for number in waiting), "an executor waits elsewhere"
+    anew = Observation(promises)
+    anew.note(*view.jobs)
+    anew.refresh(view)
     for job in graph.jobs:
+        seen, now = policy.observation.sight(job.name), anew.sight(job.name)
+        assert (seen.left, seen.executors, seen.nodes.tolist()) == (now.left, now.executors, now.nodes.tolist())
         states = view.jobs[job.name].stages
         for row in job.valid.nonzero()[0]:
             stage = states[job.stages[row]]
