@@ -182,7 +182,7 @@ class Decima(nn.Module):
 
     def _embed(self, given: Batch) -> tuple[Tensor, Tensor]:
         """[n, features + embedding] by row, and [blocks, embedding]."""
-        table, prepared = given.table, self.parts["prepare"](given.nodes)
+        table, prepared = given.table, self.parts["prepare"](given.nodes[:, list(self.architecture.passed)])
         embedded = [prepared[: table.leaves]]
         messages = self.parts["message"](embedded[0])
         for low, high, child, parent in table.steps:

@@ -9,7 +9,7 @@ promised; they wait there.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterable, Mapping, Sequence
+from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING, Any, TypeAlias
 
 import msgspec
@@ -47,9 +47,15 @@ class Dispatch(Policy):
         return self._divide(view, offer) if view.has_executors else self._fill(view, offer)
 
     def _catch_up(self, view: ClusterView) -> None:
+        """Forget promises that cannot be kept any more."""
         for name in view.changed():
             self.promises.check(name, view.jobs.get(name), view)
             self.observation.note(name)
+
+    def _look(self, view: ClusterView) -> None:
+        """See everything as it is now."""
+        self._catch_up(view)
+        self.observation.refresh(view)
 
     # -- executors that outlive tasks -----------------------------------------------------------
 
@@ -72,7 +78,6 @@ class Dispatch(Policy):
                 if self._waits_on(view.jobs[container.job], waits_for):
                     continue
                 self.promises.leave(container.job, container.id)
-                self.observation.note(container.job)
                 target: Place | None = (container.job, waits_for)
             else:
                 target = self.promises.take((container.job, container.stage))
@@ -95,7 +100,6 @@ class Dispatch(Policy):
         if job is None or container.status != IDLE or not job.stages[target[1]].waiting:
             return False
         giver, ahead = container.job, target[1] not in job.open
-        self.observation.note(giver, job.id)
         if ahead and not self._waits_on(job, target[1]):
             return False
         if not ahead or giver != job.id:
@@ -114,8 +118,9 @@ class Dispatch(Policy):
             if index >= 0 and not giver.stages[index].waiting:
                 place = (giver.id, index)
                 running += [place] * (giver.stages[index].running - self.promises.promised(place))
-        while idle:
-            found = self._choice(view, Source(giver.id, len(idle) + len(running), {idle[0].size}))
+        while idle or running:
+            self._look(view)
+            found = self._choice(view, Source(giver.id, len(idle) + len(running), {batch[0].size}))
             if found is None:
                 return
             target, count = found
@@ -126,14 +131,16 @@ class Dispatch(Policy):
                 self.promises.promise(place, target, 1)
             running = running[max(0, count - len(idle)) :]
             idle = idle[count:]
-            self.observation.note(giver.id, target[0])
 
     def _bring(self, view: ClusterView, offer: Offer) -> _Steps:
         """Ask where new executors go."""
         refused: set[Place] = set()
         while offer.limit != 0:
             nodes = view.with_room() if offer.nodes is None else offer.nodes
-            rooms = self._rooms(view, nodes) if nodes else {}
+            if not nodes:
+                return
+            self._look(view)
+            rooms = self._rooms(view, nodes)
             most = max(rooms.values(), default=0)
             found = self._choice(view, Source("", _limited(most, offer), rooms.keys(), refused))
             if found is None:
@@ -147,8 +154,6 @@ class Dispatch(Policy):
             self.asked += 1
             for container in outcome.containers if ahead else ():
                 self.promises.wait(name, container, index)
-            self._catch_up(view)  # executors that waited in the job went first
-            self.observation.note(name)
 
     # -- containers that end with their tasks ---------------------------------------------------
 
@@ -159,23 +164,25 @@ class Dispatch(Policy):
         while offer.limit != 0:
             self._catch_up(view)
             yield from self._fill_slots(view, offer)
-            self._catch_up(view)
-            rooms = self._rooms(view, view.with_room()) if self._may_choose(view) else {}
-            found = self._choice(view, Source("", self._free(view, rooms), rooms.keys(), refused))
+            self._look(view)
+            unfit = {
+                (name, stage.index)
+                for name, sight in self.observation.choices.items()
+                for stage in sight.may_choose()
+                if not offer.fits(sight.job, stage)
+            }
+            sizes = self.observation.sizes(view)
+            found = self._choice(view, Source("", self._free(view), sizes.keys(), refused | unfit))
             if found is None:
                 return
-            place, count = found
-            job = view.jobs[place[0]]
-            if job.waits_whole(job.stages[place[1]]):
-                outcome = yield Suggestion(*place, count=count)
-                if not outcome.placed:
-                    refused.add(place)
-                    continue
-                count = 0  # its slots are all taken
-            self.asked += 1
-            self.promises.let(job, place[1], count)
-            self.promises.check(job.id, job, view)
-            self.observation.note(job.id)
+            (name, index), count = place, _ = found
+            job = view.jobs[name]
+            outcome = yield Suggestion(name, index, count=count)
+            if outcome.placed:
+                self.asked += 1
+                self.promises.let(job, index, count - outcome.placed)
+            else:
+                refused.add(place)
 
     def _serve_due(self, view: ClusterView, offer: Offer) -> _Steps:
         """Stages that have waited so long that nodes are reserved for them when they are suggested."""
@@ -191,8 +198,9 @@ class Dispatch(Policy):
             if index in job.open and offer.fits(job, job.stages[index]):
                 yield Suggestion(name, index, count=self.promises.to(name)[index])
 
-    def _free(self, view: ClusterView, rooms: Mapping[int, int]) -> int:
+    def _free(self, view: ClusterView) -> int:
         """How many containers the room that is there, and that is free next, is good for, empty slots set aside."""
+        room = max(self._rooms(view, view.with_room()).values(), default=0)
         here = elsewhere = 0  # empty slots for which there is room on nodes that are not on offer, or not yet
         for name, index in self.promises.owed():
             empty = self.promises.to(name)[index]
@@ -200,17 +208,12 @@ class Dispatch(Policy):
                 here += empty
             else:
                 elsewhere += empty
-        return max(max(rooms.values(), default=0) - here, 0) + max(self.promises.ending() - elsewhere, 0)
+        return max(room - here, 1) + max(self.promises.ending() - elsewhere, 0)
 
     # -- what is asked --------------------------------------------------------------------------
 
-    def _may_choose(self, view: ClusterView) -> bool:
-        self.observation.refresh(view)
-        return bool(self.observation.choices)
-
     def _rooms(self, view: ClusterView, nodes: Sequence[NodeState]) -> dict[int, int]:
         """By size of stages that may be chosen, how many new containers of it there is room for."""
-        self.observation.refresh(view)
         rooms = {}
         for size, stage in self.observation.sizes(view).items():
             room = sum([node.room_for(stage) for node in nodes]) if view.admits(stage) else 0
@@ -220,7 +223,6 @@ class Dispatch(Policy):
 
     def _choice(self, view: ClusterView, source: Source) -> tuple[Place, int] | None:
         """Ask: to which stage, and how many of these executors. None: there is nothing to choose from."""
-        self.observation.refresh(view)
         sizes = self.observation.sizes(view)
         offered = source.sizes & sizes.keys()
         if not offered or not source.free:

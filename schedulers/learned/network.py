@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from schedulers.learned.graph import NODE_FEATURES, Graph, Ints, JobGraph
+from schedulers.learned.graph import NODE_FEATURES, Bools, Floats, Graph, Ints, JobGraph
 from schedulers.learned.layers import layers
 from schedulers.learned.limits import candidates
 from schedulers.learned.weights import Weights
@@ -31,13 +31,16 @@ _GONE: Final = 64
 class _Block(NamedTuple):
     """What is kept of a job.
 
-    rows: [n, head], what its stages bring to the first layer that scores stages. job: [head], what it brings to the
-    first that scores limits. term: [embedding], what it brings to the sum over jobs.
+    job: as it was. inner: [n], whether a stage hands on a message. below: [n, embedding], what its children's messages
+    bring to each stage. rows: [n, head], what its stages bring to the first layer that scores stages. limit: [head],
+    what it brings to the first that scores limits. term: [embedding], what it brings to the sum over jobs.
     """
 
-    version: int
+    job: JobGraph
+    inner: Bools
+    below: Doubles
     rows: Doubles
-    job: Doubles
+    limit: Doubles
     term: Doubles
 
 
@@ -63,6 +66,8 @@ class Network:
             if kind == "weight":
                 bias = weights.arrays[name.removesuffix("weight") + "bias"]
                 self._parts[part] = (*self._parts.get(part, ()), (array.astype(np.float64), bias.astype(np.float64)))
+        self._passes = list(weights.architecture.passed)
+        self._is_passed = np.isin(np.arange(len(NODE_FEATURES)), self._passes)
         self._split_heads(weights.architecture.embedding)
         self._blocks: dict[str, _Block] = {}
         self._world: Doubles = np.zeros(weights.architecture.embedding)
@@ -98,14 +103,14 @@ class Network:
         """Limits that may be chosen for a job with a valid stage, and their scores. `scores` was asked before."""
         chosen = graph.jobs[job]
         limits = candidates(chosen.least, graph.executors)
-        shared = self._blocks[chosen.name].job + chosen.features @ self._limit_features
+        shared = self._blocks[chosen.name].limit + chosen.features @ self._limit_features
         shared = shared + (self._world @ self._limit_world + self._limit_bias)
         values = np.log(limits)[:, None] / math.log(LIMIT_SCALE)
         return limits, _score(shared + values * self._limit_value, self._limit_rest)
 
     def _known(self, jobs: Sequence[JobGraph]) -> list[_Block]:
         known = self._blocks
-        changed = [job for job in jobs if job.name not in known or known[job.name].version != job.version]
+        changed = [job for job in jobs if job.name not in known or known[job.name].job.version != job.version]
         if changed:
             self._embed(changed)
             if len(known) > len(jobs) + _GONE:
@@ -113,35 +118,76 @@ class Network:
         return [known[job.name] for job in jobs]
 
     def _embed(self, jobs: Sequence[JobGraph]) -> None:
-        """Messages go from the leaves up, each node once; then sums over a job's nodes."""
-        table = layers(jobs)
-        nodes = table.nodes.astype(np.float64)
-        embedded = self._apply("prepare", nodes[table.order])
-        if table.layers:
-            messages = np.empty_like(embedded)
-            messages[: table.leaves] = self._apply("message", embedded[: table.leaves])
-            for low, high, first, last in table.layers:
-                starts = table.starts[low - table.leaves : high - table.leaves] - first
-                sums = np.add.reduceat(messages[table.child[first:last]], starts)
-                embedded[low:high] += self._apply("node", sums)
-                messages[low:high] = self._apply("message", embedded[low:high])
-        own = np.concatenate((nodes, embedded[table.place]), axis=1)
-        begins = np.concatenate(([0], table.ends[:-1]))
+        """All that is kept of jobs that are new or others than before."""
+        sizes = np.array([len(job.nodes) for job in jobs])
+        ends = np.cumsum(sizes)
+        begins = ends - sizes
+        nodes = np.concatenate([job.nodes for job in jobs])
+        inner, below = self._passed(jobs, nodes, begins)
+        nodes = nodes.astype(np.float64)
+        own = np.concatenate((nodes, self._apply("prepare", nodes[:, self._passes]) + np.concatenate(below)), axis=1)
         summaries = self._apply("job", np.add.reduceat(self._apply("row", own), begins))
         terms = self._apply("term", summaries)
-        rows = own @ self._stage_row
-        in_stage, in_limit = summaries @ self._stage_job, summaries @ self._limit_job
-        for index, (job, begin, end) in enumerate(zip(jobs, begins, table.ends, strict=True)):
-            kept = rows[begin:end] + in_stage[index]
-            self._blocks[job.name] = _Block(job.version, kept, in_limit[index], terms[index])
+        rows = own.dot(self._stage_row) + np.repeat(summaries.dot(self._stage_job), sizes, axis=0)
+        limits = summaries.dot(self._limit_job)
+        for index, (job, begin, end) in enumerate(zip(jobs, begins.tolist(), ends.tolist(), strict=True)):
+            kept = (inner[index], below[index], rows[begin:end], limits[index], terms[index])
+            self._blocks[job.name] = _Block(job, *kept)
+
+    def _passed(self, jobs: Sequence[JobGraph], nodes: Floats, begins: Ints) -> tuple[list[Bools], list[Doubles]]:
+        """By job `inner` and `below`: as they were, unless anything that its messages are made of has changed."""
+        before, inner, below = map(list, zip(*map(self._kept, jobs), strict=True))
+        differs = ((np.concatenate(before) != nodes) & self._is_passed).any(axis=1) & np.concatenate(inner)
+        stale = np.logical_or.reduceat(differs, begins) | [found is None for found in below]
+        if stale.any():
+            places = np.flatnonzero(stale).tolist()
+            for place, found in zip(places, self._pass([jobs[place] for place in places]), strict=True):
+                below[place] = found
+        return inner, below
+
+    def _kept(self, job: JobGraph) -> tuple[Floats, Bools, Doubles | None]:
+        """Of the stages that are left: nodes as they were, inner, below, None where that is not known.
+
+        Stages that finish leave what is below others as it was, for none of those has them below.
+        """
+        block = self._blocks.get(job.name)
+        if block is None:
+            return job.nodes, _inner(job), None
+        if job.edges is block.job.edges:
+            return block.job.nodes, block.inner, block.below
+        left = np.isin(block.job.stages, job.stages)
+        place = np.where(left, np.cumsum(left) - 1, -1)
+        edges = block.job.edges[left[block.job.edges[:, 0]]]
+        if np.count_nonzero(left) < len(job.stages) or not np.array_equal(place[edges], job.edges):
+            return job.nodes, _inner(job), None
+        return block.job.nodes[left], _inner(job), block.below[left]
+
+    def _pass(self, jobs: Sequence[JobGraph]) -> list[Doubles]:
+        """By job what reaches each stage: messages go from the leaves up, each stage hands on once."""
+        table = layers(jobs)
+        embedded = self._apply("prepare", table.nodes[table.order][:, self._passes].astype(np.float64))
+        below, messages = np.zeros_like(embedded), np.empty_like(embedded)
+        messages[: table.leaves] = self._apply("message", embedded[: table.leaves])
+        for low, high, first, last in table.layers:
+            starts = table.starts[low - table.leaves : high - table.leaves] - first
+            sums = np.add.reduceat(messages[table.child[first:last]], starts)
+            below[low:high] = self._apply("node", sums)
+            messages[low:high] = self._apply("message", embedded[low:high] + below[low:high])
+        return np.split(below[table.place], table.ends[:-1])
 
     def _apply(self, part: str, values: Doubles) -> Doubles:
         """A transform; the identity where the architecture is without."""
         for weight, bias in self._parts.get(part, ()):
-            values = values @ weight
+            values = values.dot(weight)
             values += bias
             np.maximum(values, values * SLOPE, out=values)
         return values
+
+
+def _inner(job: JobGraph) -> Bools:
+    inner = np.zeros(len(job.nodes), bool)
+    inner[job.edges[:, 1]] = True
+    return inner
 
 
 def _score(values: Doubles, rest: Part) -> Doubles:

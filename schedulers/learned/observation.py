@@ -2,9 +2,14 @@
 
 from __future__ import annotations
 
+<<<<<<< HEAD
 import math
 from collections.abc import Mapping, Set
 from itertools import count
+=======
+from collections.abc import Iterator, Mapping, Set
+from itertools import compress, count
+>>>>>>> h-dispatch
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
@@ -63,6 +68,10 @@ class Sight:
         pairs = [(parent, child) for child, stage in enumerate(specs) for parent in stage.above]
         self._edges: Ints = np.array(pairs, np.intp).reshape(-1, 2)
         self.heights, self.edges = self._heights, self._edges
+
+    def may_choose(self) -> Iterator[StageState]:
+        """The stages that may be chosen."""
+        return map(self.job.stages.__getitem__, compress(self.rows, self.may_start))
 
     def look(self, view: ClusterView, promised: Mapping[int, int], net: int, versions: count[int]) -> None:
         """Make all of it anew. promised: by stage, executors. net: executors that other jobs have promised."""
@@ -131,7 +140,7 @@ def _heights(stages: tuple[Stage, ...]) -> list[int]:
 
 
 class Observation:
-    """All jobs as they are seen. Jobs whose state or promises change have to be named to `note`."""
+    """All jobs as they are seen. Jobs whose state changes have to be named to `note`."""
 
     def __init__(self, promises: Promises) -> None:
         self._promises = promises
@@ -151,6 +160,8 @@ class Observation:
 
     def refresh(self, view: ClusterView) -> None:
         """Look at all jobs that have changed, at all where estimates may change without the job."""
+        self._stale |= self._promises.changed
+        self._promises.changed.clear()
         for name in self._stale if view.estimates_stay else (*self._stale, *view.jobs):
             job = view.jobs.get(name)
             self.choices.pop(name, None)

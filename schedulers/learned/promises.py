@@ -33,6 +33,8 @@ class Promises:
         self.given: dict[Place, dict[Place, int]] = {}
         self.waiting: dict[str, dict[int, int]] = {}
         self.slots: dict[str, dict[int, int]] = {}
+        self.changed: dict[str, None] = {}
+        """Jobs with more or fewer promises than when somebody cleared this."""
         self._to: dict[str, Counter[int]] = {}
         self._net: Counter[str] = Counter()
         self._ending: dict[str, int] = {}
@@ -77,11 +79,13 @@ class Promises:
         """An executor of the job, or on its way there, waits for the stage."""
         self.waiting.setdefault(job, {})[container] = stage
         self._to.setdefault(job, Counter())[stage] += 1
+        self.changed[job] = None
 
     def leave(self, job: str, container: int) -> None:
         """It waits no longer."""
         waiting = self.waiting[job]
         self._to[job][waiting.pop(container)] -= 1
+        self.changed[job] = None
         if not waiting:
             del self.waiting[job]
 
@@ -89,6 +93,7 @@ class Promises:
         """A stage is to have so many more containers than it has, or has slots for."""
         had = self.slots.setdefault(job.id, {})
         had[stage] = max(had.get(stage, 0), job.stages[stage].running) + slots
+        self._look_at_slots(job.id, job)
 
     def owed(self) -> list[Place]:
         """Stages with empty slots."""
@@ -118,18 +123,21 @@ class Promises:
         if slots and job is not None:
             self._look_at_slots(name, job)
         elif name in self.slots:
-            del self.slots[name], self._to[name], self._ending[name]
+            del self.slots[name]
+            self._to.pop(name, None)
+            self._ending.pop(name, None)
 
-    def _look_at_slots(self, name: str, job: JobState | None) -> None:
+    def _look_at_slots(self, name: str, job: JobState) -> None:
         """See which slots of a job are empty, and whose room will be free."""
         empty, ending = Counter[int](), 0
-        for index, most in self.slots[name].items() if job is not None else ():
+        for index, most in self.slots[name].items():
             stage = job.stages[index]
             if stage.waiting and stage.running < most:
                 empty[index] = min(stage.waiting, most - stage.running)
             elif stage.running < most:
                 ending += stage.running
         self._to[name], self._ending[name] = empty, ending
+        self.changed[name] = None
 
     @staticmethod
     def _waits(container: ContainerState | None, job: str) -> bool:
@@ -151,6 +159,7 @@ class Promises:
 
     def _count(self, source: Place, target: Place, count: int) -> None:
         self._to.setdefault(target[0], Counter())[target[1]] += count
+        self.changed[source[0]] = self.changed[target[0]] = None
         if source[0] != target[0]:
             self._net[source[0]] -= count
             self._net[target[0]] += count
@@ -174,7 +183,8 @@ class Promises:
         for name, stage, most in data["slots"]:
             self.slots.setdefault(name, {})[stage] = most
         for name in self.slots:
-            self._look_at_slots(name, jobs.get(name))
+            if name in jobs:
+                self._look_at_slots(name, jobs[name])
 
     def _all(self) -> Iterator[tuple[Place, Place, int]]:
         for source, given in self.given.items():

@@ -24,13 +24,20 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
     embedding: how wide what is said of a stage, a job and all jobs is. hidden: layers of the transforms; heads: of the
     two that score. summaries: whether sums over stages and over jobs are transformed again, as in the paper; the
-    released code does without.
+    released code does without. own: whether messages between stages are made of what is the stages' own, without
+    `job_executors`, so that they stay the same whatever executors their job is given.
     """
 
     embedding: int
     hidden: tuple[int, ...]
     heads: tuple[int, ...]
     summaries: bool = True
+    own: bool = False
+
+    @property
+    def passed(self) -> tuple[int, ...]:
+        """The features that messages are made of."""
+        return tuple(i for i, feature in enumerate(NODE_FEATURES) if not self.own or feature != "job_executors")
 
     def widths(self) -> dict[str, tuple[int, ...]]:
         """By part of the network the widths of its layers, input first.
@@ -40,7 +47,7 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         nodes, jobs, wide = len(NODE_FEATURES), len(JOB_FEATURES), self.embedding
         inner = (wide, *self.hidden, wide)
         parts = {
-            "prepare": (nodes, *self.hidden, wide),
+            "prepare": (len(self.passed), *self.hidden, wide),
             "message": inner,
             "node": inner,
             "row": (nodes + wide, *self.hidden, wide),
@@ -71,7 +78,7 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 
 #: By name; an embedding of 14 comes nearest to the 12,736 parameters of the paper, whose features are not ours.
 ARCHITECTURES: Final[Mapping[str, Architecture]] = {
-    "decima": Architecture(embedding=14, hidden=(32, 16), heads=(32, 16)),
+    "decima": Architecture(embedding=14, hidden=(32, 16), heads=(32, 16), own=True),
     "released": Architecture(embedding=8, hidden=(16, 8), heads=(32, 16, 8), summaries=False),
 }
 

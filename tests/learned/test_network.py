@@ -6,8 +6,8 @@ import msgspec
 import numpy as np
 import pytest
 
-from schedulers.learned.graph import Graph
-from schedulers.learned.network import Network, log_probabilities
+from schedulers.learned.graph import NODE_FEATURES, Graph, JobGraph
+from schedulers.learned.network import Network, _inner, log_probabilities
 from schedulers.learned.weights import ARCHITECTURES, Weights
 from tests.learned.drawn import drawn_graph, drawn_job
 
@@ -66,11 +66,47 @@ def test_the_order_of_a_jobs_stages_changes_nothing(name: str) -> None:
 def test_what_is_kept_of_jobs_says_the_same_as_computing_anew(name: str) -> None:
     generator, kept = np.random.default_rng(8), Network(WEIGHTS[name])
     jobs = [drawn_job(f"j{index}", generator) for index in range(20)]
-    for version in range(1, 30):
-        for index in generator.choice(len(jobs), 3, replace=False):
-            jobs[index] = drawn_job(f"j{index + version % 5 * 100}", generator, version=version)
+    for version in range(1, 100):
+        for index in generator.choice(len(jobs), 4, replace=False):
+            change = (another, started, given, finished)[generator.integers(4)]
+            jobs[index] = msgspec.structs.replace(change(jobs[index], generator), version=version)
         graph = Graph(tuple(jobs), 50)
         assert kept.scores(graph).stages == pytest.approx(Network(WEIGHTS[name]).scores(graph).stages, abs=1e-12)
+
+
+def another(job: JobGraph, generator: np.random.Generator) -> JobGraph:
+    """Another job, of the same name or not."""
+    return drawn_job(generator.choice([job.name, f"{job.name}+"]), generator)
+
+
+def started(job: JobGraph, generator: np.random.Generator) -> JobGraph:
+    """Tasks of some stage were started."""
+    nodes = job.nodes.copy()
+    nodes[generator.integers(len(nodes)), 0] = generator.random()
+    return msgspec.structs.replace(job, nodes=nodes)
+
+
+def given(job: JobGraph, generator: np.random.Generator) -> JobGraph:
+    """The job got executors."""
+    nodes = job.nodes.copy()
+    nodes[:, NODE_FEATURES.index("job_executors")] = generator.random()
+    return msgspec.structs.replace(job, nodes=nodes)
+
+
+def finished(job: JobGraph, generator: np.random.Generator) -> JobGraph:
+    """A stage without parents is done, and is seen no more."""
+    left = np.setdiff1d(np.arange(len(job.nodes)), generator.choice(np.flatnonzero(~_inner(job))))
+    if len(left) == 0:
+        return drawn_job(job.name, generator)
+    edges = job.edges[np.isin(job.edges, left).all(axis=1)]
+    return msgspec.structs.replace(
+        job,
+        nodes=job.nodes[left],
+        stages=job.stages[left],
+        heights=job.heights[left],
+        edges=np.searchsorted(left, edges),
+        valid=np.ones(len(left), bool),
+    )
 
 
 def test_a_job_of_the_same_version_is_not_computed_again() -> None:
