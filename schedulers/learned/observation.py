@@ -2,14 +2,9 @@
 
 from __future__ import annotations
 
-<<<<<<< HEAD
 import math
-from collections.abc import Mapping, Set
-from itertools import count
-=======
 from collections.abc import Iterator, Mapping, Set
 from itertools import compress, count
->>>>>>> h-dispatch
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 import numpy as np
