@@ -109,8 +109,8 @@ class Validation(Block, frozen=True):
 class Config(Block, frozen=True):
     """A training run: each iteration `rollouts` episodes of each of `sequences`, all of one under the same run times.
 
-    network: the paper's, or the smaller one of its released code. start: weights to begin from, instead
-    of a warm start; a file, relative to the configuration.
+    network: the paper's, or the smaller one of its released code. start: weights to begin from, a
+    file, relative to the configuration. cloning: null for no warm start.
     """
 
     name: str

@@ -66,7 +66,7 @@ def descend(network: Decima, optimiser: torch.optim.Adam, loss: Tensor, max_norm
     if not torch.isfinite(loss):
         raise Diverged(f"the loss is {loss.item()}: no step is taken; lower the learning rate and go on with --resume")
     optimiser.zero_grad()
-    loss.backward()  # type: ignore[no-untyped-call]
+    loss.backward()
     norm = nn.utils.clip_grad_norm_(network.parameters(), torch.inf if max_norm is None else max_norm)
     if not torch.isfinite(norm):
         raise Diverged(

@@ -69,7 +69,7 @@ class Training:
         torch.set_num_threads(1)
         self.jobs = jobs
         self._company = Company(config.workloads, jobs)
-        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=self.state.iteration)  # type: ignore[no-untyped-call]
+        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=self.state.iteration)
         self._begun = time.monotonic()
         self._first = self.state.iteration
 
@@ -87,7 +87,7 @@ class Training:
                 pending = self._iterate(pending)
         finally:
             self._company.close()
-            self._writer.close()  # type: ignore[no-untyped-call]
+            self._writer.close()
         return self.state
 
     def _iterate(self, pending: Callable[[], list[Episode]]) -> Callable[[], list[Episode]]:
@@ -136,7 +136,7 @@ class Training:
         if config.start is not None:
             weights = unpack(Path(config.start).read_bytes(), config.start)
         self._network = Decima(weights)
-        if config.start is None and config.cloning is not None:
+        if config.cloning is not None:
             self._clone()
         state.weights = state.behind = pack(self._network.export(self._about()))
         self._optimiser = self._made()
@@ -295,7 +295,7 @@ class Training:
         row: dict[str, Any] = {"iteration": iteration, "elapsed_s": round(elapsed, 1), **figures}
         write_file(path, "\n".join([*rows, msgspec.json.encode(row).decode()]) + "\n")
         for name, value in figures.items():
-            self._writer.add_scalar(name, value, iteration)  # type: ignore[no-untyped-call]
+            self._writer.add_scalar(name, value, iteration)
 
     def _about(self) -> dict[str, str]:
         return {"config": self.config.name, "method": self.config.method, "iteration": str(self.state.iteration)}
@@ -317,7 +317,8 @@ class Training:
         return optimiser
 
     def _moments(self) -> tuple[dict[str, np.ndarray], int]:
-        moments, steps = {}, 0
+        moments: dict[str, np.ndarray] = {}
+        steps = 0
         for name, parameter in self._network.named().items():
             if held := self._optimiser.state.get(parameter):
                 moments |= {f"{name}/{kind}": held[kind].numpy().copy() for kind in ("exp_avg", "exp_avg_sq")}
