@@ -20,6 +20,8 @@ from rm_emulator.issues import InvalidInput
 from rm_emulator.learn.environment import SchedulingEnv, spark
 from rm_emulator.results.replay import log_of
 from rm_emulator.scenario.load import load
+from schedulers.core.policy import policies
+from schedulers.learned.dispatch import Dispatch
 from schedulers.learned.orders import RULES
 
 SMALL = {"num_executors": 8, "job_arrival_cap": 4, "job_arrival_rate": None}
@@ -224,6 +226,19 @@ def test_a_rule_stepped_through_the_environment_gives_the_log_of_its_scenario(
         _, _, over, *_ = env.step(env.encode(RULES[rule](env.graph, env.view, env.episode.policy.asked)))
     assert env.episode.log == log
     assert hashlib.sha256(log).hexdigest() == sha256
+
+
+def test_the_trained_policy_stepped_through_the_environment_gives_the_log_of_its_scenario(tmp_path: Path) -> None:
+    made = document({"kind": "decima", "predictor": {"kind": "oracle"}})
+    make, params = policies.parse({"kind": "decima"})
+    agent = make(params, seed=3)
+    assert isinstance(agent, Dispatch)
+    env = SchedulingEnv(made, keeps_log=True)
+    env.reset(seed=3)
+    over = False
+    while not over:
+        _, _, over, *_ = env.step(env.encode(agent.choose(env.graph, env.view)))
+    assert env.episode.log == of_scenario(made, tmp_path)[0]
 
 
 @pytest.mark.parametrize("kind", ["fifo", "fair", "capped_sjf", "weighted_fair", "graphene", "gs"])
