@@ -30,7 +30,7 @@ REFERENCES: Final = ("capped_sjf", "random")
 CURVE: Final = "curve.jsonl"
 BEST: Final = "best.safetensors"
 #: What is validated and kept is an average of the weights, which wander: so much of it stays at each iteration.
-_STAYS: Final = 0.95
+_STAYS: Final = 0.9
 #: Of the live jobs per time, for differential rewards: so much of the past is kept per iteration.
 _FADES: Final = 0.95
 
