@@ -1,1 +1,1 @@
-"""Training of policies that decide with a network (`schedulers.learned`); the only place that knows torch."""
+"""Training of policies that decide with a network (`schedulers.learned`), and the environment; alone it knows torch."""

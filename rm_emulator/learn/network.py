@@ -158,7 +158,7 @@ class Decima(nn.Module):
 
     def export(self, about: dict[str, str] | None = None) -> Weights:
         """What the numpy network reads."""
-        arrays = {name: np.float32(value.detach().cpu().numpy().T).copy() for name, value in self.named().items()}
+        arrays = {name: value.detach().cpu().float().numpy().T.copy() for name, value in self.named().items()}
         return Weights(self.architecture, arrays, about or {})
 
     def forward(self, given: Batch) -> Judged:
