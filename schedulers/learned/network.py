@@ -89,7 +89,7 @@ class Network:
         blocks = self._known(graph.jobs)
         world = self._apply("world", np.add.reduce([block.term for block in blocks])[None])[0]
         self._world = world
-        features = np.array([job.features for job in graph.jobs], np.float64)
+        features = np.concatenate([job.features for job in graph.jobs]).reshape(len(blocks), -1).astype(np.float64)
         shared = features @ self._stage_features + (world @ self._stage_world + self._stage_bias)
         sizes = np.array([len(job.valid) for job in graph.jobs])
         rows = np.flatnonzero(np.concatenate([job.valid for job in graph.jobs]))
