@@ -25,7 +25,8 @@ class State(msgspec.Struct, kw_only=True):
     """Where a run is. iteration: the next one. config: digest of what it was begun with.
 
     weights: packed, as they are now; behind: those that play the next iteration's episodes, which are begun before the
-    weights are final; best: those of the least validation score, at `best_iteration`.
+    weights are final; average: of those of recent iterations, which are validated; best: the average of the least
+    validation score, at `best_iteration`.
     references: validation JCTs by workload, s, of `capped_sjf` and of `random`. moments, steps: of the optimiser.
     area_s, time_s: live jobs integrated over time, and the time, of recent episodes. elapsed_s: of wall time so far.
     """
@@ -34,6 +35,7 @@ class State(msgspec.Struct, kw_only=True):
     iteration: int = 0
     weights: bytes = b""
     behind: bytes = b""
+    average: bytes = b""
     best: bytes = b""
     best_score: float = float("inf")
     best_iteration: int = -1
@@ -45,7 +47,7 @@ class State(msgspec.Struct, kw_only=True):
     elapsed_s: float = 0.0
 
 
-_BYTES: Final = ("weights", "behind", "best")
+_BYTES: Final = ("weights", "behind", "average", "best")
 
 
 def save(state: State, folder: Path) -> None:

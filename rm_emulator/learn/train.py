@@ -23,12 +23,14 @@ from rm_emulator.learn.network import Decima
 from rm_emulator.learn.rollouts import Company, Decision, Episode, Task, Theatre
 from rm_emulator.learn.samples import mean, worths
 from schedulers.core import keyed
-from schedulers.learned.weights import ARCHITECTURES, initial, pack, unpack
+from schedulers.learned.weights import ARCHITECTURES, Weights, initial, pack, unpack
 
 #: What the weights are held against on the validation seeds; the score is the ratio to the first.
 REFERENCES: Final = ("capped_sjf", "random")
 CURVE: Final = "curve.jsonl"
 BEST: Final = "best.safetensors"
+#: What is validated and kept is an average of the weights, which wander: so much of it stays at each iteration.
+_STAYS: Final = 0.9
 #: Of the live jobs per time, for differential rewards: so much of the past is kept per iteration.
 _FADES: Final = 0.95
 
@@ -45,6 +47,13 @@ def smoke(config: Config) -> Config:
         cloning=config.cloning and msgspec.structs.replace(config.cloning, episodes=16, epochs=8),
         validation=msgspec.structs.replace(config.validation, seeds="5000..5003", every=2),
     )
+
+
+def mixed(old: Weights, new: Weights, part: float) -> Weights:
+    """`part` of the old weights and the rest of the new."""
+    kept = np.float32(part)
+    arrays = {name: kept * array + (1 - kept) * new.arrays[name] for name, array in old.arrays.items()}
+    return Weights(new.architecture, arrays, new.about)
 
 
 class Training:
@@ -102,7 +111,9 @@ class Training:
             state.behind = state.weights
             following = self._begin(iteration + 1, state.behind)
         figures = self._learn(episodes, iteration)
-        state.weights = pack(self._network.export(self._about()))
+        weights = self._network.export(self._about())
+        state.weights = pack(weights)
+        state.average = pack(mixed(unpack(state.average, "the checkpoint"), weights, _STAYS))
         if not ahead:
             state.behind = state.weights
             following = self._begin(iteration + 1, state.behind)
@@ -138,7 +149,7 @@ class Training:
         self._network = Decima(weights)
         if config.cloning is not None:
             self._clone()
-        state.weights = state.behind = pack(self._network.export(self._about()))
+        state.weights = state.behind = state.average = pack(self._network.export(self._about()))
         self._optimiser = self._made()
         (self.folder / CURVE).unlink(missing_ok=True)
         self._note(self._validate())
@@ -265,12 +276,12 @@ class Training:
     def _validate(self) -> dict[str, float]:
         """Play the validation seeds; keep the weights if none were better."""
         state = self.state
-        found = self._validation(state.weights)
+        found = self._validation(state.average)
         weights = [each.weight for each in self.config.workloads]
         ratios = [own / reference for own, reference in zip(found, state.references[0], strict=True)]
         score = float(np.average(ratios, weights=weights))
         if score < state.best_score:
-            state.best, state.best_score, state.best_iteration = state.weights, score, state.iteration
+            state.best, state.best_score, state.best_iteration = state.average, score, state.iteration
             write_file(self.folder / BEST, state.best)
         self._say(self._line(found, score))
         return {"validation/score": score} | {f"validation/{index}_s": jct for index, jct in enumerate(found)}

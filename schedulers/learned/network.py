@@ -87,9 +87,10 @@ class Network:
     def scores(self, graph: Graph) -> Scores:
         """Scores of all valid stages. They mean something beside each other only."""
         blocks = self._known(graph.jobs)
-        world = self._apply("world", np.add.reduce([block.term for block in blocks])[None])[0]
+        terms = np.concatenate([block.term for block in blocks]).reshape(len(blocks), -1)
+        world = self._apply("world", terms.sum(axis=0, keepdims=True))[0]
         self._world = world
-        features = np.array([job.features for job in graph.jobs], np.float64)
+        features = np.concatenate([job.features for job in graph.jobs]).reshape(len(blocks), -1).astype(np.float64)
         shared = features @ self._stage_features + (world @ self._stage_world + self._stage_bias)
         sizes = np.array([len(job.valid) for job in graph.jobs])
         rows = np.flatnonzero(np.concatenate([job.valid for job in graph.jobs]))

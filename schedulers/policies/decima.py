@@ -32,7 +32,7 @@ class Choice(NamedTuple):
 
     def __str__(self) -> str:
         how = f"scored {self.score:.1f} against {self.other_score:.1f} for {self.other}" if self.other else "was alone"
-        return f"stage {self.stage} {how}; limit {self.limit}"
+        return f"{self.stage} {how}; limit {self.limit}"
 
 
 @policies.register("decima", source="Decima (SIGCOMM'19), sections 5.1 and 5.2; trained here")
@@ -65,9 +65,9 @@ class Decima(Dispatch):
         best = self._pick(scores.stages, "stage")
         job, row = int(scores.jobs[best]), int(scores.rows[best])
         limits, values = self._network.limits(graph, job)
-        action = Action(job, row, limits[self._pick(values, "limit")])
-        self._remember(graph, view, action, scores)
-        return action
+        limit = limits[self._pick(values, "limit")]
+        self._remember(view, graph, scores, best, limit)
+        return Action(job, row, limit)
 
     def about(self, job: JobState) -> dict[str, Any]:
         """What was said when the job was chosen last."""
@@ -82,24 +82,20 @@ class Decima(Dispatch):
         drawn = keyed.uniform(self.seed, f"decima {purpose}", self.asked) * chances[-1]
         return int(np.searchsorted(chances, drawn, side="right"))
 
-    def _remember(self, graph: Graph, view: ClusterView, action: Action, scores: Scores) -> None:
+    def _remember(self, view: ClusterView, graph: Graph, scores: Scores, best: int, limit: int) -> None:
         if len(self._choices) > 2 * len(view.jobs) + 16:
             self._choices = {name: choice for name, choice in self._choices.items() if name in view.jobs}
-        own = (scores.jobs == action.job) & (scores.rows == action.row)
-        second = int(np.argmax(np.where(own, -np.inf, scores.stages)))
-        chosen, other = graph.jobs[action.job], graph.jobs[scores.jobs[second]]
-        said = None
-        if len(own) > 1:
-            said = f"stage {_stage(view, other, int(scores.rows[second]))}"
-            said += "" if other is chosen else f" of job {other.name}"
-        self._choices[chosen.name] = Choice(
-            _stage(view, chosen, action.row),
-            action.limit,
-            float(scores.stages[own][0]),
-            said,
-            float(scores.stages[second]),
-        )
+        chosen = graph.jobs[scores.jobs[best]]
+        said, second = None, best
+        if len(scores.stages) > 1:
+            others = scores.stages.copy()
+            others[best] = -np.inf
+            second = int(others.argmax())
+            other = graph.jobs[scores.jobs[second]]
+            said = _stage(view, other, scores.rows[second]) + ("" if other is chosen else f" of job {other.name}")
+        stage = _stage(view, chosen, scores.rows[best])
+        self._choices[chosen.name] = Choice(stage, limit, scores.stages[best], said, scores.stages[second])
 
 
 def _stage(view: ClusterView, job: JobGraph, row: int) -> str:
-    return view.jobs[job.name].spec.stages[int(job.stages[row])].name
+    return "stage " + view.jobs[job.name].spec.stages[int(job.stages[row])].name

@@ -34,7 +34,7 @@ def training(config: Path, folder: Path, **how: Any) -> Training:
 
 def same(left: State, right: State) -> bool:
     moments = all(np.array_equal(left.moments[name], right.moments[name]) for name in left.moments | right.moments)
-    fields = ("iteration", "weights", "behind", "best", "best_score", "steps", "area_s", "time_s")
+    fields = ("iteration", "weights", "behind", "average", "best", "best_score", "steps", "area_s", "time_s")
     return moments and all(getattr(left, name) == getattr(right, name) for name in fields)
 
 
