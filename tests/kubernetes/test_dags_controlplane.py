@@ -23,7 +23,8 @@ ETL = [
 
 
 @pytest.mark.parametrize(
-    ("policy", "predictor"), [("tetris", "slearn"), ("graphene", "point_estimate"), ("dispatch", "slearn"), ("decima", "slearn")]
+    ("policy", "predictor"),
+    [("tetris", "slearn"), ("graphene", "point_estimate"), ("dispatch", "slearn"), ("decima", "slearn")],
 )
 def test_dags_run_to_their_end(alone: Devcluster, policy: str, predictor: str) -> None:
     space = alone.namespace()
