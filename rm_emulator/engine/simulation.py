@@ -140,9 +140,13 @@ class Simulation:
 
     def run(self, until: int | None = None) -> None:
         """From the first event to the last, or to `until` (ms). Raises Stalled when jobs can never finish."""
-        self._begin()
         with _few_collections():
-            self.calendar.run(until)
+            self.go(until)
+
+    def go(self, until: int | None = None) -> None:
+        """As `run`, with the garbage collector as it is: for a run that is left and gone on with (a coroutine)."""
+        self._begin()
+        self.calendar.run(until)
         self.record.finish(self.end_ms)
         if self.jobs and until is None:
             self._explain_stall()

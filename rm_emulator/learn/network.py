@@ -5,6 +5,7 @@ The same network as `schedulers.learned.network`, from which it takes the order 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -106,7 +107,7 @@ def batch(graphs: Sequence[Graph], actions: Sequence[Action], *, dtype: torch.dt
         torch.from_numpy(begins[block[stage_job]] + valid - offsets[stage_job]),
         torch.from_numpy(stage_job),
         torch.from_numpy(graph[stage_job]),
-        torch.from_numpy(values / LIMIT_SCALE).to(dtype),
+        torch.from_numpy(np.log(values) / math.log(LIMIT_SCALE)).to(dtype),
         torch.from_numpy(limit_graph),
         torch.from_numpy(chosen),
         torch.from_numpy(stage),

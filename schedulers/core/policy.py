@@ -492,7 +492,7 @@ class Policy(ABC):
         return None
 
     def about(self, job: JobState) -> dict[str, Any]:
-        """What the results should remember of a job (its queue), asked when the job is done."""
+        """What an explanation should tell of a job: its queue, say; under `said` a sentence on its last decision."""
         return {}
 
     def new_plans(self) -> Mapping[str, Planned]:

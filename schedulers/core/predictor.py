@@ -71,7 +71,7 @@ class Predictor:
     Params: type[msgspec.Struct] = NoParams
     #: Whether a shell that knows true run times tells them before each job (event Estimated). For bounds only.
     told_truth = False
-    #: Whether what it says of a job changes only when it is told of this job, not with what it hears of tasks.
+    #: Whether what it says of a job changes only when it is told of this job, so that tasks need not be reported to it.
     stays = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:

@@ -31,6 +31,8 @@ JOB_FEATURES: Final = (
     "source",  # +2: the free executors are this job's, else -2
     "free",  # how many executors are to be given, / 20
     "cluster",  # executors of the whole cluster, / 50
+    "size",  # ln(estimated work / 500 s) / 2, finished tasks included; 0 without an estimate
+    "left",  # the same of the tasks that are to be started, at least of 1 s
 )
 
 

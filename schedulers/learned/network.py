@@ -5,6 +5,7 @@ Numbers are float64, so that a job's embedding is the same to the 15th digit whi
 
 from __future__ import annotations
 
+import math
 from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
@@ -21,7 +22,7 @@ Part: TypeAlias = "tuple[tuple[Doubles, Doubles], ...]"
 
 #: Of the leaky ReLU between layers.
 SLOPE: Final = 0.2
-#: Limits are put to the network as parts of so many executors.
+#: Limits are put to the network as logarithms over that of so many executors: what matters is how many times more.
 LIMIT_SCALE: Final = 50
 #: So many jobs that are gone may be remembered beside those that live.
 _GONE: Final = 64
@@ -86,9 +87,10 @@ class Network:
     def scores(self, graph: Graph) -> Scores:
         """Scores of all valid stages. They mean something beside each other only."""
         blocks = self._known(graph.jobs)
-        world = self._apply("world", np.add.reduce([block.term for block in blocks])[None])[0]
+        terms = np.concatenate([block.term for block in blocks]).reshape(len(blocks), -1)
+        world = self._apply("world", terms.sum(axis=0, keepdims=True))[0]
         self._world = world
-        features = np.array([job.features for job in graph.jobs], np.float64)
+        features = np.concatenate([job.features for job in graph.jobs]).reshape(len(blocks), -1).astype(np.float64)
         shared = features @ self._stage_features + (world @ self._stage_world + self._stage_bias)
         sizes = np.array([len(job.valid) for job in graph.jobs])
         rows = np.flatnonzero(np.concatenate([job.valid for job in graph.jobs]))
@@ -104,7 +106,7 @@ class Network:
         limits = candidates(chosen.least, graph.executors)
         shared = self._blocks[chosen.name].limit + chosen.features @ self._limit_features
         shared = shared + (self._world @ self._limit_world + self._limit_bias)
-        values = np.array(limits, np.float64)[:, None] / LIMIT_SCALE
+        values = np.log(limits)[:, None] / math.log(LIMIT_SCALE)
         return limits, _score(shared + values * self._limit_value, self._limit_rest)
 
     def _known(self, jobs: Sequence[JobGraph]) -> list[_Block]:

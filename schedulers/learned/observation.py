@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Iterator, Mapping, Set
 from itertools import compress, count
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -9,7 +10,7 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from schedulers.core.model import Stage, topological_order
-from schedulers.learned.graph import Bools, Floats, Graph, Ints, JobGraph
+from schedulers.learned.graph import JOB_FEATURES, Bools, Floats, Graph, Ints, JobGraph
 
 if TYPE_CHECKING:
     from schedulers.core.policy import ClusterView
@@ -35,12 +36,12 @@ class Sight:
     """One job as it is seen.
 
     rows: unfinished stages. left: by stage, tasks to start that no executor is promised to. executors: of the job, with
-    those promised to it and without those promised away. may_start: [rows], what may be chosen. sizes: of these, each
-    with a stage.
+    those promised to it and without those promised away. amounts: the job's features `size` and `left`. may_start:
+    [rows], what may be chosen. sizes: of these, each with a stage.
     """
 
     __slots__ = (
-        "_edges", "_flat", "_heights", "edges", "executors", "has_gangs", "heights", "job", "left",
+        "_edges", "_flat", "_heights", "amounts", "edges", "executors", "has_gangs", "heights", "job", "left",
         "may_start", "nodes", "rows", "sizes", "stages", "version",
     )  # fmt: skip
 
@@ -55,6 +56,7 @@ class Sight:
         self.nodes: Floats = np.zeros((0, _WIDTH), np.float32)
         self.stages: Ints = np.zeros(0, np.intp)
         self.version = 0
+        self.amounts = (0.0, 0.0)
         specs = job.spec.stages
         self.has_gangs = any(stage.gang for stage in specs)
         self._heights = np.array(_heights(specs), np.intp)
@@ -104,9 +106,11 @@ class Sight:
         if rows != self.rows:
             self._cut(rows)
         elif flat == self._flat:
+            self.amounts = _amount(job.size_ms), self.amounts[1]
             return
         self._flat, self.version = flat, next(versions)
         self.nodes = np.array(flat, np.float32).reshape(-1, _WIDTH)
+        self.amounts = _amount(job.size_ms), _amount(1e5 * float(self.nodes[:, 1].sum()))
 
     def _cut(self, rows: list[int]) -> None:
         """Other stages are unfinished than before."""
@@ -116,6 +120,11 @@ class Sight:
         row[self.stages] = np.arange(len(rows))
         edges = row[self._edges]
         self.edges = edges[(edges >= 0).all(axis=1)]
+
+
+def _amount(work_ms: float | None) -> float:
+    """Work as a job's feature."""
+    return 0.0 if work_ms is None else math.log(max(1.0, work_ms / 1000) / 500) / 2
 
 
 def _heights(stages: tuple[Stage, ...]) -> list[int]:
@@ -173,10 +182,11 @@ class Observation:
         """What is to be chosen from for these executors. executors: of the whole cluster."""
         concerned = {job for job, _ in source.refused}
         sights = [self._sights[name] for name in view.jobs if name in self._sights]
-        features = np.empty((len(sights), 4), np.float32)
+        features = np.empty((len(sights), len(JOB_FEATURES)), np.float32)
         features[:, 0] = [sight.executors / 20 for sight in sights]
         features[:, 1] = [2.0 if sight.job.spec.id == source.job else -2.0 for sight in sights]
         features[:, 2], features[:, 3] = source.free / 20, executors / 50
+        features[:, 4:] = [sight.amounts for sight in sights]
         blocks = []
         for sight, own in zip(sights, features, strict=True):
             name, least, valid = sight.job.spec.id, least_of(sight, source), sight.may_start
