@@ -9,6 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rm_emulator.learn.critic import WIDTH, beside_others, features, unexplained
 from rm_emulator.learn.network import Batch, Decima, Judged, batch
 from rm_emulator.learn.returns import advantages
 from rm_emulator.learn.rollouts import Decision, Episode
@@ -30,13 +31,40 @@ class Lot(NamedTuple):
     worth: Tensor
 
 
-def worths(episodes: Sequence[Episode], *, horizon_s: float | None, rate: float, makespan: bool) -> list[np.ndarray]:
-    """Of the kept decisions of one sequence's rollouts: what each saved beside the others' mean, in deviations."""
-    times = [np.array([decision.at for decision in episode.decisions], float) for episode in episodes]
-    outcomes = [episode.outcome.makespan() if makespan else episode.outcome for episode in episodes]
-    found = advantages(times, outcomes, horizon_s=horizon_s, rate=rate)
-    deviation = np.concatenate(found).std() if found else 0.0
-    return [each / (deviation + 1e-6) for each in found]
+class Group(NamedTuple):
+    """The rollouts of one sequence. horizon_s, makespan: what costs are."""
+
+    episodes: Sequence[Episode]
+    horizon_s: float | None
+    makespan: bool
+
+
+def worths(groups: Sequence[Group], rate: float, *, critic: bool) -> np.ndarray:
+    """Of all kept decisions: what each saved beside its sequence's mean, in that sequence's deviations.
+
+    rate: live jobs per time, of differential costs. critic: what the state explains is taken off.
+    """
+    found, states = [], []
+    for group in groups:
+        times = [np.array([decision.at for decision in episode.decisions], float) for episode in group.episodes]
+        outcomes = [each.outcome.makespan() if group.makespan else each.outcome for each in group.episodes]
+        found.append(np.concatenate(advantages(times, outcomes, horizon_s=group.horizon_s, rate=rate)))
+        if critic:
+            seen = [features_of(episode) for episode in group.episodes]
+            states.append(np.concatenate(beside_others(times, seen, [outcome.end for outcome in outcomes])))
+    if critic:
+        for kind in {group[1:] for group in groups}:
+            same = [index for index, group in enumerate(groups) if group[1:] == kind]
+            left = unexplained(np.concatenate([found[i] for i in same]), np.concatenate([states[i] for i in same]))
+            cuts = np.cumsum([len(found[i]) for i in same])[:-1]
+            for index, part in zip(same, np.split(left, cuts), strict=True):
+                found[index] = part
+    return np.concatenate([each / (each.std() + 1e-6) for each in found if len(each)] or [np.zeros(0)])
+
+
+def features_of(episode: Episode) -> np.ndarray:
+    """[decisions, features]."""
+    return np.array([features(decision.graph) for decision in episode.decisions]).reshape(-1, WIDTH)
 
 
 def lots(decisions: Sequence[Decision], worth: np.ndarray, count: int, generator: np.random.Generator) -> list[Lot]:

@@ -21,7 +21,7 @@ from rm_emulator.learn.cloning import clone
 from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
 from rm_emulator.learn.network import Decima
 from rm_emulator.learn.rollouts import Company, Decision, Episode, Task, Theatre
-from rm_emulator.learn.samples import mean, worths
+from rm_emulator.learn.samples import Group, mean, worths
 from schedulers.core import keyed
 from schedulers.learned.weights import ARCHITECTURES, Weights, initial, pack, unpack
 
@@ -232,19 +232,17 @@ class Training:
     def _judged(self, episodes: list[Episode], iteration: int) -> tuple[list[Decision], np.ndarray]:
         """All kept decisions, and what each was worth."""
         config, state = self.config, self.state
-        decisions: list[Decision] = []
-        worth: list[np.ndarray] = [np.zeros(0)]
         rate = state.area_s / state.time_s if config.reinforce.differential and state.time_s else 0.0
+        groups = []
         for number in range(config.sequences):
+            workload = config.workloads[self._sequence(iteration, number, b"")[0].workload]
             group = episodes[number * config.rollouts : (number + 1) * config.rollouts]
-            workload = self._sequence(iteration, number, b"")[0].workload
-            horizon, makespan = config.workloads[workload].horizon_s, config.objective == "makespan"
-            worth += worths(group, horizon_s=horizon, rate=rate, makespan=makespan)
-            decisions += [decision for episode in group for decision in episode.decisions]
+            groups.append(Group(group, workload.horizon_s, config.objective == "makespan"))
+        worth = worths(groups, rate, critic=config.critic)
         area = sum(float((e.outcome.ends - e.outcome.arrivals).sum()) for e in episodes) / 1000
         state.area_s = _FADES * state.area_s + area
         state.time_s = _FADES * state.time_s + sum(e.outcome.end for e in episodes) / 1000
-        return decisions, np.concatenate(worth)
+        return [decision for episode in episodes for decision in episode.decisions], worth
 
     def _evolve(self, episodes: list[Episode], iteration: int) -> dict[str, float]:
         settings = self.config.evolution
