@@ -21,9 +21,9 @@ from rm_emulator.lab.papers.decima import FIRST_SEED, ORACLE
 from rm_emulator.lab.papers.tables import by_label, document, filled, run, table
 from rm_emulator.program import end
 from rm_emulator.results.statistics import student_t
-from schedulers.core.policy import policies
+from schedulers.core.policy import needs_estimates, policies
 
-#: Those that learned, as far as this program has them, in the order of the tables.
+#: Those that learned, and what looks ahead as their teacher might, as far as this program has them.
 LEARNED: Final = ("decima", "distilled", "lookahead")
 _FAIR: Final = {"kind": "weighted_fair", "alpha": 0.0}
 _CAPPED: Final = {"kind": "capped_sjf"}
@@ -86,13 +86,18 @@ SETTINGS: Final = (
 )
 
 
+def known(setting: Setting) -> list[str]:
+    """Those of LEARNED that there are and that make sense there: without estimates not all do."""
+    return [n for n in LEARNED if n in policies and (setting.is_told or not needs_estimates({"kind": n}))]
+
+
 def scenario(setting: Setting, seeds: int, data: Path | None = None, released: Path | None = None) -> dict[str, Any]:
     """The setting with its rules and all learned policies.
 
     data: the folder with PROFILES and ALIBABA; None: the built-in summary of the first, and the second nowhere.
     released: the weights that spark-sched-sim released.
     """
-    there: dict[str, dict[str, Any]] = {name: {"kind": name} for name in LEARNED if name in policies}
+    there: dict[str, dict[str, Any]] = {name: {"kind": name} for name in known(setting)}
     if released and setting.is_told:
         there["spark_sched_sim"] = {"kind": "spark_sched_sim", "weights": str(released)}
     told = {"predictor": ORACLE} if setting.is_told else {}
@@ -160,11 +165,11 @@ def main(
     if docs is not None and data is not None and not (data / PROFILES).exists():
         typer.echo(f"{data / PROFILES}: not there, so the page of learned policies stays as it is", err=True)
         return
-    known = {setting.name: setting for setting in SETTINGS if data or "path" not in setting.workload}
-    wanted = settings.split(",") if settings else list(known)
-    if unknown := [name for name in wanted if name not in known]:
-        raise typer.BadParameter(f"no setting '{unknown[0]}' (there are: {', '.join(known)})")
-    chosen = [known[name] for name in wanted]
+    there = {setting.name: setting for setting in SETTINGS if data or "path" not in setting.workload}
+    wanted = settings.split(",") if settings else list(there)
+    if unknown := [name for name in wanted if name not in there]:
+        raise typer.BadParameter(f"no setting '{unknown[0]}' (there are: {', '.join(there)})")
+    chosen = [there[name] for name in wanted]
     counts = {setting.name: min(setting.seeds, seeds or setting.seeds) for setting in chosen}
     folder, other = data and data.resolve(), released and released.resolve()
     out.mkdir(parents=True, exist_ok=True)
