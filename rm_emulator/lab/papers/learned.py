@@ -23,8 +23,8 @@ from rm_emulator.program import end
 from rm_emulator.results.statistics import student_t
 from schedulers.core.policy import needs_estimates, policies
 
-#: Those that learned, and what looks ahead as their teacher might, as far as this program has them.
-LEARNED: Final = ("decima", "distilled", "lookahead")
+#: Those that learned, as far as this program has them, in the order of the tables.
+LEARNED: Final = ("decima", "distilled")
 _FAIR: Final = {"kind": "weighted_fair", "alpha": 0.0}
 _CAPPED: Final = {"kind": "capped_sjf"}
 _BATCH: Final = {"kind": "tpch", "arrivals": "batch", "draws": "released", "sizes": [2, 5, 10, 20, 50, 100]}
@@ -48,7 +48,7 @@ class Setting(NamedTuple):
 
     workload: its path, if it has one, is the name of a file in the folder of data. rules: policies that do not learn,
     by label; the first one is what the others are held against. is_told: all know the mean run time of each stage; else
-    nobody knows any.
+    nobody knows any. others: policies beside those that learned.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Setting(NamedTuple):
     rules: Mapping[str, Mapping[str, Any]]
     cluster: Mapping[str, Any] = _executors(50)
     is_told: bool = True
+    others: tuple[str, ...] = ()
 
 
 SETTINGS: Final = (
@@ -65,6 +66,7 @@ SETTINGS: Final = (
         100,
         {**_BATCH, "jobs": 20},
         {"capped_sjf": _CAPPED, "fair": _FAIR, "tuned": {**_FAIR, "alpha": -1.1}},
+        others=("lookahead",),
     ),
     Setting(
         "stream",
@@ -87,8 +89,9 @@ SETTINGS: Final = (
 
 
 def known(setting: Setting) -> list[str]:
-    """Those of LEARNED that there are and that make sense there: without estimates not all do."""
-    return [n for n in LEARNED if n in policies and (setting.is_told or not needs_estimates({"kind": n}))]
+    """Those that learned, and the setting's others, which there are and which make sense there without estimates."""
+    names = [name for name in (*LEARNED, *setting.others) if name in policies]
+    return [name for name in names if setting.is_told or not needs_estimates({"kind": name})]
 
 
 def scenario(setting: Setting, seeds: int, data: Path | None = None, released: Path | None = None) -> dict[str, Any]:
