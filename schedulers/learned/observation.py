@@ -107,6 +107,7 @@ class Sight:
         if rows != self.rows:
             self._cut(rows)
         elif flat == self._flat:
+            self.amounts = _amount(job.size_ms), self.amounts[1]
             return
         self._flat, self.version = flat, next(versions)
         self.nodes = np.array(flat, np.float32).reshape(-1, _WIDTH)

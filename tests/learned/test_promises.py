@@ -42,7 +42,8 @@ def hold(policy: Dispatch, graph: Graph, view: ClusterView) -> None:
     anew.refresh(view)
     for job in graph.jobs:
         seen, now = policy.observation.sight(job.name), anew.sight(job.name)
-        assert (seen.left, seen.executors, seen.nodes.tolist()) == (now.left, now.executors, now.nodes.tolist())
+        assert (seen.left, seen.executors, seen.amounts) == (now.left, now.executors, now.amounts)
+        assert seen.nodes.tolist() == now.nodes.tolist()
         states = view.jobs[job.name].stages
         for row in job.valid.nonzero()[0]:
             stage = states[job.stages[row]]
