@@ -61,6 +61,76 @@ class Kubernetes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     whole_seconds: bool = True
 
 
+class JobsOf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Jobs of any of these queues, users or kinds; all jobs where none is named."""
+
+    queues: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    kinds: tuple[Literal["batch", "service"], ...] = ()
+
+
+class Thinker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A scheduler that works on one job at a time. An attempt takes it t_job_ms, and t_task_ms for each unplaced task.
+
+    jobs: those that it takes of what those before it have left.
+    """
+
+    name: str
+    jobs: JobsOf = JobsOf()
+    t_job_ms: int = 100
+    t_task_ms: int = 5
+
+
+class _Thinking(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What all architectures in which schedulers think have.
+
+    retry_ms: from an attempt to the moment at which its job is in the queue again, if tasks of it are left.
+    give_up: a job is given up after more attempts than the first as long as none of its tasks was placed, or than the
+    second in all.
+    """
+
+    retry_ms: int = 1000
+    give_up: tuple[int, int] = (100, 1000)
+
+
+class Central(_Thinking, frozen=True, kw_only=True, tag="central"):
+    """One scheduler that thinks; Omega's monolithic scheduler. paths: think times by job, the first that takes it."""
+
+    paths: tuple[Thinker, ...]
+
+
+class TwoLevel(_Thinking, frozen=True, kw_only=True, tag="two_level"):
+    """Frameworks to one of which at a time all that is free is offered."""
+
+    schedulers: tuple[Thinker, ...]
+
+
+class SharedState(_Thinking, frozen=True, kw_only=True, tag="shared_state"):
+    """Schedulers with private copies of the cluster, whose claims are committed or refused."""
+
+    schedulers: tuple[Thinker, ...]
+    conflict: Literal["resource_fit", "sequence"] = "resource_fit"
+    commit: Literal["incremental", "all_or_nothing"] = "incremental"
+
+
+class Decentralised(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="decentralised"
+):
+    """Schedulers that know nothing of the cluster, and workers with queues (Sparrow)."""
+
+    schedulers: int = 1
+    method: Literal["random", "per_task", "batch", "late_binding"] = "late_binding"
+    probe_ratio: float = 2.0
+    constrained_probe_ratio: float = 2.0
+    cancellation: bool = True
+    message_ms: int = 1
+    slots_per_worker: int | None = None
+    worker_order: Literal["fifo", "user_round_robin", "priority"] = "fifo"
+
+
+Architecture = Central | TwoLevel | SharedState | Decentralised
+
+
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster and how it behaves.
 
@@ -71,6 +141,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     containers_per_heartbeat: at most so many new containers per node heartbeat; None: as many as fit.
     executors: keep containers between tasks, or None.
     links: how fast data goes from node to node; None: it takes no time.
+    architecture: who decides, and when; None: one scheduler, when the profile says.
     """
 
     nodes: tuple[Node, ...]
@@ -86,6 +157,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     disorder: Disorder | None = None
     kubernetes: Kubernetes = Kubernetes()
     links: Links | None = None
+    architecture: Architecture | None = None
 
     @property
     def offers(self) -> Literal["heartbeat", "cycle"]:

@@ -22,7 +22,7 @@ from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.control import PATIENCE, Control, Decider, Stalled
 from rm_emulator.engine.disorder import DisorderDraws
 from rm_emulator.engine.execution import ByNode, Distances, Execution, WavesOf
-from rm_emulator.engine.known import profile, with_trait
+from rm_emulator.engine.known import architecture, profile, with_trait
 from rm_emulator.engine.overbooking import SharedNodes, Sharers, overrun
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import NullRecording, Recording
@@ -110,7 +110,9 @@ class Simulation:
         self._idle_periods = 0
         self._due: int | None = None  # when time alone changes what is decided, as said last
         self._idle_turns = 0  # in a row, of time alone
-        self.profile: Profile = profile(config.profile)(self)
+        other = config.architecture
+        when = profile(config.profile) if other is None else architecture(str(other.__struct_config__.tag))
+        self.profile: Profile = when(self)
         self._ended, self._launches = self.profile.ended, self.profile.launch
         self._runs = self.profile.runs if type(self.profile).runs is not Profile.runs else None
         self.end_ms = 0

@@ -9,6 +9,7 @@ from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema
 
 from rm_emulator.engine import known
 from rm_emulator.engine.config import Kubernetes as KubernetesDelays
+from rm_emulator.scenario.schema.architecture import Architecture, Central
 from rm_emulator.scenario.schema.values import (
     NAME,
     Block,
@@ -159,6 +160,8 @@ class Cluster(Block):
     """yarn: out-of-band heartbeat at a container's end; sls: ticks only; events: no heartbeats; kubernetes: decisions
     in cycles, pods are created, released, bound and watched, e.g. `events`.
     """
+    architecture: Architecture = Central(kind="central")
+    """Who decides, e.g. `{kind: shared_state, schedulers: [{name: batch}]}`."""
     heartbeat: Interval = 1000
     """How often a node beats, e.g. `3s`."""
     application_master: ApplicationMaster = ApplicationMaster()
