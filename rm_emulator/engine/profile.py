@@ -9,6 +9,7 @@ from rm_emulator.engine.calendar import Calendar
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.control import PATIENCE, Control
+from rm_emulator.workload.model import Workload
 
 
 class Engine(Protocol):
@@ -54,6 +55,11 @@ class Profile(ABC):
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._idle_offers = 0
+
+    @classmethod
+    def settled(cls, config: EngineConfig, workload: Workload) -> EngineConfig:
+        """The cluster with what follows from the workload. Raises ValueError for what does not go together."""
+        return config
 
     def begin(self) -> None:
         """Nodes and queues have been told; the first job has not arrived."""

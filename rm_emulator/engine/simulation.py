@@ -75,6 +75,9 @@ class Simulation:
         progress: Callable[[int], None] | None = None,
     ) -> None:
         _check(config, workload)
+        other = config.architecture
+        when = profile(config.profile) if other is None else architecture(str(other.__struct_config__.tag))
+        config = when.settled(config, workload)
         self.config, self.workload, self.control, self.seed = config, workload, Control(control), seed
         self.record: Recording = record if record is not None else NullRecording()
         self._record_task, self._held = self.record.task, self.control.held
@@ -110,8 +113,6 @@ class Simulation:
         self._idle_periods = 0
         self._due: int | None = None  # when time alone changes what is decided, as said last
         self._idle_turns = 0  # in a row, of time alone
-        other = config.architecture
-        when = profile(config.profile) if other is None else architecture(str(other.__struct_config__.tag))
         self.profile: Profile = when(self)
         self._ended, self._launches = self.profile.ended, self.profile.launch
         self._runs = self.profile.runs if type(self.profile).runs is not Profile.runs else None

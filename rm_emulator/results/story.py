@@ -33,6 +33,7 @@ from schedulers.core.replay import Replay
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import RUNNING, ContainerState, JobState
 from schedulers.core.transfers import Parcel
+from schedulers.decentralised.decider import decider
 
 #: How often a waiting job is looked at, at first; the interval doubles after `_LOOKS` looks.
 _LOOK_MS: Final = 1000
@@ -99,7 +100,7 @@ def story(path: Path, job: str, task: str | int | None = None) -> Story:
     Raises InvalidInput for an unreadable log or an unknown job or task, LogDiffers when the replay decides otherwise.
     """
     with reading(path):
-        replay = Replay(log_lines(path))
+        replay = Replay(log_lines(path), decider)
         known = replay.scheduler.state.jobs.get(job)
         spec = known.spec if known is not None else _find(path, job)
         teller = _Teller(replay.scheduler, spec, None if task is None else _task_of(spec, str(task), path))

@@ -10,10 +10,11 @@ import msgspec
 
 
 class Message(msgspec.Struct, frozen=True, tag_field="message", gc=False):
-    """Words about one stage of one job."""
+    """Words about one stage of a job. scheduler: the job's, by number; from or to it."""
 
     job: str
     stage: int
+    scheduler: int
 
 
 class Probe(Message, frozen=True, tag="Probe"):
@@ -64,8 +65,3 @@ class Cancellation(Message, frozen=True, tag="Cancellation"):
 
 
 AnyMessage = Probe | Load | Reservation | Request | Launch | NoTask | Cancellation
-
-
-def count(message: Message) -> int:
-    """How many messages it stands for."""
-    return len(message.workers) if isinstance(message, Probe | Reservation | Cancellation) else 1

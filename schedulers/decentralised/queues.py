@@ -1,4 +1,4 @@
-"""In which order a worker takes what waits there: as it came, users in turn, or the most urgent first.
+"""In which order a worker takes what waits there: as it came, users in turn, or the smallest rank first.
 
 Sparrow, SOSP 2013, section 5; radlab/sparrow: FifoTaskScheduler, RoundRobinTaskScheduler, PriorityTaskScheduler.
 """
@@ -8,19 +8,19 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
-from typing import Final, Literal, NamedTuple
+from typing import Final, NamedTuple
 
-Order = Literal["fifo", "user_round_robin", "priority"]
 #: No task: an entry without one is a reservation.
 RESERVED: Final = -1
 
 
 class Entry(NamedTuple):
-    """What waits at a worker: a task, or a reservation. group: user, or how urgent (smallest first)."""
+    """What waits at a worker: a task, or a reservation of a job's scheduler. group: user, or rank (smallest first)."""
 
     group: str | int
     job: str
     stage: int
+    scheduler: int = 0
     task: int = RESERVED
 
 
@@ -68,7 +68,7 @@ class Fifo(Queue):
 
     def cancel(self, job: str, stage: int) -> int:
         """See Queue."""
-        return _forget(self._entries, job, stage)
+        return _forget(self._entries, job, stage) if self._entries else 0
 
     def __len__(self) -> int:
         return len(self._entries)
@@ -174,4 +174,4 @@ def _forget(line: deque[Entry], job: str, stage: int) -> int:
     return before - len(kept)
 
 
-QUEUES: Final[dict[Order, type[Queue]]] = {"fifo": Fifo, "user_round_robin": UserRoundRobin, "priority": Priority}
+QUEUES: Final[dict[str, type[Queue]]] = {"fifo": Fifo, "user_round_robin": UserRoundRobin, "priority": Priority}

@@ -10,6 +10,8 @@ from decimal import Decimal
 from fractions import Fraction
 from math import ceil
 
+import numpy as np
+
 from schedulers.core import keyed
 
 
@@ -25,33 +27,23 @@ def spread(drawn: Sequence[str], number: int) -> list[str]:
 
 
 class Sampling:
-    """Draws workers for a stage; keyed by job and stage, so that no draw depends on another.
+    """Draws workers for a stage; keyed by job and stage, so that no draw depends on another."""
 
-    ratio: probes per task, at least 1.
-    """
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
 
-    def __init__(self, ratio: float, seed: int) -> None:
-        self._ratio, self._seed = ratio, seed
-
-    def together(self, job: str, stage: int, tasks: int, eligible: Sequence[str]) -> list[str]:
+    def together(self, job: str, stage: int, tasks: int, eligible: Sequence[str], ratio: float) -> list[str]:
         """Workers that are asked for so many tasks of a stage together, distinct where there are enough."""
-        number = probes(self._ratio, tasks)
-        (drawn,) = self._draws("stage", job, stage, [eligible], number)
-        return spread(drawn, number)
+        number = probes(ratio, tasks)
+        draw = keyed.generator(self._seed, "probes", "together", job, stage)
+        return spread(_distinct(draw, eligible, number), number)
 
-    def apart(self, job: str, stage: int, eligible: Sequence[Sequence[str]]) -> list[list[str]]:
+    def apart(self, job: str, stage: int, eligible: Sequence[Sequence[str]], number: int) -> list[list[str]]:
         """For each task by itself distinct workers of those that it may use, all of them where there are too few."""
-        return self._draws("task", job, stage, eligible, probes(self._ratio, 1))
+        draw = keyed.generator(self._seed, "probes", "apart", job, stage)
+        return [_distinct(draw, each, number) for each in eligible]
 
-    def one(self, job: str, stage: int, eligible: Sequence[Sequence[str]]) -> list[list[str]]:
-        """For each task one worker of those that it may use."""
-        return self._draws("task", job, stage, eligible, 1)
 
-    def _draws(
-        self, purpose: str, job: str, stage: int, eligible: Sequence[Sequence[str]], most: int
-    ) -> list[list[str]]:
-        draw = keyed.generator(self._seed, "probes", purpose, job, stage)
-        return [
-            [each[place] for place in draw.choice(len(each), min(most, len(each)), replace=False).tolist()]
-            for each in eligible
-        ]
+def _distinct(draw: np.random.Generator, among: Sequence[str], number: int) -> list[str]:
+    places = draw.choice(len(among), min(number, len(among)), replace=False)
+    return [among[place] for place in places.tolist()]
