@@ -45,12 +45,14 @@ class Profile(ABC):
     offers: what the scheduler is offered, the node that beats or all nodes in each cycle.
     asks: what a job asks for on its arrival, see `JobSubmitted`.
     has_executors: containers may outlive tasks. has_masters: application masters may have containers of their own.
+    prompt: nothing comes between a grant and the task's start but start-up times and data.
     """
 
     offers: ClassVar[Literal["heartbeat", "cycle"]]
     asks: ClassVar[Literal["all", "roots", "asked"]] = "asked"
     has_executors: ClassVar[bool] = False
     has_masters: ClassVar[bool] = False
+    prompt: ClassVar[bool] = False
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine

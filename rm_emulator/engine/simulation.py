@@ -115,6 +115,8 @@ class Simulation:
         self._idle_turns = 0  # in a row, of time alone
         self.profile: Profile = when(self)
         self._ended, self._launches = self.profile.ended, self.profile.launch
+        if self.profile.prompt and not (self._delays or self._moves_data):
+            self._launch = self._started  # type: ignore[method-assign]
         self._runs = self.profile.runs if type(self.profile).runs is not Profile.runs else None
         self.end_ms = 0
         self.finished_tasks = 0

@@ -26,6 +26,7 @@ class Decentralised(Profile):
     """
 
     offers = "cycle"
+    prompt = True
 
     engine: Simulation
 
