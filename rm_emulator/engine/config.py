@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from rm_emulator.engine.known import profile
+from rm_emulator.engine.known import architecture, profile
 from rm_emulator.workload.model import Drawn, Fixed
 from schedulers.core.model import Decentralised as DecentralisedSettings
-from schedulers.core.model import Links, Node, Queue
+from schedulers.core.model import Job, Links, Node, Queue
 
 
 class Disorder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -69,6 +69,11 @@ class JobsOf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=Tr
     users: tuple[str, ...] = ()
     kinds: tuple[Literal["batch", "service"], ...] = ()
 
+    def takes(self, job: Job) -> bool:
+        """Whether the job is one of them."""
+        named = self.queues or self.users or self.kinds
+        return not named or job.queue in self.queues or job.user in self.users or job.kind in self.kinds
+
 
 class Thinker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A scheduler that works on one job at a time. An attempt takes it t_job_ms, and t_task_ms for each unplaced task.
@@ -82,7 +87,7 @@ class Thinker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=T
     t_task_ms: int = 5
 
 
-class _Thinking(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+class Thinking(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
     """What all architectures in which schedulers think have.
 
     retry_ms: from an attempt to the moment at which its job is in the queue again, if tasks of it are left.
@@ -94,24 +99,25 @@ class _Thinking(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     give_up: tuple[int, int] = (100, 1000)
 
 
-class Central(_Thinking, frozen=True, kw_only=True, tag="central"):
+class Central(Thinking, frozen=True, kw_only=True, tag="central"):
     """One scheduler that thinks; Omega's monolithic scheduler. paths: think times by job, the first that takes it."""
 
     paths: tuple[Thinker, ...]
 
 
-class TwoLevel(_Thinking, frozen=True, kw_only=True, tag="two_level"):
+class TwoLevel(Thinking, frozen=True, kw_only=True, tag="two_level"):
     """Frameworks to one of which at a time all that is free is offered."""
 
     schedulers: tuple[Thinker, ...]
 
 
-class SharedState(_Thinking, frozen=True, kw_only=True, tag="shared_state"):
+class SharedState(Thinking, frozen=True, kw_only=True, tag="shared_state"):
     """Schedulers with private copies of the cluster, whose claims are committed or refused."""
 
     schedulers: tuple[Thinker, ...]
     conflict: Literal["resource_fit", "sequence"] = "resource_fit"
     commit: Literal["incremental", "all_or_nothing"] = "incremental"
+    own_ends: Literal["afterwards", "at_once"] = "afterwards"
 
 
 class Decentralised(
@@ -160,7 +166,14 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     architecture: Architecture | None = None
 
     @property
-    def offers(self) -> Literal["heartbeat", "cycle"]:
-        """What a scheduler is offered: the node that beats, or all nodes in each cycle."""
-        offers: Literal["heartbeat", "cycle"] = profile(self.profile).offers
+    def when(self) -> type[Any]:
+        """When things are heard and acted upon: the class of the architecture, else of the profile."""
+        if self.architecture is None:
+            return profile(self.profile)
+        return architecture(str(self.architecture.__struct_config__.tag))
+
+    @property
+    def offers(self) -> Literal["heartbeat", "cycle", "thought"]:
+        """What a scheduler is offered: the node that beats, all nodes in each cycle, or to the job it thought about."""
+        offers: Literal["heartbeat", "cycle", "thought"] = self.when.offers
         return offers

@@ -42,13 +42,14 @@ class Profile(ABC):
     `runs` (its start), `ended` (its end), `stage_ended`, `finish_if_over`; after whatever was heard comes `offer`.
     Through `engine` a hook enters things on the calendar (`calendar`, `later`) and tells facts (`tell`, `tell_end`).
 
-    offers: what the scheduler is offered, the node that beats or all nodes in each cycle.
+    offers: what the scheduler is offered, the node that beats, all nodes in each cycle, or all to the job that it has
+    thought about.
     asks: what a job asks for on its arrival, see `JobSubmitted`.
     has_executors: containers may outlive tasks. has_masters: application masters may have containers of their own.
     prompt: nothing comes between a grant and the task's start but start-up times and data.
     """
 
-    offers: ClassVar[Literal["heartbeat", "cycle"]]
+    offers: ClassVar[Literal["heartbeat", "cycle", "thought"]]
     asks: ClassVar[Literal["all", "roots", "asked"]] = "asked"
     has_executors: ClassVar[bool] = False
     has_masters: ClassVar[bool] = False

@@ -49,6 +49,23 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ideal_ms: int | None = None
 
 
+class Try(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What came of a scheduler's thinking about a job once, a row of tries.parquet; times in ms.
+
+    scheduler: its name. asked: tasks of the job that were to be placed. placed, refused: claims that were carried out,
+    and that were not. given_up: the job was given up.
+    """
+
+    scheduler: str
+    job: str
+    began_ms: int
+    ended_ms: int
+    asked: Int32
+    placed: Int32
+    refused: Int32
+    given_up: bool = False
+
+
 @dataclass(slots=True)
 class Attempt:
     """One attempt of a task, as recorders get it when it has ended: a row of tasks.parquet; times in ms.
@@ -94,6 +111,9 @@ class Recording(Protocol):
     def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
         """The policy has planned a live job; the last plan counts."""
 
+    def tried(self, row: Try) -> None:
+        """A scheduler that takes its time has thought about a job."""
+
     def finish(self, end_ms: int) -> None:
         """The run is over."""
 
@@ -111,6 +131,9 @@ class NullRecording:
         """See Recording."""
 
     def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
+        """See Recording."""
+
+    def tried(self, row: Try) -> None:
         """See Recording."""
 
     def finish(self, end_ms: int) -> None:

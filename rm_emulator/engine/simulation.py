@@ -22,7 +22,7 @@ from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.control import PATIENCE, Control, Decider, Stalled
 from rm_emulator.engine.disorder import DisorderDraws
 from rm_emulator.engine.execution import ByNode, Distances, Execution, WavesOf
-from rm_emulator.engine.known import architecture, profile, with_trait
+from rm_emulator.engine.known import profile, with_trait
 from rm_emulator.engine.overbooking import SharedNodes, Sharers, overrun
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import NullRecording, Recording
@@ -66,7 +66,7 @@ class Simulation:
         self,
         config: EngineConfig,
         workload: Workload,
-        control: Decider,
+        control: Decider | Control,
         record: Recording | None = None,
         *,
         seed: int = 0,
@@ -75,10 +75,9 @@ class Simulation:
         progress: Callable[[int], None] | None = None,
     ) -> None:
         _check(config, workload)
-        other = config.architecture
-        when = profile(config.profile) if other is None else architecture(str(other.__struct_config__.tag))
-        config = when.settled(config, workload)
-        self.config, self.workload, self.control, self.seed = config, workload, Control(control), seed
+        config = config.when.settled(config, workload)
+        self.config, self.workload, self.seed = config, workload, seed
+        self.control = control if isinstance(control, Control) else Control(control)
         self.record: Recording = record if record is not None else NullRecording()
         self._record_task, self._held = self.record.task, self.control.held
         self._next_change = self.control.next_change
@@ -113,7 +112,7 @@ class Simulation:
         self._idle_periods = 0
         self._due: int | None = None  # when time alone changes what is decided, as said last
         self._idle_turns = 0  # in a row, of time alone
-        self.profile: Profile = when(self)
+        self.profile: Profile = config.when(self)
         self._ended, self._launches = self.profile.ended, self.profile.launch
         if self.profile.prompt and not (self._delays or self._moves_data):
             self._launch = self._started  # type: ignore[method-assign]
@@ -186,7 +185,7 @@ class Simulation:
         job = self.jobs[spec.id] = Master(source, number, times, self.control.job(spec.id))
         for index, stage in enumerate(spec.stages):
             self.record.demand(spec.id, index, stage.demand)
-        self._obey(decisions)
+        self.obey(decisions)
         self.profile.arrived(job)
         self.carry_on()
 
@@ -219,7 +218,7 @@ class Simulation:
         """Tell a fact and do what is decided."""
         self.facts += 1
         decisions = self.control.handle(event)
-        self._obey(decisions)
+        self.obey(decisions)
         return decisions
 
     def ask(self, event: Event) -> list[Decision]:
@@ -231,7 +230,7 @@ class Simulation:
             started = time.perf_counter_ns()
             decisions = self.control.handle(event)
             self.decision_ns.append(time.perf_counter_ns() - started)
-        self._obey(decisions)
+        self.obey(decisions)
         if self._next_change is not None:
             self._mind_the_clock(self._next_change)
         return decisions
@@ -252,7 +251,7 @@ class Simulation:
         if self.disorder is None:
             self.facts += 1
             decisions = self.control.handle(event)
-            self._obey(decisions)
+            self.obey(decisions)
             return decisions
         for delay in self.disorder.deliveries():
             if delay == 0:
@@ -310,7 +309,8 @@ class Simulation:
 
     # -- decisions ------------------------------------------------------------------------------
 
-    def _obey(self, decisions: Iterable[Decision]) -> None:
+    def obey(self, decisions: Iterable[Decision]) -> None:
+        """Carry decisions out."""
         for decision in decisions:
             obey = self.obeys.get(type(decision))
             if obey is not None:

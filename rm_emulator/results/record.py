@@ -17,6 +17,8 @@ The files of `Recorder.write` (times in ms on the simulated clock):
     only where the policy plans jobs: the last plan of each job, one row per stretch of time in which `running`
     tasks of a stage run (`PLAN_SCHEMA`). Times are from the plan's own start, at node speed 1; `made_ms` is on the
     simulated clock; `tasks` are the stage's, and `task_ms` is what each of them takes in the plan.
+`tries.parquet`
+    only where schedulers take their time: one row each time that one has thought about a job, the fields of `Try`.
 `trace.json`, `trace.json.gz` when large
     the Chrome trace format that https://ui.perfetto.dev opens.
 
@@ -38,7 +40,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from rm_emulator.engine.recording import SOMETIMES, Attempt, JobRow
+from rm_emulator.engine.recording import SOMETIMES, Attempt, JobRow, Try
 from rm_emulator.files import GZIP_LEVEL, replacing, unpack_small
 from rm_emulator.results.metrics import Floats, Ints, integrals
 from schedulers.core.model import Job, Node
@@ -77,6 +79,7 @@ _STORED: Final[dict[type[msgspec.inspect.Type], pl.DataType]] = {
     msgspec.inspect.BoolType: pl.Boolean(),
 }
 JOB_SCHEMA: Final = columns_of(JobRow)
+TRY_SCHEMA: Final = columns_of(Try)
 _ATTEMPT: Final = columns_of(Attempt)
 TASK_SCHEMA: Final = {name: kind for name, kind in _ATTEMPT.items() if name not in SOMETIMES}
 NODE_SCHEMA: Final[dict[str, pl.DataType]] = {
@@ -148,6 +151,8 @@ class Recorder:
         self._jobs = _Spool(JOB_SCHEMA, folder, "jobs")
         self._plans = _Spool({**PLAN_SCHEMA, "number": pl.Int64()}, folder, "plans")
         self._planned = 0
+        self._tries = _Spool(TRY_SCHEMA, folder, "tries")
+        self._tried = False
         self._cells: list[Any] = []
         self._width = len(columns)
         self._full = CHUNK * self._width
@@ -187,9 +192,15 @@ class Recorder:
                 of_stage = (index, stage.name, stage.tasks, planned.runtimes[index], index in planned.troublesome)
                 self._plans.append((*of_job, *of_stage, start, end, work / (end - start), self._planned))
 
+    def tried(self, row: Try) -> None:
+        """A scheduler that takes its time has thought about a job."""
+        self._tried = True
+        self._tries.append(msgspec.structs.astuple(row))
+
     def finish(self, end_ms: int) -> None:
         """The run is over at this time; nothing more is to be reported."""
         self._drain_tasks()
+        self._tries.drain()
         self._jobs.drain()
         self._plans.drain()
         self._end_ms = max(end_ms, self._per_node.latest, 1)
@@ -213,6 +224,9 @@ class Recorder:
             last = pl.col("number") == pl.col("number").max().over("job")
             with replacing(directory / "plans.parquet") as path:
                 self._plans.frame().filter(last).drop("number").collect().write_parquet(path)
+        if self._tried:
+            with replacing(directory / "tries.parquet") as path:
+                self._tries.frame().collect().write_parquet(path)
         ids = [node.id for node in self.nodes]
         chosen, note = perfetto.choose_nodes(ids, self._tasks_of_node.tolist())
         tasks = self._tasks.frame().filter(pl.col("node").is_in(chosen)).collect()

@@ -178,6 +178,7 @@ def _architecture(block: architecture.Architecture) -> Architecture | None:
         schedulers=schedulers,
         conflict=block.conflict,
         commit=block.commit,
+        own_ends=block.own_ends,
         retry_ms=block.retry,
         give_up=give_up,
     )

@@ -80,10 +80,14 @@ class StageWithdrawn(Event, frozen=True, tag="StageWithdrawn"):
     stage: int
 
 
-class JobCancelled(Event, frozen=True, tag="JobCancelled"):
-    """A job was withdrawn: nothing of it starts any more; its containers end by their own events."""
+class JobCancelled(Event, frozen=True, tag="JobCancelled", omit_defaults=True):
+    """A job was withdrawn: nothing of it starts any more; its containers end by their own events.
+
+    why: in words, where it was given up.
+    """
 
     job: str
+    why: str = ""
 
 
 class QueueChanged(Event, frozen=True, tag="QueueChanged"):
@@ -176,6 +180,18 @@ class OfferAsked(Event, frozen=True, tag="OfferAsked"):
     nodes: tuple[str, ...] | None = None
 
 
+class Thought(Event, frozen=True, tag="Thought"):
+    """A scheduler that takes its time has thought about this job: all that it sees is on offer to it alone."""
+
+    job: str
+
+
+class ClaimRefused(Event, frozen=True, tag="ClaimRefused"):
+    """What was granted is not to be had, because others were faster: the task waits again, as the same attempt."""
+
+    container: int
+
+
 class Tick(Event, frozen=True, tag="Tick"):
     """Time passed; a cycle begins."""
 
@@ -248,6 +264,8 @@ AnyEvent = (
     | TaskFound
     | ContainerObserved
     | OfferAsked
+    | Thought
+    | ClaimRefused
     | Tick
     | HistoryPrimed
     | Estimated

@@ -68,11 +68,22 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.hosts[task] if len(self.hosts) > 1 else self.hosts[0]
 
 
+class Service(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a job is that serves until it is ended from outside.
+
+    start_within_ms: its objective, from its submission to the moment when all its tasks run; None: it has none.
+    preemptible: whether its containers may be stopped so that others get what is theirs.
+    """
+
+    start_within_ms: int | None = None
+    preemptible: bool = True
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A DAG of stages with what a predictor may know about it at submission.
 
     name: the recurring name (the same script run again); app: the program; both feed history.
-    weight: its share against other jobs of its queue.
+    weight: its share against other jobs of its queue. service: of a job that does not end by itself; UNSET: batch.
     """
 
     id: str
@@ -82,6 +93,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     app: str = ""
     queue: str = "default"
     weight: float = 1.0
+    service: Service | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def kind(self) -> Literal["batch", "service"]:
+        """What kind of job it is."""
+        return "batch" if self.service is msgspec.UNSET else "service"
 
     @property
     def tasks(self) -> int:

@@ -22,6 +22,7 @@ class Reason(enum.StrEnum):
     QUEUE_FULL_OF_JOBS = "queue_full_of_jobs"
     USER_FULL_OF_JOBS = "user_full_of_jobs"
     WAITS_FOR_ASK = "waits_for_ask"
+    WAITS_FOR_RETRY = "waits_for_retry"
     WAITS_FOR_STAGE = "waits_for_stage"
     WAITS_FOR_PILOTS = "waits_for_pilots"
     QUEUE_AT_LIMIT = "queue_at_limit"
@@ -36,6 +37,7 @@ class Reason(enum.StrEnum):
     WAITS_FOR_LOCALITY = "waits_for_locality"
     OVER_SHARE = "over_share"
     BEHIND_OTHERS = "behind_others"
+    WAITS_FOR_THOUGHT = "waits_for_thought"
     WAITS_FOR_OFFER = "waits_for_offer"
 
     @property
@@ -59,6 +61,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
         "before this job wait {ahead} others"
     ),
     Reason.WAITS_FOR_ASK: "the tasks of stage {stage} have not been asked for yet",
+    Reason.WAITS_FOR_RETRY: "the tasks of stage {stage} were tried in vain, and will be in the queue again",
     Reason.WAITS_FOR_STAGE: "waits for stage {parent} ({left} of {tasks} tasks left)",
     Reason.WAITS_FOR_PILOTS: "waits for its pilot tasks ({left} of {pilots} left)",
     Reason.QUEUE_AT_LIMIT: (
@@ -82,6 +85,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
         "and {other} with {other_share} of {other_resource} is served first"
     ),
     Reason.BEHIND_OTHERS: "jobs that are served before it: {ahead}; the first is {first}",
+    Reason.WAITS_FOR_THOUGHT: "waits until its scheduler has thought about it (jobs in the queue before it: {ahead})",
     Reason.WAITS_FOR_OFFER: "waits until a node with room for it is on offer (nodes with room: {nodes})",
 }
 

@@ -15,6 +15,7 @@ from schedulers.core.copies import COPY, TaskCopies
 from schedulers.core.decisions import Commit, Copy, Decision, Hold, Move, Place, Preempt, Release, Reserve, Resume, Run
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import (
+    ClaimRefused,
     ContainerAdopted,
     ContainerEnded,
     ContainerExpired,
@@ -406,6 +407,19 @@ class ClusterState:
         self._end(container, ABORTED, 0)
         return None
 
+    def _claim_refused(self, event: ClaimRefused) -> str | None:
+        container = self.containers.get(event.container)
+        if container is None or container.status != GRANTED:
+            return "late"
+        self._end(container, ABORTED, 0)
+        job = self.jobs.get(container.job)
+        if job is not None:
+            attempts = job.stages[container.stage].attempts
+            attempts[container.task] = container.attempt
+            if not container.attempt:
+                del attempts[container.task]
+        return None
+
     def _container_adopted(self, event: ContainerAdopted) -> str | None:
         job = self.jobs.get(event.job)
         if job is None or event.node not in self.nodes:
@@ -757,6 +771,7 @@ _HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {
     TaskEnded: ClusterState._task_ended,
     ContainerEnded: ClusterState._container_ended,
     ContainerExpired: ClusterState._container_expired,
+    ClaimRefused: ClusterState._claim_refused,
     ContainerAdopted: ClusterState._container_adopted,
     ContainerObserved: _container_observed,
     TaskFound: ClusterState._task_found,

@@ -93,6 +93,10 @@ class SharedState(Block):
     """What refuses a claim: too little room on its node, or any start there since the copy, e.g. `sequence`."""
     commit: Literal["incremental", "all_or_nothing"] = "incremental"
     """What a refused claim means for the others of its attempt, e.g. `all_or_nothing`."""
+    own_ends: Literal["afterwards", "at_once"] = "afterwards"
+    """When a scheduler hears of ends of its own tasks while it thinks: with its next copy, as in Omega's simulator, or
+    at once, e.g. `at_once`.
+    """
     retry: Interval = 1000
     """A job with tasks left is in the queue again so long after an attempt, e.g. `5s`."""
     give_up: GiveUp = GiveUp()
