@@ -15,7 +15,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.config import Decentralised, EngineConfig
 from rm_emulator.engine.execution import WavesOf
 from rm_emulator.engine.recording import Recording
 from rm_emulator.engine.simulation import Simulation
@@ -32,6 +32,7 @@ from schedulers.core.model import Copies
 from schedulers.core.predictor import predictors
 from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
+from schedulers.decentralised.decider import decider
 
 #: From this many tasks on, only the hash of the log is kept unless the scenario says otherwise.
 FULL_LOG_TASKS: Final = 1_000_000
@@ -101,7 +102,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
     config = engine_config(scenario, Resources(built.workload.resources))
     with ExitStack() as stack:
         log = _log(scenario, tasks, directory, stack)
-        scheduler = Scheduler(scheduler_config(cell, scenario, config), log=log)
+        scheduler = decider(scheduler_config(cell, scenario, config), log=log)
         recorder = Recorder(config.nodes, config.resources, scratch=directory, more=columns(scenario))
         stack.callback(recorder.close)
         simulation = prepared(cell, config, built, scheduler, recorder, lambda _: progress(_status(simulation)))
@@ -157,6 +158,7 @@ def scheduler_config(cell: Cell, scenario: Scenario, config: EngineConfig) -> Sc
     """What the cell's scheduler is made from: the header of its log."""
     policy = cell.scenario["spec"]["policies"][0]
     reserve_after, copies = scenario.spec.cluster.reserve_after, scenario.spec.copies
+    architecture = config.architecture
     own = {k: v for k, v in policy.items() if k not in ("label", "predictor", "placement")}
     return SchedulerConfig(
         resources=config.resources,
@@ -170,6 +172,7 @@ def scheduler_config(cell: Cell, scenario: Scenario, config: EngineConfig) -> Sc
         record=scenario.spec.record,
         reserve_after=msgspec.UNSET if reserve_after is None else reserve_after,
         copies=msgspec.UNSET if copies is None else Copies(max=copies.max, others=copies.others),
+        decentralised=architecture.settings if isinstance(architecture, Decentralised) else msgspec.UNSET,
     )
 
 

@@ -15,7 +15,7 @@ import msgspec
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.results.replay import log_lines, reading
 from schedulers.core.copies import COPY
-from schedulers.core.decisions import Copy, Decision, Move, Place, Preempt, Reserve, Run
+from schedulers.core.decisions import Copy, Decision, Hold, Move, Place, Preempt, Reserve, Run
 from schedulers.core.errors import nearest
 from schedulers.core.events import (
     ContainerEnded,
@@ -291,7 +291,8 @@ class _Teller:
             self._decided(decision, at)
         self._note_data(decisions, at)
         self._notice(state, at)
-        changed = before != (len(self._moments), len(self._held), state.started)
+        said = any(isinstance(decision, Hold) and decision.job == self._spec.id for decision in decisions)
+        changed = said or before != (len(self._moments), len(self._held), state.started)
         if not state.left or (state.cancelled and not state.running):
             self._end(state, at)
         elif changed or at - self._looked >= self._every or at == self._looked:

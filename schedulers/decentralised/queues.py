@@ -41,7 +41,7 @@ class Queue(ABC):
 
     @abstractmethod
     def cancel(self, job: str, stage: int) -> int:
-        """Forget the reservations of a stage; returns how many there were."""
+        """Forget what waits of a stage; returns how many entries that were."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -167,7 +167,7 @@ class UserRoundRobin(_Grouped):
 
 def _forget(line: deque[Entry], job: str, stage: int) -> int:
     before = len(line)
-    kept = [entry for entry in line if entry.task != RESERVED or entry.job != job or entry.stage != stage]
+    kept = [entry for entry in line if entry.job != job or entry.stage != stage]
     if len(kept) < before:
         line.clear()
         line.extend(kept)

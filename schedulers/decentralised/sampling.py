@@ -35,12 +35,12 @@ class Sampling:
     def together(self, job: str, stage: int, tasks: int, eligible: Sequence[str], ratio: float) -> list[str]:
         """Workers that are asked for so many tasks of a stage together, distinct where there are enough."""
         number = probes(ratio, tasks)
-        draw = keyed.generator(self._seed, "probes", "together", job, stage)
+        draw = keyed.generator(self._seed, "probes", job, stage)
         return spread(_distinct(draw, eligible, number), number)
 
     def apart(self, job: str, stage: int, eligible: Sequence[Sequence[str]], number: int) -> list[list[str]]:
         """For each task by itself distinct workers of those that it may use, all of them where there are too few."""
-        draw = keyed.generator(self._seed, "probes", "apart", job, stage)
+        draw = keyed.generator(self._seed, "probes", job, stage)
         return [_distinct(draw, each, number) for each in eligible]
 
 

@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections import deque
+from typing import Final
 
 import msgspec
 
+from rm_emulator.engine import containers
 from rm_emulator.engine.calendar import BEAT, TICK
 from rm_emulator.engine.config import Decentralised as Settings
 from rm_emulator.engine.config import EngineConfig
@@ -13,9 +15,13 @@ from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Workload
-from schedulers.core.decisions import Send
-from schedulers.core.events import Delivered, Event, JobChanged
+from schedulers.core.decisions import Hold, Send
+from schedulers.core.events import Delivered, Event, JobCancelled, JobChanged
+from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
+
+#: Waiting helps against none of these.
+_NEVER: Final = frozenset({Reason.TOO_LARGE, Reason.NO_NODE_MATCHES, Reason.NO_NODES})
 
 
 class Decentralised(Profile):
@@ -37,7 +43,9 @@ class Decentralised(Profile):
         self._delay = settings.message_ms
         self._under_way: deque[Event] = deque()  # what is sent, as it will be heard
         self._over: list[Container] = []  # tasks that have ended at this instant, unheard
+        self._given_up: dict[str, Master] = {}
         engine.obeys[Send] = self._send
+        engine.obeys[Hold] = self._held
 
     @classmethod
     def settled(cls, config: EngineConfig, workload: Workload) -> EngineConfig:
@@ -87,6 +95,23 @@ class Decentralised(Profile):
         """See Profile. The job's scheduler hears of it by a message, and looks for workers for what follows."""
         if opened := job.opened(stage):
             self._post(JobChanged(self.engine.calendar.now + self._delay, job.name, tuple(opened)))
+
+    def _held(self, hold: Hold) -> None:
+        """A job of which a stage fits no worker is given up: nothing more of it starts."""
+        engine = self.engine
+        if hold.reason in _NEVER and hold.job not in self._given_up:
+            why = engine.control.explain(hold.job).reasons[0].sentence
+            job = self._given_up[hold.job] = engine.jobs[hold.job]
+            engine.tell(JobCancelled(engine.calendar.now, hold.job, f"given up: {why}"))
+            self.finish_if_over(job)
+
+    def finish_if_over(self, job: Master) -> None:
+        """See Profile. A job that was given up is over when nothing of it runs."""
+        if job.name not in self._given_up:
+            super().finish_if_over(job)
+        elif not job.state.running:
+            del self._given_up[job.name], self.engine.jobs[job.name]
+            self.engine.record.job(containers.result(job, None))
 
     def ended(self, container: Container) -> bool:
         """See Profile. Workers hear of ends in the order in which they were declared."""
