@@ -17,6 +17,7 @@ from schedulers.core.events import (
     ContainerStarted,
     Delivered,
     Event,
+    JobCancelled,
     JobChanged,
     JobSubmitted,
     NodeAdded,
@@ -143,6 +144,11 @@ class Decentraliser(Scheduler):
             job = self.state.jobs[event.job]
             for index in event.asked:
                 self._find(job, job.stages[index], decisions)
+        elif isinstance(event, JobCancelled):
+            for name, index in [each for each in self._finding if each[0] == event.job]:
+                del self._finding[name, index]
+            for worker in self._workers.values():
+                worker.queue.cancel(event.job)
 
     def _scheduler_of(self, job: JobState) -> int:
         return job.seq % len(self.tallies)
@@ -243,8 +249,9 @@ class Decentraliser(Scheduler):
         self._send(Reservation(name, index, self._scheduler_of(job), tuple(workers)), decisions, len(workers))
 
     def _load(self, message: Load, decisions: list[Decision]) -> None:
-        finding = self._finding[message.job, message.stage]
-        assert isinstance(finding, Loads)
+        finding = self._finding.get((message.job, message.stage))
+        if not isinstance(finding, Loads):  # the job was cancelled
+            return
         for task, worker in finding.answer(message.task, message.worker, message.load):
             self._send(Launch(message.job, message.stage, message.scheduler, worker, task), decisions)
         if finding.over:
@@ -306,6 +313,8 @@ class Decentraliser(Scheduler):
             self._send(Load(job, stage, scheduler, name, load, task), decisions)
 
     def _reserved(self, message: Reservation, decisions: list[Decision]) -> None:
+        if message.job not in self.state.jobs:
+            return
         entry = Entry(self._group(message.job), message.job, message.stage, message.scheduler)
         for name in message.workers:
             worker = self._workers[name]
@@ -316,7 +325,12 @@ class Decentraliser(Scheduler):
 
     def _launched(self, message: Launch, decisions: list[Decision]) -> None:
         worker, job, stage, task = self._workers[message.worker], message.job, message.stage, message.task
-        if message.kept:
+        there = self.state.jobs.get(job)
+        if there is None or there.cancelled:
+            if message.kept:
+                worker.answered(job, stage)
+                self._slot_freed(worker, decisions)
+        elif message.kept:
             worker.answered(job, stage)
             self._start(worker, job, stage, task, decisions)
         else:

@@ -40,8 +40,8 @@ class Queue(ABC):
         return self.take()
 
     @abstractmethod
-    def cancel(self, job: str, stage: int) -> int:
-        """Forget what waits of a stage; returns how many entries that were."""
+    def cancel(self, job: str, stage: int | None = None) -> int:
+        """Forget what waits of a stage, or of the whole job; returns how many entries that were."""
 
     @abstractmethod
     def __len__(self) -> int: ...
@@ -66,7 +66,7 @@ class Fifo(Queue):
         """See Queue."""
         return self._entries.popleft() if self._entries else None
 
-    def cancel(self, job: str, stage: int) -> int:
+    def cancel(self, job: str, stage: int | None = None) -> int:
         """See Queue."""
         return _forget(self._entries, job, stage) if self._entries else 0
 
@@ -102,7 +102,7 @@ class _Grouped(Queue):
         """A group has no entries any more."""
         del self._lines[group]
 
-    def cancel(self, job: str, stage: int) -> int:
+    def cancel(self, job: str, stage: int | None = None) -> int:
         """See Queue."""
         gone = 0
         for group, line in list(self._lines.items()):
@@ -165,9 +165,9 @@ class UserRoundRobin(_Grouped):
             self._turn = 0
 
 
-def _forget(line: deque[Entry], job: str, stage: int) -> int:
+def _forget(line: deque[Entry], job: str, stage: int | None) -> int:
     before = len(line)
-    kept = [entry for entry in line if entry.job != job or entry.stage != stage]
+    kept = [entry for entry in line if entry.job != job or stage not in (None, entry.stage)]
     if len(kept) < before:
         line.clear()
         line.extend(kept)

@@ -60,6 +60,7 @@ class Run(NullRecording):
         delay: int = 1,
         seed: int = 1,
         queues: tuple[Queue, ...] = (),
+        audited: bool = True,
         **how: Any,
     ) -> None:
         self.tasks: list[Attempt] = []
@@ -75,7 +76,7 @@ class Run(NullRecording):
         architecture = Decentralised(message_ms=delay, slots_per_worker=slots, settings=chosen)
         engine = EngineConfig(nodes=nodes, resources=("slots",), queues=queues, architecture=architecture)
         of = Workload(name="test", jobs=tuple(workload), resources=("slots",))
-        Simulation(engine, of, self.audit, self, seed=seed).run()
+        Simulation(engine, of, self.audit if audited else made, self, seed=seed).run()
         log.flush()
 
     def task(self, attempt: Attempt) -> None:
@@ -229,15 +230,17 @@ def test_a_stage_follows_one_message_after_its_parents_end() -> None:
     assert ran.starts["a", 1, 0] == 6 + 5 + 2 + 6
 
 
-def test_a_job_that_fits_no_worker_is_given_up_and_explained() -> None:
-    large = Stage(name="s", tasks=1, demand=(9,))
+@pytest.mark.parametrize("method", METHODS)
+def test_a_job_of_which_a_stage_fits_no_worker_is_given_up_and_all_else_goes_on(method: str) -> None:
+    stages = Stage(name="fits", tasks=9, demand=(1,)), Stage(name="large", tasks=1, demand=(9,))
+    large = Job(id="large", stages=stages)
     sources = [
-        WorkloadJob(job=Job(id="large", stages=(large,)), submit_ms=0, runtimes=(PerTask((5,)),)),
+        WorkloadJob(job=large, submit_ms=0, runtimes=(PerTask((5,) * 9), PerTask((5,)))),
         job("small", 1, [[5]]),
     ]
-    ran = Run(sources)
+    ran = Run(sources, workers=2, slots=1, method=method, audited=False)
     assert {row.id: row.finish_ms is None for row in ran.rows} == {"large": True, "small": False}
-    assert b"given up: stage s asks for 9 slots, more than any of the 3 nodes has in all" in ran.lines
+    assert b"given up: stage large asks for 9 slots, more than any of the 2 nodes has in all" in ran.lines
 
 
 def test_more_slots_than_tasks_fit_are_refused() -> None:
