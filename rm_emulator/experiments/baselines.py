@@ -30,10 +30,10 @@ from rm_emulator.experiments.cell import (
     Cell,
     Progress,
     Status,
+    deciders,
     identity,
     prepared,
     run_cell,
-    scheduler_config,
     waves_of,
     workload_of,
 )
@@ -47,11 +47,9 @@ from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built
 from rm_emulator.version import __version__
 from rm_emulator.workload.model import PerNode, PerTask, RunTimes, WorkloadJob
-from schedulers.core.log import Log
 from schedulers.core.model import Node, Stage
 from schedulers.core.places import ANYWHERE
 from schedulers.core.resources import Resources
-from schedulers.core.scheduler import Scheduler
 
 #: The columns of a baseline's jobs.parquet.
 SCHEMA: Mapping[str, pl.DataType] = {name: JOB_SCHEMA[name] for name in ("id", "queue", "submit_ms", "finish_ms")}
@@ -113,14 +111,13 @@ def _emulated(
     total, before = sum(part.workload.tasks for part in parts.values()), 0
     times, logs = Times(), hashlib.sha256()
     for part in parts.values():
-        log = Log()
-        scheduler = Scheduler(scheduler_config(cell, scenario, config), log=log)
+        who = deciders(cell, scenario, config, part.workload)
 
         def told(done: int, before: int = before) -> None:
             progress(Status(before + done, total))
 
-        prepared(cell, config, part, scheduler, times, told).run()
-        logs.update(log.sha256.encode())
+        prepared(cell, config, part, who, times, told).run()
+        logs.update(who.sha256.encode())
         before += part.workload.tasks
     return times.rows, logs.hexdigest()
 

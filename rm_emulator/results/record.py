@@ -23,7 +23,8 @@ The files of `Recorder.write` (times in ms on the simulated clock):
     the Chrome trace format that https://ui.perfetto.dev opens.
 
 All of them are written beside their final name and then renamed, and equal calls give equal bytes.
-`log_blocks` writes the event log beside them, `events.jsonl.gz`, while the cell runs.
+`log_blocks` writes the event log beside them, `events.jsonl.gz`, while the cell runs; where there are several
+schedulers each has its own, `events-SCHEDULER.jsonl.gz`.
 """
 
 from __future__ import annotations
@@ -113,12 +114,14 @@ class IncompleteRecord(ValueError):
 
 
 @contextmanager
-def log_blocks(directory: Path) -> Iterator[Callable[[bytes], object]]:
+def log_blocks(directory: Path, scheduler: str = "") -> Iterator[Callable[[bytes], object]]:
     """Takes blocks of an event log's lines and writes `events.jsonl.gz`, unpacked at the end if that is small.
+
+    scheduler: whose log it is, where there are several: `events-SCHEDULER.jsonl.gz`.
 
     Each block is a gzip member of its own: whatever a killed run leaves is a log as far as it goes.
     """
-    packed = directory / "events.jsonl.gz"
+    packed = directory / f"events{scheduler and f'-{scheduler}'}.jsonl.gz"
     with packed.open("wb", buffering=0) as file:
         yield lambda lines: file.write(gzip.compress(lines, GZIP_LEVEL, mtime=0))
     unpack_small(packed)

@@ -18,6 +18,7 @@ from schedulers.core.copies import COPY
 from schedulers.core.decisions import Copy, Decision, Hold, Move, Place, Preempt, Reserve, Run
 from schedulers.core.errors import nearest
 from schedulers.core.events import (
+    ClaimRefused,
     ContainerEnded,
     ContainerExpired,
     ContainerStarted,
@@ -59,7 +60,7 @@ class Part(msgspec.Struct):
 class Moment(msgspec.Struct, frozen=True):
     """Something that happened to the job.
 
-    kind: submitted, plan, estimate, stage, task, data, copy, reserved, lost, end.
+    kind: submitted, plan, estimate, stage, task, data, copy, reserved, refused, lost, end.
     """
 
     at_ms: int
@@ -257,7 +258,7 @@ class _Teller:
         self._rank: dict[str, Any] = {}
         self._submitted = 0
         self._finished: int | None = None
-        self._pilots_left = 0
+        self._pilots_left = self._refusals = 0
         self.over = False
         self._state: JobState | None = scheduler.state.jobs.get(spec.id)
         self._hears: dict[type[Event], Callable[[Any], None]] = {
@@ -265,6 +266,7 @@ class _Teller:
             ContainerEnded: self._ended,
             TaskEnded: self._task_ended,
             ContainerExpired: self._expired,
+            ClaimRefused: self._refused,
             NodeLost: self._node_lost,
             JobCancelled: self._cancelled,
         }
@@ -595,6 +597,18 @@ class _Teller:
             del self._held[event.container]
             self._lost(attempt, event.at, "was not started in time")
 
+    def _refused(self, event: ClaimRefused) -> None:
+        """All refusals of an instant are one moment."""
+        if self._held.pop(event.container, None) is None:
+            return
+        last = self._moments[-1]
+        again = last.kind == "refused" and last.at_ms == event.at
+        self._refusals = self._refusals + 1 if again else 1
+        if again:
+            self._moments.pop()
+        claims = f"{self._refusals} {_plural(self._refusals, 'claim was', 'claims were')}"
+        self._note("refused", event.at, f"{claims} refused: others were faster, or all or nothing was asked for")
+
     def _node_lost(self, event: NodeLost) -> None:
         for container, attempt in list(self._held.items()):
             if attempt.node == event.node:
@@ -623,7 +637,7 @@ class _Teller:
 
     def _cancelled(self, event: JobCancelled) -> None:
         if event.job == self._spec.id:
-            self._note("end", event.at, "cancelled: nothing of it starts any more")
+            self._note("end", event.at, f"{event.why or 'cancelled'}: nothing of it starts any more")
 
     def _end(self, state: JobState, at: int) -> None:
         self.over, self._finished = True, at

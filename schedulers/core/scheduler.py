@@ -90,6 +90,7 @@ class Scheduler:
         self._copies = self.state.copies
         make_placer, placer_params = placers.parse(config.placement)
         self.placer: Placer = make_placer(placer_params, seed=config.seed)
+        self.placer.next_container = lambda: self.state.next_container
         if isinstance(self.placer, Assigner):
             if (why := no_lines(config.policy, config.placement, executors=config.executors)) is not None:
                 raise InvalidParameters(why)

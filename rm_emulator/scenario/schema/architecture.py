@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 from pydantic import Field
 
+from rm_emulator.scenario.schema.decider import Decider
 from rm_emulator.scenario.schema.values import NAME, Block, Count, Duration, Interval
 
 
@@ -36,6 +37,10 @@ class Thinker(Path):
     """What results call it, e.g. `batch`."""
     count: Annotated[int, Field(ge=1, le=1000)] = 1
     """So many of them, called NAME-1, NAME-2, ...; each job goes to the next one, e.g. `4`."""
+    policy: Decider | None = None
+    """Its policy, predictor and placement; those of the label when left out, e.g. `{kind: gs, predictor: {kind:
+    slearn}}`.
+    """
 
     @property
     def names(self) -> list[str]:

@@ -160,10 +160,10 @@ class Cluster(Block):
     """yarn: out-of-band heartbeat at a container's end; sls: ticks only; events: no heartbeats; kubernetes: decisions
     in cycles, pods are created, released, bound and watched, e.g. `events`.
     """
-    architecture: Architecture = Central(kind="central")
-    """Who decides, e.g. `{kind: shared_state, schedulers: [{name: batch}]}`."""
     heartbeat: Interval = 1000
     """How often a node beats, e.g. `3s`."""
+    architecture: Architecture = Central(kind="central")
+    """Who decides, e.g. `{kind: shared_state, schedulers: [{name: batch}]}`."""
     application_master: ApplicationMaster = ApplicationMaster()
     """Each job's application master, e.g. `{heartbeat: 3s}`."""
     mode: Literal["skipping", "naive"] = "skipping"
