@@ -246,6 +246,6 @@ def test_a_job_of_which_a_stage_fits_no_worker_is_given_up_and_all_else_goes_on(
 def test_more_slots_than_tasks_fit_are_refused() -> None:
     sources = [WorkloadJob(job=Job(id="a", stages=(Stage(name="s", tasks=1, demand=(2,)),)), submit_ms=0,
                            runtimes=(PerTask((5,)),))]  # fmt: skip
-    said = "2 slots per worker, but node 'w0' has room for 1 tasks of job 'a' stage 's'"
+    said = "2 slots per worker, but node 'w0' has room for 1 task of job 'a' stage 's'"
     with pytest.raises(ValueError, match=said):
         Run(sources, slots=2)

@@ -64,8 +64,8 @@ class Decentralised(Profile):
             if slots is not None and fitting and slots > least:
                 job, stage = demands[min(fitting, key=fitting.__getitem__)]
                 raise ValueError(
-                    f"{slots} slots per worker, but node '{node.id}' has room for {least} tasks "
-                    f"of job '{job}' stage '{stage}'"
+                    f"{slots} slots per worker, but node '{node.id}' has room for {least} task"
+                    f"{'' if least == 1 else 's'} of job '{job}' stage '{stage}'"
                 )
             nodes.append(msgspec.structs.replace(node, slots=least if slots is None else slots))
         return msgspec.structs.replace(config, nodes=tuple(nodes))
