@@ -65,10 +65,8 @@ def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     longest = max((_longest_ms(times) for job in jobs for times in job.runtimes), default=0.0)
     horizon = jobs[-1].submit_ms + round(longest)
     if block.message_delay > horizon:
-        message = (
-            f"a message takes {show_duration(block.message_delay)}, but from the first job to the end of the last "
-        )
-        message += f"on an empty cluster it is {show_duration(horizon)} (expected at most that)"
+        message = f"a message takes {show_duration(block.message_delay)}, and the whole workload "
+        message += f"{show_duration(horizon)} on an empty cluster (expected at most that)"
         yield loaded.issue((*_AT, "message_delay"), message)
     for job in jobs:
         gang = next((stage.name for stage in job.job.stages if stage.gang), None)

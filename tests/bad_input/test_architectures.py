@@ -32,33 +32,33 @@ DECENTRALISED: Final = [
     (
         "schedulers: 1",
         "message_delay: 1h",
-        "8:58 spec.cluster.architecture.message_delay: a message takes 1h, and the whole workload 3s on an empty "
+        "8:56 spec.cluster.architecture.message_delay: a message takes 1h, and the whole workload 3s on an empty "
         "cluster (expected at most that)",
     ),
-    ("schedulers: 1", "message_delay: -1s", "8:58 spec.cluster.architecture.message_delay: '-1s' is not accepted"),
-    ("schedulers: 1", "message_delay: .nan", "8:58 spec.cluster.architecture.message_delay: nan is not accepted"),
-    ("schedulers: 1", "probe_ratio: 0.9", "8:56 spec.cluster.architecture.probe_ratio: 0.9 is not accepted"),
-    ("schedulers: 1", "probe_ratio: .nan", "8:56 spec.cluster.architecture.probe_ratio: nan is not accepted"),
-    ("schedulers: 1", "probe_ratio: .inf", "8:56 spec.cluster.architecture.probe_ratio: inf is not accepted"),
+    ("schedulers: 1", "message_delay: -1s", "8:56 spec.cluster.architecture.message_delay: negative duration: '-1s'"),
+    ("schedulers: 1", "message_delay: .nan", "8:56 spec.cluster.architecture.message_delay: not a duration: nan"),
+    ("schedulers: 1", "probe_ratio: 0.9", "8:54 spec.cluster.architecture.probe_ratio: 0.9 is not accepted"),
+    ("schedulers: 1", "probe_ratio: .nan", "8:54 spec.cluster.architecture.probe_ratio: nan is not accepted"),
+    ("schedulers: 1", "probe_ratio: .inf", "8:54 spec.cluster.architecture.probe_ratio: inf is not accepted"),
     (
         "schedulers: 1",
         "schedulers: 2",
-        "8:55 spec.cluster.architecture.schedulers: 2 schedulers for 1 jobs (expected at most one a job)",
+        "8:53 spec.cluster.architecture.schedulers: 2 schedulers for 1 jobs (expected at most one a job)",
     ),
-    ("schedulers: 1", "schedulers: 0", "8:55 spec.cluster.architecture.schedulers: 0 is not accepted"),
+    ("schedulers: 1", "schedulers: 0", "8:53 spec.cluster.architecture.schedulers: 0 is not accepted"),
     (
         "schedulers: 1",
         "slots_per_worker: 3",
-        "8:61 spec.cluster.architecture.slots_per_worker: 3 slots per worker, but node 'n1' has room for 2 tasks of job "
-        "'a' stage 'm'",
+        "8:59 spec.cluster.architecture.slots_per_worker: 3 slots per worker, but node 'n1' has room for 2 tasks of "
+        "job 'a' stage 'm'",
     ),
     (
         "schedulers: 1",
         "method: batch, constraints: true",
-        "spec.cluster.architecture.constraints: probes of a stage are answered together, which tasks bound to different "
-        "nodes cannot share (expected false, or method per_task or late_binding)",
+        "spec.cluster.architecture.constraints: probes of a stage are answered together, which tasks bound to "
+        "different nodes cannot share (expected false, or method per_task or late_binding)",
     ),
-    ("schedulers: 1", "method: sample", "8:51 spec.cluster.architecture.method: 'sample' is not accepted"),
+    ("schedulers: 1", "method: sample", "8:49 spec.cluster.architecture.method: 'sample' is not accepted"),
     (
         "    architecture",
         "    executors: {}\n    architecture",
@@ -68,8 +68,8 @@ DECENTRALISED: Final = [
     (
         "    architecture",
         "    reserve_after: 5s\n    architecture",
-        "8:5 spec.cluster.reserve_after: does not go with architecture decentralised: no scheduler can keep nodes for a "
-        "job (take it out)",
+        "8:5 spec.cluster.reserve_after: does not go with architecture decentralised: no scheduler can keep nodes for "
+        "a job (take it out)",
     ),
     (
         "{name: default}",
@@ -80,13 +80,14 @@ DECENTRALISED: Final = [
     (
         "{kind: fifo}",
         "{kind: fair}",
-        "16:5 spec.policies[0]: with architecture decentralised no policy, predictor or placement has a say: workers go "
-        "by `worker_order` (expected {kind: fifo} alone, which names the results)",
+        "16:5 spec.policies[0]: with architecture decentralised no policy, predictor or placement has a say: workers "
+        "go by `worker_order` (expected {kind: fifo} alone, which names the results)",
     ),
     (
         "{name: m, tasks: 2,",
         "{name: m, tasks: 2, gang: true,",
-        "spec.workload: job 'a-1' stage 'm' is a gang: no scheduler of architecture decentralised can start tasks together",
+        "spec.workload: job 'a' stage 'm' is a gang: no scheduler of architecture decentralised can start "
+        "tasks together",
     ),
 ]
 
