@@ -27,6 +27,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     thin: it bypassed sampling; pilots: tasks that ran as samples.
     failed_tasks: attempts that ended with a code other than 0.
     ideal_ms: JCT on an empty cluster with room for everything (longest path of true run times), None if unknown.
+    service: it does not end by itself. all_started_ms: when all tasks of a service had started. start_within_ms: its
+        objective for that, from its submission (columns only where there are services).
     """
 
     id: str
@@ -47,6 +49,9 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     failed_tasks: Int32 = 0
     weight: float = 1.0
     ideal_ms: int | None = None
+    service: bool = False
+    all_started_ms: int | None = None
+    start_within_ms: int | None = None
 
 
 class Try(msgspec.Struct, frozen=True, kw_only=True, gc=False):
@@ -92,8 +97,9 @@ class Attempt:
     copy: bool = field(default=False, kw_only=True)
 
 
-#: Columns of tasks.parquet that are there only where the run can fill them.
+#: Columns of tasks.parquet, and of jobs.parquet, that are there only where the run can fill them.
 SOMETIMES: Final = ("arrived_ms", "copy")
+OF_SERVICES: Final = ("service", "all_started_ms", "start_within_ms")
 
 
 class Recording(Protocol):

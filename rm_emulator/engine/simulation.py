@@ -45,6 +45,8 @@ from schedulers.core.events import (
 
 #: Why no data moves between executors that outlive tasks.
 NO_LINKS: Final = "links do not go with executors that outlive tasks: what waits for data holds a container of its own"
+#: Why services need room of their own.
+NO_SERVICES: Final = "services go neither with executors that outlive tasks nor with nodes that are overbooked"
 #: Exit code of a preempted container (YARN).
 PREEMPTED: Final = -102
 _SAMPLE: Final = 15  # every 16th decision is timed
@@ -108,8 +110,12 @@ class Simulation:
         if self._copies:
             self.obeys[Copy] = self._copy
         self._next_job = 0
+        self._lasting = 0  # containers of services that run
+        self._batch_left = sum(1 for source in workload.jobs if source.job.kind == "batch")
+        self._has_services = self._batch_left < len(workload.jobs)
         self._coming = 0  # facts on the calendar that are sure to come
         self._idle_periods = 0
+        self._until: int | None = None
         self._due: int | None = None  # when time alone changes what is decided, as said last
         self._idle_turns = 0  # in a row, of time alone
         self.profile: Profile = config.when(self)
@@ -138,18 +144,40 @@ class Simulation:
     def is_busy(self) -> bool:
         """Whether anything runs, or is sure to be heard."""
         due = self._due is not None and self._idle_turns <= PATIENCE
-        return bool(self.containers or self._coming or due or self._next_job < len(self.workload.jobs))
+        passing = len(self.containers) > self._lasting
+        return bool(passing or self._coming or due or self._next_job < len(self.workload.jobs))
 
     # -- the run --------------------------------------------------------------------------------
 
     def run(self, until: int | None = None) -> None:
-        """From the first event to the last, or to `until` (ms). Raises Stalled when jobs can never finish."""
+        """From the first event to the last, or to `until` (ms). Raises Stalled when jobs can never finish.
+
+        Services run until then, or until the last other job is over.
+        """
         self._begin()
+        self._until = until
         with _few_collections():
             self.calendar.run(until)
+        if self._has_services:
+            self._end_services(until)
         self.record.finish(self.end_ms)
-        if self.jobs and until is None:
+        if until is not None:
+            for job in self.jobs.values():
+                self.record.job(containers.result(job, None))
+        elif self.jobs:
             self._explain_stall()
+
+    def _end_services(self, until: int | None) -> None:
+        """The run is over: what runs of services was there until now."""
+        self.end_ms = self.calendar.now if until is None else until
+        for container in self.containers.values():
+            if container.master.lasts and container.started_ms is not None:
+                container.master.work += self.end_ms - container.started_ms
+                container.ended_ms = self.end_ms
+                self._record_task(container)
+        if until is None and not self._batch_left:
+            for name in [name for name, job in self.jobs.items() if job.lasts]:
+                self.record.job(containers.result(self.jobs.pop(name), None))
 
     def _begin(self) -> None:
         for queue in self.config.queues:
@@ -179,7 +207,7 @@ class Simulation:
         times = self._execution.stages(source)
         if source.am:
             spec = containers.with_master(spec, source.am)
-        if self._oracle:
+        if self._oracle and spec.kind == "batch":
             self.tell(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times), execution.by_node(times)))
         decisions = self.handle(JobSubmitted(now, spec, "asked" if source.am else self.profile.asks))
         job = self.jobs[spec.id] = Master(source, number, times, self.control.job(spec.id))
@@ -203,7 +231,7 @@ class Simulation:
     def _explain_stall(self) -> None:
         for job in self.jobs.values():
             self.record.job(containers.result(job, None))
-        name = next(iter(self.jobs))
+        name = next(name for name, job in self.jobs.items() if not job.lasts)
         why = "; ".join(because.sentence for because in self.control.explain(name).reasons) or "no reason is known"
         raise Stalled(f"{len(self.jobs)} jobs can never finish; the first is '{name}': {why}")
 
@@ -395,6 +423,9 @@ class Simulation:
         if container is None or (container.started_ms is not None and container.ended_ms > container.started_ms):
             return  # it has ended by itself, which is yet to be heard
         del self.containers[number]
+        if container.master.lasts and container.started_ms is not None:
+            self._lasting -= 1
+            container.master.work += self.calendar.now - container.started_ms
         self.leave(container)
         if decision.rule != COPY:
             container.master.failed += 1
@@ -419,11 +450,16 @@ class Simulation:
         """The task's first instant: its end is now a fact of the future."""
         job = container.master
         container.started_ms = now
+        if self._has_services and job.lasts:
+            self._lasting += 1
         if container.stage == job.own_stage:
             self.profile.master_started(container)
             return
         if job.first_start is None:
             job.first_start = now
+        if self._has_services and job.lasts:
+            job.begin(container, now)
+            return
         runtime = job.times[container.stage].ms(container.task, job.state.executors, container.wave, container.attempt)
         if not container.copy:
             job.work += runtime
@@ -488,6 +524,13 @@ class Simulation:
         if self.jobs.pop(job.name, None) is not None:
             self.end_ms = self.calendar.now
             self.record.job(containers.result(job, self.end_ms))
+            self.one_is_over()
+
+    def one_is_over(self) -> None:
+        """A job that was no service has ended, or was given up; with the last one the run ends, services or not."""
+        self._batch_left -= 1
+        if not self._batch_left and self._has_services and self._until is None:
+            self.calendar.stop()
 
 
 @contextmanager
@@ -510,6 +553,10 @@ def _check(config: EngineConfig, workload: Workload) -> None:
         )
     if config.links is not None and config.executors is not None:
         raise ValueError(NO_LINKS)
+    if any(source.job.kind == "service" for source in workload.jobs) and (
+        config.executors is not None or overrun(workload) or any(any(node.slack) for node in config.nodes)
+    ):
+        raise ValueError(NO_SERVICES)
     names = {node.id for node in config.nodes}
     for job in workload.jobs:
         for stage, times in zip(job.job.stages, job.runtimes, strict=True):

@@ -232,6 +232,8 @@ class Thinking(Profile):
             if not any(container.master is job for container in self.engine.containers.values()):
                 del self._given_up[job.name], self.engine.jobs[job.name]
                 self.engine.record.job(containers.result(job, None))
+                if not job.lasts:
+                    self.engine.one_is_over()
         elif not any(job.left):
             self.engine.finish(job)
 

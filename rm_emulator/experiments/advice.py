@@ -138,7 +138,7 @@ def _emulated(run: Recorded, setting: Setting) -> Jcts | None:
     times = Times()
     who = deciders(run.cell, run.scenario, setting.config, setting.built.workload)
     try:
-        prepared(run.cell, setting.config, setting.built, who, times, lambda _: None).run()
+        prepared(run.cell, setting.config, setting.built, who, times, lambda _: None).run(run.scenario.spec.until)
     except Stalled:
         return None
     return _jcts((job, submitted, done) for job, _, submitted, done in times.rows)

@@ -116,7 +116,7 @@ def _emulated(
         def told(done: int, before: int = before) -> None:
             progress(Status(before + done, total))
 
-        prepared(cell, config, part, who, times, told).run()
+        prepared(cell, config, part, who, times, told).run(scenario.spec.until)
         logs.update(who.sha256.encode())
         before += part.workload.tasks
     return times.rows, logs.hexdigest()

@@ -17,7 +17,7 @@ import numpy as np
 
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.execution import WavesOf
-from rm_emulator.engine.recording import Recording
+from rm_emulator.engine.recording import OF_SERVICES, Recording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.experiments.deciders import Deciders
 from rm_emulator.files import write_file
@@ -102,12 +102,13 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         who = deciders(
             cell, scenario, config, built.workload, lambda name: _log(scenario, tasks, directory, stack, name)
         )
-        recorder = Recorder(config.nodes, config.resources, scratch=directory, more=columns(scenario))
+        more = [*columns(scenario), *(OF_SERVICES if has_services(built.workload) else ())]
+        recorder = Recorder(config.nodes, config.resources, scratch=directory, more=more)
         stack.callback(recorder.close)
         simulation = prepared(cell, config, built, who, recorder, lambda _: progress(_status(simulation)))
         progress(_status(simulation))
         begun = time.perf_counter()
-        simulation.run()
+        simulation.run(scenario.spec.until)
         wall_s = time.perf_counter() - begun
         progress(_status(simulation))
         sha256 = who.sha256
@@ -169,6 +170,11 @@ def columns(scenario: Scenario) -> list[str]:
     """The columns of tasks.parquet that are there only sometimes, and are there in this scenario."""
     wanted = {"arrived_ms": scenario.spec.cluster.links, "copy": scenario.spec.copies}
     return [name for name, block in wanted.items() if block is not None]
+
+
+def has_services(workload: Workload) -> bool:
+    """Whether any job is a service."""
+    return any(source.job.kind == "service" for source in workload.jobs)
 
 
 def prepared(

@@ -5,7 +5,8 @@ there into Parquet parts on disk, so memory does not grow with the number of fin
 The files of `Recorder.write` (times in ms on the simulated clock):
 
 `jobs.parquet`
-    one row per job, the fields of `JobRow` (`rm_emulator.engine.recording`), in order of submission (ties: id).
+    one row per job, the fields of `JobRow` (`rm_emulator.engine.recording`), in order of submission (ties: id);
+    those of services only where there are any.
 `tasks.parquet`
     one row per attempt, the fields of `Attempt` and one column `demand_RESOURCE` per resource
     (milli-CPU, MiB, pieces), in order of recording. `arrived_ms` is left out
@@ -41,7 +42,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from rm_emulator.engine.recording import SOMETIMES, Attempt, JobRow, Try
+from rm_emulator.engine.recording import OF_SERVICES, SOMETIMES, Attempt, JobRow, Try
 from rm_emulator.files import GZIP_LEVEL, replacing, unpack_small
 from rm_emulator.results.metrics import Floats, Ints, integrals
 from schedulers.core.model import Job, Node
@@ -79,7 +80,8 @@ _STORED: Final[dict[type[msgspec.inspect.Type], pl.DataType]] = {
     msgspec.inspect.FloatType: pl.Float64(),
     msgspec.inspect.BoolType: pl.Boolean(),
 }
-JOB_SCHEMA: Final = columns_of(JobRow)
+_JOB: Final = columns_of(JobRow)
+JOB_SCHEMA: Final = {name: kind for name, kind in _JOB.items() if name not in OF_SERVICES}
 TRY_SCHEMA: Final = columns_of(Try)
 _ATTEMPT: Final = columns_of(Attempt)
 TASK_SCHEMA: Final = {name: kind for name, kind in _ATTEMPT.items() if name not in SOMETIMES}
@@ -133,7 +135,7 @@ class Recorder:
     nodes: every node that tasks may be reported on, with capacities in the order of `resources`.
     resources: names of the components of all vectors.
     scratch: where parts of large tables wait for the end; a temporary directory by default.
-    more: which of the columns that are there only sometimes (`SOMETIMES`) tasks.parquet has.
+    more: which of the columns that are there only sometimes (`SOMETIMES`, `OF_SERVICES`) the tables have.
     """
 
     def __init__(
@@ -148,10 +150,12 @@ class Recorder:
         self._temporary = tempfile.TemporaryDirectory(prefix="rm-emulator-", dir=scratch)
         folder = Path(self._temporary.name)
         demands: dict[str, pl.DataType] = {f"demand_{name}": pl.Int64() for name in self.resources}
-        columns = {**TASK_SCHEMA, **{name: _ATTEMPT[name] for name in more}}
+        columns = {**TASK_SCHEMA, **{name: _ATTEMPT[name] for name in more if name in SOMETIMES}}
+        of_jobs = {**JOB_SCHEMA, **{name: _JOB[name] for name in more if name in OF_SERVICES}}
+        self._job_cells = attrgetter(*of_jobs)
         self._cells_of = attrgetter(*columns)
         self._tasks = _Spool({**columns, **demands}, folder, "tasks")
-        self._jobs = _Spool(JOB_SCHEMA, folder, "jobs")
+        self._jobs = _Spool(of_jobs, folder, "jobs")
         self._plans = _Spool({**PLAN_SCHEMA, "number": pl.Int64()}, folder, "plans")
         self._planned = 0
         self._tries = _Spool(TRY_SCHEMA, folder, "tries")
@@ -183,7 +187,7 @@ class Recorder:
 
     def job(self, row: JobRow) -> None:
         """One job has finished, or will not finish any more."""
-        self._jobs.append(msgspec.structs.astuple(row))
+        self._jobs.append(self._job_cells(row))
 
     def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
         """The policy has planned a job; the last plan counts. An application master is no work, so not shown."""

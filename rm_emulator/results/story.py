@@ -306,6 +306,8 @@ class _Teller:
         if self._state is not None and not self.over:
             left = self._state.left
             text = f"the log ends here; {left} of its {self._spec.tasks} tasks are not done"
+            if self._spec.kind == "service":
+                text = f"the log ends here; of this service {self._state.running} of {self._spec.tasks} tasks run"
             self._note("end", self._scheduler.state.now, text + self._why())
         stretches = self._stretches
         reasons = stretches.in_all()

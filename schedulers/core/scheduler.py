@@ -218,7 +218,7 @@ class Scheduler:
         """A new job: the predictor names its pilots and says what it can."""
         if not self._hear(event):
             return False
-        if self.predictor is not None:
+        if self.predictor is not None and event.job.kind == "batch":
             job = self.state.jobs[event.job.id]
             plan = self.predictor.submitted(job.spec, event.at)
             if plan is not None:

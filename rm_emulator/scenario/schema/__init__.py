@@ -13,7 +13,7 @@ from pydantic import Field, model_validator
 from rm_emulator.scenario.schema.cluster import Cluster, Queue
 from rm_emulator.scenario.schema.decider import Decider
 from rm_emulator.scenario.schema.settings import registry_schema
-from rm_emulator.scenario.schema.values import NAME, Block, Seeds
+from rm_emulator.scenario.schema.values import NAME, Block, Interval, Seeds
 from rm_emulator.scenario.schema.workload import Workload
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
@@ -76,6 +76,8 @@ class Spec(Block):
     """What runs: drawn, measured, recorded or written out, e.g. `{kind: synthetic, preset: 2sigma-like, jobs: 200}`."""
     policies: Annotated[list[PolicySpec], Field(min_length=1)]
     """What is compared, e.g. `[{kind: fifo}, {kind: fair}]`."""
+    until: Interval | None = None
+    """The run ends then, whatever still runs; with the last job that is no service when left out, e.g. `1d`."""
     copies: Copies | None = None
     """Copies of tasks; none when left out, e.g. `{max: 2}`."""
     baseline: str | None = None

@@ -290,8 +290,10 @@ class InlineStage(Block):
     """The stages that must be done before, by name or with the data that they hand over, e.g. `[{stage: map, data:
     120MiB}]`.
     """
-    duration: Times
-    """True run time of its tasks at speed 1, e.g. `{kind: lognormal, mean: 30s, cov: 0.3}`."""
+    duration: Times | None = None
+    """True run time of its tasks at speed 1; left out for a service, which runs as long as the run, e.g. `{kind:
+    lognormal, mean: 30s, cov: 0.3}`.
+    """
     hint: Duration | None = None
     """What its owner says that a task takes, e.g. `30s`."""
     gang: bool = False
@@ -302,6 +304,15 @@ class InlineStage(Block):
     """
     hosts: list[str] | list[list[str]] = []
     """Nodes that hold the input of all tasks, or one list of them per task, e.g. `[n1, n2]`."""
+
+
+class InlineService(Block):
+    """What makes a job a service: it runs until the run ends."""
+
+    start_within: Interval | None = None
+    """Its objective: from its submission until all its tasks have started, e.g. `30s`."""
+    preemptible: bool = True
+    """Whether preemption may take containers from it, e.g. `false`."""
 
 
 class InlineJob(Block):
@@ -321,6 +332,8 @@ class InlineJob(Block):
     """Its part of what jobs share, e.g. `2`."""
     submit: Duration = 0
     """When it arrives, e.g. `5m`."""
+    service: InlineService | None = None
+    """It is a service, not a batch job, e.g. `{start_within: 30s, preemptible: false}`."""
     stages: Annotated[list[InlineStage], Field(min_length=1)]
     """Its stages, e.g. `[{name: map, tasks: 20, demand: {cpu: 1}, duration: 30s}]`."""
 
