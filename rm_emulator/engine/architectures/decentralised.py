@@ -112,6 +112,8 @@ class Decentralised(Profile):
         elif not job.state.running:
             del self._given_up[job.name], self.engine.jobs[job.name]
             self.engine.record.job(containers.result(job, None))
+            if not job.lasts:
+                self.engine.one_is_over()
 
     def ended(self, container: Container) -> bool:
         """See Profile. Workers hear of ends in the order in which they were declared."""
