@@ -8,6 +8,7 @@ import msgspec
 
 from rm_emulator.engine.known import architecture, profile
 from rm_emulator.workload.model import Drawn, Fixed
+from schedulers.core.model import Decentralised as DecentralisedSettings
 from schedulers.core.model import Job, Links, Node, Queue
 
 
@@ -122,16 +123,15 @@ class SharedState(Thinking, frozen=True, kw_only=True, tag="shared_state"):
 class Decentralised(
     msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="decentralised"
 ):
-    """Schedulers that know nothing of the cluster, and workers with queues (Sparrow)."""
+    """Schedulers that know nothing of the cluster, and workers with queues (Sparrow).
 
-    schedulers: int = 1
-    method: Literal["random", "per_task", "batch", "late_binding"] = "late_binding"
-    probe_ratio: float = 2.0
-    constrained_probe_ratio: float = 2.0
-    cancellation: bool = True
+    message_ms: how long each message is under way. slots_per_worker: None for as many as tasks fit on the node.
+    settings: how they find each other.
+    """
+
     message_ms: int = 1
     slots_per_worker: int | None = None
-    worker_order: Literal["fifo", "user_round_robin", "priority"] = "fifo"
+    settings: DecentralisedSettings = DecentralisedSettings()
 
 
 Architecture = Central | TwoLevel | SharedState | Decentralised

@@ -77,6 +77,7 @@ class Simulation:
         progress: Callable[[int], None] | None = None,
     ) -> None:
         _check(config, workload)
+        config = config.when.settled(config, workload)
         self.config, self.workload, self.seed = config, workload, seed
         self.control = control if isinstance(control, Control) else Control(control)
         self.record: Recording = record if record is not None else NullRecording()
@@ -108,21 +109,20 @@ class Simulation:
         self._copies = self.control.copies
         if self._copies:
             self.obeys[Copy] = self._copy
-        self._next_job = 0
+        self._next_job = self._idle_periods = 0
         self._lasting = 0  # containers of services that run
         self._batch_left = sum(1 for source in workload.jobs if source.job.kind == "batch")
         self._has_services = self._batch_left < len(workload.jobs)
         self._coming = 0  # facts on the calendar that are sure to come
-        self._idle_periods = 0
         self._until: int | None = None
         self._due: int | None = None  # when time alone changes what is decided, as said last
         self._idle_turns = 0  # in a row, of time alone
         self.profile: Profile = config.when(self)
         self._ended, self._launches = self.profile.ended, self.profile.launch
+        if self.profile.prompt and not (self._delays or self._moves_data):
+            self._launch = self._started  # type: ignore[method-assign]
         self._runs = self.profile.runs if type(self.profile).runs is not Profile.runs else None
-        self.end_ms = 0
-        self.finished_tasks = 0
-        self.facts = 0
+        self.end_ms = self.finished_tasks = self.facts = 0
         self.decision_ns: list[int] = []
 
     @property

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rm_emulator.engine.config import EngineConfig, Thinking
+from rm_emulator.engine.config import Decentralised, EngineConfig, Thinking
 from rm_emulator.engine.control import Control
 from rm_emulator.engine.several import Several, assigned, first_container
 from rm_emulator.scenario.schema import Scenario
@@ -17,7 +17,7 @@ from rm_emulator.workload.model import Workload
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Copies
 from schedulers.core.predictor import predictors
-from schedulers.core.scheduler import Scheduler
+from schedulers.decentralised.decider import decider
 
 Entry = Mapping[str, Any]
 
@@ -40,7 +40,7 @@ class Deciders:
         entries = entries_of(entry, scenario)
         self.logs = {name: log(name) for name in entries}
         self.schedulers = [
-            Scheduler(_config(own, seed, scenario, config, number), log=self.logs[name])
+            decider(_config(own, seed, scenario, config, number), log=self.logs[name])
             for number, (name, own) in enumerate(entries.items())
         ]
         self.control = self._control(config, workload)
@@ -78,6 +78,7 @@ def entries_of(entry: Entry, scenario: Scenario) -> dict[str, Entry]:
 def _config(entry: Entry, seed: int, scenario: Scenario, config: EngineConfig, number: int) -> SchedulerConfig:
     """What a scheduler is made from: the header of its log."""
     reserve_after, copies = scenario.spec.cluster.reserve_after, scenario.spec.copies
+    architecture = config.architecture
     own = {k: v for k, v in entry.items() if k not in ("label", "predictor", "placement")}
     return SchedulerConfig(
         resources=config.resources,
@@ -91,6 +92,7 @@ def _config(entry: Entry, seed: int, scenario: Scenario, config: EngineConfig, n
         record=scenario.spec.record,
         reserve_after=msgspec.UNSET if reserve_after is None else reserve_after,
         copies=msgspec.UNSET if copies is None else Copies(max=copies.max, others=copies.others),
+        decentralised=architecture.settings if isinstance(architecture, Decentralised) else msgspec.UNSET,
         first_container=first_container(number) if number else msgspec.UNSET,
     )
 

@@ -21,6 +21,7 @@ from rm_emulator.plugins import hashes, load_plugins
 from rm_emulator.results.sweep import name_one
 from schedulers.core.errors import InvalidJob, InvalidParameters, UnknownName, nearest
 from schedulers.core.replay import CorruptLog, IncompleteLog, LogDiffers, Replay
+from schedulers.decentralised.decider import decider
 
 #: A cell's event log, as it is called now and where it is not compressed.
 _LOGS: Final = ("events.jsonl.gz", "events.jsonl")
@@ -35,7 +36,7 @@ def main(path: Path) -> int:
     """
     try:
         with reading(path):
-            replay = Replay(log_lines(path))
+            replay = Replay(log_lines(path), decider)
             for _ in replay:
                 pass
     except LogDiffers as difference:

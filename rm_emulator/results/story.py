@@ -15,7 +15,7 @@ import msgspec
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.results.replay import log_lines, reading
 from schedulers.core.copies import COPY
-from schedulers.core.decisions import Copy, Decision, Move, Place, Preempt, Reserve, Run
+from schedulers.core.decisions import Copy, Decision, Hold, Move, Place, Preempt, Reserve, Run
 from schedulers.core.errors import nearest
 from schedulers.core.events import (
     ClaimRefused,
@@ -34,6 +34,7 @@ from schedulers.core.replay import Replay
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import RUNNING, ContainerState, JobState
 from schedulers.core.transfers import Parcel
+from schedulers.decentralised.decider import decider
 
 #: How often a waiting job is looked at, at first; the interval doubles after `_LOOKS` looks.
 _LOOK_MS: Final = 1000
@@ -100,7 +101,7 @@ def story(path: Path, job: str, task: str | int | None = None) -> Story:
     Raises InvalidInput for an unreadable log or an unknown job or task, LogDiffers when the replay decides otherwise.
     """
     with reading(path):
-        replay = Replay(log_lines(path))
+        replay = Replay(log_lines(path), decider)
         known = replay.scheduler.state.jobs.get(job)
         spec = known.spec if known is not None else _find(path, job)
         teller = _Teller(replay.scheduler, spec, None if task is None else _task_of(spec, str(task), path))
@@ -292,7 +293,8 @@ class _Teller:
             self._decided(decision, at)
         self._note_data(decisions, at)
         self._notice(state, at)
-        changed = before != (len(self._moments), len(self._held), state.started)
+        said = any(isinstance(decision, Hold) and decision.job == self._spec.id for decision in decisions)
+        changed = said or before != (len(self._moments), len(self._held), state.started)
         if not state.left or (state.cancelled and not state.running):
             self._end(state, at)
         elif changed or at - self._looked >= self._every or at == self._looked:

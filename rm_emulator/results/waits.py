@@ -40,6 +40,7 @@ MEANINGS: Final = {
     Reason.USER_AT_LIMIT: "its user holds as much of the queue as each may",
     Reason.OVER_LIMIT: "its queue or user is at a limit of the policy",
     Reason.ASSIGNED: "it waits in line at a node that is expected to end it first",
+    Reason.AT_WORKERS: "it waits for slots of the workers that its scheduler has asked",
     Reason.HAS_RESERVATION: "nodes are reserved for it, on which others still run",
     Reason.RESERVED: "the room is reserved for another job",
     Reason.NO_ROOM: "no node has room for a task of it",

@@ -34,8 +34,10 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
         return
     what = f"architecture '{block.kind}'" + (" that thinks" if block.kind == "central" else "")
     if cluster.profile != "events":
-        message = f"{what} has its own timing: write `profile: events` (seen: '{cluster.profile}')"
+        message = f"'{cluster.profile}' is not accepted: {what} has its own timing (expected events, or nothing)"
         yield loaded.issue(("spec", "cluster", "profile"), message)
+    if block.kind == "decentralised":
+        return
     for key, why in _NOT_THERE.items():
         if getattr(cluster, key) is not None:
             yield loaded.issue(("spec", "cluster", key), f"does not go with {what}: {why}; take it out")
@@ -46,8 +48,7 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
         yield loaded.issue(("spec", "copies"), f"does not go with {what}; take it out")
     if isinstance(block, TwoLevel | SharedState):
         yield from _scheduler_issues(loaded, block)
-    if block.kind != "decentralised":
-        yield from _policy_issues(loaded)
+    yield from _policy_issues(loaded)
 
 
 def _scheduler_issues(loaded: Loaded, block: TwoLevel | SharedState) -> Iterator[Issue]:

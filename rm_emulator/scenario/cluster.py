@@ -26,6 +26,7 @@ from rm_emulator.scenario.schema import Scenario, architecture
 from rm_emulator.scenario.schema import cluster as blocks
 from rm_emulator.scenario.schema.values import Spread
 from rm_emulator.workload.model import Drawn, Fixed
+from schedulers.core.model import Decentralised as DecentralisedSettings
 from schedulers.core.model import Links, Node, PerUser, Queue
 from schedulers.core.places import Taint
 from schedulers.core.queues import UNLIMITED, parse_limit
@@ -154,16 +155,16 @@ def run_times(value: int | Spread) -> Fixed | Drawn:
 def architecture_of(block: architecture.Architecture) -> Architecture | None:
     """The architecture as the engine wants it; None where one scheduler decides without thinking."""
     if isinstance(block, architecture.Decentralised):
-        return Decentralised(
+        settings = DecentralisedSettings(
             schedulers=block.schedulers,
             method=block.method,
             probe_ratio=block.probe_ratio,
+            constraints=block.constraints,
             constrained_probe_ratio=block.constrained_probe_ratio,
             cancellation=block.cancellation,
-            message_ms=block.message_delay,
-            slots_per_worker=block.slots_per_worker,
             worker_order=block.worker_order,
         )
+        return Decentralised(message_ms=block.message_delay, slots_per_worker=block.slots_per_worker, settings=settings)
     give_up = block.give_up.none_placed, block.give_up.attempts
     if isinstance(block, architecture.Central):
         rest = architecture.Path(t_job=block.t_job, t_task=block.t_task)

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from schedulers.core.messages import AnyMessage
 from schedulers.core.model import Job, Links, Node, PastJob, Queue
 from schedulers.core.predictor import SamplePlan
 from schedulers.core.resources import Vector
@@ -218,6 +219,12 @@ class LeaderStarted(Event, frozen=True, tag="LeaderStarted"):
     name: str = ""
 
 
+class Delivered(Event, frozen=True, tag="Delivered"):
+    """A message between a scheduler and workers has arrived."""
+
+    message: AnyMessage
+
+
 class PilotsNamed(Event, frozen=True):
     """The predictor chose a new job's pilots. Not in the log, as a replay's predictor chooses the same."""
 
@@ -263,4 +270,5 @@ AnyEvent = (
     | HistoryPrimed
     | Estimated
     | LeaderStarted
+    | Delivered
 )

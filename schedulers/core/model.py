@@ -116,6 +116,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     labels and taints say which stages may use it (`Stage.places`). slack: how much more than its capacity containers
     may ask for together, () for nothing; for resources that only slow down when too many share them (network, disk).
+    slots: so many tasks run there at once; 0 where nobody counts them.
     """
 
     id: str
@@ -126,6 +127,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
     slack: Vector = ()
+    slots: int = 0
 
     @property
     def room(self) -> Vector:
@@ -163,6 +165,24 @@ class Copies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     max: int = 2
     others: Literal["run", "end"] = "run"
+
+
+class Decentralised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Schedulers that know nothing of the cluster, and workers with queues (Sparrow, SOSP 2013).
+
+    schedulers: how many; each job goes to the next one. method: how one finds workers for tasks. probe_ratio: probes or
+    reservations per task, at least 1; constrained_probe_ratio: the same of a task that runs only where its input is,
+    which those with input do with `constraints`. cancellation: reservations are taken back once a stage's last task is
+    handed out. worker_order: who is next at a worker; 'priority' goes by the order in which queues were declared.
+    """
+
+    schedulers: int = 1
+    method: Literal["random", "per_task", "batch", "late_binding"] = "late_binding"
+    probe_ratio: float = 2.0
+    constraints: bool = False
+    constrained_probe_ratio: float = 2.0
+    cancellation: bool = True
+    worker_order: Literal["fifo", "user_round_robin", "priority"] = "fifo"
 
 
 #: A resource vector (-1: no limit on that resource), a share of the cluster from 0 to 1, or None: no limit.

@@ -29,6 +29,7 @@ class Reason(enum.StrEnum):
     USER_AT_LIMIT = "user_at_limit"
     OVER_LIMIT = "over_limit"
     ASSIGNED = "assigned"
+    AT_WORKERS = "at_workers"
     HAS_RESERVATION = "has_reservation"
     RESERVED = "reserved"
     NO_ROOM = "no_room"
@@ -73,6 +74,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
     ),
     Reason.OVER_LIMIT: "{what} {name} is at its limit on {resource} ({value} of {limit}; queue {queue})",
     Reason.ASSIGNED: "assigned to node {node}, {before} before it, expected to start at {at}",
+    Reason.AT_WORKERS: "the tasks of stage {stage} wait for slots of workers: {where}",
     Reason.HAS_RESERVATION: "reserved for {stage}: {nodes}, where it is expected to start at {starts}",
     Reason.RESERVED: "the room that it needs is reserved for job {other}{starts}",
     Reason.NO_ROOM: "no node has {demand} free ({excluded})",

@@ -119,8 +119,10 @@ class Decentralised(Block):
     """How workers are chosen, e.g. `batch`."""
     probe_ratio: Annotated[float, Field(ge=1)] = 2.0
     """Probes, or reservations, for each task of a job, e.g. `1.05`."""
+    constraints: bool = False
+    """Whether a task with input runs only on nodes that hold it, e.g. `true`."""
     constrained_probe_ratio: Annotated[float, Field(ge=1)] = 2.0
-    """The same for a task that may not run everywhere, e.g. `3`."""
+    """Reservations for each task that does, e.g. `3`."""
     cancellation: bool = True
     """Whether reservations are taken back once a job's last task is handed out, e.g. `false`."""
     message_delay: Duration = 1
