@@ -61,6 +61,12 @@ def assigned(jobs: Sequence[WorkloadJob], schedulers: Sequence[Thinker]) -> dict
     return found
 
 
+def group(jobs: Sequence[WorkloadJob], schedulers: Sequence[Thinker], number: int) -> list[str]:
+    """The jobs that this scheduler shares with those that take the same ones. Raises ValueError as `assigned`."""
+    alike = {n for n, other in enumerate(schedulers) if other.jobs == schedulers[number].jobs}
+    return [job for job, of in assigned(jobs, schedulers).items() if of in alike]
+
+
 class _Held(Mapping[int, ContainerState]):
     """The containers of all by number."""
 

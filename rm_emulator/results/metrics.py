@@ -298,10 +298,10 @@ def without_services(jobs: pl.DataFrame) -> pl.DataFrame:
     return jobs.filter(~pl.col("service")) if "service" in jobs.columns else jobs
 
 
-def services(jobs: pl.DataFrame) -> Services | None:
-    """The figures of services; None where there are none."""
+def services(jobs: pl.DataFrame) -> Services | msgspec.UnsetType:
+    """The figures of services; UNSET where there are none."""
     if "service" not in jobs.columns:
-        return None
+        return msgspec.UNSET
     rows = jobs.filter("service").with_columns(took=pl.col("all_started_ms") - pl.col("submit_ms"))
     met = (pl.col("took") <= pl.col("start_within_ms")).fill_null(value=False)
     held = rows.drop_nulls("start_within_ms").select(took=met)

@@ -50,7 +50,7 @@ def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
         disorder=_disorder(cluster.disorder),
         kubernetes=_kubernetes(cluster.kubernetes),
         links=_links(cluster.links),
-        architecture=_architecture(cluster.architecture),
+        architecture=architecture_of(cluster.architecture),
     )
 
 
@@ -152,8 +152,8 @@ def run_times(value: int | Spread) -> Fixed | Drawn:
     return Fixed(value)
 
 
-def _architecture(block: architecture.Architecture) -> Architecture | None:
-    """None where one scheduler decides without thinking."""
+def architecture_of(block: architecture.Architecture) -> Architecture | None:
+    """The architecture as the engine wants it; None where one scheduler decides without thinking."""
     if isinstance(block, architecture.Decentralised):
         settings = DecentralisedSettings(
             schedulers=block.schedulers,
