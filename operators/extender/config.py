@@ -30,8 +30,8 @@ NEEDED: Final = ("cpu", "memory", "pods")
 WHY_CENTRAL: Final = {
     "central": "with think times is for the emulator: the brain thinks for as long as it takes",
     "two_level": "is for the emulator: nothing in a cluster locks free room while one of several schedulers thinks",
-    "shared_state": "is for the emulator: the API server binds a pod without a look at the room on its node, so nothing "
-    "would refuse one of two claims",
+    "shared_state": "is for the emulator: the API server binds a pod without a look at the room on its node, so "
+    "nothing would refuse one of two claims",
     "decentralised": "is for the emulator: kubelets keep no queues of reservations, and ask nobody for the next pod",
 }
 NO_OTHER: Final = "is no architecture of a cluster (expected central, or nothing)"
@@ -115,7 +115,8 @@ def load_brain(path: Path | str) -> BrainConfig:
         mistakes.append(document.located(("copies",), "in a cluster a pod runs once: leave copies out"))
     if (block := document.data.pop("architecture", None)) is not None and block != {"kind": "central"}:
         kind = block.get("kind") if isinstance(block, Mapping) else block
-        mistakes.append(document.located(("architecture",), f"'{kind}' {WHY_CENTRAL.get(kind, NO_OTHER)}"))
+        why = WHY_CENTRAL.get(str(kind), NO_OTHER)
+        mistakes.append(document.located(("architecture",), f"'{kind}' {why}"))
     try:
         config = parse(document, BrainConfig)
     except InvalidConfig as error:

@@ -36,6 +36,7 @@ WORKLOADS = {
     "tpch": "{kind: tpch}",
     "dags": "{kind: dags}",
     "lachesis": "{kind: lachesis}",
+    "mixed": "{kind: mixed}",
     "trace": "{kind: trace, path: a}",
     "jobs": """
     kind: jobs

@@ -24,6 +24,7 @@ from rm_emulator.scenario.schema.values import (
 )
 from rm_emulator.workload.dags import DagsSettings
 from rm_emulator.workload.lachesis import LachesisSettings
+from rm_emulator.workload.mixed import MixedSettings
 from rm_emulator.workload.tpch import TpchSettings
 from schedulers.core.errors import nearest
 
@@ -180,6 +181,22 @@ class LachesisWorkload(Settings):
     def struct(cls) -> type[msgspec.Struct]:
         """See Settings."""
         return LachesisSettings
+
+
+class MixedWorkload(Settings):
+    """Services beside batch jobs, as in the example cell of Omega's simulator ([workloads](workloads.md#a-mix))."""
+
+    kind: Literal["mixed"]
+    """Drawn, two streams, e.g. `mixed`."""
+    data: Data | None = None
+    """Input of the tasks, e.g. `{replicas: 3}`."""
+    asks: Asks | None = None
+    """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
+
+    @classmethod
+    def struct(cls) -> type[msgspec.Struct]:
+        """See Settings."""
+        return MixedSettings
 
 
 class Extract(Block):
@@ -380,6 +397,6 @@ class JobsWorkload(Block):
 
 
 Workload = Annotated[
-    SyntheticWorkload | TpchWorkload | DagsWorkload | LachesisWorkload | TraceWorkload | JobsWorkload,
+    SyntheticWorkload | TpchWorkload | DagsWorkload | LachesisWorkload | MixedWorkload | TraceWorkload | JobsWorkload,
     Field(discriminator="kind"),
 ]
