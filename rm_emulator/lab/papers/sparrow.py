@@ -52,8 +52,8 @@ class Size(msgspec.Struct, frozen=True, kw_only=True):
     delay: int = 1
 
 
-RESPONSES: Final = Size(workers=1000, slots=4, jobs=400, tasks=100)
-WAITS: Final = Size(workers=4000, slots=1, jobs=4000, tasks=ZERO_WAIT_TASKS, delay=0)
+RESPONSES: Final = Size(workers=400, slots=4, jobs=400, tasks=50)
+WAITS: Final = Size(workers=2000, slots=1, jobs=2500, tasks=ZERO_WAIT_TASKS, delay=0)
 
 
 class Ran(NullRecording):
