@@ -61,7 +61,8 @@ class Simulation:
     progress: called now and then with the number of finished tasks.
     After `run`: end_ms, finished_tasks, decision_ns (a sample of wall times of rounds), facts (handled), locality.
 
-    For profiles and execution models: jobs and containers that live, and obeys, which says who carries out a decision.
+    For profiles and execution models: jobs and containers that live; obeys, which says who carries out a decision;
+    at_end, which enters the end of a task on the calendar.
     """
 
     def __init__(
@@ -87,6 +88,7 @@ class Simulation:
         self.disorder = DisorderDraws(config.disorder, seed) if config.disorder is not None else None
         permute = config.disorder is not None and config.disorder.permute
         self.calendar = Calendar(keyed.generator(seed, "disorder", "order") if permute else None)
+        self.at_end = self.calendar.at
         self._execution = Execution(config, seed, waves_of)
         self._draws_startup = config.startup != Fixed(0)
         self._delays = self._draws_startup or self.disorder is not None
@@ -96,7 +98,7 @@ class Simulation:
         self._distances = Distances(config.nodes, workload.remote)
         excess = overrun(workload)
         shares = excess or any(any(node.slack) for node in config.nodes)
-        self.shared = SharedNodes(self.calendar, Sharers(config.nodes, excess), self._over) if shares else None
+        self.shared = SharedNodes(self.calendar, Sharers(config.nodes, excess), self.over) if shares else None
         self._index = {node.id: i for i, node in enumerate(config.nodes)}
         self._speeds = [node.speed for node in config.nodes]
         # Where no node is faster and no task has input, a run time is the same on every node.
@@ -464,7 +466,7 @@ class Simulation:
             runtime = self._on_its_node(container, runtime)
         container.runtime = runtime if self._runs is None else self._runs(runtime)
         if self.shared is None:
-            self.calendar.at(now + container.runtime, END, container.container, self._over, container)
+            self.at_end(now + container.runtime, END, container.container, self.over, container)
         else:
             self.shared.start(container, job.source.uses(container.stage), container.runtime)
 
@@ -480,7 +482,7 @@ class Simulation:
             return self._distances.stretched(runtime / speed, container.distance)
         return runtime if speed == 1.0 else max(1, round(runtime / speed))
 
-    def _over(self, container: Container) -> None:
+    def over(self, container: Container) -> None:
         """The task's last instant, on its node."""
         if self.containers.get(container.container) is not container or container.started_ms is None:
             return

@@ -122,6 +122,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         "load_resource": load_resource,
         "locality": simulation.locality,
         "decisions": who.decided,
+        **({} if who.messages is None else {"messages_per_task": round(who.messages / max(1, tasks), 3)}),
         "decision_us": _quantiles_us(simulation.decision_ns),
         "wall_s": round(wall_s, 3),
         "sim_s": simulation.end_ms / 1000,

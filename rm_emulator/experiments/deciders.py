@@ -17,7 +17,7 @@ from rm_emulator.workload.model import Workload
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Copies
 from schedulers.core.predictor import predictors
-from schedulers.decentralised.decider import decider
+from schedulers.decentralised.decider import Decentraliser, decider
 
 Entry = Mapping[str, Any]
 
@@ -58,6 +58,12 @@ class Deciders:
     def decided(self) -> int:
         """Decisions so far."""
         return sum(scheduler.decided for scheduler in self.schedulers)
+
+    @property
+    def messages(self) -> int | None:
+        """Between schedulers and workers; None where they need none."""
+        who = self.schedulers[0]
+        return sum(tally.messages for tally in who.tallies) if isinstance(who, Decentraliser) else None
 
     @property
     def sha256(self) -> str:

@@ -224,6 +224,7 @@ class Run(Struct, frozen=True, kw_only=True):
     tasks_per_s: Annotated[Maybe, _is("finished tasks / wall_s", machine=True)] = None
     peak_rss_mb: Annotated[Maybe, _is("of the process", "MB", machine=True)] = None
     log_sha256: Annotated[str | None, _is("of the event log: equal hashes, equal runs")] = None
+    messages_per_task: Annotated[Maybe | UnsetType, _is("between schedulers and workers that see no cluster")] = UNSET
     services: Services | UnsetType = UNSET
     schedulers: Annotated[dict[str, Thinker] | UnsetType, _is("by name, where they take their time")] = UNSET
     costs: Annotated[dict[str, Costs], _is("by queue, under the baselines that were run")] = {}

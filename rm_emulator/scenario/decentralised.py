@@ -62,10 +62,12 @@ def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     if block.schedulers > len(jobs):
         message = f"{block.schedulers} schedulers for {len(jobs)} jobs (expected at most one a job)"
         yield loaded.issue((*_AT, "schedulers"), message)
-    longest = max((_longest_ms(times) for job in jobs for times in job.runtimes), default=0.0)
-    horizon = jobs[-1].submit_ms + round(longest)
+    horizon = loaded.scenario.spec.until
+    if horizon is None:
+        longest = max((_longest_ms(times) for job in jobs for times in job.runtimes), default=0.0)
+        horizon = jobs[-1].submit_ms + round(longest)
     if block.message_delay > horizon:
-        message = f"a message takes {show_duration(block.message_delay)}, and the whole workload "
+        message = f"a message takes {show_duration(block.message_delay)}, and the whole run "
         message += f"{show_duration(horizon)} on an empty cluster (expected at most that)"
         yield loaded.issue((*_AT, "message_delay"), message)
     for job in jobs:

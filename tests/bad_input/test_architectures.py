@@ -32,7 +32,7 @@ DECENTRALISED: Final = [
     (
         "schedulers: 1",
         "message_delay: 1h",
-        "8:56 spec.cluster.architecture.message_delay: a message takes 1h, and the whole workload 3s on an empty "
+        "8:56 spec.cluster.architecture.message_delay: a message takes 1h, and the whole run 3s on an empty "
         "cluster (expected at most that)",
     ),
     ("schedulers: 1", "message_delay: -1s", "8:56 spec.cluster.architecture.message_delay: negative duration: '-1s'"),

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from collections import deque
-from typing import Final
+from collections.abc import Callable
+from operator import attrgetter
+from typing import Any, Final
 
 import msgspec
 
@@ -20,6 +22,7 @@ from schedulers.core.events import Delivered, Event, JobCancelled, JobChanged
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
 
+_index = attrgetter("index")
 #: Waiting helps against none of these.
 _NEVER: Final = frozenset({Reason.TOO_LARGE, Reason.NO_NODE_MATCHES, Reason.NO_NODES})
 
@@ -42,9 +45,10 @@ class Decentralised(Profile):
         assert isinstance(settings, Settings)
         self._delay = settings.message_ms
         self._under_way: deque[Event] = deque()  # what is sent, as it will be heard
-        self._over: list[Container] = []  # tasks that have ended at this instant, unheard
+        self._ends: dict[int, list[Container]] = {}  # what ends when
         self._given_up: dict[str, Master] = {}
         engine.obeys[Send] = self._send
+        engine.at_end = self._at_end
         engine.obeys[Hold] = self._held
 
     @classmethod
@@ -112,19 +116,27 @@ class Decentralised(Profile):
         elif not job.state.running:
             del self._given_up[job.name], self.engine.jobs[job.name]
             self.engine.record.job(containers.result(job, None))
+            if not job.lasts:
+                self.engine.one_is_over()
+
+    def _at_end(self, when: int, rank: int, key: int, over: Callable[[Any], object], container: Any) -> None:
+        """Tasks that end at one instant are one entry of the calendar; workers in the order of their declaration."""
+        there = self._ends.get(when)
+        if there is None:
+            self._ends[when] = [container]
+            self.engine.calendar.at(when, rank, 0, self._all_over, over)
+        else:
+            there.append(container)
+
+    def _all_over(self, over: Callable[[Any], object]) -> None:
+        for container in sorted(self._ends.pop(self.engine.calendar.now), key=_index):
+            over(container)
 
     def ended(self, container: Container) -> bool:
-        """See Profile. Workers hear of ends in the order in which they were declared."""
-        if not self._over:
-            self.engine.calendar.at(self.engine.calendar.now, BEAT, 0, self._tell_ends)
-        self._over.append(container)
-        return False
-
-    def _tell_ends(self, _: None) -> None:
-        over, self._over = self._over, []
-        for container in sorted(over, key=lambda each: each.index):
-            self.engine.count(container)
-            self.engine.tell_end(container)
+        """See Profile. The worker hears of it at once."""
+        self.engine.count(container)
+        self.engine.tell_end(container)
+        return False  # nothing is ever on offer
 
     def offer(self) -> None:
         """See Profile. Nothing is ever on offer: workers take what waits with them."""
