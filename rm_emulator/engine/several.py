@@ -12,7 +12,6 @@ from schedulers.core.decisions import Decision
 from schedulers.core.events import (
     ClaimRefused,
     ContainerEnded,
-    ContainerObserved,
     ContainerStarted,
     Estimated,
     Event,
@@ -113,7 +112,6 @@ class Several(Control):
             return self.schedulers[self.of[event.job.id]].handle(event)
         if isinstance(event, _OF_JOBS):
             return self.schedulers[self.of[event.job]].handle(event)
-        assert not isinstance(event, ContainerObserved), "what one sees of the others is its own"
         return [decision for scheduler in self.schedulers for decision in scheduler.handle(event)]
 
     def explain(self, job: str) -> Explanation:

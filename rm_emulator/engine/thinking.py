@@ -19,7 +19,8 @@ from rm_emulator.engine.recording import Try
 from rm_emulator.engine.several import Several
 from rm_emulator.engine.simulation import Simulation
 from schedulers.core.decisions import Place
-from schedulers.core.events import ClaimRefused, ContainerObserved, JobCancelled, JobChanged, StageWithdrawn, Thought
+from schedulers.core.events import ClaimRefused, JobCancelled, JobChanged, OthersSeen, StageWithdrawn, Thought
+from schedulers.core.foreign import OTHERS
 from schedulers.core.resources import Vector
 from schedulers.core.scheduler import Scheduler
 
@@ -82,6 +83,7 @@ class Thinking(Profile):
             for number, (thinker, scheduler) in enumerate(zip(self.thinkers, control.schedulers, strict=True))
         ]
         self.free = [list(node.room) for node in engine.config.nodes]
+        self._nothing = (0,) * len(engine.config.resources)
         self._names = [node.id for node in engine.config.nodes]
         self.index = {name: index for index, name in enumerate(self._names)}
         self._tries: dict[str, _Tries] = {}
@@ -118,8 +120,8 @@ class Thinking(Profile):
     def through(self, desk: Desk) -> None:
         """An attempt has ended, and its claims are carried out."""
 
-    def changed(self, node: int) -> None:
-        """What is really free on a node is another amount now."""
+    def changed(self, node: int, by: int) -> None:
+        """What is really free on a node is another amount now, by the doing of the scheduler with this number."""
 
     # -- an attempt -----------------------------------------------------------------------------
 
@@ -163,7 +165,8 @@ class Thinking(Profile):
             if place.container in gone:
                 engine.tell(ClaimRefused(now, place.container))
             else:
-                self._take(place, -1)
+                demand = engine.jobs[place.job].source.job.stages[place.stage].demand
+                self._add(self.index[place.node], demand, -1, desk.number)
         for event in missed:
             engine.tell(msgspec.structs.replace(event, at=now))
         desk.job = None
@@ -224,7 +227,7 @@ class Thinking(Profile):
     def release(self, container: Container) -> None:
         """What a container held is free."""
         demand = container.master.source.job.stages[container.stage].demand
-        self._add(container.index, demand, 1)
+        self._add(container.index, demand, 1, self.control.of[container.job])
 
     def finish_if_over(self, job: Master) -> None:
         """See Profile. By what has ended, not by what the scheduler has heard of."""
@@ -237,28 +240,22 @@ class Thinking(Profile):
         elif not any(job.left):
             self.engine.finish(job)
 
-    def _take(self, claim: Place, sign: int) -> None:
-        demand = self.engine.jobs[claim.job].source.job.stages[claim.stage].demand
-        self._add(self.index[claim.node], demand, sign)
-
-    def _add(self, node: int, demand: Vector, sign: int) -> None:
+    def _add(self, node: int, demand: Vector, sign: int, by: int) -> None:
         free = self.free[node]
         for r, amount in enumerate(demand):
             free[r] += sign * amount
-        self.changed(node)
+        self.changed(node, by)
 
     # -- what others hold -----------------------------------------------------------------------
 
     def show(self, desk: Desk, nodes: Iterable[int], free: Any) -> None:
         """Tell a scheduler what others hold on these nodes, so that it sees free what `free` says by node."""
-        now, state = self.engine.calendar.now, desk.scheduler.state
+        there, names, seen = desk.scheduler.state.nodes, self._names, dict[str, Vector | None]()
         for index in nodes:
-            node = state.nodes[self._names[index]]
-            there, seen = node.foreign.get(_OTHERS), free[index]
-            held = tuple(f - s for f, s in zip(node.free, seen, strict=True))
-            if any(held):
-                total = held if there is None else tuple(h + t for h, t in zip(held, there, strict=True))
-                desk.scheduler.handle(ContainerObserved(now, node.id, _OTHERS, total if any(total) else None))
-
-
-_OTHERS = "others"
+            node = there[names[index]]
+            if node.free != free[index]:
+                held = node.foreign.get(OTHERS, self._nothing)
+                now = tuple(map(sum, zip(held, node.free, map(int.__neg__, free[index]), strict=True)))
+                seen[names[index]] = now if any(now) else None
+        if seen:
+            desk.scheduler.handle(OthersSeen(self.engine.calendar.now, seen))

@@ -172,6 +172,12 @@ class ContainerObserved(Event, frozen=True, tag="ContainerObserved"):
     demand: Vector | None = None
 
 
+class OthersSeen(Event, frozen=True, tag="OthersSeen"):
+    """What all others hold on these nodes now, as one of several schedulers sees it when it looks; None: nothing."""
+
+    held: dict[str, Vector | None]
+
+
 class OfferAsked(Event, frozen=True, tag="OfferAsked"):
     """An outside scheduler asks where one task of a job's stage should go, among these nodes (None: all)."""
 
@@ -263,6 +269,7 @@ AnyEvent = (
     | ContainerAdopted
     | TaskFound
     | ContainerObserved
+    | OthersSeen
     | OfferAsked
     | Thought
     | ClaimRefused

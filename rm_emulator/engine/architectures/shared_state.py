@@ -36,10 +36,10 @@ class SharedState(Thinking):
         self.show(desk, desk.stale, self.free)
         desk.stale.clear()
 
-    def changed(self, node: int) -> None:
-        """See Thinking."""
-        if len(self.desks) > 1:
-            for desk in self.desks:
+    def changed(self, node: int, by: int) -> None:
+        """See Thinking. What it does itself a scheduler knows."""
+        for desk in self.desks:
+            if desk.number != by:
                 desk.stale[node] = None
 
     def is_enough(self, desk: Desk, chosen: list[Place]) -> bool:

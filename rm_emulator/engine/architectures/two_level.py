@@ -46,14 +46,14 @@ class TwoLevel(Thinking):
         self.show(desk, range(len(self.free)), seen)
         self._locks[desk.number] = offer
         for index in offer:
-            self.changed(index)
+            self.changed(index, desk.number)
 
     def through(self, desk: Desk) -> None:
         """See Thinking. What it did not use is free again."""
         for index in self._locks.pop(desk.number):
-            self.changed(index)
+            self.changed(index, desk.number)
 
-    def changed(self, node: int) -> None:
+    def changed(self, node: int, by: int) -> None:
         """See Thinking."""
         shown = list(self.free[node])
         for lock in self._locks.values():
