@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import msgspec
+from msgspec import UNSET
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -102,13 +103,13 @@ def mean_over_seeds(summary: Summary, label: str, *path: str) -> float | None:
 
     path: names of fields of `figures.Run`, of keys below a mapping.
     """
-    values = []
+    values: list[Any] = []
     for run in summary.of(label):
         value: Any = run
         for key in path:
-            if value is not None:
+            if value is not None and value is not UNSET:
                 value = value.get(key) if isinstance(value, dict) else getattr(value, key)
-        values.append(value)
+        values.append(None if value is UNSET else value)
     if not values or None in values:
         return None
     return math.fsum(values) / len(values)
