@@ -108,6 +108,7 @@ def mean_over_seeds(summary: Summary, label: str, *path: str) -> float | None:
         for key in path:
             if value is not None:
                 value = value.get(key) if isinstance(value, dict) else getattr(value, key)
+            value = None if value is msgspec.UNSET else value
         values.append(value)
     if not values or None in values:
         return None
