@@ -88,8 +88,7 @@ class Simulation:
         self.disorder = DisorderDraws(config.disorder, seed) if config.disorder is not None else None
         permute = config.disorder is not None and config.disorder.permute
         self.calendar = Calendar(keyed.generator(seed, "disorder", "order") if permute else None)
-        self.at_end = self.calendar.at
-        self._execution = Execution(config, seed, waves_of)
+        self.at_end, self._execution = self.calendar.at, Execution(config, seed, waves_of)
         self._draws_startup = config.startup != Fixed(0)
         self._delays = self._draws_startup or self.disorder is not None
         # Where no data takes time, nobody waits for any.

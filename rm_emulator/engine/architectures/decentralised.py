@@ -119,14 +119,14 @@ class Decentralised(Profile):
             if not job.lasts:
                 self.engine.one_is_over()
 
-    def _at_end(self, when: int, rank: int, key: int, over: Callable[[Any], object], container: Any) -> None:
+    def _at_end(self, when: int, rank: int, key: int, callback: Callable[[Any], object], value: Any = None) -> None:
         """Tasks that end at one instant are one entry of the calendar; workers in the order of their declaration."""
         there = self._ends.get(when)
         if there is None:
-            self._ends[when] = [container]
-            self.engine.calendar.at(when, rank, 0, self._all_over, over)
+            self._ends[when] = [value]
+            self.engine.calendar.at(when, rank, 0, self._all_over, callback)
         else:
-            there.append(container)
+            there.append(value)
 
     def _all_over(self, over: Callable[[Any], object]) -> None:
         for container in sorted(self._ends.pop(self.engine.calendar.now), key=_index):
