@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from typing import Any, Final, Literal
 
 import msgspec
-from msgspec import UNSET
 from rich import box
 from rich.console import Console
 from rich.table import Table
@@ -107,9 +106,10 @@ def mean_over_seeds(summary: Summary, label: str, *path: str) -> float | None:
     for run in summary.of(label):
         value: Any = run
         for key in path:
-            if value is not None and value is not UNSET:
+            if value is not None:
                 value = value.get(key) if isinstance(value, dict) else getattr(value, key)
-        values.append(None if value is UNSET else value)
+            value = None if value is msgspec.UNSET else value
+        values.append(value)
     if not values or None in values:
         return None
     return math.fsum(values) / len(values)

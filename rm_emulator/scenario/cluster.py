@@ -167,8 +167,8 @@ def architecture_of(block: architecture.Architecture) -> Architecture | None:
         return Decentralised(message_ms=block.message_delay, slots_per_worker=block.slots_per_worker, settings=settings)
     give_up = block.give_up.none_placed, block.give_up.attempts
     if isinstance(block, architecture.Central):
-        rest = architecture.Path(t_job=block.t_job, t_task=block.t_task)
-        paths = tuple(_thinker("", path) for path in (*block.paths, rest))
+        rest = Thinker(name="", t_job_ms=block.t_job, t_task_ms=block.t_task)
+        paths = (*(_thinker("", path) for path in block.paths), rest)
         thinks = any(path.t_job_ms or path.t_task_ms for path in paths)
         return Central(paths=paths, retry_ms=block.retry, give_up=give_up) if thinks else None
     schedulers = tuple(_thinker(name, each) for each in block.schedulers for name in each.names)

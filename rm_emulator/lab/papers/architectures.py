@@ -11,7 +11,7 @@ from typing import Annotated
 import typer
 
 from rm_emulator.files import write_file
-from rm_emulator.lab.papers import sparrow
+from rm_emulator.lab.papers import omega, sparrow
 from rm_emulator.lab.papers.tables import filled
 from rm_emulator.program import end
 
@@ -23,7 +23,7 @@ def main(
 ) -> None:
     """Measure everything and write the page: five minutes on one core."""
     template = (docs / "results-architectures.in.md").read_text(encoding="utf-8")
-    write_file(docs / "results-architectures.md", filled(template, **sparrow.tables()))
+    write_file(docs / "results-architectures.md", filled(template, **omega.tables(), **sparrow.tables()))
 
 
 if __name__ == "__main__":

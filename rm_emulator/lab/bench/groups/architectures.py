@@ -9,16 +9,19 @@ from typing import Final
 import msgspec
 import numpy as np
 
-from rm_emulator.engine.config import Decentralised, EngineConfig
+from rm_emulator.engine.config import Decentralised, EngineConfig, JobsOf, SharedState, Thinker
+from rm_emulator.engine.several import Several, assigned, first_container
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.lab.bench.reference import paired
 from rm_emulator.lab.bench.rows import Row, benchmark
 from rm_emulator.lab.bench.setups import SEED
+from rm_emulator.workload.mixed import MixedSettings, generate
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Decentralised as Settings
 from schedulers.core.model import Job, Node, Stage
+from schedulers.core.scheduler import Scheduler
 from schedulers.decentralised.decider import decider
 
 _REPETITIONS: Final = 3
@@ -54,6 +57,35 @@ def sparrow_10000_workers(tiny: bool) -> Iterator[Row]:
         ratio=found.ratio,
         target=">= 0.02",
         note=f"{runs[-1].tasks} tasks, {runs[-1].facts} facts; reference: bare SimPy events/s, as many events",
+    )
+
+
+@benchmark("omega_10000_nodes_day", "architectures")
+def omega_10000_nodes_day(tiny: bool) -> Iterator[Row]:
+    """A day of the example cell of Omega's simulator: 10,000 machines, services beside batch jobs, shared state."""
+    machines, span_s = (50, 120.0) if tiny else (10_000, 86_400.0)
+    # Services do not end here, so they come at half the rate: in the evening they hold half of the cell.
+    workload = generate(MixedSettings(span_s=span_s, service_interarrival_s=40.0), seed=SEED)
+    there = (Thinker(name="service", jobs=JobsOf(kinds=("service",)), t_job_ms=1000), Thinker(name="batch"))
+    nodes = tuple(Node(id=f"m{number:05d}", capacity=(4000, 16 * 1024)) for number in range(machines))
+    config = EngineConfig(nodes=nodes, profile="events", architecture=SharedState(schedulers=there))
+    schedulers = [Scheduler(_thinks(number), log=Log()) for number in range(len(there))]
+    simulation = Simulation(config, workload, Several(schedulers, assigned(workload.jobs, there)), seed=SEED)
+    begun = time.process_time()
+    simulation.run(round(1000 * span_s))
+    taken = time.process_time() - begun
+    note = f"CPU time; {len(workload.jobs)} jobs, {workload.tasks} tasks, {simulation.facts} facts, logs hashed"
+    yield Row(name="omega_10000_nodes_day", value=taken, unit="s", target="<= 120", note=note)
+
+
+def _thinks(number: int) -> SchedulerConfig:
+    return SchedulerConfig(
+        resources=("cpu", "memory"),
+        policy={"kind": "fifo"},
+        placement={"kind": "random_fit"},
+        offers="thought",
+        seed=SEED,
+        first_container=first_container(number),
     )
 
 
