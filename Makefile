@@ -48,6 +48,7 @@ tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m rm_emulator.lab.papers.tables
 	$(BIN)/python -m rm_emulator.lab.papers.graphene
 	$(BIN)/python -m rm_emulator.lab.papers.decima --seeds 100 --profiles $(TPCH) --docs docs
+	$(BIN)/python -m rm_emulator.lab.papers.learned --data $(dir $(TPCH)) --docs docs $(if $(RELEASED),--released $(RELEASED))
 	$(BIN)/python -m rm_emulator.lab.papers.heuristics --docs docs $(if $(SAGA),--saga $(SAGA))
 	$(BIN)/python -m rm_emulator.lab.papers.lachesis --docs docs
 	$(BIN)/python -m rm_emulator.lab.papers.architectures --docs docs

@@ -152,10 +152,14 @@ class Simulation:
 
         Services run until then, or until the last other job is over.
         """
+        with _few_collections():
+            self.go(until)
+
+    def go(self, until: int | None = None) -> None:
+        """As `run`, with the garbage collector as it is: for a run that is left and gone on with (a coroutine)."""
         self._begin()
         self._until = until
-        with _few_collections():
-            self.calendar.run(until)
+        self.calendar.run(until)
         if self._has_services:
             self._end_services(until)
         self.record.finish(self.end_ms)

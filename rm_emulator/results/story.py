@@ -443,7 +443,11 @@ class _Teller:
             source = f" ({state.size_source})" if state.size_source else ""
             told.append(f"estimated at {clock(round(state.size_ms))} of work in all{source}")
         if rank != self._rank:
-            told += [f"{key} {value} of the policy" for key, value in rank.items() if value is not None]
+            told += [
+                f"{key} {value} of the policy" for key, value in rank.items() if value is not None and key != "said"
+            ]
+            if rank.get("said", "") != self._rank.get("said", ""):
+                self._note("choice", at, rank["said"])
         self._size, self._rank = state.size_ms, rank
         if told and state.left:
             self._note("estimate", at, ", ".join(told))

@@ -372,6 +372,11 @@ class ClusterView:
         """What the predictor says of a stage now; None without predictor or estimate."""
         return None if self._predictor is None else self._predictor.estimate(job, stage)
 
+    @property
+    def estimates_stay(self) -> bool:
+        """Whether the estimates of a job change only when the job itself does."""
+        return self._predictor is None or self._predictor.stays
+
     def task_ms(self, job: str, stage: int) -> float | None:
         """What a task of a stage is estimated to take at node speed 1, None without predictor or estimate."""
         estimate = self.estimate(job, stage)
@@ -523,7 +528,7 @@ class Policy(ABC):
         return None
 
     def about(self, job: JobState) -> dict[str, Any]:
-        """What the results should remember of a job (its queue), asked when the job is done."""
+        """What an explanation should tell of a job: its queue, say; under `said` a sentence on its last decision."""
         return {}
 
     def new_plans(self) -> Mapping[str, Planned]:

@@ -67,10 +67,11 @@ from schedulers.core.state import GRANTED, RUNNING, ClusterState, ContainerState
 class Scheduler:
     """One scheduler of one cluster.
 
-    policy and predictor are made from `config`; a log, if given, gets every line.
+    policy and predictor are made from `config`; a log, if given, gets every line. policy: one that is not registered
+    (it is being trained, or played step by step), in place of the config's.
     """
 
-    def __init__(self, config: SchedulerConfig, *, log: Log | None = None) -> None:
+    def __init__(self, config: SchedulerConfig, *, log: Log | None = None, policy: Policy | None = None) -> None:
         self.config, self._log = config, log
         after = None if config.reserve_after is msgspec.UNSET else config.reserve_after
         self.state = ClusterState(Resources(config.resources), has_executors=config.executors)
@@ -80,7 +81,7 @@ class Scheduler:
             make_predictor, predictor_params = predictors.parse(config.predictor)
             self.predictor = make_predictor(predictor_params, seed=config.seed)
         make_policy, policy_params = policies.parse(config.policy)
-        self.policy: Policy = make_policy(policy_params, seed=config.seed)
+        self.policy: Policy = make_policy(policy_params, seed=config.seed) if policy is None else policy
         if config.executors and not self.policy.runs_executors:
             raise InvalidParameters(f"policy '{config.policy['kind']}' does not serve executors that outlive tasks")
         if config.copies is not msgspec.UNSET:
@@ -115,6 +116,8 @@ class Scheduler:
         # Without a predictor and executors the end of a container is a fact like any other.
         teaches = self.predictor is not None or config.executors
         self._learns = {kind: learn for kind, learn in _LEARNS.items() if teaches or kind is not ContainerEnded}
+        # Whether nobody learns from a task after which its executor goes on with its stage.
+        self._goes_on = self.predictor is None or self.predictor.stays
         self._was_due = False  # the policy, before it heard the fact at hand
         self._victims = self.policy.victims if type(self.policy).victims is not Policy.victims else None
         self.rounds: list[RoundRecord] = []
@@ -270,7 +273,7 @@ class Scheduler:
     def _hear_task(self, event: TaskEnded, decisions: list[Decision]) -> bool:
         """A task of an executor is over: learn, and keep the executor busy with the stage it was on."""
         state = self.state
-        if self.predictor is None and (run := state.go_on(event)) is not None:
+        if self._goes_on and (run := state.go_on(event)) is not None:
             decisions.append(run)
             self.decided += 1
             return True

@@ -61,8 +61,8 @@ class Spec(Block):
     """What to run: policies times seeds on one cluster and workload."""
 
     plugins: list[Annotated[str, Field(min_length=1)]] = []
-    """Python files, relative to the scenario, that register what it names ([extending](extending.md)); imported before
-    it is checked, e.g. `[my_policy.py]`.
+    """Python files, relative to the scenario, that register what it names ([extending](extending.md)), and weights of
+    networks; read before it is checked, e.g. `[my_policy.py]`.
     """
     seeds: Seeds = [1]
     """Each policy runs once with each of them, e.g. `1..5`."""
