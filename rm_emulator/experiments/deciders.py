@@ -40,11 +40,11 @@ class Deciders:
         entries = entries_of(entry, scenario)
         self.logs = {name: log(name) for name in entries}
         self.schedulers = [
-            decider(_config(own, seed, scenario, config, number), log=self.logs[name])
+            decider(scheduler_config(own, seed, scenario, config, number), log=self.logs[name])
             for number, (name, own) in enumerate(entries.items())
         ]
         self.control = self._control(config, workload)
-        self.hears_truth = any(_is_told_the_truth(own.get("predictor")) for own in entries.values())
+        self.hears_truth = any(is_told_the_truth(own.get("predictor")) for own in entries.values())
 
     def _control(self, config: EngineConfig, workload: Workload) -> Control:
         if not isinstance(config.architecture, Thinking):
@@ -81,7 +81,7 @@ def entries_of(entry: Entry, scenario: Scenario) -> dict[str, Entry]:
     return {name: entry if policy is None else policy.model_dump(mode="json") for name, policy in own.items()}
 
 
-def _config(entry: Entry, seed: int, scenario: Scenario, config: EngineConfig, number: int) -> SchedulerConfig:
+def scheduler_config(entry: Entry, seed: int, scenario: Scenario, config: EngineConfig, number: int) -> SchedulerConfig:
     """What a scheduler is made from: the header of its log."""
     reserve_after, copies = scenario.spec.cluster.reserve_after, scenario.spec.copies
     architecture = config.architecture
@@ -103,6 +103,6 @@ def _config(entry: Entry, seed: int, scenario: Scenario, config: EngineConfig, n
     )
 
 
-def _is_told_the_truth(predictor: Entry | None) -> bool:
+def is_told_the_truth(predictor: Entry | None) -> bool:
     """Whether the predictor declares `told_truth = True`, as the oracle does; nobody else hears true run times."""
     return predictor is not None and predictors.entry(predictor["kind"]).cls.told_truth
