@@ -35,6 +35,8 @@ class Dispatch(Policy):
         self.promises = Promises()
         self.observation = Observation(self.promises)
         self.asked = 0
+        self.batch: tuple[int, list[Place]] = (0, [])
+        """What is given at the moment: idle executors, or room for so many; those that still run, by stage."""
 
     @abstractmethod
     def choose(self, graph: Graph, view: ClusterView) -> Action:
@@ -49,7 +51,8 @@ class Dispatch(Policy):
     def _catch_up(self, view: ClusterView) -> None:
         """Forget promises that cannot be kept any more."""
         for name in view.changed():
-            self.promises.check(name, view.jobs.get(name), view)
+            job = view.jobs.get(name)
+            self.promises.check(name, None if job is None or job.cancelled else job, view)
             self.observation.note(name)
 
     def _look(self, view: ClusterView) -> None:
@@ -120,6 +123,7 @@ class Dispatch(Policy):
                 running += [place] * (giver.stages[index].running - self.promises.promised(place))
         while idle or running:
             self._look(view)
+            self.batch = len(idle), running
             found = self._choice(view, Source(giver.id, len(idle) + len(running), {batch[0].size}))
             if found is None:
                 return
@@ -141,8 +145,9 @@ class Dispatch(Policy):
                 return
             self._look(view)
             rooms = self._rooms(view, nodes)
-            most = max(rooms.values(), default=0)
-            found = self._choice(view, Source("", _limited(most, offer), rooms.keys(), refused))
+            free = _limited(max(rooms.values(), default=0), offer)
+            self.batch = free, []
+            found = self._choice(view, Source("", free, rooms.keys(), refused))
             if found is None:
                 return
             (name, index), count = place, _ = found
@@ -172,7 +177,9 @@ class Dispatch(Policy):
                 if not offer.fits(sight.job, stage)
             }
             sizes = self.observation.sizes(view)
-            found = self._choice(view, Source("", self._free(view), sizes.keys(), refused | unfit))
+            free = self._free(view)
+            self.batch = free, []
+            found = self._choice(view, Source("", free, sizes.keys(), refused | unfit))
             if found is None:
                 return
             (name, index), count = place, _ = found
@@ -236,7 +243,13 @@ class Dispatch(Policy):
         place = (job.name, sight.rows[action.row])
         if sight.job.waits_whole(sight.job.stages[place[1]]):
             return place, sight.left[place[1]]
-        return place, min(sight.left[place[1]], max(1, action.limit - job.least + 1), source.free)
+        return place, self.given(graph, action)
+
+    def given(self, graph: Graph, action: Action) -> int:
+        """How many of the executors that are asked about an action gives to its stage."""
+        job = graph.jobs[action.job]
+        left = self.observation.sight(job.name).left[int(job.stages[action.row])]
+        return min(left, max(1, action.limit - job.least + 1), self.batch[0] + len(self.batch[1]))
 
     # -- memory ---------------------------------------------------------------------------------
 

@@ -25,8 +25,12 @@ def capped_sjf(graph: Graph, view: ClusterView, asked: int) -> Action:
     """As the policy `capped_sjf`: the least work first, up to a number of executors that grows with it."""
     sizes = [view.jobs[job.name].size_ms for job in graph.jobs]
     works = [math.inf if size is None else size for size in sizes]
-    most = [max(1, round(EXECUTORS * ((UNIT_MS if s is None else s) / UNIT_MS) ** GROWTH)) for s in sizes]
-    return _partitioned(graph, sorted(range(len(works)), key=works.__getitem__), most)
+    return _partitioned(graph, sorted(range(len(works)), key=works.__getitem__), [most_of(size) for size in sizes])
+
+
+def most_of(size_ms: float | None) -> int:
+    """Up to how many executors `capped_sjf` serves a job first."""
+    return max(1, round(EXECUTORS * math.pow((UNIT_MS if size_ms is None else size_ms) / UNIT_MS, GROWTH)))
 
 
 def fair(graph: Graph, view: ClusterView, asked: int) -> Action:

@@ -162,6 +162,7 @@ def test_times_of_a_memoryless_limit_are_drawn_anew_for_each_episode() -> None:
 # -- masks and padding ----------------------------------------------------------------------------
 
 
+@pytest.mark.slow
 def test_no_mask_is_violated_in_ten_thousand_random_steps() -> None:
     env = small(mean_time_limit=60_000.0)
     env.action_space.seed(1)

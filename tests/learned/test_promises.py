@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import pytest
@@ -20,6 +21,7 @@ from schedulers.learned.limits import candidates
 from schedulers.learned.observation import Observation
 from schedulers.learned.orders import RULES
 from schedulers.policies.dispatch import RuledDispatch
+from schedulers.policies.lookahead import Lookahead
 from tests.property.test_state_machine import PREDICTORS, Core
 
 
@@ -40,7 +42,8 @@ def hold(policy: Dispatch, graph: Graph, view: ClusterView) -> None:
     anew.refresh(view)
     for job in graph.jobs:
         seen, now = policy.observation.sight(job.name), anew.sight(job.name)
-        assert (seen.left, seen.executors, seen.nodes.tolist()) == (now.left, now.executors, now.nodes.tolist())
+        assert (seen.left, seen.executors, seen.amounts) == (now.left, now.executors, now.amounts)
+        assert seen.nodes.tolist() == now.nodes.tolist()
         states = view.jobs[job.name].stages
         for row in job.valid.nonzero()[0]:
             stage = states[job.stages[row]]
@@ -52,17 +55,17 @@ class Promised(Core):
     """As the core's, with policies that are asked."""
 
     @initialize(
-        rule=st.sampled_from(sorted(RULES)),
+        policy=st.sampled_from([*({"kind": "dispatch", "rule": rule} for rule in RULES), {"kind": "lookahead"}]),
         predictor=st.sampled_from(PREDICTORS),
         offers=st.sampled_from(("heartbeat", "event", "cycle")),
         kept=st.booleans(),
         limit=st.sampled_from((None, None, 1)),
     )
-    def begin(self, rule: str, predictor: Any, offers: Any, kept: bool, limit: int | None) -> None:
+    def begin(self, policy: Any, predictor: Any, offers: Any, kept: bool, limit: int | None) -> None:
         self.scheduler = Scheduler(
             SchedulerConfig(
                 resources=("cpu", "memory"),
-                policy={"kind": "dispatch", "rule": rule},
+                policy=policy,
                 predictor=predictor,
                 placement={"kind": "first_fit"},
                 offers=offers,
@@ -77,13 +80,16 @@ class Promised(Core):
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is asked looks first whether all promises can be kept."""
-    choose = RuledDispatch.choose
+    for kind in (RuledDispatch, Lookahead):
+        monkeypatch.setattr(kind, "choose", looking(kind.choose))
 
-    def looks(policy: RuledDispatch, graph: Graph, view: ClusterView) -> Action:
+
+def looking(choose: Callable[[Any, Graph, ClusterView], Action]) -> Callable[[Any, Graph, ClusterView], Action]:
+    def looks(policy: Dispatch, graph: Graph, view: ClusterView) -> Action:
         hold(policy, graph, view)
         return choose(policy, graph, view)
 
-    monkeypatch.setattr(RuledDispatch, "choose", looks)
+    return looks
 
 
 @pytest.mark.usefixtures("held")
