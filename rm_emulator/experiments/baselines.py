@@ -23,7 +23,7 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.config import Decentralised, EngineConfig
 from rm_emulator.engine.execution import Execution, Listed, StageTimes
 from rm_emulator.engine.recording import JobRow, NullRecording
 from rm_emulator.experiments.cell import (
@@ -135,7 +135,10 @@ def one_node(config: EngineConfig) -> EngineConfig:
     capacity = capacity_of(config)
     node = Node(id="one", capacity=capacity, speed=mean_speed(config), slack=slack if any(slack) else ())
     beat = max(1, round(config.heartbeat_ms / len(config.nodes)))
-    return msgspec.structs.replace(config, nodes=(node,), heartbeat_ms=beat)
+    who = config.architecture
+    if isinstance(who, Decentralised) and who.slots_per_worker is not None:
+        who = msgspec.structs.replace(who, slots_per_worker=who.slots_per_worker * len(config.nodes))
+    return msgspec.structs.replace(config, nodes=(node,), heartbeat_ms=beat, architecture=who)
 
 
 def anywhere(built: Built) -> Built:

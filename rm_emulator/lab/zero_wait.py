@@ -1,4 +1,4 @@
-"""The probability that no task of a job has to wait under Sparrow's ways to choose workers (SOSP 2013, section 3.3).
+"""The probability that no task of a job has to wait under Sparrow's ways to choose workers (SOSP 2013, its analysis).
 
 Each worker has one slot, busy with probability `load` whoever else is.
 """

@@ -102,7 +102,7 @@ def mean_over_seeds(summary: Summary, label: str, *path: str) -> float | None:
 
     path: names of fields of `figures.Run`, of keys below a mapping.
     """
-    values = []
+    values: list[Any] = []
     for run in summary.of(label):
         value: Any = run
         for key in path:

@@ -1,6 +1,6 @@
 """In which order a worker takes what waits there: as it came, users in turn, or the smallest rank first.
 
-Sparrow, SOSP 2013, section 5; radlab/sparrow: FifoTaskScheduler, RoundRobinTaskScheduler, PriorityTaskScheduler.
+Sparrow, SOSP 2013, section 4; radlab/sparrow: FifoTaskScheduler, RoundRobinTaskScheduler, PriorityTaskScheduler.
 """
 
 from __future__ import annotations
