@@ -41,8 +41,9 @@ from schedulers.objects.names import (
 )
 from schedulers.objects.pod import Condition, Pod, PodSpec, unknown_resource
 
-#: How long a pod is left to kube-scheduler, which tries every 10 s at least, once that has said that it cannot bind it.
-_VERDICT_MS: Final = 15_000
+#: How long a pod is left to kube-scheduler once that has said that it cannot bind it: for two more tries, which come
+#: every 10 s at least, so that a verdict given while brain or API server were not ready costs no pod.
+_VERDICT_MS: Final = 25_000
 #: A stage with its pod template as it was written.
 Stage = StageSpec[dict[str, Any]]
 #: Names of pods are host names.

@@ -11,6 +11,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
+from functools import lru_cache
 from typing import Final
 
 from schedulers.core.errors import InvalidQuantity
@@ -115,8 +116,17 @@ class Resources:
 
 def to_steps(name: str, quantity: str | int | float, *, round_up: bool) -> int:
     """One quantity in the vector's integer steps (milli-CPU, MiB, pieces)."""
+    steps = _known_steps if isinstance(quantity, str) else _steps
+    return steps(name, quantity, round_up)
+
+
+def _steps(name: str, quantity: str | int | float, round_up: bool) -> int:
     steps = parse_quantity(quantity) / _STEP.get(name, Fraction(1))
     return -int(-steps // 1) if round_up else int(steps // 1)
+
+
+#: The pods of one template ask for the same, and exact fractions take their time.
+_known_steps: Final = lru_cache(maxsize=4096)(_steps)
 
 
 def show_steps(name: str, steps: int) -> str:

@@ -319,9 +319,9 @@ def test_a_narrowed_pod_that_kube_scheduler_cannot_bind_is_made_anew_sooner() ->
     stuck = unbindable(affinity=only("n1"))
     one = job(StageSpec("a", TEMPLATE))
     released = {stuck.metadata.uid: 80_000}
-    assert plan(one, [stuck], around(90_000, released=released)).again_s == pytest.approx(5, abs=0.1)
-    (delete,) = plan(one, [stuck], around(95_000, released=released)).deletes
-    assert delete.why.endswith("for 15 s (Unschedulable: 0/1 nodes are available: no volume.)")
+    assert plan(one, [stuck], around(100_000, released=released)).again_s == pytest.approx(5, abs=0.1)
+    (delete,) = plan(one, [stuck], around(105_000, released=released)).deletes
+    assert delete.why.endswith("for 25 s (Unschedulable: 0/1 nodes are available: no volume.)")
 
 
 GPU: dict[str, Any] = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"example.com/gpu": 1}}}]}}
