@@ -2,31 +2,41 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import Final, Protocol
 
 from schedulers.core.errors import InvalidTransition
+from schedulers.core.events import ContainerObserved, OthersSeen
+from schedulers.core.live import NodeState
+from schedulers.core.resources import Resources, Vector
+from schedulers.core.sizes import Sizes
 
-if TYPE_CHECKING:
-    from schedulers.core.events import ContainerObserved, OthersSeen
-    from schedulers.core.resources import Vector
-    from schedulers.core.state import ClusterState
+
+class Owner(Protocol):
+    """What this needs of the state whose nodes they are."""
+
+    resources: Resources
+    nodes: dict[str, NodeState]
+    foreign: list[int]
+    sizes: Sizes
+    version: int
+
 
 #: What all others hold together is called so.
 OTHERS: Final = "others"
 
 
-def container_observed(state: ClusterState, event: ContainerObserved) -> str | None:
+def container_observed(state: Owner, event: ContainerObserved) -> str | None:
     """See ClusterState.hear."""
     return _observe(state, event.node, event.name, event.demand)
 
 
-def others_seen(state: ClusterState, event: OthersSeen) -> None:
+def others_seen(state: Owner, event: OthersSeen) -> None:
     """See ClusterState.hear."""
     for node, demand in event.held.items():
         _observe(state, node, OTHERS, demand)
 
 
-def _observe(state: ClusterState, name: str, user: str, demand: Vector | None) -> str | None:
+def _observe(state: Owner, name: str, user: str, demand: Vector | None) -> str | None:
     """Somebody else holds so much on a node."""
     node = state.nodes.get(name)
     if node is None:

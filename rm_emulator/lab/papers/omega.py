@@ -32,11 +32,11 @@ from schedulers.core.scheduler import Scheduler
 #: Think times of services per job that are compared, s; a batch job takes the usual 0.1 s.
 T_JOBS: Final = (0.1, 1.0, 10.0, 30.0, 100.0)
 #: So many schedulers share the batch jobs, each of which they think about for 2 s.
-SCHEDULERS: Final = (1, 2, 4, 8, 16, 32)
+SCHEDULERS: Final = (1, 2, 4, 8, 16)
 BATCH_T_JOB_MS: Final = 2000
 MACHINES: Final = 250
 CELL: Final = MixedSettings(
-    span_s=1800.0,
+    span_s=1200.0,
     batch_interarrival_s=5.0,
     batch_tasks=50.0,
     batch_task_s=60.0,
