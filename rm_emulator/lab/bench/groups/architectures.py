@@ -40,7 +40,7 @@ class _Ran(msgspec.Struct, frozen=True):
 @benchmark("sparrow_10000_workers", "architectures")
 def sparrow_10000_workers(tiny: bool) -> Iterator[Row]:
     """Sparrow's late binding on 10,000 workers of 4 slots at load 0.8, as in the paper's simulator."""
-    workers, jobs = (50, 20) if tiny else (10_000, 1_500)
+    workers, jobs = (50, 20) if tiny else (10_000, 3_000)
     workload = _workload(workers, jobs)
     runs: list[_Ran] = []
 
