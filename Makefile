@@ -52,6 +52,7 @@ tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m rm_emulator.lab.papers.learned --data $(dir $(TPCH)) --docs docs $(if $(RELEASED),--released $(RELEASED))
 	$(BIN)/python -m rm_emulator.lab.papers.heuristics --docs docs $(if $(SAGA),--saga $(SAGA))
 	$(BIN)/python -m rm_emulator.lab.papers.lachesis --docs docs
+	$(BIN)/python -m rm_emulator.lab.papers.architectures --docs docs
 
 # SLS folders to run, copied first because runs are stored in them; and how often each.
 FOLDERS ?= ../shared/data/yarn-sls

@@ -503,10 +503,10 @@ def replay(
     """Replay an event log: are the decisions the same?"""
     from rm_emulator.results import replay as replaying
 
-    log = replaying.event_log(target, label, seed)
+    logs = replaying.event_logs(target, label, seed)
     if not plugin:
-        replaying.load_plugins_of(log)
-    raise typer.Exit(replaying.main(log))
+        replaying.load_plugins_of(logs[0])
+    raise typer.Exit(max(replaying.main(log) for log in logs))
 
 
 @app.command()

@@ -182,6 +182,42 @@ class Offer:
         return False
 
 
+class JobOffer(Offer):
+    """All nodes, to one job alone."""
+
+    __slots__ = ("_only",)
+
+    def __init__(self, state: ClusterState, job: JobState, *, limit: int | None = None) -> None:
+        super().__init__(state, None, limit=limit)
+        self._only = job
+
+    def has_room(self) -> bool:
+        """See Offer.has_room."""
+        job = self._only
+        fitting = self._state.sizes.fitting
+        return self.limit != 0 and any(fitting(job.stages[index].size) for index in job.open)
+
+    def serves(self, job: str, stage: int) -> bool:
+        """See Offer.serves."""
+        return job == self._only.id
+
+    def fits(self, job: JobState, stage: StageState) -> bool:
+        """See Offer.fits."""
+        return job is self._only and super().fits(job, stage)
+
+
+class Anything(Offer):
+    """As if everything fitted: whoever is asked to suggest from this names who is first in line, room or not."""
+
+    def has_room(self) -> bool:
+        """See Offer.has_room."""
+        return True
+
+    def fits(self, job: JobState, stage: StageState) -> bool:
+        """See Offer.fits."""
+        return True
+
+
 class ClusterView:
     """What a policy may look at. Everything reached through it is read-only for the policy."""
 
@@ -515,6 +551,18 @@ def no_reservations(policy: Policy | type[Policy], *, executors: bool, lines: bo
         return "reserve_after does not go with a policy that makes reservations itself, as YARN's schedulers do"
     if executors:
         return "reserve_after does not go with executors that outlive tasks: their room is not given back by task"
+    return None
+
+
+def no_thinking(policy: Policy, *, lines: bool = False) -> str | None:
+    """Why it cannot be the policy of a scheduler that thinks, or None. lines: whether tasks are assigned to nodes."""
+    triggers = policy.triggers
+    if lines:
+        return "a scheduler that takes its time assigns no tasks ahead: another placement or policy is needed"
+    if policy.reserves or policy.preempts or triggers.period_ms is not None:
+        return "a scheduler that takes its time needs a policy that does not reserve, preempt or act by the clock"
+    if triggers.every_beat or triggers.every_offer:
+        return "a scheduler that takes its time needs a policy that does not count the offers that it passes up"
     return None
 
 
