@@ -53,7 +53,7 @@ WORKLOADS = {
 }
 ARCHITECTURES = {
     "central": "{kind: central, paths: [{kinds: [service]}]}",
-    "two_level": "{kind: two_level, schedulers: [{name: a}]}",
+    "two_level": "{kind: two_level, schedulers: [{name: a, policy: {kind: fifo}}]}",
     "shared_state": "{kind: shared_state, schedulers: [{name: a}]}",
     "decentralised": "{kind: decentralised}",
 }
