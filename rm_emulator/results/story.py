@@ -60,7 +60,7 @@ class Part(msgspec.Struct):
 class Moment(msgspec.Struct, frozen=True):
     """Something that happened to the job.
 
-    kind: submitted, plan, estimate, stage, task, data, copy, reserved, refused, lost, end.
+    kind: submitted, plan, estimate, choice, stage, task, data, copy, reserved, refused, lost, end.
     """
 
     at_ms: int
