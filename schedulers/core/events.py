@@ -12,6 +12,7 @@ import msgspec
 
 from schedulers.core.model import Job, Links, Node, PastJob, Queue
 from schedulers.core.predictor import SamplePlan
+from schedulers.core.rehearsal import Course, Table
 from schedulers.core.resources import Vector
 
 if TYPE_CHECKING:
@@ -196,6 +197,17 @@ class Estimated(Event, frozen=True, tag="Estimated", omit_defaults=True):
     by_node: dict[str, tuple[int, ...]] = {}
 
 
+class Rehearsed(Event, frozen=True, tag="Rehearsed"):
+    """A job was played forward on estimates, as the policy wished (`Policy.new_scripts`).
+
+    courses: what each stage goes through on the largest allocation. table: how long the job still takes.
+    """
+
+    job: str
+    courses: tuple[Course, ...]
+    table: Table
+
+
 class LeaderStarted(Event, frozen=True, tag="LeaderStarted"):
     """This process decides from now on."""
 
@@ -244,5 +256,6 @@ AnyEvent = (
     | Tick
     | HistoryPrimed
     | Estimated
+    | Rehearsed
     | LeaderStarted
 )

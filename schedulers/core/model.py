@@ -73,6 +73,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     name: the recurring name (the same script run again); app: the program; both feed history.
     weight: its share against other jobs of its queue.
+    deadline: by when it should be done, in ms on the scheduler's clock.
     """
 
     id: str
@@ -82,6 +83,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     app: str = ""
     queue: str = "default"
     weight: float = 1.0
+    deadline: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def tasks(self) -> int:

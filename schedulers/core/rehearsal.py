@@ -53,18 +53,19 @@ class Course(msgspec.Struct, frozen=True, kw_only=True):
 
     tasks: int
     parents: tuple[int, ...] = ()
-    queued: float = 0
-    run: float = 0
-    longest: float = 0
-    begin: float = 0
-    end: float = 0
+    queued: int = 0
+    run: int = 0
+    longest: int = 0
+    begin: int = 0
+    end: int = 0
 
 
 class Row(msgspec.Struct, frozen=True, array_like=True):
-    """From this progress on: how long it still takes (ms), by allocation."""
+    """From this progress on: how long it still takes (ms), by allocation; in most plays, and in half of them."""
 
     progress: float
-    remaining_ms: tuple[float, ...]
+    remaining_ms: tuple[int, ...]
+    usual_ms: tuple[int, ...] = ()
 
 
 class Table(msgspec.Struct, frozen=True):
@@ -73,11 +74,11 @@ class Table(msgspec.Struct, frozen=True):
     allocations: tuple[int, ...]
     rows: tuple[Row, ...]
 
-    def at(self, progress: float) -> tuple[float, ...]:
-        """The row with the largest progress that is not above this one: remaining ms by allocation."""
+    def at(self, progress: float) -> Row:
+        """The row with the largest progress that is not above this one."""
         found = self.rows[0]
         for row in self.rows:
             if row.progress > progress:
                 break
             found = row
-        return found.remaining_ms
+        return found

@@ -12,6 +12,7 @@ from heapq import heappop, heappush
 from typing import Final
 
 import numpy as np
+import numpy.typing as npt
 
 from schedulers.core import keyed
 from schedulers.core.rehearsal import Act, Course, Row, Script, Table
@@ -24,6 +25,7 @@ _QUANTILE: Final = 0.9
 
 #: When each task ended, and its stage, in order.
 Ends = list[tuple[int, int]]
+Times = npt.NDArray[np.int64]
 
 
 def rehearse(script: Script) -> tuple[tuple[Course, ...], Table]:
@@ -34,16 +36,22 @@ def rehearse(script: Script) -> tuple[tuple[Course, ...], Table]:
     usual = [[max(1, round(act.task_ms))] * act.tasks for act in script.acts]
     courses, _ = play(script.acts, usual, script.allocations[-1])
     marks, how_far = [row / _ROWS for row in range(_ROWS)], meter(script.indicator, courses)
-    left = np.zeros((script.draws, len(script.allocations), _ROWS))
+    left = np.zeros((script.draws, len(script.allocations), _ROWS), dtype=np.int64)
     for draw, times in enumerate(_drawn(script)):
         for column, allocation in enumerate(script.allocations):
             _, ends = play(script.acts, times, allocation)
             left[draw, column] = [ends[-1][0] - at for at in _reached(marks, ends, how_far, len(courses))]
-    worst = np.quantile(left, _QUANTILE, axis=0, method="higher")
+    most, half = (_never_growing(left, part) for part in (_QUANTILE, 0.5))
+    rows = (Row(mark, tuple(most[:, row].tolist()), tuple(half[:, row].tolist())) for row, mark in enumerate(marks))
+    return courses, Table(script.allocations, tuple(rows))
+
+
+def _never_growing(left: Times, quantile: float) -> Times:
+    """What so many of the plays (first axis) do not exceed; along both other axes the longest of what follows."""
+    times = np.quantile(left, quantile, axis=0, method="higher").astype(np.int64)
     for axis in (0, 1):
-        worst = np.flip(np.maximum.accumulate(np.flip(worst, axis), axis), axis)
-    rows = tuple(Row(mark, tuple(worst[:, row].tolist())) for row, mark in enumerate(marks))
-    return courses, Table(script.allocations, rows)
+        times = np.flip(np.maximum.accumulate(np.flip(times, axis), axis), axis)
+    return times
 
 
 def _drawn(script: Script) -> Iterator[list[list[int]]]:
@@ -60,7 +68,7 @@ def _drawn(script: Script) -> Iterator[list[list[int]]]:
         ]
 
 
-def _noise(random: np.random.Generator, variation: float, count: int) -> np.typing.NDArray[np.float64]:
+def _noise(random: np.random.Generator, variation: float, count: int) -> npt.NDArray[np.float64]:
     """Log-normal factors with mean 1 and this standard deviation."""
     sigma2 = np.log1p(variation * variation)
     return random.lognormal(-sigma2 / 2, np.sqrt(sigma2), count)

@@ -70,7 +70,7 @@ def test_a_play_keeps_to_the_dag_and_to_its_containers(made: tuple[Act, ...], sl
 def test_one_container_takes_the_sum_and_enough_take_the_longest_path() -> None:
     made = (Act(4, (), 100), Act(2, (0,), 50), Act(1, (0,), 300), Act(1, (1, 2), 10))
     _, table = rehearse(Script(acts=made, allocations=(1, 8)))
-    assert table.at(0) == (4 * 100 + 2 * 50 + 300 + 10, 100 + 300 + 10)
+    assert table.at(0).remaining_ms == (4 * 100 + 2 * 50 + 300 + 10, 100 + 300 + 10)
 
 
 def test_the_same_script_gives_the_same_table() -> None:
@@ -81,7 +81,10 @@ def test_the_same_script_gives_the_same_table() -> None:
 
 def test_estimates_that_are_less_sure_make_the_table_more_careful() -> None:
     sure, unsure = ((Act(20, (), 100, spread),) for spread in (0.0, 0.5))
-    assert rehearse(script(unsure, draws=20))[1].at(0)[0] > rehearse(script(sure, draws=20))[1].at(0)[0]
+    assert (
+        rehearse(script(unsure, draws=20))[1].at(0).remaining_ms[0]
+        > rehearse(script(sure, draws=20))[1].at(0).remaining_ms[0]
+    )
 
 
 @given(acts(), st.floats(1, 3))
@@ -89,9 +92,9 @@ def test_a_perfect_rehearsal_with_slack_1_meets_every_deadline_that_the_most_can
     made: tuple[Act, ...], loose: float
 ) -> None:
     _, table = rehearse(script(made))
-    deadline = table.at(0)[-1] * loose
+    deadline = table.at(0).remaining_ms[-1] * loose
     utility = Utility(((0.0, 1.0), (deadline, 1.0), (deadline + 100, -1.0)))
-    given_ = wanted(utility, 0, table.at(0), table.allocations, slack=1, dead_zone=0)
+    given_ = wanted(utility, 0, table.at(0).remaining_ms, table.allocations, slack=1, dead_zone=0)
     _, ends = play(made, [[round(act.task_ms)] * act.tasks for act in made], given_)
     assert ends[-1][0] <= deadline
 
@@ -132,4 +135,10 @@ def test_amdahl_counts_what_is_left_of_the_path_and_of_the_work() -> None:
 
 def test_a_table_is_read_from_the_last_row_that_was_reached() -> None:
     _, table = rehearse(Script(acts=(Act(4, (), 10),), allocations=(1,)))
-    assert [table.at(progress) for progress in (0, 0.04, 0.25, 0.5, 0.75)] == [(40,), (40,), (30,), (20,), (10,)]
+    assert [table.at(progress).remaining_ms for progress in (0, 0.04, 0.25, 0.5, 0.75)] == [
+        (40,),
+        (40,),
+        (30,),
+        (20,),
+        (10,),
+    ]

@@ -321,6 +321,8 @@ class InlineJob(Block):
     """Its part of what jobs share, e.g. `2`."""
     submit: Duration = 0
     """When it arrives, e.g. `5m`."""
+    deadline: Interval | None = None
+    """How long after its arrival it should be done, for policies that go by deadlines, e.g. `10m`."""
     stages: Annotated[list[InlineStage], Field(min_length=1)]
     """Its stages, e.g. `[{name: map, tasks: 20, demand: {cpu: 1}, duration: 30s}]`."""
 

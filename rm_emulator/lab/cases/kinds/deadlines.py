@@ -67,7 +67,7 @@ def decisions(case: Case) -> Checks:
     table = Table(tuple(case["table"]["allocations"]), rows)
     allocation, got = case["allocation"], []
     for elapsed, done in case["steps"]:
-        remaining = table.at(done)
+        remaining = table.at(done).remaining_ms
         raw = wanted(curve, elapsed, remaining, table.allocations, slack=case["slack"], dead_zone=case["dead_zone"])
         allocation = stepped(allocation, raw, case["alpha"], (case["limits"][0], case["limits"][1]))
         got.append([raw, allocation])
