@@ -131,6 +131,7 @@ def result(job: Master, finish: int | None) -> JobRow:
         failed_tasks=job.failed,
         weight=spec.weight,
         ideal_ms=_ideal_ms(job),
+        deadline_ms=None if isinstance(spec.deadline, msgspec.UnsetType) else spec.deadline,
     )
 
 

@@ -27,6 +27,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     thin: it bypassed sampling; pilots: tasks that ran as samples.
     failed_tasks: attempts that ended with a code other than 0.
     ideal_ms: JCT on an empty cluster with room for everything (longest path of true run times), None if unknown.
+    deadline_ms: when it should have been done, None where it has no deadline.
     """
 
     id: str
@@ -47,6 +48,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     failed_tasks: Int32 = 0
     weight: float = 1.0
     ideal_ms: int | None = None
+    deadline_ms: int | None = None
 
 
 @dataclass(slots=True)

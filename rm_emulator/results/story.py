@@ -450,9 +450,8 @@ class _Teller:
         self._allocation = promise["containers"]
         finish, margin, deadline = (clock(promise[name]) for name in ("finish", "margin", "deadline"))
         to_have = _plural(self._allocation, "container", "containers")
-        return [
-            f"is to have {self._allocation} {to_have} and be done at {finish}, at most {margin} later, deadline {deadline}"
-        ]
+        done = f"be done at {finish}, at most {margin} later, deadline {deadline}"
+        return [f"is to have {self._allocation} {to_have} and {done}"]
 
     # -- data, copies ---------------------------------------------------------------------------
 
