@@ -132,6 +132,7 @@ def _job(job: InlineJob, job_id: str, resources: Resources) -> WorkloadJob:
             queue=job.queue,
             weight=job.weight,
             service=_service(job.service),
+            deadline=msgspec.UNSET if job.deadline is None else job.submit + job.deadline,
         ),
         submit_ms=job.submit,
         runtimes=tuple(_run_times(stage) for stage in job.stages),

@@ -84,6 +84,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
 
     name: the recurring name (the same script run again); app: the program; both feed history.
     weight: its share against other jobs of its queue. service: of a job that does not end by itself; UNSET: batch.
+    deadline: by when it should be done, in ms on the scheduler's clock.
     """
 
     id: str
@@ -94,6 +95,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     queue: str = "default"
     weight: float = 1.0
     service: Service | msgspec.UnsetType = msgspec.UNSET
+    deadline: int | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def kind(self) -> Literal["batch", "service"]:

@@ -14,7 +14,7 @@ import msgspec
 from schedulers.core import model
 from schedulers.core.errors import InvalidJob, InvalidQuantity
 from schedulers.core.resources import Resources, parse_quantity
-from schedulers.objects.meta import Stored, label_value
+from schedulers.objects.meta import Stored, label_value, to_ms
 from schedulers.objects.names import PODS_REFUSED, RECURRING_LABEL, USER_LABEL
 from schedulers.objects.pod import Condition, PodTemplate, demand, places
 
@@ -104,6 +104,16 @@ class PlanStatus(msgspec.Struct):
     troublesome: list[str] = []
 
 
+class PromiseStatus(msgspec.Struct):
+    """When the job will be done as far as is known (see the CRD); times as RFC 3339."""
+
+    message: str = ""
+    finishTime: str = ""
+    marginSeconds: float = 0.0
+    revisedTime: str = ""
+    containers: int = 0
+
+
 class Progress(msgspec.Struct):
     """The part of the status that the controllers write."""
 
@@ -125,6 +135,7 @@ class DagJobStatus(Progress):
     message: str = ""
     position: int | None = None
     plan: PlanStatus | None = None
+    promise: PromiseStatus | None = None
 
 
 class DagJobOf(Stored, Generic[Template]):
@@ -203,6 +214,7 @@ def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> 
         raise InvalidJob(f"DagJob {dagjob.key}: two stages are called '{repeated}'")
     job = model.Job(
         id=id if id is not None else f"{dagjob.key}.{meta.uid[:8]}",
+        deadline=msgspec.UNSET if (deadline := to_ms(spec.deadline)) is None else deadline,
         name=meta.labels.get(RECURRING_LABEL) or meta.generateName.rstrip("-") or meta.name,
         user=label_value(spec.user) or meta.labels.get(USER_LABEL, ""),
         queue=spec.queue,
