@@ -1,0 +1,64 @@
+"""What there is to plan with: machines in sets, in classes that no set tells apart, and their room over time."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+Ints: TypeAlias = NDArray[np.int64]
+
+
+class Supply:
+    """Machines over the slices in which something may start.
+
+    sets: which machines are in each. room: [machines, slices, resources], what is free of each at the beginning of each
+    slice; it never shrinks from slice to slice, as what runs ends and nothing else comes. quantum: length of a slice,
+    now: when the first begins.
+    """
+
+    def __init__(self, sets: Mapping[str, Sequence[int]], room: Ints, *, quantum: int = 1, now: int = 0) -> None:
+        self.quantum, self.now, self.slices = quantum, now, int(room.shape[1])
+        self._room = room
+        machines = room.shape[0]
+        inside = np.zeros((machines, max(1, len(sets))), dtype=bool)
+        for column, members in enumerate(sets.values()):
+            inside[list(members), column] = True
+        rows, of = np.unique(inside, axis=0, return_inverse=True)
+        of = of.reshape(-1)
+        self.classes = [np.flatnonzero(of == number) for number in range(len(rows))]
+        """The machines of each class."""
+        self.sets = {name: np.flatnonzero(rows[:, column]).tolist() for column, name in enumerate(sets)}
+        """The classes of each set."""
+        self.free = np.array([room[members].sum(axis=0) for members in self.classes]).reshape(
+            len(self.classes), self.slices, room.shape[2]
+        )
+        """[classes, slices, resources]: what is free in all, to be taken by `take`."""
+        self._counts: dict[tuple[int, ...], Ints] = {}
+
+    def count(self, demand: Sequence[int]) -> Ints:
+        """[classes, slices]: how many tasks that ask for so much there is room for, each whole on one machine."""
+        key = tuple(demand)
+        if key not in self._counts:
+            asked = [index for index, amount in enumerate(demand) if amount]
+            each = np.min([self._room[:, :, index] // demand[index] for index in asked], axis=0)
+            each = np.maximum(each, 0)
+            self._counts[key] = np.array([each[members].sum(axis=0) for members in self.classes])
+        left = np.min([self.free[:, :, index] // amount for index, amount in enumerate(demand) if amount], axis=0)
+        fitting: Ints = np.minimum(self._counts[key], np.maximum(left, 0))
+        return fitting
+
+    def slice_of(self, start: int) -> int | None:
+        """The slice that begins then; None outside the window. Between two beginnings it is the later one."""
+        number = -(-(start - self.now) // self.quantum)  # a start between two beginnings waits for the later one
+        return number if start >= self.now and number < self.slices else None
+
+    def last(self, first: int, dur: int) -> int:
+        """One past the last slice of the window that a lease of this length touches."""
+        return min(self.slices, first + -(-dur // self.quantum))
+
+    def take(self, place: int, first: int, last: int, demand: Sequence[int], count: int) -> None:
+        """So many tasks are on a class in these slices."""
+        self.free[place, first:last] -= count * np.array(demand, dtype=np.int64)
