@@ -39,6 +39,7 @@ MEANINGS: Final = {
     Reason.ASSIGNED: "it waits in line at a node that is expected to end it first",
     Reason.HAS_RESERVATION: "nodes are reserved for it, on which others still run",
     Reason.RESERVED: "the room is reserved for another job",
+    Reason.PLANNED_LATER: "by the plan it starts later, where that is worth more to it",
     Reason.NO_ROOM: "no node has room for a task of it",
     Reason.NO_ROOM_FOR_GANG: "there is no room for all tasks that start together",
     Reason.WAITS_FOR_LOCALITY: "it waits for a node that holds its input",

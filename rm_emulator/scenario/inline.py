@@ -12,7 +12,7 @@ from rm_emulator.scenario.schema.values import ByNode, Spread
 from rm_emulator.scenario.schema.workload import InlineJob, InlinePastJob, InlineStage, JobsWorkload, ParentEdge
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Workload, WorkloadJob
 from schedulers.core.errors import InvalidJob, nearest
-from schedulers.core.model import Edge, Job, PastJob, Stage, topological_order
+from schedulers.core.model import Edge, Job, PastJob, Stage, Wishes, topological_order
 from schedulers.core.places import ANYWHERE, Places
 from schedulers.core.resources import Resources
 
@@ -120,10 +120,20 @@ def _job(job: InlineJob, job_id: str, resources: Resources) -> WorkloadJob:
             app=job.app,
             queue=job.queue,
             weight=job.weight,
+            deadline=msgspec.UNSET if job.deadline is None else job.submit + job.deadline,
+            wishes=wishes(job),
         ),
         submit_ms=job.submit,
         runtimes=tuple(_run_times(stage) for stage in job.stages),
     )
+
+
+def wishes(job: InlineJob) -> Wishes | msgspec.UnsetType:
+    """What it wishes for, as the core has it."""
+    if job.wishes is None:
+        return msgspec.UNSET
+    told = job.wishes.model_dump(exclude={"budget"})
+    return msgspec.convert({**told, "budget_ms": job.wishes.budget}, Wishes)
 
 
 def _stage(stage: InlineStage, names: Sequence[str], resources: Resources) -> Stage:

@@ -196,6 +196,17 @@ class Estimated(Event, frozen=True, tag="Estimated", omit_defaults=True):
     by_node: dict[str, tuple[int, ...]] = {}
 
 
+class SearchEnded(Event, frozen=True, tag="SearchEnded"):
+    """What the policy plans on the next fact was not all searched for: a replay takes this instead of searching.
+
+    solved: so many parts of the plan were, the others were made greedily. why: the search was 'stopped' by the clock,
+    found 'nothing' in the steps that it has, or the problem was too 'large' for it.
+    """
+
+    solved: int
+    why: Literal["stopped", "nothing", "large"]
+
+
 class LeaderStarted(Event, frozen=True, tag="LeaderStarted"):
     """This process decides from now on."""
 
@@ -244,5 +255,6 @@ AnyEvent = (
     | Tick
     | HistoryPrimed
     | Estimated
+    | SearchEnded
     | LeaderStarted
 )

@@ -9,7 +9,7 @@ only so that nothing ever hangs: whoever runs into it takes the greedy plan, and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, NamedTuple
+from typing import Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
@@ -33,10 +33,10 @@ from schedulers.planning.strl import (
 from schedulers.planning.supply import Supply
 
 #: The solver's tree has so many nodes at most; and what one job alone may have when planned greedily.
-NODES: Final = 2_000
+NODES: Final = 500
 _NODES_ALONE: Final = 100
-#: Seconds, for the safety net alone.
-SECONDS: Final = 30.0
+#: Seconds, for the safety net alone; below the time after which a leader that says nothing is replaced.
+SECONDS: Final = 8.0
 #: Larger problems are planned greedily at once.
 MOST_LEAVES: Final = 20_000
 _ON: Final = 0.5
@@ -48,6 +48,9 @@ class Request(msgspec.Struct, frozen=True):
     name: str
     wants: Expression
     demand: tuple[int, ...] = (1,)
+
+
+How = Literal["solved", "asked", "large", "nothing", "stopped"]
 
 
 class Lease(NamedTuple):
@@ -63,7 +66,7 @@ class Leases(msgspec.Struct, frozen=True):
 
     leases: tuple[Lease, ...]
     objective: float
-    how: str = "solved"
+    how: How = "solved"
 
 
 def plan(requests: Sequence[Request], supply: Supply, *, gap: float = 0.0, stopped: bool = False) -> Leases:
@@ -75,13 +78,13 @@ def plan(requests: Sequence[Request], supply: Supply, *, gap: float = 0.0, stopp
         return Leases((), 0.0)
     if sum(1 for request in requests for _ in leaves(request.wants)) > MOST_LEAVES:
         return one_by_one(requests, supply, how="large")
-    solved = None if stopped else _solve(requests, supply, gap, NODES, SECONDS)
-    if solved is None or isinstance(solved, str):
-        return one_by_one(requests, supply, how=solved or "stopped")
+    solved = "stopped" if stopped else _solve(requests, supply, gap, NODES, SECONDS)
+    if isinstance(solved, str):
+        return one_by_one(requests, supply, how=solved)
     return _settled(requests, solved, supply, "solved")
 
 
-def one_by_one(requests: Sequence[Request], supply: Supply, *, how: str = "asked") -> Leases:
+def one_by_one(requests: Sequence[Request], supply: Supply, *, how: How = "asked") -> Leases:
     """Each request in turn, as well as can be for itself, with what the earlier ones left. Taken from `supply`."""
     made: list[Lease] = []
     objective = 0.0
@@ -94,7 +97,7 @@ def one_by_one(requests: Sequence[Request], supply: Supply, *, how: str = "asked
     return Leases(tuple(made), objective, how)
 
 
-def _settled(requests: Sequence[Request], held: Sequence[list[dict[int, int]]], supply: Supply, how: str) -> Leases:
+def _settled(requests: Sequence[Request], held: Sequence[list[dict[int, int]]], supply: Supply, how: How) -> Leases:
     """Without waste, in the order given, taken from what there is."""
     made: list[Lease] = []
     objective = 0.0
@@ -171,7 +174,7 @@ class _Program:
 
     def add(self, request: Request) -> _Terms:
         """What it is worth."""
-        self._counts, self._demand = self._supply.count(request.demand), request.demand
+        self._demand = request.demand
         self._mine: list[dict[int, _Terms]] = []
         self.leaves.append(self._mine)
         return self._worth(request.wants, None)
@@ -260,7 +263,9 @@ class _Program:
         first = _first(leaf, self._supply)
         if first is None:
             return {}
-        return {place: most for place in self._supply.sets[leaf.set] if (most := int(self._counts[place, first])) > 0}
+        supply = self._supply
+        counts = supply.count(self._demand, single=leaf.set in supply.single)[:, first]
+        return {place: most for place in supply.sets[leaf.set] if (most := int(counts[place])) > 0}
 
     def _hold(self, leaf: Leaf, held: dict[int, _Terms], there: Mapping[int, int]) -> None:
         self._mine.append(held)
@@ -299,7 +304,7 @@ def _add(to: _Terms, terms: Mapping[int, float], factor: float = 1.0) -> None:
 
 def _solve(
     requests: Sequence[Request], supply: Supply, gap: float, nodes: int, seconds: float | None
-) -> list[list[dict[int, int]]] | str:
+) -> list[list[dict[int, int]]] | Literal["stopped", "nothing"]:
     """By request and leaf the machines held by class; or why there is no answer: 'stopped' or 'nothing'."""
     program = _Program(supply)
     worth: _Terms = {}

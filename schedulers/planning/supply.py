@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import TypeAlias
 
 import numpy as np
@@ -16,11 +16,20 @@ class Supply:
 
     sets: which machines are in each. room: [machines, slices, resources], what is free of each at the beginning of each
     slice; it never shrinks from slice to slice, as what runs ends and nothing else comes. quantum: length of a slice,
-    now: when the first begins.
+    now: when the first begins. single: sets of which a machine takes one task of a leaf at most.
     """
 
-    def __init__(self, sets: Mapping[str, Sequence[int]], room: Ints, *, quantum: int = 1, now: int = 0) -> None:
+    def __init__(
+        self,
+        sets: Mapping[str, Sequence[int]],
+        room: Ints,
+        *,
+        quantum: int = 1,
+        now: int = 0,
+        single: Collection[str] = (),
+    ) -> None:
         self.quantum, self.now, self.slices = quantum, now, int(room.shape[1])
+        self.single = single
         self._room = room
         machines = room.shape[0]
         inside = np.zeros((machines, max(1, len(sets))), dtype=bool)
@@ -36,17 +45,20 @@ class Supply:
             len(self.classes), self.slices, room.shape[2]
         )
         """[classes, slices, resources]: what is free in all, to be taken by `take`."""
-        self._counts: dict[tuple[int, ...], Ints] = {}
+        self._counts: dict[tuple[tuple[int, ...], bool], Ints] = {}
 
-    def count(self, demand: Sequence[int]) -> Ints:
-        """[classes, slices]: how many tasks that ask for so much there is room for, each whole on one machine."""
-        key = tuple(demand)
+    def count(self, demand: Sequence[int], *, single: bool = False) -> Ints:
+        """[classes, slices]: how many tasks that ask for so much there is room for, each whole on one machine.
+
+        single: one on a machine at most.
+        """
+        asked = [(index, amount) for index, amount in enumerate(demand) if amount]
+        key = (tuple(demand), single)
         if key not in self._counts:
-            asked = [index for index, amount in enumerate(demand) if amount]
-            each = np.min([self._room[:, :, index] // demand[index] for index in asked], axis=0)
-            each = np.maximum(each, 0)
+            each = np.min([self._room[:, :, index] // amount for index, amount in asked], axis=0)
+            each = np.clip(each, 0, 1 if single else None)
             self._counts[key] = np.array([each[members].sum(axis=0) for members in self.classes])
-        left = np.min([self.free[:, :, index] // amount for index, amount in enumerate(demand) if amount], axis=0)
+        left = np.min([self.free[:, :, index] // amount for index, amount in asked], axis=0)
         fitting: Ints = np.minimum(self._counts[key], np.maximum(left, 0))
         return fitting
 
