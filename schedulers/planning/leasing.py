@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 #: A window has so many slices at most.
 MOST_SLICES: Final = 256
 #: A stage that is to run in one rack is planned for so many of them, those with the most room.
-_MOST_RACKS: Final = 8
+_MOST_RACKS: Final = 3
 #: What is due on time is worth so much more at once than at the end of the window.
 _SOONER: Final = 0.1
 
@@ -100,10 +100,10 @@ class _Nodes:
         self.bars = any(barred for _, _, barred, _ in self.kinds)
         index_of = {node.id: index for index, node in enumerate(self.nodes)}
         for container in view.containers.values():
-            if (index := index_of.get(container.node)) is not None:
+            if (there := index_of.get(container.node)) is not None:
                 first = -(-(_end(container, view, quantum) - view.now) // quantum)
                 if first < slices:
-                    self.room[index, first:] += np.array(view.demand(container.size), dtype=np.int64)
+                    self.room[there, first:] += np.array(view.demand(container.size), dtype=np.int64)
 
     def members(self, way: Way, size: int) -> list[int]:
         """Those that the way may use, for tasks of this size."""
@@ -340,6 +340,14 @@ def _meets(start: Start, offer: Offer) -> bool:
     return offer.nodes is None or any(node.spec.id in start.nodes for node in offer.nodes)
 
 
+def _starts(slices: int) -> list[int]:
+    """In which slices of the window something may start: 0, 1, 2, 3, 4, 6, 8, 12, 16, ...
+
+    What is far is planned roughly, for it is planned anew in each cycle until it is near.
+    """
+    return sorted({0, *(base << k for base in (1, 3) for k in range(slices.bit_length()) if base << k < slices)})
+
+
 class _Plan:
     """One plan in the making."""
 
@@ -348,7 +356,7 @@ class _Plan:
         self._params, self._view, self._in_time = policy.params, view, ahead is not None
         self._quantum = quantum = policy.cycle_ms
         self._slices = max(1, -(-(ahead or 0) // quantum))
-        self._times = [view.now + quantum * number for number in range(self._slices)] if self._in_time else None
+        self._times = [view.now + quantum * number for number in _starts(self._slices)] if self._in_time else None
         self._nodes = _Nodes(view, self._slices, quantum)
         self._racks = self._nodes.racks()
         self._left = self._nodes.room[:, 0, :].copy()  # now, as this plan uses it up
