@@ -92,6 +92,22 @@ def as_scenario(documents: list[Document], path: Path) -> tuple[Document, list[s
     return _Reader(documents, path).read()
 
 
+def _wishes(job: DagJob) -> dict[str, Any]:
+    """What it wishes for, as a job written out says it."""
+    spec = job.spec.wishes
+    if spec is None:
+        return {}
+    prefer = [
+        {
+            **{key: told for key, told in msgspec.to_builtins(wish).items() if key != "sameRack"},
+            "same_rack": wish.sameRack,
+        }
+        for wish in spec.prefer
+    ]
+    budget = {} if spec.budgetSeconds is None else {"budget": f"{spec.budgetSeconds}s"}
+    return {"wishes": {"prefer": prefer, "value": spec.value, **budget}}
+
+
 def _unknown(item: _Object, spec: Any) -> Iterator[Issue]:
     """Fields that the CRDs do not have: an API server would drop them, and nobody would hear of it."""
     stages: Iterable[Any] = getattr(spec, "stages", ())
@@ -241,6 +257,7 @@ class _Reader:
             group: dict[str, Any] = {"name": core.id, "capacity": resources.show(left) or {"cpu": 0}}
             if core.speed != 1:
                 group["speed"] = core.speed
+            group |= {key: told for key, told in (("kind", core.kind), ("rack", core.rack)) if told}
             if core.labels:
                 group["labels"] = core.labels
             if core.taints:
@@ -334,6 +351,7 @@ class _Reader:
             "user": core.user,
             "queue": core.queue,
             "submit": f"{(job.metadata.created_ms or begin) - begin}ms",
+            **_wishes(job),
             "stages": stages,
         }
 

@@ -231,6 +231,17 @@ class Rehearsed(Event, frozen=True, tag="Rehearsed"):
     table: Table
 
 
+class SearchEnded(Event, frozen=True, tag="SearchEnded"):
+    """What the policy plans on the next fact was not all searched for: a replay takes this instead of searching.
+
+    solved: so many parts of the plan were, the others were made greedily. why: the search was 'stopped' by the clock,
+    found 'nothing' in the steps that it has, or the problem was too 'large' for it.
+    """
+
+    solved: int
+    why: Literal["stopped", "nothing", "large"]
+
+
 class LeaderStarted(Event, frozen=True, tag="LeaderStarted"):
     """This process decides from now on."""
 
@@ -289,6 +300,7 @@ AnyEvent = (
     | HistoryPrimed
     | Estimated
     | Rehearsed
+    | SearchEnded
     | LeaderStarted
     | Delivered
 )

@@ -10,7 +10,7 @@ from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.objects import read_run_seconds
 from rm_emulator.scenario.workload import build
-from schedulers.core.model import Edge, Service
+from schedulers.core.model import Edge, Service, Wish, Wishes
 from schedulers.core.refusals import NodeCode, NodeRefusal
 
 NODE = """\
@@ -85,6 +85,15 @@ def test_a_dagjob_keeps_its_stages_places_and_gangs(tmp_path: Path) -> None:
     assert first.places.bars("n1", {"zone": "a"}, ()) is None
     assert first.places.bars("n1", {"zone": "b"}, ()) == NodeRefusal(NodeCode.LABELS)
     assert (second.gang, second.parents) == (True, (0,))
+
+
+def test_a_dagjob_keeps_its_wishes(tmp_path: Path) -> None:
+    gpu = NODE.replace("zone: a}", "zone: a, node.kubernetes.io/instance-type: gpu}")
+    wishes = "spec:\n  wishes: {prefer: [{device: gpu, worth: 8}, {spread: true}], value: 2, budgetSeconds: 90}\n"
+    loaded = load(write(tmp_path, gpu, JOB.replace("spec:\n", wishes, 1)))
+    (job,) = build(loaded.scenario, tmp_path, 1).workload.jobs
+    ways = (Wish(device="gpu", worth=8.0), Wish(spread=True))
+    assert job.job.wishes == Wishes(prefer=ways, value=2.0, budget_ms=90_000)
 
 
 def test_arrivals_follow_the_creation_times(tmp_path: Path) -> None:

@@ -365,6 +365,36 @@ class InlineService(Block):
     """Whether preemption may take containers from it, e.g. `false`."""
 
 
+class Wish(Block):
+    """One way in which a job would like its tasks to run."""
+
+    device: str = ""
+    """On nodes of this kind, e.g. `gpu`."""
+    rack: str = ""
+    """On nodes of this rack, e.g. `r1`."""
+    same_rack: bool = False
+    """All tasks of a stage in one rack, whichever it is, e.g. `true`."""
+    spread: bool = False
+    """No two tasks of a stage on one node, e.g. `true`."""
+    worth: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    """What it is worth against the other ways, e.g. `8`."""
+    slowdown: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.0
+    """How long tasks take there, as a multiple of the estimate, e.g. `1.5`."""
+
+
+class Wishes(Block):
+    """How a job would like to run; policies that do not plan for wishes pass them by."""
+
+    prefer: list[Wish] = []
+    """Ways that will do. No other is taken while one of these can ever be had, e.g. `[{device: gpu, worth: 8},
+    {worth: 3}]`.
+    """
+    value: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    """What the whole job is worth against others, e.g. `5`."""
+    budget: Interval | None = None
+    """Ways are left out in which all its tasks together would take longer, by estimates, e.g. `20m`."""
+
+
 class InlineJob(Block):
     """A job written out."""
 
@@ -386,6 +416,8 @@ class InlineJob(Block):
     """It is a service, not a batch job, e.g. `{start_within: 30s, preemptible: false}`."""
     deadline: Interval | None = None
     """How long after its arrival it should be done, for policies that go by deadlines, e.g. `10m`."""
+    wishes: Wishes | None = None
+    """How it would like to run, e.g. `{prefer: [{device: gpu, worth: 8}, {worth: 3}]}`."""
     stages: Annotated[list[InlineStage], Field(min_length=1)]
     """Its stages, e.g. `[{name: map, tasks: 20, demand: {cpu: 1}, duration: 30s}]`."""
 
