@@ -562,6 +562,23 @@ def train(
 
 
 @app.command()
+def wishes(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A scenario, an example's name, or an expression (FILE.strl).")
+    ],
+    job: Annotated[str | None, typer.Argument(metavar="JOB", help="Only this job.")] = None,
+    set_: Set = None,
+) -> None:
+    """Show what jobs wish for as expressions in STRL."""
+    from rm_emulator.experiments import wishes as wished
+
+    if file.endswith(".strl"):
+        typer.echo(wished.formatted(Path(file)))
+    else:
+        typer.echo(wished.expressions(*_checked(file, changes=set_), job))
+
+
+@app.command()
 def case(
     files: Annotated[list[Path], typer.Argument(metavar="FILE.yaml...", help="Files of known-answer cases.")],
 ) -> None:

@@ -43,6 +43,7 @@ MEANINGS: Final = {
     Reason.AT_WORKERS: "it waits for slots of the workers that its scheduler has asked",
     Reason.HAS_RESERVATION: "nodes are reserved for it, on which others still run",
     Reason.RESERVED: "the room is reserved for another job",
+    Reason.PLANNED_LATER: "by the plan it starts later, where that is worth more to it",
     Reason.NO_ROOM: "no node has room for a task of it",
     Reason.NO_ROOM_FOR_GANG: "there is no room for all tasks that start together",
     Reason.WAITS_FOR_LOCALITY: "it waits for a node that holds its input",

@@ -278,6 +278,7 @@ def _workload_block_issues(loaded: Loaded) -> Iterator[Issue]:
             yield loaded.issue((*at, *path), message, hint)
         yield from _inline_sizes(loaded, block)
         yield from _inline_nodes(loaded, block)
+        yield from _inline_wishes(loaded, block)
     elif isinstance(block, TraceWorkload):
         yield from _missing_file(loaded, (*at, "path"), block.path)
         yield from _unknown_format(loaded, block)
@@ -359,6 +360,28 @@ def _inline_nodes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:
                 yield loaded.issue(
                     at, f"no run time for node '{missing}' (expected one for each of {len(known)} nodes)"
                 )
+
+
+def _inline_wishes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:
+    """Wishes for kinds of nodes and racks that are not there."""
+    there: dict[str, list[str]] = {}
+    for j, job in enumerate(block.jobs):
+        for w, wish in enumerate(job.wishes.prefer if job.wishes is not None else ()):
+            if not there:
+                machines = nodes(loaded.scenario.spec.cluster.nodes, resources_of(loaded.scenario))
+                there = {
+                    "device": list(dict.fromkeys(node.kind for node in machines if node.kind)),
+                    "rack": list(dict.fromkeys(node.rack for node in machines if node.rack)),
+                }
+            at = ("spec", "workload", "jobs", j, "wishes", "prefer", w)
+            for key, wanted in (("device", wish.device), ("rack", wish.rack)):
+                if wanted and wanted not in there[key]:
+                    what = "kind" if key == "device" else "rack"
+                    known = ", ".join(there[key]) or f"no node has a {what}"
+                    hint = did_you_mean(nearest(wanted, there[key]))
+                    yield loaded.issue((*at, key), f"no node of {what} '{wanted}' ({known})", hint)
+            if wish.same_rack and not there["rack"]:
+                yield loaded.issue((*at, "same_rack"), "no node is in a rack: give groups of nodes `rack` or `racks`")
 
 
 def _inline_sizes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:

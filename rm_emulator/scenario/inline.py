@@ -19,7 +19,7 @@ from rm_emulator.scenario.schema.workload import (
 )
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Workload, WorkloadJob
 from schedulers.core.errors import InvalidJob, nearest
-from schedulers.core.model import Edge, Job, PastJob, Service, Stage, topological_order
+from schedulers.core.model import Edge, Job, PastJob, Service, Stage, Wishes, topological_order
 from schedulers.core.places import ANYWHERE, Places
 from schedulers.core.resources import Resources
 
@@ -132,6 +132,8 @@ def _job(job: InlineJob, job_id: str, resources: Resources) -> WorkloadJob:
             queue=job.queue,
             weight=job.weight,
             service=_service(job.service),
+            deadline=msgspec.UNSET if job.deadline is None else job.submit + job.deadline,
+            wishes=wishes(job),
         ),
         submit_ms=job.submit,
         runtimes=tuple(_run_times(stage) for stage in job.stages),
@@ -142,6 +144,14 @@ def _service(block: InlineService | None) -> Service | msgspec.UnsetType:
     if block is None:
         return msgspec.UNSET
     return Service(start_within_ms=block.start_within, preemptible=block.preemptible)
+
+
+def wishes(job: InlineJob) -> Wishes | msgspec.UnsetType:
+    """What it wishes for, as the core has it."""
+    if job.wishes is None:
+        return msgspec.UNSET
+    told = job.wishes.model_dump(exclude={"budget"})
+    return msgspec.convert({**told, "budget_ms": job.wishes.budget}, Wishes)
 
 
 def _stage(stage: InlineStage, names: Sequence[str], resources: Resources) -> Stage:

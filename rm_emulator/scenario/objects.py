@@ -21,7 +21,7 @@ from rm_emulator.scenario.document import Document, parse_documents
 from rm_emulator.scenario.schema import API_VERSION
 from rm_emulator.scenario.schema.cluster import FASTEST, SLOWEST
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
-from schedulers.core.model import Service
+from schedulers.core.model import Job, Service
 from schedulers.core.places import Places
 from schedulers.core.resources import Resources, Vector, parse_quantity
 from schedulers.objects.dagjob import DagJob, Hints, core_job
@@ -90,6 +90,22 @@ def is_objects(documents: Iterable[Document]) -> bool:
 def as_scenario(documents: list[Document], path: Path) -> tuple[Document, list[str]]:
     """The scenario that the file amounts to, and notes on what was left out. Raises InvalidInput."""
     return _Reader(documents, path).read()
+
+
+def _wishes(job: DagJob) -> dict[str, Any]:
+    """What it wishes for, as a job written out says it."""
+    spec = job.spec.wishes
+    if spec is None:
+        return {}
+    prefer = [
+        {
+            **{key: told for key, told in msgspec.to_builtins(wish).items() if key != "sameRack"},
+            "same_rack": wish.sameRack,
+        }
+        for wish in spec.prefer
+    ]
+    budget = {} if spec.budgetSeconds is None else {"budget": f"{spec.budgetSeconds}s"}
+    return {"wishes": {"prefer": prefer, "value": spec.value, **budget}}
 
 
 def _unknown(item: _Object, spec: Any) -> Iterator[Issue]:
@@ -241,6 +257,7 @@ class _Reader:
             group: dict[str, Any] = {"name": core.id, "capacity": resources.show(left) or {"cpu": 0}}
             if core.speed != 1:
                 group["speed"] = core.speed
+            group |= {key: told for key, told in (("kind", core.kind), ("rack", core.rack)) if told}
             if core.labels:
                 group["labels"] = core.labels
             if core.taints:
@@ -329,10 +346,12 @@ class _Reader:
             stages.append(entry)
         return {
             "name": core.name,
+            **_due(core, job.metadata.created_ms),
             "id": job.key,
             "user": core.user,
             "queue": core.queue,
             "submit": f"{(job.metadata.created_ms or begin) - begin}ms",
+            **_wishes(job),
             "stages": stages,
         }
 
@@ -406,6 +425,13 @@ class _Reader:
         spec.setdefault("workload", {"kind": "jobs", "jobs": jobs})
         spec.setdefault("policies", [{"label": "gs", "kind": "gs", "predictor": {"kind": "slearn"}}])
         return data
+
+
+def _due(job: Job, created_ms: int | None) -> dict[str, Any]:
+    """How long after it came a job should be done; a deadline before that is one that is missed at once."""
+    if isinstance(job.deadline, msgspec.UnsetType) or created_ms is None:
+        return {}
+    return {"deadline": f"{max(1, job.deadline - created_ms)}ms"}
 
 
 def _parent(name: str, hints: Hints | None) -> str | dict[str, Any]:

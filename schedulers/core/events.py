@@ -13,6 +13,7 @@ import msgspec
 from schedulers.core.messages import AnyMessage
 from schedulers.core.model import Job, Links, Node, PastJob, Queue
 from schedulers.core.predictor import SamplePlan
+from schedulers.core.rehearsal import Course, Table
 from schedulers.core.resources import Vector
 
 if TYPE_CHECKING:
@@ -219,6 +220,28 @@ class Estimated(Event, frozen=True, tag="Estimated", omit_defaults=True):
     by_node: dict[str, tuple[int, ...]] = {}
 
 
+class Rehearsed(Event, frozen=True, tag="Rehearsed"):
+    """A job was played forward on estimates, as the policy wished (`Policy.new_scripts`).
+
+    courses: what each stage goes through on the largest allocation. table: how long the job still takes.
+    """
+
+    job: str
+    courses: tuple[Course, ...]
+    table: Table
+
+
+class SearchEnded(Event, frozen=True, tag="SearchEnded"):
+    """What the policy plans on the next fact was not all searched for: a replay takes this instead of searching.
+
+    solved: so many parts of the plan were, the others were made greedily. why: the search was 'stopped' by the clock,
+    found 'nothing' in the steps that it has, or the problem was too 'large' for it.
+    """
+
+    solved: int
+    why: Literal["stopped", "nothing", "large"]
+
+
 class LeaderStarted(Event, frozen=True, tag="LeaderStarted"):
     """This process decides from now on."""
 
@@ -276,6 +299,8 @@ AnyEvent = (
     | Tick
     | HistoryPrimed
     | Estimated
+    | Rehearsed
+    | SearchEnded
     | LeaderStarted
     | Delivered
 )

@@ -32,6 +32,7 @@ class Reason(enum.StrEnum):
     AT_WORKERS = "at_workers"
     HAS_RESERVATION = "has_reservation"
     RESERVED = "reserved"
+    PLANNED_LATER = "planned_later"
     NO_ROOM = "no_room"
     NO_ROOM_FOR_GANG = "no_room_for_gang"
     WAITS_FOR_LOCALITY = "waits_for_locality"
@@ -77,6 +78,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
     Reason.AT_WORKERS: "the tasks of stage {stage} wait for slots of workers: {where}",
     Reason.HAS_RESERVATION: "reserved for {stage}: {nodes}, where it is expected to start at {starts}",
     Reason.RESERVED: "the room that it needs is reserved for job {other}{starts}",
+    Reason.PLANNED_LATER: "waits {wait} s for {later}: worth {worth}; {now}",
     Reason.NO_ROOM: "no node has {demand} free ({excluded})",
     Reason.NO_ROOM_FOR_GANG: "the {tasks} tasks of {stage} start together, and there is room for {room}",
     Reason.WAITS_FOR_LOCALITY: "waits for a node that holds its input ({missed} of {needed} {unit} gone by)",

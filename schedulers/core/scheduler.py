@@ -26,6 +26,7 @@ from schedulers.core.events import (
     JobSubmitted,
     OfferAsked,
     PilotsNamed,
+    SearchEnded,
     SizeEstimated,
     TaskEnded,
     TaskFound,
@@ -192,6 +193,10 @@ class Scheduler:
         doubted, log = self._doubted, self._log
         if doubted.at < len(doubted.entries):
             self._report_holds(decisions)
+        if (found := self.policy.found) is not None:
+            self.policy.found = None
+            if log is not None:
+                log.add(found, [])
         if log is not None and (
             decisions
             or type(event) not in _PASSING
@@ -253,6 +258,14 @@ class Scheduler:
             if job is not None:
                 self._estimate_size(job)
         return self._hear(event)
+
+    def _hear_search(self, event: SearchEnded, decisions: list[Decision]) -> bool:
+        """A replay is told what the policy's search came to; nothing is offered on that."""
+        if self._hear(event):
+            self.policy.observe(event, self.view)
+            if self._log is not None:
+                self._log.add(event, [])
+        return False
 
     def _hear_end(self, event: ContainerEnded, decisions: list[Decision]) -> bool:
         """A container is over: learn from its run time."""
@@ -521,6 +534,7 @@ _LEARNS: Final[dict[type[Event], Callable[[Scheduler, Any, list[Decision]], bool
     JobCancelled: Scheduler._hear_cancel,
     HistoryPrimed: Scheduler._hear_history,
     Estimated: Scheduler._hear_estimate,
+    SearchEnded: Scheduler._hear_search,
     ContainerEnded: Scheduler._hear_end,
     TaskEnded: Scheduler._hear_task,
     TaskFound: Scheduler._hear_found,

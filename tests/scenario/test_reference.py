@@ -42,6 +42,7 @@ WORKLOADS = {
     kind: jobs
     jobs:
     - name: a
+      wishes: {prefer: [{}]}
       stages:
       - name: a
         demand: {cpu: 1}

@@ -48,7 +48,7 @@ _SERVICE: Final = JobsOf(kinds=("service",))
 
 
 class Ran(NullRecording):
-    """One run: the figures of its schedulers by name, and how many batch jobs and services it left undone."""
+    """One run: the figures of its schedulers by name."""
 
     def __init__(self, architecture: Architecture, workload: Workload, machines: int, seed: int) -> None:
         self._tries: list[Try] = []
@@ -65,7 +65,6 @@ class Ran(NullRecording):
         )
         tries = pl.DataFrame([msgspec.structs.asdict(row) for row in self._tries])
         self.by = thinkers(tries, jobs, simulation.end_ms / 1000)
-        self.undone = sum(row.given_up for row in self._tries)
 
     def tried(self, row: Try) -> None:
         """See Recording."""
@@ -179,16 +178,9 @@ def tables() -> dict[str, str]:
         "omega_service_busyness": rival_table(found, "busyness", "service"),
         "omega_batch_wait": rival_table(found, "wait_s", "batch"),
         "omega_conflicts": rival_table(found, "conflict_fraction", "service"),
-        "omega_given_up": _undone_table(found),
         "omega_commits": commit_table(refused),
         "omega_schedulers": many_table({count: runs(many(count)) for count in SCHEDULERS}),
     }
-
-
-def _undone_table(found: Mapping[tuple[float, str], Sequence[Ran]]) -> str:
-    times = list(dict.fromkeys(t for t, _ in found))
-    rows = [[name, *(f"{fmean(ran.undone for ran in found[t, name]):g}" for t in times)] for name in rivals(1.0)]
-    return table(("architecture", *(f"t_job {t:g} s" for t in times)), rows)
 
 
 def main() -> None:
