@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+comma  := ,
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: demo test check lint bench tables clean controlplane demo-kubernetes test-older soak fidelity
@@ -70,6 +71,7 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install -q -e .
 	touch $@
 
+# Torch is gigabytes, so only CI gets it; its tests skip elsewhere.
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install -q -e '.[k8s,dev]'
+	$(BIN)/pip install -q -e '.[k8s,dev$(if $(filter true,$(CI)),$(comma)learn)]'
 	touch $(VENV)/.base $@

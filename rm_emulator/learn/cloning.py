@@ -10,7 +10,7 @@ import torch
 from rm_emulator.learn.config import Cloning
 from rm_emulator.learn.network import Decima
 from rm_emulator.learn.rollouts import Decision
-from rm_emulator.learn.samples import descend, lots, mean
+from rm_emulator.learn.samples import adam, descend, lots, mean
 from schedulers.learned.graph import Action
 from schedulers.learned.limits import candidates
 
@@ -33,7 +33,7 @@ def clone(
     """Some epochs over a teacher's decisions. told: hears of each epoch the mean loss. Raises Diverged."""
     known = [offered(decision) for decision in decisions]
     minibatches = lots(known, np.zeros(len(known)), max(1, len(known) // settings.minibatch), generator)
-    optimiser = torch.optim.Adam(network.parameters(), lr=settings.learning_rate)
+    optimiser = adam(network, settings.learning_rate)
     steps = settings.epochs * len(minibatches)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.learning_rate, total_steps=steps)
     for epoch in range(settings.epochs):

@@ -46,7 +46,8 @@ def beside_others(times: Sequence[Array], seen: Sequence[Array], ends: Sequence[
 
     def mean(at: Array) -> Array:
         every = [[np.interp(at, known, rows[:, index]) for index in range(WIDTH)] for known, rows in curves]
-        return np.mean(every, axis=0).T  # type: ignore[no-any-return]
+        found: Array = np.mean(every, axis=0).T
+        return found
 
     return [rows - mean(at) for at, rows in zip(times, seen, strict=True)]
 
@@ -57,4 +58,5 @@ def unexplained(advantages: Array, states: Array) -> Array:
         return advantages
     scale = states.std(axis=0) + 1e-9
     weights = np.linalg.lstsq(states / scale, advantages, rcond=1e-6)[0]
-    return advantages - states / scale @ weights
+    left: Array = advantages - states / scale @ weights
+    return left

@@ -44,9 +44,10 @@ def cost_to_go(times: Array, outcome: Outcome, horizon_s: float | None = None) -
     now = times[:, None]
     begins = np.maximum(outcome.arrivals[None, :] - now, 0.0) / 1000
     ends = np.maximum(outcome.ends[None, :] - now, 0.0) / 1000
-    if horizon_s is None:
-        return (ends - begins).sum(axis=1)  # type: ignore[no-any-return]
-    return horizon_s * (np.exp(-begins / horizon_s) - np.exp(-ends / horizon_s)).sum(axis=1)  # type: ignore[no-any-return]
+    if horizon_s is not None:
+        begins, ends = -horizon_s * np.exp(-begins / horizon_s), -horizon_s * np.exp(-ends / horizon_s)
+    costs: Array = (ends - begins).sum(axis=1)
+    return costs
 
 
 def differential(times: Array, outcome: Outcome, rate: float) -> Array:

@@ -21,7 +21,7 @@ from rm_emulator.learn.cloning import clone
 from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
 from rm_emulator.learn.network import Decima
 from rm_emulator.learn.rollouts import Company, Decision, Episode, Task, Theatre
-from rm_emulator.learn.samples import Group, mean, worths
+from rm_emulator.learn.samples import Group, adam, mean, worths
 from schedulers.core import keyed
 from schedulers.learned.weights import ARCHITECTURES, Weights, initial, pack, unpack
 
@@ -312,7 +312,7 @@ class Training:
     # -- the optimiser --------------------------------------------------------------------------
 
     def _made(self) -> torch.optim.Adam:
-        return torch.optim.Adam(self._network.parameters(), lr=getattr(self.config, self.config.method).learning_rate)
+        return adam(self._network, getattr(self.config, self.config.method).learning_rate)
 
     def _restored(self) -> torch.optim.Adam:
         """As it was when the checkpoint was written."""

@@ -41,7 +41,7 @@ class Sight:
     """
 
     __slots__ = (
-        "_edges", "_flat", "_heights", "amounts", "edges", "executors", "has_gangs", "heights", "job", "left",
+        "_above", "_edges", "_flat", "_heights", "amounts", "edges", "executors", "has_gangs", "heights", "job", "left",
         "may_start", "nodes", "rows", "sizes", "stages", "version",
     )  # fmt: skip
 
@@ -60,7 +60,8 @@ class Sight:
         specs = job.spec.stages
         self.has_gangs = any(stage.gang for stage in specs)
         self._heights = np.array(_heights(specs), np.intp)
-        pairs = [(parent, child) for child, stage in enumerate(specs) for parent in stage.above]
+        self._above = [stage.above for stage in specs]
+        pairs = [(parent, child) for child, above in enumerate(self._above) for parent in above]
         self._edges: Ints = np.array(pairs, np.intp).reshape(-1, 2)
         self.heights, self.edges = self._heights, self._edges
 
@@ -71,7 +72,7 @@ class Sight:
     def look(self, view: ClusterView, promised: Mapping[int, int], net: int, versions: count[int]) -> None:
         """Make all of it anew. promised: by stage, executors. net: executors that other jobs have promised."""
         job = self.job
-        states, specs, name = job.stages, job.spec.stages, job.spec.id
+        states, name = job.stages, job.spec.id
         left = [state.waiting for state in states]
         if promised:
             for index, executors in promised.items():
@@ -99,7 +100,7 @@ class Sight:
                 float(is_open),
                 float(estimate is not None),
             )
-            reached = is_open or (ahead and not any(left[parent] for parent in specs[index].above))
+            reached = is_open or (ahead and not any(left[parent] for parent in self._above[index]))
             may_start.append(bool(tasks and reached and state.asked))
         self.may_start = np.array(may_start, bool)
         self.sizes = {states[row].size: states[row] for row, may in zip(rows, may_start, strict=True) if may}
@@ -181,21 +182,24 @@ class Observation:
     def graph(self, view: ClusterView, source: Source, executors: int) -> Graph:
         """What is to be chosen from for these executors. executors: of the whole cluster."""
         concerned = {job for job, _ in source.refused}
-        sights = [self._sights[name] for name in view.jobs if name in self._sights]
-        features = np.empty((len(sights), len(JOB_FEATURES)), np.float32)
-        features[:, 0] = [sight.executors / 20 for sight in sights]
-        features[:, 1] = [2.0 if sight.job.spec.id == source.job else -2.0 for sight in sights]
+        seen = {name: self._sights[name] for name in view.jobs if name in self._sights}
+        features = np.empty((len(seen), len(JOB_FEATURES)), np.float32)
+        features[:, 0] = [sight.executors / 20 for sight in seen.values()]
+        features[:, 1] = [2.0 if name == source.job else -2.0 for name in seen]
         features[:, 2], features[:, 3] = source.free / 20, executors / 50
-        features[:, 4:] = [sight.amounts for sight in sights]
+        features[:, 4:] = [sight.amounts for sight in seen.values()]
         blocks = []
-        for sight, own in zip(sights, features, strict=True):
-            name, least, valid = sight.job.spec.id, least_of(sight, source), sight.may_start
-            if sight.sizes and least > executors:
-                valid = np.zeros(len(valid), bool)
-            elif sight.sizes and (name in concerned or sight.has_gangs or not sight.sizes.keys() <= source.sizes):
-                valid = valid & np.array([_serves(source, sight.job, row) for row in sight.rows])
-            seen = sight.version, sight.nodes, sight.stages, sight.heights, sight.edges
-            blocks.append(JobGraph(name, *seen, valid, own, least))
+        for (name, sight), own in zip(seen.items(), features, strict=True):
+            # Its own executors count as given away.
+            least = max(1, sight.executors + 1 - (source.free if name == source.job else 0))
+            valid = sight.may_start
+            if sight.sizes:
+                if least > executors:
+                    valid = np.zeros(len(valid), bool)
+                elif name in concerned or sight.has_gangs or not sight.sizes.keys() <= source.sizes:
+                    valid = valid & np.array([_serves(source, sight.job, row) for row in sight.rows])
+            shown = (name, sight.version, sight.nodes, sight.stages, sight.heights, sight.edges, valid, own, least)
+            blocks.append(JobGraph(*shown))
         return Graph(tuple(blocks), executors)
 
 
@@ -205,8 +209,3 @@ def _serves(source: Source, job: JobState, index: int) -> bool:
     if source.job and job.waits_whole(stage):
         return False  # a gang is never put on executors that are there
     return stage.size in source.sizes and (job.id, index) not in source.refused
-
-
-def least_of(sight: Sight, source: Source) -> int:
-    """The smallest limit that gives a job one of these executors; its own count as given away."""
-    return max(1, sight.executors + 1 - (source.free if sight.job.spec.id == source.job else 0))

@@ -21,10 +21,10 @@ from rm_emulator.lab.papers.decima import FIRST_SEED, ORACLE
 from rm_emulator.lab.papers.tables import by_label, document, filled, run, table
 from rm_emulator.program import end
 from rm_emulator.results.statistics import student_t
-from schedulers.core.policy import policies
+from schedulers.core.policy import needs_estimates, policies
 
 #: Those that learned, as far as this program has them, in the order of the tables.
-LEARNED: Final = ("decima", "distilled", "lookahead")
+LEARNED: Final = ("decima", "distilled")
 _FAIR: Final = {"kind": "weighted_fair", "alpha": 0.0}
 _CAPPED: Final = {"kind": "capped_sjf"}
 _BATCH: Final = {"kind": "tpch", "arrivals": "batch", "draws": "released", "sizes": [2, 5, 10, 20, 50, 100]}
@@ -48,7 +48,7 @@ class Setting(NamedTuple):
 
     workload: its path, if it has one, is the name of a file in the folder of data. rules: policies that do not learn,
     by label; the first one is what the others are held against. is_told: all know the mean run time of each stage; else
-    nobody knows any.
+    nobody knows any. others: policies beside those that learned.
     """
 
     name: str
@@ -57,6 +57,7 @@ class Setting(NamedTuple):
     rules: Mapping[str, Mapping[str, Any]]
     cluster: Mapping[str, Any] = _executors(50)
     is_told: bool = True
+    others: tuple[str, ...] = ()
 
 
 SETTINGS: Final = (
@@ -65,6 +66,7 @@ SETTINGS: Final = (
         100,
         {**_BATCH, "jobs": 20},
         {"capped_sjf": _CAPPED, "fair": _FAIR, "tuned": {**_FAIR, "alpha": -1.1}},
+        others=("lookahead",),
     ),
     Setting(
         "stream",
@@ -86,13 +88,19 @@ SETTINGS: Final = (
 )
 
 
+def known(setting: Setting) -> list[str]:
+    """Those that learned, and the setting's others, which there are and which make sense there without estimates."""
+    names = [name for name in (*LEARNED, *setting.others) if name in policies]
+    return [name for name in names if setting.is_told or not needs_estimates({"kind": name})]
+
+
 def scenario(setting: Setting, seeds: int, data: Path | None = None, released: Path | None = None) -> dict[str, Any]:
     """The setting with its rules and all learned policies.
 
     data: the folder with PROFILES and ALIBABA; None: the built-in summary of the first, and the second nowhere.
     released: the weights that spark-sched-sim released.
     """
-    there: dict[str, dict[str, Any]] = {name: {"kind": name} for name in LEARNED if name in policies}
+    there: dict[str, dict[str, Any]] = {name: {"kind": name} for name in known(setting)}
     if released and setting.is_told:
         there["spark_sched_sim"] = {"kind": "spark_sched_sim", "weights": str(released)}
     told = {"predictor": ORACLE} if setting.is_told else {}
@@ -160,11 +168,11 @@ def main(
     if docs is not None and data is not None and not (data / PROFILES).exists():
         typer.echo(f"{data / PROFILES}: not there, so the page of learned policies stays as it is", err=True)
         return
-    known = {setting.name: setting for setting in SETTINGS if data or "path" not in setting.workload}
-    wanted = settings.split(",") if settings else list(known)
-    if unknown := [name for name in wanted if name not in known]:
-        raise typer.BadParameter(f"no setting '{unknown[0]}' (there are: {', '.join(known)})")
-    chosen = [known[name] for name in wanted]
+    there = {setting.name: setting for setting in SETTINGS if data or "path" not in setting.workload}
+    wanted = settings.split(",") if settings else list(there)
+    if unknown := [name for name in wanted if name not in there]:
+        raise typer.BadParameter(f"no setting '{unknown[0]}' (there are: {', '.join(there)})")
+    chosen = [there[name] for name in wanted]
     counts = {setting.name: min(setting.seeds, seeds or setting.seeds) for setting in chosen}
     folder, other = data and data.resolve(), released and released.resolve()
     out.mkdir(parents=True, exist_ok=True)

@@ -9,7 +9,6 @@ import pytest
 
 from rm_emulator.lab.papers import learned
 from rm_emulator.scenario.load import load
-from schedulers.core.policy import policies
 
 
 def figures(**jcts: tuple[float, ...]) -> dict[str, dict[int, dict[str, Any]]]:
@@ -23,7 +22,7 @@ def figures(**jcts: tuple[float, ...]) -> dict[str, dict[int, dict[str, Any]]]:
 def test_the_scenario_of_a_setting_is_valid(setting: learned.Setting) -> None:
     spec = load(learned.scenario(setting, 2, Path("data"))).scenario.spec
     labels = [policy.label for policy in spec.policies]
-    assert labels == [*setting.rules, *(name for name in learned.LEARNED if name in policies)]
+    assert labels == [*setting.rules, *learned.known(setting)]
     assert spec.baseline == labels[0]
     assert spec.seeds == [1000, 1001]
     assert all((policy.predictor is not None) == setting.is_told for policy in spec.policies)
@@ -43,3 +42,9 @@ def test_the_baseline_is_held_against_nothing() -> None:
 def test_the_page_has_the_tables_of_its_settings() -> None:
     made = learned.page("{{ seeds.batch }} seeds\n{{ tables.batch }}\n", {"batch": "| a |"}, {"batch": 3})
     assert made == "3 seeds\n| a |\n"
+
+
+def test_what_needs_estimates_is_left_out_where_nobody_is_told_any() -> None:
+    [batch] = [setting for setting in learned.SETTINGS if setting.name == "batch"]
+    assert "lookahead" in learned.known(batch)
+    assert learned.known(batch._replace(is_told=False)) == ["decima"]
