@@ -503,10 +503,10 @@ def replay(
     """Replay an event log: are the decisions the same?"""
     from rm_emulator.results import replay as replaying
 
-    log = replaying.event_log(target, label, seed)
+    logs = replaying.event_logs(target, label, seed)
     if not plugin:
-        replaying.load_plugins_of(log)
-    raise typer.Exit(replaying.main(log))
+        replaying.load_plugins_of(logs[0])
+    raise typer.Exit(max(replaying.main(log) for log in logs))
 
 
 @app.command()
@@ -559,6 +559,23 @@ def train(
         raise typer.Exit(130) from None
     best = f"iteration {state.best_iteration}, {state.best_score:.3f} of {training.REFERENCES[0]}"
     typer.echo(f"{where / training.BEST}: {best}")
+
+
+@app.command()
+def wishes(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A scenario, an example's name, or an expression (FILE.strl).")
+    ],
+    job: Annotated[str | None, typer.Argument(metavar="JOB", help="Only this job.")] = None,
+    set_: Set = None,
+) -> None:
+    """Show what jobs wish for as expressions in STRL."""
+    from rm_emulator.experiments import wishes as wished
+
+    if file.endswith(".strl"):
+        typer.echo(wished.formatted(Path(file)))
+    else:
+        typer.echo(wished.expressions(*_checked(file, changes=set_), job))
 
 
 @app.command()

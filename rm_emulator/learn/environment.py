@@ -29,6 +29,7 @@ from rm_emulator.learn.padded import Observation, Padding
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema import API_VERSION
+from rm_emulator.scenario.schema.architecture import Central
 from rm_emulator.scenario.workload import slots_of
 from schedulers.core.errors import nearest
 from schedulers.core.log import Log
@@ -80,6 +81,8 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
     ) -> None:
         loaded = load(scenario, changes=changes)
         check(loaded)
+        if (where := loaded.scenario.spec.cluster.architecture) != Central(kind="central"):
+            raise InvalidInput(f"architecture '{where.kind}' cannot be stepped: one scheduler is, that decides at once")
         self._data, self._scenario = at_point(loaded), loaded.scenario
         self._policies = self._data["spec"]["policies"]
         self._policy = _policy(self._policies, label)

@@ -14,11 +14,12 @@ from greenlet import getcurrent, greenlet
 
 from rm_emulator.engine.recording import Attempt, JobRow, NullRecording
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.experiments.cell import Cell, prepared, scheduler_config, workload_of
+from rm_emulator.experiments.cell import Cell, waves_of, workload_of
+from rm_emulator.experiments.deciders import is_told_the_truth, scheduler_config
 from rm_emulator.learn.gantt import Bar
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
-from schedulers.core.log import Log, SchedulerConfig
+from schedulers.core.log import Log
 from schedulers.core.policy import ClusterView, Policy
 from schedulers.core.registry import NoParams
 from schedulers.core.resources import Resources
@@ -72,12 +73,15 @@ class Setting(msgspec.Struct, frozen=True):
         self, *, log: Log | None = None, policy: Policy | None = None, draws: bool = False
     ) -> tuple[Simulation, Scheduler, _Course]:
         """The run as the scenario has it. policy: who decides, in place of the scenario's."""
-        built = workload_of(self.scenario, self.cell.seed)
+        built, seed = workload_of(self.scenario, self.cell.seed), self.cell.seed
         config = engine_config(self.scenario, Resources(built.workload.resources))
-        made: SchedulerConfig = scheduler_config(self.cell, self.scenario, config)
-        scheduler = Scheduler(made, log=log, policy=policy)
-        course = _Course(draws=draws)
-        return prepared(self.cell, config, built, scheduler, course, lambda _: None), scheduler, course
+        entry = self.cell.scenario["spec"]["policies"][0]
+        scheduler = Scheduler(scheduler_config(entry, seed, self.scenario, config, 0), log=log, policy=policy)
+        course, oracle = _Course(draws=draws), is_told_the_truth(entry.get("predictor"))
+        simulation = Simulation(
+            config, built.workload, scheduler, course, seed=seed, waves_of=waves_of(built), oracle=oracle
+        )
+        return simulation, scheduler, course
 
 
 class Episode:

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rm_emulator.results.figures import BINS, Bin, Bins, ErrorSpread, Placement, Queue, Spread
+from rm_emulator.results.figures import BINS, Bin, Bins, Deadlines, ErrorSpread, Placement, Queue, Services, Spread
 
 THIN_WIDTH: Final = 3
 SMALL_MS: Final = 1_000_000
@@ -254,6 +254,19 @@ def queues(jobs: pl.DataFrame, shares: Mapping[str, float]) -> dict[str, Queue]:
     }
 
 
+def deadlines(jobs: pl.DataFrame) -> Deadlines | None:
+    """Of the jobs with a deadline how many have met it, None where no job has one."""
+    due = jobs.filter(pl.col("deadline_ms").is_not_null())
+    if due.is_empty():
+        return None
+    late_ms = due["finish_ms"] - due["deadline_ms"]
+    return Deadlines(
+        jobs=len(due),
+        met=figure(int((late_ms <= 0).sum()) / len(due)),
+        late_s=spread(late_ms.filter(late_ms > 0) / 1000, Spread),
+    )
+
+
 def figures(
     jobs: pl.DataFrame,
     tasks: pl.DataFrame,
@@ -263,17 +276,19 @@ def figures(
     bounds_ms: Sequence[float] = GS_BOUNDS_MS,
 ) -> dict[str, Any]:
     """All figures of one cell that follow from its tables, as fields of `figures.Run`."""
-    with_times = timed(jobs)
+    batch = without_services(jobs)
+    with_times = timed(batch)
     span = makespan_ms(jobs)
     per_queue = dominant_shares(jobs, tasks, nodes, "queue")
     fairness = (
         jain(per_queue, queue_weights) if len(per_queue) > 1 else jain(dominant_shares(jobs, tasks, nodes, "user"))
     )
     placement = queue_placement(jobs, bounds_ms)
+    due = deadlines(jobs)
     spreads = {name: spread(with_times[name], Spread) for name in ("jct_s", "wait_s", "slowdown")}
     return {
         "jobs": len(jobs),
-        "unfinished_jobs": int(jobs["finish_ms"].null_count()),
+        "unfinished_jobs": int(batch["finish_ms"].null_count()),
         "tasks": _total(jobs["tasks"]),
         "failed_tasks": int((tasks["code"] != 0).sum()),
         **spreads,
@@ -288,4 +303,26 @@ def figures(
         "pilots": _total(jobs["pilots"]),
         "queues": queues(with_times, per_queue),
         "bins": bins(with_times),
+        "services": services(jobs),
+        **({"deadlines": due} if due is not None else {}),
     }
+
+
+def without_services(jobs: pl.DataFrame) -> pl.DataFrame:
+    """The batch jobs: those that end by themselves."""
+    return jobs.filter(~pl.col("service")) if "service" in jobs.columns else jobs
+
+
+def services(jobs: pl.DataFrame) -> Services | msgspec.UnsetType:
+    """The figures of services; UNSET where there are none."""
+    if "service" not in jobs.columns:
+        return msgspec.UNSET
+    rows = jobs.filter("service").with_columns(took=pl.col("all_started_ms") - pl.col("submit_ms"))
+    met = (pl.col("took") <= pl.col("start_within_ms")).fill_null(value=False)
+    held = rows.drop_nulls("start_within_ms").select(took=met)
+    return Services(
+        jobs=len(rows),
+        started=int(rows["took"].count()),
+        start_s=spread(rows["took"] / 1000, Spread),
+        in_time=figure(held["took"].mean()) if len(held) else None,  # type: ignore[arg-type]
+    )

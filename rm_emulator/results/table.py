@@ -102,12 +102,13 @@ def mean_over_seeds(summary: Summary, label: str, *path: str) -> float | None:
 
     path: names of fields of `figures.Run`, of keys below a mapping.
     """
-    values = []
+    values: list[Any] = []
     for run in summary.of(label):
         value: Any = run
         for key in path:
             if value is not None:
                 value = value.get(key) if isinstance(value, dict) else getattr(value, key)
+            value = None if value is msgspec.UNSET else value
         values.append(value)
     if not values or None in values:
         return None
@@ -273,7 +274,7 @@ def show(summary: Summary, console: Console) -> None:
         how = summary.comparisons[0].interval
         note = f"seconds; speedup = mean JCT of {summary.baseline} / mean JCT of the label; interval: {how}"
         console.print(note, style="dim", highlight=False)
-    for line in filter(None, (new_queue(summary), locality(summary))):
+    for line in filter(None, (new_queue(summary), locality(summary), deadlines(summary))):
         console.print(line, style="dim", highlight=False)
     rows_of_costs = cost_rows(summary)
     if rows_of_costs:
@@ -302,6 +303,13 @@ def locality(summary: Summary) -> str:
     shares = [(label, mean_over_seeds(summary, label, "locality", "node")) for label in summary.labels]
     known = [f"{100 * share:.1f} % ({label})" for label, share in shares if share is not None]
     return f"tasks that ran on a node with their input: {', '.join(known)}" if known else ""
+
+
+def deadlines(summary: Summary) -> str:
+    """How many of the jobs with a deadline met it under each label, in one line; nothing where no job has one."""
+    met = [(label, mean_over_seeds(summary, label, "deadlines", "met")) for label in summary.labels]
+    known = [f"{100 * part:.1f} % ({label})" for label, part in met if part is not None]
+    return f"deadlines met: {', '.join(known)}" if known else ""
 
 
 def new_queue(summary: Summary) -> str:

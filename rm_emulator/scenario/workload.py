@@ -19,11 +19,12 @@ from rm_emulator.scenario.schema.workload import (
     Data,
     JobsWorkload,
     LachesisWorkload,
+    MixedWorkload,
     SyntheticWorkload,
     TpchWorkload,
     TraceWorkload,
 )
-from rm_emulator.workload import asks, data
+from rm_emulator.workload import asks, data, deadlines
 from rm_emulator.workload.model import Fixed, Remote, Workload
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Node
@@ -63,6 +64,8 @@ def build(scenario: Scenario, folder: Path, seed: int) -> Built:
         built = _dags(scenario, block, seed)
     elif isinstance(block, LachesisWorkload):
         built = _lachesis(scenario, block, seed)
+    elif isinstance(block, MixedWorkload):
+        built = _mixed(block, seed)
     else:
         built = _trace(scenario, block, folder, seed)
     resources = resources_of(scenario, built.workload.resources)
@@ -71,6 +74,12 @@ def build(scenario: Scenario, folder: Path, seed: int) -> Built:
         workload = _with_data(block.data, workload, nodes(scenario.spec.cluster.nodes, resources), seed)
     if block.asks is not None:
         workload = _with_asks(block.asks, workload, nodes(scenario.spec.cluster.nodes, resources), seed)
+    if block.deadlines is not None:
+        capacity = tuple(
+            map(sum, zip(*(node.capacity for node in nodes(scenario.spec.cluster.nodes, resources)), strict=True))
+        )
+        settings = block.deadlines.part, (block.deadlines.factor[0], block.deadlines.factor[1])
+        workload = deadlines.with_deadlines(workload, capacity, *settings, seed)
     if scenario.spec.cluster.sizes is not None:
         workload = in_sizes(workload, container_sizes(scenario.spec.cluster.sizes, resources))
     return msgspec.structs.replace(built, workload=workload)
@@ -181,6 +190,12 @@ def _lachesis(scenario: Scenario, block: LachesisWorkload, seed: int) -> Built:
     settings = msgspec.convert(_at_interval(block), lachesis.LachesisSettings)
     speeds = [group.speed for group in scenario.spec.cluster.nodes for _ in range(group.count)]
     return Built(lachesis.generate(settings, seed=seed, speeds=speeds, rate=_rate(scenario)))
+
+
+def _mixed(block: MixedWorkload, seed: int) -> Built:
+    from rm_emulator.workload import mixed
+
+    return Built(mixed.generate(msgspec.convert(block.settings, mixed.MixedSettings), seed=seed))
 
 
 def _rate(scenario: Scenario) -> int:

@@ -6,6 +6,7 @@ A policy is a function of state, time and its own observations, never of how oft
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -18,11 +19,12 @@ from schedulers.core.registry import NoParams, Registry
 from schedulers.core.transfers import Parcel, arrival, parcels
 
 if TYPE_CHECKING:
-    from schedulers.core.events import Event
+    from schedulers.core.events import Event, SearchEnded
     from schedulers.core.model import Links, Queue
     from schedulers.core.predictor import Estimate, Informed
     from schedulers.core.queues import QueueTree
     from schedulers.core.reasons import Reason
+    from schedulers.core.rehearsal import Script
     from schedulers.core.resources import Vector
     from schedulers.core.state import ClusterState, ContainerState, Fitting, JobState, NodeState, StageState
 
@@ -40,7 +42,8 @@ class Suggestion(msgspec.Struct, frozen=True, gc=False):
     pilots: True only pilots, False none of them, None pilots first. Kept executors of the job are used first.
     executor: in this idle executor, its own or another job's, and nowhere else. ahead: start none; bring up to `count`
     executors to the job, which wait there until the stage is open. copy: one more container of a task that is under way
-    or done; node and task say of which, and where.
+    or done; node and task say of which, and where. among: the placer chooses among these nodes only, also for a gang.
+    spread: no two of them on one node; only with `among`.
     """
 
     job: str
@@ -52,6 +55,8 @@ class Suggestion(msgspec.Struct, frozen=True, gc=False):
     executor: int | None = None
     ahead: bool = False
     copy: bool = False
+    among: frozenset[str] | None = None
+    spread: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -120,6 +125,19 @@ class Planned(msgspec.Struct, frozen=True):
         return starts
 
 
+class Promise(msgspec.Struct, frozen=True):
+    """When a job will be done as far as is known, and what it is given for it; times in ms on the scheduler's clock.
+
+    margin: by so much it may be later. made: when this was said. containers: how many the job is to have at once.
+    """
+
+    finish: int
+    margin: int
+    deadline: int
+    made: int
+    containers: int
+
+
 class Offer:
     """Resources that the policy may use now: one node (a heartbeat), some, or all of them.
 
@@ -180,6 +198,42 @@ class Offer:
                 if node.fits(stage):
                     return True
         return False
+
+
+class JobOffer(Offer):
+    """All nodes, to one job alone."""
+
+    __slots__ = ("_only",)
+
+    def __init__(self, state: ClusterState, job: JobState, *, limit: int | None = None) -> None:
+        super().__init__(state, None, limit=limit)
+        self._only = job
+
+    def has_room(self) -> bool:
+        """See Offer.has_room."""
+        job = self._only
+        fitting = self._state.sizes.fitting
+        return self.limit != 0 and any(fitting(job.stages[index].size) for index in job.open)
+
+    def serves(self, job: str, stage: int) -> bool:
+        """See Offer.serves."""
+        return job == self._only.id
+
+    def fits(self, job: JobState, stage: StageState) -> bool:
+        """See Offer.fits."""
+        return job is self._only and super().fits(job, stage)
+
+
+class Anything(Offer):
+    """As if everything fitted: whoever is asked to suggest from this names who is first in line, room or not."""
+
+    def has_room(self) -> bool:
+        """See Offer.has_room."""
+        return True
+
+    def fits(self, job: JobState, stage: StageState) -> bool:
+        """See Offer.fits."""
+        return True
 
 
 class ClusterView:
@@ -270,6 +324,12 @@ class ClusterView:
     def admits(self, stage: StageState) -> bool:
         """Whether no limit of its queue or user keeps a task of the stage from starting now."""
         return self._state.sizes.admits(stage.size)
+
+    def admitted(self, stage: StageState) -> int:
+        """How many of its waiting tasks no limit of its queue or user keeps from starting now."""
+        limits = self._state.sizes.bounds.get(stage.size, ())
+        counts = range(1, stage.waiting + 1)
+        return bisect_left(counts, True, key=lambda n: not all(each.takes(stage.demand, n) for each in limits))
 
     def nodes_fitting(self, stage: StageState) -> Fitting:
         """Nodes on which a task of the stage could start now."""
@@ -450,8 +510,12 @@ class Policy(ABC):
     urges: Collection[str] = ()
     #: Whether, set as it is, it plans jobs, so that `new_plans` is worth asking.
     plans = False
+    #: Whether, set as it is, it wants jobs rehearsed and makes promises, so that `new_scripts` is worth asking.
+    rehearses = False
     #: Whether, set as it is, it copies tasks where copies are allowed.
     copies = False
+    #: What a search of its own came to that a replay cannot find out by itself; the core logs it and takes it away.
+    found: SearchEnded | None = None
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed
@@ -499,6 +563,14 @@ class Policy(ABC):
         """By job the plans made since this was asked last, for whoever watches; none where nothing is planned."""
         return {}
 
+    def new_scripts(self) -> Mapping[str, Script]:
+        """By job what is to be played since this was asked last; what comes of it is told as `Rehearsed`."""
+        return {}
+
+    def new_promises(self) -> Mapping[str, Promise]:
+        """By job the promises made since this was asked last, for whoever watches."""
+        return {}
+
     def dump(self) -> Any:
         """Its own observations, as plain data."""
         return None
@@ -515,6 +587,18 @@ def no_reservations(policy: Policy | type[Policy], *, executors: bool, lines: bo
         return "reserve_after does not go with a policy that makes reservations itself, as YARN's schedulers do"
     if executors:
         return "reserve_after does not go with executors that outlive tasks: their room is not given back by task"
+    return None
+
+
+def no_thinking(policy: Policy, *, lines: bool = False) -> str | None:
+    """Why it cannot be the policy of a scheduler that thinks, or None. lines: whether tasks are assigned to nodes."""
+    triggers = policy.triggers
+    if lines:
+        return "a scheduler that takes its time assigns no tasks ahead: another placement or policy is needed"
+    if policy.reserves or policy.preempts or triggers.period_ms is not None:
+        return "a scheduler that takes its time needs a policy that does not reserve, preempt or act by the clock"
+    if triggers.every_beat or triggers.every_offer:
+        return "a scheduler that takes its time needs a policy that does not count the offers that it passes up"
     return None
 
 

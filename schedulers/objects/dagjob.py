@@ -14,7 +14,7 @@ import msgspec
 from schedulers.core import model
 from schedulers.core.errors import InvalidJob, InvalidQuantity
 from schedulers.core.resources import Resources, parse_quantity
-from schedulers.objects.meta import Stored, label_value
+from schedulers.objects.meta import Stored, label_value, to_ms
 from schedulers.objects.names import PODS_REFUSED, RECURRING_LABEL, USER_LABEL
 from schedulers.objects.pod import Condition, PodTemplate, demand, places
 
@@ -46,6 +46,25 @@ class StageSpec(msgspec.Struct, Generic[Template]):
     hints: Hints | None = None
 
 
+class WishSpec(msgspec.Struct):
+    """One way in which a job would like to run (see `model.Wish`). device: of nodes, their instance type."""
+
+    device: str = ""
+    rack: str = ""
+    sameRack: bool = False
+    spread: bool = False
+    worth: float = 1.0
+    slowdown: float = 1.0
+
+
+class WishesSpec(msgspec.Struct):
+    """How a job would like to run (see `model.Wishes`)."""
+
+    prefer: tuple[WishSpec, ...] = ()
+    value: float = 1.0
+    budgetSeconds: float | None = None
+
+
 class DagJobSpec(msgspec.Struct, Generic[Template]):
     """What is to run. retries: further tries of a task that failed. deadline: RFC 3339 time."""
 
@@ -53,6 +72,7 @@ class DagJobSpec(msgspec.Struct, Generic[Template]):
     queue: str = "default"
     user: str = ""
     deadline: str | None = None
+    wishes: WishesSpec | None = None
     retries: int = 3
     ttlSecondsAfterFinished: int | None = None
 
@@ -104,6 +124,16 @@ class PlanStatus(msgspec.Struct):
     troublesome: list[str] = []
 
 
+class PromiseStatus(msgspec.Struct):
+    """When the job will be done as far as is known (see the CRD); times as RFC 3339."""
+
+    message: str = ""
+    finishTime: str = ""
+    marginSeconds: float = 0.0
+    revisedTime: str = ""
+    containers: int = 0
+
+
 class Progress(msgspec.Struct):
     """The part of the status that the controllers write."""
 
@@ -125,6 +155,7 @@ class DagJobStatus(Progress):
     message: str = ""
     position: int | None = None
     plan: PlanStatus | None = None
+    promise: PromiseStatus | None = None
 
 
 class DagJobOf(Stored, Generic[Template]):
@@ -203,9 +234,11 @@ def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> 
         raise InvalidJob(f"DagJob {dagjob.key}: two stages are called '{repeated}'")
     job = model.Job(
         id=id if id is not None else f"{dagjob.key}.{meta.uid[:8]}",
+        deadline=msgspec.UNSET if (deadline := to_ms(spec.deadline)) is None else deadline,
         name=meta.labels.get(RECURRING_LABEL) or meta.generateName.rstrip("-") or meta.name,
         user=label_value(spec.user) or meta.labels.get(USER_LABEL, ""),
         queue=spec.queue,
+        wishes=_wishes(spec.wishes),
         stages=tuple(_stage(dagjob, stage, names, resources) for stage in spec.stages),
     )
     try:
@@ -213,6 +246,24 @@ def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> 
     except InvalidJob as error:
         raise InvalidJob(f"DagJob {dagjob.key}: {error}") from None
     return job
+
+
+def _wishes(spec: WishesSpec | None) -> model.Wishes | msgspec.UnsetType:
+    if spec is None:
+        return msgspec.UNSET
+    prefer = tuple(
+        model.Wish(
+            device=wish.device,
+            rack=wish.rack,
+            same_rack=wish.sameRack,
+            spread=wish.spread,
+            worth=wish.worth,
+            slowdown=wish.slowdown,
+        )
+        for wish in spec.prefer
+    )
+    budget = None if spec.budgetSeconds is None else round(1000 * spec.budgetSeconds)
+    return model.Wishes(prefer=prefer, value=spec.value, budget_ms=budget)
 
 
 def _stage(dagjob: DagJob, stage: StageSpec[PodTemplate], names: list[str], resources: Resources) -> model.Stage:

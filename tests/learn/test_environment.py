@@ -18,7 +18,7 @@ from rm_emulator.experiments.cell import run_cell
 from rm_emulator.experiments.grid import cells
 from rm_emulator.issues import InvalidInput
 from rm_emulator.learn.environment import SchedulingEnv, spark
-from rm_emulator.results.replay import log_of
+from rm_emulator.results.replay import logs_of
 from rm_emulator.scenario.load import load
 from schedulers.core.policy import policies
 from schedulers.learned.dispatch import Dispatch
@@ -58,8 +58,7 @@ def of_scenario(made: dict[str, Any], folder: Path) -> tuple[bytes, str]:
     """The event log of the first cell of a scenario, and the hash that its cell.json has."""
     cell = cells(load(made))[0]
     run_cell(cell, folder, lambda _: None)
-    path = log_of(folder)
-    assert path is not None
+    (path,) = logs_of(folder)
     raw = path.read_bytes()
     log = gzip.decompress(raw) if path.suffix == ".gz" else raw
     return log, json.loads((folder / "cell.json").read_text())["log_sha256"]
@@ -292,6 +291,12 @@ def test_what_the_environment_is_not_is_said(given: dict[str, Any], said: str) -
 def test_a_time_limit_that_is_none_is_refused() -> None:
     with pytest.raises(InvalidInput, match="time_limit_s=nan: expected a time above 0, in s"):
         small().reset(options={"time_limit_s": float("nan")})
+
+
+def test_schedulers_that_think_cannot_be_stepped() -> None:
+    changes = {"spec.cluster.architecture": {"kind": "central", "t_job": "1s"}, "spec.cluster.executors": None}
+    with pytest.raises(InvalidInput, match="architecture 'central' cannot be stepped"):
+        spark(**SMALL, changes={**QUICK, **changes, "spec.workload.durations": "per_task"})
 
 
 def test_mistakes_of_the_scenario_are_said_as_everywhere() -> None:

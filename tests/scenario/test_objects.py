@@ -10,7 +10,7 @@ from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.objects import read_run_seconds
 from rm_emulator.scenario.workload import build
-from schedulers.core.model import Edge
+from schedulers.core.model import Edge, Service, Wish, Wishes
 from schedulers.core.refusals import NodeCode, NodeRefusal
 
 NODE = """\
@@ -87,10 +87,33 @@ def test_a_dagjob_keeps_its_stages_places_and_gangs(tmp_path: Path) -> None:
     assert (second.gang, second.parents) == (True, (0,))
 
 
+def test_a_dagjob_keeps_its_wishes(tmp_path: Path) -> None:
+    gpu = NODE.replace("zone: a}", "zone: a, node.kubernetes.io/instance-type: gpu}")
+    wishes = "spec:\n  wishes: {prefer: [{device: gpu, worth: 8}, {spread: true}], value: 2, budgetSeconds: 90}\n"
+    loaded = load(write(tmp_path, gpu, JOB.replace("spec:\n", wishes, 1)))
+    (job,) = build(loaded.scenario, tmp_path, 1).workload.jobs
+    ways = (Wish(device="gpu", worth=8.0), Wish(spread=True))
+    assert job.job.wishes == Wishes(prefer=ways, value=2.0, budget_ms=90_000)
+
+
 def test_arrivals_follow_the_creation_times(tmp_path: Path) -> None:
     later = JOB.replace("00:00:05Z", "00:01:05Z").replace("name: etl", "name: late")
     jobs = build(load(write(tmp_path, NODE, later, JOB)).scenario, tmp_path, 1).workload.jobs
     assert [(job.job.id, job.submit_ms) for job in jobs] == [("data/etl", 0), ("data/late", 60_000)]
+
+
+@pytest.mark.parametrize(("deadline", "after"), [("2026-01-01T00:10:05Z", 600_000), ("2025-12-31T00:00:00Z", 1)])
+def test_a_deadline_counts_from_the_creation_time(tmp_path: Path, deadline: str, after: int) -> None:
+    due = JOB.replace("queue: prod", f"queue: prod\n  deadline: {deadline}")
+    (job,) = build(load(write(tmp_path, NODE, due)).scenario, tmp_path, 1).workload.jobs
+    assert job.job.deadline == after
+
+
+def test_a_deadline_of_an_object_without_creation_time_is_left_out(tmp_path: Path) -> None:
+    due = JOB.replace("queue: prod", 'queue: prod\n  deadline: "2026-01-01T00:10:05Z"')
+    due = due.replace(', creationTimestamp: "2026-01-01T00:00:05Z"', "")
+    (job,) = build(load(write(tmp_path, NODE, due)).scenario, tmp_path, 1).workload.jobs
+    assert not isinstance(job.job.deadline, int)
 
 
 def test_what_is_done_already_is_not_done_again(tmp_path: Path) -> None:
@@ -195,3 +218,49 @@ def test_data_that_a_dagjob_says_its_parents_hand_over_moves_in_the_emulator(tmp
     assert build(loaded.scenario, tmp_path, 1).workload.jobs[0].job.stages[1].parents == (
         Edge(parent=0, data=3 * 2**20),
     )
+
+
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 3
+  template:
+    metadata:
+      labels: {rm-emulator.io/queue: prod, rm-emulator.io/user: ann}
+      annotations: {rm-emulator.io/start-within-seconds: "30", rm-emulator.io/preemptible: "false"}
+    spec: {containers: [{name: c, image: x, resources: {requests: {cpu: 1}}}]}
+"""
+
+
+def test_a_deployment_is_a_service_for_each_replica(tmp_path: Path) -> None:
+    loaded = load(write(tmp_path, NODE, QUEUE, JOB, DEPLOYMENT))
+    jobs = {source.job.id: source.job for source in build(loaded.scenario, tmp_path, 1).workload.jobs}
+    assert sorted(jobs) == ["data/etl", "shop/web-0", "shop/web-1", "shop/web-2"]
+    web = jobs["shop/web-1"]
+    assert (web.name, web.queue, web.user, web.tasks) == ("web", "prod", "ann", 1)
+    assert web.service == Service(start_within_ms=30_000, preemptible=False)
+    assert jobs["data/etl"].kind == "batch"
+
+
+def test_a_pod_of_a_replica_set_stands_for_its_replica(tmp_path: Path) -> None:
+    pod = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web-5b7-x1
+  namespace: shop
+  labels: {rm-emulator.io/queue: prod}
+  ownerReferences: [{kind: ReplicaSet, name: web-5b7, uid: u, controller: true}]
+spec: {containers: [{name: c, image: x, resources: {requests: {cpu: 1}}}]}
+"""
+    loaded = load(write(tmp_path, NODE, QUEUE, JOB, DEPLOYMENT, pod))
+    jobs = {source.job.id: source.job.kind for source in build(loaded.scenario, tmp_path, 1).workload.jobs}
+    assert jobs == {"data/etl": "batch", "shop/web-5b7-x1": "service"}
+
+
+def test_a_deployment_that_joins_no_queue_is_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path, NODE, QUEUE, JOB, DEPLOYMENT.replace("rm-emulator.io/queue: prod, ", ""))
+    loaded = load(path)
+    assert f"{path}: Deployments whose pods join no queue are left out" in loaded.notes
