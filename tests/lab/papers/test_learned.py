@@ -48,3 +48,12 @@ def test_what_needs_estimates_is_left_out_where_nobody_is_told_any() -> None:
     [batch] = [setting for setting in learned.SETTINGS if setting.name == "batch"]
     assert "lookahead" in learned.known(batch)
     assert learned.known(batch._replace(is_told=False)) == ["decima"]
+
+
+@pytest.mark.parametrize("names", [["batch", "stream"], [setting.name for setting in learned.SETTINGS]])
+def test_the_page_of_docs_shows_what_was_measured_and_nothing_else(names: list[str]) -> None:
+    template = (Path(__file__).parents[3] / "docs" / "results-learned.in.md").read_text(encoding="utf-8")
+    made = learned.page(template, {name: f"| {name} |" for name in names}, dict.fromkeys(names, 7))
+    assert [setting.name for setting in learned.SETTINGS if f"| {setting.name} |" in made] == names
+    assert ("## What was not trained for" in made) == (len(names) > 2)
+    assert "{%" not in made
