@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+comma  := ,
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: demo test check lint bench tables clean controlplane demo-kubernetes test-older soak fidelity
@@ -16,10 +17,12 @@ demo-kubernetes: $(VENV)/.dev  ## brain and controllers on a real control plane,
 controlplane: $(VENV)/.dev     ## find or build the programs of a Kubernetes control plane (Go 1.26; 10 minutes, once)
 	$(BIN)/python -m operators.devcluster build
 
+# One more than there are cores: the control plane's tests, which one of them has, mostly wait.
+WORKERS = $(shell echo $$(($$(nproc) + 1)))
 # In CI nothing may be skipped, so what is missing is built; elsewhere those tests skip and say what to do.
 test: $(VENV)/.dev             ## the whole test suite
 	$(if $(filter true,$(CI)),$(BIN)/python -m operators.devcluster build)
-	$(BIN)/python -m pytest -n auto --dist loadgroup -q
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q
 
 test-older: $(VENV)/.dev       ## the whole loop on the oldest Kubernetes that is supported (built first)
 	$(BIN)/python -m operators.devcluster build --version 1.35.4
@@ -48,8 +51,10 @@ tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m rm_emulator.lab.papers.tables
 	$(BIN)/python -m rm_emulator.lab.papers.graphene
 	$(BIN)/python -m rm_emulator.lab.papers.decima --seeds 100 --profiles $(TPCH) --docs docs
+	$(BIN)/python -m rm_emulator.lab.papers.learned --data $(dir $(TPCH)) --docs docs $(if $(RELEASED),--released $(RELEASED))
 	$(BIN)/python -m rm_emulator.lab.papers.heuristics --docs docs $(if $(SAGA),--saga $(SAGA))
 	$(BIN)/python -m rm_emulator.lab.papers.lachesis --docs docs
+	$(BIN)/python -m rm_emulator.lab.papers.architectures --docs docs
 	$(BIN)/python -m rm_emulator.lab.papers.jockey --docs docs
 
 # SLS folders to run, copied first because runs are stored in them; and how often each.
@@ -70,6 +75,7 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install -q -e .
 	touch $@
 
+# Torch is gigabytes, so only CI gets it; its tests skip elsewhere.
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install -q -e '.[k8s,dev]'
+	$(BIN)/pip install -q -e '.[k8s,dev$(if $(filter true,$(CI)),$(comma)learn)]'
 	touch $(VENV)/.base $@

@@ -10,7 +10,7 @@ from rm_emulator.engine.known import profile, with_trait
 from rm_emulator.engine.simulation import NO_LINKS
 from rm_emulator.issues import InvalidInput, Issue, TraceError, did_you_mean
 from rm_emulator.results import expect
-from rm_emulator.scenario import inline
+from rm_emulator.scenario import architectures, decentralised, inline
 from rm_emulator.scenario.cluster import core_queue, nodes, resources_of
 from rm_emulator.scenario.load import Loaded, gathered
 from rm_emulator.scenario.schema.cluster import Queue
@@ -55,7 +55,9 @@ def check(loaded: Loaded) -> Built:
             found.append((each.point, error.issues))
         else:
             first = first or last[1]
-            found.append((each.point, [*_workload_issues(each, last[1].workload)]))
+            workload = last[1].workload
+            more = architectures.workload_issues(each, workload)
+            found.append((each.point, [*_workload_issues(each, workload), *more]))
     if issues := gathered(found):
         raise InvalidInput(issues)
     assert first is not None
@@ -70,6 +72,8 @@ def _block_issues(loaded: Loaded) -> Iterator[Issue]:
     yield from _baselines_issues(loaded)
     yield from _queue_issues(loaded)
     yield from _cluster_issues(loaded)
+    yield from architectures.block_issues(loaded)
+    yield from decentralised.block_issues(loaded)
     yield from _workload_block_issues(loaded)
 
 
@@ -274,6 +278,7 @@ def _workload_block_issues(loaded: Loaded) -> Iterator[Issue]:
             yield loaded.issue((*at, *path), message, hint)
         yield from _inline_sizes(loaded, block)
         yield from _inline_nodes(loaded, block)
+        yield from _inline_wishes(loaded, block)
     elif isinstance(block, TraceWorkload):
         yield from _missing_file(loaded, (*at, "path"), block.path)
         yield from _unknown_format(loaded, block)
@@ -357,6 +362,28 @@ def _inline_nodes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:
                 )
 
 
+def _inline_wishes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:
+    """Wishes for kinds of nodes and racks that are not there."""
+    there: dict[str, list[str]] = {}
+    for j, job in enumerate(block.jobs):
+        for w, wish in enumerate(job.wishes.prefer if job.wishes is not None else ()):
+            if not there:
+                machines = nodes(loaded.scenario.spec.cluster.nodes, resources_of(loaded.scenario))
+                there = {
+                    "device": list(dict.fromkeys(node.kind for node in machines if node.kind)),
+                    "rack": list(dict.fromkeys(node.rack for node in machines if node.rack)),
+                }
+            at = ("spec", "workload", "jobs", j, "wishes", "prefer", w)
+            for key, wanted in (("device", wish.device), ("rack", wish.rack)):
+                if wanted and wanted not in there[key]:
+                    what = "kind" if key == "device" else "rack"
+                    known = ", ".join(there[key]) or f"no node has a {what}"
+                    hint = did_you_mean(nearest(wanted, there[key]))
+                    yield loaded.issue((*at, key), f"no node of {what} '{wanted}' ({known})", hint)
+            if wish.same_rack and not there["rack"]:
+                yield loaded.issue((*at, "same_rack"), "no node is in a rack: give groups of nodes `rack` or `racks`")
+
+
 def _inline_sizes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:
     """Tasks larger than every node, at the place where the demand is written."""
     wanted = (name for job in block.jobs for stage in job.stages for name in stage.demand)
@@ -435,6 +462,7 @@ def _workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     yield from _unknown_hosts(loaded, workload)
     yield from _never_in_queue(loaded, workload)
     yield from _without_times(loaded, workload)
+    yield from decentralised.workload_issues(loaded, workload)
     if loaded.scenario.spec.cluster.executors is None and workload.uses_waves:
         message = "run times measured per executor need executors (write `executors: {}` here)"
         if isinstance(loaded.scenario.spec.workload, TpchWorkload):

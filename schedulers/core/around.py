@@ -43,15 +43,15 @@ class HasInside(Protocol):
 class NarrowedOffer(Offer):
     """What is on offer to some jobs only."""
 
-    __slots__ = ("admits",)
+    __slots__ = ("_whole", "admits")
 
     def __init__(self, offer: Offer, admits: Callable[[JobState], bool]) -> None:
         super().__init__(offer._state, offer.nodes, job=offer.job, stage=offer.stage, limit=offer.limit)
-        self.admits = admits
+        self._whole, self.admits = offer, admits
 
     def fits(self, job: JobState, stage: StageState) -> bool:
         """See Offer.fits."""
-        return self.admits(job) and super().fits(job, stage)
+        return self.admits(job) and self._whole.fits(job, stage)
 
 
 class Around(Policy):

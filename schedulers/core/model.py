@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import math
 from heapq import heappop, heappush
-from typing import Literal
+from typing import Final, Literal
 
 import msgspec
 
@@ -68,12 +68,51 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.hosts[task] if len(self.hosts) > 1 else self.hosts[0]
 
 
+class Service(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a job is that serves until it is ended from outside.
+
+    start_within_ms: its objective, from its submission to the moment when all its tasks run; None: it has none.
+    preemptible: whether its containers may be stopped so that others get what is theirs.
+    """
+
+    start_within_ms: int | None = None
+    preemptible: bool = True
+
+
+class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """One way in which a job would like its tasks to run: no demand, as `Stage.places` is.
+
+    device: on nodes of this kind. rack: in this rack. same_rack: all tasks of a stage in one rack, whichever.
+    spread: no two tasks of a stage on one node. worth: against other ways. slowdown: run times there over the estimate.
+    """
+
+    device: str = ""
+    rack: str = ""
+    same_rack: bool = False
+    spread: bool = False
+    worth: float = 1.0
+    slowdown: float = 1.0
+
+
+class Wishes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """How a job would like to run; policies that know nothing of wishes pass them by.
+
+    prefer: ways that will do, others do not while one of these can ever be had; (): anywhere. value: what the job is
+    worth against others. budget_ms: ways by which all its tasks together would take longer are left out.
+    """
+
+    prefer: tuple[Wish, ...] = ()
+    value: float = 1.0
+    budget_ms: int | None = None
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A DAG of stages with what a predictor may know about it at submission.
 
     name: the recurring name (the same script run again); app: the program; both feed history.
-    weight: its share against other jobs of its queue.
-    deadline: by when it should be done, in ms on the scheduler's clock.
+    weight: its share against other jobs of its queue. service: of a job that does not end by itself; UNSET: batch.
+    deadline: by when it should be done, in ms on the scheduler's clock. wishes: how it would like to run, and what
+    that is worth to it.
     """
 
     id: str
@@ -83,7 +122,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     app: str = ""
     queue: str = "default"
     weight: float = 1.0
+    service: Service | msgspec.UnsetType = msgspec.UNSET
     deadline: int | msgspec.UnsetType = msgspec.UNSET
+    wishes: Wishes | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def kind(self) -> Literal["batch", "service"]:
+        """What kind of job it is."""
+        return "batch" if self.service is msgspec.UNSET else "service"
 
     @property
     def tasks(self) -> int:
@@ -101,6 +147,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     labels and taints say which stages may use it (`Stage.places`). slack: how much more than its capacity containers
     may ask for together, () for nothing; for resources that only slow down when too many share them (network, disk).
+    slots: so many tasks run there at once; 0 where nobody counts them.
     """
 
     id: str
@@ -111,6 +158,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
     slack: Vector = ()
+    slots: int = 0
 
     @property
     def room(self) -> Vector:
@@ -148,6 +196,24 @@ class Copies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     max: int = 2
     others: Literal["run", "end"] = "run"
+
+
+class Decentralised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Schedulers that know nothing of the cluster, and workers with queues (Sparrow, SOSP 2013).
+
+    schedulers: how many; each job goes to the next one. method: how one finds workers for tasks. probe_ratio: probes or
+    reservations per task, at least 1; constrained_probe_ratio: the same of a task that runs only where its input is,
+    which those with input do with `constraints`. cancellation: reservations are taken back once a stage's last task is
+    handed out. worker_order: who is next at a worker; 'priority' goes by the order in which queues were declared.
+    """
+
+    schedulers: int = 1
+    method: Literal["random", "per_task", "batch", "late_binding"] = "late_binding"
+    probe_ratio: float = 2.0
+    constraints: bool = False
+    constrained_probe_ratio: float = 2.0
+    cancellation: bool = True
+    worker_order: Literal["fifo", "user_round_robin", "priority"] = "fifo"
 
 
 #: A resource vector (-1: no limit on that resource), a share of the cluster from 0 to 1, or None: no limit.
@@ -228,6 +294,8 @@ def check_job(job: Job, resources: int) -> None:
         raise InvalidJob(f"job '{job.id}' has no stages")
     if not (job.weight > 0 and math.isfinite(job.weight)):
         raise InvalidJob(f"job '{job.id}' has weight {job.weight} (a finite number above 0)")
+    if job.wishes is not msgspec.UNSET:
+        _check_wishes(job.id, job.wishes)
     for stage in job.stages:
         if stage.tasks < 1:
             raise InvalidJob(f"job '{job.id}' stage '{stage.name}' has {stage.tasks} tasks (at least 1)")
@@ -242,6 +310,22 @@ def check_job(job: Job, resources: int) -> None:
             )
         _check_edges(job, stage)
     topological_order(job.stages)
+
+
+def _check_wishes(job: str, wishes: Wishes) -> None:
+    """Raise InvalidJob for a value, worth or slowdown that makes no sense."""
+    told = [("value", wishes.value, 0.0)]
+    for wish in wishes.prefer:
+        told += [("worth", wish.worth, 0.0), ("slowdown", wish.slowdown, _LEAST_SLOWDOWN)]
+    for what, number, least in told:
+        if not (number >= least and math.isfinite(number)):
+            raise InvalidJob(f"job '{job}' wishes with {what} {number} (a finite number from {least:g} on)")
+    if wishes.budget_ms is not None and wishes.budget_ms <= 0:
+        raise InvalidJob(f"job '{job}' has a budget of {wishes.budget_ms} ms (above 0)")
+
+
+#: Nothing makes a task more than so many times as fast as was estimated.
+_LEAST_SLOWDOWN: Final = 0.001
 
 
 def _check_edges(job: Job, stage: Stage) -> None:

@@ -6,6 +6,7 @@ A policy is a function of state, time and its own observations, never of how oft
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
+from bisect import bisect_left
 from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
@@ -18,7 +19,7 @@ from schedulers.core.registry import NoParams, Registry
 from schedulers.core.transfers import Parcel, arrival, parcels
 
 if TYPE_CHECKING:
-    from schedulers.core.events import Event
+    from schedulers.core.events import Event, SearchEnded
     from schedulers.core.model import Links, Queue
     from schedulers.core.predictor import Estimate, Informed
     from schedulers.core.queues import QueueTree
@@ -41,7 +42,8 @@ class Suggestion(msgspec.Struct, frozen=True, gc=False):
     pilots: True only pilots, False none of them, None pilots first. Kept executors of the job are used first.
     executor: in this idle executor, its own or another job's, and nowhere else. ahead: start none; bring up to `count`
     executors to the job, which wait there until the stage is open. copy: one more container of a task that is under way
-    or done; node and task say of which, and where.
+    or done; node and task say of which, and where. among: the placer chooses among these nodes only, also for a gang.
+    spread: no two of them on one node; only with `among`.
     """
 
     job: str
@@ -53,6 +55,8 @@ class Suggestion(msgspec.Struct, frozen=True, gc=False):
     executor: int | None = None
     ahead: bool = False
     copy: bool = False
+    among: frozenset[str] | None = None
+    spread: bool = False
 
 
 class Outcome(msgspec.Struct, frozen=True, gc=False):
@@ -196,6 +200,42 @@ class Offer:
         return False
 
 
+class JobOffer(Offer):
+    """All nodes, to one job alone."""
+
+    __slots__ = ("_only",)
+
+    def __init__(self, state: ClusterState, job: JobState, *, limit: int | None = None) -> None:
+        super().__init__(state, None, limit=limit)
+        self._only = job
+
+    def has_room(self) -> bool:
+        """See Offer.has_room."""
+        job = self._only
+        fitting = self._state.sizes.fitting
+        return self.limit != 0 and any(fitting(job.stages[index].size) for index in job.open)
+
+    def serves(self, job: str, stage: int) -> bool:
+        """See Offer.serves."""
+        return job == self._only.id
+
+    def fits(self, job: JobState, stage: StageState) -> bool:
+        """See Offer.fits."""
+        return job is self._only and super().fits(job, stage)
+
+
+class Anything(Offer):
+    """As if everything fitted: whoever is asked to suggest from this names who is first in line, room or not."""
+
+    def has_room(self) -> bool:
+        """See Offer.has_room."""
+        return True
+
+    def fits(self, job: JobState, stage: StageState) -> bool:
+        """See Offer.fits."""
+        return True
+
+
 class ClusterView:
     """What a policy may look at. Everything reached through it is read-only for the policy."""
 
@@ -285,6 +325,12 @@ class ClusterView:
         """Whether no limit of its queue or user keeps a task of the stage from starting now."""
         return self._state.sizes.admits(stage.size)
 
+    def admitted(self, stage: StageState) -> int:
+        """How many of its waiting tasks no limit of its queue or user keeps from starting now."""
+        limits = self._state.sizes.bounds.get(stage.size, ())
+        counts = range(1, stage.waiting + 1)
+        return bisect_left(counts, True, key=lambda n: not all(each.takes(stage.demand, n) for each in limits))
+
     def nodes_fitting(self, stage: StageState) -> Fitting:
         """Nodes on which a task of the stage could start now."""
         return self._state.sizes.fitting(stage.size)
@@ -349,6 +395,11 @@ class ClusterView:
     def estimate(self, job: str, stage: int) -> Estimate | None:
         """What the predictor says of a stage now; None without predictor or estimate."""
         return None if self._predictor is None else self._predictor.estimate(job, stage)
+
+    @property
+    def estimates_stay(self) -> bool:
+        """Whether the estimates of a job change only when the job itself does."""
+        return self._predictor is None or self._predictor.stays
 
     def task_ms(self, job: str, stage: int) -> float | None:
         """What a task of a stage is estimated to take at node speed 1, None without predictor or estimate."""
@@ -463,6 +514,8 @@ class Policy(ABC):
     rehearses = False
     #: Whether, set as it is, it copies tasks where copies are allowed.
     copies = False
+    #: What a search of its own came to that a replay cannot find out by itself; the core logs it and takes it away.
+    found: SearchEnded | None = None
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed
@@ -503,7 +556,7 @@ class Policy(ABC):
         return None
 
     def about(self, job: JobState) -> dict[str, Any]:
-        """What the results should remember of a job (its queue), asked when the job is done."""
+        """What an explanation should tell of a job: its queue, say; under `said` a sentence on its last decision."""
         return {}
 
     def new_plans(self) -> Mapping[str, Planned]:
@@ -534,6 +587,18 @@ def no_reservations(policy: Policy | type[Policy], *, executors: bool, lines: bo
         return "reserve_after does not go with a policy that makes reservations itself, as YARN's schedulers do"
     if executors:
         return "reserve_after does not go with executors that outlive tasks: their room is not given back by task"
+    return None
+
+
+def no_thinking(policy: Policy, *, lines: bool = False) -> str | None:
+    """Why it cannot be the policy of a scheduler that thinks, or None. lines: whether tasks are assigned to nodes."""
+    triggers = policy.triggers
+    if lines:
+        return "a scheduler that takes its time assigns no tasks ahead: another placement or policy is needed"
+    if policy.reserves or policy.preempts or triggers.period_ms is not None:
+        return "a scheduler that takes its time needs a policy that does not reserve, preempt or act by the clock"
+    if triggers.every_beat or triggers.every_offer:
+        return "a scheduler that takes its time needs a policy that does not count the offers that it passes up"
     return None
 
 

@@ -95,10 +95,23 @@ class Round:
             ready = len(stage.pilots) if suggestion.pilots else stage.others
         wanted = min(suggestion.count, ready)
         if wanted and job.waits_whole(stage):
-            why = self._keeps_apart(job, stage, offer)
+            why = self._keeps_apart(job, stage, offer, suggestion)
             if why is not None:
                 return Outcome(0, self._reserve(job, stage, why))
-            suggestion, wanted = Suggestion(job.id, stage.index), stage.waiting
+            among, spread = suggestion.among, suggestion.spread
+            suggestion, wanted = Suggestion(job.id, stage.index, among=among, spread=spread), stage.waiting
+        containers = self._start(job, stage, suggestion, offer, wanted)
+        if not containers:
+            return Outcome(0, self._reserve(job, stage, self._why_none(job, stage, ready)))
+        # No room stays said while the job is served piecemeal (no oscillation), unless a limit is what stops it now.
+        if job.hold is not Reason.NO_ROOM or (
+            stage.size in state.sizes.bounds and state.sizes.at_limit(job, stage) is not None
+        ):
+            state.journal.reasons.note(suggestion.job)
+        return Outcome(len(containers), None, tuple(containers))
+
+    def _start(self, job: JobState, stage: StageState, suggestion: Suggestion, offer: Offer, wanted: int) -> list[int]:
+        """Start so many tasks, as far as there is room; returns their containers."""
         node = self._only_node(suggestion, offer)
         if node is not None:
             wanted = min(wanted, node.room_for(stage)) if wanted > 1 else wanted and node.fits(stage)
@@ -108,14 +121,10 @@ class Round:
             if container is None:
                 break
             containers.append(container)
-        if not containers:
-            return Outcome(0, self._reserve(job, stage, self._why_none(job, stage, ready)))
-        # No room stays said while the job is served piecemeal (no oscillation), unless a limit is what stops it now.
-        if job.hold is not Reason.NO_ROOM or (
-            stage.size in state.sizes.bounds and state.sizes.at_limit(job, stage) is not None
-        ):
-            state.journal.reasons.note(suggestion.job)
-        return Outcome(len(containers), None, tuple(containers))
+            if suggestion.spread and suggestion.among is not None:
+                left = suggestion.among - {self._scheduler.state.containers[container].node}
+                suggestion, node = msgspec.structs.replace(suggestion, among=left), None
+        return containers
 
     def _copy(self, suggestion: Suggestion) -> Outcome:
         """Start one more container of a task that is under way or done."""
@@ -195,14 +204,18 @@ class Round:
             return limit_reason(account)
         return Reason.NO_ROOM if ready else Reason.WAITS_FOR_PILOTS
 
-    def _keeps_apart(self, job: JobState, stage: StageState, offer: Offer) -> Reason | None:
+    def _keeps_apart(self, job: JobState, stage: StageState, offer: Offer, suggestion: Suggestion) -> Reason | None:
         """Why what is on offer does not take the whole gang, or None; a gang is never put on idle executors."""
         state = self._scheduler.state
         account = state.sizes.at_limit(job, stage)
         if account is not None:
             return limit_reason(account)
         enough = offer.limit is None or offer.limit >= stage.waiting
-        if state.reservations is not None:
+        if (among := suggestion.among) is not None:
+            nodes = state.nodes.values() if offer.nodes is None else offer.nodes
+            rooms = (node.room_for(stage) for node in nodes if node.spec.id in among)
+            room = sum(min(1, each) if suggestion.spread else each for each in rooms) >= stage.waiting
+        elif state.reservations is not None:
             room = state.reservations.has_room(job, stage, offer.nodes)
         else:
             room = state.sizes.has_room_for_all(stage, offer.nodes)
@@ -213,6 +226,8 @@ class Round:
         if offer.nodes is None or len(offer.nodes) != 1 or self._scheduler.state.has_executors:
             return None
         node = offer.nodes[0]
+        if suggestion.among is not None and node.spec.id not in suggestion.among:
+            return None
         return node if suggestion.node is None or suggestion.node == node.spec.id else None
 
     def _start_one(
@@ -268,7 +283,10 @@ class Round:
             there = node is not None and (offer.nodes is None or node in offer.nodes)
             return node if there and node is not None and node.fits(stage) else None
         fitting: Any
-        if state.reservations is not None:
+        if suggestion.among is not None:
+            named = sorted((state.nodes[name] for name in suggestion.among if name in state.nodes), key=_by_arrival)
+            fitting = [node for node in named if node.fits(stage) and (offer.nodes is None or node in offer.nodes)]
+        elif state.reservations is not None:
             fitting = list(state.reservations.allowed(state.jobs[suggestion.job], stage, offer.nodes))
         elif offer.nodes is None:
             fitting = state.sizes.fitting(stage.size)
@@ -296,3 +314,7 @@ class Round:
             ended = "the policy suggests nothing more" if offer.has_room() else "nothing fits any more"
             kind = type(self._event).__name__
             scheduler.rounds.append(RoundRecord(self._event.at, kind, offered, tuple(self._asked), ended))
+
+
+def _by_arrival(node: NodeState) -> int:
+    return node.index

@@ -46,6 +46,25 @@ class StageSpec(msgspec.Struct, Generic[Template]):
     hints: Hints | None = None
 
 
+class WishSpec(msgspec.Struct):
+    """One way in which a job would like to run (see `model.Wish`). device: of nodes, their instance type."""
+
+    device: str = ""
+    rack: str = ""
+    sameRack: bool = False
+    spread: bool = False
+    worth: float = 1.0
+    slowdown: float = 1.0
+
+
+class WishesSpec(msgspec.Struct):
+    """How a job would like to run (see `model.Wishes`)."""
+
+    prefer: tuple[WishSpec, ...] = ()
+    value: float = 1.0
+    budgetSeconds: float | None = None
+
+
 class DagJobSpec(msgspec.Struct, Generic[Template]):
     """What is to run. retries: further tries of a task that failed. deadline: RFC 3339 time."""
 
@@ -53,6 +72,7 @@ class DagJobSpec(msgspec.Struct, Generic[Template]):
     queue: str = "default"
     user: str = ""
     deadline: str | None = None
+    wishes: WishesSpec | None = None
     retries: int = 3
     ttlSecondsAfterFinished: int | None = None
 
@@ -218,6 +238,7 @@ def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> 
         name=meta.labels.get(RECURRING_LABEL) or meta.generateName.rstrip("-") or meta.name,
         user=label_value(spec.user) or meta.labels.get(USER_LABEL, ""),
         queue=spec.queue,
+        wishes=_wishes(spec.wishes),
         stages=tuple(_stage(dagjob, stage, names, resources) for stage in spec.stages),
     )
     try:
@@ -225,6 +246,24 @@ def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> 
     except InvalidJob as error:
         raise InvalidJob(f"DagJob {dagjob.key}: {error}") from None
     return job
+
+
+def _wishes(spec: WishesSpec | None) -> model.Wishes | msgspec.UnsetType:
+    if spec is None:
+        return msgspec.UNSET
+    prefer = tuple(
+        model.Wish(
+            device=wish.device,
+            rack=wish.rack,
+            same_rack=wish.sameRack,
+            spread=wish.spread,
+            worth=wish.worth,
+            slowdown=wish.slowdown,
+        )
+        for wish in spec.prefer
+    )
+    budget = None if spec.budgetSeconds is None else round(1000 * spec.budgetSeconds)
+    return model.Wishes(prefer=prefer, value=spec.value, budget_ms=budget)
 
 
 def _stage(dagjob: DagJob, stage: StageSpec[PodTemplate], names: list[str], resources: Resources) -> model.Stage:

@@ -501,6 +501,8 @@ def test_limits_that_cannot_be_read_change_nothing() -> None:
 FOLLOWS = ["drf", "hdrf", "capacity", "fair_yarn"]
 #: Policies that pack, plan, or look at the DAG. They know no weights.
 PACKS = ["tetris", "graphene", "bounded", "jockey", "bfs", "cp", "random", "sjf_cp", "weighted_fair", "capped_sjf"]
+#: Policies that plan leases, once a cycle.
+LEASES = ["tetrisched", "alsched"]
 
 
 def predictor_of(policy: str) -> str | None:
@@ -575,7 +577,7 @@ def test_users_and_jobs_of_a_queue_are_limited(policy: str) -> None:
     assert held == ["ann", "ann", "bob", "bob"]
 
 
-@pytest.mark.parametrize("policy", ["fifo", "fair", *FOLLOWS, *PACKS])
+@pytest.mark.parametrize("policy", ["fifo", "fair", *FOLLOWS, *PACKS, *LEASES])
 def test_a_gang_that_finds_no_room_holds_up_nobody_else(policy: str) -> None:
     world = World((4, 4), policy=policy)
     world.submit(stage("a", 9, gang=True))
@@ -604,7 +606,7 @@ def test_cycles_that_bring_nothing_are_cheap() -> None:
     assert len(beats) == 5
 
 
-@pytest.mark.parametrize("policy", [*FOLLOWS, *PACKS])
+@pytest.mark.parametrize("policy", [*FOLLOWS, *PACKS, *LEASES])
 def test_a_cycle_leaves_no_room_that_the_next_one_would_give_away(policy: str) -> None:
     world = World((4, 4), policy=policy)
     world.submit(stage("a", 20))

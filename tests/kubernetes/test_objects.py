@@ -72,6 +72,24 @@ def test_a_queue_is_what_its_object_says() -> None:
     )
 
 
+def test_wishes_and_deadline_of_a_dagjob_are_those_of_the_job() -> None:
+    prefer = [{"device": "gpu", "worth": 8}, {"sameRack": True, "spread": True, "slowdown": 2}]
+    made = core_job(
+        dagjob(stage(), deadline="1970-01-01T00:01:00Z", wishes={"prefer": prefer, "value": 2, "budgetSeconds": 90}),
+        RESOURCES,
+    )
+    ways = (model.Wish(device="gpu", worth=8.0), model.Wish(same_rack=True, spread=True, slowdown=2.0))
+    assert made.wishes == model.Wishes(prefer=ways, value=2.0, budget_ms=90_000)
+    assert made.deadline == 60_000
+
+
+def test_wishes_that_make_no_sense_are_told() -> None:
+    with pytest.raises(InvalidJob, match=r"wishes with worth -1.0 \(a finite number from 0 on\)"):
+        core_job(dagjob(stage(), wishes={"prefer": [{"worth": -1}]}), RESOURCES)
+    with pytest.raises(InvalidJob, match=r"has a budget of -1000 ms \(above 0\)"):
+        core_job(dagjob(stage(), wishes={"budgetSeconds": -1}), RESOURCES)
+
+
 def test_the_user_of_a_dagjob_and_of_its_pods_is_the_same_name() -> None:
     assert core_job(dagjob(stage(), user="alice@example.com"), RESOURCES).user == "alice_example.com"
 

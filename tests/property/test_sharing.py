@@ -20,6 +20,7 @@ from schedulers.core.levels import LevelSettings, level_of
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.policy import policies
 from schedulers.core.scheduler import Scheduler
+from schedulers.planning.leasing import Leasing
 
 # -- GS: weighted sharing (SLearn, section 5.1) -----------------------------------------------------
 
@@ -130,10 +131,10 @@ class Conserving(Audit):
 def conserves(subject: Subject) -> bool:
     """Those that count beats give few containers at each and reserve nodes: see tests/property/test_queues.py for them.
 
-    Tasks that wait in line at a node leave another one free on which they would end later.
+    Tasks that wait in line at a node leave another one free on which they would end later, as in a plan of leases.
     """
     policy = policies.entry(subject.policy["kind"]).cls
-    return not (policy.triggers.every_beat or issubclass(policy, Lined) or has_lines(subject.placement))
+    return not (policy.triggers.every_beat or issubclass(policy, Lined | Leasing) or has_lines(subject.placement))
 
 
 CONSERVING = list(filter(conserves, subjects()))

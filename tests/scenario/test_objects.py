@@ -10,7 +10,7 @@ from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.objects import read_run_seconds
 from rm_emulator.scenario.workload import build
-from schedulers.core.model import Edge
+from schedulers.core.model import Edge, Service, Wish, Wishes
 from schedulers.core.refusals import NodeCode, NodeRefusal
 
 NODE = """\
@@ -85,6 +85,15 @@ def test_a_dagjob_keeps_its_stages_places_and_gangs(tmp_path: Path) -> None:
     assert first.places.bars("n1", {"zone": "a"}, ()) is None
     assert first.places.bars("n1", {"zone": "b"}, ()) == NodeRefusal(NodeCode.LABELS)
     assert (second.gang, second.parents) == (True, (0,))
+
+
+def test_a_dagjob_keeps_its_wishes(tmp_path: Path) -> None:
+    gpu = NODE.replace("zone: a}", "zone: a, node.kubernetes.io/instance-type: gpu}")
+    wishes = "spec:\n  wishes: {prefer: [{device: gpu, worth: 8}, {spread: true}], value: 2, budgetSeconds: 90}\n"
+    loaded = load(write(tmp_path, gpu, JOB.replace("spec:\n", wishes, 1)))
+    (job,) = build(loaded.scenario, tmp_path, 1).workload.jobs
+    ways = (Wish(device="gpu", worth=8.0), Wish(spread=True))
+    assert job.job.wishes == Wishes(prefer=ways, value=2.0, budget_ms=90_000)
 
 
 def test_arrivals_follow_the_creation_times(tmp_path: Path) -> None:
@@ -209,3 +218,49 @@ def test_data_that_a_dagjob_says_its_parents_hand_over_moves_in_the_emulator(tmp
     assert build(loaded.scenario, tmp_path, 1).workload.jobs[0].job.stages[1].parents == (
         Edge(parent=0, data=3 * 2**20),
     )
+
+
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 3
+  template:
+    metadata:
+      labels: {rm-emulator.io/queue: prod, rm-emulator.io/user: ann}
+      annotations: {rm-emulator.io/start-within-seconds: "30", rm-emulator.io/preemptible: "false"}
+    spec: {containers: [{name: c, image: x, resources: {requests: {cpu: 1}}}]}
+"""
+
+
+def test_a_deployment_is_a_service_for_each_replica(tmp_path: Path) -> None:
+    loaded = load(write(tmp_path, NODE, QUEUE, JOB, DEPLOYMENT))
+    jobs = {source.job.id: source.job for source in build(loaded.scenario, tmp_path, 1).workload.jobs}
+    assert sorted(jobs) == ["data/etl", "shop/web-0", "shop/web-1", "shop/web-2"]
+    web = jobs["shop/web-1"]
+    assert (web.name, web.queue, web.user, web.tasks) == ("web", "prod", "ann", 1)
+    assert web.service == Service(start_within_ms=30_000, preemptible=False)
+    assert jobs["data/etl"].kind == "batch"
+
+
+def test_a_pod_of_a_replica_set_stands_for_its_replica(tmp_path: Path) -> None:
+    pod = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web-5b7-x1
+  namespace: shop
+  labels: {rm-emulator.io/queue: prod}
+  ownerReferences: [{kind: ReplicaSet, name: web-5b7, uid: u, controller: true}]
+spec: {containers: [{name: c, image: x, resources: {requests: {cpu: 1}}}]}
+"""
+    loaded = load(write(tmp_path, NODE, QUEUE, JOB, DEPLOYMENT, pod))
+    jobs = {source.job.id: source.job.kind for source in build(loaded.scenario, tmp_path, 1).workload.jobs}
+    assert jobs == {"data/etl": "batch", "shop/web-5b7-x1": "service"}
+
+
+def test_a_deployment_that_joins_no_queue_is_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path, NODE, QUEUE, JOB, DEPLOYMENT.replace("rm-emulator.io/queue: prod, ", ""))
+    loaded = load(path)
+    assert f"{path}: Deployments whose pods join no queue are left out" in loaded.notes

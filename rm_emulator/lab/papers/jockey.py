@@ -17,7 +17,7 @@ from rm_emulator.experiments import api
 from rm_emulator.files import write_file
 from rm_emulator.lab.papers.tables import document, filled, mean, run, table
 from rm_emulator.program import end
-from rm_emulator.results.replay import log_lines, log_of
+from rm_emulator.results.replay import log_lines, logs_of
 from rm_emulator.results.summary import cell_dir, read_table
 from rm_emulator.workload import storage
 from rm_emulator.workload.deadlines import with_deadlines
@@ -110,8 +110,7 @@ def given_ms(results: api.Results, label: str, seed: int) -> dict[str, int]:
     ends = {name: end for name, end in jobs.select("id", "finish_ms").iter_rows() if end is not None}
     given: dict[str, int] = {}
     last: dict[str, tuple[int, int]] = {}  # since when, and how many
-    log = log_of(cell_dir(results.path, label, seed))
-    assert log is not None
+    (log,) = logs_of(cell_dir(results.path, label, seed))
     replay = Replay(log_lines(log))
     for _ in replay:
         for name, promise in replay.scheduler.policy.new_promises().items():

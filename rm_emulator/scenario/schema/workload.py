@@ -24,6 +24,7 @@ from rm_emulator.scenario.schema.values import (
 )
 from rm_emulator.workload.dags import DagsSettings
 from rm_emulator.workload.lachesis import LachesisSettings
+from rm_emulator.workload.mixed import MixedSettings
 from rm_emulator.workload.tpch import TpchSettings
 from schedulers.core.errors import nearest
 
@@ -211,6 +212,24 @@ class LachesisWorkload(Settings):
         return LachesisSettings
 
 
+class MixedWorkload(Settings):
+    """Services beside batch jobs, as in the example cell of Omega's simulator ([workloads](workloads.md#a-mix))."""
+
+    kind: Literal["mixed"]
+    """Drawn, two streams, e.g. `mixed`."""
+    data: Data | None = None
+    """Input of the tasks, e.g. `{replicas: 3}`."""
+    asks: Asks | None = None
+    """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
+    deadlines: Deadlines | None = None
+    """By when jobs should be done that say nothing of it, e.g. `{part: 0.5, factor: [1.5, 3]}`."""
+
+    @classmethod
+    def struct(cls) -> type[msgspec.Struct]:
+        """See Settings."""
+        return MixedSettings
+
+
 class Extract(Block):
     """The paper's extraction: the first half of a trace is history, jobs drawn from the second half run."""
 
@@ -321,8 +340,10 @@ class InlineStage(Block):
     """The stages that must be done before, by name or with the data that they hand over, e.g. `[{stage: map, data:
     120MiB}]`.
     """
-    duration: Times
-    """True run time of its tasks at speed 1, e.g. `{kind: lognormal, mean: 30s, cov: 0.3}`."""
+    duration: Times | None = None
+    """True run time of its tasks at speed 1; left out for a service, which runs as long as the run, e.g. `{kind:
+    lognormal, mean: 30s, cov: 0.3}`.
+    """
     hint: Duration | None = None
     """What its owner says that a task takes, e.g. `30s`."""
     gang: bool = False
@@ -333,6 +354,45 @@ class InlineStage(Block):
     """
     hosts: list[str] | list[list[str]] = []
     """Nodes that hold the input of all tasks, or one list of them per task, e.g. `[n1, n2]`."""
+
+
+class InlineService(Block):
+    """What makes a job a service: it runs until the run ends."""
+
+    start_within: Interval | None = None
+    """Its objective: from its submission until all its tasks have started, e.g. `30s`."""
+    preemptible: bool = True
+    """Whether preemption may take containers from it, e.g. `false`."""
+
+
+class Wish(Block):
+    """One way in which a job would like its tasks to run."""
+
+    device: str = ""
+    """On nodes of this kind, e.g. `gpu`."""
+    rack: str = ""
+    """On nodes of this rack, e.g. `r1`."""
+    same_rack: bool = False
+    """All tasks of a stage in one rack, whichever it is, e.g. `true`."""
+    spread: bool = False
+    """No two tasks of a stage on one node, e.g. `true`."""
+    worth: Annotated[float, Field(ge=0, le=1e6)] = 1.0
+    """What it is worth against the other ways, e.g. `8`."""
+    slowdown: Annotated[float, Field(ge=1e-3, le=1e3)] = 1.0
+    """How long tasks take there, as a multiple of the estimate, e.g. `1.5`."""
+
+
+class Wishes(Block):
+    """How a job would like to run; policies that do not plan for wishes pass them by."""
+
+    prefer: list[Wish] = []
+    """Ways that will do. No other is taken while one of these can ever be had, e.g. `[{device: gpu, worth: 8},
+    {worth: 3}]`.
+    """
+    value: Annotated[float, Field(gt=0, le=1e6)] = 1.0
+    """What the whole job is worth against others, e.g. `5`."""
+    budget: Interval | None = None
+    """Ways are left out in which all its tasks together would take longer, by estimates, e.g. `20m`."""
 
 
 class InlineJob(Block):
@@ -352,8 +412,12 @@ class InlineJob(Block):
     """Its part of what jobs share, e.g. `2`."""
     submit: Duration = 0
     """When it arrives, e.g. `5m`."""
+    service: InlineService | None = None
+    """It is a service, not a batch job, e.g. `{start_within: 30s, preemptible: false}`."""
     deadline: Interval | None = None
     """How long after its arrival it should be done, for policies that go by deadlines, e.g. `10m`."""
+    wishes: Wishes | None = None
+    """How it would like to run, e.g. `{prefer: [{device: gpu, worth: 8}, {worth: 3}]}`."""
     stages: Annotated[list[InlineStage], Field(min_length=1)]
     """Its stages, e.g. `[{name: map, tasks: 20, demand: {cpu: 1}, duration: 30s}]`."""
 
@@ -402,6 +466,6 @@ class JobsWorkload(Block):
 
 
 Workload = Annotated[
-    SyntheticWorkload | TpchWorkload | DagsWorkload | LachesisWorkload | TraceWorkload | JobsWorkload,
+    SyntheticWorkload | TpchWorkload | DagsWorkload | LachesisWorkload | MixedWorkload | TraceWorkload | JobsWorkload,
     Field(discriminator="kind"),
 ]
