@@ -482,17 +482,8 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
             )
         am, hosts = asks[number]
         placed = tuple(_placed(stages[number], hosts, gangs[number][0]))
-        deadline = due[number][0]
-        job = Job(
-            id=job_id,
-            stages=placed,
-            name=name,
-            user=user,
-            app=app,
-            queue=queue,
-            weight=weight,
-            deadline=deadline if isinstance(deadline, int) else msgspec.UNSET,
-        )
+        owner = {"name": name, "user": user, "app": app, "queue": queue, "weight": weight}
+        job = Job(id=job_id, stages=placed, deadline=_deadline(due[number][0]), **owner)
         entry = WorkloadJob(
             job=job,
             submit_ms=submit_ms,
@@ -520,6 +511,10 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
         resources=header.resources,
         source=header.source,
     )
+
+
+def _deadline(stored: Any) -> int | msgspec.UnsetType:
+    return stored if isinstance(stored, int) else msgspec.UNSET
 
 
 def _extra(tables: dict[str, pl.DataFrame], name: str, jobs: int) -> list[tuple[Any, ...]]:

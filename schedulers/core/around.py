@@ -195,9 +195,9 @@ def made(around: type[Policy], params: HasInside, seed: int) -> Policy:
     """The policy inside. Raises UnknownName and InvalidParameters."""
     kind, inner = policies.parse(params.policy)
     policy = kind(inner, seed=seed)
-    if policy.triggers.every_beat or policy.triggers.every_offer:
+    triggers = policy.triggers
+    if triggers.every_beat or triggers.every_offer or triggers.period_ms is not None:
         name = next(entry.name for entry in policies if entry.cls is around)
-        raise InvalidParameters(
-            f"policy '{name}' does not go with '{params.policy['kind']}', which counts offers that it passes up"
-        )
+        counts = "counts offers that it passes up" if triggers.period_ms is None else "decides by a period of its own"
+        raise InvalidParameters(f"policy '{name}' does not go with '{params.policy['kind']}', which {counts}")
     return policy

@@ -85,7 +85,6 @@ SETTINGS: Final = {
     "spec.workload={kind: dags, jobs: 100000, tasks: [1000]}": "times (at most 20,000,000; `times: by_speed` needs one",
     "spec.workload.jobs[0].deadline=0": "is 0: expected a duration above zero",
     "spec.workload.jobs[0].deadline=-5m": "deadline",
-    "spec.workload={kind: dags, deadlines: {}}": "spec.workload.deadlines.factor: 'factor' is missing",
     "spec.workload={kind: dags, deadlines: {factor: [3, 1]}}": "[3.0, 1.0] is not accepted (expected two numbers, asc",
     "spec.workload={kind: dags, deadlines: {factor: [0, 1]}}": "above 0",
     "spec.workload={kind: dags, deadlines: {factor: [1, 2], part: 1.5}}": "part: 1.5 is not accepted",

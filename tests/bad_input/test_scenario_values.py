@@ -667,7 +667,7 @@ ROWS: Final = [
     (
         "{kind: fifo}",
         "{kind: bounded, policy: {kind: nobody}}",
-        "14:5 spec.policies[0]: unknown policy 'nobody' (known: bfs, bounded, capacity, capped_sjf, c",
+        "14:5 spec.policies[0]: unknown policy 'nobody' (known: alsched, bfs, bounded, capacity, c",
     ),
     (
         "{kind: fifo}",
@@ -687,7 +687,7 @@ ROWS: Final = [
     (
         "{kind: fifo}",
         "{<<: {knd: fifo}}",
-        "14:5 spec.policies[0]: kind is missing (accepted: bfs, bounded, capacity, capped_sjf, cp, de",
+        "14:5 spec.policies[0]: kind is missing (accepted: alsched, bfs, bounded, capacity, c",
     ),
     (
         "{kind: fifo}",
@@ -702,7 +702,7 @@ ROWS: Final = [
     (
         "{kind: fifo}",
         "{kind: [fifo]}",
-        "14:12 spec.policies[0].kind: unknown policy '['fifo']' (accepted: bfs, bounded, capacity, ca",
+        "14:12 spec.policies[0].kind: unknown policy '['fifo']' (accepted: alsched, bfs, bounded, ca",
     ),
     (
         "{kind: fifo}",

@@ -193,6 +193,10 @@ def test_fifo_alone_misses_the_deadline() -> None:
         ({"slack": 0.5}, "Expected `float` >= 1"),
         ({"alpha": 0}, "Expected `float` > 0"),
         ({"policy": {"kind": "delay"}}, "policy 'jockey' does not go with 'delay', which counts offers"),
+        (
+            {"policy": {"kind": "tetrisched"}},
+            "'jockey' does not go with 'tetrisched', which decides by a period of its",
+        ),
     ],
 )
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], said: str) -> None:

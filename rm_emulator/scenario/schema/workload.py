@@ -105,7 +105,7 @@ class Deadlines(Block):
 
     part: Annotated[float, Field(ge=0, le=1)] = 1.0
     """Of the jobs so many get one, drawn by job, e.g. `0.5`."""
-    factor: Annotated[list[float], AfterValidator(_factor_range)]
+    factor: Annotated[list[float], AfterValidator(_factor_range)] = [1.5, 3.0]
     """So many times as long as the job takes at most alone on the cluster, [lowest, highest], drawn by job, e.g. `[1.5,
     3]`.
     """
