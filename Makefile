@@ -2,6 +2,7 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
+comma  := ,
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
 .PHONY: demo test check lint bench tables clean controlplane demo-kubernetes test-older soak fidelity
@@ -48,8 +49,10 @@ tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m rm_emulator.lab.papers.tables
 	$(BIN)/python -m rm_emulator.lab.papers.graphene
 	$(BIN)/python -m rm_emulator.lab.papers.decima --seeds 100 --profiles $(TPCH) --docs docs
+	$(BIN)/python -m rm_emulator.lab.papers.learned --data $(dir $(TPCH)) --docs docs $(if $(RELEASED),--released $(RELEASED))
 	$(BIN)/python -m rm_emulator.lab.papers.heuristics --docs docs $(if $(SAGA),--saga $(SAGA))
 	$(BIN)/python -m rm_emulator.lab.papers.lachesis --docs docs
+	$(BIN)/python -m rm_emulator.lab.papers.architectures --docs docs
 
 # SLS folders to run, copied first because runs are stored in them; and how often each.
 FOLDERS ?= ../shared/data/yarn-sls
@@ -69,6 +72,7 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install -q -e .
 	touch $@
 
+# Torch is gigabytes, so only CI gets it; its tests skip elsewhere.
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install -q -e '.[k8s,dev]'
+	$(BIN)/pip install -q -e '.[k8s,dev$(if $(filter true,$(CI)),$(comma)learn)]'
 	touch $(VENV)/.base $@

@@ -503,10 +503,10 @@ def replay(
     """Replay an event log: are the decisions the same?"""
     from rm_emulator.results import replay as replaying
 
-    log = replaying.event_log(target, label, seed)
+    logs = replaying.event_logs(target, label, seed)
     if not plugin:
-        replaying.load_plugins_of(log)
-    raise typer.Exit(replaying.main(log))
+        replaying.load_plugins_of(logs[0])
+    raise typer.Exit(max(replaying.main(log) for log in logs))
 
 
 @app.command()
@@ -542,6 +542,43 @@ def wishes(
 
 
 @app.command()
+def train(
+    config: Annotated[str, typer.Argument(metavar="decima|CONFIG.yaml", help="A packaged configuration, or a file.")],
+    out: Annotated[
+        Path | None, typer.Option("--out", metavar="DIR", help="Folder of the training run (default: out/train/NAME).")
+    ] = None,
+    jobs: Annotated[
+        int | None, typer.Option("--jobs", metavar="N", min=1, help="Processes that play (default: one a core).")
+    ] = None,
+    resume: Annotated[bool, typer.Option("--resume", help="Go on with the run in the folder.")] = False,
+    smoke: Annotated[bool, typer.Option("--smoke", help="The same in two minutes, to see that it works.")] = False,
+    quiet: Quiet = False,
+) -> None:
+    """Train a policy that decides with a network; weights are in DIR/best.safetensors. Needs the extra `learn`."""
+    import os
+
+    from rm_emulator.issues import InvalidInput
+    from rm_emulator.learn import config as configs
+
+    read = configs.read(configs.find(config))
+    try:
+        from rm_emulator.learn import train as training
+    except ImportError as error:
+        raise InvalidInput(f"{error.name} is not installed: pip install 'rm-emulator[learn]'") from None
+    settings = training.smoke(read) if smoke else read
+    where = out or Path("out") / "train" / read.name
+    processes = jobs or len(os.sched_getaffinity(0))
+    run = training.Training(settings, where, jobs=processes, resume=resume, say=_silent if quiet else _report)
+    try:
+        state = run.run()
+    except KeyboardInterrupt:
+        _report(f"{where}: stopped; --resume goes on")
+        raise typer.Exit(130) from None
+    best = f"iteration {state.best_iteration}, {state.best_score:.3f} of {training.REFERENCES[0]}"
+    typer.echo(f"{where / training.BEST}: {best}")
+
+
+@app.command()
 def case(
     files: Annotated[list[Path], typer.Argument(metavar="FILE.yaml...", help="Files of known-answer cases.")],
 ) -> None:
@@ -567,6 +604,10 @@ app.add_typer(traces_app, name="traces")
 
 def _print_json(data: Any) -> None:
     typer.echo(as_json(data, indent=1))
+
+
+def _silent(text: str) -> None:
+    pass
 
 
 def _report(text: str) -> None:

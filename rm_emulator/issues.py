@@ -121,7 +121,14 @@ def show_point(values: Mapping[str, object]) -> str:
 
 
 def show_swept(value: object) -> str:
-    """A value of a sweep, text without quotes."""
+    """A value of a sweep, text without quotes; a block is told by its kind and what else is written in it.
+
+    >>> show_swept({"kind": "decentralised", "method": "batch"})
+    'decentralised, method batch'
+    """
+    if isinstance(value, Mapping):
+        parts = [f"{key} {show_swept(part)}" for key, part in value.items() if key != "kind"]
+        return ", ".join([*([show_swept(value["kind"])] if "kind" in value else []), *parts])
     return value if isinstance(value, str) else show_value(value)
 
 

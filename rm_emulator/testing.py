@@ -29,7 +29,7 @@ import numpy as np
 from rm_emulator.audit import Audit as Audit  # noqa: PLC0414 (here plug-ins find it)
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.execution import draw
-from rm_emulator.engine.recording import Attempt, JobRow, NullRecording
+from rm_emulator.engine.recording import Attempt, JobRow, NullRecording, Try
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.issues import TraceError
 from rm_emulator.workload.formats import FORMATS
@@ -281,6 +281,11 @@ class Kept(NullRecording):
         self.tasks: list[Attempt] = []
         self.jobs: list[JobRow] = []
         self.plans: dict[str, Planned] = {}
+        self.tries: list[Try] = []
+
+    def tried(self, row: Try) -> None:
+        """See Recording."""
+        self.tries.append(row)
 
     def task(self, attempt: Attempt) -> None:
         """See Recording."""

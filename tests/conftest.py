@@ -14,6 +14,7 @@ from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
+from schedulers.learned.shelf import _SHELF
 
 settings.register_profile(
     "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
@@ -26,8 +27,10 @@ def _registries_as_before() -> Iterator[None]:
     """What a test registers (plug-ins, deliberately broken policies) is gone for the next one."""
     registries: list[Registry[Any]] = [policies, placers, predictors, FORMATS]
     before = [{entry.name: entry for entry in registry} for registry in registries]
-    modules = set(sys.modules)
+    modules, shelf = set(sys.modules), dict(_SHELF)
     yield
+    _SHELF.clear()
+    _SHELF.update(shelf)
     for registry, entries in zip(registries, before, strict=True):
         registry._entries.clear()
         registry._entries.update(entries)

@@ -14,6 +14,7 @@ import typer.main
 import yaml
 
 from rm_emulator.cli import app
+from rm_emulator.learn import config as training
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.document import parse_documents
 from rm_emulator.scenario.load import load
@@ -34,6 +35,8 @@ ELSEWHERE = {
     "mkdir pai && for table": "unpacks a download of somebody's data; a sample",
     "rm-emulator bench": "minutes and more: tests/lab/bench",
     "python -m rm_emulator.lab.papers.presets": "minutes: tests/lab/papers",
+    "rm-emulator train ": "minutes and hours: tests/learn/test_train.py",
+    "tensorboard ": "another program, which serves a page until it is stopped",
     "rm-emulator fidelity monday --hadoop": "needs Hadoop and minutes: make fidelity; tests/hadoop/test_runner.py",
     "rm-emulator run hello --set spec.cluster.profile=job_tracker": "a file copied into the package: test_examples.py",
 }
@@ -156,10 +159,14 @@ spec:
 
 @pytest.mark.parametrize("block", YAML)
 def test_yaml_of_a_page_is_accepted(block: Block, tmp_path: Path) -> None:
-    """A scenario, blocks of one, or objects; brain's configuration is held by tests/kubernetes/test_manifests.py."""
+    """A scenario, blocks of one, objects, or training; brain's configuration: tests/kubernetes/test_manifests.py."""
     file = tmp_path / "page.yaml"
     shown = [document.data for document in parse_documents(block.text.encode(), "page")]
     if "policy" in shown[0]:
+        return
+    if "method" in shown[0]:
+        file.write_text(block.text)
+        assert training.read(file).name == shown[0]["name"]
         return
     if "apiVersion" not in shown[0]:
         whole = yaml.safe_load(BASE)

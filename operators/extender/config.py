@@ -26,6 +26,15 @@ Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 #: Without these a node could be filled beyond what a kubelet takes.
 NEEDED: Final = ("cpu", "memory", "pods")
+#: Why the brain is one scheduler that sees all and decides at once, by the kind of architecture that it is not.
+WHY_CENTRAL: Final = {
+    "central": "with think times is for the emulator: the brain thinks for as long as it takes",
+    "two_level": "is for the emulator: nothing in a cluster locks free room while one of several schedulers thinks",
+    "shared_state": "is for the emulator: the API server binds a pod without a look at the room on its node, so "
+    "nothing would refuse one of two claims",
+    "decentralised": "is for the emulator: kubelets keep no queues of reservations, and ask nobody for the next pod",
+}
+NO_OTHER: Final = "is no architecture of a cluster (expected central, or nothing)"
 #: Why what is registered for the emulator alone cannot work here.
 NOT_HERE: Final = "needs what only an emulator knows (such as true run times)"
 
@@ -104,6 +113,10 @@ def load_brain(path: Path | str) -> BrainConfig:
     mistakes = [document.located(where, message) for where, message in _parts(document.data)]
     if document.data.pop("copies", None) is not None:
         mistakes.append(document.located(("copies",), "in a cluster a pod runs once: leave copies out"))
+    if (block := document.data.pop("architecture", None)) is not None and block != {"kind": "central"}:
+        kind = block.get("kind") if isinstance(block, Mapping) else block
+        why = WHY_CENTRAL.get(str(kind), NO_OTHER)
+        mistakes.append(document.located(("architecture",), f"'{kind}' {why}"))
     try:
         config = parse(document, BrainConfig)
     except InvalidConfig as error:

@@ -14,6 +14,7 @@ from schedulers.core.resources import Resources
 from schedulers.objects.dagjob import DagJob, core_job
 from schedulers.objects.names import DEFAULT_QUEUE, INDEX_LABEL, QUEUE_LABEL, RECURRING_LABEL, STAGE_LABEL, USER_LABEL
 from schedulers.objects.pod import Pod, demand, places
+from schedulers.objects.service import pod_service
 
 log = structlog.get_logger()
 
@@ -149,7 +150,7 @@ def plain_id(pod: Pod) -> str:
 
 
 def plain_entry(pod: Pod, resources: Resources, now: int) -> JobEntry:
-    """A joining pod as a job of one task. Raises InvalidJob when it asks for nothing."""
+    """A joining pod as a job of one task, a Deployment's as a service. Raises InvalidJob if it asks for nothing."""
     meta, labels = pod.metadata, pod.metadata.labels
     job = Job(
         id=plain_id(pod),
@@ -157,5 +158,6 @@ def plain_entry(pod: Pod, resources: Resources, now: int) -> JobEntry:
         user=labels.get(USER_LABEL, ""),
         queue=labels.get(QUEUE_LABEL, DEFAULT_QUEUE),
         stages=(Stage(name="pod", tasks=1, demand=demand(pod.spec, resources), places=places(pod.spec)),),
+        service=pod_service(meta),
     )
     return JobEntry(job, meta.uid, pod.key, now, plain=True)

@@ -75,6 +75,10 @@ class Calendar:
         # Environment.schedule without an event, its call and its sum of now and delay: the engine's hottest line.
         heappush(self._queue, (when, priority, next(self._number), callback, value))
 
+    def stop(self) -> None:
+        """Nothing that is entered happens any more."""
+        self._queue.clear()
+
     def run(self, until: int | None = None) -> None:
         """Call entry after entry, to the last one or to those before `until` (ms)."""
         self._env.run(until)

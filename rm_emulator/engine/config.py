@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
-from typing import Literal
+from typing import Any, Literal
 
 import msgspec
 
-from rm_emulator.engine.known import profile
+from rm_emulator.engine.known import architecture, profile
 from rm_emulator.workload.model import Drawn, Fixed
-from schedulers.core.model import Links, Node, Queue
+from schedulers.core.model import Decentralised as DecentralisedSettings
+from schedulers.core.model import Job, Links, Node, Queue
 
 
 class Disorder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -61,6 +62,81 @@ class Kubernetes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_field
     whole_seconds: bool = True
 
 
+class JobsOf(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """Jobs of any of these queues, users or kinds; all jobs where none is named."""
+
+    queues: tuple[str, ...] = ()
+    users: tuple[str, ...] = ()
+    kinds: tuple[Literal["batch", "service"], ...] = ()
+
+    def takes(self, job: Job) -> bool:
+        """Whether the job is one of them."""
+        named = self.queues or self.users or self.kinds
+        return not named or job.queue in self.queues or job.user in self.users or job.kind in self.kinds
+
+
+class Thinker(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+    """A scheduler that works on one job at a time. An attempt takes it t_job_ms, and t_task_ms for each unplaced task.
+
+    jobs: those that it takes of what those before it have left.
+    """
+
+    name: str
+    jobs: JobsOf = JobsOf()
+    t_job_ms: int = 100
+    t_task_ms: int = 5
+
+
+class Thinking(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind"):
+    """What all architectures in which schedulers think have.
+
+    retry_ms: from an attempt to the moment at which its job is in the queue again, if tasks of it are left.
+    give_up: a job is given up after more attempts than the first as long as none of its tasks was placed, or than the
+    second in all.
+    """
+
+    retry_ms: int = 1000
+    give_up: tuple[int, int] = (100, 1000)
+
+
+class Central(Thinking, frozen=True, kw_only=True, tag="central"):
+    """One scheduler that thinks; Omega's monolithic scheduler. paths: think times by job, the first that takes it."""
+
+    paths: tuple[Thinker, ...]
+
+
+class TwoLevel(Thinking, frozen=True, kw_only=True, tag="two_level"):
+    """Frameworks to one of which at a time all that is free is offered."""
+
+    schedulers: tuple[Thinker, ...]
+
+
+class SharedState(Thinking, frozen=True, kw_only=True, tag="shared_state"):
+    """Schedulers with private copies of the cluster, whose claims are committed or refused."""
+
+    schedulers: tuple[Thinker, ...]
+    conflict: Literal["resource_fit", "sequence"] = "resource_fit"
+    commit: Literal["incremental", "all_or_nothing"] = "incremental"
+    own_ends: Literal["afterwards", "at_once"] = "afterwards"
+
+
+class Decentralised(
+    msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True, tag_field="kind", tag="decentralised"
+):
+    """Schedulers that know nothing of the cluster, and workers with queues (Sparrow).
+
+    message_ms: how long each message is under way. slots_per_worker: None for as many as tasks fit on the node.
+    settings: how they find each other.
+    """
+
+    message_ms: int = 1
+    slots_per_worker: int | None = None
+    settings: DecentralisedSettings = DecentralisedSettings()
+
+
+Architecture = Central | TwoLevel | SharedState | Decentralised
+
+
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     """A cluster and how it behaves.
 
@@ -71,6 +147,7 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     containers_per_heartbeat: at most so many new containers per node heartbeat; None: as many as fit.
     executors: keep containers between tasks, or None.
     links: how fast data goes from node to node; None: it takes no time.
+    architecture: who decides, and when; None: one scheduler, when the profile says.
     """
 
     nodes: tuple[Node, ...]
@@ -86,9 +163,17 @@ class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
     disorder: Disorder | None = None
     kubernetes: Kubernetes = Kubernetes()
     links: Links | None = None
+    architecture: Architecture | None = None
 
     @property
-    def offers(self) -> Literal["heartbeat", "cycle"]:
-        """What a scheduler is offered: the node that beats, or all nodes in each cycle."""
-        offers: Literal["heartbeat", "cycle"] = profile(self.profile).offers
+    def when(self) -> type[Any]:
+        """When things are heard and acted upon: the class of the architecture, else of the profile."""
+        if self.architecture is None:
+            return profile(self.profile)
+        return architecture(str(self.architecture.__struct_config__.tag))
+
+    @property
+    def offers(self) -> Literal["heartbeat", "cycle", "thought"]:
+        """What a scheduler is offered: the node that beats, all nodes in each cycle, or to the job it thought about."""
+        offers: Literal["heartbeat", "cycle", "thought"] = self.when.offers
         return offers

@@ -22,10 +22,11 @@ class Master:
     left: tasks of each stage that it has not counted yet. asks: stages that it will ask for in its next call.
     own_stage: the stage of its own container. container: that, once it runs.
     work: true run time of all attempts so far but copies, at node speed 1. counted: tasks that it has counted, where
-    there are copies.
+    there are copies. started: tasks of a service that have started; all_started: when all of them had, ms.
     """
 
     __slots__ = (
+        "all_started",
         "asks",
         "container",
         "counted",
@@ -37,6 +38,7 @@ class Master:
         "own_stage",
         "parents_left",
         "source",
+        "started",
         "state",
         "times",
         "unregisters",
@@ -53,9 +55,22 @@ class Master:
         self.failed = 0
         self.work = 0
         self.counted: set[tuple[int, int]] = set()
+        self.started: set[tuple[int, int]] = set()
+        self.all_started: int | None = None
         self.container: Container | None = None
         self.own_stage = len(source.job.stages)
         self.unregisters = False
+
+    @property
+    def lasts(self) -> bool:
+        """Whether it is a service, which does not end by itself."""
+        return self.source.job.kind == "service"
+
+    def begin(self, container: Container, now: int) -> None:
+        """A task of a service runs."""
+        self.started.add((container.stage, container.task))
+        if self.all_started is None and len(self.started) == self.source.job.tasks:
+            self.all_started = now
 
     @property
     def roots(self) -> list[int]:
@@ -130,7 +145,10 @@ def result(job: Master, finish: int | None) -> JobRow:
         pilots=len(plan.pilots) if plan is not None else 0,
         failed_tasks=job.failed,
         weight=spec.weight,
-        ideal_ms=_ideal_ms(job),
+        ideal_ms=None if job.lasts else _ideal_ms(job),
+        service=job.lasts,
+        all_started_ms=job.all_started,
+        start_within_ms=None if spec.service is msgspec.UNSET else spec.service.start_within_ms,
     )
 
 

@@ -1,26 +1,36 @@
-"""Which profiles there are: the modules of `profiles`, found by their names."""
+"""Which profiles and architectures there are: the modules of `profiles`, `architectures`, found by their names."""
 
 from __future__ import annotations
 
 import pkgutil
 from importlib import import_module
-from typing import Any
+from typing import Any, Final
 
 from schedulers.core.errors import UnknownName
 
-_PACKAGE = "rm_emulator.engine.profiles"
+_PROFILES: Final = "rm_emulator.engine.profiles"
+_ARCHITECTURES: Final = "rm_emulator.engine.architectures"
 
 
-def names() -> tuple[str, ...]:
+def names(package: str = _PROFILES) -> tuple[str, ...]:
     """All profiles, without importing them."""
-    return tuple(sorted(module.name for module in pkgutil.iter_modules(import_module(_PACKAGE).__path__)))
+    return tuple(sorted(module.name for module in pkgutil.iter_modules(import_module(package).__path__)))
 
 
 def profile(name: str) -> type[Any]:
     """The class of a profile, a `Profile`. Raises UnknownName."""
-    if name not in names():
-        raise UnknownName("profile", name, names())
-    found: type[Any] = getattr(import_module(f"{_PACKAGE}.{name}"), name.title().replace("_", ""))
+    return _found("profile", name, _PROFILES)
+
+
+def architecture(kind: str) -> type[Any]:
+    """The class of an architecture, a `Profile` too. Raises UnknownName."""
+    return _found("architecture", kind, _ARCHITECTURES)
+
+
+def _found(what: str, name: str, package: str) -> type[Any]:
+    if name not in names(package):
+        raise UnknownName(what, name, names(package))
+    found: type[Any] = getattr(import_module(f"{package}.{name}"), name.title().replace("_", ""))
     return found
 
 

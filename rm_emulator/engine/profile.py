@@ -9,6 +9,7 @@ from rm_emulator.engine.calendar import Calendar
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.control import PATIENCE, Control
+from rm_emulator.workload.model import Workload
 
 
 class Engine(Protocol):
@@ -41,19 +42,27 @@ class Profile(ABC):
     `runs` (its start), `ended` (its end), `stage_ended`, `finish_if_over`; after whatever was heard comes `offer`.
     Through `engine` a hook enters things on the calendar (`calendar`, `later`) and tells facts (`tell`, `tell_end`).
 
-    offers: what the scheduler is offered, the node that beats or all nodes in each cycle.
+    offers: what the scheduler is offered, the node that beats, all nodes in each cycle, or all to the job that it has
+    thought about.
     asks: what a job asks for on its arrival, see `JobSubmitted`.
     has_executors: containers may outlive tasks. has_masters: application masters may have containers of their own.
+    prompt: nothing comes between a grant and the task's start but start-up times and data.
     """
 
-    offers: ClassVar[Literal["heartbeat", "cycle"]]
+    offers: ClassVar[Literal["heartbeat", "cycle", "thought"]]
     asks: ClassVar[Literal["all", "roots", "asked"]] = "asked"
     has_executors: ClassVar[bool] = False
     has_masters: ClassVar[bool] = False
+    prompt: ClassVar[bool] = False
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
         self._idle_offers = 0
+
+    @classmethod
+    def settled(cls, config: EngineConfig, workload: Workload) -> EngineConfig:
+        """The cluster with what follows from the workload. Raises ValueError for what does not go together."""
+        return config
 
     def begin(self) -> None:
         """Nodes and queues have been told; the first job has not arrived."""

@@ -27,6 +27,8 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     thin: it bypassed sampling; pilots: tasks that ran as samples.
     failed_tasks: attempts that ended with a code other than 0.
     ideal_ms: JCT on an empty cluster with room for everything (longest path of true run times), None if unknown.
+    service: it does not end by itself. all_started_ms: when all tasks of a service had started. start_within_ms: its
+        objective for that, from its submission (columns only where there are services).
     """
 
     id: str
@@ -47,6 +49,26 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     failed_tasks: Int32 = 0
     weight: float = 1.0
     ideal_ms: int | None = None
+    service: bool = False
+    all_started_ms: int | None = None
+    start_within_ms: int | None = None
+
+
+class Try(msgspec.Struct, frozen=True, kw_only=True, gc=False):
+    """What came of a scheduler's thinking about a job once, a row of tries.parquet; times in ms.
+
+    scheduler: its name. asked: tasks of the job that were to be placed. placed, refused: claims that were carried out,
+    and that were not. given_up: the job was given up.
+    """
+
+    scheduler: str
+    job: str
+    began_ms: int
+    ended_ms: int
+    asked: Int32
+    placed: Int32
+    refused: Int32
+    given_up: bool = False
 
 
 @dataclass(slots=True)
@@ -75,8 +97,9 @@ class Attempt:
     copy: bool = field(default=False, kw_only=True)
 
 
-#: Columns of tasks.parquet that are there only where the run can fill them.
+#: Columns of tasks.parquet, and of jobs.parquet, that are there only where the run can fill them.
 SOMETIMES: Final = ("arrived_ms", "copy")
+OF_SERVICES: Final = ("service", "all_started_ms", "start_within_ms")
 
 
 class Recording(Protocol):
@@ -93,6 +116,9 @@ class Recording(Protocol):
 
     def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
         """The policy has planned a live job; the last plan counts."""
+
+    def tried(self, row: Try) -> None:
+        """A scheduler that takes its time has thought about a job."""
 
     def finish(self, end_ms: int) -> None:
         """The run is over."""
@@ -111,6 +137,9 @@ class NullRecording:
         """See Recording."""
 
     def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
+        """See Recording."""
+
+    def tried(self, row: Try) -> None:
         """See Recording."""
 
     def finish(self, end_ms: int) -> None:

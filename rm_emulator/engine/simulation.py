@@ -45,6 +45,8 @@ from schedulers.core.events import (
 
 #: Why no data moves between executors that outlive tasks.
 NO_LINKS: Final = "links do not go with executors that outlive tasks: what waits for data holds a container of its own"
+#: Why services need room of their own.
+NO_SERVICES: Final = "services go neither with executors that outlive tasks nor with nodes that are overbooked"
 #: Exit code of a preempted container (YARN).
 PREEMPTED: Final = -102
 _SAMPLE: Final = 15  # every 16th decision is timed
@@ -59,14 +61,15 @@ class Simulation:
     progress: called now and then with the number of finished tasks.
     After `run`: end_ms, finished_tasks, decision_ns (a sample of wall times of rounds), facts (handled), locality.
 
-    For profiles and execution models: jobs and containers that live, and obeys, which says who carries out a decision.
+    For profiles and execution models: jobs and containers that live; obeys, which says who carries out a decision;
+    at_end, which enters the end of a task on the calendar.
     """
 
     def __init__(
         self,
         config: EngineConfig,
         workload: Workload,
-        control: Decider,
+        control: Decider | Control,
         record: Recording | None = None,
         *,
         seed: int = 0,
@@ -75,7 +78,9 @@ class Simulation:
         progress: Callable[[int], None] | None = None,
     ) -> None:
         _check(config, workload)
-        self.config, self.workload, self.control, self.seed = config, workload, Control(control), seed
+        config = config.when.settled(config, workload)
+        self.config, self.workload, self.seed = config, workload, seed
+        self.control = control if isinstance(control, Control) else Control(control)
         self.record: Recording = record if record is not None else NullRecording()
         self._record_task, self._held = self.record.task, self.control.held
         self._next_change = self.control.next_change
@@ -83,7 +88,7 @@ class Simulation:
         self.disorder = DisorderDraws(config.disorder, seed) if config.disorder is not None else None
         permute = config.disorder is not None and config.disorder.permute
         self.calendar = Calendar(keyed.generator(seed, "disorder", "order") if permute else None)
-        self._execution = Execution(config, seed, waves_of)
+        self.at_end, self._execution = self.calendar.at, Execution(config, seed, waves_of)
         self._draws_startup = config.startup != Fixed(0)
         self._delays = self._draws_startup or self.disorder is not None
         # Where no data takes time, nobody waits for any.
@@ -92,7 +97,7 @@ class Simulation:
         self._distances = Distances(config.nodes, workload.remote)
         excess = overrun(workload)
         shares = excess or any(any(node.slack) for node in config.nodes)
-        self.shared = SharedNodes(self.calendar, Sharers(config.nodes, excess), self._over) if shares else None
+        self.shared = SharedNodes(self.calendar, Sharers(config.nodes, excess), self.over) if shares else None
         self._index = {node.id: i for i, node in enumerate(config.nodes)}
         self._speeds = [node.speed for node in config.nodes]
         # Where no node is faster and no task has input, a run time is the same on every node.
@@ -105,17 +110,20 @@ class Simulation:
         self._copies = self.control.copies
         if self._copies:
             self.obeys[Copy] = self._copy
-        self._next_job = 0
+        self._next_job = self._idle_periods = 0
+        self._lasting = 0  # containers of services that run
+        self._batch_left = sum(1 for source in workload.jobs if source.job.kind == "batch")
+        self._has_services = self._batch_left < len(workload.jobs)
         self._coming = 0  # facts on the calendar that are sure to come
-        self._idle_periods = 0
+        self._until: int | None = None
         self._due: int | None = None  # when time alone changes what is decided, as said last
         self._idle_turns = 0  # in a row, of time alone
-        self.profile: Profile = profile(config.profile)(self)
+        self.profile: Profile = config.when(self)
         self._ended, self._launches = self.profile.ended, self.profile.launch
+        if self.profile.prompt and not (self._delays or self._moves_data):
+            self._launch = self._started  # type: ignore[method-assign]
         self._runs = self.profile.runs if type(self.profile).runs is not Profile.runs else None
-        self.end_ms = 0
-        self.finished_tasks = 0
-        self.facts = 0
+        self.end_ms = self.finished_tasks = self.facts = 0
         self.decision_ns: list[int] = []
 
     @property
@@ -134,18 +142,44 @@ class Simulation:
     def is_busy(self) -> bool:
         """Whether anything runs, or is sure to be heard."""
         due = self._due is not None and self._idle_turns <= PATIENCE
-        return bool(self.containers or self._coming or due or self._next_job < len(self.workload.jobs))
+        passing = len(self.containers) > self._lasting
+        return bool(passing or self._coming or due or self._next_job < len(self.workload.jobs))
 
     # -- the run --------------------------------------------------------------------------------
 
     def run(self, until: int | None = None) -> None:
-        """From the first event to the last, or to `until` (ms). Raises Stalled when jobs can never finish."""
-        self._begin()
+        """From the first event to the last, or to `until` (ms). Raises Stalled when jobs can never finish.
+
+        Services run until then, or until the last other job is over.
+        """
         with _few_collections():
-            self.calendar.run(until)
+            self.go(until)
+
+    def go(self, until: int | None = None) -> None:
+        """As `run`, with the garbage collector as it is: for a run that is left and gone on with (a coroutine)."""
+        self._begin()
+        self._until = until
+        self.calendar.run(until)
+        if self._has_services:
+            self._end_services(until)
         self.record.finish(self.end_ms)
-        if self.jobs and until is None:
+        if until is not None:
+            for job in self.jobs.values():
+                self.record.job(containers.result(job, None))
+        elif self.jobs:
             self._explain_stall()
+
+    def _end_services(self, until: int | None) -> None:
+        """The run is over: what runs of services was there until now."""
+        self.end_ms = self.calendar.now if until is None else until
+        for container in self.containers.values():
+            if container.master.lasts and container.started_ms is not None:
+                container.master.work += self.end_ms - container.started_ms
+                container.ended_ms = self.end_ms
+                self._record_task(container)
+        if until is None and not self._batch_left:
+            for name in [name for name, job in self.jobs.items() if job.lasts]:
+                self.record.job(containers.result(self.jobs.pop(name), None))
 
     def _begin(self) -> None:
         for queue in self.config.queues:
@@ -175,13 +209,13 @@ class Simulation:
         times = self._execution.stages(source)
         if source.am:
             spec = containers.with_master(spec, source.am)
-        if self._oracle:
+        if self._oracle and spec.kind == "batch":
             self.tell(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times), execution.by_node(times)))
         decisions = self.handle(JobSubmitted(now, spec, "asked" if source.am else self.profile.asks))
         job = self.jobs[spec.id] = Master(source, number, times, self.control.job(spec.id))
         for index, stage in enumerate(spec.stages):
             self.record.demand(spec.id, index, stage.demand)
-        self._obey(decisions)
+        self.obey(decisions)
         self.profile.arrived(job)
         self.carry_on()
 
@@ -199,7 +233,7 @@ class Simulation:
     def _explain_stall(self) -> None:
         for job in self.jobs.values():
             self.record.job(containers.result(job, None))
-        name = next(iter(self.jobs))
+        name = next(name for name, job in self.jobs.items() if not job.lasts)
         why = "; ".join(because.sentence for because in self.control.explain(name).reasons) or "no reason is known"
         raise Stalled(f"{len(self.jobs)} jobs can never finish; the first is '{name}': {why}")
 
@@ -214,7 +248,7 @@ class Simulation:
         """Tell a fact and do what is decided."""
         self.facts += 1
         decisions = self.control.handle(event)
-        self._obey(decisions)
+        self.obey(decisions)
         return decisions
 
     def ask(self, event: Event) -> list[Decision]:
@@ -226,7 +260,7 @@ class Simulation:
             started = time.perf_counter_ns()
             decisions = self.control.handle(event)
             self.decision_ns.append(time.perf_counter_ns() - started)
-        self._obey(decisions)
+        self.obey(decisions)
         if self._next_change is not None:
             self._mind_the_clock(self._next_change)
         return decisions
@@ -247,7 +281,7 @@ class Simulation:
         if self.disorder is None:
             self.facts += 1
             decisions = self.control.handle(event)
-            self._obey(decisions)
+            self.obey(decisions)
             return decisions
         for delay in self.disorder.deliveries():
             if delay == 0:
@@ -305,7 +339,8 @@ class Simulation:
 
     # -- decisions ------------------------------------------------------------------------------
 
-    def _obey(self, decisions: Iterable[Decision]) -> None:
+    def obey(self, decisions: Iterable[Decision]) -> None:
+        """Carry decisions out."""
         for decision in decisions:
             obey = self.obeys.get(type(decision))
             if obey is not None:
@@ -390,6 +425,9 @@ class Simulation:
         if container is None or (container.started_ms is not None and container.ended_ms > container.started_ms):
             return  # it has ended by itself, which is yet to be heard
         del self.containers[number]
+        if container.master.lasts and container.started_ms is not None:
+            self._lasting -= 1
+            container.master.work += self.calendar.now - container.started_ms
         self.leave(container)
         if decision.rule != COPY:
             container.master.failed += 1
@@ -414,11 +452,16 @@ class Simulation:
         """The task's first instant: its end is now a fact of the future."""
         job = container.master
         container.started_ms = now
+        if self._has_services and job.lasts:
+            self._lasting += 1
         if container.stage == job.own_stage:
             self.profile.master_started(container)
             return
         if job.first_start is None:
             job.first_start = now
+        if self._has_services and job.lasts:
+            job.begin(container, now)
+            return
         runtime = job.times[container.stage].ms(container.task, job.state.executors, container.wave, container.attempt)
         if not container.copy:
             job.work += runtime
@@ -426,7 +469,7 @@ class Simulation:
             runtime = self._on_its_node(container, runtime)
         container.runtime = runtime if self._runs is None else self._runs(runtime)
         if self.shared is None:
-            self.calendar.at(now + container.runtime, END, container.container, self._over, container)
+            self.at_end(now + container.runtime, END, container.container, self.over, container)
         else:
             self.shared.start(container, job.source.uses(container.stage), container.runtime)
 
@@ -442,7 +485,7 @@ class Simulation:
             return self._distances.stretched(runtime / speed, container.distance)
         return runtime if speed == 1.0 else max(1, round(runtime / speed))
 
-    def _over(self, container: Container) -> None:
+    def over(self, container: Container) -> None:
         """The task's last instant, on its node."""
         if self.containers.get(container.container) is not container or container.started_ms is None:
             return
@@ -483,6 +526,13 @@ class Simulation:
         if self.jobs.pop(job.name, None) is not None:
             self.end_ms = self.calendar.now
             self.record.job(containers.result(job, self.end_ms))
+            self.one_is_over()
+
+    def one_is_over(self) -> None:
+        """A job that was no service has ended, or was given up; with the last one the run ends, services or not."""
+        self._batch_left -= 1
+        if not self._batch_left and self._has_services and self._until is None:
+            self.calendar.stop()
 
 
 @contextmanager
@@ -505,6 +555,10 @@ def _check(config: EngineConfig, workload: Workload) -> None:
         )
     if config.links is not None and config.executors is not None:
         raise ValueError(NO_LINKS)
+    if any(source.job.kind == "service" for source in workload.jobs) and (
+        config.executors is not None or overrun(workload) or any(any(node.slack) for node in config.nodes)
+    ):
+        raise ValueError(NO_SERVICES)
     names = {node.id for node in config.nodes}
     for job in workload.jobs:
         for stage, times in zip(job.job.stages, job.runtimes, strict=True):

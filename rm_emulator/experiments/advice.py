@@ -15,7 +15,7 @@ import msgspec
 
 from rm_emulator.engine.control import Stalled
 from rm_emulator.experiments.baselines import Times
-from rm_emulator.experiments.cell import Cell, prepared, scheduler_config, workload_of
+from rm_emulator.experiments.cell import Cell, deciders, prepared, workload_of
 from rm_emulator.experiments.changes import Change, Setting, changes
 from rm_emulator.experiments.directory import stored_key
 from rm_emulator.experiments.grid import cells
@@ -27,7 +27,6 @@ from rm_emulator.scenario.cluster import container_sizes, engine_config
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema import Scenario
 from schedulers.core.resources import Resources
-from schedulers.core.scheduler import Scheduler
 
 #: A job that ends less than so much (percent of its JCT) sooner is not helped: meeting other heartbeats does as much.
 HELPS_PCT: Final = 5.0
@@ -137,9 +136,9 @@ def _jcts(rows: Iterable[tuple[Any, ...]]) -> Jcts:
 def _emulated(run: Recorded, setting: Setting) -> Jcts | None:
     """By job its JCT (ms) in a changed setting; None when jobs can never finish in it."""
     times = Times()
-    scheduler = Scheduler(scheduler_config(run.cell, run.scenario, setting.config))
+    who = deciders(run.cell, run.scenario, setting.config, setting.built.workload)
     try:
-        prepared(run.cell, setting.config, setting.built, scheduler, times, lambda _: None).run()
+        prepared(run.cell, setting.config, setting.built, who, times, lambda _: None).run(run.scenario.spec.until)
     except Stalled:
         return None
     return _jcts((job, submitted, done) for job, _, submitted, done in times.rows)

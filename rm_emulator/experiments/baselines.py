@@ -23,17 +23,17 @@ from pathlib import Path
 import msgspec
 import polars as pl
 
-from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.config import Decentralised, EngineConfig
 from rm_emulator.engine.execution import Execution, Listed, StageTimes
 from rm_emulator.engine.recording import JobRow, NullRecording
 from rm_emulator.experiments.cell import (
     Cell,
     Progress,
     Status,
+    deciders,
     identity,
     prepared,
     run_cell,
-    scheduler_config,
     waves_of,
     workload_of,
 )
@@ -47,11 +47,9 @@ from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built
 from rm_emulator.version import __version__
 from rm_emulator.workload.model import PerNode, PerTask, RunTimes, WorkloadJob
-from schedulers.core.log import Log
 from schedulers.core.model import Node, Stage
 from schedulers.core.places import ANYWHERE
 from schedulers.core.resources import Resources
-from schedulers.core.scheduler import Scheduler
 
 #: The columns of a baseline's jobs.parquet.
 SCHEMA: Mapping[str, pl.DataType] = {name: JOB_SCHEMA[name] for name in ("id", "queue", "submit_ms", "finish_ms")}
@@ -113,14 +111,13 @@ def _emulated(
     total, before = sum(part.workload.tasks for part in parts.values()), 0
     times, logs = Times(), hashlib.sha256()
     for part in parts.values():
-        log = Log()
-        scheduler = Scheduler(scheduler_config(cell, scenario, config), log=log)
+        who = deciders(cell, scenario, config, part.workload)
 
         def told(done: int, before: int = before) -> None:
             progress(Status(before + done, total))
 
-        prepared(cell, config, part, scheduler, times, told).run()
-        logs.update(log.sha256.encode())
+        prepared(cell, config, part, who, times, told).run(scenario.spec.until)
+        logs.update(who.sha256.encode())
         before += part.workload.tasks
     return times.rows, logs.hexdigest()
 
@@ -138,7 +135,10 @@ def one_node(config: EngineConfig) -> EngineConfig:
     capacity = capacity_of(config)
     node = Node(id="one", capacity=capacity, speed=mean_speed(config), slack=slack if any(slack) else ())
     beat = max(1, round(config.heartbeat_ms / len(config.nodes)))
-    return msgspec.structs.replace(config, nodes=(node,), heartbeat_ms=beat)
+    who = config.architecture
+    if isinstance(who, Decentralised) and who.slots_per_worker is not None:
+        who = msgspec.structs.replace(who, slots_per_worker=who.slots_per_worker * len(config.nodes))
+    return msgspec.structs.replace(config, nodes=(node,), heartbeat_ms=beat, architecture=who)
 
 
 def anywhere(built: Built) -> Built:

@@ -17,8 +17,9 @@ import numpy as np
 
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.execution import WavesOf
-from rm_emulator.engine.recording import Recording
+from rm_emulator.engine.recording import OF_SERVICES, Recording
 from rm_emulator.engine.simulation import Simulation
+from rm_emulator.experiments.deciders import Deciders
 from rm_emulator.files import write_file
 from rm_emulator.plugins import hashes, load_plugins
 from rm_emulator.results.record import Recorder, log_blocks
@@ -27,11 +28,9 @@ from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built, build, offered
 from rm_emulator.version import __version__
-from schedulers.core.log import Log, SchedulerConfig
-from schedulers.core.model import Copies
-from schedulers.core.predictor import predictors
+from rm_emulator.workload.model import Workload
+from schedulers.core.log import Log
 from schedulers.core.resources import Resources
-from schedulers.core.scheduler import Scheduler
 
 #: From this many tasks on, only the hash of the log is kept unless the scenario says otherwise.
 FULL_LOG_TASKS: Final = 1_000_000
@@ -100,17 +99,19 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
     tasks = built.workload.tasks
     config = engine_config(scenario, Resources(built.workload.resources))
     with ExitStack() as stack:
-        log = _log(scenario, tasks, directory, stack)
-        scheduler = Scheduler(scheduler_config(cell, scenario, config), log=log)
-        recorder = Recorder(config.nodes, config.resources, scratch=directory, more=columns(scenario))
+        who = deciders(
+            cell, scenario, config, built.workload, lambda name: _log(scenario, tasks, directory, stack, name)
+        )
+        more = [*columns(scenario), *(OF_SERVICES if has_services(built.workload) else ())]
+        recorder = Recorder(config.nodes, config.resources, scratch=directory, more=more)
         stack.callback(recorder.close)
-        simulation = prepared(cell, config, built, scheduler, recorder, lambda _: progress(_status(simulation)))
+        simulation = prepared(cell, config, built, who, recorder, lambda _: progress(_status(simulation)))
         progress(_status(simulation))
         begun = time.perf_counter()
-        simulation.run()
+        simulation.run(scenario.spec.until)
         wall_s = time.perf_counter() - begun
         progress(_status(simulation))
-        sha256 = log.sha256
+        sha256 = who.sha256
         recorder.write(directory)
     load, load_resource = offered(scenario, built)
     counters = {
@@ -120,13 +121,15 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
         "load": load,
         "load_resource": load_resource,
         "locality": simulation.locality,
-        "decisions": scheduler.decided,
+        "decisions": who.decided,
+        **({} if who.messages is None else {"messages_per_task": round(who.messages / max(1, tasks), 3)}),
         "decision_us": _quantiles_us(simulation.decision_ns),
         "wall_s": round(wall_s, 3),
         "sim_s": simulation.end_ms / 1000,
         "tasks_per_s": round(simulation.finished_tasks / wall_s, 1),
         "peak_rss_mb": round(_peak_rss_mb(), 1),
         "log_sha256": sha256,
+        **({"logs": {name: log.sha256 for name, log in who.logs.items()}} if len(who.logs) > 1 else {}),
         "plugins": hashes(cell.plugins),
         "workload": {"name": built.workload.name, "source": built.workload.source, "notes": list(built.notes)},
     }
@@ -153,24 +156,15 @@ def identity(cell: Cell) -> dict[str, Any]:
     return {name: getattr(cell, name) for name in ("key", "settings", "label", "seed")}
 
 
-def scheduler_config(cell: Cell, scenario: Scenario, config: EngineConfig) -> SchedulerConfig:
-    """What the cell's scheduler is made from: the header of its log."""
-    policy = cell.scenario["spec"]["policies"][0]
-    reserve_after, copies = scenario.spec.cluster.reserve_after, scenario.spec.copies
-    own = {k: v for k, v in policy.items() if k not in ("label", "predictor", "placement")}
-    return SchedulerConfig(
-        resources=config.resources,
-        policy=own,
-        predictor=policy.get("predictor"),
-        placement=policy["placement"],
-        offers=config.offers,
-        executors=config.executors is not None,
-        containers_per_offer=config.containers_per_heartbeat,
-        seed=cell.seed,
-        record=scenario.spec.record,
-        reserve_after=msgspec.UNSET if reserve_after is None else reserve_after,
-        copies=msgspec.UNSET if copies is None else Copies(max=copies.max, others=copies.others),
-    )
+def deciders(
+    cell: Cell,
+    scenario: Scenario,
+    config: EngineConfig,
+    workload: Workload,
+    log: Callable[[str], Log] = lambda _: Log(),
+) -> Deciders:
+    """Who decides in the cell. log: makes the log of a scheduler from its name, '' where there is one alone."""
+    return Deciders(cell.scenario["spec"]["policies"][0], cell.seed, scenario, config, workload, log)
 
 
 def columns(scenario: Scenario) -> list[str]:
@@ -179,11 +173,16 @@ def columns(scenario: Scenario) -> list[str]:
     return [name for name, block in wanted.items() if block is not None]
 
 
+def has_services(workload: Workload) -> bool:
+    """Whether any job is a service."""
+    return any(source.job.kind == "service" for source in workload.jobs)
+
+
 def prepared(
     cell: Cell,
     config: EngineConfig,
     built: Built,
-    scheduler: Scheduler,
+    who: Deciders,
     recording: Recording,
     progress: Callable[[int], None],
 ) -> Simulation:
@@ -191,11 +190,11 @@ def prepared(
     return Simulation(
         config,
         built.workload,
-        scheduler,
+        who.control,
         recording,
         seed=cell.seed,
         waves_of=waves_of(built),
-        oracle=_is_told_the_truth(cell.scenario["spec"]["policies"][0].get("predictor")),
+        oracle=who.hears_truth,
         progress=progress,
     )
 
@@ -211,11 +210,11 @@ def workload_of(scenario: Scenario, seed: int) -> Built:
     return _last[0][1]
 
 
-def _log(scenario: Scenario, tasks: int, directory: Path, stack: ExitStack) -> Log:
+def _log(scenario: Scenario, tasks: int, directory: Path, stack: ExitStack, name: str) -> Log:
     keep = scenario.spec.log or ("full" if tasks < FULL_LOG_TASKS else "hash")
     if keep == "hash":
         return Log()
-    return Log(stack.enter_context(log_blocks(directory)), only_decisions=keep == "decisions")
+    return Log(stack.enter_context(log_blocks(directory, name)), only_decisions=keep == "decisions")
 
 
 def waves_of(built: Built) -> WavesOf | None:
@@ -226,11 +225,6 @@ def waves_of(built: Built) -> WavesOf | None:
     return lambda times, executors: profiles.waves_of(
         times, warmup_ms=executors.warmup_ms, inverted=executors.inverted_levels
     )
-
-
-def _is_told_the_truth(predictor: Mapping[str, Any] | None) -> bool:
-    """Whether the predictor declares `told_truth = True`, as the oracle does; nobody else hears true run times."""
-    return predictor is not None and predictors.entry(predictor["kind"]).cls.told_truth
 
 
 def _names(policy: Mapping[str, Any]) -> dict[str, Any]:

@@ -32,6 +32,7 @@ _ITS_OWN: Final = {
     Reason.WAITS_FOR_STAGE,
     Reason.WAITS_FOR_PILOTS,
     Reason.WAITS_FOR_ASK,
+    Reason.WAITS_FOR_THOUGHT,
     Reason.QUEUE_GONE,
 }
 replace = msgspec.structs.replace

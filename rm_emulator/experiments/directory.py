@@ -41,7 +41,7 @@ _CELLS: Final = ("runs", "baselines", "points")
 _FOLDERS: Final = (*_CELLS, "failed")
 #: The sha256 of each file that a run left there, null for one that it may be about to write.
 _WRITTEN: Final = ".rm-emulator.json"
-_OF_A_CELL: Final = ("cell.json", "*.parquet", "trace.json*", "events.jsonl*")
+_OF_A_CELL: Final = ("cell.json", "*.parquet", "trace.json*", "events*.jsonl*")
 
 
 class Words(NamedTuple):

@@ -52,7 +52,7 @@ def explain(
     Raises InvalidInput for an unreadable log, for a job or task that is not in it, and for advice that cannot be tried;
     LogDiffers when the log does not replay (the story would be made up).
     """
-    log = event_log(Path(target), label, seed)
+    log = event_log(Path(target), label, seed, job)
     files = load_plugins(plugins) if plugins else load_plugins_of(log)
     run = recorded(log, files) if advise else None
     told = story(log, job, task)
@@ -75,7 +75,7 @@ def main(
 
     json: as one document. quiet: without saying on standard error what is tried.
     """
-    log = event_log(target, label, seed)
+    log = event_log(target, label, seed, job)
     try:
         found = explain(log, job, task, advise=advise, plugins=plugins, heard=None if quiet else _report)
     except LogDiffers as difference:

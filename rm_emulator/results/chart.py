@@ -28,7 +28,7 @@ import polars as pl
 
 from rm_emulator.results import fairness, metrics, waits
 from rm_emulator.results.figures import Summary
-from rm_emulator.results.replay import log_of
+from rm_emulator.results.replay import logs_of
 from rm_emulator.results.summary import (
     cell_dir,
     listed_queues,
@@ -175,13 +175,13 @@ class Cells:
 
         Raises InvalidInput for a log that cannot be read.
         """
-        logs = {label: log_of(self._first(label)) for label in self.labels}
+        logs = {label: logs_of(self._first(label)) for label in self.labels}
         return {
             label: waits.stretches(
-                self.jobs[label, self.seeds[0]], self.tasks(label), self.nodes(label), waits.read(log)
+                self.jobs[label, self.seeds[0]], self.tasks(label), self.nodes(label), waits.read(each)
             )
-            for label, log in logs.items()
-            if log is not None
+            for label, each in logs.items()
+            if each
         }
 
     @functools.cached_property

@@ -27,7 +27,7 @@ from rm_emulator.program import as_json
 from rm_emulator.results import statistics
 from rm_emulator.results.figures import BINS, Speedup, Summary, meaning
 from rm_emulator.results.metrics import figure
-from rm_emulator.results.replay import log_of
+from rm_emulator.results.replay import logs_of
 from rm_emulator.results.summary import MissingCell, cell_dir, read_summary, read_table
 from rm_emulator.results.sweep import name_one
 from rm_emulator.results.table import BIN_NAMES, interval, mean_over_seeds, number, times
@@ -250,7 +250,9 @@ def extremes(pairs: Mapping[int, statistics.Pairs]) -> dict[str, list[dict[str, 
 
 
 def _log(side: Side, seed: int) -> Path | None:
-    return log_of(cell_dir(side.directory, side.label, seed))
+    """Its log; None where none was kept, or several schedulers have each its own."""
+    logs = logs_of(cell_dir(side.directory, side.label, seed))
+    return logs[0] if len(logs) == 1 else None
 
 
 def _same_hash(left: Side, right: Side, seed: int) -> bool:

@@ -87,6 +87,28 @@ class Queue(Struct, frozen=True, kw_only=True):
     share: Annotated[Maybe, _is("dominant share (DRF, section 4.1), mean over the makespan, exact")] = None
 
 
+class Services(Struct, frozen=True, kw_only=True):
+    """Jobs that do not end by themselves; no other figure of times counts them."""
+
+    jobs: int = 0
+    started: Annotated[int, _is("of which all tasks had started")] = 0
+    start_s: Annotated[Spread, _is("submission to the start of the last of its tasks", "s", good=-1)] = Spread()
+    in_time: Annotated[Maybe, _is("of those with an objective, part that met it", good=1)] = None
+
+
+class Thinker(Struct, frozen=True, kw_only=True):
+    """One scheduler that takes its time (`results.thinking`)."""
+
+    jobs: Annotated[int, _is("of which it placed all tasks")] = 0
+    attempts: Annotated[int, _is("times that it thought about a job")] = 0
+    conflicts: Annotated[int, _is("attempts with at least one claim refused", good=-1)] = 0
+    conflict_fraction: Annotated[Maybe, _is("conflicts / jobs", good=-1)] = None
+    busyness: Annotated[Maybe, _is("time spent thinking / simulated time")] = None
+    busyness_useful: Annotated[Maybe, _is("the same without attempts that placed nothing")] = None
+    wait_s: Annotated[Spread, _is("submission to the first thought about the job", "s", good=-1)] = Spread()
+    given_up: Annotated[int, _is("jobs that it gave up", good=-1)] = 0
+
+
 class Placement(Struct, frozen=True, kw_only=True):
     """Fractions of wide, sized jobs by the priority queue that their estimate puts them in."""
 
@@ -202,6 +224,9 @@ class Run(Struct, frozen=True, kw_only=True):
     tasks_per_s: Annotated[Maybe, _is("finished tasks / wall_s", machine=True)] = None
     peak_rss_mb: Annotated[Maybe, _is("of the process", "MB", machine=True)] = None
     log_sha256: Annotated[str | None, _is("of the event log: equal hashes, equal runs")] = None
+    messages_per_task: Annotated[Maybe | UnsetType, _is("between schedulers and workers that see no cluster")] = UNSET
+    services: Services | UnsetType = UNSET
+    schedulers: Annotated[dict[str, Thinker] | UnsetType, _is("by name, where they take their time")] = UNSET
     costs: Annotated[dict[str, Costs], _is("by queue, under the baselines that were run")] = {}
 
 

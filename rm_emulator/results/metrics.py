@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rm_emulator.results.figures import BINS, Bin, Bins, ErrorSpread, Placement, Queue, Spread
+from rm_emulator.results.figures import BINS, Bin, Bins, ErrorSpread, Placement, Queue, Services, Spread
 
 THIN_WIDTH: Final = 3
 SMALL_MS: Final = 1_000_000
@@ -263,7 +263,8 @@ def figures(
     bounds_ms: Sequence[float] = GS_BOUNDS_MS,
 ) -> dict[str, Any]:
     """All figures of one cell that follow from its tables, as fields of `figures.Run`."""
-    with_times = timed(jobs)
+    batch = without_services(jobs)
+    with_times = timed(batch)
     span = makespan_ms(jobs)
     per_queue = dominant_shares(jobs, tasks, nodes, "queue")
     fairness = (
@@ -273,7 +274,7 @@ def figures(
     spreads = {name: spread(with_times[name], Spread) for name in ("jct_s", "wait_s", "slowdown")}
     return {
         "jobs": len(jobs),
-        "unfinished_jobs": int(jobs["finish_ms"].null_count()),
+        "unfinished_jobs": int(batch["finish_ms"].null_count()),
         "tasks": _total(jobs["tasks"]),
         "failed_tasks": int((tasks["code"] != 0).sum()),
         **spreads,
@@ -288,4 +289,25 @@ def figures(
         "pilots": _total(jobs["pilots"]),
         "queues": queues(with_times, per_queue),
         "bins": bins(with_times),
+        "services": services(jobs),
     }
+
+
+def without_services(jobs: pl.DataFrame) -> pl.DataFrame:
+    """The batch jobs: those that end by themselves."""
+    return jobs.filter(~pl.col("service")) if "service" in jobs.columns else jobs
+
+
+def services(jobs: pl.DataFrame) -> Services | msgspec.UnsetType:
+    """The figures of services; UNSET where there are none."""
+    if "service" not in jobs.columns:
+        return msgspec.UNSET
+    rows = jobs.filter("service").with_columns(took=pl.col("all_started_ms") - pl.col("submit_ms"))
+    met = (pl.col("took") <= pl.col("start_within_ms")).fill_null(value=False)
+    held = rows.drop_nulls("start_within_ms").select(took=met)
+    return Services(
+        jobs=len(rows),
+        started=int(rows["took"].count()),
+        start_s=spread(rows["took"] / 1000, Spread),
+        in_time=figure(held["took"].mean()) if len(held) else None,  # type: ignore[arg-type]
+    )

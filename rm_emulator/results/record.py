@@ -5,7 +5,8 @@ there into Parquet parts on disk, so memory does not grow with the number of fin
 The files of `Recorder.write` (times in ms on the simulated clock):
 
 `jobs.parquet`
-    one row per job, the fields of `JobRow` (`rm_emulator.engine.recording`), in order of submission (ties: id).
+    one row per job, the fields of `JobRow` (`rm_emulator.engine.recording`), in order of submission (ties: id);
+    those of services only where there are any.
 `tasks.parquet`
     one row per attempt, the fields of `Attempt` and one column `demand_RESOURCE` per resource
     (milli-CPU, MiB, pieces), in order of recording. `arrived_ms` is left out
@@ -17,11 +18,14 @@ The files of `Recorder.write` (times in ms on the simulated clock):
     only where the policy plans jobs: the last plan of each job, one row per stretch of time in which `running`
     tasks of a stage run (`PLAN_SCHEMA`). Times are from the plan's own start, at node speed 1; `made_ms` is on the
     simulated clock; `tasks` are the stage's, and `task_ms` is what each of them takes in the plan.
+`tries.parquet`
+    only where schedulers take their time: one row each time that one has thought about a job, the fields of `Try`.
 `trace.json`, `trace.json.gz` when large
     the Chrome trace format that https://ui.perfetto.dev opens.
 
 All of them are written beside their final name and then renamed, and equal calls give equal bytes.
-`log_blocks` writes the event log beside them, `events.jsonl.gz`, while the cell runs.
+`log_blocks` writes the event log beside them, `events.jsonl.gz`, while the cell runs; where there are several
+schedulers each has its own, `events-SCHEDULER.jsonl.gz`.
 """
 
 from __future__ import annotations
@@ -38,7 +42,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from rm_emulator.engine.recording import SOMETIMES, Attempt, JobRow
+from rm_emulator.engine.recording import OF_SERVICES, SOMETIMES, Attempt, JobRow, Try
 from rm_emulator.files import GZIP_LEVEL, replacing, unpack_small
 from rm_emulator.results.metrics import Floats, Ints, integrals
 from schedulers.core.model import Job, Node
@@ -76,7 +80,9 @@ _STORED: Final[dict[type[msgspec.inspect.Type], pl.DataType]] = {
     msgspec.inspect.FloatType: pl.Float64(),
     msgspec.inspect.BoolType: pl.Boolean(),
 }
-JOB_SCHEMA: Final = columns_of(JobRow)
+_JOB: Final = columns_of(JobRow)
+JOB_SCHEMA: Final = {name: kind for name, kind in _JOB.items() if name not in OF_SERVICES}
+TRY_SCHEMA: Final = columns_of(Try)
 _ATTEMPT: Final = columns_of(Attempt)
 TASK_SCHEMA: Final = {name: kind for name, kind in _ATTEMPT.items() if name not in SOMETIMES}
 NODE_SCHEMA: Final[dict[str, pl.DataType]] = {
@@ -110,12 +116,14 @@ class IncompleteRecord(ValueError):
 
 
 @contextmanager
-def log_blocks(directory: Path) -> Iterator[Callable[[bytes], object]]:
+def log_blocks(directory: Path, scheduler: str = "") -> Iterator[Callable[[bytes], object]]:
     """Takes blocks of an event log's lines and writes `events.jsonl.gz`, unpacked at the end if that is small.
+
+    scheduler: whose log it is, where there are several: `events-SCHEDULER.jsonl.gz`.
 
     Each block is a gzip member of its own: whatever a killed run leaves is a log as far as it goes.
     """
-    packed = directory / "events.jsonl.gz"
+    packed = directory / f"events{scheduler and f'-{scheduler}'}.jsonl.gz"
     with packed.open("wb", buffering=0) as file:
         yield lambda lines: file.write(gzip.compress(lines, GZIP_LEVEL, mtime=0))
     unpack_small(packed)
@@ -127,7 +135,7 @@ class Recorder:
     nodes: every node that tasks may be reported on, with capacities in the order of `resources`.
     resources: names of the components of all vectors.
     scratch: where parts of large tables wait for the end; a temporary directory by default.
-    more: which of the columns that are there only sometimes (`SOMETIMES`) tasks.parquet has.
+    more: which of the columns that are there only sometimes (`SOMETIMES`, `OF_SERVICES`) the tables have.
     """
 
     def __init__(
@@ -142,12 +150,16 @@ class Recorder:
         self._temporary = tempfile.TemporaryDirectory(prefix="rm-emulator-", dir=scratch)
         folder = Path(self._temporary.name)
         demands: dict[str, pl.DataType] = {f"demand_{name}": pl.Int64() for name in self.resources}
-        columns = {**TASK_SCHEMA, **{name: _ATTEMPT[name] for name in more}}
+        columns = {**TASK_SCHEMA, **{name: _ATTEMPT[name] for name in more if name in SOMETIMES}}
+        of_jobs = {**JOB_SCHEMA, **{name: _JOB[name] for name in more if name in OF_SERVICES}}
+        self._job_cells = attrgetter(*of_jobs)
         self._cells_of = attrgetter(*columns)
         self._tasks = _Spool({**columns, **demands}, folder, "tasks")
-        self._jobs = _Spool(JOB_SCHEMA, folder, "jobs")
+        self._jobs = _Spool(of_jobs, folder, "jobs")
         self._plans = _Spool({**PLAN_SCHEMA, "number": pl.Int64()}, folder, "plans")
         self._planned = 0
+        self._tries = _Spool(TRY_SCHEMA, folder, "tries")
+        self._tried = False
         self._cells: list[Any] = []
         self._width = len(columns)
         self._full = CHUNK * self._width
@@ -175,7 +187,7 @@ class Recorder:
 
     def job(self, row: JobRow) -> None:
         """One job has finished, or will not finish any more."""
-        self._jobs.append(msgspec.structs.astuple(row))
+        self._jobs.append(self._job_cells(row))
 
     def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
         """The policy has planned a job; the last plan counts. An application master is no work, so not shown."""
@@ -187,9 +199,15 @@ class Recorder:
                 of_stage = (index, stage.name, stage.tasks, planned.runtimes[index], index in planned.troublesome)
                 self._plans.append((*of_job, *of_stage, start, end, work / (end - start), self._planned))
 
+    def tried(self, row: Try) -> None:
+        """A scheduler that takes its time has thought about a job."""
+        self._tried = True
+        self._tries.append(msgspec.structs.astuple(row))
+
     def finish(self, end_ms: int) -> None:
         """The run is over at this time; nothing more is to be reported."""
         self._drain_tasks()
+        self._tries.drain()
         self._jobs.drain()
         self._plans.drain()
         self._end_ms = max(end_ms, self._per_node.latest, 1)
@@ -213,6 +231,9 @@ class Recorder:
             last = pl.col("number") == pl.col("number").max().over("job")
             with replacing(directory / "plans.parquet") as path:
                 self._plans.frame().filter(last).drop("number").collect().write_parquet(path)
+        if self._tried:
+            with replacing(directory / "tries.parquet") as path:
+                self._tries.frame().collect().write_parquet(path)
         ids = [node.id for node in self.nodes]
         chosen, note = perfetto.choose_nodes(ids, self._tasks_of_node.tolist())
         tasks = self._tasks.frame().filter(pl.col("node").is_in(chosen)).collect()

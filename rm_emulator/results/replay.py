@@ -5,6 +5,7 @@ from __future__ import annotations
 import gzip
 import io
 import json
+import re
 import sys
 import zlib
 from collections.abc import Iterator
@@ -20,9 +21,12 @@ from rm_emulator.plugins import hashes, load_plugins
 from rm_emulator.results.sweep import name_one
 from schedulers.core.errors import InvalidJob, InvalidParameters, UnknownName, nearest
 from schedulers.core.replay import CorruptLog, IncompleteLog, LogDiffers, Replay
+from schedulers.decentralised.decider import decider
 
 #: A cell's event log, as it is called now and where it is not compressed.
 _LOGS: Final = ("events.jsonl.gz", "events.jsonl")
+#: That of one of several schedulers.
+_OF_ONE: Final = re.compile(r"events-(.+?)\.jsonl(\.gz)?")
 
 
 def main(path: Path) -> int:
@@ -32,7 +36,7 @@ def main(path: Path) -> int:
     """
     try:
         with reading(path):
-            replay = Replay(log_lines(path))
+            replay = Replay(log_lines(path), decider)
             for _ in replay:
                 pass
     except LogDiffers as difference:
@@ -96,7 +100,8 @@ def _check_hash(path: Path, sha256: str) -> bool:
 
     Raises InvalidInput when it is not.
     """
-    recorded = _cell(path).get("log_sha256")
+    one, cell = _OF_ONE.fullmatch(path.name), _cell(path)
+    recorded = cell.get("log_sha256") if one is None else cell.get("logs", {}).get(one[1])
     if recorded is None:
         return False
     if recorded != sha256:
@@ -112,8 +117,8 @@ def _open_end(replay: Replay) -> str:
     return f"no cell.json beside it says that it is whole; {jobs}"
 
 
-def event_log(target: Path, label: str | None = None, seed: int | None = None) -> Path:
-    """The log that a command is about: `target` itself, or that of one cell of a run directory.
+def event_logs(target: Path, label: str | None = None, seed: int | None = None) -> list[Path]:
+    """The logs that a command is about: `target` itself, or those of one cell, one for each of its schedulers.
 
     label, seed: the scenario's first when None. Raises InvalidInput that names what is there.
     """
@@ -124,7 +129,7 @@ def event_log(target: Path, label: str | None = None, seed: int | None = None) -
             raise InvalidInput([Issue(str(target), "no such file or run directory")])
         if is_odd(target):
             raise InvalidInput([Issue(str(target), "is not a regular file: expected an event log or a run directory")])
-        return target
+        return [target]
     labels = _names(target / "runs")
     if not labels and (axes := _spec(target).get("sweep")):
         raise InvalidInput([Issue(str(target), name_one(target, axes))])
@@ -135,9 +140,21 @@ def event_log(target: Path, label: str | None = None, seed: int | None = None) -
     wanted = None if seed is None else str(seed)
     chosen = _chosen(target, "seed", wanted, seeds, [str(s) for s in _spec(target).get("seeds", [])])
     cell = target / "runs" / label / chosen
-    if (log := log_of(cell)) is None:
+    if not (logs := logs_of(cell)):
         raise InvalidInput([Issue(str(cell), "kept no event log (run the scenario with `log: full`)")])
-    return log
+    return logs
+
+
+def event_log(target: Path, label: str | None = None, seed: int | None = None, job: str = "") -> Path:
+    """Of `event_logs` the one that tells of this job; the first where none does."""
+    logs = event_logs(target, label, seed)
+    return next((log for log in logs[1:] if job and _submits(log, job)), logs[0])
+
+
+def _submits(log: Path, job: str) -> bool:
+    wanted = json.dumps(job, ensure_ascii=False).encode()
+    lines = (line for line in log_lines(log) if line.startswith(b'{"event":"JobSubmitted"') and wanted in line)
+    return any(json.loads(line)["job"]["id"] == job for line in lines)
 
 
 def load_plugins_of(log: Path) -> list[str]:
@@ -167,9 +184,10 @@ def _cell(log: Path) -> dict[str, Any]:
     return data if isinstance(data, dict) else {}
 
 
-def log_of(cell: Path) -> Path | None:
-    """The event log in a cell's directory, None when it kept none."""
-    return next((cell / name for name in _LOGS if (cell / name).is_file()), None)
+def logs_of(cell: Path) -> list[Path]:
+    """The event logs in a cell's directory, one for each scheduler; none where it kept none."""
+    one = next((cell / name for name in _LOGS if (cell / name).is_file()), None)
+    return [one] if one is not None else sorted(path for path in cell.glob("events-*") if _OF_ONE.fullmatch(path.name))
 
 
 def _names(folder: Path) -> list[str]:

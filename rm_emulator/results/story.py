@@ -15,9 +15,10 @@ import msgspec
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean
 from rm_emulator.results.replay import log_lines, reading
 from schedulers.core.copies import COPY
-from schedulers.core.decisions import Copy, Decision, Move, Place, Preempt, Reserve, Run
+from schedulers.core.decisions import Copy, Decision, Hold, Move, Place, Preempt, Reserve, Run
 from schedulers.core.errors import nearest
 from schedulers.core.events import (
+    ClaimRefused,
     ContainerEnded,
     ContainerExpired,
     ContainerStarted,
@@ -33,6 +34,7 @@ from schedulers.core.replay import Replay
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import RUNNING, ContainerState, JobState
 from schedulers.core.transfers import Parcel
+from schedulers.decentralised.decider import decider
 
 #: How often a waiting job is looked at, at first; the interval doubles after `_LOOKS` looks.
 _LOOK_MS: Final = 1000
@@ -58,7 +60,7 @@ class Part(msgspec.Struct):
 class Moment(msgspec.Struct, frozen=True):
     """Something that happened to the job.
 
-    kind: submitted, plan, estimate, stage, task, data, copy, reserved, lost, end.
+    kind: submitted, plan, estimate, stage, task, data, copy, reserved, refused, lost, end.
     """
 
     at_ms: int
@@ -99,7 +101,7 @@ def story(path: Path, job: str, task: str | int | None = None) -> Story:
     Raises InvalidInput for an unreadable log or an unknown job or task, LogDiffers when the replay decides otherwise.
     """
     with reading(path):
-        replay = Replay(log_lines(path))
+        replay = Replay(log_lines(path), decider)
         known = replay.scheduler.state.jobs.get(job)
         spec = known.spec if known is not None else _find(path, job)
         teller = _Teller(replay.scheduler, spec, None if task is None else _task_of(spec, str(task), path))
@@ -256,7 +258,7 @@ class _Teller:
         self._rank: dict[str, Any] = {}
         self._submitted = 0
         self._finished: int | None = None
-        self._pilots_left = 0
+        self._pilots_left = self._refusals = 0
         self.over = False
         self._state: JobState | None = scheduler.state.jobs.get(spec.id)
         self._hears: dict[type[Event], Callable[[Any], None]] = {
@@ -264,6 +266,7 @@ class _Teller:
             ContainerEnded: self._ended,
             TaskEnded: self._task_ended,
             ContainerExpired: self._expired,
+            ClaimRefused: self._refused,
             NodeLost: self._node_lost,
             JobCancelled: self._cancelled,
         }
@@ -290,7 +293,8 @@ class _Teller:
             self._decided(decision, at)
         self._note_data(decisions, at)
         self._notice(state, at)
-        changed = before != (len(self._moments), len(self._held), state.started)
+        said = any(isinstance(decision, Hold) and decision.job == self._spec.id for decision in decisions)
+        changed = said or before != (len(self._moments), len(self._held), state.started)
         if not state.left or (state.cancelled and not state.running):
             self._end(state, at)
         elif changed or at - self._looked >= self._every or at == self._looked:
@@ -302,6 +306,8 @@ class _Teller:
         if self._state is not None and not self.over:
             left = self._state.left
             text = f"the log ends here; {left} of its {self._spec.tasks} tasks are not done"
+            if self._spec.kind == "service":
+                text = f"the log ends here; of this service {self._state.running} of {self._spec.tasks} tasks run"
             self._note("end", self._scheduler.state.now, text + self._why())
         stretches = self._stretches
         reasons = stretches.in_all()
@@ -437,7 +443,11 @@ class _Teller:
             source = f" ({state.size_source})" if state.size_source else ""
             told.append(f"estimated at {clock(round(state.size_ms))} of work in all{source}")
         if rank != self._rank:
-            told += [f"{key} {value} of the policy" for key, value in rank.items() if value is not None]
+            told += [
+                f"{key} {value} of the policy" for key, value in rank.items() if value is not None and key != "said"
+            ]
+            if rank.get("said", "") != self._rank.get("said", ""):
+                self._note("choice", at, rank["said"])
         self._size, self._rank = state.size_ms, rank
         if told and state.left:
             self._note("estimate", at, ", ".join(told))
@@ -593,6 +603,18 @@ class _Teller:
             del self._held[event.container]
             self._lost(attempt, event.at, "was not started in time")
 
+    def _refused(self, event: ClaimRefused) -> None:
+        """All refusals of an instant are one moment."""
+        if self._held.pop(event.container, None) is None:
+            return
+        last = self._moments[-1]
+        again = last.kind == "refused" and last.at_ms == event.at
+        self._refusals = self._refusals + 1 if again else 1
+        if again:
+            self._moments.pop()
+        claims = f"{self._refusals} {_plural(self._refusals, 'claim was', 'claims were')}"
+        self._note("refused", event.at, f"{claims} refused: others were faster, or all or nothing was asked for")
+
     def _node_lost(self, event: NodeLost) -> None:
         for container, attempt in list(self._held.items()):
             if attempt.node == event.node:
@@ -621,7 +643,7 @@ class _Teller:
 
     def _cancelled(self, event: JobCancelled) -> None:
         if event.job == self._spec.id:
-            self._note("end", event.at, "cancelled: nothing of it starts any more")
+            self._note("end", event.at, f"{event.why or 'cancelled'}: nothing of it starts any more")
 
     def _end(self, state: JobState, at: int) -> None:
         self.over, self._finished = True, at

@@ -17,7 +17,7 @@ import polars as pl
 
 from rm_emulator.engine.recording import SOMETIMES
 from rm_emulator.files import load_yaml, write_file
-from rm_emulator.results import costs, expect, fairness, metrics, statistics
+from rm_emulator.results import costs, expect, fairness, metrics, statistics, thinking
 from rm_emulator.results.figures import Comparison, Run, Summary, Workload
 from rm_emulator.results.record import JOB_SCHEMA, NODE_SCHEMA, TASK_SCHEMA
 from schedulers.core.errors import UserError
@@ -247,6 +247,9 @@ def _run(out_dir: Path, spec: Mapping[str, Any], cell: tuple[str, int], jobs: pl
     launching = metrics.launching(jobs, tasks, nodes, known.load_resource)
     if figures["load"] is not None and launching is not None:
         figures["held_load"] = metrics.figure(figures["load"] * launching)
+    if (cell_dir(out_dir, label, seed) / "tries.parquet").is_file():
+        tries = _read(cell_dir(out_dir, label, seed), "tries")
+        figures["schedulers"] = thinking.thinkers(tries, jobs, known.sim_s or 0)
     compared = costs.costs(jobs, references(spec, out_dir, label, seed))
     return msgspec.structs.replace(known, label=label, seed=seed, **figures, costs=compared)
 

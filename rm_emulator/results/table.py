@@ -102,12 +102,13 @@ def mean_over_seeds(summary: Summary, label: str, *path: str) -> float | None:
 
     path: names of fields of `figures.Run`, of keys below a mapping.
     """
-    values = []
+    values: list[Any] = []
     for run in summary.of(label):
         value: Any = run
         for key in path:
             if value is not None:
                 value = value.get(key) if isinstance(value, dict) else getattr(value, key)
+            value = None if value is msgspec.UNSET else value
         values.append(value)
     if not values or None in values:
         return None

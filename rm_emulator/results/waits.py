@@ -9,6 +9,8 @@ one job, by replaying the log; this is all jobs at once, at the cost of reading 
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from itertools import chain
 from pathlib import Path
 from typing import Final
 
@@ -31,12 +33,14 @@ MEANINGS: Final = {
     Reason.QUEUE_FULL_OF_JOBS: "its queue runs as many jobs as it may",
     Reason.USER_FULL_OF_JOBS: "its user runs as many jobs of the queue as each may",
     Reason.WAITS_FOR_ASK: "the tasks have not been asked for yet",
+    Reason.WAITS_FOR_RETRY: "its scheduler has tried it in vain and waits before it tries again",
     Reason.WAITS_FOR_STAGE: "the stages before are not done",
     Reason.WAITS_FOR_PILOTS: "its pilot tasks, from which it is sized, are not done",
     Reason.QUEUE_AT_LIMIT: "its queue holds as much as it may",
     Reason.USER_AT_LIMIT: "its user holds as much of the queue as each may",
     Reason.OVER_LIMIT: "its queue or user is at a limit of the policy",
     Reason.ASSIGNED: "it waits in line at a node that is expected to end it first",
+    Reason.AT_WORKERS: "it waits for slots of the workers that its scheduler has asked",
     Reason.HAS_RESERVATION: "nodes are reserved for it, on which others still run",
     Reason.RESERVED: "the room is reserved for another job",
     Reason.PLANNED_LATER: "by the plan it starts later, where that is worth more to it",
@@ -45,6 +49,7 @@ MEANINGS: Final = {
     Reason.WAITS_FOR_LOCALITY: "it waits for a node that holds its input",
     Reason.OVER_SHARE: "others have had less than their share and go first",
     Reason.BEHIND_OTHERS: "the policy serves other jobs first",
+    Reason.WAITS_FOR_THOUGHT: "its scheduler thinks, about it or about others before it",
     Reason.WAITS_FOR_OFFER: "a node has room and has not been on offer yet",
 }
 #: A cluster of which less is free counts as full.
@@ -73,14 +78,14 @@ class Said(msgspec.Struct, frozen=True):
     stages: pl.DataFrame
 
 
-def read(log: Path) -> Said:
-    """Reads a log once. Raises InvalidInput when it cannot be read to its end."""
+def read(logs: Iterable[Path]) -> Said:
+    """Reads the logs of a cell once. Raises InvalidInput when one cannot be read to its end."""
     holds: list[tuple[str, int, str]] = []
     stages: list[tuple[str, int, int, int | None]] = []
     fact = b""
     at, hold = msgspec.json.Decoder(_At), msgspec.json.Decoder(Hold)
     submitted = msgspec.json.Decoder(JobSubmitted)
-    for line in log_lines(log):
+    for line in chain.from_iterable(map(log_lines, logs)):
         if line.startswith(_EVENT):
             fact = line
             if line.startswith(_SUBMITTED):

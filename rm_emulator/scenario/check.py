@@ -10,7 +10,7 @@ from rm_emulator.engine.known import profile, with_trait
 from rm_emulator.engine.simulation import NO_LINKS
 from rm_emulator.issues import InvalidInput, Issue, TraceError, did_you_mean
 from rm_emulator.results import expect
-from rm_emulator.scenario import inline
+from rm_emulator.scenario import architectures, decentralised, inline
 from rm_emulator.scenario.cluster import core_queue, nodes, resources_of
 from rm_emulator.scenario.load import Loaded, gathered
 from rm_emulator.scenario.schema.cluster import Queue
@@ -55,7 +55,9 @@ def check(loaded: Loaded) -> Built:
             found.append((each.point, error.issues))
         else:
             first = first or last[1]
-            found.append((each.point, [*_workload_issues(each, last[1].workload)]))
+            workload = last[1].workload
+            more = architectures.workload_issues(each, workload)
+            found.append((each.point, [*_workload_issues(each, workload), *more]))
     if issues := gathered(found):
         raise InvalidInput(issues)
     assert first is not None
@@ -70,6 +72,8 @@ def _block_issues(loaded: Loaded) -> Iterator[Issue]:
     yield from _baselines_issues(loaded)
     yield from _queue_issues(loaded)
     yield from _cluster_issues(loaded)
+    yield from architectures.block_issues(loaded)
+    yield from decentralised.block_issues(loaded)
     yield from _workload_block_issues(loaded)
 
 
@@ -458,6 +462,7 @@ def _workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     yield from _unknown_hosts(loaded, workload)
     yield from _never_in_queue(loaded, workload)
     yield from _without_times(loaded, workload)
+    yield from decentralised.workload_issues(loaded, workload)
     if loaded.scenario.spec.cluster.executors is None and workload.uses_waves:
         message = "run times measured per executor need executors (write `executors: {}` here)"
         if isinstance(loaded.scenario.spec.workload, TpchWorkload):

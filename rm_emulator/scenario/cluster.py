@@ -8,12 +8,25 @@ from typing import Any
 
 import msgspec
 
-from rm_emulator.engine.config import Disorder, EngineConfig, Executors, Kubernetes
+from rm_emulator.engine.config import (
+    Architecture,
+    Central,
+    Decentralised,
+    Disorder,
+    EngineConfig,
+    Executors,
+    JobsOf,
+    Kubernetes,
+    SharedState,
+    Thinker,
+    TwoLevel,
+)
 from rm_emulator.engine.sizes import Sizes
-from rm_emulator.scenario.schema import Scenario
+from rm_emulator.scenario.schema import Scenario, architecture
 from rm_emulator.scenario.schema import cluster as blocks
 from rm_emulator.scenario.schema.values import Spread
 from rm_emulator.workload.model import Drawn, Fixed
+from schedulers.core.model import Decentralised as DecentralisedSettings
 from schedulers.core.model import Links, Node, PerUser, Queue
 from schedulers.core.places import Taint
 from schedulers.core.queues import UNLIMITED, parse_limit
@@ -37,6 +50,7 @@ def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
         disorder=_disorder(cluster.disorder),
         kubernetes=_kubernetes(cluster.kubernetes),
         links=_links(cluster.links),
+        architecture=architecture_of(cluster.architecture),
     )
 
 
@@ -136,6 +150,43 @@ def run_times(value: int | Spread) -> Fixed | Drawn:
     if isinstance(value, Spread):
         return Drawn(mean_ms=float(value.mean), cov=value.cov, kind=value.kind)
     return Fixed(value)
+
+
+def architecture_of(block: architecture.Architecture) -> Architecture | None:
+    """The architecture as the engine wants it; None where one scheduler decides without thinking."""
+    if isinstance(block, architecture.Decentralised):
+        settings = DecentralisedSettings(
+            schedulers=block.schedulers,
+            method=block.method,
+            probe_ratio=block.probe_ratio,
+            constraints=block.constraints,
+            constrained_probe_ratio=block.constrained_probe_ratio,
+            cancellation=block.cancellation,
+            worker_order=block.worker_order,
+        )
+        return Decentralised(message_ms=block.message_delay, slots_per_worker=block.slots_per_worker, settings=settings)
+    give_up = block.give_up.none_placed, block.give_up.attempts
+    if isinstance(block, architecture.Central):
+        rest = Thinker(name="", t_job_ms=block.t_job, t_task_ms=block.t_task)
+        paths = (*(_thinker("", path) for path in block.paths), rest)
+        thinks = any(path.t_job_ms or path.t_task_ms for path in paths)
+        return Central(paths=paths, retry_ms=block.retry, give_up=give_up) if thinks else None
+    schedulers = tuple(_thinker(name, each) for each in block.schedulers for name in each.names)
+    if isinstance(block, architecture.TwoLevel):
+        return TwoLevel(schedulers=schedulers, retry_ms=block.retry, give_up=give_up)
+    return SharedState(
+        schedulers=schedulers,
+        conflict=block.conflict,
+        commit=block.commit,
+        own_ends=block.own_ends,
+        retry_ms=block.retry,
+        give_up=give_up,
+    )
+
+
+def _thinker(name: str, block: architecture.Path) -> Thinker:
+    jobs = JobsOf(queues=tuple(block.queues), users=tuple(block.users), kinds=tuple(block.kinds))
+    return Thinker(name=name, jobs=jobs, t_job_ms=block.t_job, t_task_ms=block.t_task)
 
 
 def _links(block: blocks.Links | None) -> Links | None:

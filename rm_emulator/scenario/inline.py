@@ -9,10 +9,17 @@ import msgspec
 from rm_emulator.issues import did_you_mean
 from rm_emulator.scenario.cluster import run_times
 from rm_emulator.scenario.schema.values import ByNode, Spread
-from rm_emulator.scenario.schema.workload import InlineJob, InlinePastJob, InlineStage, JobsWorkload, ParentEdge
+from rm_emulator.scenario.schema.workload import (
+    InlineJob,
+    InlinePastJob,
+    InlineService,
+    InlineStage,
+    JobsWorkload,
+    ParentEdge,
+)
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Workload, WorkloadJob
 from schedulers.core.errors import InvalidJob, nearest
-from schedulers.core.model import Edge, Job, PastJob, Stage, Wishes, topological_order
+from schedulers.core.model import Edge, Job, PastJob, Service, Stage, Wishes, topological_order
 from schedulers.core.places import ANYWHERE, Places
 from schedulers.core.resources import Resources
 
@@ -50,6 +57,10 @@ def _job_mistakes(at: tuple[str | int, ...], job: InlineJob) -> Iterator[Mistake
             elif above.index(parent) < k and not all(isinstance(each, str) for each in stage.parents):
                 yield (*here, "parents", k), f"a second edge to stage '{parent}' (expected one at most)", ""
                 sound = False
+        if stage.duration is None and job.service is None:
+            yield (*here, "duration"), "is missing: only what a service runs has none", ""
+        elif stage.duration is not None and job.service is not None:
+            yield (*here, "duration"), "a service runs until the run ends: leave the duration of its stages out", ""
         yield from _duration_mistakes(here, stage)
     if sound:
         try:
@@ -59,7 +70,7 @@ def _job_mistakes(at: tuple[str | int, ...], job: InlineJob) -> Iterator[Mistake
 
 
 def _duration_mistakes(here: tuple[str | int, ...], stage: InlineStage) -> Iterator[Mistake]:
-    times: dict[tuple[str, ...], int | list[int] | Spread | ByNode] = {("duration",): stage.duration}
+    times: dict[tuple[str, ...], int | list[int] | Spread | ByNode | None] = {("duration",): stage.duration}
     if isinstance(stage.duration, ByNode):
         times = {("duration", "by_node", node): each for node, each in stage.duration.by_node.items()}
     for at, each in times.items():
@@ -122,6 +133,7 @@ def _job(job: InlineJob, job_id: str, resources: Resources) -> WorkloadJob:
             weight=job.weight,
             deadline=msgspec.UNSET if job.deadline is None else job.submit + job.deadline,
             wishes=wishes(job),
+            service=_service(job.service),
         ),
         submit_ms=job.submit,
         runtimes=tuple(_run_times(stage) for stage in job.stages),
@@ -134,6 +146,12 @@ def wishes(job: InlineJob) -> Wishes | msgspec.UnsetType:
         return msgspec.UNSET
     told = job.wishes.model_dump(exclude={"budget"})
     return msgspec.convert({**told, "budget_ms": job.wishes.budget}, Wishes)
+
+
+def _service(block: InlineService | None) -> Service | msgspec.UnsetType:
+    if block is None:
+        return msgspec.UNSET
+    return Service(start_within_ms=block.start_within, preemptible=block.preemptible)
 
 
 def _stage(stage: InlineStage, names: Sequence[str], resources: Resources) -> Stage:
@@ -165,7 +183,7 @@ def _run_times(stage: InlineStage) -> Fixed | PerTask | PerNode | Drawn:
         return _by_node(stage.duration.by_node)
     if isinstance(stage.duration, list):
         return PerTask(tuple(stage.duration))
-    return run_times(stage.duration)
+    return Fixed(0) if stage.duration is None else run_times(stage.duration)
 
 
 def _by_node(times: Mapping[str, int | list[int]]) -> PerNode:

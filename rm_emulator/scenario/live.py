@@ -124,7 +124,8 @@ def _pods(items: list[dict[str, Any]], notes: list[str]) -> Iterator[dict[str, A
         ours = spec.get("schedulerName") == SCHEDULER or QUEUE_LABEL in labels
         if not ours and not spec.get("nodeName"):
             continue
-        if ours and RUN_SECONDS not in (item["metadata"].get("annotations") or {}):
+        owners = [o for o in item["metadata"].get("ownerReferences") or () if o["kind"] == "ReplicaSet"]
+        if ours and not owners and RUN_SECONDS not in (item["metadata"].get("annotations") or {}):
             name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
             notes.append(f"pod {name}: nothing says how long it runs; add the annotation {RUN_SECONDS}")
         told = ("nodeName", "schedulerName", "nodeSelector", "affinity", "tolerations", "overhead")
@@ -132,7 +133,7 @@ def _pods(items: list[dict[str, Any]], notes: list[str]) -> Iterator[dict[str, A
         yield {
             "apiVersion": "v1",
             "kind": "Pod",
-            "metadata": _meta(item),
+            "metadata": _meta(item) | ({"ownerReferences": owners} if owners else {}),
             "spec": {
                 **{name: spec[name] for name in told if spec.get(name)},
                 **{part: [_container(c) for c in spec[part]] for part in parts},

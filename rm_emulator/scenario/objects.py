@@ -1,8 +1,8 @@
 """A file of Kubernetes objects as a scenario: what would the cluster do with them?
 
-`Node` objects are the cluster, `Queue`s the queues, `DagJob`s, joining `Pod`s and batch `Job`s the workload;
-the same file, applied with kubectl, runs. With a Scenario document in front, that says policies, seeds and
-cluster, and the objects are the jobs (and, unless it names nodes, the nodes).
+`Node` objects are the cluster, `Queue`s the queues, `DagJob`s, joining `Pod`s, batch `Job`s and, as services,
+`Deployment`s the workload; the same file, applied with kubectl, runs. With a Scenario document in front, that says
+policies, seeds and cluster, and the objects are the jobs (and, unless it names nodes, the nodes).
 """
 
 from __future__ import annotations
@@ -21,14 +21,16 @@ from rm_emulator.scenario.document import Document, parse_documents
 from rm_emulator.scenario.schema import API_VERSION
 from rm_emulator.scenario.schema.cluster import FASTEST, SLOWEST
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
+from schedulers.core.model import Service
 from schedulers.core.places import Places
 from schedulers.core.resources import Resources, Vector, parse_quantity
 from schedulers.objects.dagjob import DagJob, Hints, core_job
-from schedulers.objects.meta import Meta
+from schedulers.objects.meta import Meta, ours
 from schedulers.objects.names import QUEUE_LABEL, RECURRING_LABEL, RUN_SECONDS, SCHEDULER, SPEED_LABEL, USER_LABEL
 from schedulers.objects.node import Node, core_node
 from schedulers.objects.pod import Pod, PodSpec, PodTemplate, demand, places
 from schedulers.objects.queue import Queue
+from schedulers.objects.service import pod_service, service
 
 T = TypeVar("T", bound=msgspec.Struct)
 
@@ -53,6 +55,16 @@ class _BatchJob(msgspec.Struct):
     spec: _BatchSpec
 
 
+class _DeploymentSpec(msgspec.Struct):
+    template: PodTemplate
+    replicas: int = 1
+
+
+class _Deployment(msgspec.Struct):
+    metadata: Meta
+    spec: _DeploymentSpec
+
+
 class _Object(msgspec.Struct):
     """One object: its document, and where in it the object stands (a `List` holds several)."""
 
@@ -71,7 +83,7 @@ class _Object(msgspec.Struct):
 def is_objects(documents: Iterable[Document]) -> bool:
     """Whether a file holds objects: more than one document, or one that is no Scenario but of a kind we know."""
     kinds = [d.data.get("kind") if isinstance(d.data, dict) else None for d in documents]
-    known = {"Queue", "DagJob", "Node", "Pod", "Job", "List", *IGNORED}
+    known = {"Queue", "DagJob", "Node", "Pod", "Job", "Deployment", "List", *IGNORED}
     return len(kinds) > 1 or (bool(kinds) and isinstance(kinds[0], str) and kinds[0] in known)
 
 
@@ -125,8 +137,10 @@ class _Reader:
             self._issues.append(extra.issue(("kind",), "a second Scenario: one a file is accepted"))
         nodes, queues = self._all("Node", Node), self._all("Queue", Queue)
         dagjobs, pods, batch = self._all("DagJob", DagJob), self._all("Pod", Pod), self._all("Job", _BatchJob)
-        resources = self._resources(nodes, [pod.spec for _, pod in pods], dagjobs, batch)
-        jobs = self._jobs(dagjobs, pods, batch, resources)
+        services = [(item, d) for item, d in self._all("Deployment", _Deployment) if self._joins(item, d)]
+        specs = [*(pod.spec for _, pod in pods), *(each.spec.template.spec for _, each in services)]
+        resources = self._resources(nodes, specs, dagjobs, batch)
+        jobs = [*self._jobs(dagjobs, pods, batch, resources), *self._services(services, pods, resources)]
         groups = self._nodes(nodes, [pod for _, pod in pods], resources)
         if not self._issues and not jobs:
             self._issues.append(Issue(str(self._path), "nothing to run: expected DagJobs, or Pods that join a queue"))
@@ -168,7 +182,7 @@ class _Reader:
             hint = did_you_mean(nearest(kind, _OURS)) if kind not in _OURS else f"apiVersion is {API_VERSION}"
             self._issues.append(item.issue(("kind",), f"unknown kind {show_value(kind)} of {group}", hint))
             return False
-        if (kind, group) in (("Node", "v1"), ("Pod", "v1"), ("Job", "batch/v1")):
+        if (kind, group) in (("Node", "v1"), ("Pod", "v1"), ("Job", "batch/v1"), ("Deployment", "apps/v1")):
             return True
         if kind == "Scenario" or (not group and kind in _OURS):
             self._issues.append(item.issue((), f"apiVersion is missing (expected {API_VERSION})"))
@@ -265,9 +279,10 @@ class _Reader:
         begin = min(stamps, default=0)
         jobs = [job for item, d in dagjobs if (job := self._dagjob(item, d, resources, begin)) is not None]
         for item, pod in pods:
-            if _joins(pod) and not pod.is_terminal and pod.metadata.owner is None:
-                meta = pod.metadata
-                jobs.append(self._one(item, ("metadata",), meta, pod.spec, resources, begin, meta.name))
+            meta, made = pod.metadata, pod_service(pod.metadata)
+            if not _joins(pod) or pod.is_terminal or (meta.owner is not None and made is msgspec.UNSET):
+                continue
+            jobs.append(self._one(item, ("metadata",), meta, pod.spec, resources, begin, meta.name, made))
         for item, many in batch:
             at, template = ("spec", "template", "metadata"), many.spec.template
             labels = {**many.metadata.labels, **template.metadata.labels}
@@ -276,6 +291,30 @@ class _Reader:
             names = (f"{meta.name}-{number}" for number in range(count))
             jobs += [self._one(item, at, meta, template.spec, resources, begin, name) for name in names]
         return jobs
+
+    def _joins(self, item: _Object, deployment: _Deployment) -> bool:
+        """Whether the pods of a Deployment join a queue."""
+        template = deployment.spec.template
+        if QUEUE_LABEL in template.metadata.labels or template.spec.schedulerName == SCHEDULER:
+            return True
+        self._notes[f"{self._path}: Deployments whose pods join no queue are left out"] = None
+        return False
+
+    def _services(
+        self, deployments: list[tuple[_Object, _Deployment]], pods: list[tuple[_Object, Pod]], resources: Resources
+    ) -> Iterator[dict[str, Any]]:
+        """A job for each replica, as in a cluster, unless its pods are in the file as well."""
+        owners = [
+            (pod.metadata.namespace, pod.metadata.owner.name) for _, pod in pods if pod.metadata.owner is not None
+        ]
+        for item, each in deployments:
+            meta, template = each.metadata, each.spec.template
+            if any(space == meta.namespace and name.rpartition("-")[0] == meta.name for space, name in owners):
+                continue
+            whole = msgspec.structs.replace(meta, labels={**meta.labels, **template.metadata.labels})
+            made = service(ours(template.metadata.annotations))
+            for number in range(each.spec.replicas):
+                yield self._one(item, (), whole, template.spec, resources, 0, f"{meta.name}-{number}", made)
 
     def _dagjob(self, item: _Object, job: DagJob, resources: Resources, begin: int) -> dict[str, Any] | None:
         """A DagJob, without what it has done already."""
@@ -297,7 +336,8 @@ class _Reader:
                 "name": stage.name,
                 "tasks": stage.tasks - done.get(stage.name, 0),
                 "parents": [_parent(parent, written.hints) for parent in written.parents if parent not in over],
-                **self._task(item, at, stage.demand, stage.places, resources),
+                **self._task(stage.demand, stage.places, resources),
+                "duration": self._run_time(item, at),
             }
             if stage.gang:
                 entry["gang"] = True
@@ -323,22 +363,24 @@ class _Reader:
         resources: Resources,
         begin: int,
         name: str,
+        made: Service | msgspec.UnsetType = msgspec.UNSET,
     ) -> dict[str, Any]:
-        """A pod that joined by label: a job of one task."""
+        """A pod that joined by label: a job of one task. made: the service that it is of."""
         key = f"{meta.namespace}/{name}" if meta.namespace else name
+        timed = {} if made is not msgspec.UNSET else {"duration": self._run_time(item, at)}
         return {
+            **({} if made is msgspec.UNSET else {"service": _service(made)}),
             "name": meta.labels.get(RECURRING_LABEL) or meta.name,
             "id": key,
             "user": meta.labels.get(USER_LABEL, ""),
             "queue": meta.labels.get(QUEUE_LABEL, "default"),
             "submit": f"{(meta.created_ms or begin) - begin}ms",
-            "stages": [{"name": "pod", **self._task(item, at, demand(spec, resources), places(spec), resources)}],
+            "stages": [{"name": "pod", **self._task(demand(spec, resources), places(spec), resources), **timed}],
         }
 
-    def _task(
-        self, item: _Object, at: tuple[str | int, ...], wanted: Vector, where: Places, resources: Resources
-    ) -> dict[str, Any]:
-        entry: dict[str, Any] = {"demand": resources.show(wanted), "duration": self._run_time(item, at)}
+    @staticmethod
+    def _task(wanted: Vector, where: Places, resources: Resources) -> dict[str, Any]:
+        entry: dict[str, Any] = {"demand": resources.show(wanted)}
         if where.terms or where.tolerations:
             entry["places"] = msgspec.to_builtins(where)
         return entry
@@ -388,6 +430,11 @@ def _parent(name: str, hints: Hints | None) -> str | dict[str, Any]:
     """A parent as a written-out job names it, with the data that it hands over."""
     data = hints.data.get(name) if hints is not None else None
     return name if data is None else {"stage": name, "data": data}
+
+
+def _service(made: Service) -> dict[str, Any]:
+    within = {} if made.start_within_ms is None else {"start_within": f"{made.start_within_ms}ms"}
+    return within if made.preemptible else {**within, "preemptible": False}
 
 
 def _queue(queue: Queue) -> dict[str, Any]:

@@ -63,7 +63,7 @@ class Key(NamedTuple):
 
 
 class Section(NamedTuple):
-    """One mapping of the file. kind: of the workload, where it is for one kind only."""
+    """One mapping of the file. kind: of the workload or architecture, where it is for one kind only."""
 
     path: str
     kind: str
@@ -76,8 +76,8 @@ class Section(NamedTuple):
         return f"{self.path or 'The document'}{f', kind: {self.kind}' if self.kind else ''}"
 
 
-#: Keys that all kinds of workloads have.
-_ANY: Final = ("data", "asks")
+#: Keys that all kinds of workloads, or several of architectures, have.
+_ANY: Final = ("data", "asks", "schedulers", "give_up")
 
 
 def sections() -> list[Section]:
@@ -100,7 +100,7 @@ def _sections(path: str, model: type[BaseModel], kind: str, told: set[type]) -> 
     for name, field in model.model_fields.items():
         for below, part in _blocks(field.annotation):
             if part not in told:
-                kinds = part.model_fields.get("kind") if name == "workload" else None
+                kinds = part.model_fields.get("kind") if name in ("workload", "architecture") else None
                 of_one = get_args(kinds.annotation)[0] if kinds is not None else kind
                 which = "any" if name in _ANY else of_one
                 yield from _sections(_join(path, name) + below, part, which, told)
@@ -155,6 +155,8 @@ def _default(schema: Mapping[str, Any]) -> str:
     default = schema.get("default")
     if default in (None, "", [], {}):
         return ""
+    if "oneOf" in schema:
+        return _written({"kind": default["kind"]})
     if schema.get("$comment", "").startswith("duration") and isinstance(default, int):
         return show_duration(default)
     return "its defaults" if isinstance(default, dict) and "$ref" in schema else _written(default)

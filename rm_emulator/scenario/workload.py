@@ -19,6 +19,7 @@ from rm_emulator.scenario.schema.workload import (
     Data,
     JobsWorkload,
     LachesisWorkload,
+    MixedWorkload,
     SyntheticWorkload,
     TpchWorkload,
     TraceWorkload,
@@ -63,6 +64,8 @@ def build(scenario: Scenario, folder: Path, seed: int) -> Built:
         built = _dags(scenario, block, seed)
     elif isinstance(block, LachesisWorkload):
         built = _lachesis(scenario, block, seed)
+    elif isinstance(block, MixedWorkload):
+        built = _mixed(block, seed)
     else:
         built = _trace(scenario, block, folder, seed)
     resources = resources_of(scenario, built.workload.resources)
@@ -181,6 +184,12 @@ def _lachesis(scenario: Scenario, block: LachesisWorkload, seed: int) -> Built:
     settings = msgspec.convert(_at_interval(block), lachesis.LachesisSettings)
     speeds = [group.speed for group in scenario.spec.cluster.nodes for _ in range(group.count)]
     return Built(lachesis.generate(settings, seed=seed, speeds=speeds, rate=_rate(scenario)))
+
+
+def _mixed(block: MixedWorkload, seed: int) -> Built:
+    from rm_emulator.workload import mixed
+
+    return Built(mixed.generate(msgspec.convert(block.settings, mixed.MixedSettings), seed=seed))
 
 
 def _rate(scenario: Scenario) -> int:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from pathlib import Path
 from typing import Annotated, Any, Final
 
@@ -49,9 +50,20 @@ class _JsonFile(msgspec.Struct, frozen=True):
 def load_profiles(path: Path | str | None = None) -> TpchProfiles:
     """The built-in summary, or full profiles from `path`: the released folder, or a JSON file of them.
 
-    Raises TraceError for anything else.
+    The file that was read last is kept, for as long as it stays as it was. Raises TraceError for anything else.
     """
-    return builtin_profiles() if path is None else read_profiles(Path(path))
+    if path is None:
+        return builtin_profiles()
+    path = Path(path)
+    if not path.is_file():
+        return read_profiles(path)
+    now = path.stat()
+    return _kept(path, now.st_ino, now.st_mtime_ns, now.st_size)
+
+
+@lru_cache(maxsize=1)
+def _kept(path: Path, number: int, changed_ns: int, size: int) -> TpchProfiles:
+    return read_profiles(path)
 
 
 def summarise(source: Path, output: Path) -> TpchProfiles:

@@ -10,6 +10,7 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterable, Mapping, Sequence
+from functools import cache
 from importlib import resources
 from typing import Final
 
@@ -221,7 +222,8 @@ def _summarised(stage: StageProfile) -> StageProfile:
     return msgspec.structs.replace(stage, fresh=fresh, first=first, rest=rest)
 
 
+@cache
 def builtin_profiles() -> TpchProfiles:
-    """The summary that ships with the package."""
+    """The summary that ships with the package, read once a process."""
     data = resources.files("rm_emulator.workload").joinpath("data", BUILTIN).read_bytes()
     return TpchProfiles.from_bytes(data)

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from schedulers.core.messages import AnyMessage
 from schedulers.core.reasons import Reason
 
 if TYPE_CHECKING:
@@ -107,13 +108,19 @@ class Hold(Decision, frozen=True, tag="Hold"):
     reason: Reason
 
 
+class Send(Decision, frozen=True, tag="Send"):
+    """Bring a message to whom it is for; it is heard as `Delivered`."""
+
+    message: AnyMessage
+
+
 class Resume(Decision, frozen=True):
     """Nothing of the job waits any more, so what was said of it last is over. Not in the log, nor told to the shell."""
 
     job: str
 
 
-AnyDecision = Place | Copy | Run | Move | Commit | Release | Preempt | Reserve | Hold
+AnyDecision = Place | Copy | Run | Move | Commit | Release | Preempt | Reserve | Hold | Send
 
 
 def describe(decision: Decision) -> Mapping[str, object]:

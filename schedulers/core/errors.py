@@ -43,6 +43,10 @@ class InvalidParameters(SchedulerError, UserError, ValueError):
     """Parameters that a policy, placer or predictor does not accept."""
 
 
+class InvalidWeights(SchedulerError, UserError, ValueError):
+    """A network's weights that are damaged, of another architecture, or of another version."""
+
+
 class UnknownName(SchedulerError, UserError, LookupError):
     """A name that is not registered; carries the nearest valid one, if any is near."""
 

@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Literal
 
 import msgspec
 
+from schedulers.core.messages import AnyMessage
 from schedulers.core.model import Job, Links, Node, PastJob, Queue
 from schedulers.core.predictor import SamplePlan
 from schedulers.core.resources import Vector
@@ -79,10 +80,14 @@ class StageWithdrawn(Event, frozen=True, tag="StageWithdrawn"):
     stage: int
 
 
-class JobCancelled(Event, frozen=True, tag="JobCancelled"):
-    """A job was withdrawn: nothing of it starts any more; its containers end by their own events."""
+class JobCancelled(Event, frozen=True, tag="JobCancelled", omit_defaults=True):
+    """A job was withdrawn: nothing of it starts any more; its containers end by their own events.
+
+    why: in words, where it was given up.
+    """
 
     job: str
+    why: str = ""
 
 
 class QueueChanged(Event, frozen=True, tag="QueueChanged"):
@@ -167,12 +172,30 @@ class ContainerObserved(Event, frozen=True, tag="ContainerObserved"):
     demand: Vector | None = None
 
 
+class OthersSeen(Event, frozen=True, tag="OthersSeen"):
+    """What all others hold on these nodes now, as one of several schedulers sees it when it looks; None: nothing."""
+
+    held: dict[str, Vector | None]
+
+
 class OfferAsked(Event, frozen=True, tag="OfferAsked"):
     """An outside scheduler asks where one task of a job's stage should go, among these nodes (None: all)."""
 
     job: str
     stage: int
     nodes: tuple[str, ...] | None = None
+
+
+class Thought(Event, frozen=True, tag="Thought"):
+    """A scheduler that takes its time has thought about this job: all that it sees is on offer to it alone."""
+
+    job: str
+
+
+class ClaimRefused(Event, frozen=True, tag="ClaimRefused"):
+    """What was granted is not to be had, because others were faster: the task waits again, as the same attempt."""
+
+    container: int
 
 
 class Tick(Event, frozen=True, tag="Tick"):
@@ -213,6 +236,12 @@ class LeaderStarted(Event, frozen=True, tag="LeaderStarted"):
     name: str = ""
 
 
+class Delivered(Event, frozen=True, tag="Delivered"):
+    """A message between a scheduler and workers has arrived."""
+
+    message: AnyMessage
+
+
 class PilotsNamed(Event, frozen=True):
     """The predictor chose a new job's pilots. Not in the log, as a replay's predictor chooses the same."""
 
@@ -251,10 +280,14 @@ AnyEvent = (
     | ContainerAdopted
     | TaskFound
     | ContainerObserved
+    | OthersSeen
     | OfferAsked
+    | Thought
+    | ClaimRefused
     | Tick
     | HistoryPrimed
     | Estimated
     | SearchEnded
     | LeaderStarted
+    | Delivered
 )

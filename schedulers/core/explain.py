@@ -95,6 +95,13 @@ def why_waiting(
 
 
 Found = dict[Reason, dict[str, Any]]
+#: Why a job waits for which there is room, by what is on offer when (`SchedulerConfig.offers`).
+PASSED_BY: Final = {
+    "heartbeat": Reason.WAITS_FOR_OFFER,
+    "event": Reason.BEHIND_OTHERS,
+    "cycle": Reason.BEHIND_OTHERS,
+    "thought": Reason.WAITS_FOR_THOUGHT,
+}
 
 
 def _in_order(found: Found) -> list[WaitReason]:
@@ -114,7 +121,7 @@ def _stage_reasons(job: JobState, stage: StageState, state: ClusterState, offers
         data = {"parent": job.spec.stages[parent].name, "left": above.tasks - above.finished, "tasks": above.tasks}
         return {Reason.WAITS_FOR_STAGE: data}
     if not stage.asked:
-        return {Reason.WAITS_FOR_ASK: {"stage": name}}
+        return {Reason.WAITS_FOR_RETRY if offers == "thought" else Reason.WAITS_FOR_ASK: {"stage": name}}
     if not state.nodes:
         return {Reason.NO_NODES: {}}
     return _reservation(job, stage, state) or _room_reasons(job, stage, state, offers)
@@ -172,7 +179,7 @@ def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers:
         return {Reason.WAITS_FOR_OFFER: {"nodes": room}}
     if room:
         ahead = [j.id for j in state.waiting.values() if j.seq < job.seq]
-        return {Reason.BEHIND_OTHERS: {"ahead": len(ahead), "first": ahead[0] if ahead else "none"}}
+        return {PASSED_BY[offers]: {"ahead": len(ahead), "first": ahead[0] if ahead else "none"}}
     demand = _show(state.resources.show(stage.demand))
     counts = ", ".join(f"{count} {why}" for why, count in sorted(_shown(excluded).items()))
     if not state.sizes.fits_ever(stage.size):

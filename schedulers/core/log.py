@@ -16,7 +16,7 @@ import msgspec
 from schedulers.core.decisions import AnyDecision, Decision
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import AnyEvent, Event
-from schedulers.core.model import Copies
+from schedulers.core.model import Copies, Decentralised
 
 FORMAT: Final = 1
 _CHUNK: Final = 1 << 12
@@ -26,23 +26,28 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
     """All that a scheduler is made from; the log's header.
 
     policy, predictor, placement: `{'kind': name, **settings}`; predictor None: none.
-    offers: 'heartbeat' one node when it beats, 'event' all nodes after each fact, 'cycle' all nodes at each Tick.
+    offers: 'heartbeat' one node when it beats, 'event' all nodes after each fact, 'cycle' all nodes at each Tick,
+    'thought' all nodes to one job at each Thought.
     executors: containers outlive tasks. containers_per_offer: at most so many new ones per offer, or None.
     record: 'first' keeps the first reason per waiting job, 'full' every round. reserve_after: ms that a stage waits
-    without room before nodes are reserved for it; UNSET: never. copies: of tasks; UNSET: none.
+    without room before nodes are reserved for it; UNSET: never. copies: of tasks; UNSET: none. first_container: number
+    of the first one, where several schedulers share a cluster; UNSET: 1. decentralised: there are schedulers without a
+    view of the cluster, and neither policy nor placement counts; UNSET: one that sees it all.
     """
 
     resources: tuple[str, ...]
     policy: dict[str, Any]
     predictor: dict[str, Any] | None = None
     placement: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
-    offers: Literal["heartbeat", "event", "cycle"] = "heartbeat"
+    offers: Literal["heartbeat", "event", "cycle", "thought"] = "heartbeat"
     executors: bool = False
     containers_per_offer: int | None = None
     seed: int = 0
     record: Literal["first", "full"] = "first"
     reserve_after: int | msgspec.UnsetType = msgspec.UNSET
     copies: Copies | msgspec.UnsetType = msgspec.UNSET
+    decentralised: Decentralised | msgspec.UnsetType = msgspec.UNSET
+    first_container: int | msgspec.UnsetType = msgspec.UNSET
 
 
 class Header(msgspec.Struct, frozen=True, tag_field="note", tag="Header"):

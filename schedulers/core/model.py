@@ -95,11 +95,22 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget_ms: int | None = None
 
 
+class Service(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a job is that serves until it is ended from outside.
+
+    start_within_ms: its objective, from its submission to the moment when all its tasks run; None: it has none.
+    preemptible: whether its containers may be stopped so that others get what is theirs.
+    """
+
+    start_within_ms: int | None = None
+    preemptible: bool = True
+
+
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A DAG of stages with what a predictor may know about it at submission.
 
     name: the recurring name (the same script run again); app: the program; both feed history.
-    weight: its share against other jobs of its queue.
+    weight: its share against other jobs of its queue. service: of a job that does not end by itself; UNSET: batch.
     deadline: by when it should be done, in ms on the scheduler's clock. wishes: how it would like to run, and what
     that is worth to it.
     """
@@ -113,6 +124,12 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     weight: float = 1.0
     deadline: int | msgspec.UnsetType = msgspec.UNSET
     wishes: Wishes | msgspec.UnsetType = msgspec.UNSET
+    service: Service | msgspec.UnsetType = msgspec.UNSET
+
+    @property
+    def kind(self) -> Literal["batch", "service"]:
+        """What kind of job it is."""
+        return "batch" if self.service is msgspec.UNSET else "service"
 
     @property
     def tasks(self) -> int:
@@ -130,6 +147,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     labels and taints say which stages may use it (`Stage.places`). slack: how much more than its capacity containers
     may ask for together, () for nothing; for resources that only slow down when too many share them (network, disk).
+    slots: so many tasks run there at once; 0 where nobody counts them.
     """
 
     id: str
@@ -140,6 +158,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
     slack: Vector = ()
+    slots: int = 0
 
     @property
     def room(self) -> Vector:
@@ -177,6 +196,24 @@ class Copies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     max: int = 2
     others: Literal["run", "end"] = "run"
+
+
+class Decentralised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """Schedulers that know nothing of the cluster, and workers with queues (Sparrow, SOSP 2013).
+
+    schedulers: how many; each job goes to the next one. method: how one finds workers for tasks. probe_ratio: probes or
+    reservations per task, at least 1; constrained_probe_ratio: the same of a task that runs only where its input is,
+    which those with input do with `constraints`. cancellation: reservations are taken back once a stage's last task is
+    handed out. worker_order: who is next at a worker; 'priority' goes by the order in which queues were declared.
+    """
+
+    schedulers: int = 1
+    method: Literal["random", "per_task", "batch", "late_binding"] = "late_binding"
+    probe_ratio: float = 2.0
+    constraints: bool = False
+    constrained_probe_ratio: float = 2.0
+    cancellation: bool = True
+    worker_order: Literal["fifo", "user_round_robin", "priority"] = "fifo"
 
 
 #: A resource vector (-1: no limit on that resource), a share of the cluster from 0 to 1, or None: no limit.

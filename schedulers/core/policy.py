@@ -186,6 +186,42 @@ class Offer:
         return False
 
 
+class JobOffer(Offer):
+    """All nodes, to one job alone."""
+
+    __slots__ = ("_only",)
+
+    def __init__(self, state: ClusterState, job: JobState, *, limit: int | None = None) -> None:
+        super().__init__(state, None, limit=limit)
+        self._only = job
+
+    def has_room(self) -> bool:
+        """See Offer.has_room."""
+        job = self._only
+        fitting = self._state.sizes.fitting
+        return self.limit != 0 and any(fitting(job.stages[index].size) for index in job.open)
+
+    def serves(self, job: str, stage: int) -> bool:
+        """See Offer.serves."""
+        return job == self._only.id
+
+    def fits(self, job: JobState, stage: StageState) -> bool:
+        """See Offer.fits."""
+        return job is self._only and super().fits(job, stage)
+
+
+class Anything(Offer):
+    """As if everything fitted: whoever is asked to suggest from this names who is first in line, room or not."""
+
+    def has_room(self) -> bool:
+        """See Offer.has_room."""
+        return True
+
+    def fits(self, job: JobState, stage: StageState) -> bool:
+        """See Offer.fits."""
+        return True
+
+
 class ClusterView:
     """What a policy may look at. Everything reached through it is read-only for the policy."""
 
@@ -346,6 +382,11 @@ class ClusterView:
         """What the predictor says of a stage now; None without predictor or estimate."""
         return None if self._predictor is None else self._predictor.estimate(job, stage)
 
+    @property
+    def estimates_stay(self) -> bool:
+        """Whether the estimates of a job change only when the job itself does."""
+        return self._predictor is None or self._predictor.stays
+
     def task_ms(self, job: str, stage: int) -> float | None:
         """What a task of a stage is estimated to take at node speed 1, None without predictor or estimate."""
         estimate = self.estimate(job, stage)
@@ -499,7 +540,7 @@ class Policy(ABC):
         return None
 
     def about(self, job: JobState) -> dict[str, Any]:
-        """What the results should remember of a job (its queue), asked when the job is done."""
+        """What an explanation should tell of a job: its queue, say; under `said` a sentence on its last decision."""
         return {}
 
     def new_plans(self) -> Mapping[str, Planned]:
@@ -522,6 +563,18 @@ def no_reservations(policy: Policy | type[Policy], *, executors: bool, lines: bo
         return "reserve_after does not go with a policy that makes reservations itself, as YARN's schedulers do"
     if executors:
         return "reserve_after does not go with executors that outlive tasks: their room is not given back by task"
+    return None
+
+
+def no_thinking(policy: Policy, *, lines: bool = False) -> str | None:
+    """Why it cannot be the policy of a scheduler that thinks, or None. lines: whether tasks are assigned to nodes."""
+    triggers = policy.triggers
+    if lines:
+        return "a scheduler that takes its time assigns no tasks ahead: another placement or policy is needed"
+    if policy.reserves or policy.preempts or triggers.period_ms is not None:
+        return "a scheduler that takes its time needs a policy that does not reserve, preempt or act by the clock"
+    if triggers.every_beat or triggers.every_offer:
+        return "a scheduler that takes its time needs a policy that does not count the offers that it passes up"
     return None
 
 

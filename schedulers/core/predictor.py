@@ -71,6 +71,8 @@ class Predictor:
     Params: type[msgspec.Struct] = NoParams
     #: Whether a shell that knows true run times tells them before each job (event Estimated). For bounds only.
     told_truth = False
+    #: Whether what it says of a job changes only when it is told of this job, so that tasks need not be reported to it.
+    stays = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed
@@ -115,6 +117,8 @@ class Predictor:
 
 class Informed(Protocol):
     """The part of a predictor that policies use."""
+
+    stays: bool
 
     def estimate(self, job: str, stage: int) -> Estimate | None:
         """See Predictor.estimate."""

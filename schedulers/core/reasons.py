@@ -22,12 +22,14 @@ class Reason(enum.StrEnum):
     QUEUE_FULL_OF_JOBS = "queue_full_of_jobs"
     USER_FULL_OF_JOBS = "user_full_of_jobs"
     WAITS_FOR_ASK = "waits_for_ask"
+    WAITS_FOR_RETRY = "waits_for_retry"
     WAITS_FOR_STAGE = "waits_for_stage"
     WAITS_FOR_PILOTS = "waits_for_pilots"
     QUEUE_AT_LIMIT = "queue_at_limit"
     USER_AT_LIMIT = "user_at_limit"
     OVER_LIMIT = "over_limit"
     ASSIGNED = "assigned"
+    AT_WORKERS = "at_workers"
     HAS_RESERVATION = "has_reservation"
     RESERVED = "reserved"
     PLANNED_LATER = "planned_later"
@@ -36,6 +38,7 @@ class Reason(enum.StrEnum):
     WAITS_FOR_LOCALITY = "waits_for_locality"
     OVER_SHARE = "over_share"
     BEHIND_OTHERS = "behind_others"
+    WAITS_FOR_THOUGHT = "waits_for_thought"
     WAITS_FOR_OFFER = "waits_for_offer"
 
     @property
@@ -59,6 +62,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
         "before this job wait {ahead} others"
     ),
     Reason.WAITS_FOR_ASK: "the tasks of stage {stage} have not been asked for yet",
+    Reason.WAITS_FOR_RETRY: "the tasks of stage {stage} were tried in vain, and will be in the queue again",
     Reason.WAITS_FOR_STAGE: "waits for stage {parent} ({left} of {tasks} tasks left)",
     Reason.WAITS_FOR_PILOTS: "waits for its pilot tasks ({left} of {pilots} left)",
     Reason.QUEUE_AT_LIMIT: (
@@ -71,6 +75,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
     ),
     Reason.OVER_LIMIT: "{what} {name} is at its limit on {resource} ({value} of {limit}; queue {queue})",
     Reason.ASSIGNED: "assigned to node {node}, {before} before it, expected to start at {at}",
+    Reason.AT_WORKERS: "the tasks of stage {stage} wait for slots of workers: {where}",
     Reason.HAS_RESERVATION: "reserved for {stage}: {nodes}, where it is expected to start at {starts}",
     Reason.RESERVED: "the room that it needs is reserved for job {other}{starts}",
     Reason.PLANNED_LATER: "waits {wait} s for {later}: worth {worth}; {now}",
@@ -82,6 +87,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
         "and {other} with {other_share} of {other_resource} is served first"
     ),
     Reason.BEHIND_OTHERS: "jobs that are served before it: {ahead}; the first is {first}",
+    Reason.WAITS_FOR_THOUGHT: "waits until its scheduler has thought about it (jobs in the queue before it: {ahead})",
     Reason.WAITS_FOR_OFFER: "waits until a node with room for it is on offer (nodes with room: {nodes})",
 }
 

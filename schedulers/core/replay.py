@@ -8,14 +8,14 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
-from typing import Any, Final
+from typing import Any, Final, Protocol
 
 import msgspec
 
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import InvalidTransition, SchedulerError
 from schedulers.core.events import AnyEvent, Event
-from schedulers.core.log import FORMAT, Header, Ignored, Log
+from schedulers.core.log import FORMAT, Header, Ignored, Log, SchedulerConfig
 from schedulers.core.scheduler import Scheduler
 
 #: So many recorded lines are compared at once.
@@ -48,6 +48,14 @@ class LogDiffers(SchedulerError):
         super().__init__(f"line {line}: the log says {expected}, the replay {got} (after {fact})")
 
 
+class Make(Protocol):
+    """Makes a scheduler from a log's header."""
+
+    def __call__(self, config: SchedulerConfig, *, log: Log | None = None) -> Scheduler:
+        """One that begins with nothing."""
+        ...
+
+
 class Step(msgspec.Struct, frozen=True, gc=False):
     """One fact of the log, with the number of its line, and what the replaying scheduler decided."""
 
@@ -59,16 +67,16 @@ class Step(msgspec.Struct, frozen=True, gc=False):
 class Replay:
     """Feeds the facts of a log to a scheduler made from the log's header.
 
-    lines: as a file gives them, each with its line end. Iterate to replay, once; `scheduler` stands just
-    after the fact of the last step. Decisions are compared with the log's in batches: LogDiffers may be raised
-    some steps after the one that it tells of, and is always raised before the iteration ends.
+    lines: as a file gives them, each with its line end. make: of what kind the scheduler is. Iterate to replay, once;
+    `scheduler` stands just after the fact of the last step. Decisions are compared with the log's in batches:
+    LogDiffers may be raised some steps after the one that it tells of, and is always raised before the iteration ends.
 
     Raises CorruptLog for a log that is cut off or cannot be read, IncompleteLog when the facts were left out,
     and UnknownName or InvalidParameters when the header names a policy, placer or predictor that is not there.
     """
 
-    def __init__(self, lines: Iterable[bytes]) -> None:
-        self._lines = iter(lines)
+    def __init__(self, lines: Iterable[bytes], make: Make = Scheduler) -> None:
+        self._lines, self._make = iter(lines), make
         self._hash = hashlib.sha256()
         self._read = 0  # lines read
         self._recorded: list[bytes] = []  # not yet compared; the first is line `_first`
@@ -125,7 +133,7 @@ class Replay:
         self._recorded.append(line)
         if header.snapshot is not None:
             return Scheduler.restore(header.snapshot, log=self._log)
-        return Scheduler(header.config, log=self._log)
+        return self._make(header.config, log=self._log)
 
     def _next(self) -> bytes | None:
         line = next(self._lines, None)

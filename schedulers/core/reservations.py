@@ -337,7 +337,19 @@ class Reservations:
 
     def next_due(self) -> int | None:
         """When the next stage has waited for `after`, in ms, or None."""
-        return min((due for each in self._waiting if (due := self._due(each)) > self.now), default=None)
+        dues = [due for each in self._waiting if (due := self._next_due(each)) is not None]
+        return min(dues, default=None)
+
+    def _next_due(self, each: Class) -> int | None:
+        """When the next that waits for the same is due, in ms, or None."""
+        first, due = self._due(each), None
+        if first > self.now:
+            return first
+        for key in reversed(self._waiting[each]) if self.kept[each] < DEPTH else ():
+            if self.since[key] + self.after <= self.now:
+                break
+            due = self.since[key] + self.after
+        return due
 
     def holding(self, stage: StageState) -> list[NodeState]:
         """The nodes that could be reserved for a task of the stage."""

@@ -30,9 +30,11 @@ from schedulers.core.events import (
     SizeEstimated,
     TaskEnded,
     TaskFound,
+    Thought,
     Tick,
 )
 from schedulers.core.explain import (
+    PASSED_BY,
     Explanation,
     WaitReason,
     explain_job,
@@ -44,7 +46,16 @@ from schedulers.core.explain import (
 from schedulers.core.log import FORMAT, Log, SchedulerConfig
 from schedulers.core.ordered import Ordered
 from schedulers.core.placer import Assigner, Placer, placers
-from schedulers.core.policy import ClusterView, Offer, Policy, no_reservations, policies
+from schedulers.core.policy import (
+    Anything,
+    ClusterView,
+    JobOffer,
+    Offer,
+    Policy,
+    no_reservations,
+    no_thinking,
+    policies,
+)
 from schedulers.core.predictor import FinishedTask, Predictor, predictors
 from schedulers.core.reasons import Reason
 from schedulers.core.refusals import NodeCode, NodeRefusal
@@ -57,19 +68,21 @@ from schedulers.core.state import GRANTED, RUNNING, ClusterState, ContainerState
 class Scheduler:
     """One scheduler of one cluster.
 
-    policy and predictor are made from `config`; a log, if given, gets every line.
+    policy and predictor are made from `config`; a log, if given, gets every line. policy: one that is not registered
+    (it is being trained, or played step by step), in place of the config's.
     """
 
-    def __init__(self, config: SchedulerConfig, *, log: Log | None = None) -> None:
+    def __init__(self, config: SchedulerConfig, *, log: Log | None = None, policy: Policy | None = None) -> None:
         self.config, self._log = config, log
         after = None if config.reserve_after is msgspec.UNSET else config.reserve_after
         self.state = ClusterState(Resources(config.resources), has_executors=config.executors)
+        self.state.next_container = 1 if config.first_container is msgspec.UNSET else config.first_container
         self.predictor: Predictor | None = None
         if config.predictor is not None:
             make_predictor, predictor_params = predictors.parse(config.predictor)
             self.predictor = make_predictor(predictor_params, seed=config.seed)
         make_policy, policy_params = policies.parse(config.policy)
-        self.policy: Policy = make_policy(policy_params, seed=config.seed)
+        self.policy: Policy = make_policy(policy_params, seed=config.seed) if policy is None else policy
         if config.executors and not self.policy.runs_executors:
             raise InvalidParameters(f"policy '{config.policy['kind']}' does not serve executors that outlive tasks")
         if config.copies is not msgspec.UNSET:
@@ -79,12 +92,15 @@ class Scheduler:
         self._copies = self.state.copies
         make_placer, placer_params = placers.parse(config.placement)
         self.placer: Placer = make_placer(placer_params, seed=config.seed)
+        self.placer.next_container = lambda: self.state.next_container
         if isinstance(self.placer, Assigner):
             if (why := no_lines(config.policy, config.placement, executors=config.executors)) is not None:
                 raise InvalidParameters(why)
             assert isinstance(self.policy, Ordered)
             self.policy = Assigned(self.policy, self.placer)
         lines = isinstance(self.policy, Lined)
+        if config.offers == "thought" and (why := no_thinking(self.policy, lines=lines)) is not None:
+            raise InvalidParameters(why)
         if isinstance(self.policy, Lined):
             self.policy.offered(config.offers)
         if after is not None and (why := no_reservations(self.policy, executors=config.executors, lines=lines)):
@@ -101,14 +117,13 @@ class Scheduler:
         # Without a predictor and executors the end of a container is a fact like any other.
         teaches = self.predictor is not None or config.executors
         self._learns = {kind: learn for kind, learn in _LEARNS.items() if teaches or kind is not ContainerEnded}
+        # Whether nobody learns from a task after which its executor goes on with its stage.
+        self._goes_on = self.predictor is None or self.predictor.stays
         self._was_due = False  # the policy, before it heard the fact at hand
         self._victims = self.policy.victims if type(self.policy).victims is not Policy.victims else None
         self.rounds: list[RoundRecord] = []
         self.decided = 0
-        # Which facts put something on offer; None: all of them.
-        self._offering = {"heartbeat": {Heartbeat, OfferAsked}, "cycle": {Tick, OfferAsked}, "event": None}[
-            config.offers
-        ]
+        self._offering = _OFFERING[config.offers]
         if log is not None:
             log.header(config)
 
@@ -211,7 +226,7 @@ class Scheduler:
         """A new job: the predictor names its pilots and says what it can."""
         if not self._hear(event):
             return False
-        if self.predictor is not None:
+        if self.predictor is not None and event.job.kind == "batch":
             job = self.state.jobs[event.job.id]
             plan = self.predictor.submitted(job.spec, event.at)
             if plan is not None:
@@ -271,7 +286,7 @@ class Scheduler:
     def _hear_task(self, event: TaskEnded, decisions: list[Decision]) -> bool:
         """A task of an executor is over: learn, and keep the executor busy with the stage it was on."""
         state = self.state
-        if self.predictor is None and (run := state.go_on(event)) is not None:
+        if self._goes_on and (run := state.go_on(event)) is not None:
             decisions.append(run)
             self.decided += 1
             return True
@@ -359,9 +374,22 @@ class Scheduler:
             asked = event.nodes
             nodes = None if asked is None else [state.nodes[name] for name in asked if name in state.nodes]
             return Offer(state, nodes, job=event.job, stage=event.stage, limit=1)
-        if self._offering is None or type(event) in self._offering:
-            return Offer(state, None, limit=limit)
-        return None
+        if isinstance(event, Thought):
+            return JobOffer(state, state.waiting[event.job], limit=limit) if event.job in state.waiting else None
+        everything = self._offering is None or type(event) in self._offering
+        return Offer(state, None, limit=limit) if everything else None
+
+    def first_in_line(self) -> str | None:
+        """The job to think about next: whom the policy would serve first if everything fitted, else of what does fit.
+
+        If it would serve nobody: who came first of those whom it does not hold back. None: nobody is left.
+        """
+        state, policy = self.state, self.policy
+        for offer in (Anything(state, None), Offer(state, None)):
+            if state.waiting and (suggestion := next(policy.schedule(self.view, offer), None)) is not None:
+                return suggestion.job
+        left = [job for job in state.waiting.values() if policy.why(job, self.view) is None]
+        return min(left, key=lambda job: job.seq).id if left else None
 
     def carry_out(self, decision: Decision, decisions: list[Decision]) -> None:
         """Apply a decision, and note it for the shell."""
@@ -401,7 +429,8 @@ class Scheduler:
             return why_not_let_in(job, self.state)[0]
         if not job.waiting:
             ready = any(s.waiting and not s.parents_left for s in job.stages)
-            return Reason.WAITS_FOR_ASK if ready else Reason.WAITS_FOR_STAGE
+            asked = Reason.WAITS_FOR_RETRY if self.config.offers == "thought" else Reason.WAITS_FOR_ASK
+            return asked if ready else Reason.WAITS_FOR_STAGE
         mine = self._reason_of_room(job)
         said = self.policy.why(job, self.view)
         if said is None:
@@ -436,7 +465,7 @@ class Scheduler:
         reservations = state.reservations
         if reservations is not None and any(reservations.keeps_out(job, stage) for stage in stages):
             return Reason.RESERVED
-        return Reason.WAITS_FOR_OFFER if self.config.offers == "heartbeat" else Reason.BEHIND_OTHERS
+        return PASSED_BY[self.config.offers]
 
     def explain(self, job: str) -> Explanation:
         """The full record of why a live job waits: every reason with its numbers. Raises KeyError if it is not live."""
@@ -490,6 +519,13 @@ class Scheduler:
         return scheduler
 
 
+#: Which facts put something on offer; None: all of them.
+_OFFERING: Final[dict[str, frozenset[type[Event]] | None]] = {
+    "heartbeat": frozenset({Heartbeat, OfferAsked}),
+    "cycle": frozenset({Tick, OfferAsked}),
+    "event": None,
+    "thought": frozenset({Thought}),
+}
 #: Facts that need not stand in the log when nothing came of them.
 _PASSING: Final = frozenset({Heartbeat, Tick})
 #: Facts that teach the predictor or change who waits, each with its own hearing.

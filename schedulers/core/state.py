@@ -15,6 +15,7 @@ from schedulers.core.copies import COPY, TaskCopies
 from schedulers.core.decisions import Commit, Copy, Decision, Hold, Move, Place, Preempt, Release, Reserve, Resume, Run
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import (
+    ClaimRefused,
     ContainerAdopted,
     ContainerEnded,
     ContainerExpired,
@@ -29,6 +30,7 @@ from schedulers.core.events import (
     NodeChanged,
     NodeLost,
     NodeRemoved,
+    OthersSeen,
     PilotsNamed,
     QueueChanged,
     QueueRemoved,
@@ -37,6 +39,7 @@ from schedulers.core.events import (
     TaskEnded,
     TaskFound,
 )
+from schedulers.core.foreign import container_observed, others_seen
 from schedulers.core.journal import Journal
 from schedulers.core.live import GRANTED, IDLE, MOVING, RUNNING, ContainerState, JobState, NodeState, StageState
 from schedulers.core.model import Job, Links, Queue, check_job, check_links
@@ -406,6 +409,19 @@ class ClusterState:
         self._end(container, ABORTED, 0)
         return None
 
+    def _claim_refused(self, event: ClaimRefused) -> str | None:
+        container = self.containers.get(event.container)
+        if container is None or container.status != GRANTED:
+            return "late"
+        self._end(container, ABORTED, 0)
+        job = self.jobs.get(container.job)
+        if job is not None:
+            attempts = job.stages[container.stage].attempts
+            attempts[container.task] = container.attempt
+            if not container.attempt:
+                del attempts[container.task]
+        return None
+
     def _container_adopted(self, event: ContainerAdopted) -> str | None:
         job = self.jobs.get(event.job)
         if job is None or event.node not in self.nodes:
@@ -697,28 +713,6 @@ def _size_estimated(state: ClusterState, event: SizeEstimated) -> None:
     state._touch(event.job.id)
 
 
-def _container_observed(state: ClusterState, event: ContainerObserved) -> str | None:
-    node = state.nodes.get(event.node)
-    if node is None:
-        return "unknown"
-    old = node.foreign.get(event.name)
-    if old == event.demand:
-        return "duplicate"
-    if event.demand is not None:
-        _check_width(state, event.demand, f"use '{event.name}' of node {node.id}")
-    for sign, vector in ((1, old), (-1, event.demand)):
-        for r, amount in enumerate(vector or ()):
-            node.free[r] += sign * amount
-            state.foreign[r] -= sign * amount
-    if event.demand is None:
-        del node.foreign[event.name]
-    else:
-        node.foreign[event.name] = event.demand
-    state.version += 1
-    state.sizes.room_changed(node)
-    return None
-
-
 def _is_of(event: TaskEnded, container: ContainerState) -> bool:
     """Whether it is the container's task that has ended."""
     return (
@@ -740,7 +734,7 @@ def _check_width(state: ClusterState, vector: Vector, what: str) -> None:
 
 
 #: Facts after which a node may take less than before.
-_OF_NODES: Final = frozenset({NodeAdded, NodeChanged, NodeLost, NodeRemoved, ContainerObserved})
+_OF_NODES: Final = frozenset({NodeAdded, NodeChanged, NodeLost, NodeRemoved, ContainerObserved, OthersSeen})
 _HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {
     NodeAdded: ClusterState._node_added,
     NodeChanged: ClusterState._node_changed,
@@ -757,8 +751,10 @@ _HEARS: Final[dict[type[Event], Callable[[ClusterState, Any], str | None]]] = {
     TaskEnded: ClusterState._task_ended,
     ContainerEnded: ClusterState._container_ended,
     ContainerExpired: ClusterState._container_expired,
+    ClaimRefused: ClusterState._claim_refused,
     ContainerAdopted: ClusterState._container_adopted,
-    ContainerObserved: _container_observed,
+    ContainerObserved: container_observed,
+    OthersSeen: others_seen,
     TaskFound: ClusterState._task_found,
     PilotsNamed: _pilots_named,
     SizeEstimated: _size_estimated,

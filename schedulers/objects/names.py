@@ -35,6 +35,10 @@ SPEED_LABEL: Final = f"{GROUP}/speed"
 
 #: Annotation of a pod template: the true run time in seconds, for engine and fake kubelets only.
 RUN_SECONDS: Final = f"{GROUP}/run-seconds"
+#: Annotations of the pods of a Deployment: within so many seconds of its creation each should run, and whether one may
+#: be stopped so that others get what is theirs ("false").
+START_WITHIN: Final = f"{GROUP}/start-within-seconds"
+PREEMPTIBLE: Final = f"{GROUP}/preemptible"
 #: Annotation of a pod (fake kubelets only): exit code that its container ends with, 0 by default.
 EXIT_CODE: Final = f"{GROUP}/exit-code"
 #: Annotation of a DagJob: the plan of gangs that are being released, {stage name: {index: node}} as JSON.

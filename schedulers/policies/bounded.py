@@ -29,11 +29,11 @@ from schedulers.core.state import JobState, StageState
 class GroupOffer(Offer):
     """What is on offer to one group only; group None: to everybody."""
 
-    __slots__ = ("_balance", "_group")
+    __slots__ = ("_balance", "_group", "_whole")
 
     def __init__(self, offer: Offer, balance: Balance, group: str | None) -> None:
         super().__init__(offer._state, offer.nodes, job=offer.job, stage=offer.stage, limit=offer.limit)
-        self._balance, self._group = balance, group
+        self._whole, self._balance, self._group = offer, balance, group
 
     def admits(self, job: JobState) -> bool:
         """Whether it is the job's turn."""
@@ -41,7 +41,7 @@ class GroupOffer(Offer):
 
     def fits(self, job: JobState, stage: StageState) -> bool:
         """See Offer.fits."""
-        return self.admits(job) and super().fits(job, stage)
+        return self.admits(job) and self._whole.fits(job, stage)
 
 
 @policies.register("bounded", source="Graphene (OSDI'16), section 5: deficit counters, around any policy")

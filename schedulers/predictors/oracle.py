@@ -39,6 +39,7 @@ class Oracle(Predictor):
         ] = (0.0, 0.0)
 
     told_truth = True
+    stays = True
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         assert isinstance(params, Oracle.Params)

@@ -570,7 +570,8 @@ class CapacityScheduler(Books):
         """LeafQueue's ordering policy backwards (getPreemptionIterator), each with what could be taken."""
         leaf = self._leaves[queue]
         for app in reversed(leaf.active):
-            containers = [Candidate(c.id, c.priority, c.demand, c.am) for c in app.containers.values()]
+            there = app.containers.values() if app.preemptible else ()
+            containers = [Candidate(c.id, c.priority, c.demand, c.am) for c in there]
             reserved = [(k.node, k.demand) for held in app.reservations.values() for k in held.values()]
             yield Holder(app.id, containers, reserved)
 

@@ -224,6 +224,8 @@ class YarnPolicy(Policy, Generic[Y]):
             now=job.submitted,
             am=None if master is None else self._units.demand(master.demand),
         )
+        if job.spec.service is not msgspec.UNSET:
+            yarn.apps[job.id].preemptible = job.spec.service.preemptible
 
     def _let_in(self, yarn: Y, job: JobState, view: ClusterView) -> None:
         """Bring the books in line with a job that the core has let in; one that has to wait outside is not in them."""

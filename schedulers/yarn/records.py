@@ -205,6 +205,7 @@ class App(msgspec.Struct, eq=False, kw_only=True):
     missed: dict[int, int] = {}
     again: dict[int, int] = {}
     refusal: Refusal | None = None
+    preemptible: bool = True
     active: bool = False
     hungry: bool = False
     rank: tuple[Any, ...] = ()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import pickle
 from collections.abc import Callable
 from pathlib import Path
 from typing import Final
@@ -79,6 +80,29 @@ METHODS: Final = {
 def test_a_plugin_that_cannot_be_loaded(refused: Refused, tmp_path: Path, text: str) -> None:
     (tmp_path / "p.py").write_text(text)
     assert FILES[text] in refused("policies", "--plugin", "p.py")
+
+
+#: A file's name and what is in it -> what is said when it is loaded as weights of a network.
+WEIGHTS: Final = {
+    ("w.safetensors", b""): "w.safetensors: 0 bytes that are no weights, or only their beginning",
+    ("w.safetensors", pickle.dumps({"a": 1})): "w.safetensors: this is a pickle or an archive, as torch.save writes",
+    ("decima.safetensors", b""): "there are weights 'decima' already, from the program; give the file another name",
+}
+
+
+@pytest.mark.parametrize("file", WEIGHTS, ids=str)
+def test_weights_that_cannot_be_used(refused: Refused, tmp_path: Path, file: tuple[str, bytes]) -> None:
+    (tmp_path / file[0]).write_bytes(file[1])
+    said = refused("policies", "--plugin", file[0])
+    assert WEIGHTS[file] in said
+    assert said.count("\n") == 1
+
+
+def test_weights_that_nobody_gave_are_missed_where_they_are_named(refused: Refused, tmp_path: Path) -> None:
+    (tmp_path / "s.yaml").write_text(SCENARIO.replace("{kind: own}", "{kind: decima, weights: best}"))
+    said = refused("check", "s.yaml")
+    assert "s.yaml:9:" in said
+    assert "no weights 'best' (known: decima); name the file best.safetensors among the plug-ins" in said
 
 
 @pytest.mark.parametrize("body", CLASSES)

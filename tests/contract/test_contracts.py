@@ -40,6 +40,8 @@ VARIANTS = [
     Subject(policy={"kind": "drf", "level": "user", "tie": "random"}),
     Subject(policy={"kind": "hdrf", "variant": "naive", "inside": "fifo"}),
     Subject(policy={"kind": "hdrf", "variant": "rescale_only"}),
+    Subject(policy={"kind": "dispatch", "rule": "fair"}),
+    Subject(policy={"kind": "dispatch", "rule": "random"}, predictor=PILOTS),
     Subject(policy={"kind": "graphene", "bundling": False, "deficit": "slot", "kappa": 0.0}, predictor=PILOTS),
     Subject(
         policy={"kind": "graphene", "pick": "fullest", "level": "job", "plan": "path"},

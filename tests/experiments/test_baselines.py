@@ -11,7 +11,7 @@ import pytest
 from msgspec import to_builtins
 from msgspec.structs import replace
 
-from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.config import Decentralised, EngineConfig
 from rm_emulator.experiments import baselines, grid, pool
 from rm_emulator.issues import InvalidInput
 from rm_emulator.results.figures import MACHINE_FIGURES, Costs, Summary
@@ -202,6 +202,12 @@ def test_the_one_node_is_the_sum_of_all() -> None:
     found = baselines.one_node(EngineConfig(nodes=nodes, heartbeat_ms=1000))
     assert found.nodes == (Node(id="one", capacity=(16, 20), speed=1.75),)
     assert found.heartbeat_ms == 500
+
+
+def test_the_one_node_has_the_slots_of_all_workers() -> None:
+    nodes = tuple(Node(id=name, capacity=(4, 8)) for name in ("a", "b", "c"))
+    found = baselines.one_node(EngineConfig(nodes=nodes, architecture=Decentralised(slots_per_worker=4)))
+    assert found.architecture == Decentralised(slots_per_worker=12)
 
 
 def test_wishes_for_nodes_are_dropped_on_the_one_node(shared: Make, tmp_path: Path) -> None:

@@ -19,6 +19,7 @@ SMALLER: dict[str, dict[str, Any]] = {
     "lachesis": {"spec.workload.jobs": 4},
     "load-sweep": {"spec.workload.jobs": 20, "spec.expect": [], 'spec.sweep["workload.load"]': [0.9]},
     "slearn-vs-history": {"spec.workload.jobs": 80, "spec.expect": []},
+    "sparrow": {"spec.workload.jobs": 20, "spec.expect": [], 'spec.sweep["workload.load"]': [0.9]},
     "tpch": {"spec.workload.jobs": 4, "spec.workload.sizes": [2], "spec.expect": []},
 }
 

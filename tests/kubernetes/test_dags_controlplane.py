@@ -1,13 +1,15 @@
-"""DAGs under `tetris` and `graphene` on the real control plane: whole jobs, gangs, plans, replay."""
+"""DAGs under `tetris`, `graphene` and what learned on the real control plane: whole jobs, gangs, plans, replay."""
 
 from __future__ import annotations
 
 import json
+from pathlib import Path
 from typing import Any
 
 import pytest
 
 from operators.devcluster.cluster import Devcluster
+from operators.devcluster.deployments import Running
 from schedulers.core.replay import Replay
 from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, wait
 
@@ -20,7 +22,10 @@ ETL = [
 ]
 
 
-@pytest.mark.parametrize(("policy", "predictor"), [("tetris", "slearn"), ("graphene", "point_estimate")])
+@pytest.mark.parametrize(
+    ("policy", "predictor"),
+    [("tetris", "slearn"), ("graphene", "point_estimate"), ("dispatch", "slearn"), ("decima", "slearn")],
+)
 def test_dags_run_to_their_end(alone: Devcluster, policy: str, predictor: str) -> None:
     space = alone.namespace()
     installed = Installed(alone, brain={"policy": {"kind": policy}, "predictor": {"kind": predictor}})
@@ -31,11 +36,18 @@ def test_dags_run_to_their_end(alone: Devcluster, policy: str, predictor: str) -
         for job in ("etl", "small"):
             wait(lambda job=job: phase(alone, space, job) == "Succeeded", 60)
         assert bool(plan(alone, space, "etl")) == (policy == "graphene")
+        assert not any("torch" in libraries for libraries in loaded(installed.brain))
     finally:
         installed.stop()
     assert installed.replay() > 0
     kinds = [Replay(file.read_bytes().splitlines(keepends=True)).scheduler.config.policy for file in installed.logs]
     assert {"kind": policy} in kinds
+
+
+def loaded(running: Running) -> list[str]:
+    """What the processes of a Deployment have in memory, by the names of files."""
+    containers = [container for replica in running.replicas for container in replica.containers.values()]
+    return [Path(f"/proc/{container.process.pid()}/maps").read_text() for container in containers]
 
 
 def plan(cluster: Devcluster, space: str, job: str) -> dict[str, Any] | None:

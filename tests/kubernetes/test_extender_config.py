@@ -237,6 +237,28 @@ def test_where_tasks_wait_in_lines_of_nodes_none_are_reserved(tmp_path: Path) ->
     assert scheduler_config(config).reserve_after is msgspec.UNSET
 
 
+@pytest.mark.parametrize(
+    ("written", "why"),
+    [
+        ("{kind: shared_state}", "'shared_state' is for the emulator: the API server binds a pod without a look"),
+        ("{kind: two_level}", "'two_level' is for the emulator: nothing in a cluster locks free room"),
+        ("{kind: decentralised}", "'decentralised' is for the emulator: kubelets keep no queues of reservations"),
+        ("{kind: central, t_job: 1s}", "'central' with think times is for the emulator"),
+        ("{kind: mesos}", "'mesos' is no architecture of a cluster (expected central, or nothing)"),
+        ("shared_state", "'shared_state' is for the emulator"),
+    ],
+)
+def test_other_architectures_are_refused_by_name(written: str, why: str, tmp_path: Path) -> None:
+    text = f"policy: {{kind: fifo}}\narchitecture: {written}\nextender: {{tls: null}}\n"
+    (said,) = mistakes(tmp_path, text)
+    assert said.startswith(f"2: architecture: {why}")
+
+
+def test_one_scheduler_that_sees_all_is_what_the_brain_is(tmp_path: Path) -> None:
+    (tmp_path / "brain.yaml").write_text("policy: {kind: fifo}\narchitecture: {kind: central}\nextender: {tls: null}\n")
+    assert load_brain(tmp_path / "brain.yaml").policy == {"kind": "fifo"}
+
+
 def test_copies_are_refused(tmp_path: Path) -> None:
     text = "policy: {kind: fifo}\nplacement: {kind: deft}\ncopies: {max: 2}\nextender: {tls: null}\n"
     assert mistakes(tmp_path, text) == ["3: copies: in a cluster a pod runs once: leave copies out"]

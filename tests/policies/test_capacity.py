@@ -2,13 +2,14 @@
 
 from __future__ import annotations
 
+import msgspec
 import pytest
 
 from rm_emulator.engine.simulation import PREEMPTED
 from rm_emulator.testing import job, node, scheduler, stage
 from schedulers.core.decisions import Place, Preempt
 from schedulers.core.events import ContainerEnded, Heartbeat, JobSubmitted, QueueChanged, Tick
-from schedulers.core.model import Limit, Queue
+from schedulers.core.model import Limit, Queue, Service
 from schedulers.core.scheduler import Scheduler
 from schedulers.yarn.tree import Branch, fraction, parts
 
@@ -33,15 +34,15 @@ def test_one_number_for_all_resources_is_never_stricter(limit: Limit, expected: 
     assert fraction(limit, (10, 10)) == expected
 
 
-def two_queues(**preemption: object) -> Scheduler:
-    """Queue a holds all of 10 CPUs, since its job came alone; then a job comes to b."""
+def two_queues(service: Service | msgspec.UnsetType = msgspec.UNSET, **preemption: object) -> Scheduler:
+    """Queue a holds all of 10 CPUs, since its jobs came alone; then a job comes to b. service: what those of a are."""
     settings = {"kind": "capacity", "preemption": {"enabled": True, "period_ms": 1000, **preemption}}
     there = scheduler(settings, node("n", 10), offers="heartbeat")
     for queue in (Queue(name="a", per_user=None), Queue(name="b")):
         there.handle(QueueChanged(0, queue))
     # Of many users, since one user may not go beyond the queue's own.
     for number in range(10):
-        there.handle(JobSubmitted(0, job(f"a{number}", stage(4), queue="a", user=f"u{number}")))
+        there.handle(JobSubmitted(0, job(f"a{number}", stage(4), queue="a", user=f"u{number}", service=service)))
     for beat in range(40):
         there.handle(Heartbeat(beat, "n"))
     assert len(there.state.containers) == 10
@@ -73,6 +74,12 @@ def test_what_is_not_preemptible_stays() -> None:
     there = two_queues(max_wait_before_kill_ms=0)
     there.handle(QueueChanged(60, Queue(name="a", preemptible=False)))
     assert killed(there, 9000) == []
+
+
+@pytest.mark.parametrize("preemptible", [True, False])
+def test_a_service_is_stopped_only_where_it_may_be(preemptible: bool) -> None:
+    there = two_queues(Service(preemptible=preemptible), max_wait_before_kill_ms=0, natural_termination_factor=1.0)
+    assert bool(killed(there, 9000)) is preemptible
 
 
 def test_the_one_that_was_preempted_takes_nothing_back() -> None:

@@ -69,6 +69,7 @@ POLICIES = (
     "sjf_cp",
     "weighted_fair",
     "capped_sjf",
+    "dispatch",
 )
 LIMITS = (None, None, 0.5, 0.2, (2000, -1), (-1, 1500), (1000, 1024), 0.0)
 QUEUES = ("default", "a", "a.b", "c", "undeclared")

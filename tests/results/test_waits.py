@@ -11,7 +11,7 @@ import pytest
 import rm_emulator
 from rm_emulator.issues import InvalidInput
 from rm_emulator.results import waits
-from rm_emulator.results.replay import log_of
+from rm_emulator.results.replay import logs_of
 from rm_emulator.results.story import STARTING, story
 from rm_emulator.results.summary import read_table
 from schedulers.core.reasons import Reason
@@ -33,10 +33,10 @@ def tables(cell: Path) -> tuple[pl.DataFrame, pl.DataFrame, pl.DataFrame]:
 def test_waits_and_idle_times_are_those_that_explain_tells(hello, label):
     cell = hello / "runs" / label / "1"
     jobs, tasks, nodes = tables(cell)
-    found = waits.stretches(jobs, tasks, nodes, waits.read(log_of(cell)))
+    found = waits.stretches(jobs, tasks, nodes, waits.read(logs_of(cell)))
     idle = dict(waits.idle(jobs, tasks).iter_rows())
     for job in jobs["id"]:
-        told = story(log_of(cell), job)
+        told = story(logs_of(cell)[0], job)
         sums = found.filter(pl.col("job") == job).group_by("reason").agg((pl.col("to_ms") - pl.col("from_ms")).sum())
         reasons = {part.reason: part.ms for part in told.reasons if part.reason != STARTING}
         assert dict(sums.iter_rows()) == pytest.approx(reasons, abs=1000)
@@ -125,13 +125,13 @@ def test_what_was_free_meanwhile_is_a_mean_over_the_time_waited():
 
 def test_a_log_of_decisions_alone_has_no_times(tmp_path):
     (tmp_path / "events.jsonl").write_bytes(b'{"decision":"Hold","job":"j","reason":"no_room"}\n')
-    assert waits.read(tmp_path / "events.jsonl").holds.is_empty()
+    assert waits.read([tmp_path / "events.jsonl"]).holds.is_empty()
 
 
 def test_a_damaged_log_is_named(tmp_path):
     (tmp_path / "events.jsonl.gz").write_bytes(gzip.compress(b'{"event":"Tick","at":0}\n' * 1000)[:-20])
     with pytest.raises(InvalidInput, match=r"events\.jsonl\.gz"):
-        waits.read(tmp_path / "events.jsonl.gz")
+        waits.read([tmp_path / "events.jsonl.gz"])
 
 
 def test_every_reason_has_a_meaning():

@@ -10,7 +10,7 @@ from rm_emulator.issues import InvalidInput
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.objects import read_run_seconds
 from rm_emulator.scenario.workload import build
-from schedulers.core.model import Edge, Wish, Wishes
+from schedulers.core.model import Edge, Service, Wish, Wishes
 from schedulers.core.refusals import NodeCode, NodeRefusal
 
 NODE = """\
@@ -204,3 +204,49 @@ def test_data_that_a_dagjob_says_its_parents_hand_over_moves_in_the_emulator(tmp
     assert build(loaded.scenario, tmp_path, 1).workload.jobs[0].job.stages[1].parents == (
         Edge(parent=0, data=3 * 2**20),
     )
+
+
+DEPLOYMENT = """\
+apiVersion: apps/v1
+kind: Deployment
+metadata: {name: web, namespace: shop}
+spec:
+  replicas: 3
+  template:
+    metadata:
+      labels: {rm-emulator.io/queue: prod, rm-emulator.io/user: ann}
+      annotations: {rm-emulator.io/start-within-seconds: "30", rm-emulator.io/preemptible: "false"}
+    spec: {containers: [{name: c, image: x, resources: {requests: {cpu: 1}}}]}
+"""
+
+
+def test_a_deployment_is_a_service_for_each_replica(tmp_path: Path) -> None:
+    loaded = load(write(tmp_path, NODE, QUEUE, JOB, DEPLOYMENT))
+    jobs = {source.job.id: source.job for source in build(loaded.scenario, tmp_path, 1).workload.jobs}
+    assert sorted(jobs) == ["data/etl", "shop/web-0", "shop/web-1", "shop/web-2"]
+    web = jobs["shop/web-1"]
+    assert (web.name, web.queue, web.user, web.tasks) == ("web", "prod", "ann", 1)
+    assert web.service == Service(start_within_ms=30_000, preemptible=False)
+    assert jobs["data/etl"].kind == "batch"
+
+
+def test_a_pod_of_a_replica_set_stands_for_its_replica(tmp_path: Path) -> None:
+    pod = """\
+apiVersion: v1
+kind: Pod
+metadata:
+  name: web-5b7-x1
+  namespace: shop
+  labels: {rm-emulator.io/queue: prod}
+  ownerReferences: [{kind: ReplicaSet, name: web-5b7, uid: u, controller: true}]
+spec: {containers: [{name: c, image: x, resources: {requests: {cpu: 1}}}]}
+"""
+    loaded = load(write(tmp_path, NODE, QUEUE, JOB, DEPLOYMENT, pod))
+    jobs = {source.job.id: source.job.kind for source in build(loaded.scenario, tmp_path, 1).workload.jobs}
+    assert jobs == {"data/etl": "batch", "shop/web-5b7-x1": "service"}
+
+
+def test_a_deployment_that_joins_no_queue_is_left_out(tmp_path: Path) -> None:
+    path = write(tmp_path, NODE, QUEUE, JOB, DEPLOYMENT.replace("rm-emulator.io/queue: prod, ", ""))
+    loaded = load(path)
+    assert f"{path}: Deployments whose pods join no queue are left out" in loaded.notes

@@ -24,6 +24,7 @@ metadata: {name: base}
 spec:
   cluster:
     nodes: [{capacity: {cpu: 1}, taints: [{key: a}]}]
+    architecture: ARCHITECTURE
     startup: {kind: gamma, mean: 1s}
     sizes: {minimum: {cpu: 1}}
   queues: [{name: a}]
@@ -35,6 +36,7 @@ WORKLOADS = {
     "tpch": "{kind: tpch}",
     "dags": "{kind: dags}",
     "lachesis": "{kind: lachesis}",
+    "mixed": "{kind: mixed}",
     "trace": "{kind: trace, path: a}",
     "jobs": """
     kind: jobs
@@ -50,16 +52,25 @@ WORKLOADS = {
     history: [{name: a, ago: 1d, stages: [{tasks: 1, duration: 1s}]}]
 """,
 }
+ARCHITECTURES = {
+    "central": "{kind: central, paths: [{kinds: [service]}]}",
+    "two_level": "{kind: two_level, schedulers: [{name: a, policy: {kind: fifo}}]}",
+    "shared_state": "{kind: shared_state, schedulers: [{name: a}]}",
+    "decentralised": "{kind: decentralised}",
+}
 KEYS = {(section.title, key.path): key for section in reference.sections() for key in section.keys}
 
 
 @pytest.fixture(scope="module")
 def bases(tmp_path_factory: pytest.TempPathFactory) -> Path:
-    """A folder with a scenario for each kind of workload, and the plug-in that an example names."""
+    """A folder with a scenario for each kind of workload and architecture, and the plug-in that an example names."""
     folder = tmp_path_factory.mktemp("bases")
     (folder / "my_policy.py").write_text("")
-    for kind, workload in WORKLOADS.items():
-        (folder / f"{kind}.yaml").write_text(BASE.replace("WORKLOAD", workload))
+    kinds = [(kind, workload, ARCHITECTURES["central"]) for kind, workload in WORKLOADS.items()]
+    kinds += [(kind, WORKLOADS["synthetic"], other) for kind, other in ARCHITECTURES.items()]
+    for kind, workload, architecture in kinds:
+        text = BASE.replace("WORKLOAD", workload).replace("ARCHITECTURE", architecture)
+        (folder / f"{kind}.yaml").write_text(text)
     return folder
 
 
@@ -75,7 +86,8 @@ def test_every_key_has_a_meaning_and_an_example() -> None:
 @pytest.mark.parametrize("where", [where for where in KEYS if "." in where[1]], ids=" ".join)
 def test_an_example_is_accepted_at_its_place(where: tuple[str, str], bases: Path) -> None:
     key: Key = KEYS[where]
-    kind = next((kind for kind in WORKLOADS if where[0].endswith(f"kind: {kind}")), "synthetic")
+    kinds = [kind for kind in (*WORKLOADS, *ARCHITECTURES) if where[0].endswith(f"kind: {kind}")]
+    kind = (*kinds, "two_level" if ".architecture" in where[0] else "synthetic")[0]
     load(bases / f"{kind}.yaml", overrides=[f"{key.path.replace('[]', '[0]')}={key.example}"])
 
 

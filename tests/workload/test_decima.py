@@ -168,6 +168,13 @@ def test_json_profiles_are_read(tmp_path: Path) -> None:
     assert (len(profiles), profiles.exact, profiles.source) == (1, True, "made up")
 
 
+def test_a_file_of_profiles_is_read_again_only_when_it_has_changed(tmp_path: Path) -> None:
+    first = load_profiles(json_file(tmp_path / "p.json.gz"))
+    assert load_profiles(tmp_path / "p.json.gz") is first
+    json_file(tmp_path / "p.json.gz", size="5g")
+    assert load_profiles(tmp_path / "p.json.gz").jobs[0].key == "tpch-5g-q1"
+
+
 @pytest.mark.parametrize(
     ("changes", "message"),
     [

@@ -13,7 +13,7 @@ from schedulers.core.registry import discover
 
 
 def main(name: str | None = None, json: bool = False) -> int:
-    """Run all benchmarks, a group (`engine`, `kubernetes`, `planning`, `policies`) or a single one, and print the rows.
+    """Run all benchmarks, a group (`engine`, `learned`, `policies`, ...) or a single one, and print the rows.
 
     Returns 0 whatever was measured: a target that is missed on a busy machine is news, not an error; `met` tells.
     Raises InvalidInput for an unknown name.

@@ -18,6 +18,7 @@ from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Copies, Job, Links, Node, Stage
+from schedulers.core.policy import Policy
 from schedulers.core.scheduler import Scheduler
 
 SEED: Final = 1
@@ -50,10 +51,11 @@ class Ran(msgspec.Struct, frozen=True):
         return self.tasks / self.cpu_s
 
 
-def run(setup: Setup, log: Log | None = None, record: Recording | None = None) -> Ran:
+def run(setup: Setup, log: Log | None = None, record: Recording | None = None, policy: Policy | None = None) -> Ran:
     """Run a setup once; only the run itself is timed, not the making of scheduler and workload.
 
-    log: by default one that hashes all lines and keeps none, as runs of a million tasks do.
+    log: by default one that hashes all lines and keeps none, as runs of a million tasks do. policy: in place of the
+    setup's.
     """
     cluster = setup.cluster
     config = SchedulerConfig(
@@ -67,7 +69,7 @@ def run(setup: Setup, log: Log | None = None, record: Recording | None = None) -
         containers_per_offer=cluster.containers_per_heartbeat,
         seed=SEED,
     )
-    scheduler = Scheduler(config, log=log if log is not None else Log())
+    scheduler = Scheduler(config, log=log if log is not None else Log(), policy=policy)
     oracle = setup.predictor is not None and setup.predictor["kind"] == "oracle"
     simulation = Simulation(
         cluster, setup.workload, scheduler, record, seed=SEED, waves_of=setup.waves_of, oracle=oracle
@@ -96,13 +98,17 @@ def lachesis_batch(policy: Mapping[str, Any], jobs: int = 20) -> Setup:
 
 
 @cache
-def tpch_executors(jobs: int = 200) -> Setup:
-    """Decima's replay: TPC-H jobs with measured waves on 50 executors that jobs keep, shared fairly."""
+def tpch_executors(jobs: int = 200, batch: bool = False) -> Setup:
+    """Decima's replay: TPC-H jobs with measured waves on 50 executors that jobs keep, shared fairly.
+
+    batch: all at time 0, and what their tasks take is known.
+    """
     from rm_emulator.workload.profiles import builtin_profiles
     from rm_emulator.workload.tpch import TpchSettings, generate
 
     profiles = builtin_profiles()
-    workload = generate(TpchSettings(jobs=jobs, history=0), seed=SEED, profiles=profiles)
+    settings = TpchSettings(jobs=jobs, history=0, arrivals="batch" if batch else "poisson")
+    workload = generate(settings, seed=SEED, profiles=profiles)
     cluster = EngineConfig(
         nodes=_nodes(50, (1000, 2048)), resources=workload.resources, profile="events", executors=Executors()
     )
@@ -110,6 +116,7 @@ def tpch_executors(jobs: int = 200) -> Setup:
         cluster=cluster,
         workload=workload,
         policy={"kind": "fair", "measure": "slots"},
+        predictor={"kind": "oracle"} if batch else None,
         waves_of=lambda times, executors: profiles.waves_of(
             times, warmup_ms=executors.warmup_ms, inverted=executors.inverted_levels
         ),

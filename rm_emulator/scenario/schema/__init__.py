@@ -8,18 +8,16 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Annotated, Any, Final, Literal
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationError, model_validator
-from pydantic_core import InitErrorDetails
+from pydantic import Field, model_validator
 
-from rm_emulator.issues import did_you_mean, show_value
 from rm_emulator.scenario.schema.cluster import Cluster, Queue
-from rm_emulator.scenario.schema.settings import error_at, registered_errors, registry_schema
-from rm_emulator.scenario.schema.values import NAME, Block, Seeds
+from rm_emulator.scenario.schema.decider import Decider
+from rm_emulator.scenario.schema.settings import registry_schema
+from rm_emulator.scenario.schema.values import NAME, Block, Interval, Seeds
 from rm_emulator.scenario.schema.workload import Workload
 from schedulers.core.placer import placers
-from schedulers.core.policy import needs_estimates, policies
+from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
-from schedulers.core.registry import Registry
 
 API_VERSION: Final = "rm-emulator.io/v1alpha1"
 LABEL: Final = r"^[A-Za-z_][A-Za-z0-9_-]*$"
@@ -34,58 +32,20 @@ class Metadata(Block):
     """For people, e.g. `What would DRF do to our jobs?`."""
 
 
-class PolicySpec(BaseModel):
+class PolicySpec(Decider):
     """A policy under a label, with the predictor and placer it works with; its own settings stand inline."""
-
-    model_config = ConfigDict(
-        extra="allow", strict=True, allow_inf_nan=False, frozen=True, use_attribute_docstrings=True
-    )
 
     label: Annotated[str, Field(pattern=LABEL, max_length=60)]
     """What results call it; the predictor's name, else the policy's, when left out, e.g. `mine`."""
-    kind: str
-    """A name that `rm-emulator policies` lists; `rm-emulator policies NAME` tells its settings, e.g. `fifo`."""
-    predictor: dict[str, Any] | None = None
-    """`{kind: NAME, settings}` of `rm-emulator predictors`, for policies that order by estimates, e.g. `{kind:
-    slearn}`.
-    """
-    placement: dict[str, Any] | None = None
-    """`{kind: NAME, settings}` of `rm-emulator placers`; first_fit when left out, e.g. `{kind: best_fit}`."""
-
-    @property
-    def settings(self) -> dict[str, Any]:
-        """The policy's own settings with its kind, as its registry parses them."""
-        return {"kind": self.kind, **(self.model_extra or {})}
 
     @model_validator(mode="before")
     @classmethod
-    def _registered(cls, data: Any) -> Any:
-        if not isinstance(data, Mapping) or not all(isinstance(key, str) for key in data):
+    def _labelled(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping) or "label" in data or "kind" not in data:
             return data
-        own = {k: v for k, v in data.items() if k not in ("label", "predictor", "placement")}
-        errors = registered_errors(policies, own, ("label", "predictor", "placement"))
-        for name, registry in (("predictor", predictors), ("placement", placers)):
-            part = data.get(name)
-            if part is not None:
-                errors += [_under(name, e) for e in _part_errors(registry, part)]
-        if errors:
-            raise ValidationError.from_exception_data("policy", errors)
         predictor = data.get("predictor")
-        if predictor is None and needs_estimates(own):
-            raise ValueError(f"policy '{data['kind']}' orders jobs by estimated run time: give it a predictor")
-        return {"label": predictor["kind"] if predictor else data["kind"], **data}
-
-
-def _part_errors(registry: Registry[Any], part: Any) -> list[InitErrorDetails]:
-    if not isinstance(part, Mapping):
-        text = f"{show_value(part)} is not accepted (write {{kind: NAME}})"
-        hint = did_you_mean(f"{{kind: {part}}}") if isinstance(part, str) and part in registry else ""
-        return [error_at((), text, part, hint)]
-    return registered_errors(registry, part)
-
-
-def _under(name: str, error: InitErrorDetails) -> InitErrorDetails:
-    return InitErrorDetails(type=error["type"], loc=(name, *error.get("loc", ())), input=error["input"])
+        named = predictor.get("kind") if isinstance(predictor, Mapping) else None
+        return {"label": named or data["kind"], **data}
 
 
 class Copies(Block):
@@ -101,8 +61,8 @@ class Spec(Block):
     """What to run: policies times seeds on one cluster and workload."""
 
     plugins: list[Annotated[str, Field(min_length=1)]] = []
-    """Python files, relative to the scenario, that register what it names ([extending](extending.md)); imported before
-    it is checked, e.g. `[my_policy.py]`.
+    """Python files, relative to the scenario, that register what it names ([extending](extending.md)), and weights of
+    networks; read before it is checked, e.g. `[my_policy.py]`.
     """
     seeds: Seeds = [1]
     """Each policy runs once with each of them, e.g. `1..5`."""
@@ -116,6 +76,8 @@ class Spec(Block):
     """What runs: drawn, measured, recorded or written out, e.g. `{kind: synthetic, preset: 2sigma-like, jobs: 200}`."""
     policies: Annotated[list[PolicySpec], Field(min_length=1)]
     """What is compared, e.g. `[{kind: fifo}, {kind: fair}]`."""
+    until: Interval | None = None
+    """The run ends then, whatever still runs; with the last job that is no service when left out, e.g. `1d`."""
     copies: Copies | None = None
     """Copies of tasks; none when left out, e.g. `{max: 2}`."""
     baseline: str | None = None
@@ -152,13 +114,14 @@ class Scenario(Block):
 def json_schema() -> dict[str, Any]:
     """The JSON Schema of scenario files, for editors, with the registered names and their settings."""
     schema = Scenario.model_json_schema()
+    label = {"label": {"type": "string", "pattern": LABEL}}
     beside = {
-        "label": {"type": "string", "pattern": LABEL},
         "predictor": {"anyOf": [{"$ref": "#/$defs/Predictor"}, {"type": "null"}]},
         "placement": {"anyOf": [{"$ref": "#/$defs/Placement"}, {"type": "null"}]},
     }
     schema["$defs"] |= {
-        "PolicySpec": registry_schema(policies, beside),
+        "PolicySpec": registry_schema(policies, beside | label),
+        "Decider": registry_schema(policies, beside),
         "Predictor": registry_schema(predictors),
         "Placement": registry_schema(placers),
     }

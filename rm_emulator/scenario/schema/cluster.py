@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema
+from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema, model_validator
 
 from rm_emulator.engine import known
 from rm_emulator.engine.config import Kubernetes as KubernetesDelays
+from rm_emulator.scenario.schema.architecture import Architecture, Central
 from rm_emulator.scenario.schema.values import (
     NAME,
     Block,
@@ -156,11 +157,14 @@ class Cluster(Block):
     nodes: Annotated[list[Nodes], Field(min_length=1)]
     """Groups of equal nodes, e.g. `[{count: 4, capacity: {cpu: 8, memory: 32Gi}}]`."""
     profile: Profile = "yarn"
-    """yarn: out-of-band heartbeat at a container's end; sls: ticks only; events: no heartbeats; kubernetes: decisions
-    in cycles, pods are created, released, bound and watched, e.g. `events`.
+    """yarn: out-of-band heartbeat at a container's end; sls: ticks only; events: no heartbeats, and what every
+    architecture has in which schedulers think, or know nothing; kubernetes: decisions in cycles, pods are created,
+    released, bound and watched, e.g. `events`.
     """
     heartbeat: Interval = 1000
     """How often a node beats, e.g. `3s`."""
+    architecture: Architecture = Central(kind="central")
+    """Who decides, e.g. `{kind: shared_state, schedulers: [{name: batch}]}`."""
     application_master: ApplicationMaster = ApplicationMaster()
     """Each job's application master, e.g. `{heartbeat: 3s}`."""
     mode: Literal["skipping", "naive"] = "skipping"
@@ -187,6 +191,15 @@ class Cluster(Block):
     """How much more than a node has of network or disk its tasks may ask for, as a part of it; they slow down, as
     where tasks use more than they ask for (`asks` of the workload), e.g. `{network: 0.5}`.
     """
+
+    @model_validator(mode="before")
+    @classmethod
+    def _timed(cls, data: Any) -> Any:
+        """An architecture with timing of its own brings the profile."""
+        block = data.get("architecture") if isinstance(data, Mapping) else None
+        if isinstance(block, Mapping) and "profile" not in data and (block.get("kind") != "central" or len(block) > 1):
+            return {**data, "profile": "events"}
+        return data
 
 
 def _limit(value: Any) -> Any:

@@ -24,6 +24,7 @@ from rm_emulator.scenario.schema.values import (
 )
 from rm_emulator.workload.dags import DagsSettings
 from rm_emulator.workload.lachesis import LachesisSettings
+from rm_emulator.workload.mixed import MixedSettings
 from rm_emulator.workload.tpch import TpchSettings
 from schedulers.core.errors import nearest
 
@@ -182,6 +183,22 @@ class LachesisWorkload(Settings):
         return LachesisSettings
 
 
+class MixedWorkload(Settings):
+    """Services beside batch jobs, as in the example cell of Omega's simulator ([workloads](workloads.md#a-mix))."""
+
+    kind: Literal["mixed"]
+    """Drawn, two streams, e.g. `mixed`."""
+    data: Data | None = None
+    """Input of the tasks, e.g. `{replicas: 3}`."""
+    asks: Asks | None = None
+    """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
+
+    @classmethod
+    def struct(cls) -> type[msgspec.Struct]:
+        """See Settings."""
+        return MixedSettings
+
+
 class Extract(Block):
     """The paper's extraction: the first half of a trace is history, jobs drawn from the second half run."""
 
@@ -290,8 +307,10 @@ class InlineStage(Block):
     """The stages that must be done before, by name or with the data that they hand over, e.g. `[{stage: map, data:
     120MiB}]`.
     """
-    duration: Times
-    """True run time of its tasks at speed 1, e.g. `{kind: lognormal, mean: 30s, cov: 0.3}`."""
+    duration: Times | None = None
+    """True run time of its tasks at speed 1; left out for a service, which runs as long as the run, e.g. `{kind:
+    lognormal, mean: 30s, cov: 0.3}`.
+    """
     hint: Duration | None = None
     """What its owner says that a task takes, e.g. `30s`."""
     gang: bool = False
@@ -334,6 +353,15 @@ class Wishes(Block):
     """Ways are left out in which all its tasks together would take longer, by estimates, e.g. `20m`."""
 
 
+class InlineService(Block):
+    """What makes a job a service: it runs until the run ends."""
+
+    start_within: Interval | None = None
+    """Its objective: from its submission until all its tasks have started, e.g. `30s`."""
+    preemptible: bool = True
+    """Whether preemption may take containers from it, e.g. `false`."""
+
+
 class InlineJob(Block):
     """A job written out."""
 
@@ -355,6 +383,8 @@ class InlineJob(Block):
     """How long after its arrival it should be done, for policies that go by deadlines, e.g. `10m`."""
     wishes: Wishes | None = None
     """How it would like to run, e.g. `{prefer: [{device: gpu, worth: 8}, {worth: 3}]}`."""
+    service: InlineService | None = None
+    """It is a service, not a batch job, e.g. `{start_within: 30s, preemptible: false}`."""
     stages: Annotated[list[InlineStage], Field(min_length=1)]
     """Its stages, e.g. `[{name: map, tasks: 20, demand: {cpu: 1}, duration: 30s}]`."""
 
@@ -401,6 +431,6 @@ class JobsWorkload(Block):
 
 
 Workload = Annotated[
-    SyntheticWorkload | TpchWorkload | DagsWorkload | LachesisWorkload | TraceWorkload | JobsWorkload,
+    SyntheticWorkload | TpchWorkload | DagsWorkload | LachesisWorkload | MixedWorkload | TraceWorkload | JobsWorkload,
     Field(discriminator="kind"),
 ]

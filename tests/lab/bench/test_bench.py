@@ -33,6 +33,7 @@ def test_all_promised_rows_are_there(rows: list[dict[str, object]]) -> None:
     assert names >= {f"build_schedule/{what}" for what in ("10k_stages", "100k_tasks", "10k_tasks_pool")}
     assert names >= {"heft_200x50", "deft_decision", "lachesis_workload/rank_up", "lachesis_workload/planned"}
     assert names >= {f"queue_limits_{what}/fifo" for what in ("p50", "p99", "idle")}
+    assert names >= {"decision_mean/decima", "decision_p98/decima"}
     assert names >= {"bundle_examinations", "build_schedule_10000"}
 
 

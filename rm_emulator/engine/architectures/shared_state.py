@@ -1,0 +1,78 @@
+"""Architecture `shared_state`."""
+
+from __future__ import annotations
+
+from rm_emulator.engine.config import SharedState as Settings
+from rm_emulator.engine.config import Thinker
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.engine.thinking import Desk, Thinking
+from schedulers.core.decisions import Place
+
+
+class SharedState(Thinking):
+    """Omega (Schwarzkopf et al., EuroSys 2013, section 3.4): private copies of the cluster, transactional commits.
+
+    A claim is held against the node as it was when it was copied for this job. The public simulator compares counters
+    of single claims (google/cluster-scheduler-simulator), so that there a second claim on a node may pass where the
+    first does not.
+    """
+
+    settings: Settings
+
+    def __init__(self, engine: Simulation) -> None:
+        super().__init__(engine)
+        self.hears = self.settings.own_ends == "at_once"
+        self._commits = 0
+        self._last = [0] * len(self.free)  # by node the last commit that placed a task there
+
+    @property
+    def thinkers(self) -> tuple[Thinker, ...]:
+        """See Thinking."""
+        return self.settings.schedulers
+
+    def look(self, desk: Desk) -> None:
+        """See Thinking. It copies what is free."""
+        desk.copied = self._commits
+        self.show(desk, desk.stale, self.free)
+        desk.stale.clear()
+
+    def changed(self, node: int, by: int) -> None:
+        """See Thinking. What it does itself a scheduler knows."""
+        for desk in self.desks:
+            if desk.number != by:
+                desk.stale[node] = None
+
+    def is_enough(self, desk: Desk, chosen: list[Place]) -> bool:
+        """See Thinking."""
+        return self.settings.commit == "incremental" or len(chosen) == desk.asked
+
+    def refused(self, desk: Desk, claims: list[Place]) -> list[Place]:
+        """See Thinking."""
+        against = self._newer if self.settings.conflict == "sequence" else self._too_large
+        refused = against(desk, claims)
+        if refused and self.settings.commit == "all_or_nothing":
+            refused = claims
+        self._commits += 1
+        gone = {claim.container for claim in refused}
+        for claim in claims:
+            if claim.container not in gone:
+                self._last[self.index[claim.node]] = self._commits
+        return refused
+
+    def _newer(self, desk: Desk, claims: list[Place]) -> list[Place]:
+        """Claims on nodes where anybody has placed anything since they were copied."""
+        return [claim for claim in claims if self._last[self.index[claim.node]] > desk.copied]
+
+    def _too_large(self, desk: Desk, claims: list[Place]) -> list[Place]:
+        """Claims for which there is too little room, earlier ones of this commit counted."""
+        left: dict[int, list[int]] = {}
+        found = []
+        for claim in claims:
+            index = self.index[claim.node]
+            room = left.setdefault(index, list(self.free[index]))
+            demand = self.engine.jobs[claim.job].source.job.stages[claim.stage].demand
+            if any(amount > there for amount, there in zip(demand, room, strict=True)):
+                found.append(claim)
+            else:
+                left[index] = [there - amount for amount, there in zip(demand, room, strict=True)]
+        return found

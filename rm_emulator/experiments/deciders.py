@@ -1,0 +1,108 @@
+"""Who decides in a cell: one scheduler, or the several of the scenario's architecture, each with its log."""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import msgspec
+
+from rm_emulator.engine.config import Decentralised, EngineConfig, Thinking
+from rm_emulator.engine.control import Control
+from rm_emulator.engine.several import Several, assigned, first_container
+from rm_emulator.scenario.schema import Scenario
+from rm_emulator.scenario.schema.architecture import SharedState, TwoLevel
+from rm_emulator.workload.model import Workload
+from schedulers.core.log import Log, SchedulerConfig
+from schedulers.core.model import Copies
+from schedulers.core.predictor import predictors
+from schedulers.decentralised.decider import Decentraliser, decider
+
+Entry = Mapping[str, Any]
+
+
+class Deciders:
+    """The schedulers of a cell by name, '' where there is one alone, their logs, and the engine's control of them.
+
+    log: makes the log of a scheduler from its name.
+    """
+
+    def __init__(
+        self,
+        entry: Entry,
+        seed: int,
+        scenario: Scenario,
+        config: EngineConfig,
+        workload: Workload,
+        log: Callable[[str], Log] = lambda _: Log(),
+    ) -> None:
+        entries = entries_of(entry, scenario)
+        self.logs = {name: log(name) for name in entries}
+        self.schedulers = [
+            decider(scheduler_config(own, seed, scenario, config, number), log=self.logs[name])
+            for number, (name, own) in enumerate(entries.items())
+        ]
+        self.control = self._control(config, workload)
+        self.hears_truth = any(is_told_the_truth(own.get("predictor")) for own in entries.values())
+
+    def _control(self, config: EngineConfig, workload: Workload) -> Control:
+        if not isinstance(config.architecture, Thinking):
+            return Control(self.schedulers[0])
+        thinkers = getattr(config.architecture, "schedulers", None)
+        jobs = workload.jobs
+        of = {source.job.id: 0 for source in jobs} if thinkers is None else assigned(jobs, thinkers)
+        return Several(self.schedulers, of)
+
+    @property
+    def decided(self) -> int:
+        """Decisions so far."""
+        return sum(scheduler.decided for scheduler in self.schedulers)
+
+    @property
+    def messages(self) -> int | None:
+        """Between schedulers and workers; None where they need none."""
+        who = self.schedulers[0]
+        return sum(tally.messages for tally in who.tallies) if isinstance(who, Decentraliser) else None
+
+    @property
+    def sha256(self) -> str:
+        """Of the log; of several the hash of their hashes."""
+        hashes = [log.sha256 for log in self.logs.values()]
+        return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
+
+
+def entries_of(entry: Entry, scenario: Scenario) -> dict[str, Entry]:
+    """By scheduler what it is made from, as an entry of `policies`; '' where there is one alone."""
+    block = scenario.spec.cluster.architecture
+    if not isinstance(block, TwoLevel | SharedState):
+        return {"": entry}
+    own = {name: each.policy for each in block.schedulers for name in each.names}
+    return {name: entry if policy is None else policy.model_dump(mode="json") for name, policy in own.items()}
+
+
+def scheduler_config(entry: Entry, seed: int, scenario: Scenario, config: EngineConfig, number: int) -> SchedulerConfig:
+    """What a scheduler is made from: the header of its log."""
+    reserve_after, copies = scenario.spec.cluster.reserve_after, scenario.spec.copies
+    architecture = config.architecture
+    own = {k: v for k, v in entry.items() if k not in ("label", "predictor", "placement")}
+    return SchedulerConfig(
+        resources=config.resources,
+        policy=own,
+        predictor=entry.get("predictor"),
+        placement=entry.get("placement") or {"kind": "first_fit"},
+        offers=config.offers,
+        executors=config.executors is not None,
+        containers_per_offer=config.containers_per_heartbeat,
+        seed=seed,
+        record=scenario.spec.record,
+        reserve_after=msgspec.UNSET if reserve_after is None else reserve_after,
+        copies=msgspec.UNSET if copies is None else Copies(max=copies.max, others=copies.others),
+        decentralised=architecture.settings if isinstance(architecture, Decentralised) else msgspec.UNSET,
+        first_container=first_container(number) if number else msgspec.UNSET,
+    )
+
+
+def is_told_the_truth(predictor: Entry | None) -> bool:
+    """Whether the predictor declares `told_truth = True`, as the oracle does; nobody else hears true run times."""
+    return predictor is not None and predictors.entry(predictor["kind"]).cls.told_truth

@@ -1,0 +1,66 @@
+"""Group `learned`: what a decision of `decima` takes, by how many jobs there are to choose from."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator
+from contextlib import suppress
+from typing import Final
+
+import numpy as np
+
+from rm_emulator.lab.bench import setups
+from rm_emulator.lab.bench.rows import Row, benchmark
+from schedulers.core.policy import ClusterView
+from schedulers.learned.observation import Source
+from schedulers.policies.decima import Decima
+
+#: Jobs in the cluster. What is aimed at is aimed at 100.
+_JOBS: Final = (100, 10, 50, 300)
+_TINY: Final = 5
+#: So many decisions are timed: by then no more than a fifth of the jobs is done.
+_DECISIONS_PER_JOB: Final = 4
+
+
+class _EnoughError(Exception):
+    """So many decisions were timed."""
+
+
+class _Timed(Decima):
+    """Keeps the CPU time of each decision, from what the state says to what is suggested, in ms."""
+
+    def __init__(self, decisions: int) -> None:
+        super().__init__(Decima.Params())
+        self._left, self.taken = decisions, list[float]()
+
+    def _choice(self, view: ClusterView, source: Source) -> tuple[tuple[str, int], int] | None:
+        begun = time.thread_time_ns()
+        choice = super()._choice(view, source)
+        if choice is not None:
+            self.taken.append((time.thread_time_ns() - begun) / 1e6)
+            if len(self.taken) == self._left:
+                raise _EnoughError
+        return choice
+
+
+@benchmark("decision", "learned")
+def decision(tiny: bool) -> Iterator[Row]:
+    """TPC-H jobs that came at once on 50 executors; their mean task times are known."""
+    for jobs in (_TINY,) if tiny else _JOBS:
+        taken = _taken_ms(jobs)
+        where = "" if jobs in (_TINY, _JOBS[0]) else f"/{jobs}"
+        note = f"of {len(taken)} decisions on 50 executors, {jobs} TPC-H jobs at first; CPU time"
+        for name, value, target in (
+            ("decision_mean", float(np.mean(taken)), "<= 1"),
+            ("decision_p98", float(np.quantile(taken, 0.98)), "<= 6"),
+        ):
+            aim = None if where else target
+            yield Row(name=f"{name}/decima{where}", value=value, unit="ms", target=aim, note=note)
+
+
+def _taken_ms(jobs: int) -> list[float]:
+    """The first decision, for which nothing is known of any job, is one of them."""
+    policy = _Timed(_DECISIONS_PER_JOB * jobs)
+    with suppress(_EnoughError):
+        setups.run(setups.tpch_executors(jobs, batch=True), policy=policy)
+    return policy.taken

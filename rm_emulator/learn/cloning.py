@@ -1,0 +1,46 @@
+"""The warm start: a network learns to decide as a teacher did, by the likelihood of the teacher's decisions."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import numpy as np
+import torch
+
+from rm_emulator.learn.config import Cloning
+from rm_emulator.learn.network import Decima
+from rm_emulator.learn.rollouts import Decision
+from rm_emulator.learn.samples import adam, descend, lots, mean
+from schedulers.learned.graph import Action
+from schedulers.learned.limits import candidates
+
+
+def offered(decision: Decision) -> Decision:
+    """The decision with the nearest limit that a network can choose: a teacher may name any."""
+    graph, action = decision.graph, decision.action
+    limits = candidates(graph.jobs[action.job].least, graph.executors)
+    nearest = min(limits, key=lambda limit: abs(limit - action.limit))
+    return decision._replace(action=Action(action.job, action.row, nearest))
+
+
+def clone(
+    network: Decima,
+    decisions: Sequence[Decision],
+    settings: Cloning,
+    generator: np.random.Generator,
+    told: Callable[[int, float], None] = lambda *_: None,
+) -> None:
+    """Some epochs over a teacher's decisions. told: hears of each epoch the mean loss. Raises Diverged."""
+    known = [offered(decision) for decision in decisions]
+    minibatches = lots(known, np.zeros(len(known)), max(1, len(known) // settings.minibatch), generator)
+    optimiser = adam(network, settings.learning_rate)
+    steps = settings.epochs * len(minibatches)
+    schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.learning_rate, total_steps=steps)
+    for epoch in range(settings.epochs):
+        losses = []
+        for index in generator.permutation(len(minibatches)):
+            loss = -network(minibatches[index].given).log_probability.mean()
+            descend(network, optimiser, loss, 1.0)
+            schedule.step()
+            losses.append(loss.item())
+        told(epoch, mean(losses))

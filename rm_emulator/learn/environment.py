@@ -1,0 +1,287 @@
+"""A Gymnasium environment on the emulator's own engine: who acts chooses a stage and how far its job may grow.
+
+    import gymnasium
+    import rm_emulator.learn.environment  # registers what is in IDS
+
+    env = gymnasium.make("rm_emulator/Spark-v0", num_executors=10, job_arrival_cap=20)
+
+The ideas are Decima's (SIGCOMM 2019, section 5); names of `spark` are those of spark-sched-sim.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from math import inf
+from types import MappingProxyType
+from typing import Any, Final, NamedTuple, get_args
+
+import gymnasium
+import numpy as np
+from gymnasium import spaces
+from numpy.typing import NDArray
+
+from rm_emulator.experiments.cell import Cell
+from rm_emulator.experiments.grid import at_point
+from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_value
+from rm_emulator.learn.episode import REWARD_MS, Episode, Objective, Setting
+from rm_emulator.learn.gantt import Pixels, drawn
+from rm_emulator.learn.padded import Observation, Padding
+from rm_emulator.scenario.check import check
+from rm_emulator.scenario.load import load
+from rm_emulator.scenario.schema import API_VERSION
+from rm_emulator.scenario.schema.architecture import Central
+from rm_emulator.scenario.workload import slots_of
+from schedulers.core.errors import nearest
+from schedulers.core.log import Log
+from schedulers.core.policy import ClusterView
+from schedulers.learned.graph import Action, Graph
+
+#: Seeds that are drawn where `reset` is given none are below this.
+_SEEDS: Final = 2**31
+#: What the padded observations have room for, unless told otherwise.
+MOST_JOBS: Final = 50
+MOST_STAGES: Final = 1000
+
+
+class Played(NamedTuple):
+    """An episode under a policy of the scenario: figures in s, and its event log."""
+
+    mean_jct_s: float
+    makespan_s: float
+    log: bytes
+
+
+class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
+    """A scenario's run, one step for each choice.
+
+    scenario: a file, a packaged example's name or a dict; `changes` to it as in `rm_emulator.run(set=...)`. label: the
+    entry of its policies whose predictor and placement serve whoever acts; the first one where it is left out.
+    objective: the reward is -1 for each 100 s that a job is there ("mean_jct"), or for each 100 s ("makespan").
+    mean_time_limit_s: an episode is truncated after a time drawn from an exponential distribution (a memoryless
+    curriculum); None: it runs to its end, unless `reset(options={"time_limit_s": ...})` says how long.
+    most_jobs, most_stages: what an observation has room for. keeps_log: `log` has the event log, whose header names the
+    scenario's policy, so it is that one that should be played.
+    Raises InvalidInput with every mistake of the scenario.
+    """
+
+    metadata: dict[str, Any] = {"render_modes": ["rgb_array"], "render_fps": 10}  # noqa: RUF012 (Gymnasium's own form)
+
+    def __init__(
+        self,
+        scenario: Any,
+        *,
+        changes: Mapping[str, Any] = MappingProxyType({}),
+        label: str | None = None,
+        objective: Objective = "mean_jct",
+        mean_time_limit_s: float | None = None,
+        most_jobs: int = MOST_JOBS,
+        most_stages: int = MOST_STAGES,
+        keeps_log: bool = False,
+        render_mode: str | None = None,
+    ) -> None:
+        loaded = load(scenario, changes=changes)
+        check(loaded)
+        if (where := loaded.scenario.spec.cluster.architecture) != Central(kind="central"):
+            raise InvalidInput(f"architecture '{where.kind}' cannot be stepped: one scheduler is, that decides at once")
+        self._data, self._scenario = at_point(loaded), loaded.scenario
+        self._policies = self._data["spec"]["policies"]
+        self._policy = _policy(self._policies, label)
+        for name, value in (("most_jobs", most_jobs), ("most_stages", most_stages)):
+            if value < 1:
+                raise _wrong(name, value, ["1 or more"])
+        _check_time("mean_time_limit_s", mean_time_limit_s)
+        if objective not in get_args(Objective):
+            raise _wrong("objective", objective, get_args(Objective))
+        if render_mode not in (None, *self.metadata["render_modes"]):
+            raise _wrong("render_mode", render_mode, self.metadata["render_modes"])
+        self._objective: Objective = objective
+        self._mean_limit_s, self._keeps_log, self.render_mode = mean_time_limit_s, keeps_log, render_mode
+        self._padding = Padding(jobs=most_jobs, stages=most_stages)
+        self._episode: Episode | None = None
+        self._places: list[tuple[int, int]] = []
+        self._mask: NDArray[np.int8] = np.zeros(most_stages, dtype=np.int8)
+        self._limits = max(1, slots_of(self._scenario))
+        self.observation_space = self._padding.space  # type: ignore[assignment]
+        self.action_space = spaces.MultiDiscrete([most_stages, self._limits])
+
+    # -- Gymnasium's side -------------------------------------------------------------------------
+
+    def reset(
+        self, *, seed: int | None = None, options: dict[str, Any] | None = None
+    ) -> tuple[Observation, dict[str, Any]]:
+        """The first choice of an episode. seed: the scenario's, so workload and run times are those of its runs."""
+        super().reset(seed=seed)
+        self.close()
+        chosen = int(self.np_random.integers(_SEEDS)) if seed is None else seed
+        limit = (options or {}).get("time_limit_s")
+        _check_time("time_limit_s", limit)
+        if limit is None and self._mean_limit_s is not None:
+            limit = self.np_random.exponential(self._mean_limit_s)
+        until = None if limit is None else max(1, round(1000 * limit))
+        setting, draws = self._setting(self._policy, chosen), self.render_mode is not None
+        self._episode = Episode(setting, until_ms=until, keeps_log=self._keeps_log, draws=draws)
+        return self._observed()
+
+    def step(self, action: NDArray[np.int64]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Give executors to the stage in row `action[0]` until its job has `action[1]` + 1.
+
+        A limit that gives the job nothing counts as the smallest that does (`least`), one above the cluster's
+        executors as these. A row that the mask forbids counts as the next one that it allows, and `info["allowed"]`
+        is False.
+        """
+        episode, graph = self.episode, self.episode.asked
+        before, row = episode.cost_ms(self._objective), int(action[0])
+        allowed = bool(self._mask[row])
+        if graph is not None:
+            place = self._places[row if allowed else _next(self._mask, row)]
+            least = graph.jobs[place[0]].least
+            episode.act(Action(*place, max(least, min(int(action[1]) + 1, graph.executors))))
+        observation, info = self._observed()
+        spent, truncated = episode.cost_ms(self._objective) - before, episode.is_truncated
+        over = episode.asked is None and not truncated
+        return observation, -spent / REWARD_MS, over, truncated, {**info, "allowed": allowed}
+
+    def render(self) -> Pixels | None:
+        """The Gantt chart so far: nodes from top to bottom, time from left to right, a colour for each job."""
+        if self.render_mode is None:
+            return None
+        return drawn(self.episode.bars, self.episode.nodes, self.episode.now_ms)
+
+    def close(self) -> None:
+        """End the episode, wherever it is."""
+        if self._episode is not None:
+            self._episode.close()
+
+    # -- beside it --------------------------------------------------------------------------------
+
+    @property
+    def episode(self) -> Episode:
+        """The run that is stepped. Raises gymnasium's ResetNeeded before the first one."""
+        if self._episode is None:
+            raise gymnasium.error.ResetNeeded("reset comes before anything else")
+        return self._episode
+
+    @property
+    def graph(self) -> Graph:
+        """What has to be chosen from, all of it and without padding. Raises ValueError when the episode is over."""
+        if self.episode.asked is None:
+            raise ValueError("the episode is over: nothing is to be chosen")
+        return self.episode.asked
+
+    @property
+    def view(self) -> ClusterView:
+        """What a policy would be shown now."""
+        return self.episode.view
+
+    def action_masks(self) -> NDArray[np.bool_]:
+        """The mask as one array, both parts of the action behind each other (Stable-Baselines3's MaskablePPO)."""
+        return np.concatenate(self._masks()).astype(np.bool_)
+
+    def encode(self, action: Action) -> NDArray[np.int64]:
+        """An action on the graph as one of this environment. Raises ValueError where there was no room for its job."""
+        place = (action.job, action.row)
+        if place not in self._places:
+            raise ValueError(f"stage {place} is not in the observation: give the environment more room (most_stages)")
+        return np.array([self._places.index(place), action.limit - 1], dtype=np.int64)
+
+    def play(self, label: str, *, seed: int) -> Played:
+        """The same episode under one of the scenario's own policies, to its end: what the agent is held against."""
+        chunks: list[bytes] = []
+        log = Log(chunks.append)
+        simulation, _, course = self._setting(_policy(self._policies, label), seed).simulation(log=log)
+        simulation.run()
+        log.flush()
+        return Played(sum(course.jct_ms) / len(course.jct_ms) / 1000, simulation.end_ms / 1000, b"".join(chunks))
+
+    def _setting(self, policy: Mapping[str, Any], seed: int) -> Setting:
+        spec = {**self._data["spec"], "policies": [policy], "seeds": [seed]}
+        label = policy["label"]
+        return Setting(self._scenario, Cell({**self._data, "spec": spec}, label, seed, key="", settings=""))
+
+    def _masks(self) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
+        """What `action_space.sample` takes: the rows that may be chosen, and all limits."""
+        return self._mask.copy(), np.ones(self._limits, dtype=np.int8)
+
+    def _observed(self) -> tuple[Observation, dict[str, Any]]:
+        observation, self._places = self._padding.observe(self.episode.asked)
+        self._mask = observation["stage_mask"]
+        return observation, {"action_mask": self._masks(), **self.episode.figures}
+
+
+def _next(mask: NDArray[np.int8], row: int) -> int:
+    """The next row that the mask allows, from the front again after the last."""
+    allowed = np.flatnonzero(mask)
+    return int(allowed[np.searchsorted(allowed, row) % len(allowed)])
+
+
+def _policy(policies: Sequence[Mapping[str, Any]], label: str | None) -> Mapping[str, Any]:
+    """The entry with this label, the first one for None. Raises InvalidInput for a label that there is not."""
+    if label is None:
+        return policies[0]
+    there = {policy["label"]: policy for policy in policies}
+    if label not in there:
+        raise _wrong("label", label, there)
+    return there[label]
+
+
+def _wrong(name: str, value: object, known: Iterable[str]) -> InvalidInput:
+    known = list(known)
+    near = nearest(value, known) if isinstance(value, str) else None
+    return InvalidInput(
+        [Issue(f"{name}={show_value(value)}", f"expected {' or '.join(known)}", hint=did_you_mean(near))]
+    )
+
+
+def _check_time(name: str, seconds: float | None) -> None:
+    if seconds is not None and not 0 < seconds < inf:
+        raise _wrong(name, seconds, ["a time above 0, in s"])
+
+
+def spark(
+    *,
+    num_executors: int = 50,
+    job_arrival_cap: int = 200,
+    job_arrival_rate: float | None = 4e-5,
+    moving_delay: float = 2000.0,
+    warmup_delay: float = 1000.0,
+    mean_time_limit: float | None = None,
+    changes: Mapping[str, Any] = MappingProxyType({}),
+    **others: Any,
+) -> SchedulingEnv:
+    """TPC-H jobs on Spark's executors, by the names of spark-sched-sim; all times in ms there, and here.
+
+    job_arrival_rate: jobs per ms; None: all at once. mean_time_limit: see SchedulingEnv. changes: more of the scenario,
+    such as {"spec.workload.profiles": PATH}. others: what SchedulingEnv takes.
+    """
+    arrivals = {"interarrival": f"{1 / job_arrival_rate:g}ms"} if job_arrival_rate else {"arrivals": "batch"}
+    oracle = {"kind": "oracle"}
+    document = {
+        "apiVersion": API_VERSION,
+        "kind": "Scenario",
+        "metadata": {"name": "spark"},
+        "spec": {
+            "seeds": [0],
+            "cluster": {
+                "nodes": [{"count": num_executors, "capacity": {"cpu": 1, "memory": "2Gi"}}],
+                "profile": "events",
+                "executors": {"moving_delay": f"{moving_delay:g}ms", "warmup": f"{warmup_delay:g}ms"},
+            },
+            "workload": {"kind": "tpch", "jobs": job_arrival_cap, "history": 0, **arrivals},
+            "policies": [
+                {"label": "capped_sjf", "kind": "capped_sjf", "predictor": oracle},
+                {"label": "fair", "kind": "weighted_fair", "alpha": 0.0, "predictor": oracle},
+                {"kind": "fifo"},
+            ],
+        },
+    }
+    limit = None if mean_time_limit is None else mean_time_limit / 1000
+    return SchedulingEnv(document, changes=changes, mean_time_limit_s=limit, **others)
+
+
+#: What this module registers.
+IDS: Final[Mapping[str, Callable[..., SchedulingEnv]]] = {
+    "rm_emulator/Scheduling-v0": SchedulingEnv,
+    "rm_emulator/Spark-v0": spark,
+}
+for _id, _made in IDS.items():
+    gymnasium.register(_id, entry_point=_made)

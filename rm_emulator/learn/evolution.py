@@ -1,0 +1,48 @@
+"""Evolution strategies on the network's weights (Salimans et al. 2017, arXiv 1703.03864), with common random numbers.
+
+Opposite steps are played greedily on the same sequences under the same durations, so that what differs between two
+players is what they decided.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import numpy as np
+from numpy.typing import NDArray
+from scipy.stats import rankdata
+
+from schedulers.core import keyed
+from schedulers.learned.weights import Weights
+
+Array = NDArray[np.float32]
+
+
+def steps(weights: Weights, pairs: int, seed: int, iteration: int) -> list[dict[str, Array]]:
+    """Directions of this iteration, one per pair; each array by name."""
+    found = []
+    for pair in range(pairs):
+        generator = keyed.generator(seed, "evolution", iteration, pair)
+        found.append({name: generator.standard_normal(a.shape, np.float32) for name, a in weights.arrays.items()})
+    return found
+
+
+def moved(weights: Weights, step: dict[str, Array], by: float) -> Weights:
+    """The weights after `by` times the step. Biases and weights move alike."""
+    return Weights(weights.architecture, {name: a + np.float32(by) * step[name] for name, a in weights.arrays.items()})
+
+
+def gradient(
+    directions: Sequence[dict[str, Array]], ahead: NDArray[np.float64], behind: NDArray[np.float64], sigma: float
+) -> dict[str, Array]:
+    """Of the cost, by ranks. ahead, behind: [pairs, sequences], what each pair's two players cost on each sequence.
+
+    Costs are ranked among all players of a sequence, so that long sequences weigh no more than short ones.
+    """
+    costs = np.concatenate([ahead, behind])
+    ranks = rankdata(costs, axis=0) / len(costs)
+    shares = (ranks[: len(ahead)] - ranks[len(ahead) :]).mean(axis=1) / (len(ahead) * sigma)
+    return {
+        name: np.sum([np.float32(s) * d[name] for s, d in zip(shares, directions, strict=True)], axis=0)
+        for name in directions[0]
+    }

@@ -1,0 +1,210 @@
+"""Decima's network in torch, for many graphs at once: what training derives gradients from.
+
+The same network as `schedulers.learned.network`, from which it takes the order of computing.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from itertools import pairwise
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor, nn
+
+from schedulers.learned.graph import Action, Graph, Ints, JobGraph
+from schedulers.learned.layers import Layers, layers
+from schedulers.learned.limits import candidates
+from schedulers.learned.network import LIMIT_SCALE, SLOPE
+from schedulers.learned.weights import Weights
+
+
+class Batch(NamedTuple):
+    """Decisions: graphs and what was chosen there.
+
+    A job that is the same in several graphs (the same `nodes`) is one block of the table; an occurrence is a job in a
+    graph. nodes: [n, features], by place; table: the rest of the table, as tensors. block, graph: [occurrences].
+    features: [occurrences, features].
+    row, stage_job, stage_graph: [k], each stage that may be chosen: its row in the table, occurrence, graph.
+    limit, limit_graph: [l], each limit of the chosen jobs as the network reads it, and its graph. job: [graphs], the
+    occurrence chosen. stage, value: [graphs], the choice among the k stages and among the l limits.
+    """
+
+    nodes: Tensor
+    table: Table
+    block: Tensor
+    graph: Tensor
+    features: Tensor
+    row: Tensor
+    stage_job: Tensor
+    stage_graph: Tensor
+    limit: Tensor
+    limit_graph: Tensor
+    job: Tensor
+    stage: Tensor
+    value: Tensor
+
+
+class Table(NamedTuple):
+    """See Layers; steps: of each layer its places, and as indexes the children and the parents, from 0 in the layer."""
+
+    place: Tensor
+    owner: Tensor
+    leaves: int
+    steps: tuple[tuple[int, int, Tensor, Tensor], ...]
+
+
+class Judged(NamedTuple):
+    """What the network says of a batch.
+
+    log_probability, stage_entropy, limit_entropy: [graphs], of the action, of all stages that might have been chosen,
+    of all limits of the job that was. stages: [k], limits: [l], log-probabilities.
+    """
+
+    log_probability: Tensor
+    stage_entropy: Tensor
+    limit_entropy: Tensor
+    stages: Tensor
+    limits: Tensor
+
+
+def batch(graphs: Sequence[Graph], actions: Sequence[Action], *, dtype: torch.dtype = torch.float32) -> Batch:
+    """Graphs, each with the action taken. Raises ValueError for an action that is not among those to choose from."""
+    blocks: dict[int, int] = {}
+    unique: list[JobGraph] = []
+    every = [job for graph in graphs for job in graph.jobs]
+    for job in every:
+        if id(job.nodes) not in blocks:
+            blocks[id(job.nodes)] = len(unique)
+            unique.append(job)
+    found = layers(unique)
+    block = np.array([blocks[id(job.nodes)] for job in every])
+    counts = [len(graph.jobs) for graph in graphs]
+    firsts = np.cumsum(counts) - counts
+    chosen = firsts + np.array([action.job for action in actions])
+    sizes = np.array([len(job.valid) for job in every])
+    offsets = np.cumsum(sizes) - sizes
+    valid = np.flatnonzero(np.concatenate([job.valid for job in every]))
+    stage_job = np.repeat(np.arange(len(every)), sizes)[valid]
+    begins = found.ends - np.diff(found.ends, prepend=0)
+    stage = _positions(valid, offsets[chosen] + np.array([action.row for action in actions]), "stage")
+    options = [candidates(every[job].least, graph.executors) for job, graph in zip(chosen, graphs, strict=True)]
+    lengths = [len(option) for option in options]
+    values = np.array([limit for option in options for limit in option])
+    limit_graph = np.repeat(np.arange(len(graphs)), lengths)
+    said = np.array([action.limit for action in actions])
+    apart = max(values.max(initial=0), said.max()) + 1  # so that all limits of all graphs are one ascending sequence
+    value = _positions(values + limit_graph * apart, said + np.arange(len(graphs)) * apart, "limit")
+    graph = np.repeat(np.arange(len(graphs)), counts)
+    return Batch(
+        torch.from_numpy(found.nodes[found.order]).to(dtype),
+        _table(found),
+        torch.from_numpy(block),
+        torch.from_numpy(graph),
+        torch.from_numpy(np.array([job.features for job in every])).to(dtype),
+        torch.from_numpy(begins[block[stage_job]] + valid - offsets[stage_job]),
+        torch.from_numpy(stage_job),
+        torch.from_numpy(graph[stage_job]),
+        torch.from_numpy(np.log(values) / math.log(LIMIT_SCALE)).to(dtype),
+        torch.from_numpy(limit_graph),
+        torch.from_numpy(chosen),
+        torch.from_numpy(stage),
+        torch.from_numpy(value),
+    )
+
+
+def _positions(ascending: Ints, wanted: Ints, what: str) -> Ints:
+    found = np.searchsorted(ascending, wanted)
+    if (found >= len(ascending)).any() or (ascending[found] != wanted).any():
+        wrong = int(np.flatnonzero(ascending[np.minimum(found, len(ascending) - 1)] != wanted)[0])
+        raise ValueError(f"decision {wrong}: its {what} is not among those that might have been chosen")
+    return found
+
+
+def _table(found: Layers) -> Table:
+    sizes = np.diff(found.ends, prepend=0)
+    steps = tuple(
+        (low, high, torch.from_numpy(found.child[first:last]), torch.from_numpy(found.parent[first:last] - low))
+        for low, high, first, last in found.layers
+    )
+    owner = np.repeat(np.arange(len(sizes)), sizes)
+    return Table(torch.from_numpy(found.place), torch.from_numpy(owner), found.leaves, steps)
+
+
+class Decima(nn.Module):
+    """The network. Its parts are called as in `Architecture.widths`."""
+
+    def __init__(self, weights: Weights) -> None:
+        super().__init__()
+        self.architecture = weights.architecture
+        self.parts = nn.ModuleDict()
+        for part, widths in self.architecture.widths().items():
+            linear = [nn.Linear(inputs, outputs) for inputs, outputs in pairwise(widths)]
+            stacked = [module for layer in linear for module in (layer, nn.LeakyReLU(SLOPE))]
+            self.parts[part] = nn.Sequential(*(stacked[:-1] if part in ("stage", "limit") else stacked))
+        with torch.no_grad():
+            for name, parameter in self.named().items():
+                parameter.copy_(torch.from_numpy(weights.arrays[name].T))
+
+    def named(self) -> dict[str, Tensor]:
+        """By the name in the weights the parameter that holds it, transposed."""
+        named: dict[str, Tensor] = {}
+        for name in self.architecture.shapes():
+            part, layer, kind = name.split(".")
+            named[name] = getattr(self.parts[part][2 * int(layer)], kind)
+        return named
+
+    def export(self, about: dict[str, str] | None = None) -> Weights:
+        """What the numpy network reads."""
+        arrays = {name: value.detach().cpu().float().numpy().T.copy() for name, value in self.named().items()}
+        return Weights(self.architecture, arrays, about or {})
+
+    def forward(self, given: Batch) -> Judged:
+        """Log-probabilities of the batch's actions and entropies."""
+        graphs = len(given.job)
+        rows, summaries = self._embed(given)
+        terms = self.parts["term"](summaries)[given.block]
+        world = self._transform("world", _sums(terms, given.graph, graphs))
+        own = torch.cat((summaries[given.block], given.features), 1)
+        read = (rows[given.row], own[given.stage_job], world[given.stage_graph])
+        stages = _log_softmax(self.parts["stage"](torch.cat(read, 1))[:, 0], given.stage_graph, graphs)
+        read = (own[given.job][given.limit_graph], world[given.limit_graph], given.limit[:, None])
+        limits = _log_softmax(self.parts["limit"](torch.cat(read, 1))[:, 0], given.limit_graph, graphs)
+        return Judged(
+            stages[given.stage] + limits[given.value],
+            -_sums(stages.exp() * stages, given.stage_graph, graphs),
+            -_sums(limits.exp() * limits, given.limit_graph, graphs),
+            stages,
+            limits,
+        )
+
+    def _embed(self, given: Batch) -> tuple[Tensor, Tensor]:
+        """[n, features + embedding] by row, and [blocks, embedding]."""
+        table, prepared = given.table, self.parts["prepare"](given.nodes[:, list(self.architecture.passed)])
+        embedded = [prepared[: table.leaves]]
+        messages = self.parts["message"](embedded[0])
+        for low, high, child, parent in table.steps:
+            sums = _sums(messages[child], parent, high - low)
+            embedded.append(prepared[low:high] + self.parts["node"](sums))
+            messages = torch.cat((messages, self.parts["message"](embedded[-1])))
+        rows = torch.cat((given.nodes, torch.cat(embedded)), 1)[table.place]
+        summed = _sums(self.parts["row"](rows), table.owner, int(table.owner[-1]) + 1)
+        return rows, self._transform("job", summed)
+
+    def _transform(self, part: str, values: Tensor) -> Tensor:
+        """The identity where the architecture is without."""
+        return self.parts[part](values) if part in self.parts else values
+
+
+def _sums(values: Tensor, group: Tensor, groups: int) -> Tensor:
+    """Over the first dimension, by group."""
+    return values.new_zeros((groups, *values.shape[1:])).index_add(0, group, values)
+
+
+def _log_softmax(scores: Tensor, group: Tensor, groups: int) -> Tensor:
+    """[k] within each group, none of which is empty."""
+    top = scores.new_full((groups,), -torch.inf).scatter_reduce(0, group, scores.detach(), "amax")
+    shifted = scores - top[group]
+    return shifted - _sums(shifted.exp(), group, groups).log()[group]

@@ -1,0 +1,62 @@
+"""PPO without a critic: the baseline is the mean of other rollouts (Schulman et al. 2017; spark-sched-sim's recipe)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import torch
+
+from rm_emulator.learn.config import Ppo
+from rm_emulator.learn.network import Decima
+from rm_emulator.learn.rollouts import Decision
+from rm_emulator.learn.samples import descend, entropy, lots, mean
+
+#: An update ends when the policy has moved so many times `target_kl` from the one that played.
+STOP: Final = 1.5
+
+
+def improve(
+    network: Decima,
+    optimiser: torch.optim.Adam,
+    decisions: Sequence[Decision],
+    worth: np.ndarray,
+    settings: Ppo,
+    bonus: float,
+    generator: np.random.Generator,
+) -> dict[str, float]:
+    """Some epochs over an iteration's decisions, until the policy has moved enough. bonus: weight of the entropy.
+
+    Returns figures of the update. Raises Diverged.
+    """
+    minibatches = lots(decisions, worth, settings.minibatches, generator)
+    losses, entropies, kls, clipped, steps = [], [], [], [], 0
+    for _ in range(settings.epochs):
+        for index in generator.permutation(len(minibatches)):
+            given, old, values = minibatches[index]
+            judged = network(given)
+            change = judged.log_probability - old
+            ratio = change.exp()
+            with torch.no_grad():
+                kls.append((ratio - 1 - change).mean().item())
+                clipped.append(((ratio - 1).abs() > settings.clip).float().mean().item())
+            if kls[-1] > STOP * settings.target_kl:
+                break
+            bounded = ratio.clamp(1 - settings.clip, 1 + settings.clip)
+            gain = torch.minimum(ratio * values, bounded * values).mean()
+            spread = entropy(judged).mean()
+            descend(network, optimiser, -gain - bonus * spread, settings.max_norm)
+            losses.append(-gain.item())
+            entropies.append(spread.item())
+            steps += 1
+        else:
+            continue
+        break
+    return {
+        "losses/policy": mean(losses),
+        "losses/entropy": mean(entropies),
+        "losses/approx_kl": kls[-1] if kls else 0.0,
+        "losses/clipfrac": mean(clipped),
+        "losses/steps": float(steps),
+    }

@@ -1,0 +1,40 @@
+"""REINFORCE with baselines that depend on the arrivals, as Decima is published (SIGCOMM'19, section 5.3)."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Final
+
+import numpy as np
+import torch
+
+from rm_emulator.learn.network import Decima
+from rm_emulator.learn.rollouts import Decision
+from rm_emulator.learn.samples import Diverged, entropy, lots, mean
+
+#: Decisions are computed so many at once; the step is the same.
+_AT_ONCE: Final = 1024
+
+
+def improve(
+    network: Decima,
+    optimiser: torch.optim.Adam,
+    decisions: Sequence[Decision],
+    worth: np.ndarray,
+    bonus: float,
+    generator: np.random.Generator,
+) -> dict[str, float]:
+    """One step of Adam over all decisions of an iteration. bonus: weight of the entropy. Raises Diverged."""
+    optimiser.zero_grad()
+    losses, entropies = [], []
+    for given, _, values in lots(decisions, worth, -(-len(decisions) // _AT_ONCE), generator):
+        judged = network(given)
+        loss = -(judged.log_probability * values).sum()
+        spread = entropy(judged)
+        (loss - bonus * spread.sum()).backward()
+        losses.append(loss.item() / len(values))
+        entropies.append(spread.mean().item())
+    if not all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None):
+        raise Diverged("a gradient is no number: no step is taken; lower the learning rate and go on with --resume")
+    optimiser.step()
+    return {"losses/policy": mean(losses), "losses/entropy": mean(entropies), "losses/steps": 1.0}

@@ -1,0 +1,335 @@
+"""The training loop: episodes by processes, a step, now and then a validation; a checkpoint after each iteration."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Mapping, Sequence
+from hashlib import sha256
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import numpy as np
+import torch
+from torch.utils.tensorboard import SummaryWriter
+
+from rm_emulator.files import write_file
+from rm_emulator.issues import InvalidInput, Issue
+from rm_emulator.learn import checkpoints, evolution, ppo, reinforce
+from rm_emulator.learn.checkpoints import State
+from rm_emulator.learn.cloning import clone
+from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
+from rm_emulator.learn.network import Decima
+from rm_emulator.learn.rollouts import Company, Decision, Episode, Task, Theatre
+from rm_emulator.learn.samples import Group, adam, mean, worths
+from schedulers.core import keyed
+from schedulers.learned.weights import ARCHITECTURES, Weights, initial, pack, unpack
+
+#: What the weights are held against on the validation seeds; the score is the ratio to the first.
+REFERENCES: Final = ("capped_sjf", "random")
+CURVE: Final = "curve.jsonl"
+BEST: Final = "best.safetensors"
+#: What is validated and kept is an average of the weights, which wander: so much of it stays at each iteration.
+_STAYS: Final = 0.9
+#: Of the live jobs per time, for differential rewards: so much of the past is kept per iteration.
+_FADES: Final = 0.95
+
+Say = Callable[[str], None]
+
+
+def smoke(config: Config) -> Config:
+    """The same in two minutes: enough to see that all of it works."""
+    return msgspec.structs.replace(
+        config,
+        iterations=4,
+        workloads=config.workloads[:1],
+        sequences=1,
+        cloning=config.cloning and msgspec.structs.replace(config.cloning, episodes=16, epochs=8),
+        validation=msgspec.structs.replace(config.validation, seeds="5000..5003", every=2),
+    )
+
+
+def mixed(old: Weights, new: Weights, part: float) -> Weights:
+    """`part` of the old weights and the rest of the new."""
+    kept = np.float32(part)
+    arrays = {name: kept * array + (1 - kept) * new.arrays[name] for name, array in old.arrays.items()}
+    return Weights(new.architecture, arrays, new.about)
+
+
+class Training:
+    """One run in a folder. say: hears a line of progress now and then."""
+
+    def __init__(self, config: Config, folder: Path, *, jobs: int = 1, resume: bool = False, say: Say = print) -> None:
+        self.config, self.folder, self._say = config, folder, say
+        digest = sha256(msgspec.json.encode(config)).hexdigest()
+        Theatre(config.workloads).check()
+        if resume:
+            self.state = checkpoints.load(folder)
+            if self.state.config != digest:
+                raise InvalidInput(
+                    [Issue(str(folder), "holds a run of another configuration: name that one, or another --out")]
+                )
+        else:
+            if (folder / checkpoints.NAME).exists():
+                raise InvalidInput([Issue(str(folder), "holds a training run: --resume goes on with it")])
+            folder.mkdir(parents=True, exist_ok=True)
+            write_file(folder / "config.json", msgspec.json.format(msgspec.json.encode(config), indent=1) + b"\n")
+            self.state = State(config=digest)
+        torch.set_num_threads(1)
+        self.jobs = jobs
+        self._company = Company(config.workloads, jobs)
+        self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=self.state.iteration)
+        self._begun = time.monotonic()
+        self._first = self.state.iteration
+
+    # -- the run --------------------------------------------------------------------------------
+
+    def run(self) -> State:
+        """To the last iteration. Raises Diverged, WorkerDied and OSError; the last checkpoint is kept."""
+        try:
+            if not self.state.weights:
+                self._start()
+            self._network = Decima(unpack(self.state.weights, "the checkpoint"))
+            self._optimiser = self._restored()
+            pending = self._begin(self.state.iteration, self.state.behind)
+            while self.state.iteration < self.config.iterations:
+                pending = self._iterate(pending)
+        finally:
+            self._company.close()
+            self._writer.close()
+        return self.state
+
+    def _iterate(self, pending: Callable[[], list[Episode]]) -> Callable[[], list[Episode]]:
+        """One iteration; the next one's episodes are under way while this one's are learned from."""
+        state, config = self.state, self.config
+        begun = time.monotonic()
+        episodes = pending()
+        played = time.monotonic()
+        iteration, following = state.iteration, pending
+        ahead = config.method != "evolution"
+        if ahead:
+            state.behind = state.weights
+            following = self._begin(iteration + 1, state.behind)
+        figures = self._learn(episodes, iteration)
+        weights = self._network.export(self._about())
+        state.weights = pack(weights)
+        state.average = pack(mixed(unpack(state.average, "the checkpoint"), weights, _STAYS))
+        if not ahead:
+            state.behind = state.weights
+            following = self._begin(iteration + 1, state.behind)
+        figures |= {
+            "charts/jct_s": mean(episode.outcome.jct_s for episode in episodes),
+            "charts/asked": mean(episode.asked for episode in episodes),
+            "time/rollouts_s": played - begun,
+            "time/learn_s": time.monotonic() - played,
+        }
+        state.iteration += 1
+        if state.iteration % config.validation.every == 0 or state.iteration == config.iterations:
+            figures |= self._validate()
+        self._note(figures)
+        self._keep()
+        return following
+
+    def _keep(self) -> None:
+        now = time.monotonic()
+        self.state.elapsed_s += now - self._begun
+        self._begun = now
+        self.state.moments, self.state.steps = self._moments()
+        checkpoints.save(self.state, self.folder)
+
+    # -- before the first iteration -------------------------------------------------------------
+
+    def _start(self) -> None:
+        """References, first weights, the warm start."""
+        config, state = self.config, self.state
+        state.references = tuple(tuple(self._validation(player)) for player in REFERENCES)
+        weights = initial(ARCHITECTURES[config.network], keyed.generator(config.seed, "weights"))
+        if config.start is not None:
+            weights = unpack(Path(config.start).read_bytes(), config.start)
+        self._network = Decima(weights)
+        if config.cloning is not None:
+            self._clone()
+        state.weights = state.behind = state.average = pack(self._network.export(self._about()))
+        self._optimiser = self._made()
+        (self.folder / CURVE).unlink(missing_ok=True)
+        self._note(self._validate())
+        self._keep()
+
+    def _clone(self) -> None:
+        settings = self.config.cloning
+        assert settings is not None
+        tasks = [
+            msgspec.structs.replace(task, player=settings.teacher, keep=1.0)
+            for number in range(settings.episodes)
+            for task in self._sequence(-1 - number // self.config.sequences, number % self.config.sequences, b"")[:1]
+        ]
+        decisions = [decision for episode in self._company.play(tasks) for decision in episode.decisions]
+        self._say(f"cloning {settings.teacher}: {len(decisions):,} decisions of {len(tasks)} episodes")
+        told = lambda epoch, loss: self._say(f"cloning: epoch {epoch + 1}, loss {loss:.3f}")  # noqa: E731
+        clone(self._network, decisions, settings, keyed.generator(self.config.seed, "cloning"), told)
+
+    # -- an iteration ---------------------------------------------------------------------------
+
+    def _begin(self, iteration: int, player: bytes) -> Callable[[], list[Episode]]:
+        if iteration >= self.config.iterations:
+            return list
+        return self._company.begin(self._tasks(iteration, player))
+
+    def _tasks(self, iteration: int, player: bytes) -> list[Task]:
+        """Of all sequences, one after the other."""
+        sequences = [self._sequence(iteration, number, player) for number in range(self.config.sequences)]
+        if self.config.method == "evolution":
+            settings, weights = self.config.evolution, unpack(player, "the checkpoint")
+            steps = evolution.steps(weights, settings.pairs, self.config.seed, iteration)
+            players = [pack(evolution.moved(weights, s, by)) for by in (settings.sigma, -settings.sigma) for s in steps]
+            return [
+                msgspec.structs.replace(tasks[0], player=p, greedy=True, keep=0.0)
+                for p in players
+                for tasks in sequences
+            ]
+        return [task for tasks in sequences for task in tasks]
+
+    def _sequence(self, iteration: int, number: int, player: bytes) -> list[Task]:
+        """The rollouts of one sequence of an iteration."""
+        config = self.config
+        weights = np.array([each.weight for each in config.workloads])
+        draws = keyed.generator(config.seed, "sequence", iteration, number)
+        workload = int(draws.choice(len(weights), p=weights / weights.sum()))
+        sequences = config.workloads[workload]
+        limit = None
+        if sequences.limit_s is not None:
+            limit = 1 + int(draws.exponential(1000 * sequences.limit_s * sequences.growth ** max(0, iteration)))
+        seed = FIRST_TRAINING_SEED + (iteration + 1_000_000) * config.sequences + number
+        keep = {"ppo": config.ppo.keep, "reinforce": config.reinforce.keep, "evolution": 0.0}[config.method]
+        return [
+            Task(
+                workload,
+                seed,
+                keyed.digest(config.seed, "rollout", iteration, number, rollout),
+                player,
+                False,
+                limit,
+                keep,
+            )
+            for rollout in range(config.rollouts)
+        ]
+
+    def _learn(self, episodes: list[Episode], iteration: int) -> dict[str, float]:
+        config = self.config
+        if config.method == "evolution":
+            return self._evolve(episodes, iteration)
+        generator = keyed.generator(config.seed, "minibatches", iteration)
+        decisions, worth = self._judged(episodes, iteration)
+        if not decisions:
+            return {}
+        entropy = config.entropy
+        done = min(1.0, iteration / entropy.iterations)
+        bonus = entropy.first + (entropy.last - entropy.first) * done
+        if config.method == "ppo":
+            return ppo.improve(self._network, self._optimiser, decisions, worth, config.ppo, bonus, generator)
+        return reinforce.improve(self._network, self._optimiser, decisions, worth, bonus, generator)
+
+    def _judged(self, episodes: list[Episode], iteration: int) -> tuple[list[Decision], np.ndarray]:
+        """All kept decisions, and what each was worth."""
+        config, state = self.config, self.state
+        rate = state.area_s / state.time_s if config.reinforce.differential and state.time_s else 0.0
+        groups = []
+        for number in range(config.sequences):
+            workload = config.workloads[self._sequence(iteration, number, b"")[0].workload]
+            group = episodes[number * config.rollouts : (number + 1) * config.rollouts]
+            groups.append(Group(group, workload.horizon_s, config.objective == "makespan"))
+        worth = worths(groups, rate, critic=config.critic)
+        area = sum(float((e.outcome.ends - e.outcome.arrivals).sum()) for e in episodes) / 1000
+        state.area_s = _FADES * state.area_s + area
+        state.time_s = _FADES * state.time_s + sum(e.outcome.end for e in episodes) / 1000
+        return [decision for episode in episodes for decision in episode.decisions], worth
+
+    def _evolve(self, episodes: list[Episode], iteration: int) -> dict[str, float]:
+        settings = self.config.evolution
+        costs = np.array([episode.outcome.jct_s for episode in episodes]).reshape(2, settings.pairs, -1)
+        weights = self._network.export()
+        steps = evolution.steps(weights, settings.pairs, self.config.seed, iteration)
+        gradient = evolution.gradient(steps, costs[0], costs[1], settings.sigma)
+        for name, parameter in self._network.named().items():
+            parameter.grad = torch.from_numpy(gradient[name].T.copy())
+        self._optimiser.step()
+        return {"losses/spread_s": float(np.abs(costs[0] - costs[1]).mean())}
+
+    # -- what became of it ----------------------------------------------------------------------
+
+    def _validation(self, player: bytes | str) -> list[float]:
+        """Per workload the mean over the validation seeds of greedy JCTs, s."""
+        seeds, workloads = self.config.validation.numbers, self.config.workloads
+        tasks = [
+            Task(index, seed, seed, player, True, None if each.limit_s is None else round(2000 * each.limit_s))
+            for index, each in enumerate(workloads)
+            for seed in seeds
+        ]
+        jcts = [self._cost(episode) for episode in self._company.play(tasks)]
+        return [mean(jcts[index * len(seeds) : (index + 1) * len(seeds)]) for index in range(len(workloads))]
+
+    def _cost(self, episode: Episode) -> float:
+        return episode.outcome.end / 1000 if self.config.objective == "makespan" else episode.outcome.jct_s
+
+    def _validate(self) -> dict[str, float]:
+        """Play the validation seeds; keep the weights if none were better."""
+        state = self.state
+        found = self._validation(state.average)
+        weights = [each.weight for each in self.config.workloads]
+        ratios = [own / reference for own, reference in zip(found, state.references[0], strict=True)]
+        score = float(np.average(ratios, weights=weights))
+        if score < state.best_score:
+            state.best, state.best_score, state.best_iteration = state.average, score, state.iteration
+            write_file(self.folder / BEST, state.best)
+        self._say(self._line(found, score))
+        return {"validation/score": score} | {f"validation/{index}_s": jct for index, jct in enumerate(found)}
+
+    def _line(self, found: Sequence[float], score: float) -> str:
+        done = self.state.iteration - self._first
+        left = self.config.iterations - self.state.iteration
+        elapsed = self.state.elapsed_s + time.monotonic() - self._begun
+        ahead = f", {elapsed / self.state.iteration * left / 60:.0f} min left" if done else ""
+        jcts = ", ".join(f"{jct:.1f} s" for jct in found)
+        return (
+            f"iteration {self.state.iteration}/{self.config.iterations}: validation JCT {jcts}, "
+            f"{score:.3f} of {REFERENCES[0]} (best {self.state.best_score:.3f}){ahead}"
+        )
+
+    def _note(self, figures: Mapping[str, float]) -> None:
+        """A row of the curve, which is cut to the iterations before this one, and TensorBoard's."""
+        path, iteration = self.folder / CURVE, self.state.iteration
+        rows = path.read_text().splitlines() if path.exists() else []
+        rows = [row for row in rows if msgspec.json.decode(row)["iteration"] < iteration]
+        elapsed = self.state.elapsed_s + time.monotonic() - self._begun
+        row: dict[str, Any] = {"iteration": iteration, "elapsed_s": round(elapsed, 1), **figures}
+        write_file(path, "\n".join([*rows, msgspec.json.encode(row).decode()]) + "\n")
+        for name, value in figures.items():
+            self._writer.add_scalar(name, value, iteration)
+
+    def _about(self) -> dict[str, str]:
+        return {"config": self.config.name, "method": self.config.method, "iteration": str(self.state.iteration)}
+
+    # -- the optimiser --------------------------------------------------------------------------
+
+    def _made(self) -> torch.optim.Adam:
+        return adam(self._network, getattr(self.config, self.config.method).learning_rate)
+
+    def _restored(self) -> torch.optim.Adam:
+        """As it was when the checkpoint was written."""
+        optimiser, moments = self._made(), self.state.moments
+        for name, parameter in self._network.named().items():
+            if f"{name}/exp_avg" in moments:
+                optimiser.state[parameter] = {
+                    "step": torch.tensor(float(self.state.steps)),
+                    **{kind: torch.from_numpy(moments[f"{name}/{kind}"].copy()) for kind in ("exp_avg", "exp_avg_sq")},
+                }
+        return optimiser
+
+    def _moments(self) -> tuple[dict[str, np.ndarray], int]:
+        moments: dict[str, np.ndarray] = {}
+        steps = 0
+        for name, parameter in self._network.named().items():
+            if held := self._optimiser.state.get(parameter):
+                moments |= {f"{name}/{kind}": held[kind].numpy().copy() for kind in ("exp_avg", "exp_avg_sq")}
+                steps = int(held["step"].item())
+        return moments, steps

@@ -1,0 +1,108 @@
+"""A sweep over architectures: how each does over another setting, such as the load."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, Final
+
+from rm_emulator.issues import show_swept
+from rm_emulator.results import sweep
+from rm_emulator.results.chart import SWEEP, Cells, Chart, Figure, register
+from rm_emulator.results.drawing import colour, of_label
+from rm_emulator.results.figures import Summary
+from rm_emulator.results.sweep import Estimate
+from rm_emulator.results.table import number
+
+#: Axes that are about who decides begin so.
+_AXIS: Final = "cluster.architecture"
+_FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
+    "mean JCT (s)": ("jct_s", "mean"),
+    "p50 JCT (s)": ("jct_s", "p50"),
+    "p99 JCT (s)": ("jct_s", "p99"),
+    "mean wait (s)": ("wait_s", "mean"),
+    "messages per task": ("messages_per_task",),
+}
+#: What is drawn of one line: where, by what it is fixed.
+_Line = list[tuple[float, Estimate]]
+
+
+@register(SWEEP, order=5, wide=True)
+def over_architectures(cells: Cells) -> Chart | None:
+    """Response times of each architecture over a swept number: a line per architecture."""
+    summary = cells.summary
+    axes = summary.axes or {}
+    numeric = [axis for axis, values in axes.items() if len(values) > 1 and _is_numeric(values)]
+    kinds = [axis for axis in axes if axis.startswith(_AXIS) and not _is_numeric(axes[axis])]
+    if not numeric or not kinds:
+        return None
+    across, names = numeric[0], sweep.names(axes)
+    lines = {figure: _lines(summary, across, path) for figure, path in _FIGURES.items()}
+    lines = {figure: found for figure, found in lines.items() if found}
+    if not lines:
+        return None
+    variants = tuple((figure, _drawn(found, names[across], figure)) for figure, found in lines.items())
+    told = dict.fromkeys(name for found in lines.values() for name in found)
+    rows = []
+    for name in told:
+        for value in sorted(axes[across]):
+            cell = [dict(found.get(name, [])).get(value) for found in lines.values()]
+            rows.append((name, show_swept(value), *(number(each.value if each else None) for each in cell)))
+    return Chart(
+        title="Architectures side by side",
+        alt=f"Response times over {names[across]}, one line per architecture",
+        caption="Means over the seeds, with 95 % intervals where there are several. A job's response time is its JCT.",
+        variants=variants,
+        head=("architecture", names[across], *lines),
+        rows=tuple(rows),
+        choose="figure",
+    )
+
+
+def _is_numeric(values: Sequence[Any]) -> bool:
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
+
+
+def _lines(summary: Summary, across: str, path: tuple[str, ...]) -> dict[str, _Line]:
+    """One figure over one axis, a line for each combination of all else that differs."""
+    lines: dict[str, _Line] = {}
+    for values, point in summary.points:
+        others = [show_swept(value) for axis, value in values.items() if axis != across and len(summary.axes[axis]) > 1]
+        for label in point.labels:
+            found = sweep.estimate(point, label, *path)
+            if found is not None:
+                name = "; ".join([*others, *([label] if len(point.labels) > 1 else [])])
+                lines.setdefault(name, []).append((values[across], found))
+    return {name: sorted(line, key=lambda each: each[0]) for name, line in lines.items()}
+
+
+def _drawn(lines: Mapping[str, _Line], across: str, figure: str) -> Figure:
+    data = []
+    for index, (name, line) in enumerate(lines.items()):
+        ends = [each.interval or (each.value, each.value) for _, each in line]
+        data.append(
+            {
+                "type": "scatter",
+                "mode": "lines+markers",
+                "name": name,
+                "x": [value for value, _ in line],
+                "y": [float(f"{each.value:.5g}") for _, each in line],
+                "error_y": {
+                    "type": "data",
+                    "symmetric": False,
+                    "array": [high - each.value for (_, high), (_, each) in zip(ends, line, strict=True)],
+                    "arrayminus": [each.value - low for (low, _), (_, each) in zip(ends, line, strict=True)],
+                    "thickness": 1.2,
+                    "width": 3,
+                    "color": colour(index),
+                },
+                "line": of_label(index, 2.0),
+                "marker": {"size": 7, "color": colour(index)},
+                "hovertemplate": f"%{{y:.4~g}} at %{{x}}<extra>{name}</extra>",
+            }
+        )
+    layout = {
+        "xaxis": {"title": {"text": across}},
+        "yaxis": {"title": {"text": figure}, "rangemode": "tozero"},
+        "hovermode": "closest",
+    }
+    return {"data": data, "layout": layout}

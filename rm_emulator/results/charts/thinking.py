@@ -1,0 +1,146 @@
+"""Schedulers that take their time: how busy they are, how often they conflict, how long jobs wait for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final
+
+from rm_emulator.issues import show_swept
+from rm_emulator.results import sweep
+from rm_emulator.results.chart import JOBS, SWEEP, Cells, Chart, Figure, register
+from rm_emulator.results.drawing import colour, of_label
+from rm_emulator.results.figures import Summary
+from rm_emulator.results.table import mean_over_seeds, number
+
+_FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
+    "busyness": ("busyness",),
+    "conflicts per job": ("conflict_fraction",),
+    "mean wait to be thought about (s)": ("wait_s", "mean"),
+    "jobs given up": ("given_up",),
+}
+_UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
+
+
+def _names(summary: Summary) -> list[str]:
+    """The schedulers of any run."""
+    found = (run.schedulers for run in summary.runs)
+    return list(dict.fromkeys(name for each in found if isinstance(each, dict) for name in each))
+
+
+@register(JOBS, order=15, wide=True)
+def thinking(cells: Cells) -> Chart | None:
+    """A bar per label and scheduler."""
+    summary, names = cells.summary, _names(cells.summary)
+    if not names or summary.axes:
+        return None
+    value = {
+        (label, name, what): mean_over_seeds(summary, label, "schedulers", name, *path)
+        for label in summary.labels
+        for name in names
+        for what, path in _FIGURES.items()
+    }
+    variants = []
+    for what in _FIGURES:
+        data = [
+            {
+                "type": "bar",
+                "name": label,
+                "x": names,
+                "y": [value[label, name, what] for name in names],
+                "marker": {"color": colour(index)},
+                "hovertemplate": f"%{{x}}: %{{y:.4~g}}<extra>{label}</extra>",
+            }
+            for index, label in enumerate(summary.labels)
+        ]
+        layout = {"yaxis": {"title": {"text": what}, "rangemode": "tozero"}, "barmode": "group"}
+        variants.append((what, {"data": data, "layout": layout}))
+    return Chart(
+        title="Schedulers that take their time",
+        alt="Bars: how busy each scheduler is, by label",
+        caption="Busyness is the time spent thinking over that of the run; a conflict is an attempt at a job of which "
+        "at least one claim was refused, and conflicts are counted per job that was placed as a whole.",
+        variants=tuple(variants),
+        head=("label", "scheduler", *_FIGURES),
+        rows=tuple(
+            (label, name, *(number(value[label, name, what]) for what in _FIGURES))
+            for label in summary.labels
+            for name in names
+        ),
+        choose="figure",
+    )
+
+
+@register(SWEEP, order=6, wide=True)
+def over_thinking(cells: Cells) -> Chart | None:
+    """The same over a swept number or duration: a line per scheduler and per combination of all else."""
+    summary, names = cells.summary, _names(cells.summary)
+    across = next((a for a, values in summary.axes.items() if len(values) > 1 and all(map(_number, values))), None)
+    if not names or across is None:
+        return None
+    shown = sweep.names(summary.axes)[across]
+    lines = {what: _lines(summary, across, names, path) for what, path in _FIGURES.items()}
+    rows = []
+    for line in dict.fromkeys(name for found in lines.values() for name in found):
+        for at in sorted({x for found in lines.values() for x, _ in found.get(line, ())}):
+            cells_of = (number(dict(found.get(line, ())).get(at)) for found in lines.values())
+            rows += [(line, f"{at:g}", *cells_of)]
+    return Chart(
+        title="Schedulers that take their time, over a setting",
+        alt=f"Busyness of schedulers over {shown}, one line per scheduler",
+        caption="Means over the seeds. Durations are in seconds.",
+        variants=tuple((what, _drawn(found, shown, what)) for what, found in lines.items()),
+        head=("scheduler", shown, *_FIGURES),
+        rows=tuple(rows),
+        choose="figure",
+    )
+
+
+def _number(value: Any) -> float | None:
+    """A number, or a duration in seconds; None for anything else."""
+    if isinstance(value, int | float) and not isinstance(value, bool):
+        return float(value)
+    digits = str(value).rstrip("hms")
+    unit = _UNITS.get(str(value)[len(digits) :])
+    try:
+        return None if unit is None else float(digits) * unit
+    except ValueError:
+        return None
+
+
+def _lines(
+    summary: Summary, across: str, names: list[str], path: tuple[str, ...]
+) -> dict[str, list[tuple[float, float]]]:
+    lines: dict[str, list[tuple[float, float]]] = {}
+    for values, point in summary.points:
+        at = _number(values[across])
+        assert at is not None
+        others = [show_swept(value) for axis, value in values.items() if axis != across and len(summary.axes[axis]) > 1]
+        for label in point.labels:
+            for name in names:
+                found = mean_over_seeds(point, label, "schedulers", name, *path)
+                if found is not None:
+                    line = "; ".join([name, *others, *([label] if len(point.labels) > 1 else [])])
+                    lines.setdefault(line, []).append((at, found))
+    return {name: sorted(line) for name, line in lines.items()}
+
+
+def _drawn(lines: Mapping[str, list[tuple[float, float]]], across: str, what: str) -> Figure:
+    data = [
+        {
+            "type": "scatter",
+            "mode": "lines+markers",
+            "name": name,
+            "x": [x for x, _ in line],
+            "y": [float(f"{y:.5g}") for _, y in line],
+            "line": of_label(index, 2.0),
+            "marker": {"size": 7, "color": colour(index)},
+            "hovertemplate": f"%{{y:.4~g}} at %{{x}}<extra>{name}</extra>",
+        }
+        for index, (name, line) in enumerate(lines.items())
+    ]
+    layout = {
+        "xaxis": {"title": {"text": across}},
+        "yaxis": {"title": {"text": what}, "rangemode": "tozero"},
+        "hovermode": "closest",
+    }
+    return {"data": data, "layout": layout}

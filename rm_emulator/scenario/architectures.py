@@ -1,0 +1,116 @@
+"""What of a scenario does not go with its architecture, and schedulers to which no job comes."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any, Final
+
+from rm_emulator.engine.config import Thinker, Thinking
+from rm_emulator.engine.several import assigned, group
+from rm_emulator.issues import Issue
+from rm_emulator.scenario.cluster import architecture_of
+from rm_emulator.scenario.load import Loaded
+from rm_emulator.scenario.schema.architecture import SharedState, TwoLevel
+from rm_emulator.workload.model import Workload
+from schedulers.core.assigned import has_lines
+from schedulers.core.policy import no_thinking, policies
+
+_AT: Final = ("spec", "cluster", "architecture")
+#: Keys of the cluster that mean nothing where schedulers take their time or know nothing, and why.
+_NOT_THERE: Final = {
+    "executors": "containers there last as long as their task",
+    "disorder": "facts are heard there when it says so",
+    "containers_per_heartbeat": "nodes do not beat there",
+    "reserve_after": "nobody there may keep nodes from the others",
+    "kubernetes": "its delays are those of profile kubernetes",
+}
+
+
+def block_issues(loaded: Loaded) -> Iterator[Issue]:
+    """What the blocks of a scenario show without a workload."""
+    spec = loaded.scenario.spec
+    block, cluster = spec.cluster.architecture, spec.cluster
+    if architecture_of(block) is None:
+        return
+    what = f"architecture '{block.kind}'" + (" that thinks" if block.kind == "central" else "")
+    if cluster.profile != "events":
+        message = f"'{cluster.profile}' is not accepted: {what} has its own timing (expected events, or nothing)"
+        yield loaded.issue(("spec", "cluster", "profile"), message)
+    if block.kind == "decentralised":
+        return
+    for key, why in _NOT_THERE.items():
+        if getattr(cluster, key) is not None:
+            yield loaded.issue(("spec", "cluster", key), f"does not go with {what}: {why}; take it out")
+    if cluster.application_master.container is not None:
+        message = f"does not go with {what}: no application master has a container there; take it out"
+        yield loaded.issue(("spec", "cluster", "application_master", "container"), message)
+    if spec.copies is not None:
+        yield loaded.issue(("spec", "copies"), f"does not go with {what}; take it out")
+    if isinstance(block, TwoLevel | SharedState):
+        yield from _scheduler_issues(loaded, block)
+    yield from _policy_issues(loaded)
+
+
+def _scheduler_issues(loaded: Loaded, block: TwoLevel | SharedState) -> Iterator[Issue]:
+    names: list[str] = []
+    for index, each in enumerate(block.schedulers):
+        taken = next((name for name in each.names if name in names), None)
+        if taken is not None:
+            message = f"two schedulers would be called '{taken}': give one of them another name"
+            yield loaded.issue((*_AT, "schedulers", index, "name"), message)
+        names += each.names
+    limited = [n for n, q in enumerate(loaded.scenario.spec.queues) if q.max or q.max_running or q.per_user]
+    if limited and len(names) > 1:
+        message = f"has limits, which none of the {len(names)} schedulers sees as a whole: take them out"
+        yield loaded.issue(("spec", "queues", limited[0]), message)
+
+
+def _policy_issues(loaded: Loaded) -> Iterator[Issue]:
+    """Policies and placements that no scheduler that thinks can have."""
+    spec = loaded.scenario.spec
+    entries: list[tuple[tuple[str | int, ...], Any]] = [
+        (("spec", "policies", index), policy) for index, policy in enumerate(spec.policies)
+    ]
+    for index, each in enumerate(getattr(spec.cluster.architecture, "schedulers", ())):
+        entries += [((*_AT, "schedulers", index, "policy"), each.policy)] if each.policy is not None else []
+    for at, policy in entries:
+        cls, params = policies.parse(policy.settings)
+        lines = has_lines(policy.placement or {"kind": "first_fit"})
+        if (why := no_thinking(cls(params), lines=lines)) is not None:
+            yield loaded.issue((*at, "kind"), f"policy '{policy.kind}': {why}")
+
+
+def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
+    """Jobs without a scheduler, schedulers without jobs, and services that nothing ends."""
+    spec = loaded.scenario.spec
+    settings = architecture_of(spec.cluster.architecture)
+    if isinstance(settings, Thinking) and (thinkers := getattr(settings, "schedulers", None)) is not None:
+        yield from _assignment_issues(loaded, workload, thinkers)
+    services = [source.job.id for source in workload.jobs if source.job.kind == "service"]
+    if services and len(services) == len(workload.jobs) and spec.until is None:
+        message = f"service '{services[0]}' has no end, nor has the run: give it `until`, or a batch job to end with"
+        yield loaded.issue(("spec", "workload"), message)
+    if services and (spec.cluster.executors is not None or any(spec.cluster.overbook.values())):
+        key = "executors" if spec.cluster.executors is not None else "overbook"
+        message = f"does not go with services (the first is '{services[0]}'), which keep what they hold; take it out"
+        yield loaded.issue(("spec", "cluster", key), message)
+
+
+def _assignment_issues(loaded: Loaded, workload: Workload, thinkers: tuple[Thinker, ...]) -> Iterator[Issue]:
+    try:
+        of = assigned(workload.jobs, thinkers)
+    except ValueError as error:
+        yield loaded.issue((*_AT, "schedulers"), str(error))
+        return
+    busy = set(of.values())
+    block = loaded.scenario.spec.cluster.architecture
+    assert isinstance(block, TwoLevel | SharedState)
+    number = 0
+    for index, each in enumerate(block.schedulers):
+        idle = [name for n, name in enumerate(each.names, number) if n not in busy]
+        number += each.count
+        if idle:
+            there = len(group(workload.jobs, thinkers, number - 1))
+            message = f"scheduler '{idle[0]}' gets no job: {there} jobs of this workload come to it and those like it"
+            at = "name" if each.count == 1 else "count"
+            yield loaded.issue((*_AT, "schedulers", index, at), message)

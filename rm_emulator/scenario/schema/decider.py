@@ -1,0 +1,70 @@
+"""What decides: a policy with what it works with."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from pydantic import BaseModel, ConfigDict, ValidationError, model_validator
+from pydantic_core import InitErrorDetails
+
+from rm_emulator.issues import did_you_mean, show_value
+from rm_emulator.scenario.schema.settings import error_at, registered_errors
+from schedulers.core.placer import placers
+from schedulers.core.policy import needs_estimates, policies
+from schedulers.core.predictor import predictors
+from schedulers.core.registry import Registry
+
+_BESIDE = ("label", "predictor", "placement")
+
+
+class Decider(BaseModel):
+    """A policy with the predictor and placer it works with; its own settings stand inline."""
+
+    model_config = ConfigDict(
+        extra="allow", strict=True, allow_inf_nan=False, frozen=True, use_attribute_docstrings=True
+    )
+
+    kind: str
+    """A name that `rm-emulator policies` lists; `rm-emulator policies NAME` tells its settings, e.g. `fifo`."""
+    predictor: dict[str, Any] | None = None
+    """`{kind: NAME, settings}` of `rm-emulator predictors`, for policies that order by estimates, e.g. `{kind:
+    slearn}`.
+    """
+    placement: dict[str, Any] | None = None
+    """`{kind: NAME, settings}` of `rm-emulator placers`; first_fit when left out, e.g. `{kind: best_fit}`."""
+
+    @property
+    def settings(self) -> dict[str, Any]:
+        """The policy's own settings with its kind, as its registry parses them."""
+        return {"kind": self.kind, **(self.model_extra or {})}
+
+    @model_validator(mode="before")
+    @classmethod
+    def _registered(cls, data: Any) -> Any:
+        if not isinstance(data, Mapping) or not all(isinstance(key, str) for key in data):
+            return data
+        beside = tuple(name for name in _BESIDE if name in cls.model_fields)
+        own = {k: v for k, v in data.items() if k not in beside}
+        errors = registered_errors(policies, own, beside)
+        for name, registry in (("predictor", predictors), ("placement", placers)):
+            part = data.get(name)
+            if part is not None:
+                errors += [_under(name, e) for e in _part_errors(registry, part)]
+        if errors:
+            raise ValidationError.from_exception_data("policy", errors)
+        if data.get("predictor") is None and needs_estimates(own):
+            raise ValueError(f"policy '{data['kind']}' orders jobs by estimated run time: give it a predictor")
+        return data
+
+
+def _part_errors(registry: Registry[Any], part: Any) -> list[InitErrorDetails]:
+    if not isinstance(part, Mapping):
+        text = f"{show_value(part)} is not accepted (write {{kind: NAME}})"
+        hint = did_you_mean(f"{{kind: {part}}}") if isinstance(part, str) and part in registry else ""
+        return [error_at((), text, part, hint)]
+    return registered_errors(registry, part)
+
+
+def _under(name: str, error: InitErrorDetails) -> InitErrorDetails:
+    return InitErrorDetails(type=error["type"], loc=(name, *error.get("loc", ())), input=error["input"])

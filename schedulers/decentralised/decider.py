@@ -1,0 +1,364 @@
+"""Who decides where nobody sees the cluster: schedulers that ask workers, and workers that take what waits with them.
+
+Sparrow (SOSP 2013); radlab/sparrow. A stage is one job of the paper: its tasks are looked for when it is asked for.
+The state is the emulator's own book of what runs where; no scheduler and no worker reads it to decide.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any, Final
+
+import msgspec
+
+from schedulers.core.decisions import Decision, Place, Send
+from schedulers.core.events import (
+    ContainerEnded,
+    ContainerStarted,
+    Delivered,
+    Event,
+    JobCancelled,
+    JobChanged,
+    JobSubmitted,
+    NodeAdded,
+)
+from schedulers.core.explain import Explanation, WaitReason
+from schedulers.core.log import Log, SchedulerConfig
+from schedulers.core.messages import (
+    AnyMessage,
+    Cancellation,
+    Launch,
+    Load,
+    Message,
+    NoTask,
+    Probe,
+    Request,
+    Reservation,
+)
+from schedulers.core.model import Decentralised
+from schedulers.core.reasons import Reason, sentence
+from schedulers.core.resources import fits
+from schedulers.core.scheduler import Scheduler
+from schedulers.core.state import JobState, StageState
+from schedulers.decentralised.finding import Allowed, Loads, Reservations
+from schedulers.decentralised.queues import QUEUES, RESERVED, Entry, Queue
+from schedulers.decentralised.sampling import Sampling, probes
+
+
+class Worker:
+    """A node with slots, and a queue of what waits for one.
+
+    free: slots in which nothing runs and for which nothing is requested. asking: reservations for which a task is
+    requested; each keeps a slot.
+    """
+
+    __slots__ = ("asking", "free", "name", "queue", "slots")
+
+    def __init__(self, name: str, slots: int, queue: Queue) -> None:
+        self.name, self.slots, self.free, self.queue = name, slots, slots, queue
+        self.asking: list[Entry] = []
+
+    def answered(self, job: str, stage: int) -> Entry:
+        """One of its requests has its answer."""
+        for place, entry in enumerate(self.asking):
+            if entry.job == job and entry.stage == stage:
+                return self.asking.pop(place)
+        raise LookupError(f"worker {self.name} has not requested a task of {job}/{stage}")
+
+
+class Tally(msgspec.Struct):
+    """What one scheduler had to do: jobs, and messages sent and received."""
+
+    jobs: int = 0
+    messages: int = 0
+
+
+class Decentraliser(Scheduler):
+    """All schedulers and workers of one cluster.
+
+    sampling: whom they ask; drawn by default. tallies: of the schedulers. requests: for a task that reached a
+    scheduler; no_tasks: of these, in vain. cancelled: reservations that were taken out of queues.
+    """
+
+    def __init__(self, config: SchedulerConfig, *, log: Log | None = None, sampling: Sampling | None = None) -> None:
+        super().__init__(config, log=log)
+        settings = config.decentralised
+        assert isinstance(settings, Decentralised)
+        self._observe = None  # nobody asks the policy
+        self._settings = settings
+        self._sampling = sampling if sampling is not None else Sampling(config.seed)
+        self._workers: dict[str, Worker] = {}
+        self._finding: dict[tuple[str, int], Loads | Reservations] = {}
+        self._eligible: dict[int, list[str]] = {}
+        self.tallies = [Tally() for _ in range(settings.schedulers)]
+        self.requests = self.no_tasks = self.cancelled = 0
+        self._hears: dict[type[Message], Callable[[Any, list[Decision]], None]] = {
+            Probe: self._probed,
+            Load: self._load,
+            Reservation: self._reserved,
+            Request: self._requested,
+            Launch: self._launched,
+            NoTask: self._no_task,
+            Cancellation: self._cancelled,
+        }
+
+    # -- facts ----------------------------------------------------------------------------------
+
+    def handle(self, event: Event) -> list[Decision]:
+        """See Scheduler.handle."""
+        decisions: list[Decision] = []
+        kind = type(event)
+        if kind is Delivered:
+            self._hear_message(event, decisions)
+        elif kind is ContainerStarted or kind is ContainerEnded:
+            container = self.state.containers.get(event.container)  # type: ignore[attr-defined]
+            if (why := self.state.hear(event)) is not None:
+                self._ignore(event, why)
+                return decisions
+            if kind is ContainerEnded and container is not None:
+                self._slot_freed(self._workers[container.node], decisions)
+        elif self._take_in(event, decisions):
+            self._look_into(event, decisions)
+        else:
+            return decisions
+        if self._doubted.at < len(self._doubted.entries):
+            self._report_holds(decisions)
+        if self._log is not None:
+            self._log.add(event, decisions)
+        return decisions
+
+    def _hear_message(self, event: Any, decisions: list[Decision]) -> None:
+        self.state.hear(event)
+        message = event.message
+        self._hears[type(message)](message, decisions)
+
+    def _look_into(self, event: Event, decisions: list[Decision]) -> None:
+        """What follows from a fact about nodes and jobs."""
+        if isinstance(event, NodeAdded):
+            node = event.node
+            self._workers[node.id] = Worker(node.id, node.slots, QUEUES[self._settings.worker_order]())
+            self._eligible.clear()
+        elif isinstance(event, JobSubmitted):
+            self.tallies[self._scheduler_of(self.state.jobs[event.job.id])].jobs += 1
+        elif isinstance(event, JobChanged):
+            job = self.state.jobs[event.job]
+            for index in event.asked:
+                self._find(job, job.stages[index], decisions)
+        elif isinstance(event, JobCancelled):
+            for name, index in [each for each in self._finding if each[0] == event.job]:
+                del self._finding[name, index]
+            for worker in self._workers.values():
+                worker.queue.cancel(event.job)
+
+    def _scheduler_of(self, job: JobState) -> int:
+        return job.seq % len(self.tallies)
+
+    def _send(self, message: AnyMessage, decisions: list[Decision], count: int = 1) -> None:
+        self.tallies[message.scheduler].messages += count
+        decisions.append(Send(message))
+
+    # -- why not --------------------------------------------------------------------------------
+
+    def _reason_of_nodes(self, job: JobState, stages: list[StageState]) -> Reason:
+        """See Scheduler. Nobody knows whether there is room."""
+        return Reason.AT_WORKERS
+
+    def explain(self, job: str) -> Explanation:
+        """See Scheduler.explain."""
+        return msgspec.structs.replace(super().explain(job), reasons=self.reasons(job))
+
+    def reasons(self, job: str) -> tuple[WaitReason, ...]:
+        """See Scheduler.reasons. Instead of what room there is it says where reservations and tasks are."""
+        found = [each for each in super().reasons(job) if each.reason not in _OF_ROOM]
+        there = self.state.jobs[job]
+        if self.reason(there) is Reason.AT_WORKERS:
+            data = {"stage": there.spec.stages[there.open[0]].name, "where": self._where(there)}
+            found.insert(0, WaitReason(Reason.AT_WORKERS, data, sentence(Reason.AT_WORKERS, data)))
+        return tuple(found)
+
+    def _where(self, job: JobState) -> str:
+        """Where what a job waits for is now."""
+        before: list[int] = []
+        for worker in self._workers.values():
+            before += [place for place, entry in enumerate(worker.queue) if entry.job == job.id]
+        if not before:
+            return "messages are on their way"
+        what = "reservations" if self._settings.method == "late_binding" else "tasks"
+        return f"{len(before)} {what} are in queues, the nearest behind {min(before)} others"
+
+    # -- a scheduler ----------------------------------------------------------------------------
+
+    def eligible(self, stage: StageState) -> list[str]:
+        """Workers with slots that a stage may use, and on which a task of it fits."""
+        found = self._eligible.get(stage.size)
+        if found is None:
+            found = self._eligible[stage.size] = [
+                node.spec.id
+                for node in self.state.nodes.values()
+                if node.spec.slots and stage.size not in node.barred and fits(stage.demand, node.spec.room)
+            ]
+        return found
+
+    def _find(self, job: JobState, stage: StageState, decisions: list[Decision]) -> None:
+        """Tasks of a stage may run: the job's scheduler looks for workers."""
+        eligible = self.eligible(stage)
+        if not eligible:
+            return
+        name, index, method = job.id, stage.index, self._settings.method
+        allowed = self._allowed(job, stage)
+        own = [eligible if each is None else each for each in allowed] or [eligible] * stage.tasks
+        scheduler, ratio = self._scheduler_of(job), self._settings.probe_ratio
+        if method == "random":
+            for task, (worker,) in enumerate(self._sampling.apart(name, index, own, 1)):
+                self._send(Launch(name, index, scheduler, worker, task), decisions)
+        elif method == "per_task":
+            asked = self._sampling.apart(name, index, own, probes(ratio, 1))
+            self._finding[name, index] = Loads(stage.tasks, {task: len(each) for task, each in enumerate(asked)})
+            for task, each in enumerate(asked):
+                self._send(Probe(name, index, scheduler, tuple(each), task), decisions, len(each))
+        elif method == "batch":
+            together = self._sampling.together(name, index, stage.tasks, eligible, ratio)
+            self._finding[name, index] = Loads(stage.tasks, {-1: len(together)})
+            self._send(Probe(name, index, scheduler, tuple(together)), decisions, len(together))
+        else:
+            self._reserve(job, stage, eligible, allowed, decisions)
+
+    def _allowed(self, job: JobState, stage: StageState) -> list[Allowed]:
+        """Where each task may run, if any is bound to the workers that have its input."""
+        spec = job.spec.stages[stage.index]
+        if not self._settings.constraints or not spec.hosts:
+            return []
+        eligible = set(self.eligible(stage))
+        bound = [[host for host in spec.hosts_of(task) if host in eligible] for task in range(stage.tasks)]
+        return [hosts or None for hosts in bound]
+
+    def _reserve(
+        self, job: JobState, stage: StageState, eligible: list[str], allowed: list[Allowed], decisions: list[Decision]
+    ) -> None:
+        """Late binding: tasks that are bound are reserved for one by one, the others together."""
+        name, index, settings = job.id, stage.index, self._settings
+        probed: list[Sequence[str]] = []
+        if allowed:
+            own = [each or () for each in allowed]
+            probed = list(self._sampling.apart(name, index, own, probes(settings.constrained_probe_ratio, 1)))
+        free = sum(each is None for each in allowed) if allowed else stage.tasks
+        workers = [worker for each in probed for worker in each]
+        if free:
+            workers += self._sampling.together(name, index, free, eligible, settings.probe_ratio)
+        self._finding[name, index] = Reservations(stage.tasks, workers, allowed, probed)
+        self._send(Reservation(name, index, self._scheduler_of(job), tuple(workers)), decisions, len(workers))
+
+    def _load(self, message: Load, decisions: list[Decision]) -> None:
+        finding = self._finding.get((message.job, message.stage))
+        if not isinstance(finding, Loads):  # the job was cancelled
+            return
+        for task, worker in finding.answer(message.task, message.worker, message.load):
+            self._send(Launch(message.job, message.stage, message.scheduler, worker, task), decisions)
+        if finding.over:
+            del self._finding[message.job, message.stage]
+
+    def _requested(self, message: Request, decisions: list[Decision]) -> None:
+        self.requests += 1
+        job, stage, scheduler, worker = message.job, message.stage, message.scheduler, message.worker
+        finding = self._finding.get((job, stage))
+        task = finding.hand_out(worker) if isinstance(finding, Reservations) else None
+        if task is None:
+            self.no_tasks += 1
+            self._send(NoTask(job, stage, scheduler, worker), decisions)
+            return
+        self._send(Launch(job, stage, scheduler, worker, task, kept=True), decisions)
+        assert isinstance(finding, Reservations)
+        if finding.over:
+            del self._finding[job, stage]
+            if self._settings.cancellation and finding.reserved:
+                workers = tuple(finding.reserved)
+                self._send(Cancellation(job, stage, scheduler, workers), decisions, len(workers))
+
+    # -- a worker -------------------------------------------------------------------------------
+
+    def _slot_freed(self, worker: Worker, decisions: list[Decision]) -> None:
+        worker.free += 1
+        if (entry := worker.queue.take()) is not None:
+            self._begin(worker, entry, decisions)
+
+    def _begin(self, worker: Worker, entry: Entry, decisions: list[Decision]) -> None:
+        """A free slot takes an entry: a task starts, of a reservation one is requested."""
+        worker.free -= 1
+        if entry.task == RESERVED:
+            worker.asking.append(entry)
+            self._send(Request(entry.job, entry.stage, entry.scheduler, worker.name), decisions)
+        else:
+            self._start(worker, entry.job, entry.stage, entry.task, decisions)
+
+    def _start(self, worker: Worker, job: str, stage: int, task: int, decisions: list[Decision]) -> None:
+        state = self.state
+        attempt = state.jobs[job].stages[stage].attempts.get(task, 0)
+        self.carry_out(Place(state.next_container, worker.name, job, stage, task, attempt), decisions)
+
+    def _group(self, job: str) -> str | int:
+        """With whom an entry of this job waits at a worker."""
+        order = self._settings.worker_order
+        if order == "fifo":
+            return 0
+        there, queues = self.state.jobs[job].spec, list(self.state.queues)
+        if order == "user_round_robin":
+            return there.user
+        return queues.index(there.queue) if there.queue in queues else len(queues)
+
+    def _probed(self, message: Probe, decisions: list[Decision]) -> None:
+        job, stage, scheduler, task = message.job, message.stage, message.scheduler, message.task
+        for name in message.workers:
+            worker = self._workers[name]
+            load = worker.slots - worker.free + len(worker.queue)
+            self._send(Load(job, stage, scheduler, name, load, task), decisions)
+
+    def _reserved(self, message: Reservation, decisions: list[Decision]) -> None:
+        if message.job not in self.state.jobs:
+            return
+        entry = Entry(self._group(message.job), message.job, message.stage, message.scheduler)
+        for name in message.workers:
+            worker = self._workers[name]
+            if worker.free:  # nobody waits where a slot is free
+                self._begin(worker, entry, decisions)
+            else:
+                worker.queue.put(entry)
+
+    def _launched(self, message: Launch, decisions: list[Decision]) -> None:
+        worker, job, stage, task = self._workers[message.worker], message.job, message.stage, message.task
+        there = self.state.jobs.get(job)
+        if there is None or there.cancelled:
+            if message.kept:
+                worker.answered(job, stage)
+                self._slot_freed(worker, decisions)
+        elif message.kept:
+            worker.answered(job, stage)
+            self._start(worker, job, stage, task, decisions)
+        else:
+            entry = Entry(self._group(job), job, stage, message.scheduler, task)
+            if worker.free:
+                self._begin(worker, entry, decisions)
+            else:
+                worker.queue.put(entry)
+
+    def _no_task(self, message: NoTask, decisions: list[Decision]) -> None:
+        worker = self._workers[message.worker]
+        asked = worker.answered(message.job, message.stage)
+        worker.free += 1
+        following = worker.queue.take_after(asked)
+        if following is not None:
+            self._begin(worker, following, decisions)
+
+    def _cancelled(self, message: Cancellation, decisions: list[Decision]) -> None:
+        for name in message.workers:
+            self.cancelled += self._workers[name].queue.cancel(message.job, message.stage)
+
+
+#: Reasons that speak of the room there is, which no scheduler here knows.
+_OF_ROOM: Final = frozenset(
+    {Reason.NO_ROOM, Reason.NO_ROOM_FOR_GANG, Reason.BEHIND_OTHERS, Reason.WAITS_FOR_OFFER, Reason.AT_WORKERS}
+)
+
+
+def decider(config: SchedulerConfig, *, log: Log | None = None) -> Scheduler:
+    """Who decides, by its settings: one scheduler that sees the cluster, or many that do not."""
+    return (Scheduler if config.decentralised is msgspec.UNSET else Decentraliser)(config, log=log)

@@ -1,0 +1,49 @@
+"""Whom a scheduler asks, without knowing anything of the cluster: workers drawn at random.
+
+Sparrow, SOSP 2013, section 3. Where more are asked for than there are: radlab/sparrow, UnconstrainedTaskPlacer.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from decimal import Decimal
+from fractions import Fraction
+from math import ceil
+
+import numpy as np
+
+from schedulers.core import keyed
+
+
+def probes(ratio: float, tasks: int) -> int:
+    """ceil(ratio x tasks) of the numbers as they are written: 1.1 x 50 is 55, and not a little more."""
+    return ceil(Fraction(Decimal(str(ratio))) * tasks)
+
+
+def spread(drawn: Sequence[str], number: int) -> list[str]:
+    """So many entries over these workers, in this order: each as often as any other, the first once more."""
+    whole, more = divmod(number, len(drawn))
+    return [*drawn] * whole + [*drawn[:more]]
+
+
+class Sampling:
+    """Draws workers for a stage; keyed by job and stage, so that no draw depends on another."""
+
+    def __init__(self, seed: int) -> None:
+        self._seed = seed
+
+    def together(self, job: str, stage: int, tasks: int, eligible: Sequence[str], ratio: float) -> list[str]:
+        """Workers that are asked for so many tasks of a stage together, distinct where there are enough."""
+        number = probes(ratio, tasks)
+        draw = keyed.generator(self._seed, "probes", job, stage)
+        return spread(_distinct(draw, eligible, number), number)
+
+    def apart(self, job: str, stage: int, eligible: Sequence[Sequence[str]], number: int) -> list[list[str]]:
+        """For each task by itself distinct workers of those that it may use, all of them where there are too few."""
+        draw = keyed.generator(self._seed, "probes", job, stage)
+        return [_distinct(draw, each, number) for each in eligible]
+
+
+def _distinct(draw: np.random.Generator, among: Sequence[str], number: int) -> list[str]:
+    places = draw.choice(len(among), min(number, len(among)), replace=False)
+    return [among[place] for place in places.tolist()]

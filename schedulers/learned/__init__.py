@@ -1,0 +1,1 @@
+"""What policies that learn share: what they see, how they are asked, and networks that answer, in numpy."""

@@ -1,0 +1,278 @@
+"""Policies that answer one question over and over: to which stage do these executors go, until its job has how many?
+
+Decima's action (SIGCOMM'19, section 5.2) and when it is asked, as in the released simulator (decima-sim:spark_env):
+when the first executor of a stage without tasks to start is free, of all executors of that stage at once; each of them
+follows when its task ends. Executors may be sent to stages that are not open yet, if all tasks above are started or
+promised; they wait there.
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Generator, Iterable, Sequence
+from typing import TYPE_CHECKING, Any, TypeAlias
+
+import msgspec
+
+from schedulers.core.live import IDLE
+from schedulers.core.parties import serve_asked
+from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, Suggestions
+from schedulers.learned.graph import Action, Graph
+from schedulers.learned.observation import Observation, Source
+from schedulers.learned.promises import Place, Promises
+
+if TYPE_CHECKING:
+    from schedulers.core.state import ContainerState, JobState, NodeState
+
+_Steps: TypeAlias = Generator[Suggestion, Outcome, None]
+
+
+class Dispatch(Policy):
+    """Asks `choose` while there are executors to give and stages to give them to. asked: how often it has asked."""
+
+    def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self.promises = Promises()
+        self.observation = Observation(self.promises)
+        self.asked = 0
+        self.batch: tuple[int, list[Place]] = (0, [])
+        """What is given at the moment: idle executors, or room for so many; those that still run, by stage."""
+
+    @abstractmethod
+    def choose(self, graph: Graph, view: ClusterView) -> Action:
+        """Which valid row of which job, and up to which of `candidates(least, executors)`. Some row is valid."""
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """Keep promises, then ask for what is left to give."""
+        if offer.job is not None:
+            return serve_asked(offer)
+        return self._divide(view, offer) if view.has_executors else self._fill(view, offer)
+
+    def _catch_up(self, view: ClusterView) -> None:
+        """Forget promises that cannot be kept any more."""
+        for name in view.changed():
+            job = view.jobs.get(name)
+            self.promises.check(name, None if job is None or job.cancelled else job, view)
+            self.observation.note(name)
+
+    def _look(self, view: ClusterView) -> None:
+        """See everything as it is now."""
+        self._catch_up(view)
+        self.observation.refresh(view)
+
+    # -- executors that outlive tasks -----------------------------------------------------------
+
+    def _divide(self, view: ClusterView, offer: Offer) -> _Steps:
+        """Give executors that are there, then room for new ones."""
+        self._catch_up(view)
+        free = yield from self._keep_promises(view)
+        while free:
+            batch = [container for container in free if _is_like(container, free[0])]
+            free = [container for container in free if not _is_like(container, free[0])]
+            yield from self._give(view, batch)
+        yield from self._bring(view, offer)
+
+    def _keep_promises(self, view: ClusterView) -> Generator[Suggestion, Outcome, list[ContainerState]]:
+        """Let executors go where they were promised to go; returns those that nothing was promised of."""
+        free = []
+        for container in view.idle():
+            waits_for = self.promises.waiting.get(container.job, {}).get(container.id)
+            if waits_for is not None:
+                if self._waits_on(view.jobs[container.job], waits_for):
+                    continue
+                self.promises.leave(container.job, container.id)
+                target: Place | None = (container.job, waits_for)
+            else:
+                target = self.promises.take((container.job, container.stage))
+            if target is None or not (yield from self._send(view, container, target)):
+                free.append(container)
+        return free
+
+    def _waits_on(self, job: JobState, index: int) -> bool:
+        """Whether a stage that an executor waits for will open, by what has started or is promised."""
+        promised = self.promises.to(job.id)
+        return index not in job.open and all(
+            job.stages[parent].waiting <= promised.get(parent, 0) for parent in job.spec.stages[index].above
+        )
+
+    def _send(
+        self, view: ClusterView, container: ContainerState, target: Place
+    ) -> Generator[Suggestion, Outcome, bool]:
+        """Let an idle executor serve a stage, now or when it opens; whether it does."""
+        job = view.jobs.get(target[0])
+        if job is None or container.status != IDLE or not job.stages[target[1]].waiting:
+            return False
+        giver, ahead = container.job, target[1] not in job.open
+        if ahead and not self._waits_on(job, target[1]):
+            return False
+        if not ahead or giver != job.id:
+            outcome = yield Suggestion(job.id, target[1], executor=container.id, ahead=ahead)
+            if not outcome.placed:
+                return False
+        if ahead:
+            self.promises.wait(job.id, container.id, target[1])
+        return True
+
+    def _give(self, view: ClusterView, batch: Sequence[ContainerState]) -> _Steps:
+        """Ask where idle executors of one job go, and with them those that still run on the same stages."""
+        idle, giver = list(batch), view.jobs[batch[0].job]
+        running: list[Place] = []
+        for index in dict.fromkeys(container.stage for container in batch):
+            if index >= 0 and not giver.stages[index].waiting:
+                place = (giver.id, index)
+                running += [place] * (giver.stages[index].running - self.promises.promised(place))
+        while idle or running:
+            self._look(view)
+            self.batch = len(idle), running
+            found = self._choice(view, Source(giver.id, len(idle) + len(running), {batch[0].size}))
+            if found is None:
+                return
+            target, count = found
+            self.asked += 1
+            for container in idle[:count]:
+                yield from self._send(view, container, target)
+            for place in running[: max(0, count - len(idle))]:
+                self.promises.promise(place, target, 1)
+            running = running[max(0, count - len(idle)) :]
+            idle = idle[count:]
+
+    def _bring(self, view: ClusterView, offer: Offer) -> _Steps:
+        """Ask where new executors go."""
+        refused: set[Place] = set()
+        while offer.limit != 0:
+            nodes = view.with_room() if offer.nodes is None else offer.nodes
+            if not nodes:
+                return
+            self._look(view)
+            rooms = self._rooms(view, nodes)
+            free = _limited(max(rooms.values(), default=0), offer)
+            self.batch = free, []
+            found = self._choice(view, Source("", free, rooms.keys(), refused))
+            if found is None:
+                return
+            (name, index), count = place, _ = found
+            stage, ahead = view.jobs[name].stages[index], index not in view.jobs[name].open
+            outcome = yield Suggestion(name, index, count=min(count, rooms[stage.size]), ahead=ahead)
+            if not outcome.placed:
+                refused.add(place)
+                continue
+            self.asked += 1
+            for container in outcome.containers if ahead else ():
+                self.promises.wait(name, container, index)
+
+    # -- containers that end with their tasks ---------------------------------------------------
+
+    def _fill(self, view: ClusterView, offer: Offer) -> _Steps:
+        """Fill empty slots, then ask which stages get more of them."""
+        yield from self._serve_due(view, offer)
+        refused: set[Place] = set()
+        while offer.limit != 0:
+            self._catch_up(view)
+            yield from self._fill_slots(view, offer)
+            self._look(view)
+            unfit = {
+                (name, stage.index)
+                for name, sight in self.observation.choices.items()
+                for stage in sight.may_choose()
+                if not offer.fits(sight.job, stage)
+            }
+            sizes = self.observation.sizes(view)
+            free = self._free(view)
+            self.batch = free, []
+            found = self._choice(view, Source("", free, sizes.keys(), refused | unfit))
+            if found is None:
+                return
+            (name, index), count = place, _ = found
+            job = view.jobs[name]
+            outcome = yield Suggestion(name, index, count=count)
+            if outcome.placed:
+                self.asked += 1
+                self.promises.let(job, index, count - outcome.placed)
+            else:
+                refused.add(place)
+
+    def _serve_due(self, view: ClusterView, offer: Offer) -> _Steps:
+        """Stages that have waited so long that nodes are reserved for them when they are suggested."""
+        if view.reserves:
+            for job in list(view.waiting.values()):
+                for stage in job.open_stages():
+                    if view.is_due(job, stage) and offer.fits(job, stage):
+                        yield Suggestion(job.id, stage.index)
+
+    def _fill_slots(self, view: ClusterView, offer: Offer) -> _Steps:
+        for name, index in self.promises.owed():
+            job = view.jobs[name]
+            if index in job.open and offer.fits(job, job.stages[index]):
+                yield Suggestion(name, index, count=self.promises.to(name)[index])
+
+    def _free(self, view: ClusterView) -> int:
+        """How many containers the room that is there, and that is free next, is good for, empty slots set aside."""
+        room = max(self._rooms(view, view.with_room()).values(), default=0)
+        here = elsewhere = 0  # empty slots for which there is room on nodes that are not on offer, or not yet
+        for name, index in self.promises.owed():
+            empty = self.promises.to(name)[index]
+            if view.nodes_fitting(view.jobs[name].stages[index]):
+                here += empty
+            else:
+                elsewhere += empty
+        return max(room - here, 1) + max(self.promises.ending() - elsewhere, 0)
+
+    # -- what is asked --------------------------------------------------------------------------
+
+    def _rooms(self, view: ClusterView, nodes: Sequence[NodeState]) -> dict[int, int]:
+        """By size of stages that may be chosen, how many new containers of it there is room for."""
+        rooms = {}
+        for size, stage in self.observation.sizes(view).items():
+            room = sum([node.room_for(stage) for node in nodes]) if view.admits(stage) else 0
+            if room:
+                rooms[size] = room
+        return rooms
+
+    def _choice(self, view: ClusterView, source: Source) -> tuple[Place, int] | None:
+        """Ask: to which stage, and how many of these executors. None: there is nothing to choose from."""
+        sizes = self.observation.sizes(view)
+        offered = source.sizes & sizes.keys()
+        if not offered or not source.free:
+            return None
+        graph = self.observation.graph(view, source._replace(sizes=offered), executors_of(view, sizes))
+        if not any(job.valid.any() for job in graph.jobs):
+            return None
+        action = self.choose(graph, view)
+        job = graph.jobs[action.job]
+        sight = self.observation.sight(job.name)
+        place = (job.name, sight.rows[action.row])
+        if sight.job.waits_whole(sight.job.stages[place[1]]):
+            return place, sight.left[place[1]]
+        return place, self.given(graph, action)
+
+    def given(self, graph: Graph, action: Action) -> int:
+        """How many of the executors that are asked about an action gives to its stage."""
+        job = graph.jobs[action.job]
+        left = self.observation.sight(job.name).left[int(job.stages[action.row])]
+        return min(left, max(1, action.limit - job.least + 1), self.batch[0] + len(self.batch[1]))
+
+    # -- memory ---------------------------------------------------------------------------------
+
+    def dump(self) -> Any:
+        """What was promised, and how often it has asked."""
+        return {**self.promises.dump(), "asked": self.asked}
+
+    def load(self, data: Any, view: ClusterView) -> None:
+        """What it sees follows from the state."""
+        self.promises.load(data, view.jobs)
+        self.asked = data["asked"]
+        self.observation.note(*view.jobs)
+
+
+def _is_like(one: ContainerState, other: ContainerState) -> bool:
+    return (one.job, one.size) == (other.job, other.size)
+
+
+def _limited(room: int, offer: Offer) -> int:
+    return room if offer.limit is None else min(room, offer.limit)
+
+
+def executors_of(view: ClusterView, sizes: Iterable[int]) -> int:
+    """How many executors the cluster holds, used ones included, of the one of these sizes of which it holds most."""
+    wholes = [min(c // d for c, d in zip(view.capacity, view.demand(size), strict=True) if d) for size in sizes]
+    return max(1, *wholes)

@@ -1,0 +1,71 @@
+"""What a learned policy sees when it is asked: the unfinished stages of all live jobs as a graph (Decima, section 5.1).
+
+One block per job, so that whoever computes anything from a job's stages alone can keep it until the job changes.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+Floats = NDArray[np.float32]
+Ints = NDArray[np.intp]
+Bools = NDArray[np.bool_]
+
+#: What is known of a stage, in this order; scales as in decima-sim where it has the feature.
+NODE_FEATURES: Final = (
+    "to_start",  # tasks that have not been started and are promised to no executor, / 200
+    "work",  # these tasks x their estimated time, / 100 s
+    "duration",  # the estimated time of a task, / 10 s
+    "executors",  # containers on the stage, and those promised to it, / 20
+    "job_executors",  # containers of the job, those on their way and promised included, / 20
+    "open",  # 1: its parents are done
+    "known",  # 1: there is an estimate; without one work and duration are 0
+)
+#: What is known of a job at the moment of asking.
+JOB_FEATURES: Final = (
+    "executors",  # as `job_executors`
+    "source",  # +2: the free executors are this job's, else -2
+    "free",  # how many executors are to be given, / 20
+    "cluster",  # executors of the whole cluster, / 50
+    "size",  # ln(estimated work / 500 s) / 2, finished tasks included; 0 without an estimate
+    "left",  # the same of the tasks that are to be started, at least of 1 s
+)
+
+
+class JobGraph(msgspec.Struct, frozen=True, eq=False):
+    """One job. Rows are its unfinished stages by index.
+
+    version: another one whenever nodes, heights or edges are others. nodes: [n, len(NODE_FEATURES)]. stages: [n], their
+    indexes in the job. heights: [n], edges on the longest way down to a leaf. edges: [e, 2], rows of parent and child.
+    valid: [n], what may be chosen now. features: [len(JOB_FEATURES)]. least: the smallest limit that gives the job an
+    executor.
+    """
+
+    name: str
+    version: int
+    nodes: Floats
+    stages: Ints
+    heights: Ints
+    edges: Ints
+    valid: Bools
+    features: Floats
+    least: int
+
+
+class Graph(msgspec.Struct, frozen=True, eq=False):
+    """All live jobs with unfinished stages, in order of submission. executors: how many the cluster holds."""
+
+    jobs: tuple[JobGraph, ...]
+    executors: int
+
+
+class Action(NamedTuple):
+    """Give free executors to a stage until its job has `limit`. job: index in Graph.jobs; row: in its rows."""
+
+    job: int
+    row: int
+    limit: int

@@ -1,0 +1,206 @@
+"""Decima's network, asked in numpy: scores for stages and limits (SIGCOMM'19, sections 5.1 and 5.2).
+
+Numbers are float64, so that a job's embedding is the same to the 15th digit whichever others were computed with it.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schedulers.learned.graph import NODE_FEATURES, Bools, Floats, Graph, Ints, JobGraph
+from schedulers.learned.layers import layers
+from schedulers.learned.limits import candidates
+from schedulers.learned.weights import Weights
+
+Doubles: TypeAlias = NDArray[np.float64]
+Part: TypeAlias = "tuple[tuple[Doubles, Doubles], ...]"
+
+#: Of the leaky ReLU between layers.
+SLOPE: Final = 0.2
+#: Limits are put to the network as logarithms over that of so many executors: what matters is how many times more.
+LIMIT_SCALE: Final = 50
+#: So many jobs that are gone may be remembered beside those that live.
+_GONE: Final = 64
+
+
+class _Block(NamedTuple):
+    """What is kept of a job.
+
+    job: as it was. inner: [n], whether a stage hands on a message. below: [n, embedding], what its children's messages
+    bring to each stage. rows: [n, head], what its stages bring to the first layer that scores stages. limit: [head],
+    what it brings to the first that scores limits. term: [embedding], what it brings to the sum over jobs.
+    """
+
+    job: JobGraph
+    inner: Bools
+    below: Doubles
+    rows: Doubles
+    limit: Doubles
+    term: Doubles
+
+
+class Scores(NamedTuple):
+    """What may be chosen and how good that looks. jobs, rows: [k], as in Action; stages: [k]; by job, then row."""
+
+    jobs: Ints
+    rows: Ints
+    stages: Doubles
+
+
+class Network:
+    """Keeps what it has computed of each job until the job has another version.
+
+    One network serves one cluster: names and versions are those of one course of events.
+    """
+
+    def __init__(self, weights: Weights) -> None:
+        self.weights = weights
+        self._parts: dict[str, Part] = {}
+        for name, array in weights.arrays.items():
+            part, _, kind = name.split(".")
+            if kind == "weight":
+                bias = weights.arrays[name.removesuffix("weight") + "bias"]
+                self._parts[part] = (*self._parts.get(part, ()), (array.astype(np.float64), bias.astype(np.float64)))
+        self._passes = list(weights.architecture.passed)
+        self._is_passed = np.isin(np.arange(len(NODE_FEATURES)), self._passes)
+        self._split_heads(weights.architecture.embedding)
+        self._blocks: dict[str, _Block] = {}
+        self._world: Doubles = np.zeros(weights.architecture.embedding)
+
+    def _split_heads(self, wide: int) -> None:
+        """The first layer of each head by what it reads: what is the same for many is multiplied once."""
+        (stage, self._stage_bias), *rest = self._parts["stage"]
+        self._stage_rest: Part = tuple(rest)
+        own = len(NODE_FEATURES) + wide
+        self._stage_row, self._stage_job = stage[:own], stage[own : own + wide]
+        self._stage_features, self._stage_world = stage[own + wide : -wide], stage[-wide:]
+        (limit, self._limit_bias), *rest = self._parts["limit"]
+        self._limit_rest: Part = tuple(rest)
+        self._limit_job, self._limit_features = limit[:wide], limit[wide : -wide - 1]
+        self._limit_world, self._limit_value = limit[-wide - 1 : -1], limit[-1]
+
+    def scores(self, graph: Graph) -> Scores:
+        """Scores of all valid stages. They mean something beside each other only."""
+        blocks = self._known(graph.jobs)
+        terms = np.concatenate([block.term for block in blocks]).reshape(len(blocks), -1)
+        world = self._apply("world", terms.sum(axis=0, keepdims=True))[0]
+        self._world = world
+        features = np.concatenate([job.features for job in graph.jobs]).reshape(len(blocks), -1).astype(np.float64)
+        shared = features @ self._stage_features + (world @ self._stage_world + self._stage_bias)
+        sizes = np.array([len(job.valid) for job in graph.jobs])
+        rows = np.flatnonzero(np.concatenate([job.valid for job in graph.jobs]))
+        jobs = np.repeat(np.arange(len(sizes)), sizes)[rows]
+        first = np.concatenate([block.rows for block in blocks])[rows]
+        scores = _score(first + shared[jobs], self._stage_rest)
+        begins: Ints = np.cumsum(sizes) - sizes
+        return Scores(jobs, rows - begins[jobs], scores)
+
+    def limits(self, graph: Graph, job: int) -> tuple[tuple[int, ...], Doubles]:
+        """Limits that may be chosen for a job with a valid stage, and their scores. `scores` was asked before."""
+        chosen = graph.jobs[job]
+        limits = candidates(chosen.least, graph.executors)
+        shared = self._blocks[chosen.name].limit + chosen.features @ self._limit_features
+        shared = shared + (self._world @ self._limit_world + self._limit_bias)
+        values = np.log(limits)[:, None] / math.log(LIMIT_SCALE)
+        return limits, _score(shared + values * self._limit_value, self._limit_rest)
+
+    def _known(self, jobs: Sequence[JobGraph]) -> list[_Block]:
+        known = self._blocks
+        changed = [job for job in jobs if job.name not in known or known[job.name].job.version != job.version]
+        if changed:
+            self._embed(changed)
+            if len(known) > len(jobs) + _GONE:
+                self._blocks = known = {job.name: known[job.name] for job in jobs}
+        return [known[job.name] for job in jobs]
+
+    def _embed(self, jobs: Sequence[JobGraph]) -> None:
+        """All that is kept of jobs that are new or others than before."""
+        sizes = np.array([len(job.nodes) for job in jobs])
+        ends = np.cumsum(sizes)
+        begins = ends - sizes
+        nodes = np.concatenate([job.nodes for job in jobs])
+        inner, below = self._passed(jobs, nodes, begins)
+        nodes = nodes.astype(np.float64)
+        own = np.concatenate((nodes, self._apply("prepare", nodes[:, self._passes]) + np.concatenate(below)), axis=1)
+        summaries = self._apply("job", np.add.reduceat(self._apply("row", own), begins))
+        terms = self._apply("term", summaries)
+        rows = own.dot(self._stage_row) + np.repeat(summaries.dot(self._stage_job), sizes, axis=0)
+        limits = summaries.dot(self._limit_job)
+        for index, (job, begin, end) in enumerate(zip(jobs, begins.tolist(), ends.tolist(), strict=True)):
+            kept = (inner[index], below[index], rows[begin:end], limits[index], terms[index])
+            self._blocks[job.name] = _Block(job, *kept)
+
+    def _passed(self, jobs: Sequence[JobGraph], nodes: Floats, begins: Ints) -> tuple[list[Bools], list[Doubles]]:
+        """By job `inner` and `below`: as they were, unless anything that its messages are made of has changed."""
+        before, inner, below = map(list, zip(*map(self._kept, jobs), strict=True))
+        differs = ((np.concatenate(before) != nodes) & self._is_passed).any(axis=1) & np.concatenate(inner)
+        stale = np.logical_or.reduceat(differs, begins) | [found is None for found in below]
+        if stale.any():
+            places = np.flatnonzero(stale).tolist()
+            for place, found in zip(places, self._pass([jobs[place] for place in places]), strict=True):
+                below[place] = found
+        return inner, below
+
+    def _kept(self, job: JobGraph) -> tuple[Floats, Bools, Doubles | None]:
+        """Of the stages that are left: nodes as they were, inner, below, None where that is not known.
+
+        Stages that finish leave what is below others as it was, for none of those has them below.
+        """
+        block = self._blocks.get(job.name)
+        if block is None:
+            return job.nodes, _inner(job), None
+        if job.edges is block.job.edges:
+            return block.job.nodes, block.inner, block.below
+        left = np.isin(block.job.stages, job.stages)
+        place = np.where(left, np.cumsum(left) - 1, -1)
+        edges = block.job.edges[left[block.job.edges[:, 0]]]
+        if np.count_nonzero(left) < len(job.stages) or not np.array_equal(place[edges], job.edges):
+            return job.nodes, _inner(job), None
+        return block.job.nodes[left], _inner(job), block.below[left]
+
+    def _pass(self, jobs: Sequence[JobGraph]) -> list[Doubles]:
+        """By job what reaches each stage: messages go from the leaves up, each stage hands on once."""
+        table = layers(jobs)
+        embedded = self._apply("prepare", table.nodes[table.order][:, self._passes].astype(np.float64))
+        below, messages = np.zeros_like(embedded), np.empty_like(embedded)
+        messages[: table.leaves] = self._apply("message", embedded[: table.leaves])
+        for low, high, first, last in table.layers:
+            starts = table.starts[low - table.leaves : high - table.leaves] - first
+            sums = np.add.reduceat(messages[table.child[first:last]], starts)
+            below[low:high] = self._apply("node", sums)
+            messages[low:high] = self._apply("message", embedded[low:high] + below[low:high])
+        return np.split(below[table.place], table.ends[:-1])
+
+    def _apply(self, part: str, values: Doubles) -> Doubles:
+        """A transform; the identity where the architecture is without."""
+        for weight, bias in self._parts.get(part, ()):
+            values = values.dot(weight)
+            values += bias
+            np.maximum(values, values * SLOPE, out=values)
+        return values
+
+
+def _inner(job: JobGraph) -> Bools:
+    inner = np.zeros(len(job.nodes), bool)
+    inner[job.edges[:, 1]] = True
+    return inner
+
+
+def _score(values: Doubles, rest: Part) -> Doubles:
+    """[k] scores from [k, head], what goes into the first layer's activation."""
+    for weight, bias in rest:
+        values = np.maximum(values, values * SLOPE) @ weight
+        values += bias
+    return values[:, 0]
+
+
+def log_probabilities(scores: Doubles) -> Doubles:
+    """[k]: of a choice with these scores."""
+    shifted = scores - scores.max()
+    chances: Doubles = shifted - np.log(np.exp(shifted).sum())
+    return chances

@@ -1,0 +1,211 @@
+"""The graph that a learned policy sees, from the state: one block per job, made anew when the job has changed."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterator, Mapping, Set
+from itertools import compress, count
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+import numpy as np
+
+from schedulers.core.model import Stage, topological_order
+from schedulers.learned.graph import JOB_FEATURES, Bools, Floats, Graph, Ints, JobGraph
+
+if TYPE_CHECKING:
+    from schedulers.core.policy import ClusterView
+    from schedulers.core.state import JobState, StageState
+    from schedulers.learned.promises import Place, Promises
+
+_WIDTH: Final = 7  # of NODE_FEATURES
+
+
+class Source(NamedTuple):
+    """Executors to be given: how many, whose (job "": room for new ones), for tasks of which sizes.
+
+    refused: stages that could not be served with them.
+    """
+
+    job: str
+    free: int
+    sizes: Set[int]
+    refused: Set[Place] = frozenset()
+
+
+class Sight:
+    """One job as it is seen.
+
+    rows: unfinished stages. left: by stage, tasks to start that no executor is promised to. executors: of the job, with
+    those promised to it and without those promised away. amounts: the job's features `size` and `left`. may_start:
+    [rows], what may be chosen. sizes: of these, each with a stage.
+    """
+
+    __slots__ = (
+        "_above", "_edges", "_flat", "_heights", "amounts", "edges", "executors", "has_gangs", "heights", "job", "left",
+        "may_start", "nodes", "rows", "sizes", "stages", "version",
+    )  # fmt: skip
+
+    def __init__(self, job: JobState) -> None:
+        self.job = job
+        self.rows: list[int] = []
+        self.left: list[int] = []
+        self.executors = 0
+        self.may_start: Bools = np.zeros(0, bool)
+        self.sizes: dict[int, StageState] = {}
+        self._flat: list[float] = []
+        self.nodes: Floats = np.zeros((0, _WIDTH), np.float32)
+        self.stages: Ints = np.zeros(0, np.intp)
+        self.version = 0
+        self.amounts = (0.0, 0.0)
+        specs = job.spec.stages
+        self.has_gangs = any(stage.gang for stage in specs)
+        self._heights = np.array(_heights(specs), np.intp)
+        self._above = [stage.above for stage in specs]
+        pairs = [(parent, child) for child, above in enumerate(self._above) for parent in above]
+        self._edges: Ints = np.array(pairs, np.intp).reshape(-1, 2)
+        self.heights, self.edges = self._heights, self._edges
+
+    def may_choose(self) -> Iterator[StageState]:
+        """The stages that may be chosen."""
+        return map(self.job.stages.__getitem__, compress(self.rows, self.may_start))
+
+    def look(self, view: ClusterView, promised: Mapping[int, int], net: int, versions: count[int]) -> None:
+        """Make all of it anew. promised: by stage, executors. net: executors that other jobs have promised."""
+        job = self.job
+        states, name = job.stages, job.spec.id
+        left = [state.waiting for state in states]
+        if promised:
+            for index, executors in promised.items():
+                left[index] = max(0, left[index] - executors)
+        self.left = left
+        self.executors = held = job.executors + net
+        rows: list[int] = []
+        flat: list[float] = []
+        may_start: list[bool] = []
+        ahead = view.has_executors
+        for index, state in enumerate(states):
+            if state.finished == state.tasks:
+                continue
+            rows.append(index)
+            is_open = not state.parents_left
+            tasks = left[index]
+            estimate = view.estimate(name, index)
+            task_ms = 0.0 if estimate is None else estimate.task_ms
+            flat += (
+                tasks / 200,
+                tasks * task_ms / 1e5,
+                task_ms / 1e4,
+                (state.running + promised.get(index, 0)) / 20,
+                held / 20,
+                float(is_open),
+                float(estimate is not None),
+            )
+            reached = is_open or (ahead and not any(left[parent] for parent in self._above[index]))
+            may_start.append(bool(tasks and reached and state.asked))
+        self.may_start = np.array(may_start, bool)
+        self.sizes = {states[row].size: states[row] for row, may in zip(rows, may_start, strict=True) if may}
+        if rows != self.rows:
+            self._cut(rows)
+        elif flat == self._flat:
+            self.amounts = _amount(job.size_ms), self.amounts[1]
+            return
+        self._flat, self.version = flat, next(versions)
+        self.nodes = np.array(flat, np.float32).reshape(-1, _WIDTH)
+        self.amounts = _amount(job.size_ms), _amount(1e5 * float(self.nodes[:, 1].sum()))
+
+    def _cut(self, rows: list[int]) -> None:
+        """Other stages are unfinished than before."""
+        self.rows, self.stages = rows, np.array(rows, np.intp)
+        self.heights = self._heights[self.stages]
+        row = np.full(len(self._heights), -1, np.intp)
+        row[self.stages] = np.arange(len(rows))
+        edges = row[self._edges]
+        self.edges = edges[(edges >= 0).all(axis=1)]
+
+
+def _amount(work_ms: float | None) -> float:
+    """Work as a job's feature."""
+    return 0.0 if work_ms is None else math.log(max(1.0, work_ms / 1000) / 500) / 2
+
+
+def _heights(stages: tuple[Stage, ...]) -> list[int]:
+    heights = [0] * len(stages)
+    for index in reversed(topological_order(stages)):
+        for parent in stages[index].above:
+            heights[parent] = max(heights[parent], heights[index] + 1)
+    return heights
+
+
+class Observation:
+    """All jobs as they are seen. Jobs whose state changes have to be named to `note`."""
+
+    def __init__(self, promises: Promises) -> None:
+        self._promises = promises
+        self._sights: dict[str, Sight] = {}
+        self._stale: dict[str, None] = {}
+        self._versions = count(1)
+        self.choices: dict[str, Sight] = {}
+        """Jobs with stages that may be chosen, as far as only the jobs are concerned."""
+
+    def note(self, *jobs: str) -> None:
+        """Something of these jobs has changed; some may be gone."""
+        self._stale.update(dict.fromkeys(jobs))
+
+    def sight(self, job: str) -> Sight:
+        """A live job as it was when `refresh` was called last."""
+        return self._sights[job]
+
+    def refresh(self, view: ClusterView) -> None:
+        """Look at all jobs that have changed, at all where estimates may change without the job."""
+        self._stale |= self._promises.changed
+        self._promises.changed.clear()
+        for name in self._stale if view.estimates_stay else (*self._stale, *view.jobs):
+            job = view.jobs.get(name)
+            self.choices.pop(name, None)
+            if job is None or job.cancelled or not job.admitted:
+                self._sights.pop(name, None)
+                continue
+            sight = self._sights.get(name)
+            if sight is None or sight.job is not job:
+                sight = self._sights[name] = Sight(job)
+            sight.look(view, self._promises.to(name), self._promises.net(name), self._versions)
+            if sight.sizes:
+                self.choices[name] = sight
+        self._stale.clear()
+
+    def sizes(self, view: ClusterView) -> dict[int, StageState]:
+        """The sizes of stages that may be chosen, each with such a stage. Executors of others would be released."""
+        active = list(view.active_sizes)
+        found = {size: stage for sight in self.choices.values() for size, stage in sight.sizes.items()}
+        return {size: stage for size, stage in found.items() if not active or size in active}
+
+    def graph(self, view: ClusterView, source: Source, executors: int) -> Graph:
+        """What is to be chosen from for these executors. executors: of the whole cluster."""
+        concerned = {job for job, _ in source.refused}
+        seen = {name: self._sights[name] for name in view.jobs if name in self._sights}
+        features = np.empty((len(seen), len(JOB_FEATURES)), np.float32)
+        features[:, 0] = [sight.executors / 20 for sight in seen.values()]
+        features[:, 1] = [2.0 if name == source.job else -2.0 for name in seen]
+        features[:, 2], features[:, 3] = source.free / 20, executors / 50
+        features[:, 4:] = [sight.amounts for sight in seen.values()]
+        blocks = []
+        for (name, sight), own in zip(seen.items(), features, strict=True):
+            # Its own executors count as given away.
+            least = max(1, sight.executors + 1 - (source.free if name == source.job else 0))
+            valid = sight.may_start
+            if sight.sizes:
+                if least > executors:
+                    valid = np.zeros(len(valid), bool)
+                elif name in concerned or sight.has_gangs or not sight.sizes.keys() <= source.sizes:
+                    valid = valid & np.array([_serves(source, sight.job, row) for row in sight.rows])
+            shown = (name, sight.version, sight.nodes, sight.stages, sight.heights, sight.edges, valid, own, least)
+            blocks.append(JobGraph(*shown))
+        return Graph(tuple(blocks), executors)
+
+
+def _serves(source: Source, job: JobState, index: int) -> bool:
+    """Whether the executors can be used for a stage."""
+    stage = job.stages[index]
+    if source.job and job.waits_whole(stage):
+        return False  # a gang is never put on executors that are there
+    return stage.size in source.sizes and (job.id, index) not in source.refused

@@ -1,0 +1,32 @@
+"""Services on Kubernetes: pods of Deployments, which run until somebody takes them away."""
+
+from __future__ import annotations
+
+import msgspec
+
+from schedulers.core.errors import InvalidQuantity
+from schedulers.core.model import Service
+from schedulers.core.resources import parse_quantity
+from schedulers.objects.meta import Meta
+from schedulers.objects.names import PREEMPTIBLE, START_WITHIN
+
+
+def pod_service(meta: Meta) -> Service | msgspec.UnsetType:
+    """What service a pod is of; UNSET unless a ReplicaSet owns it, as of a Deployment, which replaces what ends."""
+    owner = meta.owner
+    return service(meta.annotations) if owner is not None and owner.kind == "ReplicaSet" else msgspec.UNSET
+
+
+def service(annotations: dict[str, str]) -> Service:
+    """A service as its pods' annotations describe it; what is no number of seconds above 0 is no objective."""
+    return Service(
+        start_within_ms=_ms(annotations.get(START_WITHIN, "")),
+        preemptible=annotations.get(PREEMPTIBLE, "true") != "false",
+    )
+
+
+def _ms(text: str) -> int | None:
+    try:
+        return round(1000 * float(parse_quantity(text))) or None
+    except InvalidQuantity:
+        return None

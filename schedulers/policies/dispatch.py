@@ -1,0 +1,36 @@
+"""Simple rules asked as learned policies are: what those are taught by and held against."""
+
+from __future__ import annotations
+
+from typing import Annotated, Literal
+
+import msgspec
+
+from schedulers.core.policy import ClusterView, policies
+from schedulers.learned.dispatch import Dispatch
+from schedulers.learned.graph import Action, Graph
+from schedulers.learned.orders import RULES
+
+
+@policies.register("dispatch", source="Decima (SIGCOMM'19), sections 5.2 and 7.1; decima-sim's action")
+class RuledDispatch(Dispatch):
+    """A simple rule that answers Decima's question: which stage gets these executors, until its job has how many."""
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        rule: Annotated[
+            Literal["capped_sjf", "fair", "random"],
+            msgspec.Meta(description="who answers: the policy `capped_sjf`, Decima's fair, or chance"),
+        ] = "capped_sjf"
+
+    params: Params
+
+    @property
+    def needs_estimates(self) -> bool:  # type: ignore[override]
+        """See Policy."""
+        return self.params.rule == "capped_sjf"
+
+    def choose(self, graph: Graph, view: ClusterView) -> Action:
+        """See Dispatch."""
+        return RULES[self.params.rule](graph, view, self.asked)

@@ -1,0 +1,45 @@
+"""A small workload to learn from, and what torch's tests need."""
+
+from __future__ import annotations
+
+from importlib.util import find_spec
+from pathlib import Path
+
+import pytest
+
+NEEDS_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch: pip install -e '.[learn]'")
+
+#: Four jobs on eight executors: an episode takes a twentieth of a second.
+SCENARIO = """\
+apiVersion: rm-emulator.io/v1alpha1
+kind: Scenario
+metadata: {name: small}
+spec:
+  seeds: [1]
+  cluster:
+    nodes: [{count: 8, capacity: {cpu: 1, memory: 2Gi}}]
+    profile: events
+    executors: {moving_delay: 2s, warmup: 1s}
+  workload: {kind: tpch, jobs: 4, arrivals: batch, sizes: [2], queries: [2, 7, 14, 16], history: 0}
+  policies: [{kind: fair}]
+"""
+CONFIG = """\
+name: small
+method: METHOD
+network: released
+iterations: 4
+sequences: 2
+rollouts: 2
+workloads: [{scenario: small.yaml}]
+cloning: {episodes: 2, epochs: 1}
+evolution: {pairs: 2}
+validation: {seeds: 1..2, every: 2}
+"""
+
+
+@pytest.fixture
+def config(tmp_path: Path) -> Path:
+    """A configuration of PPO; its scenario is beside it."""
+    (tmp_path / "small.yaml").write_text(SCENARIO)
+    (tmp_path / "config.yaml").write_text(CONFIG.replace("METHOD", "ppo"))
+    return tmp_path / "config.yaml"

@@ -1,0 +1,70 @@
+"""Episodes played by a policy in training."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+from rm_emulator.learn.config import read
+from rm_emulator.learn.rollouts import Company, Task, Theatre, WorkerDied
+from schedulers.learned.weights import ARCHITECTURES, initial, pack
+
+WEIGHTS = pack(initial(ARCHITECTURES["released"], np.random.default_rng(1)))
+
+
+@pytest.fixture
+def theatre(config: Path) -> Theatre:
+    return Theatre(read(config).workloads)
+
+
+def test_an_episode_is_a_function_of_its_task(theatre: Theatre) -> None:
+    task = Task(0, 3, 4, WEIGHTS, keep=0.5)
+    first, second = theatre.play(task), theatre.play(task)
+    assert np.array_equal(first.outcome.ends, second.outcome.ends)
+    assert [d[2:] for d in first.decisions] == [d[2:] for d in second.decisions]
+
+
+def test_rollouts_of_a_sequence_differ_by_their_draws(theatre: Theatre) -> None:
+    ends = {tuple(theatre.play(Task(0, 3, draw, WEIGHTS)).outcome.ends) for draw in range(3)}
+    assert len(ends) == 3
+
+
+def test_greedy_episodes_do_not_draw(theatre: Theatre) -> None:
+    ends = {tuple(theatre.play(Task(0, 3, draw, WEIGHTS, greedy=True)).outcome.ends) for draw in range(3)}
+    assert len(ends) == 1
+
+
+def test_a_part_of_the_decisions_is_kept_and_changes_nothing(theatre: Theatre) -> None:
+    every, some = (theatre.play(Task(0, 3, 4, WEIGHTS, keep=keep)) for keep in (1.0, 0.4))
+    assert np.array_equal(every.outcome.ends, some.outcome.ends)
+    assert 0 < len(some.decisions) < len(every.decisions) <= every.asked
+
+
+def test_an_episode_that_is_cut_ends_unfinished_jobs_there(theatre: Theatre) -> None:
+    cut, whole = (theatre.play(Task(0, 3, 4, "capped_sjf", limit_ms=limit)).outcome for limit in (30_000, None))
+    assert cut.end == cut.ends.max() == 30_000 < whole.end
+    assert np.array_equal(np.sort(np.minimum(whole.ends, 30_000)), np.sort(cut.ends))
+
+
+def test_processes_play_what_one_plays(config: Path) -> None:
+    tasks = [Task(0, seed, seed, WEIGHTS, keep=1.0) for seed in range(3)]
+    ends = []
+    for jobs in (1, 2):
+        company = Company(read(config).workloads, jobs)
+        ends.append([episode.outcome.ends.tolist() for episode in company.play(tasks)])
+        company.close()
+    assert ends[0] == ends[1]
+
+
+def test_a_process_that_is_gone_is_said_in_one_line(config: Path) -> None:
+    company = Company(read(config).workloads, 2)
+    company.play([Task(0, 1, 1, "fair")])
+    assert company._pool is not None
+    for process in company._pool._processes.values():
+        process.kill()
+    with pytest.raises(WorkerDied, match="go on with --resume") as caught:
+        company.play([Task(0, seed, 1, "fair") for seed in range(4)])
+    assert "\n" not in str(caught.value)
+    company.close()
