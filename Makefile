@@ -17,10 +17,12 @@ demo-kubernetes: $(VENV)/.dev  ## brain and controllers on a real control plane,
 controlplane: $(VENV)/.dev     ## find or build the programs of a Kubernetes control plane (Go 1.26; 10 minutes, once)
 	$(BIN)/python -m operators.devcluster build
 
+# One more than there are cores: the control plane's tests, which one of them has, mostly wait.
+WORKERS = $(shell echo $$(($$(nproc) + 1)))
 # In CI nothing may be skipped, so what is missing is built; elsewhere those tests skip and say what to do.
 test: $(VENV)/.dev             ## the whole test suite
 	$(if $(filter true,$(CI)),$(BIN)/python -m operators.devcluster build)
-	$(BIN)/python -m pytest -n auto --dist loadgroup -q
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q
 
 test-older: $(VENV)/.dev       ## the whole loop on the oldest Kubernetes that is supported (built first)
 	$(BIN)/python -m operators.devcluster build --version 1.35.4
@@ -53,6 +55,7 @@ tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m rm_emulator.lab.papers.heuristics --docs docs $(if $(SAGA),--saga $(SAGA))
 	$(BIN)/python -m rm_emulator.lab.papers.lachesis --docs docs
 	$(BIN)/python -m rm_emulator.lab.papers.architectures --docs docs
+	$(BIN)/python -m rm_emulator.lab.papers.jockey --docs docs
 
 # SLS folders to run, copied first because runs are stored in them; and how often each.
 FOLDERS ?= ../shared/data/yarn-sls

@@ -525,23 +525,6 @@ def compare(
 
 
 @app.command()
-def wishes(
-    file: Annotated[
-        str, typer.Argument(metavar="FILE", help="A scenario, an example's name, or an expression (FILE.strl).")
-    ],
-    job: Annotated[str | None, typer.Argument(metavar="JOB", help="Only this job.")] = None,
-    set_: Set = None,
-) -> None:
-    """Show what jobs wish for as expressions in STRL."""
-    from rm_emulator.experiments import wishes as wished
-
-    if file.endswith(".strl"):
-        typer.echo(wished.formatted(Path(file)))
-    else:
-        typer.echo(wished.expressions(*_checked(file, changes=set_), job))
-
-
-@app.command()
 def train(
     config: Annotated[str, typer.Argument(metavar="decima|CONFIG.yaml", help="A packaged configuration, or a file.")],
     out: Annotated[
@@ -576,6 +559,23 @@ def train(
         raise typer.Exit(130) from None
     best = f"iteration {state.best_iteration}, {state.best_score:.3f} of {training.REFERENCES[0]}"
     typer.echo(f"{where / training.BEST}: {best}")
+
+
+@app.command()
+def wishes(
+    file: Annotated[
+        str, typer.Argument(metavar="FILE", help="A scenario, an example's name, or an expression (FILE.strl).")
+    ],
+    job: Annotated[str | None, typer.Argument(metavar="JOB", help="Only this job.")] = None,
+    set_: Set = None,
+) -> None:
+    """Show what jobs wish for as expressions in STRL."""
+    from rm_emulator.experiments import wishes as wished
+
+    if file.endswith(".strl"):
+        typer.echo(wished.formatted(Path(file)))
+    else:
+        typer.echo(wished.expressions(*_checked(file, changes=set_), job))
 
 
 @app.command()

@@ -150,6 +150,7 @@ def case(seed: int, *, disorder: bool = False, profile: str | None = None, execu
     jobs = _jobs(rng, demands, int(rng.integers(3, 8)), 10 if fine else 1)
     if queues:
         jobs = _in_queues(keyed.generator(seed, "contract jobs' queues"), jobs, queues)
+    jobs = _with_deadlines(keyed.generator(seed, "contract deadlines"), jobs)
     workload = Workload(name=f"case {seed}", jobs=jobs, history=_history(rng), resources=resources)
     name = f"case({seed}, disorder={disorder}, profile={profile!r}, executors={has_executors})"
     return Case(name=name, config=config, workload=workload, seed=seed)
@@ -192,6 +193,16 @@ def _in_queues(
     replace = msgspec.structs.replace
     leaves = [queue.name for queue in queues[1:]]
     return tuple(replace(entry, job=replace(entry.job, queue=str(rng.choice(leaves)))) for entry in jobs)
+
+
+def _with_deadlines(rng: np.random.Generator, jobs: tuple[WorkloadJob, ...]) -> tuple[WorkloadJob, ...]:
+    """Half of the jobs should be done some seconds after they come."""
+    made = []
+    for entry in jobs:
+        after, has_one = int(rng.integers(1, 60_000)), rng.random() < 0.5
+        spec = msgspec.structs.replace(entry.job, deadline=entry.submit_ms + after) if has_one else entry.job
+        made.append(msgspec.structs.replace(entry, job=spec))
+    return tuple(made)
 
 
 def _nodes(rng: np.random.Generator, demands: list[Vector]) -> tuple[Node, ...]:

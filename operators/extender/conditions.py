@@ -1,4 +1,4 @@
-"""Reports on the objects why they wait: a condition on pods, five status fields on DagJobs.
+"""Reports on the objects why they wait: a condition on pods, six status fields on DagJobs.
 
 People read these, so they may come late but not dear: a limited number of writes a second, the newest word on
 each object only, and no write for what the object says already. Lanes (see `Lane`) take turns; whoever has been told
@@ -20,7 +20,7 @@ import structlog
 from operators import metrics
 from operators.client import ApiError, Client, NotFound, stamp
 from operators.extender.releases import FIELD_MANAGER, may_pass, pause_s
-from schedulers.objects.dagjob import PlanStatus
+from schedulers.objects.dagjob import PlanStatus, PromiseStatus
 from schedulers.objects.meta import Meta
 from schedulers.objects.names import API_VERSION, WAITING_CONDITION
 from schedulers.objects.pod import Condition, Pod
@@ -35,8 +35,9 @@ ENDED: Final = "Ended"
 LONGEST_MESSAGE: Final = 1024
 #: Of how many objects of each kind the last word is remembered.
 REMEMBERED: Final = 20_000
-#: Marks the word on a DagJob's plan, which stands beside the word on its wait.
+#: Mark the words on a DagJob's plan and promise, which stand beside the word on its wait.
 _PLAN: Final = "/plan"
+_PROMISE: Final = "/promise"
 
 Write = Callable[[], Awaitable[None]]
 Word = TypeVar("Word")
@@ -72,7 +73,7 @@ class Conditions:
         if not per_second > 0:
             raise ValueError(f"conditions per second: {per_second} (above 0)")
         self._client, self._period_s = client, 1.0 / per_second
-        # By uid (with _PLAN for plans) what is not written yet, and when each lane last had its turn.
+        # By uid (with _PLAN or _PROMISE behind it) what is not written yet, and when each lane last had its turn.
         self._lanes: dict[Lane, dict[str, Unsaid]] = {lane: {} for lane in Lane}
         self._turns: dict[Lane, int] = {lane: lane - len(Lane) for lane in Lane}
         self._written_pods: dict[str, Condition] = {}  # by uid: the last word; a watch may not have brought it back yet
@@ -122,6 +123,10 @@ class Conditions:
         """How the DagJob `namespace/name` is planned: a word of its own, not written again with each reason."""
         self._queue_dagjob(uid + _PLAN, key, {"plan": msgspec.to_builtins(plan)})
 
+    def report_promise(self, key: str, *, uid: str, promise: PromiseStatus) -> None:
+        """When the DagJob `namespace/name` will be done: a word of its own as well."""
+        self._queue_dagjob(uid + _PROMISE, key, {"promise": msgspec.to_builtins(promise)})
+
     def _queue_dagjob(self, word: str, key: str, fields: dict[str, Any]) -> None:
         before = self._written_dagjobs.get(word)
         if before == fields:
@@ -133,7 +138,7 @@ class Conditions:
 
     def forget_dagjob(self, uid: str) -> None:
         """The DagJob is gone."""
-        for word in (uid, uid + _PLAN):
+        for word in (uid, uid + _PLAN, uid + _PROMISE):
             self._take_back(word)
             self._written_dagjobs.pop(word, None)
 

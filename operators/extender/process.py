@@ -26,6 +26,7 @@ from operators.extender.conditions import Conditions
 from operators.extender.config import BrainConfig
 from operators.extender.eventlog import EventLog
 from operators.extender.history import History
+from operators.extender.rehearsals import Rehearsals
 from operators.extender.releases import Releases, may_pass
 from operators.extender.snapshots import Snapshots, Superseded
 from operators.extender.status import StatusWriter
@@ -166,6 +167,7 @@ class Process:
             self._minutes,
             self._save,
             StatusWriter(brain, conditions).run,
+            Rehearsals(brain).run,
         ]
         self.term = Term(brain, events, [])
         self.term.tasks.extend(asyncio.ensure_future(self._keep_up(loop)) for loop in loops)

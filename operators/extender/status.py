@@ -12,14 +12,15 @@ from typing import Any, Final
 
 import msgspec
 
+from operators.client import stamp
 from operators.extender.brain import Brain
 from operators.extender.conditions import Conditions
 from operators.extender.jobs import JobEntry
 from operators.extender.ledger import Task
 from schedulers.core.model import Job
-from schedulers.core.policy import Planned
+from schedulers.core.policy import Planned, Promise
 from schedulers.core.reasons import Reason
-from schedulers.objects.dagjob import PlannedStage, PlanStatus
+from schedulers.objects.dagjob import PlannedStage, PlanStatus, PromiseStatus
 from schedulers.objects.names import PODS_REFUSED, PODS_UNPLACED
 
 #: Explaining looks at every node: so much of each half second may go to it.
@@ -101,10 +102,16 @@ class StatusWriter:
                 self._conditions.forget_dagjob(self._jobs.pop(job))
 
     def _report_plans(self) -> None:
+        """Plans and promises that were made since."""
         for job, planned in self._brain.scheduler.policy.new_plans().items():
             entry = self._brain.jobs.get(job)
             if entry is not None and not entry.plain:
                 self._conditions.report_plan(entry.key, uid=entry.owner, plan=shown(entry.job, planned))
+
+        for job, promise in self._brain.scheduler.policy.new_promises().items():
+            entry = self._brain.jobs.get(job)
+            if entry is not None and not entry.plain:
+                self._conditions.report_promise(entry.key, uid=entry.owner, promise=said(promise))
 
     def _take_back(self) -> None:
         """Pods that have been released since they were reported to wait, have ended, or are gone."""
@@ -203,4 +210,21 @@ def shown(job: Job, planned: Planned) -> PlanStatus:
         makespanSeconds=planned.makespan / 1000,
         stages=[PlannedStage(job.stages[stage].name, start / 1000) for stage, start in planned.starts.items()],
         troublesome=[job.stages[stage].name for stage in planned.troublesome],
+    )
+
+
+def said(promise: Promise) -> PromiseStatus:
+    """A promise as `status.promise` of a DagJob; days stand before the times where one is on another day than this."""
+    finish, deadline, made = (stamp(at) for at in (promise.finish, promise.deadline, promise.made))
+    same_day = finish[:10] == deadline[:10] == made[:10]
+    shown_at = [at[11:16] if same_day else f"{at[:10]} {at[11:16]}" for at in (finish, deadline)]
+    margin = (
+        f"{round(promise.margin / 60_000)} min" if promise.margin >= 60_000 else f"{round(promise.margin / 1000)} s"
+    )
+    return PromiseStatus(
+        message=f"finishes {shown_at[0]} ± {margin}, deadline {shown_at[1]}",
+        finishTime=finish,
+        marginSeconds=promise.margin / 1000,
+        revisedTime=made,
+        containers=promise.containers,
     )

@@ -149,6 +149,7 @@ def result(job: Master, finish: int | None) -> JobRow:
         service=job.lasts,
         all_started_ms=job.all_started,
         start_within_ms=None if spec.service is msgspec.UNSET else spec.service.start_within_ms,
+        deadline_ms=None if isinstance(spec.deadline, msgspec.UnsetType) else spec.deadline,
     )
 
 

@@ -3,16 +3,19 @@
 from __future__ import annotations
 
 from collections.abc import Collection, Iterator, Mapping
+from functools import lru_cache
 from typing import Final, Protocol
 
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import SchedulerError
-from schedulers.core.events import Event
+from schedulers.core.events import Event, Rehearsed
 from schedulers.core.explain import Explanation
 from schedulers.core.model import Job
 from schedulers.core.policy import Offer, Planned, Policy
+from schedulers.core.rehearsal import Course, Script, Table
 from schedulers.core.state import ClusterState, ContainerState, JobState
 from schedulers.core.transfers import arrival
+from schedulers.planning.rehearsal import rehearse
 
 #: So many beats of every node, cycles, or periods may pass without any change where these themselves count.
 PATIENCE: Final = 200
@@ -52,8 +55,9 @@ class Control:
     """
 
     def __init__(self, decider: Decider) -> None:
-        self.handle, self.explain = decider.handle, decider.explain
+        self._decide, self.explain = decider.handle, decider.explain
         self._state, self._policy = decider.state, decider.policy
+        self.handle = self._rehearse if self._policy.rehearses else self._decide
         says = type(self._policy).next_change is not Policy.next_change or self._state.reservations is not None
         self.next_change = decider.next_change if says else None
         self.unheard = decider.state.journal.sizes.cursor()
@@ -61,6 +65,13 @@ class Control:
         self.held: Mapping[int, ContainerState] = decider.state.containers
         self.copies = decider.state.copies is not None
         self.triggers, self.plans = self._policy.triggers, self._policy.plans
+
+    def _rehearse(self, event: Event) -> list[Decision]:
+        """A fact, and what comes of the rehearsals that it made the policy wish for."""
+        decisions = self._decide(event)
+        for job, script in self._policy.new_scripts().items():
+            decisions += self._decide(Rehearsed(event.at, job, *_rehearsed(script)))
+        return decisions
 
     @property
     def version(self) -> int:
@@ -106,3 +117,9 @@ class Control:
         """Jobs that were planned since this was asked last."""
         for name, planned in self._policy.new_plans().items():
             yield self._state.jobs[name].spec, planned
+
+
+@lru_cache(maxsize=256)
+def _rehearsed(script: Script) -> tuple[tuple[Course, ...], Table]:
+    """Played once, however many cells wish for it."""
+    return rehearse(script)

@@ -29,6 +29,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     ideal_ms: JCT on an empty cluster with room for everything (longest path of true run times), None if unknown.
     service: it does not end by itself. all_started_ms: when all tasks of a service had started. start_within_ms: its
         objective for that, from its submission (columns only where there are services).
+    deadline_ms: when it should have been done, None where it has no deadline.
     """
 
     id: str
@@ -52,6 +53,7 @@ class JobRow(msgspec.Struct, frozen=True, kw_only=True, gc=False):
     service: bool = False
     all_started_ms: int | None = None
     start_within_ms: int | None = None
+    deadline_ms: int | None = None
 
 
 class Try(msgspec.Struct, frozen=True, kw_only=True, gc=False):

@@ -33,6 +33,8 @@ COMPARISONS: Final[Mapping[str, Callable[[float, float], bool]]] = {
     ">=": operator.ge,
     "==": partial(math.isclose, rel_tol=1e-9, abs_tol=1e-12),
 }
+#: Figures that are left out of a run to which they do not apply.
+_SOMETIMES: Final = {field.name: None for field in msgspec.structs.fields(Run) if field.default is msgspec.UNSET}
 _ARITHMETIC: Final[Mapping[str, Callable[[float, float], float]]] = {
     "+": operator.add,
     "-": operator.sub,
@@ -259,7 +261,8 @@ def _figure(steps: tuple[Step, ...], text: str, summary: Mapping[str, Any]) -> f
     label = _known(first, labels if steps[0] is not first else [*labels, "comparisons", "runs"], "label", text)
     if not rest:
         raise ExpectError(text, first.column, f"name a figure of '{label}', such as {label}.jct_s.mean")
-    values = [_number(_down(run, rest, text), rest[-1], text) for run in summary["runs"] if run["label"] == label]
+    runs = [{**_SOMETIMES, **run} for run in summary["runs"] if run["label"] == label]
+    values = [_number(_down(run, rest, text), rest[-1], text) for run in runs]
     known = [value for value in values if value is not None]
     return math.fsum(known) / len(known) if len(known) == len(values) else None
 

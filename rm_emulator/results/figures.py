@@ -159,6 +159,14 @@ class Locality(Struct, frozen=True, kw_only=True):
     off: Maybe = None
 
 
+class Deadlines(Struct, frozen=True, kw_only=True):
+    """Jobs that have one."""
+
+    jobs: int = 0
+    met: Annotated[Maybe, _is("ended by it", good=1)] = None
+    late_s: Annotated[Spread, _is("finish - deadline, of those that ended after it", "s", good=-1)] = Spread()
+
+
 class Latency(Struct, frozen=True, kw_only=True):
     """Quantiles of the time a decision takes."""
 
@@ -217,6 +225,7 @@ class Run(Struct, frozen=True, kw_only=True):
     fairness: Fairness = Fairness()
     new_queue: NewQueue = NewQueue()
     locality: Locality | None = None
+    deadlines: Deadlines | UnsetType = UNSET
     decisions: int | None = None
     decision_us: Annotated[Latency | None, _is("of the scheduler's code", "us", machine=True)] = None
     wall_s: Annotated[Maybe, _is("real time the run took", "s", machine=True)] = None

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 import polars as pl
 
-from rm_emulator.results.figures import BINS, Bin, Bins, ErrorSpread, Placement, Queue, Services, Spread
+from rm_emulator.results.figures import BINS, Bin, Bins, Deadlines, ErrorSpread, Placement, Queue, Services, Spread
 
 THIN_WIDTH: Final = 3
 SMALL_MS: Final = 1_000_000
@@ -254,6 +254,19 @@ def queues(jobs: pl.DataFrame, shares: Mapping[str, float]) -> dict[str, Queue]:
     }
 
 
+def deadlines(jobs: pl.DataFrame) -> Deadlines | None:
+    """Of the jobs with a deadline how many have met it, None where no job has one."""
+    due = jobs.filter(pl.col("deadline_ms").is_not_null())
+    if due.is_empty():
+        return None
+    late_ms = due["finish_ms"] - due["deadline_ms"]
+    return Deadlines(
+        jobs=len(due),
+        met=figure(int((late_ms <= 0).sum()) / len(due)),
+        late_s=spread(late_ms.filter(late_ms > 0) / 1000, Spread),
+    )
+
+
 def figures(
     jobs: pl.DataFrame,
     tasks: pl.DataFrame,
@@ -271,6 +284,7 @@ def figures(
         jain(per_queue, queue_weights) if len(per_queue) > 1 else jain(dominant_shares(jobs, tasks, nodes, "user"))
     )
     placement = queue_placement(jobs, bounds_ms)
+    due = deadlines(jobs)
     spreads = {name: spread(with_times[name], Spread) for name in ("jct_s", "wait_s", "slowdown")}
     return {
         "jobs": len(jobs),
@@ -290,6 +304,7 @@ def figures(
         "queues": queues(with_times, per_queue),
         "bins": bins(with_times),
         "services": services(jobs),
+        **({"deadlines": due} if due is not None else {}),
     }
 
 

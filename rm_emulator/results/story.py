@@ -60,7 +60,7 @@ class Part(msgspec.Struct):
 class Moment(msgspec.Struct, frozen=True):
     """Something that happened to the job.
 
-    kind: submitted, plan, estimate, stage, task, data, copy, reserved, refused, lost, end.
+    kind: submitted, plan, estimate, choice, stage, task, data, copy, reserved, refused, lost, end.
     """
 
     at_ms: int
@@ -256,6 +256,7 @@ class _Teller:
         self._every = _LOOK_MS
         self._size: float | None = None
         self._rank: dict[str, Any] = {}
+        self._allocation: int | None = None
         self._submitted = 0
         self._finished: int | None = None
         self._pilots_left = self._refusals = 0
@@ -435,10 +436,10 @@ class _Teller:
         if self._pilots_left and not state.pilots_left:
             self._note("plan", at, "its last pilot task is done")
         self._pilots_left = state.pilots_left
-        rank = self._scheduler.policy.about(state) if state.left else self._rank
-        if state.size_ms == self._size and rank == self._rank:
+        if not state.left:
             return
-        told = []
+        rank = self._scheduler.policy.about(state)
+        told = self._promised(rank.pop("promise", None))
         if state.size_ms is not None and state.size_ms != self._size:
             source = f" ({state.size_source})" if state.size_source else ""
             told.append(f"estimated at {clock(round(state.size_ms))} of work in all{source}")
@@ -449,8 +450,18 @@ class _Teller:
             if rank.get("said", "") != self._rank.get("said", ""):
                 self._note("choice", at, rank["said"])
         self._size, self._rank = state.size_ms, rank
-        if told and state.left:
+        if told:
             self._note("estimate", at, ", ".join(told))
+
+    def _promised(self, promise: dict[str, int] | None) -> list[str]:
+        """What the policy has promised, when it is another number of containers than before."""
+        if promise is None or promise["containers"] == self._allocation:
+            return []
+        self._allocation = promise["containers"]
+        finish, margin, deadline = (clock(promise[name]) for name in ("finish", "margin", "deadline"))
+        to_have = _plural(self._allocation, "container", "containers")
+        done = f"be done at {finish}, at most {margin} later, deadline {deadline}"
+        return [f"is to have {self._allocation} {to_have} and {done}"]
 
     # -- data, copies ---------------------------------------------------------------------------
 

@@ -274,7 +274,7 @@ def show(summary: Summary, console: Console) -> None:
         how = summary.comparisons[0].interval
         note = f"seconds; speedup = mean JCT of {summary.baseline} / mean JCT of the label; interval: {how}"
         console.print(note, style="dim", highlight=False)
-    for line in filter(None, (new_queue(summary), locality(summary))):
+    for line in filter(None, (new_queue(summary), locality(summary), deadlines(summary))):
         console.print(line, style="dim", highlight=False)
     rows_of_costs = cost_rows(summary)
     if rows_of_costs:
@@ -303,6 +303,13 @@ def locality(summary: Summary) -> str:
     shares = [(label, mean_over_seeds(summary, label, "locality", "node")) for label in summary.labels]
     known = [f"{100 * share:.1f} % ({label})" for label, share in shares if share is not None]
     return f"tasks that ran on a node with their input: {', '.join(known)}" if known else ""
+
+
+def deadlines(summary: Summary) -> str:
+    """How many of the jobs with a deadline met it under each label, in one line; nothing where no job has one."""
+    met = [(label, mean_over_seeds(summary, label, "deadlines", "met")) for label in summary.labels]
+    known = [f"{100 * part:.1f} % ({label})" for label, part in met if part is not None]
+    return f"deadlines met: {', '.join(known)}" if known else ""
 
 
 def new_queue(summary: Summary) -> str:

@@ -131,13 +131,19 @@ def _job(job: InlineJob, job_id: str, resources: Resources) -> WorkloadJob:
             app=job.app,
             queue=job.queue,
             weight=job.weight,
+            service=_service(job.service),
             deadline=msgspec.UNSET if job.deadline is None else job.submit + job.deadline,
             wishes=wishes(job),
-            service=_service(job.service),
         ),
         submit_ms=job.submit,
         runtimes=tuple(_run_times(stage) for stage in job.stages),
     )
+
+
+def _service(block: InlineService | None) -> Service | msgspec.UnsetType:
+    if block is None:
+        return msgspec.UNSET
+    return Service(start_within_ms=block.start_within, preemptible=block.preemptible)
 
 
 def wishes(job: InlineJob) -> Wishes | msgspec.UnsetType:
@@ -146,12 +152,6 @@ def wishes(job: InlineJob) -> Wishes | msgspec.UnsetType:
         return msgspec.UNSET
     told = job.wishes.model_dump(exclude={"budget"})
     return msgspec.convert({**told, "budget_ms": job.wishes.budget}, Wishes)
-
-
-def _service(block: InlineService | None) -> Service | msgspec.UnsetType:
-    if block is None:
-        return msgspec.UNSET
-    return Service(start_within_ms=block.start_within, preemptible=block.preemptible)
 
 
 def _stage(stage: InlineStage, names: Sequence[str], resources: Resources) -> Stage:

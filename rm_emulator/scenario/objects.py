@@ -21,7 +21,7 @@ from rm_emulator.scenario.document import Document, parse_documents
 from rm_emulator.scenario.schema import API_VERSION
 from rm_emulator.scenario.schema.cluster import FASTEST, SLOWEST
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
-from schedulers.core.model import Service
+from schedulers.core.model import Job, Service
 from schedulers.core.places import Places
 from schedulers.core.resources import Resources, Vector, parse_quantity
 from schedulers.objects.dagjob import DagJob, Hints, core_job
@@ -346,6 +346,7 @@ class _Reader:
             stages.append(entry)
         return {
             "name": core.name,
+            **_due(core, job.metadata.created_ms),
             "id": job.key,
             "user": core.user,
             "queue": core.queue,
@@ -424,6 +425,13 @@ class _Reader:
         spec.setdefault("workload", {"kind": "jobs", "jobs": jobs})
         spec.setdefault("policies", [{"label": "gs", "kind": "gs", "predictor": {"kind": "slearn"}}])
         return data
+
+
+def _due(job: Job, created_ms: int | None) -> dict[str, Any]:
+    """How long after it came a job should be done; a deadline before that is one that is missed at once."""
+    if isinstance(job.deadline, msgspec.UnsetType) or created_ms is None:
+        return {}
+    return {"deadline": f"{max(1, job.deadline - created_ms)}ms"}
 
 
 def _parent(name: str, hints: Hints | None) -> str | dict[str, Any]:

@@ -24,7 +24,7 @@ from rm_emulator.scenario.schema.workload import (
     TpchWorkload,
     TraceWorkload,
 )
-from rm_emulator.workload import asks, data
+from rm_emulator.workload import asks, data, deadlines
 from rm_emulator.workload.model import Fixed, Remote, Workload
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Node
@@ -74,6 +74,12 @@ def build(scenario: Scenario, folder: Path, seed: int) -> Built:
         workload = _with_data(block.data, workload, nodes(scenario.spec.cluster.nodes, resources), seed)
     if block.asks is not None:
         workload = _with_asks(block.asks, workload, nodes(scenario.spec.cluster.nodes, resources), seed)
+    if block.deadlines is not None:
+        capacity = tuple(
+            map(sum, zip(*(node.capacity for node in nodes(scenario.spec.cluster.nodes, resources)), strict=True))
+        )
+        settings = block.deadlines.part, (block.deadlines.factor[0], block.deadlines.factor[1])
+        workload = deadlines.with_deadlines(workload, capacity, *settings, seed)
     if scenario.spec.cluster.sizes is not None:
         workload = in_sizes(workload, container_sizes(scenario.spec.cluster.sizes, resources))
     return msgspec.structs.replace(built, workload=workload)

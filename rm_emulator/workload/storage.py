@@ -10,6 +10,7 @@
     gangs.parquet     one row per job: its stages that start whole, where any do
     edges.parquet     one row per job: its edges that are more than a parent's index (data), where any are
     by_node.parquet   one row per job: the nodes of run times by node, per stage, where any are
+    due.parquet       one row per job: its deadline (ms), where any has one
 
 A folder is written under another name and renamed when it is whole, so a killed run leaves none behind
 that looks finished.
@@ -47,6 +48,7 @@ _USAGE: Final = "usage.parquet"
 _GANGS: Final = "gangs.parquet"
 _EDGES: Final = "edges.parquet"
 _BY_NODE: Final = "by_node.parquet"
+_DUE: Final = "due.parquet"
 _MODE: Final = 0o755
 
 _INTS: Final = pl.List(pl.Int64)
@@ -92,12 +94,14 @@ _GANG_COLUMNS: Final[dict[str, Any]] = {"gangs": _INTS}
 _EDGE_COLUMNS: Final[dict[str, Any]] = {"stage": _INTS, "parent": _INTS, "kind": pl.List(pl.String), "data": _INTS}
 _EDGE_FIELDS: Final = ("parent", "kind", "data")
 _BY_NODE_COLUMNS: Final[dict[str, Any]] = {"nodes": pl.List(pl.List(pl.String))}
+_DUE_COLUMNS: Final[dict[str, Any]] = {"deadline_ms": pl.Int64}
 _EXTRAS: Final = {
     _ASKS: _ASK_COLUMNS,
     _USAGE: _USAGE_COLUMNS,
     _GANGS: _GANG_COLUMNS,
     _EDGES: _EDGE_COLUMNS,
     _BY_NODE: _BY_NODE_COLUMNS,
+    _DUE: _DUE_COLUMNS,
 }
 _TABLES: Final = {"jobs.parquet": _JOBS, "stages.parquet": _STAGES, "history.parquet": _HISTORY}
 
@@ -155,6 +159,8 @@ def save(
         files[_EDGES] = _packed(_edge_rows(workload), _EDGE_COLUMNS)
     if any(isinstance(times, PerNode) for entry in workload.jobs for times in entry.runtimes):
         files[_BY_NODE] = _packed(_by_node_rows(workload), _BY_NODE_COLUMNS)
+    if any(entry.job.deadline is not msgspec.UNSET for entry in workload.jobs):
+        files[_DUE] = _packed(_due_rows(workload), _DUE_COLUMNS)
     header = _Header(
         format=FORMAT,
         name=workload.name,
@@ -386,6 +392,11 @@ def _by_node_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
         yield ([list(times.nodes) if isinstance(times, PerNode) else [] for times in entry.runtimes],)
 
 
+def _due_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
+    for entry in workload.jobs:
+        yield (entry.job.deadline or None,)
+
+
 _ROWS: Final[dict[str, Callable[[Workload], Iterator[tuple[Any, ...]]]]] = {
     "jobs.parquet": _job_rows,
     "stages.parquet": _stage_rows,
@@ -454,8 +465,8 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
     for _ in jobs:
         stages.append([])
         runtimes.append([])
-    asks, usages, gangs, edges, by_node = (
-        _extra(tables, name, len(jobs)) for name in (_ASKS, _USAGE, _GANGS, _EDGES, _BY_NODE)
+    asks, usages, gangs, edges, by_node, due = (
+        _extra(tables, name, len(jobs)) for name in (_ASKS, _USAGE, _GANGS, _EDGES, _BY_NODE, _DUE)
     )
     for number, name, tasks, demand, above, hint, *times in tables["stages.parquet"].iter_rows():
         parents = _with_edges(above, len(stages[number]), edges[number])
@@ -471,7 +482,17 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
             )
         am, hosts = asks[number]
         placed = tuple(_placed(stages[number], hosts, gangs[number][0]))
-        job = Job(id=job_id, stages=placed, name=name, user=user, app=app, queue=queue, weight=weight)
+        deadline = due[number][0]
+        job = Job(
+            id=job_id,
+            stages=placed,
+            name=name,
+            user=user,
+            app=app,
+            queue=queue,
+            weight=weight,
+            deadline=deadline if isinstance(deadline, int) else msgspec.UNSET,
+        )
         entry = WorkloadJob(
             job=job,
             submit_ms=submit_ms,

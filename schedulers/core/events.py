@@ -13,6 +13,7 @@ import msgspec
 from schedulers.core.messages import AnyMessage
 from schedulers.core.model import Job, Links, Node, PastJob, Queue
 from schedulers.core.predictor import SamplePlan
+from schedulers.core.rehearsal import Course, Table
 from schedulers.core.resources import Vector
 
 if TYPE_CHECKING:
@@ -219,6 +220,17 @@ class Estimated(Event, frozen=True, tag="Estimated", omit_defaults=True):
     by_node: dict[str, tuple[int, ...]] = {}
 
 
+class Rehearsed(Event, frozen=True, tag="Rehearsed"):
+    """A job was played forward on estimates, as the policy wished (`Policy.new_scripts`).
+
+    courses: what each stage goes through on the largest allocation. table: how long the job still takes.
+    """
+
+    job: str
+    courses: tuple[Course, ...]
+    table: Table
+
+
 class SearchEnded(Event, frozen=True, tag="SearchEnded"):
     """What the policy plans on the next fact was not all searched for: a replay takes this instead of searching.
 
@@ -287,6 +299,7 @@ AnyEvent = (
     | Tick
     | HistoryPrimed
     | Estimated
+    | Rehearsed
     | SearchEnded
     | LeaderStarted
     | Delivered

@@ -68,6 +68,17 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.hosts[task] if len(self.hosts) > 1 else self.hosts[0]
 
 
+class Service(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+    """What a job is that serves until it is ended from outside.
+
+    start_within_ms: its objective, from its submission to the moment when all its tasks run; None: it has none.
+    preemptible: whether its containers may be stopped so that others get what is theirs.
+    """
+
+    start_within_ms: int | None = None
+    preemptible: bool = True
+
+
 class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     """One way in which a job would like its tasks to run: no demand, as `Stage.places` is.
 
@@ -95,17 +106,6 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget_ms: int | None = None
 
 
-class Service(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
-    """What a job is that serves until it is ended from outside.
-
-    start_within_ms: its objective, from its submission to the moment when all its tasks run; None: it has none.
-    preemptible: whether its containers may be stopped so that others get what is theirs.
-    """
-
-    start_within_ms: int | None = None
-    preemptible: bool = True
-
-
 class Job(msgspec.Struct, frozen=True, kw_only=True):
     """A DAG of stages with what a predictor may know about it at submission.
 
@@ -122,9 +122,9 @@ class Job(msgspec.Struct, frozen=True, kw_only=True):
     app: str = ""
     queue: str = "default"
     weight: float = 1.0
+    service: Service | msgspec.UnsetType = msgspec.UNSET
     deadline: int | msgspec.UnsetType = msgspec.UNSET
     wishes: Wishes | msgspec.UnsetType = msgspec.UNSET
-    service: Service | msgspec.UnsetType = msgspec.UNSET
 
     @property
     def kind(self) -> Literal["batch", "service"]:

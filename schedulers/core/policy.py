@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from schedulers.core.predictor import Estimate, Informed
     from schedulers.core.queues import QueueTree
     from schedulers.core.reasons import Reason
+    from schedulers.core.rehearsal import Script
     from schedulers.core.resources import Vector
     from schedulers.core.state import ClusterState, ContainerState, Fitting, JobState, NodeState, StageState
 
@@ -122,6 +123,19 @@ class Planned(msgspec.Struct, frozen=True):
         for stretch in self.stretches:
             starts.setdefault(stretch.stage, stretch.start)
         return starts
+
+
+class Promise(msgspec.Struct, frozen=True):
+    """When a job will be done as far as is known, and what it is given for it; times in ms on the scheduler's clock.
+
+    margin: by so much it may be later. made: when this was said. containers: how many the job is to have at once.
+    """
+
+    finish: int
+    margin: int
+    deadline: int
+    made: int
+    containers: int
 
 
 class Offer:
@@ -496,6 +510,8 @@ class Policy(ABC):
     urges: Collection[str] = ()
     #: Whether, set as it is, it plans jobs, so that `new_plans` is worth asking.
     plans = False
+    #: Whether, set as it is, it wants jobs rehearsed and makes promises, so that `new_scripts` is worth asking.
+    rehearses = False
     #: Whether, set as it is, it copies tasks where copies are allowed.
     copies = False
     #: What a search of its own came to that a replay cannot find out by itself; the core logs it and takes it away.
@@ -545,6 +561,14 @@ class Policy(ABC):
 
     def new_plans(self) -> Mapping[str, Planned]:
         """By job the plans made since this was asked last, for whoever watches; none where nothing is planned."""
+        return {}
+
+    def new_scripts(self) -> Mapping[str, Script]:
+        """By job what is to be played since this was asked last; what comes of it is told as `Rehearsed`."""
+        return {}
+
+    def new_promises(self) -> Mapping[str, Promise]:
+        """By job the promises made since this was asked last, for whoever watches."""
         return {}
 
     def dump(self) -> Any:

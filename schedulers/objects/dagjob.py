@@ -124,6 +124,16 @@ class PlanStatus(msgspec.Struct):
     troublesome: list[str] = []
 
 
+class PromiseStatus(msgspec.Struct):
+    """When the job will be done as far as is known (see the CRD); times as RFC 3339."""
+
+    message: str = ""
+    finishTime: str = ""
+    marginSeconds: float = 0.0
+    revisedTime: str = ""
+    containers: int = 0
+
+
 class Progress(msgspec.Struct):
     """The part of the status that the controllers write."""
 
@@ -145,6 +155,7 @@ class DagJobStatus(Progress):
     message: str = ""
     position: int | None = None
     plan: PlanStatus | None = None
+    promise: PromiseStatus | None = None
 
 
 class DagJobOf(Stored, Generic[Template]):

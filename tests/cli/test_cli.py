@@ -16,7 +16,7 @@ from rm_emulator.scenario import examples
 HELLO = "hello"
 COMMANDS = {
     *("run", "init", "check", "schema", "policies", "predictors", "traces"),
-    *("convert", "explain", "replay", "compare", "wishes", "case", "bench"),
+    *("convert", "explain", "replay", "compare", "wishes", "case", "bench", "train"),
 }
 
 

@@ -29,6 +29,7 @@ from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 
 PILOTS = {"kind": "slearn", "fixed_percent": 30}
+JOCKEY = {"kind": "jockey", "period_ms": 700, "dead_zone_ms": 500, "utility": [[0, 1], [5000, -1]]}
 VARIANTS = [
     Subject(policy={"kind": "gs", "work_conserving": False}, predictor=PILOTS),
     Subject(policy={"kind": "gs", "sampling_shares": True, "conserved_charge": "sampling"}, predictor=PILOTS),
@@ -50,6 +51,10 @@ VARIANTS = [
     Subject(policy={"kind": "graphene", "enough": 1.0, "kappa": 0.05, "plan": "none"}, predictor={"kind": "oracle"}),
     Subject(policy={"kind": "bounded", "policy": {"kind": "gs"}, "kappa": 0.1, "level": "job"}, predictor=PILOTS),
     Subject(policy={"kind": "bounded", "policy": {"kind": "hdrf"}, "kappa": 0.0, "deficit": "slot"}),
+    Subject(policy=JOCKEY, predictor={"kind": "oracle", "error": [-0.5, 1.0]}),
+    Subject(policy={**JOCKEY, "policy": {"kind": "gs"}, "indicator": "cp"}, predictor=PILOTS),
+    Subject(policy={**JOCKEY, "policy": {"kind": "drf"}, "control": "amdahl"}, predictor={"kind": "three_sigma"}),
+    Subject(policy={**JOCKEY, "policy": {"kind": "sjf"}, "control": "max"}, predictor={"kind": "oracle"}),
     Subject(policy={"kind": "fifo", "tie": "random"}, placement={"kind": "best_fit", "tie": "random"}),
     Subject(policy={"kind": "fifo"}, placement={"kind": "deft"}),
     Subject(policy={"kind": "rank_up"}, predictor=PILOTS, placement={"kind": "deft"}),

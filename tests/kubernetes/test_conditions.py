@@ -12,7 +12,7 @@ import pytest
 
 from operators.client import ApiError, Client, NotFound, Unreachable
 from operators.extender.conditions import Conditions
-from schedulers.objects.dagjob import PlanStatus
+from schedulers.objects.dagjob import PlanStatus, PromiseStatus
 from schedulers.objects.meta import Meta
 from schedulers.objects.names import WAITING_CONDITION
 from schedulers.objects.pod import Condition, Pod, PodStatus
@@ -196,8 +196,20 @@ def test_a_plan_and_the_wait_are_words_of_their_own() -> None:
     assert words[0] == {"plan": msgspec.to_builtins(plan)}
 
 
+def test_a_promise_is_a_word_of_its_own_as_well() -> None:
+    promise = PromiseStatus(message="finishes 14:02 ± 3 min, deadline 14:10", containers=4)
+
+    def say(conditions: Conditions) -> None:
+        for _ in range(2):
+            conditions.report_promise("ns/d", uid="d", promise=promise)
+            conditions.report_plan("ns/d", uid="d", plan=PlanStatus())
+
+    assert [list(status) for _, _, status in heard(say).heard] == [["promise"], ["plan"]]
+
+
 def test_a_dagjob_that_is_gone_is_told_nothing() -> None:
     def say(conditions: Conditions) -> None:
+        conditions.report_promise("ns/d", uid="d", promise=PromiseStatus())
         conditions.report_plan("ns/d", uid="d", plan=PlanStatus())
         conditions.report_dagjob("ns/d", uid="d", reason="NoRoom", message="x", position=1, estimate_s=None)
         conditions.forget_dagjob("d")

@@ -156,8 +156,15 @@ class World:
 
     # -- objects --------------------------------------------------------------------------------
 
-    def submit(self, *stages: StageSpec, retries: int = 3, queue: str = "default", user: str = "") -> DagJob:
-        spec = DagJobSpec(stages=stages, retries=retries, queue=queue, user=user)
+    def submit(
+        self,
+        *stages: StageSpec,
+        retries: int = 3,
+        queue: str = "default",
+        user: str = "",
+        deadline: str | None = None,
+    ) -> DagJob:
+        spec = DagJobSpec(stages=stages, retries=retries, queue=queue, user=user, deadline=deadline)
         job = DagJob(metadata=self._meta("job"), spec=spec, status=DagJobStatus())
         self._put("DagJob", self.lists.dagjobs, job)
         return job

@@ -140,6 +140,7 @@ def test_arithmetic_is_that_of_python(a, b, c):
         "slearn.decision_us.p99 < 1000",
         "slearn.queue_placement.over < 0.1",
         "slearn.locality.rack < 0.1",
+        "slearn.deadlines.met > 0.9",
     ],
 )
 def test_fields_are_checked_before_there_is_a_run(text):

@@ -205,3 +205,19 @@ def launched(tasks, stages=1):
 def test_what_launching_costs_is_held_over_run(tasks, stages, ratio):
     found = metrics.launching(*launched(tasks, stages), "cpu")
     assert found == (None if ratio is None else pytest.approx(ratio))
+
+
+def test_deadlines_met_and_how_late_the_others_were():
+    jobs = [
+        {"id": "in time", "finish_ms": 3000, "deadline_ms": 3000},
+        {"id": "late", "finish_ms": 5000, "deadline_ms": 3000},
+        {"id": "never", "deadline_ms": 3000},
+        {"id": "whenever", "finish_ms": 9000},
+    ]
+    found = metrics.deadlines(tables(jobs, [], {}, TWO)[0])
+    assert found is not None
+    assert (found.jobs, found.met, found.late_s.mean) == (3, pytest.approx(1 / 3), 2.0)
+
+
+def test_without_deadlines_nothing_is_said_of_them():
+    assert metrics.deadlines(tables([{"id": "whenever", "finish_ms": 9000}], [], {}, TWO)[0]) is None

@@ -102,6 +102,20 @@ def test_arrivals_follow_the_creation_times(tmp_path: Path) -> None:
     assert [(job.job.id, job.submit_ms) for job in jobs] == [("data/etl", 0), ("data/late", 60_000)]
 
 
+@pytest.mark.parametrize(("deadline", "after"), [("2026-01-01T00:10:05Z", 600_000), ("2025-12-31T00:00:00Z", 1)])
+def test_a_deadline_counts_from_the_creation_time(tmp_path: Path, deadline: str, after: int) -> None:
+    due = JOB.replace("queue: prod", f"queue: prod\n  deadline: {deadline}")
+    (job,) = build(load(write(tmp_path, NODE, due)).scenario, tmp_path, 1).workload.jobs
+    assert job.job.deadline == after
+
+
+def test_a_deadline_of_an_object_without_creation_time_is_left_out(tmp_path: Path) -> None:
+    due = JOB.replace("queue: prod", 'queue: prod\n  deadline: "2026-01-01T00:10:05Z"')
+    due = due.replace(', creationTimestamp: "2026-01-01T00:00:05Z"', "")
+    (job,) = build(load(write(tmp_path, NODE, due)).scenario, tmp_path, 1).workload.jobs
+    assert not isinstance(job.job.deadline, int)
+
+
 def test_what_is_done_already_is_not_done_again(tmp_path: Path) -> None:
     done = JOB + "status: {stages: [{name: map, succeeded: 3}]}\n"
     (job,) = build(load(write(tmp_path, NODE, done)).scenario, tmp_path, 1).workload.jobs

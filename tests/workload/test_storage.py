@@ -6,6 +6,7 @@ import hashlib
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import polars as pl
 import pytest
 import yaml
@@ -291,6 +292,14 @@ def test_edges_with_data_and_times_by_node_are_kept(tmp_path: Path, rows: tuple[
     there = moving(PerNode(("n1", "n2", "n3"), rows), Edge(parent=0, data=10**15))
     storage.save(there, tmp_path / "w")
     assert storage.load(tmp_path / "w") == there
+
+
+def test_deadlines_are_kept(tmp_path: Path) -> None:
+    due = msgspec.structs.replace(JOB, id="due", deadline=7)
+    entries = (*WORKLOAD.jobs, msgspec.structs.replace(WORKLOAD.jobs[0], job=due))
+    with_them = msgspec.structs.replace(WORKLOAD, jobs=entries)
+    storage.save(with_them, tmp_path / "w")
+    assert storage.load(tmp_path / "w") == with_them
 
 
 def test_a_workload_without_them_has_no_files_for_them(tmp_path: Path) -> None:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Annotated, Any, Literal
+from typing import Annotated, Any, Final, Literal
 
 import msgspec
 from pydantic import AfterValidator, BeforeValidator, Field, GetJsonSchemaHandler, ValidationError, WithJsonSchema
@@ -90,6 +90,27 @@ class Asks(Block):
     """Resources that are used, but that nobody asks for, e.g. `[network]`."""
 
 
+def _factor_range(value: list[float]) -> list[float]:
+    if len(value) != 2 or not 0 < value[0] <= value[1] <= _LARGEST_FACTOR:
+        text = f"{value} is not accepted (expected two numbers, ascending, above 0 and up to {_LARGEST_FACTOR:g})"
+        raise PydanticCustomError("value", "{text}", {"text": text})
+    return value
+
+
+_LARGEST_FACTOR: Final = 1e6
+
+
+class Deadlines(Block):
+    """Deadlines of jobs that bring none, for policies that go by them."""
+
+    part: Annotated[float, Field(ge=0, le=1)] = 1.0
+    """Of the jobs so many get one, drawn by job, e.g. `0.5`."""
+    factor: Annotated[list[float], AfterValidator(_factor_range)]
+    """So many times as long as the job takes at most alone on the cluster, [lowest, highest], drawn by job, e.g. `[1.5,
+    3]`.
+    """
+
+
 class SyntheticWorkload(Block):
     """Jobs drawn from a preset's distributions ([workloads](workloads.md))."""
 
@@ -111,6 +132,8 @@ class SyntheticWorkload(Block):
     """Input of the tasks, e.g. `{replicas: 3}`."""
     asks: Asks | None = None
     """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
+    deadlines: Deadlines | None = None
+    """By when jobs should be done that say nothing of it, e.g. `{part: 0.5, factor: [1.5, 3]}`."""
 
     @classmethod
     def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
@@ -140,6 +163,8 @@ class TpchWorkload(Settings):
     """Input of the tasks, e.g. `{replicas: 3}`."""
     asks: Asks | None = None
     """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
+    deadlines: Deadlines | None = None
+    """By when jobs should be done that say nothing of it, e.g. `{part: 0.5, factor: [1.5, 3]}`."""
 
     @classmethod
     def struct(cls) -> type[msgspec.Struct]:
@@ -158,6 +183,8 @@ class DagsWorkload(Settings):
     """Input of the tasks, e.g. `{replicas: 3}`."""
     asks: Asks | None = None
     """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
+    deadlines: Deadlines | None = None
+    """By when jobs should be done that say nothing of it, e.g. `{part: 0.5, factor: [1.5, 3]}`."""
 
     @classmethod
     def struct(cls) -> type[msgspec.Struct]:
@@ -176,6 +203,8 @@ class LachesisWorkload(Settings):
     """Input of the tasks, e.g. `{replicas: 3}`."""
     asks: Asks | None = None
     """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
+    deadlines: Deadlines | None = None
+    """By when jobs should be done that say nothing of it, e.g. `{part: 0.5, factor: [1.5, 3]}`."""
 
     @classmethod
     def struct(cls) -> type[msgspec.Struct]:
@@ -192,6 +221,8 @@ class MixedWorkload(Settings):
     """Input of the tasks, e.g. `{replicas: 3}`."""
     asks: Asks | None = None
     """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
+    deadlines: Deadlines | None = None
+    """By when jobs should be done that say nothing of it, e.g. `{part: 0.5, factor: [1.5, 3]}`."""
 
     @classmethod
     def struct(cls) -> type[msgspec.Struct]:
@@ -233,6 +264,8 @@ class TraceWorkload(Block):
     """Input of the tasks, e.g. `{replicas: 3}`."""
     asks: Asks | None = None
     """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
+    deadlines: Deadlines | None = None
+    """By when jobs should be done that say nothing of it, e.g. `{part: 0.5, factor: [1.5, 3]}`."""
 
 
 class Requirement(Block):
@@ -323,6 +356,15 @@ class InlineStage(Block):
     """Nodes that hold the input of all tasks, or one list of them per task, e.g. `[n1, n2]`."""
 
 
+class InlineService(Block):
+    """What makes a job a service: it runs until the run ends."""
+
+    start_within: Interval | None = None
+    """Its objective: from its submission until all its tasks have started, e.g. `30s`."""
+    preemptible: bool = True
+    """Whether preemption may take containers from it, e.g. `false`."""
+
+
 class Wish(Block):
     """One way in which a job would like its tasks to run."""
 
@@ -353,15 +395,6 @@ class Wishes(Block):
     """Ways are left out in which all its tasks together would take longer, by estimates, e.g. `20m`."""
 
 
-class InlineService(Block):
-    """What makes a job a service: it runs until the run ends."""
-
-    start_within: Interval | None = None
-    """Its objective: from its submission until all its tasks have started, e.g. `30s`."""
-    preemptible: bool = True
-    """Whether preemption may take containers from it, e.g. `false`."""
-
-
 class InlineJob(Block):
     """A job written out."""
 
@@ -379,12 +412,12 @@ class InlineJob(Block):
     """Its part of what jobs share, e.g. `2`."""
     submit: Duration = 0
     """When it arrives, e.g. `5m`."""
+    service: InlineService | None = None
+    """It is a service, not a batch job, e.g. `{start_within: 30s, preemptible: false}`."""
     deadline: Interval | None = None
     """How long after its arrival it should be done, for policies that go by deadlines, e.g. `10m`."""
     wishes: Wishes | None = None
     """How it would like to run, e.g. `{prefer: [{device: gpu, worth: 8}, {worth: 3}]}`."""
-    service: InlineService | None = None
-    """It is a service, not a batch job, e.g. `{start_within: 30s, preemptible: false}`."""
     stages: Annotated[list[InlineStage], Field(min_length=1)]
     """Its stages, e.g. `[{name: map, tasks: 20, demand: {cpu: 1}, duration: 30s}]`."""
 
@@ -428,6 +461,8 @@ class JobsWorkload(Block):
     """Input of the tasks, e.g. `{replicas: 3}`."""
     asks: Asks | None = None
     """Asked for beside used, e.g. `{error: [-0.2, 0.5]}`."""
+    deadlines: Deadlines | None = None
+    """By when jobs should be done that say nothing of it, e.g. `{part: 0.5, factor: [1.5, 3]}`."""
 
 
 Workload = Annotated[

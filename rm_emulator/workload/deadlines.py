@@ -1,0 +1,66 @@
+"""Deadlines for jobs that bring none."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import msgspec
+
+from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Workload, WorkloadJob
+from schedulers.core import keyed
+from schedulers.core.errors import InvalidParameters
+from schedulers.core.model import topological_order
+from schedulers.core.resources import Vector
+
+
+def with_deadlines(
+    workload: Workload, capacity: Vector, part: float, factor: tuple[float, float], seed: int
+) -> Workload:
+    """The workload with a deadline for this part of its jobs; those that have one keep it.
+
+    A job is given so many times as long as it takes at most alone on the cluster (ms): its longest path and its work
+    over the tasks that run at once, by true mean run times.
+    factor: [lowest, highest], drawn by job; as is who gets one. capacity: of the cluster.
+    Raises InvalidParameters for run times that are measured waves.
+    """
+    replace, jobs = msgspec.structs.replace, []
+    for entry in workload.jobs:
+        made, (lowest, highest) = entry, factor
+        if entry.job.deadline is msgspec.UNSET and keyed.uniform(seed, "has deadline", entry.job.id) < part:
+            drawn = lowest + (highest - lowest) * keyed.uniform(seed, "deadline", entry.job.id)
+            due = entry.submit_ms + max(1, round(drawn * _alone_ms(entry, capacity)))
+            made = replace(entry, job=replace(entry.job, deadline=due))
+        jobs.append(made)
+    return replace(workload, jobs=tuple(jobs))
+
+
+def _alone_ms(entry: WorkloadJob, capacity: Vector) -> float:
+    """Graham's bound on any schedule that leaves no room idle: the longest path, and all work at full width."""
+    stages, means = entry.job.stages, [_mean_ms(times, entry.job.id) for times in entry.runtimes]
+    ends: list[float] = [0.0] * len(stages)
+    work = 0.0
+    for index in topological_order(stages):
+        stage = stages[index]
+        ends[index] = means[index] + max((ends[parent] for parent in stage.above), default=0.0)
+        work += stage.tasks * means[index] / _at_once(stage.demand, capacity)
+    return max(ends) + work
+
+
+def _at_once(demand: Vector, capacity: Vector) -> int:
+    return max(1, min(whole // wanted for whole, wanted in zip(capacity, demand, strict=True) if wanted))
+
+
+def _mean_ms(times: RunTimes, job: str) -> float:
+    if isinstance(times, Fixed):
+        return times.ms
+    if isinstance(times, Drawn):
+        return times.mean_ms
+    if isinstance(times, PerTask):
+        return _mean(times.ms)
+    if isinstance(times, PerNode):
+        return _mean([ms for row in times.ms for ms in row])
+    raise InvalidParameters(f"job '{job}' has run times by wave, which say nothing of how long it takes by itself")
+
+
+def _mean(values: Sequence[int]) -> float:
+    return sum(values) / len(values)

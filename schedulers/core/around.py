@@ -1,0 +1,203 @@
+"""A policy around another one: it says whose turn it is, the one inside says which of their tasks goes next."""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from typing import Annotated, Any, Protocol
+
+import msgspec
+
+from schedulers.core.errors import InvalidParameters, UnknownName
+from schedulers.core.events import Event
+from schedulers.core.model import Queue
+from schedulers.core.policy import (
+    ClusterView,
+    Offer,
+    Outcome,
+    Planned,
+    Policy,
+    Promise,
+    Suggestion,
+    Suggestions,
+    Victim,
+    policies,
+)
+from schedulers.core.reasons import Reason
+from schedulers.core.rehearsal import Script
+from schedulers.core.state import JobState, StageState
+
+Inside = Annotated[
+    dict[str, Any], msgspec.Meta(description="the policy that says who is served: {kind: NAME, settings}")
+]
+
+
+class HasInside(Protocol):
+    """Settings with a policy in them."""
+
+    @property
+    def policy(self) -> dict[str, Any]:
+        """Its settings, `kind` among them."""
+
+
+class NarrowedOffer(Offer):
+    """What is on offer to some jobs only."""
+
+    __slots__ = ("_whole", "admits")
+
+    def __init__(self, offer: Offer, admits: Callable[[JobState], bool]) -> None:
+        super().__init__(offer._state, offer.nodes, job=offer.job, stage=offer.stage, limit=offer.limit)
+        self._whole, self.admits = offer, admits
+
+    def fits(self, job: JobState, stage: StageState) -> bool:
+        """See Offer.fits."""
+        return self.admits(job) and self._whole.fits(job, stage)
+
+
+class Around(Policy):
+    """Serves whom another policy serves among those whose turn it is, turn by turn, and at last among all.
+
+    Whose turn it is and has nothing that fits loses nothing by it: the next one is asked.
+    """
+
+    def __init__(self, params: Any, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._policy = made(type(self), params, seed)
+        self.triggers, self.runs_executors = self._policy.triggers, self._policy.runs_executors
+        self.reserves = self._policy.reserves
+        self.preempts, self.plans = self._policy.preempts, self._policy.plans
+        self.rehearses = self._policy.rehearses
+        self.needs_estimates = self._policy.needs_estimates
+
+    @classmethod
+    def uses_of_queues(cls, params: Any) -> Collection[str]:
+        """See Policy.uses_of_queues: what the policy inside does."""
+        kind, inner = policies.parse(params.policy)
+        return kind.uses_of_queues(inner)
+
+    @classmethod
+    def mistakes(
+        cls, params: Any, queues: Mapping[str, Queue], used: Collection[str]
+    ) -> Iterable[tuple[tuple[str, ...], str]]:
+        """See Policy.mistakes: those of the policy inside."""
+        try:
+            kind, inner = policies.parse(params.policy)
+            made(cls, params, 0)
+        except (UnknownName, InvalidParameters) as error:
+            yield ("policy",), str(error)
+            return
+        for keys, sentence in kind.mistakes(inner, queues, used):
+            yield ("policy", *keys), sentence
+
+    # -- whose turn it is ---------------------------------------------------------------------------
+
+    def begin(self, view: ClusterView) -> None:
+        """A round begins."""
+
+    @abstractmethod
+    def turns(self, view: ClusterView) -> Sequence[str]:
+        """Who goes before all others now, first in front, by names of the policy's own."""
+
+    @abstractmethod
+    def admits(self, turn: str, job: JobState) -> bool:
+        """Whether the job is among those whose turn it is."""
+
+    def started(self, job: JobState, stage: StageState, tasks: int, view: ClusterView) -> None:
+        """So many tasks of a job have just started."""
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """Offer what is there to whose turn it is, one after the other, and then to everybody."""
+        self.begin(view)
+        placed = True
+        while placed and offer.has_room():
+            placed = False
+            for turn in (*self.turns(view), None):
+                placed = yield from self._serve(view, offer, turn)
+                if placed:
+                    break
+
+    def _serve(self, view: ClusterView, offer: Offer, turn: str | None) -> Generator[Suggestion, Outcome, bool]:
+        """Let the policy inside suggest, until it is another's turn; returns whether anything was placed."""
+        narrowed = NarrowedOffer(offer, lambda job: turn is None or self.admits(turn, job))
+        turns, placed = self.turns(view), False
+        suggestions = self._policy.schedule(view, narrowed)
+        suggestion = next(suggestions, None)
+        while suggestion is not None:
+            outcome = yield from self._try(suggestion, view, narrowed)
+            placed = placed or outcome.placed > 0
+            narrowed.limit = offer.limit
+            try:
+                # It must hear the outcome, even when what it says then is not asked for any more.
+                suggestion = suggestions.send(outcome)
+            except StopIteration:
+                break
+            if outcome.placed and self.turns(view) != turns:
+                suggestions.close()
+                break
+        return placed
+
+    def _try(
+        self, suggestion: Suggestion, view: ClusterView, narrowed: NarrowedOffer
+    ) -> Generator[Suggestion, Outcome, Outcome]:
+        job = view.waiting.get(suggestion.job)
+        if job is None or not narrowed.admits(job):
+            return Outcome(0, Reason.OVER_SHARE)
+        # One task at a time, for each changes whose turn it is.
+        outcome = yield msgspec.structs.replace(suggestion, count=1)
+        if outcome.placed:
+            self.started(job, job.stages[suggestion.stage], outcome.placed, view)
+        return outcome
+
+    # -- what the policy inside hears and says ----------------------------------------------------
+
+    def observe(self, event: Event, view: ClusterView) -> None:
+        """See Policy.observe."""
+        self._policy.observe(event, view)
+
+    def victims(self, view: ClusterView) -> Sequence[Victim]:
+        """See Policy.victims."""
+        return self._policy.victims(view)
+
+    def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
+        """See Policy.why."""
+        return self._policy.why(job, view)
+
+    def next_change(self, view: ClusterView) -> int | None:
+        """See Policy.next_change."""
+        return self._policy.next_change(view)
+
+    def about(self, job: JobState) -> dict[str, Any]:
+        """See Policy.about."""
+        return self._policy.about(job)
+
+    def new_plans(self) -> Mapping[str, Planned]:
+        """See Policy.new_plans."""
+        return self._policy.new_plans()
+
+    def new_scripts(self) -> Mapping[str, Script]:
+        """See Policy.new_scripts."""
+        return self._policy.new_scripts()
+
+    def new_promises(self) -> Mapping[str, Promise]:
+        """See Policy.new_promises."""
+        return self._policy.new_promises()
+
+    def dump(self) -> Any:
+        """What the policy inside remembers."""
+        return {"policy": self._policy.dump()}
+
+    def load(self, data: Any, view: ClusterView) -> None:
+        """See Policy.load."""
+        self._policy.load(data["policy"], view)
+
+
+def made(around: type[Policy], params: HasInside, seed: int) -> Policy:
+    """The policy inside. Raises UnknownName and InvalidParameters."""
+    kind, inner = policies.parse(params.policy)
+    policy = kind(inner, seed=seed)
+    if policy.triggers.every_beat or policy.triggers.every_offer:
+        name = next(entry.name for entry in policies if entry.cls is around)
+        raise InvalidParameters(
+            f"policy '{name}' does not go with '{params.policy['kind']}', which counts offers that it passes up"
+        )
+    return policy

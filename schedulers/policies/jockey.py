@@ -1,0 +1,314 @@
+"""Jobs with deadlines get as many containers as they need, and no more (Jockey), under any other policy."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from itertools import pairwise
+from typing import Annotated, Any, Final, Literal
+
+import msgspec
+
+from schedulers.core import keyed
+from schedulers.core.around import Around, Inside
+from schedulers.core.errors import InvalidParameters
+from schedulers.core.events import Event, Rehearsed, Tick
+from schedulers.core.policy import ClusterView, Promise, Triggers, policies
+from schedulers.core.predictor import refined_ms
+from schedulers.core.rehearsal import Act, Course, Indicator, Script, Table
+from schedulers.core.state import JobState
+from schedulers.planning.allocation import Utility, stepped, wanted
+from schedulers.planning.progress import meter
+from schedulers.planning.rehearsal import amdahl
+
+#: A table has so many allocations at most, in equal steps.
+_COLUMNS: Final = 10
+#: Plays of each.
+_DRAWS: Final = 10
+#: A job is rehearsed anew when its work looks so much larger or smaller than it did, as a part.
+_DRIFT: Final = 0.1
+#: The turn of all jobs without an allocation.
+_OTHERS: Final = ""
+
+
+class Standing(msgspec.Struct):
+    """What is known of a live job with a deadline. allocation None: not rehearsed yet.
+
+    wished: the work (ms) and the largest allocation of the script that was asked for last.
+    """
+
+    allocation: int | None = None
+    courses: tuple[Course, ...] = ()
+    table: Table | None = None
+    wished: tuple[float, int] = (0.0, 0)
+    promise: Promise | None = None
+
+
+@policies.register("jockey", source="Jockey (EuroSys'12), section 4")
+class Jockey(Around):
+    """Gives each job with a deadline the containers that it needs to be done in time; another policy says the rest.
+
+    Jobs below their allocation go first, least served first, then jobs without deadline, then whoever is left. Once
+    a period each allocation goes a part of the way to the smallest one of the best utility, by a table of how long the
+    job takes from its progress on, which is made by playing it forward on estimates, anew when they turn out wrong.
+    """
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        policy: Inside = msgspec.field(default_factory=lambda: {"kind": "fifo"})
+        control: Annotated[
+            Literal["loop", "amdahl", "static", "max"],
+            msgspec.Meta(
+                description="how allocations are found; for contrast by Amdahl's law, by the table once and for all, "
+                "or as many as can be used"
+            ),
+        ] = "loop"
+        indicator: Indicator = "totalworkWithQ"
+        period_ms: Annotated[int, msgspec.Meta(ge=1, description="allocations are revised so often")] = 60_000
+        slack: Annotated[float, msgspec.Meta(ge=1, le=10, description="remaining times are counted so many times")] = (
+            1.2
+        )
+        alpha: Annotated[
+            float,
+            msgspec.Meta(gt=0, le=1, description="hysteresis: the part of the way that an allocation goes at once"),
+        ] = 0.2
+        dead_zone_ms: Annotated[
+            int, msgspec.Meta(ge=0, description="jobs are to be done so much before their deadline")
+        ] = 180_000
+        utility: Annotated[
+            tuple[tuple[float, float], ...],
+            msgspec.Meta(
+                min_length=1,
+                description="what ending is worth: [ms after the deadline, utility], straight between these points; "
+                "times ascend, utilities do not",
+            ),
+        ] = ((0, 1), (600_000, -1), (60_000_000, -1000))
+        variation: Annotated[
+            float,
+            msgspec.Meta(
+                ge=0, le=10, description="of run times inside a stage, standard deviation over mean, as far as is known"
+            ),
+        ] = 0.2
+
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        for (time, worth), (later, then) in pairwise(params.utility):
+            if later <= time or then > worth:
+                raise InvalidParameters(
+                    f"policy 'jockey': utility {[later, then]} after {[time, worth]} (times ascend, utilities do not)"
+                )
+        super().__init__(params, seed=seed)
+        self.triggers = Triggers(period_ms=params.period_ms)
+        self.rehearses = self.needs_estimates = True
+        self._jobs: dict[str, Standing] = {}
+        self._revised = 0  # the period in which allocations were looked at last
+        self._scripts: dict[str, Script] = {}  # that nobody has asked for yet
+        self._promises: dict[str, Promise] = {}  # the same
+
+    # -- whose turn it is ---------------------------------------------------------------------------
+
+    def turns(self, view: ClusterView) -> Sequence[str]:
+        """Jobs below their allocation, least served first, and then all that have none."""
+        short = [
+            (job.executors / standing.allocation, job.seq, name)
+            for name, standing in self._jobs.items()
+            if standing.allocation is not None
+            and (job := view.waiting.get(name)) is not None
+            and job.executors < standing.allocation
+        ]
+        return [*(name for _, _, name in sorted(short)), _OTHERS]
+
+    def admits(self, turn: str, job: JobState) -> bool:
+        """Whether it is the job's own turn, or that of all without an allocation."""
+        if turn != _OTHERS:
+            return turn == job.id
+        standing = self._jobs.get(job.id)
+        return standing is None or standing.allocation is None
+
+    # -- what is known of jobs ----------------------------------------------------------------------
+
+    def observe(self, event: Event, view: ClusterView) -> None:
+        """A rehearsal is over; or a period, after which every allocation is looked at."""
+        super().observe(event, view)
+        if isinstance(event, Rehearsed):
+            self._learn(event, view)
+            return
+        period = view.now // self.params.period_ms
+        if isinstance(event, Tick) and period > self._revised:
+            self._revised = period
+            self._forget(view)
+            for name, standing in self._jobs.items():
+                self._revise(view.jobs[name], standing, view)
+        for name in _news_of(event):
+            job = view.jobs.get(name)
+            if job is not None and job.spec.deadline is not msgspec.UNSET:
+                self._wish(job, self._jobs.setdefault(name, Standing()), view)
+
+    def _forget(self, view: ClusterView) -> None:
+        """Jobs that are gone."""
+        for name in [name for name in self._jobs if name not in view.jobs]:
+            del self._jobs[name]
+            self._scripts.pop(name, None)
+            self._promises.pop(name, None)
+
+    def _learn(self, event: Rehearsed, view: ClusterView) -> None:
+        standing, job = self._jobs.get(event.job), view.jobs.get(event.job)
+        if standing is None or job is None:
+            return
+        standing.courses, standing.table = event.courses, event.table
+        if standing.allocation is None:  # the first one is what is wanted, without hysteresis
+            standing.allocation = self._wanted(job, standing, view)
+        self._make_promise(job, standing, view)
+
+    def _revise(self, job: JobState, standing: Standing, view: ClusterView) -> None:
+        if standing.table is not None and standing.allocation is not None and self.params.control in ("loop", "amdahl"):
+            most = (1, standing.table.allocations[-1])
+            raw = self._wanted(job, standing, view)
+            standing.allocation = stepped(standing.allocation, raw, self.params.alpha, most)
+        self._make_promise(job, standing, view)
+        if self.params.control != "static" or standing.table is None:
+            self._wish(job, standing, view)
+
+    def _wanted(self, job: JobState, standing: Standing, view: ClusterView) -> int:
+        """The raw allocation, by what is left of the job."""
+        assert standing.table is not None
+        allocations = standing.table.allocations
+        if self.params.control == "max":
+            return allocations[-1]
+        due = _deadline(job) - job.submitted
+        utility = Utility(tuple((due + after, worth) for after, worth in self.params.utility))
+        remaining, _ = self._left(job, standing)
+        elapsed, settings = view.now - job.submitted, self.params
+        return wanted(utility, elapsed, remaining, allocations, slack=settings.slack, dead_zone=settings.dead_zone_ms)
+
+    def _left(self, job: JobState, standing: Standing) -> tuple[Sequence[float], Sequence[float]]:
+        """How long the job still takes (ms) by allocation, in most plays and in half of them."""
+        assert standing.table is not None
+        done = [stage.finished for stage in job.stages[: len(standing.courses)]]
+        if self.params.control == "amdahl":
+            left = amdahl(standing.courses, done, standing.table.allocations)
+            return left, left
+        row = standing.table.at(meter(self.params.indicator, standing.courses)(done))
+        return row.remaining_ms, row.usual_ms
+
+    def _make_promise(self, job: JobState, standing: Standing, view: ClusterView) -> None:
+        if standing.table is None or standing.allocation is None:
+            return
+        most, usual = self._left(job, standing)
+        # Of the allocations that were played the largest one that it has; the smallest, if it has less.
+        column = max((i for i, n in enumerate(standing.table.allocations) if n <= standing.allocation), default=0)
+        finish, margin = view.now + round(usual[column]), max(0, round(most[column] - usual[column]))
+        standing.promise = Promise(finish, margin, _deadline(job), view.now, standing.allocation)
+        self._promises[job.id] = standing.promise
+
+    # -- rehearsals ---------------------------------------------------------------------------------
+
+    def _wish(self, job: JobState, standing: Standing, view: ClusterView) -> None:
+        """Ask for a rehearsal, the first as soon as there are estimates and nodes."""
+        acts = _acts(job, view)
+        slots = _slots(job, view)
+        if acts is None or not slots:
+            return
+        work, most = sum(act.tasks * act.task_ms for act in acts), min(slots, sum(act.tasks for act in acts))
+        before, most_before = standing.wished
+        if most == most_before and abs(work / before - 1) <= _DRIFT:
+            return
+        standing.wished = (work, most)
+        columns = min(_COLUMNS, most)
+        self._scripts[job.id] = Script(
+            acts=acts,
+            allocations=tuple(-(-most * column // columns) for column in range(1, columns + 1)),
+            indicator=self.params.indicator,
+            draws=_DRAWS,
+            variation=self.params.variation,
+            seed=keyed.digest(self.seed, "rehearsal", job.id) & 0xFFFF_FFFF,
+        )
+
+    def new_scripts(self) -> Mapping[str, Script]:
+        """See Policy.new_scripts."""
+        scripts, self._scripts = self._scripts, {}
+        return {**super().new_scripts(), **scripts}
+
+    def new_promises(self) -> Mapping[str, Promise]:
+        """See Policy.new_promises."""
+        promises, self._promises = self._promises, {}
+        return {**super().new_promises(), **promises}
+
+    def next_change(self, view: ClusterView) -> int | None:
+        """See Policy.next_change: the next period, while any job has a deadline."""
+        said = super().next_change(view)
+        live = any(name in view.jobs for name in self._jobs)
+        mine = (view.now // self.params.period_ms + 1) * self.params.period_ms if live else None
+        return min((at for at in (said, mine) if at is not None), default=None)
+
+    def about(self, job: JobState) -> dict[str, Any]:
+        """What the policy inside says, and the promise that was made last."""
+        standing = self._jobs.get(job.id)
+        promise = {} if standing is None or standing.promise is None else msgspec.structs.asdict(standing.promise)
+        return {**super().about(job), **({"promise": promise} if promise else {})}
+
+    # -- memory -------------------------------------------------------------------------------------
+
+    def dump(self) -> Any:
+        """Tables, allocations and promises, and what the policy inside remembers."""
+        return {"jobs": msgspec.to_builtins(self._jobs), "revised": self._revised, **super().dump()}
+
+    def load(self, data: Any, view: ClusterView) -> None:
+        """See Policy.load. What was asked for and not told is asked for again."""
+        super().load(data, view)
+        self._jobs, self._revised = msgspec.convert(data["jobs"], dict[str, Standing]), data["revised"]
+        for name, standing in self._jobs.items():
+            if standing.table is None:
+                standing.wished = (0.0, 0)
+            if standing.promise is not None:  # whoever was there before may not have shown it
+                self._promises[name] = standing.promise
+
+
+def _news_of(event: Event) -> Iterable[str]:
+    """The job of which a fact says that it is there, or what it will take."""
+    job = getattr(event, "job", None)
+    if isinstance(event, Tick | Rehearsed) or job is None:
+        return ()
+    return (job if isinstance(job, str) else job.id,)
+
+
+def _deadline(job: JobState) -> int:
+    assert not isinstance(job.spec.deadline, msgspec.UnsetType)
+    return job.spec.deadline
+
+
+def _acts(job: JobState, view: ClusterView) -> tuple[Act, ...] | None:
+    """The job's stages on estimates, refined by what has finished; None while there are not all estimates.
+
+    A stage of which nothing has finished is taken to be as wrong as the others have been so far.
+    """
+    stages = [stage for stage in job.stages if not job.spec.stages[stage.index].master]
+    estimates = [view.estimate(job.id, stage.index) for stage in stages]
+    known = [estimate for estimate in estimates if estimate is not None and estimate.task_ms > 0]
+    if len(known) < len(stages):
+        return None
+    expected = sum(stage.finished * each.task_ms for stage, each in zip(stages, known, strict=True))
+    worth = 2 * sum(each.task_ms for each in known) / len(known)
+    ratio = (worth + sum(stage.done_ms for stage in stages)) / (worth + expected)
+    acts = []
+    for stage, estimate in zip(stages, known, strict=True):
+        refined = refined_ms(estimate, stage.finished, stage.done_ms)
+        assert refined is not None
+        acts.append(
+            Act(
+                tasks=stage.tasks,
+                parents=job.spec.stages[stage.index].above,
+                task_ms=max(1.0, refined if stage.finished else ratio * estimate.task_ms),
+                spread=0.0 if stage.finished else (estimate.spread_ms or 0.0) / estimate.task_ms,
+            )
+        )
+    return tuple(acts)
+
+
+def _slots(job: JobState, view: ClusterView) -> int:
+    """How many tasks of the job the cluster holds at once, at least: of the stage that asks for most."""
+    return min(
+        min(whole // wanted for whole, wanted in zip(view.capacity, stage.demand, strict=True) if wanted)
+        for stage in job.stages
+    )
