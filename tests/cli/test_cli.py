@@ -389,7 +389,7 @@ def completed(line: str, cwd: Path) -> list[str]:
     [
         ("rm-emulator pol", ["policies"]),
         ("rm-emulator run he", ["hello"]),
-        ("rm-emulator check s", ["slearn-vs-history", "scenarios/", "some.yaml"]),
+        ("rm-emulator check s", ["slearn-vs-history", "sparrow", "scenarios/", "some.yaml"]),
         ("rm-emulator run scenarios/", ["scenarios/own.yaml"]),
         ("rm-emulator init my", ["my-trace"]),
         ("rm-emulator policies ca", ["capacity", "capped_sjf"]),

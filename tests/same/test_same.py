@@ -76,8 +76,9 @@ def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
 
 def _hashes(out: Path, *, every: bool) -> dict[str, str]:
     found = {}
-    for log in sorted([*out.glob("runs/*/*/events.jsonl*"), *out.glob("points/*/runs/*/*/events.jsonl*")]):
-        place = " ".join(part for part in log.parent.relative_to(out).parts if part not in ("runs", "points"))
+    for log in sorted([*out.glob("runs/*/*/events*.jsonl*"), *out.glob("points/*/runs/*/*/events*.jsonl*")]):
+        parts = [*log.parent.relative_to(out).parts, log.name.partition(".")[0].removeprefix("events").lstrip("-")]
+        place = " ".join(part for part in parts if part not in ("runs", "points", ""))
         opened = gzip.open if log.suffix == ".gz" else open
         with opened(log, "rb") as lines:
             assert b'"note":"Header"' in next(lines)
