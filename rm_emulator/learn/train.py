@@ -44,7 +44,7 @@ def smoke(config: Config) -> Config:
         iterations=4,
         workloads=config.workloads[:1],
         sequences=1,
-        cloning=config.cloning and msgspec.structs.replace(config.cloning, episodes=16, epochs=8),
+        cloning=config.cloning and msgspec.structs.replace(config.cloning, episodes=16, epochs=16, minibatch=64),
         validation=msgspec.structs.replace(config.validation, seeds="5000..5003", every=2),
     )
 
