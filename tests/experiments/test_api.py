@@ -69,7 +69,7 @@ def test_without_out_the_results_live_as_long_as_what_was_returned() -> None:
 
 def test_a_run_that_fails_leaves_no_temporary_place(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
-    monkeypatch.setattr("rm_emulator.experiments.cell.Simulation.run", lambda self: 1 / 0)
+    monkeypatch.setattr("rm_emulator.experiments.cell.Simulation.run", lambda *_: 1 / 0)
     with pytest.raises(CellsFailed, match="fifo seed 1 failed: ZeroDivisionError") as failed:
         rm_emulator.run("hello", jobs=1)
     assert "Traceback" in failed.value.__notes__[0]

@@ -269,6 +269,7 @@ def test_columns_and_short_names(devcluster: Devcluster) -> None:
             "REASON": "NoRoom",
             "POSITION": "4",
             "ESTIMATE": "1.5",
+            "PROMISE": "",
         }
         assert "POSITION" not in columns(devcluster, "dj", "-n", space)
         assert "dagjob.rm-emulator.io/j" in devcluster.kubectl("get", "rm", "-n", space, "-o", "name")

@@ -59,8 +59,8 @@ def test_packaged_configurations_are_read(name: str) -> None:
         (("  clip: 0.3", "  clip: -1"), ":6:9 ppo.clip: Expected `float` > 0.0"),
         (("name: mine\n", ""), ":1:1: Object missing required field `name`"),
         (
-            ("name: mine\n", "name: mine\nvalidation: {seeds: 3000000}\n"),
-            ":2:21 validation.seeds: 3000000: expected seeds below 1000000, where those of training begin",
+            ("name: mine\n", "name: mine\nvalidation: {seeds: 3000000..3000001}\n"),
+            ":2:21 validation.seeds: 3000000..3000001: expected seeds below 1000000, where those of training begin",
         ),
     ],
 )

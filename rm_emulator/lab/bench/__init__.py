@@ -56,7 +56,8 @@ def _chosen(names: Iterable[str] | None) -> list[Benchmark]:
     for name in names:
         # A row's name is its benchmark's, with more behind it where one benchmark yields several.
         meant = {key: b for key, b in every.items() if name in (key, b.group)} or {
-            key: b for key, b in every.items() if name.startswith((f"{key}_", f"{key}/"))
+            key: every[key]
+            for key in sorted((k for k in every if name.startswith((f"{k}_", f"{k}/"))), key=len, reverse=True)[:1]
         }
         if not meant:
             accepted = list(dict.fromkeys([*(b.group for b in every.values()), *every]))
