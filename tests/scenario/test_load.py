@@ -87,7 +87,8 @@ def test_a_label_is_the_predictor_s_name_else_the_policy_s(write: Write) -> None
         (
             "    kind: jobs\n",
             "",
-            "s.yaml:11:5 spec.workload: kind is missing (accepted: dags, jobs, lachesis, mixed, synthetic, tpch, trace)",
+            "s.yaml:11:5 spec.workload: kind is missing "
+            "(accepted: dags, jobs, lachesis, mixed, synthetic, tpch, trace)",
         ),
         ("kind: fifo", "kind: fiffo", "s.yaml:18:12 spec.policies[0].kind: unknown policy 'fiffo' (accepted: "),
         ("kind: oracle", "kind: oracel", "s.yaml:19:47 spec.policies[1].predictor.kind: unknown predictor 'oracel'"),
