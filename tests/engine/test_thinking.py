@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, Literal
 
 import msgspec
 import pytest
@@ -227,7 +227,7 @@ def test_a_scheduler_that_begins_to_think_sees_what_is_free(
 @SEEDS
 @pytest.mark.parametrize("conflict", ["resource_fit", "sequence"])
 def test_what_resource_fit_refuses_sequence_numbers_refuse_too(
-    conflict: str, seed: int, monkeypatch: pytest.MonkeyPatch
+    conflict: Literal["resource_fit", "sequence"], seed: int, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     refused = SharedState.refused
     compared = []
@@ -239,7 +239,7 @@ def test_what_resource_fit_refuses_sequence_numbers_refuse_too(
         return refused(self, desk, claims)
 
     monkeypatch.setattr(SharedState, "refused", both)
-    thinking(Shared(schedulers=THREE, conflict=conflict), seed=seed)  # type: ignore[arg-type]
+    thinking(Shared(schedulers=THREE, conflict=conflict), seed=seed)
     assert compared
 
 

@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+import os
 from importlib.util import find_spec
 from pathlib import Path
 
 import pytest
 
-NEEDS_TORCH = pytest.mark.skipif(find_spec("torch") is None, reason="needs torch: pip install -e '.[learn]'")
+#: Training is an extra of gigabytes, which not every user has; in CI nothing is skipped.
+WITHOUT_TORCH = find_spec("torch") is None and os.environ.get("CI") != "true"
+NEEDS_TORCH = pytest.mark.skipif(WITHOUT_TORCH, reason="needs torch: pip install -e '.[learn]'")
 
 #: Four jobs on eight executors: an episode takes a twentieth of a second.
 SCENARIO = """\

@@ -6,14 +6,20 @@ import msgspec
 import numpy as np
 import pytest
 
-torch = pytest.importorskip("torch", reason="training needs torch: pip install -e '.[learn]'")
+from tests.learn.conftest import WITHOUT_TORCH
 
-from rm_emulator.learn.network import Batch, Decima, batch  # noqa: E402
-from schedulers.learned.graph import NODE_FEATURES, Action, Graph  # noqa: E402
-from schedulers.learned.limits import candidates  # noqa: E402
-from schedulers.learned.network import Network, log_probabilities  # noqa: E402
-from schedulers.learned.weights import ARCHITECTURES, Weights, initial  # noqa: E402
-from tests.learned.drawn import drawn_graph, drawn_job  # noqa: E402
+if WITHOUT_TORCH:
+    pytest.skip("needs torch: pip install -e '.[learn]'", allow_module_level=True)
+
+# After the skip, because the network imports torch.
+import torch
+
+from rm_emulator.learn.network import Batch, Decima, batch
+from schedulers.learned.graph import NODE_FEATURES, Action, Graph
+from schedulers.learned.limits import candidates
+from schedulers.learned.network import Network, log_probabilities
+from schedulers.learned.weights import ARCHITECTURES, Weights, initial
+from tests.learned.drawn import drawn_graph, drawn_job
 
 both = pytest.mark.parametrize("name", ARCHITECTURES)
 

@@ -39,7 +39,9 @@ def same(left: State, right: State) -> bool:
 
 
 @pytest.mark.parametrize("method", ["ppo", "reinforce", "evolution"])
-def test_a_run_that_was_stopped_goes_on_bit_by_bit(config: Path, tmp_path: Path, method: str) -> None:
+def test_a_run_that_was_stopped_goes_on_bit_by_bit(
+    config: Path, tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     config.write_text(config.read_text().replace("ppo", method))
     whole = training(config, tmp_path / "whole").run()
     begun = training(config, tmp_path / "parts")
@@ -50,7 +52,7 @@ def test_a_run_that_was_stopped_goes_on_bit_by_bit(config: Path, tmp_path: Path,
         if not next(left, False):
             raise KeyboardInterrupt
 
-    begun._keep = stop  # type: ignore[method-assign]
+    monkeypatch.setattr(begun, "_keep", stop)
     with pytest.raises(KeyboardInterrupt):
         begun.run()
     assert checkpoints.load(tmp_path / "parts").iteration == 3

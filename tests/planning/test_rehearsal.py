@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulers.core.rehearsal import Act, Script
+from schedulers.core.rehearsal import Act, Indicator, Script
 from schedulers.planning.allocation import Utility, stepped, wanted
 from schedulers.planning.progress import INDICATORS, meter
 from schedulers.planning.rehearsal import amdahl, play, rehearse
@@ -29,12 +29,22 @@ def acts(draw: st.DrawFn, spread: float = 0.0) -> tuple[Act, ...]:
     )
 
 
-def script(made: tuple[Act, ...], **settings: object) -> Script:
-    return Script(acts=made, allocations=(1, 2, 4, 8), **settings)  # type: ignore[arg-type]
+def script(
+    made: tuple[Act, ...],
+    *,
+    indicator: Indicator = "totalworkWithQ",
+    draws: int = 1,
+    variation: float = 0.0,
+    seed: int = 0,
+) -> Script:
+    allocations = (1, 2, 4, 8)
+    return Script(acts=made, allocations=allocations, indicator=indicator, draws=draws, variation=variation, seed=seed)
 
 
 @given(acts(spread=0.5), st.sampled_from(list(INDICATORS)))
-def test_the_table_never_grows_with_progress_or_with_the_allocation(made: tuple[Act, ...], indicator: str) -> None:
+def test_the_table_never_grows_with_progress_or_with_the_allocation(
+    made: tuple[Act, ...], indicator: Indicator
+) -> None:
     _, table = rehearse(script(made, indicator=indicator, draws=4, variation=0.3))
     rows = [row.remaining_ms for row in table.rows]
     assert all(list(row) == sorted(row, reverse=True) for row in rows)
@@ -42,9 +52,9 @@ def test_the_table_never_grows_with_progress_or_with_the_allocation(made: tuple[
 
 
 @given(acts(), st.sampled_from(list(INDICATORS)))
-def test_no_indicator_ever_falls_and_all_end_at_one(made: tuple[Act, ...], indicator: str) -> None:
+def test_no_indicator_ever_falls_and_all_end_at_one(made: tuple[Act, ...], indicator: Indicator) -> None:
     courses, ends = play(made, [[round(act.task_ms)] * act.tasks for act in made], 3)
-    done, how_far = [0] * len(made), meter(indicator, courses)  # type: ignore[arg-type]
+    done, how_far = [0] * len(made), meter(indicator, courses)
     told = [how_far(done)]
     for _, stage in ends:
         done[stage] += 1
