@@ -304,6 +304,8 @@ class ClusterState:
         check_queue(event.queue, len(self.resources))
         self.tree.put(event.queue)
         self.recount()
+        for name in self.jobs:  # its tasks may be of another size now
+            self._touch(name)
         self.work.admit_pending()
         self.version += 1
         return None

@@ -11,9 +11,18 @@ import pytest
 from rm_emulator.testing import Subject, check_skipping, job, node, scheduler, stage
 from schedulers.core.checks import validate
 from schedulers.core.decisions import Commit, Decision, Hold, Move, Place, Run
-from schedulers.core.events import ContainerEnded, ContainerStarted, Event, JobSubmitted, NodeLost, TaskEnded
+from schedulers.core.events import (
+    ContainerEnded,
+    ContainerStarted,
+    Event,
+    JobSubmitted,
+    NodeAdded,
+    NodeLost,
+    QueueChanged,
+    TaskEnded,
+)
 from schedulers.core.live import RUNNING
-from schedulers.core.model import Job
+from schedulers.core.model import Job, Queue
 from schedulers.core.policy import ClusterView
 from schedulers.core.registry import NoParams
 from schedulers.learned.dispatch import Dispatch
@@ -184,6 +193,14 @@ def test_the_room_of_a_stage_without_tasks_is_given_before_it_is_free() -> None:
     for number in (1, 2, 3):
         world.tell(ContainerEnded(5, number, 0, 5))
     assert [(source, free) for source, free, _ in world.policy.seen] == [("", 3), ("", 3)]
+
+
+def test_a_stage_is_served_although_its_queue_was_given_a_limit_after_it_was_seen() -> None:
+    world = World(1)
+    world.submit(job("b", stage(1, (2000, 1024))), job("c", stage(1, (2000, 1024)), queue="other"), job("a"))
+    world.tell(QueueChanged(1, Queue(name="default", max=0.9)))
+    granted = world.tell(NodeAdded(2, node("n2", cores=4)))
+    assert [each.job for each in granted if isinstance(each, Place)] == ["b", "c"]
 
 
 def test_it_needs_no_more_decisions_than_the_released_simulator() -> None:
