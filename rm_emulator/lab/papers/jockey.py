@@ -15,7 +15,7 @@ import typer
 
 from rm_emulator.experiments import api
 from rm_emulator.files import write_file
-from rm_emulator.lab.papers.tables import document, filled, mean, run, table
+from rm_emulator.lab.papers.tables import document, filled, mean, over_seeds, run, table
 from rm_emulator.program import end
 from rm_emulator.results.replay import log_lines, logs_of
 from rm_emulator.results.summary import cell_dir, read_table
@@ -45,8 +45,16 @@ JOCKEY: Final[Mapping[str, Any]] = {
     "utility": [[0, 1], [120_000, -1], [12_000_000, -1000]],
 }
 CONTROLS: Final = ("loop", "amdahl", "static", "max")
-#: Policies that know no deadline.
-OTHERS: Final = ("fifo", "fair", "capacity")
+#: Both queues may have all of the cluster while the other one leaves it.
+_ELASTIC: Final = {f"root.{queue}": {"user_limit_factor": 4} for queue in (DUE, REST)}
+#: Policies that know no deadline, and guaranteed queues: kept as it is, shared, shared and taken back.
+OTHERS: Final[Mapping[str, dict[str, Any]]] = {
+    "fifo": {"kind": "fifo"},
+    "fair": {"kind": "fair"},
+    "capacity": {"kind": "capacity"},
+    "capacity_elastic": {"kind": "capacity", "queues": _ELASTIC},
+    "capacity_preempting": {"kind": "capacity", "queues": _ELASTIC, "preemption": {"enabled": True}},
+}
 HEAD: Final = ("policy", "deadlines met, %", "late by, s", "containers over the oracle's", "mean JCT of the others, s")
 
 
@@ -87,7 +95,7 @@ def _job(name: str, at: int, random: np.random.Generator) -> WorkloadJob:
 def measure(out: Path, seed: int, error: tuple[float, float] | None, jobs: int) -> api.Results:
     """Run one seed under Jockey with estimates as wrong as this, or under the others (None)."""
     if error is None:
-        policies: dict[str, dict[str, Any]] = {kind: {"kind": kind} for kind in OTHERS}
+        policies = dict(OTHERS)
     else:
         predictor = {"kind": "oracle", "error": list(error)}
         policies = {name: {**JOCKEY, "control": name, "predictor": predictor} for name in CONTROLS}
@@ -135,18 +143,19 @@ def rows(measured: Mapping[int, api.Results], labels: Sequence[str]) -> Iterator
         runs = [
             next(each for each in results.summary["runs"] if each["label"] == label) for results in measured.values()
         ]
-        met = mean([100 * each["deadlines"]["met"] for each in runs])
+        met = over_seeds([100 * each["deadlines"]["met"] for each in runs], digits=1)
         late = mean([each["deadlines"]["late_s"]["mean"] for each in runs])
-        others = mean([each["queues"][REST]["jct_s"]["mean"] for each in runs])
+        others = over_seeds([each["queues"][REST]["jct_s"]["mean"] for each in runs])
         over = None
         if label in CONTROLS:
             over = mean([100 * over_oracle(results, label, seed) for seed, results in measured.items()])
-        cells = (f"{met:.1f}", _shown(late), "-" if over is None else f"{over:+.0f} %", _shown(others))
-        yield [label, *cells]
+        yield [label, met, "-" if late is None else f"{late:.0f}", "-" if over is None else f"{over:+.0f} %", others]
 
 
-def _shown(seconds: float | None) -> str:
-    return "-" if seconds is None else f"{seconds:.0f}"
+def said(low: float, high: float) -> str:
+    """A range of relative errors, in words."""
+    ends = [f"{100 * error:+.0f} %" if error else "0 %" for error in dict.fromkeys((low, high))]
+    return " to ".join(ends)
 
 
 def main(
@@ -160,12 +169,12 @@ def main(
     template = (docs / f"{NAME}.in.md").read_text(encoding="utf-8")
     numbers = range(1, seeds + 1)
     known = {
-        f"{low:+.0%} to {high:+.0%}": table(
+        said(low, high): table(
             HEAD, list(rows({seed: measure(out, seed, (low, high), jobs) for seed in numbers}, CONTROLS))
         )
         for low, high in ERRORS
     }
-    others = table(HEAD, list(rows({seed: measure(out, seed, None, jobs) for seed in numbers}, OTHERS)))
+    others = table(HEAD, list(rows({seed: measure(out, seed, None, jobs) for seed in numbers}, tuple(OTHERS))))
     write_file(docs / f"{NAME}.md", filled(template, jockey=known, others=others, seeds=seeds))
     typer.echo(f"{docs / NAME}.md written", err=True)
 
