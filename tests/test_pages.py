@@ -160,7 +160,7 @@ spec:
 
 @pytest.mark.parametrize("block", YAML)
 def test_yaml_of_a_page_is_accepted(block: Block, tmp_path: Path) -> None:
-    """A scenario, blocks of one, objects, trees, or training; brain's configuration: tests/kubernetes/test_manifests.py."""
+    """A scenario or blocks of one, objects, training, trees; brain's configuration: kubernetes/test_manifests.py."""
     file = tmp_path / "page.yaml"
     shown = [document.data for document in parse_documents(block.text.encode(), "page")]
     if "policy" in shown[0]:

@@ -10,6 +10,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Mapping
+from importlib.resources import files
 from pathlib import Path
 from statistics import fmean
 from tempfile import TemporaryDirectory
@@ -188,9 +189,31 @@ def rows(figures: Mapping[str, Mapping[int, Mapping[str, Any]]], baseline: str) 
     return made
 
 
+WAYS: Final = ("run", "way", "from", "iterations", "minutes", "score by validation")
+
+
+def ways(story: Mapping[str, Any]) -> list[list[str]]:
+    """Cells of WAYS: the runs that led to the weights, then those that led nowhere. story: as decima.json holds it."""
+    made = []
+    for each in (*story["runs"], *story["tried"]):
+        config = each["config"]
+        cloned = (
+            "" if config["cloning"] is None or config["start"] else f" after cloning {config['cloning']['teacher']}"
+        )
+        way = f"{_METHODS[config['method']]}, network {config['network']}{cloned}"
+        scores = " → ".join(f"{point['score']:.3f}" for point in each["curve"])
+        cells = [each["name"], way, config["start"] or "", str(each["iterations"]), f"{each['elapsed_s'] / 60:.0f}"]
+        made.append([*cells, f"{scores}{': ' if each.get('note') else ''}{each.get('note', '')}"])
+    return made
+
+
+_METHODS: Final = {"ppo": "PPO", "reinforce": "REINFORCE", "evolution": "evolution strategies"}
+
+
 def page(template: str, made: Mapping[str, str], seeds: Mapping[str, int]) -> str:
-    """The page of docs: the template's prose with the measured tables in it."""
-    return filled(template, tables=made, seeds=seeds)
+    """The page of docs: the template's prose with the measured tables in it, and how the weights came about."""
+    story = json.loads(files("schedulers.learned").joinpath("trained/decima.json").read_bytes())
+    return filled(template, tables=made, seeds=seeds, ways=table(WAYS, ways(story)), story=story)
 
 
 def main(

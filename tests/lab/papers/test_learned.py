@@ -81,6 +81,15 @@ def test_the_page_has_the_tables_of_its_settings() -> None:
     assert made == "3 seeds\n| a |\n"
 
 
+def test_the_ways_that_were_tried_have_their_curves() -> None:
+    config = {"method": "evolution", "network": "released", "start": "w", "cloning": None}
+    curve = [{"score": 1.02}, {"score": 1.01}]
+    tried = {"name": "es", "config": config, "iterations": 8, "elapsed_s": 600, "curve": curve, "note": "no better"}
+    [cells] = learned.ways({"runs": [], "tried": [tried]})
+    way = "evolution strategies, network released"
+    assert cells == ["es", way, "w", "8", "10", "1.020 → 1.010: no better"]
+
+
 def test_what_needs_estimates_is_left_out_where_nobody_is_told_any() -> None:
     [batch] = [setting for setting in learned.SETTINGS if setting.name == "batch"]
     assert "lookahead" in learned.known(batch)
