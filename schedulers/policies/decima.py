@@ -67,7 +67,8 @@ class Decima(Dispatch):
         limits, values = self._network.limits(graph, job)
         limit = limits[self._pick(values, "limit")]
         self._remember(view, graph, scores, best, limit)
-        return Action(job, row, limit)
+        classes, values = self._network.classes(graph, job, row)
+        return Action(job, row, limit, classes[self._pick(values, "class")] if classes else None)
 
     def about(self, job: JobState) -> dict[str, Any]:
         """What was said when the job was chosen last."""
