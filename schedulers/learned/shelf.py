@@ -10,8 +10,8 @@ from schedulers.learned.weights import Weights, unpack
 
 #: What files of weights are called behind their name.
 SUFFIX: Final = ".safetensors"
-#: Come with the program.
-SHIPPED: Final = ("decima",)
+#: Come with the program: for the mean JCT and for the makespan.
+SHIPPED: Final = ("decima", "makespan")
 
 _SHELF: Final[dict[str, tuple[str, Weights]]] = {}
 

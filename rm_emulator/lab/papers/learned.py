@@ -96,6 +96,16 @@ SETTINGS: Final = (
         {"nodes": [{"count": 20, "capacity": {"cpu": 8, "memory": "32Gi"}}], "profile": "events"},
     ),
     Setting(
+        "makespan",
+        20,
+        {**_BATCH, "jobs": 20},
+        {
+            "decima": {"kind": "decima"},
+            "decima_makespan": {"kind": "decima", "objective": "makespan"},
+            "proportional": {"kind": "dispatch", "rule": "proportional"},
+        },
+    ),
+    Setting(
         "classes",
         5,
         {**_BATCH, "jobs": 20, "durations": "per_task", "demand": {"cpu": 1}, "drawn": {"memory": "8Gi"}},
