@@ -13,8 +13,8 @@ from schedulers.learned.weights import Weights, unpack
 #: What files of weights, and of trees, are called behind their name.
 SUFFIX: Final = ".safetensors"
 TREE: Final = ".yaml"
-#: Come with the program.
-SHIPPED: Final = ("decima",)
+#: Come with the program: for the mean JCT and for the makespan; the former as trees.
+SHIPPED: Final = ("decima", "makespan")
 SHIPPED_TREES: Final = ("distilled",)
 _SHIPPED: Final = {name + SUFFIX for name in SHIPPED} | {name + TREE for name in SHIPPED_TREES}
 

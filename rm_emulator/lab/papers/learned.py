@@ -50,6 +50,17 @@ def _executors(count: int) -> dict[str, Any]:
     }
 
 
+#: Four executor classes of one core each, a quarter of the executors each (Decima, section 7.3).
+_CLASSES: Final = {
+    "nodes": [
+        {"count": count, "name": f"m{gib}", "capacity": {"cpu": 1, "memory": f"{gib}Gi"}}
+        for gib, count in ((2, 12), (4, 12), (6, 13), (8, 13))
+    ],
+    "profile": "events",
+}
+_BEST_FIT: Final = {"placement": {"kind": "best_fit"}}
+
+
 class Setting(NamedTuple):
     """One workload on a cluster, and what is compared in it.
 
@@ -93,6 +104,29 @@ SETTINGS: Final = (
         {"kind": "trace", "format": "alibaba2018", "path": ALIBABA, "load": 0.9, "extract": {"jobs": 200}},
         {"fair": _FAIR, "capped_sjf": _CAPPED},
         {"nodes": [{"count": 20, "capacity": {"cpu": 8, "memory": "32Gi"}}], "profile": "events"},
+    ),
+    Setting(
+        "makespan",
+        20,
+        {**_BATCH, "jobs": 20},
+        {
+            "decima": {"kind": "decima"},
+            "decima_makespan": {"kind": "decima", "objective": "makespan"},
+            "proportional": {"kind": "dispatch", "rule": "proportional"},
+        },
+    ),
+    Setting(
+        "classes",
+        5,
+        {**_BATCH, "jobs": 20, "durations": "per_task", "demand": {"cpu": 1}, "drawn": {"memory": "8Gi"}},
+        {
+            "graphene": {"kind": "graphene"},
+            "tetris": {"kind": "tetris"},
+            "fair": {**_FAIR, **_BEST_FIT},
+            "tuned": {**_FAIR, **_BEST_FIT, "alpha": -1.0},
+            "capped_sjf": {**_CAPPED, **_BEST_FIT},
+        },
+        _CLASSES,
     ),
     Setting("untold", 30, {**_BATCH, "jobs": 20}, {"fair": {"kind": "fair"}}, is_told=False),
 )
