@@ -11,7 +11,6 @@ from rm_emulator.learn.config import Cloning
 from rm_emulator.learn.network import Decima
 from rm_emulator.learn.rollouts import Decision
 from rm_emulator.learn.samples import adam, descend, lots, mean
-from schedulers.learned.graph import Action
 from schedulers.learned.limits import candidates
 
 
@@ -20,7 +19,7 @@ def offered(decision: Decision) -> Decision:
     graph, action = decision.graph, decision.action
     limits = candidates(graph.jobs[action.job].least, graph.executors)
     nearest = min(limits, key=lambda limit: abs(limit - action.limit))
-    return decision._replace(action=Action(action.job, action.row, nearest))
+    return decision._replace(action=action._replace(limit=nearest))
 
 
 def clone(

@@ -34,7 +34,8 @@ from rm_emulator.scenario.workload import slots_of
 from schedulers.core.errors import nearest
 from schedulers.core.log import Log
 from schedulers.core.policy import ClusterView
-from schedulers.learned.graph import Action, Graph
+from schedulers.learned.classes import MOST as MOST_CLASSES
+from schedulers.learned.graph import Action, Graph, able, class_of
 
 #: Seeds that are drawn where `reset` is given none are below this.
 _SEEDS: Final = 2**31
@@ -59,7 +60,8 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
     objective: the reward is -1 for each 100 s that a job is there ("mean_jct"), or for each 100 s ("makespan").
     mean_time_limit_s: an episode is truncated after a time drawn from an exponential distribution (a memoryless
     curriculum); None: it runs to its end, unless `reset(options={"time_limit_s": ...})` says how long.
-    most_jobs, most_stages: what an observation has room for. keeps_log: `log` has the event log, whose header names the
+    most_jobs, most_stages: what an observation has room for. Where nodes have several capacities an action has a third
+    part, the executor class. keeps_log: `log` has the event log, whose header names the
     scenario's policy, so it is that one that should be played.
     Raises InvalidInput with every mistake of the scenario.
     """
@@ -96,13 +98,16 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
             raise _wrong("render_mode", render_mode, self.metadata["render_modes"])
         self._objective: Objective = objective
         self._mean_limit_s, self._keeps_log, self.render_mode = mean_time_limit_s, keeps_log, render_mode
-        self._padding = Padding(jobs=most_jobs, stages=most_stages)
+        capacities = {tuple(sorted(group.capacity.items())) for group in self._scenario.spec.cluster.nodes}
+        self._classes = len(capacities) if 1 < len(capacities) <= MOST_CLASSES else 0
+        self._padding = Padding(jobs=most_jobs, stages=most_stages, classes=self._classes)
         self._episode: Episode | None = None
         self._places: list[tuple[int, int]] = []
         self._mask: NDArray[np.int8] = np.zeros(most_stages, dtype=np.int8)
         self._limits = max(1, slots_of(self._scenario))
         self.observation_space = self._padding.space  # type: ignore[assignment]
-        self.action_space = spaces.MultiDiscrete([most_stages, self._limits])
+        several = [self._classes] if self._classes else []
+        self.action_space = spaces.MultiDiscrete([most_stages, self._limits, *several])
 
     # -- Gymnasium's side -------------------------------------------------------------------------
 
@@ -127,7 +132,7 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
 
         A limit that gives the job nothing counts as the smallest that does (`least`), one above the cluster's
         executors as these. A row that the mask forbids counts as the next one that it allows, and `info["allowed"]`
-        is False.
+        is False. With executor classes `action[2]` is one; if it has no room for the stage, the smallest that has is.
         """
         episode, graph = self.episode, self.episode.asked
         before, row = episode.cost_ms(self._objective), int(action[0])
@@ -135,7 +140,10 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
         if graph is not None:
             place = self._places[row if allowed else _next(self._mask, row)]
             least = graph.jobs[place[0]].least
-            episode.act(Action(*place, max(least, min(int(action[1]) + 1, graph.executors))))
+            limit = max(least, min(int(action[1]) + 1, graph.executors))
+            there = able(graph, *place)
+            chosen = int(action[2]) if self._classes and int(action[2]) in there else None
+            episode.act(Action(*place, limit, chosen))
         observation, info = self._observed()
         spent, truncated = episode.cost_ms(self._objective) - before, episode.is_truncated
         over = episode.asked is None and not truncated
@@ -174,7 +182,7 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
         return self.episode.view
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """The mask as one array, both parts of the action behind each other (Stable-Baselines3's MaskablePPO)."""
+        """The mask as one array, the parts of the action behind each other (Stable-Baselines3's MaskablePPO)."""
         return np.concatenate(self._masks()).astype(np.bool_)
 
     def encode(self, action: Action) -> NDArray[np.int64]:
@@ -182,7 +190,11 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
         place = (action.job, action.row)
         if place not in self._places:
             raise ValueError(f"stage {place} is not in the observation: give the environment more room (most_stages)")
-        return np.array([self._places.index(place), action.limit - 1], dtype=np.int64)
+        encoded = [self._places.index(place), action.limit - 1]
+        if self._classes:
+            chosen = class_of(self.graph, action)
+            encoded.append(0 if chosen is None else chosen)
+        return np.array(encoded, dtype=np.int64)
 
     def play(self, label: str, *, seed: int) -> Played:
         """The same episode under one of the scenario's own policies, to its end: what the agent is held against."""
@@ -198,9 +210,10 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
         label = policy["label"]
         return Setting(self._scenario, Cell({**self._data, "spec": spec}, label, seed, key="", settings=""))
 
-    def _masks(self) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-        """What `action_space.sample` takes: the rows that may be chosen, and all limits."""
-        return self._mask.copy(), np.ones(self._limits, dtype=np.int8)
+    def _masks(self) -> tuple[NDArray[np.int8], ...]:
+        """What `action_space.sample` takes: the rows that may be chosen, all limits, and all executor classes."""
+        parts = [self._limits, *([self._classes] if self._classes else [])]
+        return self._mask.copy(), *(np.ones(part, dtype=np.int8) for part in parts)
 
     def _observed(self) -> tuple[Observation, dict[str, Any]]:
         observation, self._places = self._padding.observe(self.episode.asked)

@@ -14,11 +14,11 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from schedulers.learned.graph import Action, Graph, Ints, JobGraph
+from schedulers.learned.graph import CLASS_FEATURES, Action, Graph, Ints, JobGraph, able, class_of
 from schedulers.learned.layers import Layers, layers
 from schedulers.learned.limits import candidates
-from schedulers.learned.network import LIMIT_SCALE, SLOPE
-from schedulers.learned.weights import Weights
+from schedulers.learned.network import LIMIT_SCALE, SLOPE, class_features
+from schedulers.learned.weights import SCORING, Weights
 
 
 class Batch(NamedTuple):
@@ -28,8 +28,10 @@ class Batch(NamedTuple):
     graph. nodes: [n, features], by place; table: the rest of the table, as tensors. block, graph: [occurrences].
     features: [occurrences, features].
     row, stage_job, stage_graph: [k], each stage that may be chosen: its row in the table, occurrence, graph.
-    limit, limit_graph: [l], each limit of the chosen jobs as the network reads it, and its graph. job: [graphs], the
-    occurrence chosen. stage, value: [graphs], the choice among the k stages and among the l limits.
+    limit, limit_graph: [l], each limit of the chosen jobs as the network reads it, and its graph. classes: [c,
+    features], class_graph: [c], the same of each executor class that the stage chosen could have. job: [graphs], the
+    occurrence chosen. stage, value: [graphs], the choice among the k stages and among the l limits. of_class, classed:
+    the choice among the c classes in each graph that has any, and that graph.
     """
 
     nodes: Tensor
@@ -42,9 +44,13 @@ class Batch(NamedTuple):
     stage_graph: Tensor
     limit: Tensor
     limit_graph: Tensor
+    classes: Tensor
+    class_graph: Tensor
     job: Tensor
     stage: Tensor
     value: Tensor
+    of_class: Tensor
+    classed: Tensor
 
 
 class Table(NamedTuple):
@@ -60,7 +66,8 @@ class Judged(NamedTuple):
     """What the network says of a batch.
 
     log_probability, stage_entropy, limit_entropy: [graphs], of the action, of all stages that might have been chosen,
-    of all limits of the job that was. stages: [k], limits: [l], log-probabilities.
+    of all limits of the job that was, with that of its executor classes. stages: [k], limits: [l], classes: [c],
+    log-probabilities.
     """
 
     log_probability: Tensor
@@ -68,6 +75,7 @@ class Judged(NamedTuple):
     limit_entropy: Tensor
     stages: Tensor
     limits: Tensor
+    classes: Tensor
 
 
 def batch(graphs: Sequence[Graph], actions: Sequence[Action], *, dtype: torch.dtype = torch.float32) -> Batch:
@@ -98,6 +106,7 @@ def batch(graphs: Sequence[Graph], actions: Sequence[Action], *, dtype: torch.dt
     apart = max(values.max(initial=0), said.max()) + 1  # so that all limits of all graphs are one ascending sequence
     value = _positions(values + limit_graph * apart, said + np.arange(len(graphs)) * apart, "limit")
     graph = np.repeat(np.arange(len(graphs)), counts)
+    classes, class_graph, of_class = _classes(graphs, actions)
     return Batch(
         torch.from_numpy(found.nodes[found.order]).to(dtype),
         _table(found),
@@ -109,10 +118,28 @@ def batch(graphs: Sequence[Graph], actions: Sequence[Action], *, dtype: torch.dt
         torch.from_numpy(graph[stage_job]),
         torch.from_numpy(np.log(values) / math.log(LIMIT_SCALE)).to(dtype),
         torch.from_numpy(limit_graph),
+        torch.from_numpy(classes).to(dtype),
+        torch.from_numpy(class_graph),
         torch.from_numpy(chosen),
         torch.from_numpy(stage),
         torch.from_numpy(value),
+        torch.from_numpy(of_class),
+        torch.from_numpy(np.unique(class_graph)),
     )
+
+
+def _classes(graphs: Sequence[Graph], actions: Sequence[Action]) -> tuple[np.ndarray, Ints, Ints]:
+    """`classes`, `class_graph` and `of_class` of a batch."""
+    features, class_graph, of_class = [np.zeros((0, len(CLASS_FEATURES)))], list[int](), list[int]()
+    for index, (graph, action) in enumerate(zip(graphs, actions, strict=True)):
+        there = able(graph, action.job, action.row)
+        if there:
+            chosen = class_of(graph, action)
+            assert chosen is not None
+            of_class.append(len(class_graph) + there.index(chosen))
+            class_graph += [index] * len(there)
+            features.append(class_features(graph, action.job, action.row))
+    return np.concatenate(features), np.array(class_graph, np.intp), np.array(of_class, np.intp)
 
 
 def _positions(ascending: Ints, wanted: Ints, what: str) -> Ints:
@@ -143,7 +170,7 @@ class Decima(nn.Module):
         for part, widths in self.architecture.widths().items():
             linear = [nn.Linear(inputs, outputs) for inputs, outputs in pairwise(widths)]
             stacked = [module for layer in linear for module in (layer, nn.LeakyReLU(SLOPE))]
-            self.parts[part] = nn.Sequential(*(stacked[:-1] if part in ("stage", "limit") else stacked))
+            self.parts[part] = nn.Sequential(*(stacked[:-1] if part in SCORING else stacked))
         with torch.no_grad():
             for name, parameter in self.named().items():
                 parameter.copy_(torch.from_numpy(weights.arrays[name].T))
@@ -172,13 +199,24 @@ class Decima(nn.Module):
         stages = _log_softmax(self.parts["stage"](torch.cat(read, 1))[:, 0], given.stage_graph, graphs)
         read = (own[given.job][given.limit_graph], world[given.limit_graph], given.limit[:, None])
         limits = _log_softmax(self.parts["limit"](torch.cat(read, 1))[:, 0], given.limit_graph, graphs)
+        classes = self._classes(given, own, world)
+        of_class = _sums(classes[given.of_class], given.classed, graphs)
         return Judged(
-            stages[given.stage] + limits[given.value],
+            stages[given.stage] + limits[given.value] + of_class,
             -_sums(stages.exp() * stages, given.stage_graph, graphs),
-            -_sums(limits.exp() * limits, given.limit_graph, graphs),
+            -_sums(limits.exp() * limits, given.limit_graph, graphs)
+            - _sums(classes.exp() * classes, given.class_graph, graphs),
             stages,
             limits,
+            classes,
         )
+
+    def _classes(self, given: Batch, own: Tensor, world: Tensor) -> Tensor:
+        """Log-probabilities of executor classes; 0 where they are not scored: none is chosen then."""
+        if "class" not in self.parts:
+            return given.classes.new_zeros(len(given.class_graph))
+        read = (own[given.job][given.class_graph], world[given.class_graph], given.classes)
+        return _log_softmax(self.parts["class"](torch.cat(read, 1))[:, 0], given.class_graph, len(given.job))
 
     def _embed(self, given: Batch) -> tuple[Tensor, Tensor]:
         """[n, features + embedding] by row, and [blocks, embedding]."""

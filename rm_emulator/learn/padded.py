@@ -20,12 +20,15 @@ class Padding:
     """Arrays for so many jobs with so many unfinished stages in all.
 
     Of more jobs than there is room for some are left out: those with nothing to choose first, then the last that came.
+    classes: how many executor classes there are to choose among; 0 for none.
     """
 
-    def __init__(self, *, jobs: int, stages: int) -> None:
-        self.jobs, self.stages, self.edges = jobs, stages, _EDGES * stages
+    def __init__(self, *, jobs: int, stages: int, classes: int = 0) -> None:
+        self.jobs, self.stages, self.edges, self.classes = jobs, stages, _EDGES * stages, classes
+        several = {"classes": _real(classes), "rooms": _whole(stages, classes)} if classes else {}
         self.space = spaces.Dict(
             {
+                **several,
                 "nodes": _real(stages, len(NODE_FEATURES)),
                 "node_job": _whole(stages),
                 "heights": _whole(stages),
@@ -69,6 +72,9 @@ class Padding:
             found["node_job"][rows], found["stage_mask"][rows] = place, job.valid
             found["edges"][edges : edges + len(job.edges)] = job.edges + offset
             found["jobs"][place], found["least"][place] = job.features, job.least
+            if self.classes and job.rooms is not None:
+                found["classes"][:] = graph.classes
+                found["rooms"][rows] = job.rooms
             places += [(index, row) for row in range(len(job.nodes))]
             edges += len(job.edges)
         found["sizes"][:] = len(places), edges, len(shown)
@@ -78,7 +84,7 @@ class Padding:
         filled: Observation = {}
         for name, space in self.space.spaces.items():
             assert space.shape is not None
-            padding = -1 if name in ("node_job", "heights", "edges", "least") else 0
+            padding = -1 if name in ("node_job", "heights", "edges", "least", "rooms") else 0
             filled[name] = np.full(list(space.shape), padding, dtype=space.dtype)
         return filled
 

@@ -23,6 +23,7 @@ from rm_emulator.learn.network import Decima
 from rm_emulator.learn.rollouts import Company, Decision, Episode, Task, Theatre
 from rm_emulator.learn.samples import Group, adam, mean, worths
 from schedulers.core import keyed
+from schedulers.learned import shelf
 from schedulers.learned.weights import ARCHITECTURES, Weights, initial, pack, unpack
 
 #: What the weights are held against on the validation seeds; the score is the ratio to the first.
@@ -145,7 +146,8 @@ class Training:
         state.references = tuple(tuple(self._validation(player)) for player in REFERENCES)
         weights = initial(ARCHITECTURES[config.network], keyed.generator(config.seed, "weights"))
         if config.start is not None:
-            weights = unpack(Path(config.start).read_bytes(), config.start)
+            ships = config.start in shelf.SHIPPED
+            weights = shelf.take(config.start) if ships else unpack(Path(config.start).read_bytes(), config.start)
         self._network = Decima(weights)
         if config.cloning is not None:
             self._clone()
@@ -290,8 +292,9 @@ class Training:
         elapsed = self.state.elapsed_s + time.monotonic() - self._begun
         ahead = f", {elapsed / self.state.iteration * left / 60:.0f} min left" if done else ""
         jcts = ", ".join(f"{jct:.1f} s" for jct in found)
+        what = "makespan" if self.config.objective == "makespan" else "JCT"
         return (
-            f"iteration {self.state.iteration}/{self.config.iterations}: validation JCT {jcts}, "
+            f"iteration {self.state.iteration}/{self.config.iterations}: validation {what} {jcts}, "
             f"{score:.3f} of {REFERENCES[0]} (best {self.state.best_score:.3f}){ahead}"
         )
 

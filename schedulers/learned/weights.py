@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from schedulers.core.errors import InvalidWeights
-from schedulers.learned.graph import JOB_FEATURES, NODE_FEATURES, Floats
+from schedulers.learned.graph import CLASS_FEATURES, JOB_FEATURES, NODE_FEATURES, Floats
 
 #: Goes up whenever weights of before mean something else: features, their scales, or how the parts are joined.
 VERSION: Final = 1
@@ -25,7 +25,8 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     embedding: how wide what is said of a stage, a job and all jobs is. hidden: layers of the transforms; heads: of the
     two that score. summaries: whether sums over stages and over jobs are transformed again, as in the paper; the
     released code does without. own: whether messages between stages are made of what is the stages' own, without
-    `job_executors`, so that they stay the same whatever executors their job is given.
+    `job_executors`, so that they stay the same whatever executors their job is given. classes: whether executor classes
+    are scored, as limits are; else a stage has the smallest with room (Decima, section 7.3).
     """
 
     embedding: int
@@ -33,6 +34,7 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     heads: tuple[int, ...]
     summaries: bool = True
     own: bool = False
+    classes: bool = False
 
     @property
     def passed(self) -> tuple[int, ...]:
@@ -59,6 +61,8 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
         }
         if not self.summaries:
             del parts["job"], parts["world"]
+        if self.classes:
+            parts["class"] = (2 * wide + jobs + len(CLASS_FEATURES), *self.heads, 1)
         return parts
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
@@ -80,7 +84,10 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
 ARCHITECTURES: Final[Mapping[str, Architecture]] = {
     "decima": Architecture(embedding=14, hidden=(32, 16), heads=(32, 16), own=True),
     "released": Architecture(embedding=8, hidden=(16, 8), heads=(32, 16, 8), summaries=False),
+    "classes": Architecture(embedding=14, hidden=(32, 16), heads=(32, 16), own=True, classes=True),
 }
+#: Parts that end in a score.
+SCORING: Final = ("stage", "limit", "class")
 
 
 class Weights(msgspec.Struct, frozen=True, eq=False):
@@ -102,7 +109,7 @@ class _Entry(msgspec.Struct, frozen=True):
 def initial(architecture: Architecture, generator: np.random.Generator) -> Weights:
     """Weights before training: Glorot's, zero biases, and scores so small that all choices are about equally likely."""
     arrays = {}
-    last = {f"{part}.{len(architecture.heads)}.weight" for part in ("stage", "limit")}
+    last = {f"{part}.{len(architecture.heads)}.weight" for part in SCORING}
     for name, shape in architecture.shapes().items():
         bound = math.sqrt(6 / sum(shape)) if len(shape) == 2 else 0.0
         drawn = generator.uniform(-bound, bound, shape) * (0.01 if name in last else 1.0)
