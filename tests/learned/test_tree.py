@@ -46,7 +46,7 @@ def test_the_trees_that_ship_are_read_back_from_what_they_say() -> None:
 def test_the_job_then_the_stage_with_the_best_score_is_chosen(many: int) -> None:
     trees = shelf.trees("distilled")
     graph = drawn_graph(many, np.random.default_rng(1))
-    (job, at, limit), chosen = Decider(trees).choose(graph)
+    (job, at, limit, _), chosen = Decider(trees).choose(graph)
     jobs, of_jobs = facts.of_jobs(graph)
     scores = [value(trees.job, own) for own in of_jobs]
     assert jobs[int(np.argmax(scores))] == job

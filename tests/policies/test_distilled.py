@@ -7,7 +7,8 @@ from pathlib import Path
 import rm_emulator
 from rm_emulator.results import replay
 from schedulers.learned import shelf
-from schedulers.learned.tree import write
+from schedulers.learned.facts import FACTS
+from schedulers.learned.tree import Branch, write
 from tests.policies.test_decima import scenario
 
 
@@ -24,7 +25,8 @@ def test_the_story_of_a_job_tells_the_rules_that_decided(tmp_path: Path) -> None
 
 def test_a_patched_tree_decides_otherwise(tmp_path: Path) -> None:
     trees = shelf.trees("distilled")
-    (tmp_path / "patched.yaml").write_text(write(trees._replace(limit=1.0)))
+    largest = Branch([*FACTS].index("size"), 40.0, 0.0, 1.0)
+    (tmp_path / "patched.yaml").write_text(write(trees._replace(job=largest)))
     policies = [{"kind": "distilled", "label": "ours"}, {"kind": "distilled", "tree": "patched", "label": "patched"}]
     results = rm_emulator.run(
         scenario(*policies, plugins=[str(tmp_path / "patched.yaml")]), out=tmp_path / "out", jobs=1
