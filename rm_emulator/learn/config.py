@@ -87,6 +87,19 @@ class Evolution(Block, frozen=True):
     learning_rate: Positive = 0.01
 
 
+class Distillation(Block, frozen=True):
+    """Decision trees from a network. teacher: the weights' name. rounds: of so many episodes, each followed by a fit.
+
+    leaves: of each tree, at most. least: rows at a leaf (a job, a stage, a decision).
+    """
+
+    teacher: str = "decima"
+    rounds: Count = 5
+    episodes: Count = 24
+    leaves: Annotated[int, Meta(ge=2)] = 20
+    least: Count = 30
+
+
 class Entropy(Block, frozen=True):
     """The weight of the entropy bonus: from first to last, linearly over so many iterations."""
 
@@ -118,7 +131,7 @@ class Config(Block, frozen=True):
 
     name: str
     workloads: Annotated[tuple[Sequences, ...], Meta(min_length=1)]
-    method: Literal["ppo", "reinforce", "evolution"] = "ppo"
+    method: Literal["ppo", "reinforce", "evolution", "distillation"] = "ppo"
     critic: bool = True
     network: Literal["decima", "released", "classes"] = "decima"
     objective: Literal["mean_jct", "makespan"] = "mean_jct"
@@ -131,6 +144,7 @@ class Config(Block, frozen=True):
     ppo: Ppo = Ppo()
     reinforce: Reinforce = Reinforce()
     evolution: Evolution = Evolution()
+    distillation: Distillation = Distillation()
     entropy: Entropy = Entropy()
     validation: Validation = Validation()
 
@@ -202,6 +216,7 @@ def _fields(path: tuple[str | int, ...]) -> list[str]:
         "ppo": Ppo,
         "reinforce": Reinforce,
         "evolution": Evolution,
+        "distillation": Distillation,
         "entropy": Entropy,
         "validation": Validation,
     }

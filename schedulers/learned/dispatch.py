@@ -102,9 +102,11 @@ class Dispatch(Policy):
                 if self._waits_on(view.jobs[container.job], waits_for):
                     continue
                 self.promises.leave(container.job, container.id)
+                self.noted = True
                 target: Place | None = (container.job, waits_for)
             else:
                 target = self.promises.take((container.job, container.stage))
+                self.noted |= target is not None
             if target is None or not (yield from self._send(view, container, target)):
                 free.append(container)
         return free
@@ -150,6 +152,7 @@ class Dispatch(Policy):
                 return
             target, count, _ = found
             self.asked += 1
+            self.noted = True  # of executors that stay in their job to wait, or still run, no decision tells
             for container in idle[:count]:
                 yield from self._send(view, container, target)
             for place in running[: max(0, count - len(idle))]:

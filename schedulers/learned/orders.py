@@ -7,6 +7,7 @@ from collections.abc import Callable, Iterable, Mapping
 from typing import Final, TypeAlias
 
 import numpy as np
+from numpy.typing import NDArray
 
 from schedulers.core import keyed
 from schedulers.core.policy import ClusterView
@@ -85,10 +86,15 @@ def nearest(job: JobGraph, graph: Graph, limit: int) -> int:
 
 def critical(job: JobGraph) -> int:
     """The valid row with the longest path of task times to the output; open stages before others."""
+    return int(np.lexsort((job.stages, -paths(job), -job.nodes[:, 5], ~job.valid))[0])
+
+
+def paths(job: JobGraph) -> NDArray[np.float64]:
+    """By row the longest path of task times to an output, its own included, in the nodes' units."""
     path = job.nodes[:, 2].astype(float)
     for height in range(1, int(job.heights.max(initial=0)) + 1):
         edges = job.edges[job.heights[job.edges[:, 0]] == height]
         below = np.zeros(len(path))
         np.maximum.at(below, edges[:, 0], path[edges[:, 1]])
         path += below
-    return int(np.lexsort((job.stages, -path, -job.nodes[:, 5], ~job.valid))[0])
+    return path
