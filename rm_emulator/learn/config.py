@@ -109,8 +109,9 @@ class Validation(Block, frozen=True):
 class Config(Block, frozen=True):
     """A training run: each iteration `rollouts` episodes of each of `sequences`, all of one under the same run times.
 
-    critic: whether what the state explains of costs is taken off advantages, by a linear estimate made anew each time.
-    network: the paper's, or the smaller one of its released code. start: weights to begin from, a
+    critic: whether what the state explains of costs is taken off advantages: by a linear estimate made anew each time
+    (Decima), by a part of the network (LACHESIS). network: Decima's, the smaller one of its released code, or
+    LACHESIS's. start: weights to begin from, a
     file, relative to the configuration. cloning: null for no warm start.
     """
 
@@ -118,7 +119,7 @@ class Config(Block, frozen=True):
     workloads: Annotated[tuple[Sequences, ...], Meta(min_length=1)]
     method: Literal["ppo", "reinforce", "evolution"] = "ppo"
     critic: bool = True
-    network: Literal["decima", "released"] = "decima"
+    network: Literal["decima", "released", "lachesis"] = "decima"
     objective: Literal["mean_jct", "makespan"] = "mean_jct"
     seed: Annotated[int, Meta(ge=0)] = 1
     iterations: Annotated[int, Meta(ge=0)] = 500

@@ -11,7 +11,7 @@ from schedulers.learned.weights import Weights, unpack
 #: What files of weights are called behind their name.
 SUFFIX: Final = ".safetensors"
 #: Come with the program.
-SHIPPED: Final = ("decima",)
+SHIPPED: Final = ("decima", "lachesis")
 
 _SHELF: Final[dict[str, tuple[str, Weights]]] = {}
 
@@ -24,8 +24,8 @@ def put(name: str, data: bytes, file: str) -> None:
     _SHELF[name] = (file, unpack(data, file))
 
 
-def take(name: str) -> Weights:
-    """Raises InvalidParameters for weights that nobody has put there."""
+def take(name: str, kind: str) -> Weights:
+    """Raises InvalidParameters for weights that nobody has put there, and for those of another kind of network."""
     if name in SHIPPED and name not in _SHELF:
         file = f"trained/{name}{SUFFIX}"
         data = pkgutil.get_data("schedulers.learned", file)  # part of the program, as its modules are
@@ -36,4 +36,7 @@ def take(name: str) -> Weights:
         raise InvalidParameters(
             f"no weights '{name}' (known: {known}); name the file {name}{SUFFIX} among the plug-ins"
         )
-    return _SHELF[name][1]
+    weights = _SHELF[name][1]
+    if (other := weights.architecture.kind) != kind:
+        raise InvalidParameters(f"weights '{name}' are a network of '{other}'; '{kind}' needs one of its own")
+    return weights
