@@ -125,10 +125,14 @@ def show_swept(value: object) -> str:
 
     >>> show_swept({"kind": "decentralised", "method": "batch"})
     'decentralised, method batch'
+    >>> show_swept({"kind": "central", "paths": [{"kinds": ["service"], "t_job": "2s"}]})
+    'central, paths (kinds service, t_job 2s)'
     """
     if isinstance(value, Mapping):
         parts = [f"{key} {show_swept(part)}" for key, part in value.items() if key != "kind"]
         return ", ".join([*([show_swept(value["kind"])] if "kind" in value else []), *parts])
+    if isinstance(value, list):
+        return " ".join(f"({show_swept(part)})" if isinstance(part, Mapping) else show_swept(part) for part in value)
     return value if isinstance(value, str) else show_value(value)
 
 

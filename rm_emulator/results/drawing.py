@@ -22,6 +22,12 @@ def colour(index: int) -> str:
     return f"$s{index % SERIES}"
 
 
+def in_words(words: Sequence[str]) -> Figure:
+    """An axis of words in this order, long ones in lines."""
+    ticks = {"tickvals": [*words], "ticktext": [word.replace(", ", ",<br>") for word in words], "automargin": True}
+    return {"type": "category", "categoryorder": "array", "categoryarray": [*words], **ticks}
+
+
 def of_label(index: int, width: float, **more: Any) -> Figure:
     """The line of the label with this index."""
     return {"color": colour(index), "width": width, "dash": DASHES[index % SERIES], **more}

@@ -37,6 +37,19 @@ def names(axes: Mapping[str, Sequence[Any]]) -> dict[str, str]:
     return {axis: axis if [*short.values()].count(name) > 1 else name for axis, name in short.items()}
 
 
+def named(values: Mapping[str, Any], summary: Summary, without: str) -> list[str]:
+    """The swept settings at a point that differ between points, one of them left out.
+
+    A block is told by its kind; a plain value by the name of its axis.
+    """
+    swept = {axis: found for axis, found in values.items() if axis != without and len(summary.axes[axis]) > 1}
+    called = names(summary.axes)
+    return [
+        show_swept(value) if isinstance(value, Mapping) else f"{called[axis]} {show_swept(value)}"
+        for axis, value in swept.items()
+    ]
+
+
 def estimate(point: Summary, label: str, *path: str) -> Estimate | None:
     """One figure of a label at one point; None when it does not apply to one of the seeds."""
     runs = [msgspec.structs.replace(point, runs=[run]) for run in point.of(label)]
@@ -55,11 +68,26 @@ def best(point: Summary) -> str | None:
 
 
 def headline(summary: Summary) -> str:
-    """In one sentence, under which labels jobs finish soonest at how many points."""
+    """In one sentence, under which labels jobs finish soonest at how many points; with one label, at which point."""
+    if len(summary.labels) == 1:
+        return _extremes(summary)
     winners = [best(point) for _, point in summary.points]
     said = [f"under {label} at {winners.count(label)}" for label in summary.labels if label in winners]
     said += [f"under no single label at {winners.count(None)}"] if None in winners else []
     return f"Of {len(winners)} points, jobs finish soonest on average {', '.join(said)}"
+
+
+def _extremes(summary: Summary) -> str:
+    """At which point jobs finish soonest, and at which last."""
+    found = [estimate(point, summary.labels[0], "jct_s", "mean") for _, point in summary.points]
+    means = {at: each.value for at, each in enumerate(found, 1) if each is not None}
+    if not means:
+        return "No job has finished at any point"
+    first, last = min(means, key=means.__getitem__), max(means, key=means.__getitem__)
+    best, worst = table.number(means[first]), table.number(means[last])
+    if best == worst:
+        return f"Jobs finish after {best} s on average at every point"
+    return f"Jobs finish soonest on average at point {first}, after {best} s; last at point {last}, after {worst} s"
 
 
 def name_one(directory: Path, axes: Mapping[str, Sequence[Any]]) -> str:

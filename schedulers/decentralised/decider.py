@@ -109,7 +109,9 @@ class Decentraliser(Scheduler):
         decisions: list[Decision] = []
         kind = type(event)
         if kind is Delivered:
-            self._hear_message(event, decisions)
+            self.state.hear(event)
+            message = event.message  # type: ignore[attr-defined]
+            self._hears[type(message)](message, decisions)
         elif kind is ContainerStarted or kind is ContainerEnded:
             container = self.state.containers.get(event.container)  # type: ignore[attr-defined]
             if (why := self.state.hear(event)) is not None:
@@ -126,11 +128,6 @@ class Decentraliser(Scheduler):
         if self._log is not None:
             self._log.add(event, decisions)
         return decisions
-
-    def _hear_message(self, event: Any, decisions: list[Decision]) -> None:
-        self.state.hear(event)
-        message = event.message
-        self._hears[type(message)](message, decisions)
 
     def _look_into(self, event: Event, decisions: list[Decision]) -> None:
         """What follows from a fact about nodes and jobs."""

@@ -1,4 +1,4 @@
-"""One real control plane for all tests that need one."""
+"""A real control plane for all tests of a worker that need one."""
 
 from __future__ import annotations
 
@@ -13,9 +13,11 @@ from tests.kubernetes.kubeconfigs import Plugin
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """All of them in one worker, so that there is one control plane at a time."""
+    """Those that kill and wait in one worker, the others in another: two control planes at a time, and no more."""
     for item in items:
-        if item.get_closest_marker("controlplane") or item.get_closest_marker("chaos"):
+        if item.get_closest_marker("chaos"):
+            item.add_marker(pytest.mark.xdist_group("chaos"))
+        elif item.get_closest_marker("controlplane"):
             item.add_marker(pytest.mark.xdist_group("controlplane"))
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 from typing import Any
 
@@ -11,7 +12,9 @@ import rm_emulator
 from rm_emulator.issues import show_swept
 from rm_emulator.results.chart import Cells
 from rm_emulator.results.charts.architectures import over_architectures
+from rm_emulator.results.charts.thinking import over_thinking
 from rm_emulator.results.summary import read_summary
+from rm_emulator.results.sweep import headline
 
 
 def scenario(*architectures: dict[str, Any]) -> dict[str, Any]:
@@ -65,3 +68,34 @@ def test_messages_are_drawn_of_those_alone_that_send_any(cells: Cells) -> None:
 )
 def test_a_swept_block_is_told_by_its_kind_and_its_keys(value: object, shown: str) -> None:
     assert show_swept(value) == shown
+
+
+def test_with_one_label_the_headline_says_that_no_point_is_better(cells: Cells) -> None:
+    assert re.fullmatch(r"Jobs finish after [\d,]+ s on average at every point", headline(cells.summary))
+
+
+def test_with_one_label_the_headline_says_at_which_point_jobs_finish_soonest(tmp_path: Path) -> None:
+    swept = scenario()
+    swept["spec"]["sweep"] = {"cluster.architecture": [{"kind": "central", "t_job": t} for t in ("1h", "1s")]}
+    rm_emulator.run(swept, out=tmp_path / "out")
+    said = headline(read_summary(tmp_path / "out"))
+    assert re.fullmatch(r"Jobs finish soonest on average at point 2, after \S+ s; last at point 1, after \S+ s", said)
+
+
+def test_where_no_architecture_is_swept_they_are_not_side_by_side(tmp_path: Path) -> None:
+    swept = scenario()
+    swept["spec"]["cluster"]["architecture"] = {"kind": "central", "t_job": "1s"}
+    swept["spec"]["sweep"] = {"cluster.architecture.t_job": ["1s", "2s"], "workload.load": [0.5, 0.9]}
+    rm_emulator.run(swept, out=tmp_path / "out")
+    assert over_architectures(Cells(tmp_path / "out", read_summary(tmp_path / "out"), swept["spec"])) is None
+
+
+def test_copies_of_a_scheduler_are_one_line_when_their_number_is_swept(tmp_path: Path) -> None:
+    swept = scenario()
+    there = [{"name": "all", "count": 1, "t_job": "100ms"}]
+    swept["spec"]["cluster"]["architecture"] = {"kind": "shared_state", "schedulers": there}
+    swept["spec"]["sweep"] = {"cluster.architecture.schedulers[0].count": [1, 3]}
+    rm_emulator.run(swept, out=tmp_path / "out")
+    chart = over_thinking(Cells(tmp_path / "out", read_summary(tmp_path / "out"), swept["spec"]))
+    assert chart is not None
+    assert [(line["name"], line["x"]) for line in chart.variants[0][1]["data"]] == [("all", [1.0, 3.0])]

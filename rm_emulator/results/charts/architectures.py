@@ -13,8 +13,8 @@ from rm_emulator.results.figures import Summary
 from rm_emulator.results.sweep import Estimate
 from rm_emulator.results.table import number
 
-#: Axes that are about who decides begin so.
-_AXIS: Final = "cluster.architecture"
+#: Axes that say who decides.
+_AXES: Final = tuple(f"cluster.architecture{part}" for part in ("", ".kind", ".method"))
 _FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
     "mean JCT (s)": ("jct_s", "mean"),
     "p50 JCT (s)": ("jct_s", "p50"),
@@ -32,8 +32,7 @@ def over_architectures(cells: Cells) -> Chart | None:
     summary = cells.summary
     axes = summary.axes or {}
     numeric = [axis for axis, values in axes.items() if len(values) > 1 and _is_numeric(values)]
-    kinds = [axis for axis in axes if axis.startswith(_AXIS) and not _is_numeric(axes[axis])]
-    if not numeric or not kinds:
+    if not numeric or not any(len(axes.get(axis, ())) > 1 for axis in _AXES):
         return None
     across, names = numeric[0], sweep.names(axes)
     lines = {figure: _lines(summary, across, path) for figure, path in _FIGURES.items()}
@@ -66,7 +65,7 @@ def _lines(summary: Summary, across: str, path: tuple[str, ...]) -> dict[str, _L
     """One figure over one axis, a line for each combination of all else that differs."""
     lines: dict[str, _Line] = {}
     for values, point in summary.points:
-        others = [show_swept(value) for axis, value in values.items() if axis != across and len(summary.axes[axis]) > 1]
+        others = sweep.named(values, summary, across)
         for label in point.labels:
             found = sweep.estimate(point, label, *path)
             if found is not None:

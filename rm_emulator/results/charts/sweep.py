@@ -9,7 +9,7 @@ from typing import Any, Final
 from rm_emulator.issues import show_swept
 from rm_emulator.results import sweep
 from rm_emulator.results.chart import SWEEP, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import colour, line, of_label
+from rm_emulator.results.drawing import colour, in_words, line, of_label
 from rm_emulator.results.figures import Summary
 from rm_emulator.results.sweep import Estimate
 from rm_emulator.results.table import number, times
@@ -97,8 +97,8 @@ def best_label(cells: Cells) -> Chart | None:
             }
         )
     layout = {
-        "xaxis": _category(names[across], xs) | {"showgrid": False},
-        "yaxis": _category(names[up], ys) | {"showgrid": False},
+        "xaxis": {**in_words(list(map(show_swept, xs))), **_titled(names[across]), "showgrid": False},
+        "yaxis": {**in_words(list(map(show_swept, ys))), **_titled(names[up]), "showgrid": False},
         "hovermode": "closest",
         "legend": {"itemsizing": "constant"},
     }
@@ -244,16 +244,11 @@ def _numeric(values: Sequence[Any]) -> bool:
 def _scale(name: str, values: Sequence[Any]) -> Figure:
     """The axis of a swept setting: of numbers, wide ranges logarithmic, or of words in their order."""
     if not _numeric(values):
-        return _category(name, values)
+        return {**in_words([show_swept(value) for value in values]), **_titled(name)}
     ticks = sorted(values)
     scale = {"type": "log" if _logarithmic(values) else "linear"}
     few = {"tickvals": ticks, "ticktext": [show_swept(value) for value in ticks]} if len(ticks) <= 8 else {}
     return {**scale, **few, **_titled(name)}
-
-
-def _category(name: str, values: Sequence[Any]) -> Figure:
-    words = [show_swept(value) for value in values]
-    return {"type": "category", "categoryorder": "array", "categoryarray": words, **_titled(name)}
 
 
 def _titled(name: str) -> Figure:

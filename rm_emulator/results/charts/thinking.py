@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
+from statistics import fmean
 from typing import Any, Final
 
 from rm_emulator.issues import show_swept
 from rm_emulator.results import sweep
 from rm_emulator.results.chart import JOBS, SWEEP, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import colour, of_label
+from rm_emulator.results.drawing import colour, in_words, of_label
 from rm_emulator.results.figures import Summary
 from rm_emulator.results.table import mean_over_seeds, number
 
@@ -18,6 +20,8 @@ _FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
     "mean wait to be thought about (s)": ("wait_s", "mean"),
     "jobs given up": ("given_up",),
 }
+#: What the copies of one scheduler end with.
+_COPY: Final = re.compile(r"-\d+$")
 _UNITS: Final = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 
 
@@ -72,22 +76,26 @@ def thinking(cells: Cells) -> Chart | None:
 
 @register(SWEEP, order=6, wide=True)
 def over_thinking(cells: Cells) -> Chart | None:
-    """The same over a swept number or duration: a line per scheduler and per combination of all else."""
-    summary, names = cells.summary, _names(cells.summary)
-    across = next((a for a, values in summary.axes.items() if len(values) > 1 and all(map(_number, values))), None)
-    if not names or across is None:
+    """The same over a swept setting, a number if there is one: a line per scheduler and combination of all else."""
+    summary = cells.summary
+    axes = [axis for axis, values in summary.axes.items() if len(values) > 1]
+    across = next((axis for axis in axes if all(_number(value) is not None for value in summary.axes[axis])), None)
+    across = across or next(iter(axes), None)
+    if across is None or not _names(summary):
         return None
     shown = sweep.names(summary.axes)[across]
-    lines = {what: _lines(summary, across, names, path) for what, path in _FIGURES.items()}
+    lines = {what: _lines(summary, across, path) for what, path in _FIGURES.items()}
     rows = []
     for line in dict.fromkeys(name for found in lines.values() for name in found):
-        for at in sorted({x for found in lines.values() for x, _ in found.get(line, ())}):
-            cells_of = (number(dict(found.get(line, ())).get(at)) for found in lines.values())
-            rows += [(line, f"{at:g}", *cells_of)]
+        for at in map(_place, summary.axes[across]):
+            there = [found.get(line, {}).get(at) for found in lines.values()]
+            if any(value is not None for value in there):
+                rows.append((line, f"{at:g}" if isinstance(at, float) else at, *map(number, there)))
     return Chart(
         title="Schedulers that take their time, over a setting",
         alt=f"Busyness of schedulers over {shown}, one line per scheduler",
-        caption="Means over the seeds. Durations are in seconds.",
+        caption="Means over the seeds, and over schedulers that differ in nothing but their number. Durations are in "
+        "seconds.",
         variants=tuple((what, _drawn(found, shown, what)) for what, found in lines.items()),
         head=("scheduler", shown, *_FIGURES),
         rows=tuple(rows),
@@ -107,39 +115,48 @@ def _number(value: Any) -> float | None:
         return None
 
 
-def _lines(
-    summary: Summary, across: str, names: list[str], path: tuple[str, ...]
-) -> dict[str, list[tuple[float, float]]]:
-    lines: dict[str, list[tuple[float, float]]] = {}
+def _place(value: Any) -> float | str:
+    """Where a value of the setting is drawn."""
+    at = _number(value)
+    return show_swept(value) if at is None else at
+
+
+def _lines(summary: Summary, across: str, path: tuple[str, ...]) -> dict[str, dict[float | str, float]]:
+    """By line and place. Copies of one scheduler, of which there may be more at one point than at another, are one."""
+    lines: dict[str, dict[float | str, list[float]]] = {}
     for values, point in summary.points:
-        at = _number(values[across])
-        assert at is not None
-        others = [show_swept(value) for axis, value in values.items() if axis != across and len(summary.axes[axis]) > 1]
+        others = sweep.named(values, summary, across)
         for label in point.labels:
-            for name in names:
+            for name in _names(point):
                 found = mean_over_seeds(point, label, "schedulers", name, *path)
                 if found is not None:
-                    line = "; ".join([name, *others, *([label] if len(point.labels) > 1 else [])])
-                    lines.setdefault(line, []).append((at, found))
-    return {name: sorted(line) for name, line in lines.items()}
+                    scheduler = _COPY.sub("", name)
+                    line = "; ".join([scheduler, *others, *([label] if len(point.labels) > 1 else [])])
+                    lines.setdefault(line, {}).setdefault(_place(values[across]), []).append(found)
+    order = [_place(value) for value in summary.axes[across]]
+    if all(isinstance(at, float) for at in order):
+        order.sort()
+    return {name: {at: fmean(line[at]) for at in order if at in line} for name, line in lines.items()}
 
 
-def _drawn(lines: Mapping[str, list[tuple[float, float]]], across: str, what: str) -> Figure:
+def _drawn(lines: Mapping[str, Mapping[float | str, float]], across: str, what: str) -> Figure:
     data = [
         {
             "type": "scatter",
             "mode": "lines+markers",
             "name": name,
-            "x": [x for x, _ in line],
-            "y": [float(f"{y:.5g}") for _, y in line],
+            "x": [*line],
+            "y": [float(f"{y:.5g}") for y in line.values()],
             "line": of_label(index, 2.0),
             "marker": {"size": 7, "color": colour(index)},
             "hovertemplate": f"%{{y:.4~g}} at %{{x}}<extra>{name}</extra>",
         }
         for index, (name, line) in enumerate(lines.items())
     ]
+    places = list(dict.fromkeys(at for line in lines.values() for at in line))
+    words = in_words([at for at in places if isinstance(at, str)])
     layout = {
-        "xaxis": {"title": {"text": across}},
+        "xaxis": {**(words if words["tickvals"] else {}), "title": {"text": across}},
         "yaxis": {"title": {"text": what}, "rangemode": "tozero"},
         "hovermode": "closest",
     }
