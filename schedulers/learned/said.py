@@ -47,7 +47,8 @@ class Sayings:
         """
         if len(self._choices) > 2 * len(view.jobs) + 16:
             self._choices = {name: known for name, known in self._choices.items() if name in view.jobs}
-        beyond = [(count, what) for what, count in amounts().items() if count > self._most.get(what, count)]
+        there = amounts() if self._most else {}
+        beyond = [(count, what) for what, count in there.items() if count > self._most.get(what, count)]
         for count, what in beyond[:1]:
             more = f"{choice.more}; {count} {what} are more than the {self._most[what]} that it was trained with"
             choice, self._most = choice._replace(more=more), {}

@@ -102,7 +102,7 @@ def test_weights_that_nobody_gave_are_missed_where_they_are_named(refused: Refus
     (tmp_path / "s.yaml").write_text(SCENARIO.replace("{kind: own}", "{kind: decima, weights: best}"))
     said = refused("check", "s.yaml")
     assert "s.yaml:9:" in said
-    assert "no weights 'best' (known: decima); name the file best.safetensors among the plug-ins" in said
+    assert "no weights 'best' (known: decima, lachesis); name the file best.safetensors among the plug-ins" in said
 
 
 @pytest.mark.parametrize("body", CLASSES)
