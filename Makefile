@@ -56,6 +56,7 @@ tables: $(VENV)/.dev           ## the result tables of docs/
 	$(BIN)/python -m rm_emulator.lab.papers.lachesis --docs docs
 	$(BIN)/python -m rm_emulator.lab.papers.architectures --docs docs
 	$(BIN)/python -m rm_emulator.lab.papers.jockey --docs docs
+	$(BIN)/python -m rm_emulator.lab.papers.tetrisched --docs docs
 
 # SLS folders to run, copied first because runs are stored in them; and how often each.
 FOLDERS ?= ../shared/data/yarn-sls

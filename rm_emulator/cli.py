@@ -527,7 +527,8 @@ def compare(
 @app.command()
 def train(
     config: Annotated[
-        str, typer.Argument(metavar="decima|lachesis|CONFIG.yaml", help="A packaged configuration, or a file.")
+        str,
+        typer.Argument(metavar="decima|distilled|lachesis|CONFIG.yaml", help="A packaged configuration, or a file."),
     ],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder of the training run (default: out/train/NAME).")
@@ -539,19 +540,26 @@ def train(
     smoke: Annotated[bool, typer.Option("--smoke", help="The same in two minutes, to see that it works.")] = False,
     quiet: Quiet = False,
 ) -> None:
-    """Train a policy that decides with a network; weights are in DIR/best.safetensors. Needs the extra `learn`."""
+    """Train a policy; its network is DIR/best.safetensors (needs the extra `learn`), its trees are DIR/best.yaml."""
     import os
 
     from rm_emulator.issues import InvalidInput
     from rm_emulator.learn import config as configs
 
     read = configs.read(configs.find(config))
+    where = out or Path("out") / "train" / read.name
+    if read.method == "distillation":
+        from rm_emulator.learn import distil
+
+        run_in = distil.Distillation(distil.smoke(read) if smoke else read, where, _silent if quiet else _report)
+        score = run_in.run()
+        typer.echo(f"{where / distil.BEST}: {score:.3f} of {read.distillation.teacher}")
+        return
     try:
         from rm_emulator.learn import train as training
     except ImportError as error:
         raise InvalidInput(f"{error.name} is not installed: pip install 'rm-emulator[learn]'") from None
     settings = training.smoke(read) if smoke else read
-    where = out or Path("out") / "train" / read.name
     processes = jobs or len(os.sched_getaffinity(0))
     run = training.Training(settings, where, jobs=processes, resume=resume, say=_silent if quiet else _report)
     try:

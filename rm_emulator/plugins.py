@@ -3,7 +3,8 @@
 Files are named by `--plugin`, or by the scenario itself.
 
 A plug-in is a module that registers its classes when it is imported, or the weights of a network
-(`FILE.safetensors`). Shells load them, and so does every worker process; the pure core never looks for any.
+(`FILE.safetensors`), or decision trees (`FILE.yaml`). Shells load them, and so does every worker process; the pure core
+never looks for any.
 """
 
 from __future__ import annotations
@@ -44,15 +45,17 @@ def _load_file(file: Path) -> Path:
     path = file.resolve()
     if not path.is_file():
         raise InvalidInput([Issue(str(file), "no such plug-in file")])
-    if path.suffix == shelf.SUFFIX:
-        shelf.put(path.stem, path.read_bytes(), str(path))
+    if path.suffix in (shelf.SUFFIX, shelf.TREE):
+        shelf.put(path.stem, path.read_bytes(), str(path), path.suffix)
         return path
     name = f"rm_emulator_plugin_{path.stem}_{hashlib.sha256(str(path).encode()).hexdigest()[:8]}"
     if name in sys.modules:
         return path
     spec = importlib.util.spec_from_file_location(name, path)
     if spec is None or spec.loader is None:
-        raise InvalidInput([Issue(str(file), "neither a Python file (FILE.py) nor weights (FILE.safetensors)")])
+        raise InvalidInput(
+            [Issue(str(file), "neither Python (FILE.py) nor weights (FILE.safetensors) nor trees (FILE.yaml)")]
+        )
     module = importlib.util.module_from_spec(spec)
     sys.modules[name] = module
     try:

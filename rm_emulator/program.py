@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import os
 import signal
 import sys
 from collections.abc import Callable
@@ -18,6 +19,7 @@ def end(command: Callable[[], object]) -> NoReturn:
     A bug keeps its traceback.
     """
     signal.signal(signal.SIGTERM, _interrupt)
+    _keep_stdout()
     for stream in (sys.stdout, sys.stderr):
         if isinstance(stream, io.TextIOWrapper):
             stream.reconfigure(errors="replace")  # a terminal that knows ASCII only still gets the figures
@@ -30,6 +32,17 @@ def end(command: Callable[[], object]) -> NoReturn:
         sys.stderr.write(f"{cause(error)}\n")
         sys.exit(2)
     sys.exit(0)
+
+
+def _keep_stdout() -> None:
+    """What libraries in C print, as HiGHS does now and then, goes to stderr: stdout is for what we say."""
+    if sys.stdout is not sys.__stdout__ or sys.stdout is None or sys.__stderr__ is None:
+        return
+    sys.stdout.flush()
+    line_buffered, encoding = sys.stdout.isatty(), sys.stdout.encoding
+    ours = os.dup(sys.stdout.fileno())
+    os.dup2(sys.__stderr__.fileno(), sys.stdout.fileno())
+    sys.stdout = os.fdopen(ours, "w", 1 if line_buffered else -1, encoding)
 
 
 def cause(error: BaseException) -> str:

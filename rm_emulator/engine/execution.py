@@ -6,7 +6,7 @@ All draws are keyed by (seed, job, stage, task, attempt), so that two policies m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Protocol
 
 import numpy as np
@@ -134,7 +134,7 @@ class Execution:
 
 
 class Distances:
-    """How far each task runs from its input, what that costs, and how many did.
+    """How far each task runs from its input and from the others of its gang, what the former costs, and how many did.
 
     counts: tasks with input that succeeded on a node with it, in a rack with it, elsewhere.
     """
@@ -154,6 +154,10 @@ class Distances:
         if there.id in hosts:
             return 0
         return 1 if there.rack and any(self._racks.get(host) == there.rack for host in hosts) else 2
+
+    def apart(self, nodes: Iterable[int]) -> bool:
+        """Whether these nodes are not all in one rack."""
+        return len({self._nodes[node].rack for node in nodes}) > 1
 
     def stretched(self, runtime: float, distance: int | None) -> int:
         """A run time at this distance, in whole ms, at least 1."""

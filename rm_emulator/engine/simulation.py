@@ -100,8 +100,8 @@ class Simulation:
         self.shared = SharedNodes(self.calendar, Sharers(config.nodes, excess), self.over) if shares else None
         self._index = {node.id: i for i, node in enumerate(config.nodes)}
         self._speeds = [node.speed for node in config.nodes]
-        # Where no node is faster and no task has input, a run time is the same on every node.
-        near = all(not stage.hosts for source in workload.jobs for stage in source.job.stages)
+        # Where no node is faster, no task has input and none minds its gang, a run time is the same on every node.
+        near = all(source.apart == 1.0 and not any(s.hosts for s in source.job.stages) for source in workload.jobs)
         related = not any(isinstance(times, PerNode) for source in workload.jobs for times in source.runtimes)
         self._alike = near and related and all(speed == 1.0 for speed in self._speeds)
         self.jobs: dict[str, Master] = {}
@@ -474,12 +474,16 @@ class Simulation:
             self.shared.start(container, job.source.uses(container.stage), container.runtime)
 
     def _on_its_node(self, container: Container, runtime: int) -> int:
-        """A run time at the speed of the container's node, and at its distance from the task's input."""
+        """A run time at the speed of the container's node, at its distances from the task's input and gang."""
         times = container.master.times[container.stage]
         if isinstance(times, ByNode):
             runtime = times.on(container.node, container.task)
         speed = 1.0 if isinstance(times, ByNode) else self._speeds[container.index]
-        stage = container.master.source.job.stages[container.stage]
+        source = container.master.source
+        stage = source.job.stages[container.stage]
+        if source.apart != 1.0 and stage.gang:
+            gang = (c.index for c in self.containers.values() if c.job == container.job and c.stage == container.stage)
+            speed /= source.apart if self._distances.apart(gang) else 1.0
         container.distance = self._distances.of(stage, container.task, container.index) if stage.hosts else None
         if stage.hosts:
             return self._distances.stretched(runtime / speed, container.distance)

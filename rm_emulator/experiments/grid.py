@@ -157,11 +157,11 @@ def _hash(data: Any) -> str:
 
 @cache
 def code_digest() -> str:
-    """Hash of this program's own sources: a result of edited code is not taken for one of today's."""
+    """Hash of this program's sources and of what was trained: a result of others is not taken for one of today's."""
     digest = hashlib.sha256()
     for package in ("schedulers", "rm_emulator"):
         root = Path(__file__).parents[2] / package
-        for file in sorted(root.rglob("*.py")):
+        for file in sorted([*root.rglob("*.py"), *root.rglob("trained/*")]):
             digest.update(str(file.relative_to(root)).encode() + b"\0" + file.read_bytes() + b"\0")
     return digest.hexdigest()
 

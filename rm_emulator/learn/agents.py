@@ -116,7 +116,12 @@ def decided(network: Network, graph: Graph, draws: Draws) -> tuple[Action, float
     job = int(scores.jobs[stage])
     limits, values = network.limits(graph, job)
     limit, of_limit = _pick(values, draws)
-    return Action(job, int(scores.rows[stage]), limits[limit]), of_stage + of_limit
+    row = int(scores.rows[stage])
+    classes, values = network.classes(graph, job, row)
+    if not classes:
+        return Action(job, row, limits[limit]), of_stage + of_limit
+    chosen, of_class = _pick(values, draws)
+    return Action(job, row, limits[limit], classes[chosen]), of_stage + of_limit + of_class
 
 
 def next_decided(network: OrderNetwork, choices: Choices, draws: Draws) -> tuple[int, float]:

@@ -11,7 +11,7 @@ from rm_emulator.learn.agents import Decision
 from rm_emulator.learn.config import Cloning
 from rm_emulator.learn.network import Parts
 from rm_emulator.learn.samples import adam, descend, lots, mean, off
-from schedulers.learned.graph import Action, Graph
+from schedulers.learned.graph import Graph
 from schedulers.learned.limits import candidates
 
 
@@ -22,7 +22,7 @@ def offered(decision: Decision) -> Decision:
     graph, action = decision.graph, decision.action
     limits = candidates(graph.jobs[action.job].least, graph.executors)
     nearest = min(limits, key=lambda limit: abs(limit - action.limit))
-    return decision._replace(action=Action(action.job, action.row, nearest))
+    return decision._replace(action=action._replace(limit=nearest))
 
 
 def clone(

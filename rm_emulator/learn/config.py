@@ -14,6 +14,7 @@ from rm_emulator.issues import InvalidInput, did_you_mean
 from rm_emulator.scenario.document import Document, read_documents
 from rm_emulator.scenario.durations import parse_seeds
 from schedulers.core.errors import nearest
+from schedulers.learned.shelf import SHIPPED
 
 #: Configurations that ship with the package.
 PACKAGED: Final = Path(__file__).parent / "configs"
@@ -86,6 +87,19 @@ class Evolution(Block, frozen=True):
     learning_rate: Positive = 0.01
 
 
+class Distillation(Block, frozen=True):
+    """Decision trees from a network. teacher: the weights' name. rounds: of so many episodes, each followed by a fit.
+
+    leaves: of each tree, at most. least: rows at a leaf (a job, a stage, a decision).
+    """
+
+    teacher: str = "decima"
+    rounds: Count = 5
+    episodes: Count = 24
+    leaves: Annotated[int, Meta(ge=2)] = 20
+    least: Count = 30
+
+
 class Entropy(Block, frozen=True):
     """The weight of the entropy bonus: from first to last, linearly over so many iterations."""
 
@@ -110,16 +124,16 @@ class Config(Block, frozen=True):
     """A training run: each iteration `rollouts` episodes of each of `sequences`, all of one under the same run times.
 
     critic: whether what the state explains of costs is taken off advantages: by a linear estimate made anew each time
-    (Decima), by a part of the network (LACHESIS). network: Decima's, the smaller one of its released code, or
-    LACHESIS's. start: weights to begin from, a
-    file, relative to the configuration. cloning: null for no warm start.
+    (Decima), by a part of the network (LACHESIS). network: Decima's, the smaller one of its released code, Decima's
+    with scores for executor classes, or LACHESIS's. start: weights to begin from, a file, relative to the
+    configuration, or the name of some that ship. cloning: null for no warm start.
     """
 
     name: str
     workloads: Annotated[tuple[Sequences, ...], Meta(min_length=1)]
-    method: Literal["ppo", "reinforce", "evolution"] = "ppo"
+    method: Literal["ppo", "reinforce", "evolution", "distillation"] = "ppo"
     critic: bool = True
-    network: Literal["decima", "released", "lachesis"] = "decima"
+    network: Literal["decima", "released", "classes", "lachesis"] = "decima"
     objective: Literal["mean_jct", "makespan"] = "mean_jct"
     seed: Annotated[int, Meta(ge=0)] = 1
     iterations: Annotated[int, Meta(ge=0)] = 500
@@ -130,6 +144,7 @@ class Config(Block, frozen=True):
     ppo: Ppo = Ppo()
     reinforce: Reinforce = Reinforce()
     evolution: Evolution = Evolution()
+    distillation: Distillation = Distillation()
     entropy: Entropy = Entropy()
     validation: Validation = Validation()
 
@@ -157,7 +172,7 @@ def read(path: Path) -> Config:
         near = folder / block.scenario if isinstance(block.scenario, str) else None
         return msgspec.structs.replace(block, scenario=str(near)) if near is not None and near.is_file() else block
 
-    start = config.start and str(folder / config.start)
+    start = config.start if config.start in (None, *SHIPPED) else str(folder / str(config.start))
     return msgspec.structs.replace(config, workloads=tuple(map(placed, config.workloads)), start=start)
 
 
@@ -201,6 +216,7 @@ def _fields(path: tuple[str | int, ...]) -> list[str]:
         "ppo": Ppo,
         "reinforce": Reinforce,
         "evolution": Evolution,
+        "distillation": Distillation,
         "entropy": Entropy,
         "validation": Validation,
     }

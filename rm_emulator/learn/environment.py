@@ -34,6 +34,7 @@ from rm_emulator.scenario.workload import slots_of
 from schedulers.core.errors import nearest
 from schedulers.core.log import Log
 from schedulers.core.policy import ClusterView
+from schedulers.learned.classes import MOST as MOST_CLASSES
 
 #: Seeds that are drawn where `reset` is given none are below this.
 _SEEDS: Final = 2**31
@@ -59,7 +60,8 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
     objective: the reward is -1 for each 100 s that a job is there ("mean_jct"), or for each 100 s ("makespan").
     mean_time_limit_s: an episode is truncated after a time drawn from an exponential distribution (a memoryless
     curriculum); None: it runs to its end, unless `reset(options={"time_limit_s": ...})` says how long.
-    most_jobs, most_stages: what an observation has room for. keeps_log: `log` has the event log, whose header names the
+    most_jobs, most_stages: what an observation has room for. Where nodes have several capacities an action has a third
+    part, the executor class. keeps_log: `log` has the event log, whose header names the
     scenario's policy, so it is that one that should be played.
     Raises InvalidInput with every mistake of the scenario.
     """
@@ -100,10 +102,13 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         self._objective: Objective = objective
         self._mean_limit_s, self._keeps_log, self.render_mode = mean_time_limit_s, keeps_log, render_mode
         self._agent = AGENTS[agent]
+        capacities = {tuple(sorted(group.capacity.items())) for group in self._scenario.spec.cluster.nodes}
+        classes = len(capacities) if 1 < len(capacities) <= MOST_CLASSES else 0
+        limits = max(1, slots_of(self._scenario))
         self._padding: Padded = (
             OrderPadding(jobs=most_jobs, stages=most_stages)
             if agent == "lachesis"
-            else Padding(jobs=most_jobs, stages=most_stages, limits=max(1, slots_of(self._scenario)))
+            else Padding(jobs=most_jobs, stages=most_stages, limits=limits, classes=classes)
         )
         self._episode: Episode | None = None
         self._places: list[Any] = []
@@ -134,7 +139,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
 
         A limit that gives the job nothing counts as the smallest that does (`least`), one above the cluster's
         executors as these. A row that the mask forbids counts as the next one that it allows, and `info["allowed"]`
-        is False.
+        is False. With executor classes `action[2]` is one; if it has no room for the stage, the smallest that has is.
         """
         episode, seen = self.episode, self.episode.asked
         before, row = episode.cost_ms(self._objective), int(np.ravel(action)[0])
@@ -180,7 +185,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         return self.episode.view
 
     def action_masks(self) -> NDArray[np.bool_]:
-        """The mask as one array, both parts of the action behind each other (Stable-Baselines3's MaskablePPO)."""
+        """The mask as one array, the parts of the action behind each other (Stable-Baselines3's MaskablePPO)."""
         masks = self._masks()
         return np.concatenate(masks if isinstance(masks, tuple) else (masks,)).astype(np.bool_)
 
@@ -189,7 +194,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         place = self._padding.place(action)
         if place not in self._places:
             raise ValueError(f"stage {place} is not in the observation: give the environment more room (most_stages)")
-        return self._padding.encoded(self._places.index(place), action)
+        return self._padding.encoded(self.graph, self._places.index(place), action)
 
     def play(self, label: str, *, seed: int) -> Played:
         """The same episode under one of the scenario's own policies, to its end: what the agent is held against."""

@@ -14,10 +14,10 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from schedulers.learned.graph import Action, Graph, Ints, JobGraph
+from schedulers.learned.graph import CLASS_FEATURES, Action, Graph, Ints, JobGraph, able, class_of
 from schedulers.learned.layers import Layers, layers
 from schedulers.learned.limits import candidates
-from schedulers.learned.network import LIMIT_SCALE, SLOPE
+from schedulers.learned.network import LIMIT_SCALE, SLOPE, class_features
 from schedulers.learned.weights import Architecture, Weights
 
 
@@ -28,8 +28,10 @@ class Batch(NamedTuple):
     graph. nodes: [n, features], by place; table: the rest of the table, as tensors. block, graph: [occurrences].
     features: [occurrences, features].
     row, stage_job, stage_graph: [k], each stage that may be chosen: its row in the table, occurrence, graph.
-    limit, limit_graph: [l], each limit of the chosen jobs as the network reads it, and its graph. job: [graphs], the
-    occurrence chosen. stage, value: [graphs], the choice among the k stages and among the l limits.
+    limit, limit_graph: [l], each limit of the chosen jobs as the network reads it, and its graph. classes: [c,
+    features], class_graph: [c], the same of each executor class that the stage chosen could have. job: [graphs], the
+    occurrence chosen. stage, value: [graphs], the choice among the k stages and among the l limits. of_class, classed:
+    the choice among the c classes in each graph that has any, and that graph.
     """
 
     nodes: Tensor
@@ -42,9 +44,13 @@ class Batch(NamedTuple):
     stage_graph: Tensor
     limit: Tensor
     limit_graph: Tensor
+    classes: Tensor
+    class_graph: Tensor
     job: Tensor
     stage: Tensor
     value: Tensor
+    of_class: Tensor
+    classed: Tensor
 
 
 class Table(NamedTuple):
@@ -60,8 +66,8 @@ class Judged(NamedTuple):
     """What the network says of a batch.
 
     log_probability, stage_entropy, limit_entropy: [graphs], of the action, of all stages that might have been chosen,
-    of all limits of the job that was. stages: [k], limits: [l], log-probabilities. value: [graphs], what a critic
-    expects, where there is one.
+    of all limits of the job that was, with that of its executor classes. stages: [k], limits: [l], classes: [c],
+    log-probabilities. value: [graphs], what a critic expects, where there is one.
     """
 
     log_probability: Tensor
@@ -69,6 +75,7 @@ class Judged(NamedTuple):
     limit_entropy: Tensor
     stages: Tensor
     limits: Tensor
+    classes: Tensor
     value: Tensor | None = None
 
 
@@ -100,6 +107,7 @@ def batch(graphs: Sequence[Graph], actions: Sequence[Action], *, dtype: torch.dt
     apart = max(values.max(initial=0), said.max()) + 1  # so that all limits of all graphs are one ascending sequence
     value = positions(values + limit_graph * apart, said + np.arange(len(graphs)) * apart, "limit")
     graph = np.repeat(np.arange(len(graphs)), counts)
+    classes, class_graph, of_class = _classes(graphs, actions)
     return Batch(
         torch.from_numpy(found.nodes[found.order]).to(dtype),
         _table(found),
@@ -111,10 +119,28 @@ def batch(graphs: Sequence[Graph], actions: Sequence[Action], *, dtype: torch.dt
         torch.from_numpy(graph[stage_job]),
         torch.from_numpy(np.log(values) / math.log(LIMIT_SCALE)).to(dtype),
         torch.from_numpy(limit_graph),
+        torch.from_numpy(classes).to(dtype),
+        torch.from_numpy(class_graph),
         torch.from_numpy(chosen),
         torch.from_numpy(stage),
         torch.from_numpy(value),
+        torch.from_numpy(of_class),
+        torch.from_numpy(np.unique(class_graph)),
     )
+
+
+def _classes(graphs: Sequence[Graph], actions: Sequence[Action]) -> tuple[np.ndarray, Ints, Ints]:
+    """`classes`, `class_graph` and `of_class` of a batch."""
+    features, class_graph, of_class = [np.zeros((0, len(CLASS_FEATURES)))], list[int](), list[int]()
+    for index, (graph, action) in enumerate(zip(graphs, actions, strict=True)):
+        there = able(graph, action.job, action.row)
+        if there:
+            chosen = class_of(graph, action)
+            assert chosen is not None
+            of_class.append(len(class_graph) + there.index(chosen))
+            class_graph += [index] * len(there)
+            features.append(class_features(graph, action.job, action.row))
+    return np.concatenate(features), np.array(class_graph, np.intp), np.array(of_class, np.intp)
 
 
 def positions(ascending: Ints, wanted: Ints, what: str) -> Ints:
@@ -179,13 +205,24 @@ class Decima(Parts):
         stages = log_softmax(self.parts["stage"](torch.cat(read, 1))[:, 0], given.stage_graph, graphs)
         read = (own[given.job][given.limit_graph], world[given.limit_graph], given.limit[:, None])
         limits = log_softmax(self.parts["limit"](torch.cat(read, 1))[:, 0], given.limit_graph, graphs)
+        classes = self._classes(given, own, world)
+        of_class = sums(classes[given.of_class], given.classed, graphs)
         return Judged(
-            stages[given.stage] + limits[given.value],
+            stages[given.stage] + limits[given.value] + of_class,
             -sums(stages.exp() * stages, given.stage_graph, graphs),
-            -sums(limits.exp() * limits, given.limit_graph, graphs),
+            -sums(limits.exp() * limits, given.limit_graph, graphs)
+            - sums(classes.exp() * classes, given.class_graph, graphs),
             stages,
             limits,
+            classes,
         )
+
+    def _classes(self, given: Batch, own: Tensor, world: Tensor) -> Tensor:
+        """Log-probabilities of executor classes; 0 where they are not scored: none is chosen then."""
+        if "class" not in self.parts:
+            return given.classes.new_zeros(len(given.class_graph))
+        read = (own[given.job][given.class_graph], world[given.class_graph], given.classes)
+        return log_softmax(self.parts["class"](torch.cat(read, 1))[:, 0], given.class_graph, len(given.job))
 
     def _embed(self, given: Batch) -> tuple[Tensor, Tensor]:
         """[n, features + embedding] by row, and [blocks, embedding]."""

@@ -105,7 +105,7 @@ class Lachesis(Parts):
         stages = log_softmax(self.parts["stage"](read)[:, 0], given.stage_graph, decisions)
         entropy = -sums(stages.exp() * stages, given.stage_graph, decisions)
         value = self.parts["value"](world)[:, 0]
-        return Judged(stages[given.stage], entropy, torch.zeros_like(entropy), stages, stages[:0], value)
+        return Judged(stages[given.stage], entropy, torch.zeros_like(entropy), stages, stages[:0], stages[:0], value)
 
     @staticmethod
     def _mean(values: Tensor, group: Tensor, groups: int) -> Tensor:

@@ -11,7 +11,7 @@ from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rm_emulator.learn.agents import Chosen, Seen
-from schedulers.learned.graph import JOB_FEATURES, NODE_FEATURES, Action, Graph
+from schedulers.learned.graph import JOB_FEATURES, NODE_FEATURES, Action, Graph, able, class_of
 from schedulers.learned.routes import LEFT_FEATURES, ROUTE_FEATURES, Choices
 
 Observation = dict[str, NDArray[Any]]
@@ -54,7 +54,7 @@ class Padded(ABC):
         """Where the stage is that was chosen."""
 
     @abstractmethod
-    def encoded(self, row: int, chosen: Chosen) -> NDArray[np.int64] | np.int64:
+    def encoded(self, seen: Seen, row: int, chosen: Chosen) -> NDArray[np.int64] | np.int64:
         """What was chosen as an action, the stage being in this row."""
 
     @abstractmethod
@@ -77,18 +77,23 @@ class Padded(ABC):
         filled: Observation = {}
         for name, space in self.space.spaces.items():
             assert space.shape is not None
-            padding = -1 if name in ("node_job", "heights", "edges", "least") else 0
+            padding = -1 if name in ("node_job", "heights", "edges", "least", "rooms") else 0
             filled[name] = np.full(list(space.shape), padding, dtype=space.dtype)
         return filled
 
 
 class Padding(Padded):
-    """For Decima's question: a stage, and how many executors its job may have then."""
+    """For Decima's question: a stage, and how many executors its job may have then.
 
-    def __init__(self, *, jobs: int, stages: int, limits: int = 1) -> None:
-        self._limits = limits
-        self.action_space = spaces.MultiDiscrete([stages, limits])
+    classes: how many executor classes there are to choose among; 0 for none.
+    """
+
+    def __init__(self, *, jobs: int, stages: int, limits: int = 1, classes: int = 0) -> None:
+        self.classes, self._parts = classes, [limits, *([classes] if classes else [])]
+        self.action_space = spaces.MultiDiscrete([stages, *self._parts])
+        several = {"classes": _real(classes), "rooms": _whole(stages, classes)} if classes else {}
         own = {
+            **several,
             "nodes": _real(stages, len(NODE_FEATURES)),
             "heights": _whole(stages),
             "jobs": _real(jobs, len(JOB_FEATURES)),
@@ -112,27 +117,38 @@ class Padding(Padded):
             found["node_job"][rows], found["stage_mask"][rows] = place, job.valid
             found["edges"][edges : edges + len(job.edges)] = job.edges + offset
             found["jobs"][place], found["least"][place] = job.features, job.least
+            if self.classes and job.rooms is not None:
+                assert seen is not None
+                found["classes"][:] = seen.classes
+                found["rooms"][rows] = job.rooms
             places += [(index, row) for row in range(len(job.nodes))]
             edges += len(job.edges)
         found["sizes"][:] = len(places), edges, len(shown)
         return found, places
 
     def chosen(self, seen: Graph, place: tuple[int, int], action: NDArray[np.int64]) -> Action:
-        """See Padded. A limit that gives the job nothing counts as the smallest that does."""
-        least = seen.jobs[place[0]].least
-        return Action(*place, max(least, min(int(action[1]) + 1, seen.executors)))
+        """See Padded. A limit that gives the job nothing counts as the smallest that does.
+
+        Of a class without room for the stage the smallest that has some is taken.
+        """
+        limit = max(seen.jobs[place[0]].least, min(int(action[1]) + 1, seen.executors))
+        there = able(seen, *place)
+        return Action(*place, limit, int(action[2]) if self.classes and int(action[2]) in there else None)
 
     def place(self, chosen: Action) -> tuple[int, int]:
         """See Padded."""
         return chosen.job, chosen.row
 
-    def encoded(self, row: int, chosen: Action) -> NDArray[np.int64]:
+    def encoded(self, seen: Graph, row: int, chosen: Action) -> NDArray[np.int64]:
         """See Padded."""
-        return np.array([row, chosen.limit - 1], dtype=np.int64)
+        encoded = [row, chosen.limit - 1]
+        if self.classes:
+            encoded.append(class_of(seen, chosen) or 0)
+        return np.array(encoded, dtype=np.int64)
 
-    def masks(self, mask: NDArray[np.int8]) -> tuple[NDArray[np.int8], NDArray[np.int8]]:
-        """The rows that may be chosen, and all limits."""
-        return mask.copy(), np.ones(self._limits, dtype=np.int8)
+    def masks(self, mask: NDArray[np.int8]) -> tuple[NDArray[np.int8], ...]:
+        """The rows that may be chosen, all limits, and all executor classes."""
+        return mask.copy(), *(np.ones(part, dtype=np.int8) for part in self._parts)
 
 
 class OrderPadding(Padded):
@@ -180,7 +196,7 @@ class OrderPadding(Padded):
         """See Padded."""
         return chosen
 
-    def encoded(self, row: int, chosen: int) -> np.int64:
+    def encoded(self, seen: Choices, row: int, chosen: int) -> np.int64:
         """See Padded."""
         return np.int64(row)
 

@@ -23,6 +23,7 @@ from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
 from rm_emulator.learn.rollouts import Company, Episode, Task, Theatre
 from rm_emulator.learn.samples import Group, adam, critic_of, expected_of, made, mean, worths
 from schedulers.core import keyed
+from schedulers.learned import shelf
 from schedulers.learned.weights import Weights, initial, pack, unpack
 
 CURVE: Final = "curve.jsonl"
@@ -150,11 +151,11 @@ class Training:
         state.references = tuple(tuple(self._validation(player)) for player in self.agent.references)
         weights = initial(self.agent.sizes[config.network], keyed.generator(config.seed, "weights"))
         if config.start is not None:
-            weights = unpack(Path(config.start).read_bytes(), config.start)
-            if weights.architecture.kind != self.agent.kind:
-                raise InvalidInput(
-                    f"{config.start}: a network of '{weights.architecture.kind}', not '{self.agent.kind}'"
-                )
+            ships = config.start in shelf.SHIPPED
+            name, kind = config.start, self.agent.kind
+            weights = shelf.take(name, kind) if ships else unpack(Path(name).read_bytes(), name)
+            if weights.architecture.kind != kind:
+                raise InvalidInput(f"{name}: a network of '{weights.architecture.kind}', not of '{kind}'")
         self._network = made(weights)
         if config.cloning is not None:
             self._clone()

@@ -193,6 +193,12 @@ class Cells:
         sums = pl.concat(self.waits.values()).group_by("reason").agg(ms=length)
         return sums.sort(["ms", "reason"], descending=[True, False])["reason"].to_list()
 
+    @property
+    def objectives(self) -> Mapping[str, str]:
+        """By label what its policy is told to minimise, its setting `objective`; empty where that is not set."""
+        of_policy = {policy.get("label"): policy for policy in self._spec.get("policies", ())}
+        return {label: of_policy.get(label, {}).get("objective", "") for label in self.labels}
+
     def references(self, label: str) -> Mapping[str, pl.DataFrame]:
         """By baseline of the scenario (`alone`, `one_node`, `ideal`) the jobs of a label's first seed under it."""
         return references(self._spec, self._out_dir, label, self.seeds[0])

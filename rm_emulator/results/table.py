@@ -57,6 +57,7 @@ _FIGURES: Final = (
     ("p50", 3, ("jct_s", "p50")),
     ("p90", 4, ("jct_s", "p90")),
     ("mean wait", 2, ("wait_s", "mean")),
+    ("in time", 1, ("deadlines", "met")),
     ("makespan", 9, ("makespan_s",)),
     ("error p50", 7, ("prediction_error_pct", "p50")),
     ("right queue", 8, ("queue_placement_correct",)),
@@ -65,13 +66,14 @@ _FIGURES: Final = (
 _MEANINGS: Final = {
     "mean JCT": "from submission to the job's end, mean over its jobs",
     "mean wait": "from submission to the first start of a task of the job",
+    "in time": "jobs that ended by their deadline, of those that have one",
     "makespan": "from the first submission to the last end",
     "error p50": "half of the jobs were sized with a smaller error: |estimated - true| / true total work",
     "right queue": "wide jobs (3 tasks and more) that their estimate puts into the priority queue of their true size",
 }
 #: What is shown beside a column, and columns that are fractions, shown in percent.
 _BESIDE: Final = {"error p50": ("p90", ("prediction_error_pct", "p90"))}
-_FRACTIONS: Final = ("right queue",)
+_FRACTIONS: Final = ("right queue", "in time")
 
 
 def figures(summary: Summary) -> list[Figure]:
@@ -274,7 +276,7 @@ def show(summary: Summary, console: Console) -> None:
         how = summary.comparisons[0].interval
         note = f"seconds; speedup = mean JCT of {summary.baseline} / mean JCT of the label; interval: {how}"
         console.print(note, style="dim", highlight=False)
-    for line in filter(None, (new_queue(summary), locality(summary), deadlines(summary))):
+    for line in filter(None, (new_queue(summary), locality(summary))):
         console.print(line, style="dim", highlight=False)
     rows_of_costs = cost_rows(summary)
     if rows_of_costs:
@@ -303,13 +305,6 @@ def locality(summary: Summary) -> str:
     shares = [(label, mean_over_seeds(summary, label, "locality", "node")) for label in summary.labels]
     known = [f"{100 * share:.1f} % ({label})" for label, share in shares if share is not None]
     return f"tasks that ran on a node with their input: {', '.join(known)}" if known else ""
-
-
-def deadlines(summary: Summary) -> str:
-    """How many of the jobs with a deadline met it under each label, in one line; nothing where no job has one."""
-    met = [(label, mean_over_seeds(summary, label, "deadlines", "met")) for label in summary.labels]
-    known = [f"{100 * part:.1f} % ({label})" for label, part in met if part is not None]
-    return f"deadlines met: {', '.join(known)}" if known else ""
 
 
 def new_queue(summary: Summary) -> str:

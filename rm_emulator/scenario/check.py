@@ -278,7 +278,8 @@ def _workload_block_issues(loaded: Loaded) -> Iterator[Issue]:
             yield loaded.issue((*at, *path), message, hint)
         yield from _inline_sizes(loaded, block)
         yield from _inline_nodes(loaded, block)
-        yield from _inline_wishes(loaded, block)
+        if not loaded.of_objects:  # of a cluster nodes come and go
+            yield from _inline_wishes(loaded, block)
     elif isinstance(block, TraceWorkload):
         yield from _missing_file(loaded, (*at, "path"), block.path)
         yield from _unknown_format(loaded, block)

@@ -137,6 +137,7 @@ def _job(job: InlineJob, job_id: str, resources: Resources) -> WorkloadJob:
         ),
         submit_ms=job.submit,
         runtimes=tuple(_run_times(stage) for stage in job.stages),
+        apart=job.apart,
     )
 
 

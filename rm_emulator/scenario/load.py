@@ -65,6 +65,7 @@ class Loaded:
         self.points: tuple[Loaded, ...] = (self,)
         self.notes: tuple[str, ...] = ()  # what was left out of the file
         self.plugins: tuple[str, ...] = ()  # absolute paths
+        self.of_objects = False  # its jobs are Kubernetes objects
 
     @property
     def file(self) -> str:
@@ -112,7 +113,7 @@ def load(
     overrides: `spec.path=value` each, as in `--set`; changes: the same in Python; seeds: as in `--seeds`, or numbers.
     Imports the scenario's plug-ins. Raises InvalidInput.
     """
-    document, notes = _read(source)
+    document, notes, of_objects = _read(source)
     set_paths: dict[Keys, str] = {}
     issues = []
     for index, policy in enumerate(policies):
@@ -142,13 +143,15 @@ def load(
     plugins = _load_plugins(_Text(document, set_paths, {}))
     loaded = validate(document, set_paths)
     loaded.notes, loaded.plugins = tuple(notes), tuple(plugins)
+    for point in loaded.points:
+        point.of_objects = of_objects
     return loaded
 
 
-def _read(source: str | Path | Mapping[str, Any]) -> tuple[Document, list[str]]:
-    """The document of a scenario, and what was left out of its file."""
+def _read(source: str | Path | Mapping[str, Any]) -> tuple[Document, list[str], bool]:
+    """The document of a scenario, what was left out of its file, and whether that is one of Kubernetes objects."""
     if isinstance(source, Mapping):
-        return _scenario_document([Document("", copy.deepcopy(dict(source)), None)]), []
+        return _scenario_document([Document("", copy.deepcopy(dict(source)), None)]), [], False
     if str(source) == "-":
         path = Path("standard input")
         documents = parse_documents(sys.stdin.buffer.read(), str(path))
@@ -156,8 +159,8 @@ def _read(source: str | Path | Mapping[str, Any]) -> tuple[Document, list[str]]:
         path = find(source)
         documents = read_documents(path)
     if objects.is_objects(documents):
-        return objects.as_scenario(documents, path)
-    return _scenario_document(documents), []
+        return *objects.as_scenario(documents, path), True
+    return _scenario_document(documents), [], False
 
 
 def _load_plugins(text: _Text) -> list[str]:

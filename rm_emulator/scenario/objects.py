@@ -26,7 +26,16 @@ from schedulers.core.places import Places
 from schedulers.core.resources import Resources, Vector, parse_quantity
 from schedulers.objects.dagjob import DagJob, Hints, core_job
 from schedulers.objects.meta import Meta, ours
-from schedulers.objects.names import QUEUE_LABEL, RECURRING_LABEL, RUN_SECONDS, SCHEDULER, SPEED_LABEL, USER_LABEL
+from schedulers.objects.names import (
+    QUEUE_LABEL,
+    RECURRING_LABEL,
+    RUN_SECONDS,
+    SCHEDULER,
+    SPEED_LABEL,
+    TYPE_LABEL,
+    USER_LABEL,
+    ZONE_LABEL,
+)
 from schedulers.objects.node import Node, core_node
 from schedulers.objects.pod import Pod, PodSpec, PodTemplate, demand, places
 from schedulers.objects.queue import Queue
@@ -150,6 +159,8 @@ class _Reader:
         if self._issues:
             raise InvalidInput(self._issues)
         data = self._data(scenarios[0].data if scenarios else None, groups, queues, jobs)
+        if data["spec"]["cluster"].get("nodes") is groups:
+            self._note_wishes(jobs, groups)
         text = yaml.safe_dump(data, sort_keys=False, allow_unicode=True).encode()
         return parse_documents(text, f"{self._path} (as a scenario)")[0], list(self._notes)
 
@@ -402,6 +413,16 @@ class _Reader:
         except ValueError as error:
             self._issues.append(item.issue((*at, "annotations", RUN_SECONDS), str(error)))
             return "1s"
+
+    def _note_wishes(self, jobs: list[dict[str, Any]], groups: list[dict[str, Any]]) -> None:
+        """Wishes that no node can meet: no mistake, as such nodes may come."""
+        there = {key: {group.get(key) for group in groups} for key in ("kind", "rack")}
+        for job in jobs:
+            for wish in job.get("wishes", {}).get("prefer", ()):
+                for key, label, name in (("kind", TYPE_LABEL, wish["device"]), ("rack", ZONE_LABEL, wish["rack"])):
+                    if name and name not in there[key]:
+                        said = f"{self._path}: no node has the label {label}: {name} that {job['id']} wishes for"
+                        self._notes[f"{said}; that way is left out"] = None
 
     # -- the scenario ---------------------------------------------------------------------------
 

@@ -60,6 +60,7 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     runtimes: one entry per stage of `job`.
     am: demand of its application master's container; () when it has none of its own.
     usage: what a task of each stage truly uses, in the order of the demands; () when tasks use what they ask for.
+    apart: how many times as long tasks of a gang take that is not in one rack.
     """
 
     job: Job
@@ -67,6 +68,7 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
     runtimes: tuple[RunTimes, ...]
     am: Vector = ()
     usage: tuple[Vector, ...] = ()
+    apart: float = 1.0
 
     def uses(self, stage: int) -> Vector:
         """What a task of the stage truly uses."""

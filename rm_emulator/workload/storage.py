@@ -11,6 +11,8 @@
     edges.parquet     one row per job: its edges that are more than a parent's index (data), where any are
     by_node.parquet   one row per job: the nodes of run times by node, per stage, where any are
     due.parquet       one row per job: its deadline (ms), where any has one
+    wishes.parquet    one row per job: how it would like to run (value null: no wishes), where any says so
+    apart.parquet     one row per job: how many times as long its gangs take that are not in one rack, where any do
 
 A folder is written under another name and renamed when it is whole, so a killed run leaves none behind
 that looks finished.
@@ -37,7 +39,7 @@ from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes,
 from rm_emulator.workload.profiles import TpchProfiles
 from rm_emulator.workload.tables import one, parquet_frame
 from schedulers.core.errors import SchedulerError
-from schedulers.core.model import Edge, Job, PastJob, Stage, check_job
+from schedulers.core.model import Edge, Job, PastJob, Stage, Wishes, check_job
 from schedulers.core.resources import Resources
 
 FORMAT: Final = "rm-emulator workload, version 1"
@@ -49,6 +51,8 @@ _GANGS: Final = "gangs.parquet"
 _EDGES: Final = "edges.parquet"
 _BY_NODE: Final = "by_node.parquet"
 _DUE: Final = "due.parquet"
+_WISHES: Final = "wishes.parquet"
+_APART: Final = "apart.parquet"
 _MODE: Final = 0o755
 
 _INTS: Final = pl.List(pl.Int64)
@@ -95,6 +99,18 @@ _EDGE_COLUMNS: Final[dict[str, Any]] = {"stage": _INTS, "parent": _INTS, "kind":
 _EDGE_FIELDS: Final = ("parent", "kind", "data")
 _BY_NODE_COLUMNS: Final[dict[str, Any]] = {"nodes": pl.List(pl.List(pl.String))}
 _DUE_COLUMNS: Final[dict[str, Any]] = {"deadline_ms": pl.Int64}
+_WISH: Final = pl.Struct(
+    {
+        "device": pl.String,
+        "rack": pl.String,
+        "same_rack": pl.Boolean,
+        "spread": pl.Boolean,
+        "worth": pl.Float64,
+        "slowdown": pl.Float64,
+    }
+)
+_WISHES_COLUMNS: Final[dict[str, Any]] = {"prefer": pl.List(_WISH), "value": pl.Float64, "budget_ms": pl.Int64}
+_APART_COLUMNS: Final[dict[str, Any]] = {"apart": pl.Float64}
 _EXTRAS: Final = {
     _ASKS: _ASK_COLUMNS,
     _USAGE: _USAGE_COLUMNS,
@@ -102,6 +118,8 @@ _EXTRAS: Final = {
     _EDGES: _EDGE_COLUMNS,
     _BY_NODE: _BY_NODE_COLUMNS,
     _DUE: _DUE_COLUMNS,
+    _WISHES: _WISHES_COLUMNS,
+    _APART: _APART_COLUMNS,
 }
 _TABLES: Final = {"jobs.parquet": _JOBS, "stages.parquet": _STAGES, "history.parquet": _HISTORY}
 
@@ -161,6 +179,10 @@ def save(
         files[_BY_NODE] = _packed(_by_node_rows(workload), _BY_NODE_COLUMNS)
     if any(entry.job.deadline is not msgspec.UNSET for entry in workload.jobs):
         files[_DUE] = _packed(_due_rows(workload), _DUE_COLUMNS)
+    if any(entry.job.wishes is not msgspec.UNSET for entry in workload.jobs):
+        files[_WISHES] = _packed(_wishes_rows(workload), _WISHES_COLUMNS)
+    if any(entry.apart != 1.0 for entry in workload.jobs):
+        files[_APART] = _packed(((entry.apart,) for entry in workload.jobs), _APART_COLUMNS)
     header = _Header(
         format=FORMAT,
         name=workload.name,
@@ -397,6 +419,15 @@ def _due_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
         yield (entry.job.deadline or None,)
 
 
+def _wishes_rows(workload: Workload) -> Iterator[tuple[Any, ...]]:
+    for entry in workload.jobs:
+        wishes = entry.job.wishes
+        if isinstance(wishes, msgspec.UnsetType):
+            yield None, None, None
+        else:
+            yield [msgspec.structs.asdict(wish) for wish in wishes.prefer], wishes.value, wishes.budget_ms
+
+
 _ROWS: Final[dict[str, Callable[[Workload], Iterator[tuple[Any, ...]]]]] = {
     "jobs.parquet": _job_rows,
     "stages.parquet": _stage_rows,
@@ -465,9 +496,7 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
     for _ in jobs:
         stages.append([])
         runtimes.append([])
-    asks, usages, gangs, edges, by_node, due = (
-        _extra(tables, name, len(jobs)) for name in (_ASKS, _USAGE, _GANGS, _EDGES, _BY_NODE, _DUE)
-    )
+    asks, usages, gangs, edges, by_node, due, wished, apart = (_extra(tables, name, len(jobs)) for name in _EXTRAS)
     for number, name, tasks, demand, above, hint, *times in tables["stages.parquet"].iter_rows():
         parents = _with_edges(above, len(stages[number]), edges[number])
         (columns,) = by_node[number]
@@ -483,13 +512,15 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
         am, hosts = asks[number]
         placed = tuple(_placed(stages[number], hosts, gangs[number][0]))
         owner = {"name": name, "user": user, "app": app, "queue": queue, "weight": weight}
-        job = Job(id=job_id, stages=placed, deadline=_deadline(due[number][0]), **owner)
+        deadline, wishes = _deadline(due[number][0]), _wishes(*wished[number])
+        job = Job(id=job_id, stages=placed, deadline=deadline, wishes=wishes, **owner)
         entry = WorkloadJob(
             job=job,
             submit_ms=submit_ms,
             runtimes=tuple(runtimes[number]),
             am=tuple(am),
             usage=tuple(tuple(use) for use in usages[number][0]),
+            apart=apart[number][0] or 1.0,
         )
         _check_entry(entry, len(header.resources))
         entries.append(entry)
@@ -515,6 +546,12 @@ def _rebuilt(header: _Header, tables: dict[str, pl.DataFrame]) -> Workload:
 
 def _deadline(stored: Any) -> int | msgspec.UnsetType:
     return stored if isinstance(stored, int) else msgspec.UNSET
+
+
+def _wishes(prefer: Any, value: Any, budget_ms: Any) -> Wishes | msgspec.UnsetType:
+    if not isinstance(value, float):
+        return msgspec.UNSET
+    return msgspec.convert({"prefer": prefer, "value": value, "budget_ms": budget_ms}, Wishes)
 
 
 def _extra(tables: dict[str, pl.DataFrame], name: str, jobs: int) -> list[tuple[Any, ...]]:

@@ -154,6 +154,10 @@ class Around(Policy):
         """See Policy.observe."""
         self._policy.observe(event, view)
 
+    def take_note(self) -> bool:
+        """See Policy.take_note."""
+        return self._policy.take_note()
+
     def victims(self, view: ClusterView) -> Sequence[Victim]:
         """See Policy.victims."""
         return self._policy.victims(view)

@@ -47,6 +47,10 @@ class InvalidWeights(SchedulerError, UserError, ValueError):
     """A network's weights that are damaged, of another architecture, or of another version."""
 
 
+class InvalidTree(SchedulerError, UserError, ValueError):
+    """A decision tree that cannot be read; the message names file and line."""
+
+
 class UnknownName(SchedulerError, UserError, LookupError):
     """A name that is not registered; carries the nearest valid one, if any is near."""
 

@@ -88,8 +88,11 @@ class Log:
 
     def add(self, event: Event, decisions: list[Decision]) -> None:
         """A fact and what it led to."""
-        self._pending += (event, *decisions)
-        if len(self._pending) > _CHUNK:
+        pending = self._pending
+        pending.append(event)
+        if decisions:
+            pending += decisions
+        if len(pending) > _CHUNK:
             self.flush()
 
     def ignored(self, event: Event, why: str) -> None:

@@ -16,6 +16,7 @@ from schedulers.core.parties import serve_asked
 from schedulers.core.policy import ClusterView, Offer, Outcome, Suggestion, Suggestions
 
 if TYPE_CHECKING:
+    from schedulers.core.resources import Vector
     from schedulers.core.state import ContainerState, JobState, NodeState, StageState
 
 _Steps = Generator[Suggestion, Outcome, None]
@@ -95,10 +96,9 @@ def to_start(job: JobState) -> int:
     return job.left - job.running if job.admitted and not job.cancelled else 0
 
 
-def executors_of(view: ClusterView) -> int:
-    """How many executors of the smallest demand still to be served the cluster holds, used ones included."""
-    smallest = min((s.demand for j in view.jobs.values() for s in j.stages if s.waiting), key=sum)
-    return min(c // d for c, d in zip(view.capacity, smallest, strict=True) if d)
+def executors_of(view: ClusterView, demands: Iterable[Vector]) -> int:
+    """How many executors the cluster holds, used ones included, of the one of these demands of which it holds most."""
+    return max([1, *(_times(demand, view.capacity) for demand in demands)])
 
 
 class _Division:

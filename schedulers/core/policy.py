@@ -514,6 +514,8 @@ class Policy(ABC):
     rehearses = False
     #: Whether, set as it is, it copies tasks where copies are allowed.
     copies = False
+    #: Whether it has remembered something of which no decision tells since the core asked; that fact stands in the log.
+    noted = False
     #: What a search of its own came to that a replay cannot find out by itself; the core logs it and takes it away.
     found: SearchEnded | None = None
 
@@ -534,6 +536,11 @@ class Policy(ABC):
 
     def observe(self, event: Event, view: ClusterView) -> None:
         """Hears every fact, after the state has changed."""
+
+    def take_note(self) -> bool:
+        """Whether it has `noted` something since this was asked last."""
+        noted, self.noted = self.noted, False
+        return noted
 
     def victims(self, view: ClusterView) -> Sequence[Victim]:
         """Containers to be killed now, asked after each fact; each is named once."""

@@ -197,8 +197,10 @@ class Scheduler:
             self.policy.found = None
             if log is not None:
                 log.add(found, [])
+        noted = self.policy.take_note()
         if log is not None and (
             decisions
+            or noted
             or type(event) not in _PASSING
             or self.state.version != version
             or self._counts(event, asked=asked)

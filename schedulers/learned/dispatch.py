@@ -9,22 +9,33 @@ promised; they wait there.
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Generator, Iterable, Sequence
-from typing import TYPE_CHECKING, Any, TypeAlias
+from collections.abc import Generator, Sequence
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from schedulers.core.events import Event, NodeAdded, NodeChanged, NodeLost, NodeRemoved
 from schedulers.core.live import IDLE
 from schedulers.core.parties import serve_asked
+from schedulers.core.partition import executors_of
 from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, Suggestions
-from schedulers.learned.graph import Action, Graph
-from schedulers.learned.observation import Observation, Source
+from schedulers.learned.classes import Classes, classes_of
+from schedulers.learned.graph import Action, Graph, class_of
+from schedulers.learned.observation import Observation, Offered, Source
 from schedulers.learned.promises import Place, Promises
 
 if TYPE_CHECKING:
     from schedulers.core.state import ContainerState, JobState, NodeState
 
 _Steps: TypeAlias = Generator[Suggestion, Outcome, None]
+
+
+class Given(NamedTuple):
+    """An answer: so many of the executors to this stage, new ones on these nodes (None: any)."""
+
+    place: Place
+    executors: int
+    among: frozenset[str] | None = None
 
 
 class Dispatch(Policy):
@@ -37,10 +48,20 @@ class Dispatch(Policy):
         self.asked = 0
         self.batch: tuple[int, list[Place]] = (0, [])
         """What is given at the moment: idle executors, or room for so many; those that still run, by stage."""
+        self._classes: Classes | None = None
+        self._nodes_changed = True  # since classes were looked for
 
     @abstractmethod
     def choose(self, graph: Graph, view: ClusterView) -> Action:
-        """Which valid row of which job, and up to which of `candidates(least, executors)`. Some row is valid."""
+        """Which valid row of which job, up to which of `candidates(least, executors)`, on which of `able`, if any.
+
+        Some row is valid.
+        """
+
+    def observe(self, event: Event, view: ClusterView) -> None:
+        """Nodes that come and go may be of other executor classes."""
+        if isinstance(event, NodeAdded | NodeChanged | NodeLost | NodeRemoved):
+            self._nodes_changed = True
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Keep promises, then ask for what is left to give."""
@@ -81,9 +102,11 @@ class Dispatch(Policy):
                 if self._waits_on(view.jobs[container.job], waits_for):
                     continue
                 self.promises.leave(container.job, container.id)
+                self.noted = True
                 target: Place | None = (container.job, waits_for)
             else:
                 target = self.promises.take((container.job, container.stage))
+                self.noted |= target is not None
             if target is None or not (yield from self._send(view, container, target)):
                 free.append(container)
         return free
@@ -127,8 +150,9 @@ class Dispatch(Policy):
             found = self._choice(view, Source(giver.id, len(idle) + len(running), {batch[0].size}))
             if found is None:
                 return
-            target, count = found
+            target, count, _ = found
             self.asked += 1
+            self.noted = True  # of executors that stay in their job to wait, or still run, no decision tells
             for container in idle[:count]:
                 yield from self._send(view, container, target)
             for place in running[: max(0, count - len(idle))]:
@@ -147,12 +171,13 @@ class Dispatch(Policy):
             rooms = self._rooms(view, nodes)
             free = _limited(max(rooms.values(), default=0), offer)
             self.batch = free, []
-            found = self._choice(view, Source("", free, rooms.keys(), refused))
+            found = self._choice(view, Source("", free, rooms.keys(), refused), self._offered(view, offer))
             if found is None:
                 return
-            (name, index), count = place, _ = found
+            place, count, among = found
+            name, index = place
             stage, ahead = view.jobs[name].stages[index], index not in view.jobs[name].open
-            outcome = yield Suggestion(name, index, count=min(count, rooms[stage.size]), ahead=ahead)
+            outcome = yield Suggestion(name, index, count=min(count, rooms[stage.size]), ahead=ahead, among=among)
             if not outcome.placed:
                 refused.add(place)
                 continue
@@ -179,12 +204,13 @@ class Dispatch(Policy):
             sizes = self.observation.sizes(view)
             free = self._free(view)
             self.batch = free, []
-            found = self._choice(view, Source("", free, sizes.keys(), refused | unfit))
+            found = self._choice(view, Source("", free, sizes.keys(), refused | unfit), self._offered(view, offer))
             if found is None:
                 return
-            (name, index), count = place, _ = found
+            place, count, among = found
+            name, index = place
             job = view.jobs[name]
-            outcome = yield Suggestion(name, index, count=count)
+            outcome = yield Suggestion(name, index, count=count, among=among)
             if outcome.placed:
                 self.asked += 1
                 self.promises.let(job, index, count - outcome.placed)
@@ -203,7 +229,19 @@ class Dispatch(Policy):
         for name, index in self.promises.owed():
             job = view.jobs[name]
             if index in job.open and offer.fits(job, job.stages[index]):
-                yield Suggestion(name, index, count=self.promises.to(name)[index])
+                yield from self._fill_smallest(view, offer, (name, index), self.promises.to(name)[index])
+
+    def _fill_smallest(self, view: ClusterView, offer: Offer, place: Place, count: int) -> _Steps:
+        """So many containers of a stage, on nodes of the smallest classes that have room."""
+        offered = self._offered(view, offer)
+        if offered is None:
+            yield Suggestion(*place, count=count)
+            return
+        stage = view.jobs[place[0]].stages[place[1]]
+        for number, room in enumerate(offered.of(view, stage)):
+            if room and count > 0:
+                among = offered.nodes(view, stage, number)
+                count -= (yield Suggestion(*place, count=min(count, room), among=among)).placed
 
     def _free(self, view: ClusterView) -> int:
         """How many containers the room that is there, and that is free next, is good for, empty slots set aside."""
@@ -228,13 +266,25 @@ class Dispatch(Policy):
                 rooms[size] = room
         return rooms
 
-    def _choice(self, view: ClusterView, source: Source) -> tuple[Place, int] | None:
-        """Ask: to which stage, and how many of these executors. None: there is nothing to choose from."""
+    def _offered(self, view: ClusterView, offer: Offer) -> Offered | None:
+        """The executor classes that new executors may be of; None where there is nothing to choose."""
+        if self._nodes_changed:
+            self._nodes_changed, self._classes = False, classes_of(view.nodes.values())
+        if self._classes is None or view.reserves:
+            return None
+        return Offered(self._classes, offer.nodes)
+
+    def _choice(self, view: ClusterView, source: Source, classes: Offered | None = None) -> Given | None:
+        """Ask: to which stage, and how many of these executors. None: there is nothing to choose from.
+
+        classes: those that new executors may be of.
+        """
         sizes = self.observation.sizes(view)
         offered = source.sizes & sizes.keys()
         if not offered or not source.free:
             return None
-        graph = self.observation.graph(view, source._replace(sizes=offered), executors_of(view, sizes))
+        demands = map(view.demand, sizes)
+        graph = self.observation.graph(view, source._replace(sizes=offered), executors_of(view, demands), classes)
         if not any(job.valid.any() for job in graph.jobs):
             return None
         action = self.choose(graph, view)
@@ -242,14 +292,20 @@ class Dispatch(Policy):
         sight = self.observation.sight(job.name)
         place = (job.name, sight.rows[action.row])
         if sight.job.waits_whole(sight.job.stages[place[1]]):
-            return place, sight.left[place[1]]
-        return place, self.given(graph, action)
+            return Given(place, sight.left[place[1]])
+        chosen = class_of(graph, action)
+        if chosen is None or classes is None:
+            return Given(place, self.given(graph, action))
+        among = classes.nodes(view, sight.job.stages[place[1]], chosen)
+        return Given(place, self.given(graph, action), among)
 
     def given(self, graph: Graph, action: Action) -> int:
         """How many of the executors that are asked about an action gives to its stage."""
         job = graph.jobs[action.job]
         left = self.observation.sight(job.name).left[int(job.stages[action.row])]
-        return min(left, max(1, action.limit - job.least + 1), self.batch[0] + len(self.batch[1]))
+        count = min(left, max(1, action.limit - job.least + 1), self.batch[0] + len(self.batch[1]))
+        chosen = class_of(graph, action)
+        return count if chosen is None or job.rooms is None else min(count, int(job.rooms[action.row, chosen]))
 
     # -- memory ---------------------------------------------------------------------------------
 
@@ -270,9 +326,3 @@ def _is_like(one: ContainerState, other: ContainerState) -> bool:
 
 def _limited(room: int, offer: Offer) -> int:
     return room if offer.limit is None else min(room, offer.limit)
-
-
-def executors_of(view: ClusterView, sizes: Iterable[int]) -> int:
-    """How many executors the cluster holds, used ones included, of the one of these sizes of which it holds most."""
-    wholes = [min(c // d for c, d in zip(view.capacity, view.demand(size), strict=True) if d) for size in sizes]
-    return max(1, *wholes)

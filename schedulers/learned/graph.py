@@ -37,13 +37,21 @@ JOB_FEATURES: Final = (
 )
 
 
+#: What is known of an executor class that has room for a stage.
+CLASS_FEATURES: Final = (
+    "part",  # how large its nodes are beside the largest
+    "room",  # for how many containers of the stage it has room now, / 20
+)
+
+
 class JobGraph(msgspec.Struct, frozen=True, eq=False):
     """One job. Rows are its unfinished stages by index.
 
     version: another one whenever nodes, heights or edges are others. nodes: [n, len(NODE_FEATURES)]. stages: [n], their
     indexes in the job. heights: [n], edges on the longest way down to a leaf. edges: [e, 2], rows of parent and child.
     valid: [n], what may be chosen now. features: [len(JOB_FEATURES)]. least: the smallest limit that gives the job an
-    executor.
+    executor. rooms: [n, classes], for how many containers of each stage that may be chosen a class has room now; None
+    without classes.
     """
 
     name: str
@@ -55,13 +63,19 @@ class JobGraph(msgspec.Struct, frozen=True, eq=False):
     valid: Bools
     features: Floats
     least: int
+    rooms: Ints | None = None
 
 
 class Graph(msgspec.Struct, frozen=True, eq=False):
-    """All live jobs with unfinished stages, in order of submission. executors: how many the cluster holds."""
+    """All live jobs with unfinished stages, in order of submission.
+
+    executors: how many the cluster holds. classes: how large the nodes of each executor class are, see Classes.parts;
+    empty where there is none to choose: the executors are there already, or all nodes are equal.
+    """
 
     jobs: tuple[JobGraph, ...]
     executors: int
+    classes: tuple[float, ...] = ()
 
     def amounts(self) -> dict[str, int]:
         """How much there is, of what a network may have been trained with less of."""
@@ -74,8 +88,31 @@ def amounts(stages: Sequence[int], executors: int) -> dict[str, int]:
 
 
 class Action(NamedTuple):
-    """Give free executors to a stage until its job has `limit`. job: index in Graph.jobs; row: in its rows."""
+    """Give free executors to a stage until its job has `limit`.
+
+    job: index in Graph.jobs; row: in its rows. executor_class: index in Graph.classes, one with room for the stage;
+    None: the smallest of these.
+    """
 
     job: int
     row: int
     limit: int
+    executor_class: int | None = None
+
+
+def able(graph: Graph, job: int, row: int) -> tuple[int, ...]:
+    """The executor classes with room for a stage that may be chosen, smallest first; empty where there is no choice."""
+    rooms = graph.jobs[job].rooms
+    return () if rooms is None or not graph.classes else tuple(np.flatnonzero(rooms[row]).tolist())
+
+
+def class_of(graph: Graph, action: Action) -> int | None:
+    """The executor class of an action; None where there is no choice. Raises ValueError for one without room."""
+    there = able(graph, action.job, action.row)
+    if not there:
+        return None
+    if action.executor_class is None:
+        return there[0]
+    if action.executor_class not in there:
+        raise ValueError(f"executor class {action.executor_class} has no room for the stage; {there} have")
+    return action.executor_class

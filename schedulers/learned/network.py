@@ -12,7 +12,7 @@ from typing import Final, NamedTuple, TypeAlias
 import numpy as np
 from numpy.typing import NDArray
 
-from schedulers.learned.graph import NODE_FEATURES, Bools, Floats, Graph, Ints, JobGraph
+from schedulers.learned.graph import NODE_FEATURES, Bools, Floats, Graph, Ints, JobGraph, able
 from schedulers.learned.layers import layers
 from schedulers.learned.limits import candidates
 from schedulers.learned.weights import Architecture, Weights
@@ -35,7 +35,8 @@ class _Block(NamedTuple):
 
     job: as it was. inner: [n], whether a stage hands on a message. below: [n, embedding], what its children's messages
     bring to each stage. rows: [n, head], what its stages bring to the first layer that scores stages. limit: [head],
-    what it brings to the first that scores limits. term: [embedding], what it brings to the sum over jobs.
+    what it brings to the first that scores limits. term: [embedding], what it brings to the sum over jobs. summary:
+    [embedding], of its stages.
     """
 
     job: JobGraph
@@ -44,6 +45,7 @@ class _Block(NamedTuple):
     rows: Doubles
     limit: Doubles
     term: Doubles
+    summary: Doubles
 
 
 class Scores(NamedTuple):
@@ -80,6 +82,7 @@ class Network:
         self._limit_rest: Part = tuple(rest)
         self._limit_job, self._limit_features = limit[:wide], limit[wide : -wide - 1]
         self._limit_world, self._limit_value = limit[-wide - 1 : -1], limit[-1]
+        self.scores_classes = "class" in self._parts
 
     def scores(self, graph: Graph) -> Scores:
         """Scores of all valid stages. They mean something beside each other only."""
@@ -106,6 +109,20 @@ class Network:
         values = np.log(limits)[:, None] / math.log(LIMIT_SCALE)
         return limits, scored(shared + values * self._limit_value, self._limit_rest)
 
+    def classes(self, graph: Graph, job: int, row: int) -> tuple[tuple[int, ...], Doubles]:
+        """Executor classes with room for a stage, and their scores: none without a choice, or of other weights.
+
+        `scores` was asked before.
+        """
+        there = able(graph, job, row) if self.scores_classes else ()
+        if not there:
+            return (), np.zeros(0)
+        chosen = graph.jobs[job]
+        shared = np.concatenate((self._blocks[chosen.name].summary, chosen.features.astype(np.float64), self._world))
+        read = np.concatenate((np.tile(shared, (len(there), 1)), class_features(graph, job, row)), axis=1)
+        (weight, bias), *rest = self._parts["class"]
+        return there, scored(read @ weight + bias, tuple(rest))
+
     def _known(self, jobs: Sequence[JobGraph]) -> list[_Block]:
         known = self._blocks
         changed = [job for job in jobs if job.name not in known or known[job.name].job.version != job.version]
@@ -129,7 +146,7 @@ class Network:
         rows = own.dot(self._stage_row) + np.repeat(summaries.dot(self._stage_job), sizes, axis=0)
         limits = summaries.dot(self._limit_job)
         for index, (job, begin, end) in enumerate(zip(jobs, begins.tolist(), ends.tolist(), strict=True)):
-            kept = (inner[index], below[index], rows[begin:end], limits[index], terms[index])
+            kept = (inner[index], below[index], rows[begin:end], limits[index], terms[index], summaries[index])
             self._blocks[job.name] = _Block(job, *kept)
 
     def _passed(self, jobs: Sequence[JobGraph], nodes: Floats, begins: Ints) -> tuple[list[Bools], list[Doubles]]:
@@ -196,6 +213,14 @@ def transformed(part: Part, values: Doubles) -> Doubles:
         values += bias
         np.maximum(values, values * SLOPE, out=values)
     return values
+
+
+def class_features(graph: Graph, job: int, row: int) -> Doubles:
+    """[classes with room for the stage, len(CLASS_FEATURES)]."""
+    rooms = graph.jobs[job].rooms
+    assert rooms is not None
+    there = list(able(graph, job, row))
+    return np.stack((np.array(graph.classes)[there], rooms[row, there] / 20), axis=1)
 
 
 def _inner(job: JobGraph) -> Bools:

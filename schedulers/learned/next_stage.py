@@ -12,8 +12,8 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from schedulers.core.ordered import Contest, Sequencing
+from schedulers.core.partition import executors_of
 from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions
-from schedulers.learned.dispatch import executors_of
 from schedulers.learned.routes import Choices, Routes
 
 if TYPE_CHECKING:
@@ -41,8 +41,8 @@ class NextStage(Sequencing):
 
     def next_of(self, able: Mapping[str, Sequence[StageState]], view: ClusterView) -> tuple[JobState, StageState]:
         """Ask. able: by job the stages that may be chosen; all has been looked at."""
-        sizes = {stage.size for stages in able.values() for stage in stages}
-        choices = self.routes.choices(view, able, executors_of(view, sizes))
+        sizes = {stage.size: stage.demand for stages in able.values() for stage in stages}
+        choices = self.routes.choices(view, able, executors_of(view, sizes.values()))
         index, stage = choices.place(self.choose(choices, view))
         job = view.jobs[choices.routes[index].name]
         return job, job.stages[stage]

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping, Set
+from collections.abc import Iterator, Mapping, Sequence, Set
 from itertools import compress, count
 from typing import TYPE_CHECKING, Final, NamedTuple
 
@@ -14,7 +14,8 @@ from schedulers.learned.graph import JOB_FEATURES, Bools, Floats, Graph, Ints, J
 
 if TYPE_CHECKING:
     from schedulers.core.policy import ClusterView
-    from schedulers.core.state import JobState, StageState
+    from schedulers.core.state import JobState, NodeState, StageState
+    from schedulers.learned.classes import Classes
     from schedulers.learned.promises import Place, Promises
 
 _WIDTH: Final = 7  # of NODE_FEATURES
@@ -179,8 +180,11 @@ class Observation:
         found = {size: stage for sight in self.choices.values() for size, stage in sight.sizes.items()}
         return {size: stage for size, stage in found.items() if not active or size in active}
 
-    def graph(self, view: ClusterView, source: Source, executors: int) -> Graph:
-        """What is to be chosen from for these executors. executors: of the whole cluster."""
+    def graph(self, view: ClusterView, source: Source, executors: int, offered: Offered | None = None) -> Graph:
+        """What is to be chosen from for these executors.
+
+        executors: of the whole cluster. offered: the classes of the nodes that new ones may be on.
+        """
         concerned = {job for job, _ in source.refused}
         seen = {name: self._sights[name] for name in view.jobs if name in self._sights}
         features = np.empty((len(seen), len(JOB_FEATURES)), np.float32)
@@ -198,9 +202,45 @@ class Observation:
                     valid = np.zeros(len(valid), bool)
                 elif name in concerned or sight.has_gangs or not sight.sizes.keys() <= source.sizes:
                     valid = valid & np.array([_serves(source, sight.job, row) for row in sight.rows])
+            rooms = None if offered is None else offered.rooms(view, sight, valid)
             shown = (name, sight.version, sight.nodes, sight.stages, sight.heights, sight.edges, valid, own, least)
-            blocks.append(JobGraph(*shown))
-        return Graph(tuple(blocks), executors)
+            blocks.append(JobGraph(*shown, rooms))
+        return Graph(tuple(blocks), executors, () if offered is None else offered.classes.parts)
+
+
+class Offered:
+    """The executor classes of the nodes on offer. nodes: None for all."""
+
+    def __init__(self, classes: Classes, nodes: Sequence[NodeState] | None) -> None:
+        self.classes, self._nodes = classes, nodes
+        self._known: dict[int, list[int]] = {}
+
+    def rooms(self, view: ClusterView, sight: Sight, valid: Bools) -> Ints:
+        """See JobGraph.rooms."""
+        rooms = np.zeros((len(valid), len(self.classes.parts)), np.intp)
+        for row in np.flatnonzero(valid):
+            rooms[row] = self.of(view, sight.job.stages[sight.rows[row]])
+        return rooms
+
+    def of(self, view: ClusterView, stage: StageState) -> list[int]:
+        """By class, for how many containers of a stage there is room now."""
+        found = self._known.get(stage.size)
+        if found is None:
+            found = self._known[stage.size] = [0] * len(self.classes.parts)
+            for node in self._fitting(view, stage):
+                found[self.classes.of[node.id]] += node.room_for(stage)
+        return found
+
+    def nodes(self, view: ClusterView, stage: StageState, wanted: int) -> frozenset[str]:
+        """The nodes of a class with room for a stage."""
+        return frozenset(
+            node.id
+            for node in self._fitting(view, stage)
+            if self.classes.of[node.id] == wanted and node.room_for(stage)
+        )
+
+    def _fitting(self, view: ClusterView, stage: StageState) -> Sequence[NodeState]:
+        return view.nodes_fitting(stage) if self._nodes is None else self._nodes
 
 
 def _serves(source: Source, job: JobState, index: int) -> bool:

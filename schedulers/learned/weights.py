@@ -11,7 +11,7 @@ import msgspec
 import numpy as np
 
 from schedulers.core.errors import InvalidWeights
-from schedulers.learned.graph import JOB_FEATURES, NODE_FEATURES, Floats
+from schedulers.learned.graph import CLASS_FEATURES, JOB_FEATURES, NODE_FEATURES, Floats
 from schedulers.learned.routes import LEFT_FEATURES, ROUTE_FEATURES
 
 #: Goes up whenever weights of before mean something else: features, their scales, or how the parts are joined.
@@ -61,16 +61,18 @@ class Architecture(Sizes, frozen=True, forbid_unknown_fields=True):
 
     summaries: whether sums over stages and over jobs are transformed again, as in the paper; the released code does
     without. own: whether messages between stages are made of what is the stages' own, without `job_executors`, so that
-    they stay the same whatever executors their job is given.
+    they stay the same whatever executors their job is given. classes: whether executor classes are scored, as limits
+    are; else a stage has the smallest with room (Decima, section 7.3).
     """
 
     kind: ClassVar[str] = "decima"
     nodes: ClassVar[tuple[str, ...]] = NODE_FEATURES
     jobs: ClassVar[tuple[str, ...]] = JOB_FEATURES
-    scoring: ClassVar[tuple[str, ...]] = ("stage", "limit")
+    scoring: ClassVar[tuple[str, ...]] = ("stage", "limit", "class")
 
     summaries: bool = True
     own: bool = False
+    classes: bool = False
 
     @property
     def passed(self) -> tuple[int, ...]:
@@ -97,6 +99,8 @@ class Architecture(Sizes, frozen=True, forbid_unknown_fields=True):
         }
         if not self.summaries:
             del parts["job"], parts["world"]
+        if self.classes:
+            parts["class"] = (2 * wide + jobs + len(CLASS_FEATURES), *self.heads, 1)
         return parts
 
 
@@ -134,6 +138,7 @@ class OrderSizes(Sizes, frozen=True, forbid_unknown_fields=True):
 ARCHITECTURES: Final[Mapping[str, Architecture]] = {
     "decima": Architecture(embedding=14, hidden=(32, 16), heads=(32, 16), own=True),
     "released": Architecture(embedding=8, hidden=(16, 8), heads=(32, 16, 8), summaries=False),
+    "classes": Architecture(embedding=14, hidden=(32, 16), heads=(32, 16), own=True, classes=True),
 }
 LACHESIS: Final = OrderSizes(embedding=8, hidden=(16,), heads=(32, 16, 8))
 _KINDS: Final[Mapping[str, type[Sizes]]] = {each.kind: each for each in (Architecture, OrderSizes)}

@@ -33,6 +33,10 @@ RESERVED_TAINT: Final = f"{GROUP}/reserved"
 #: Label of a node: its speed. One of speed 2 runs a task in half the time; 1 where the label is missing.
 SPEED_LABEL: Final = f"{GROUP}/speed"
 
+#: Labels of a node that clouds set: what a wish calls its device, and its rack.
+TYPE_LABEL: Final = "node.kubernetes.io/instance-type"
+ZONE_LABEL: Final = "topology.kubernetes.io/zone"
+
 #: Annotation of a pod template: the true run time in seconds, for engine and fake kubelets only.
 RUN_SECONDS: Final = f"{GROUP}/run-seconds"
 #: Annotations of the pods of a Deployment: within so many seconds of its creation each should run, and whether one may

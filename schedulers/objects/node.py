@@ -10,7 +10,7 @@ from schedulers.core import model
 from schedulers.core.places import Taint
 from schedulers.core.resources import Resources, to_steps
 from schedulers.objects.meta import Stored
-from schedulers.objects.names import RESERVED_TAINT, SPEED_LABEL
+from schedulers.objects.names import RESERVED_TAINT, SPEED_LABEL, TYPE_LABEL, ZONE_LABEL
 from schedulers.objects.pod import Condition, Quantities
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
@@ -93,8 +93,8 @@ def core_node(node: Node, resources: Resources) -> model.Node:
             to_steps(name, offered[name], round_up=False) if name in offered else 0 for name in resources.names
         ),
         speed=node.speed or 1.0,
-        rack=meta.labels.get("topology.kubernetes.io/zone", ""),
-        kind=meta.labels.get("node.kubernetes.io/instance-type", ""),
+        rack=meta.labels.get(ZONE_LABEL, ""),
+        kind=meta.labels.get(TYPE_LABEL, ""),
         labels=dict(sorted(meta.labels.items())),
         taints=tuple(taints),
     )

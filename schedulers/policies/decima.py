@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import numpy as np
 
 from schedulers.core import keyed
+from schedulers.core.errors import InvalidParameters
 from schedulers.core.policy import ClusterView, policies
 from schedulers.learned import shelf
 from schedulers.learned.dispatch import Dispatch
@@ -32,6 +33,12 @@ class Decima(Dispatch):
                 description="`decima`, or the name of a file of weights among the plug-ins without its ending"
             ),
         ] = "decima"
+        objective: Annotated[
+            Literal["mean_jct", "makespan"],
+            msgspec.Meta(
+                description="what the weights that ship were trained to minimise; `weights` of your own: leave it"
+            ),
+        ] = "mean_jct"
         sample: Annotated[
             bool, msgspec.Meta(description="draw by the network's probabilities, as in training; else take the best")
         ] = False
@@ -40,7 +47,7 @@ class Decima(Dispatch):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self._network = Network(shelf.take(params.weights, "decima"))
+        self._network = Network(shelf.take(_named(params), "decima"))
         self._sayings = Sayings(self._network.weights)
 
     def choose(self, graph: Graph, view: ClusterView) -> Action:
@@ -51,7 +58,8 @@ class Decima(Dispatch):
         limits, values = self._network.limits(graph, job)
         limit = limits[self._pick(values, "limit")]
         self._remember(view, graph, scores, best, limit)
-        return Action(job, row, limit)
+        classes, values = self._network.classes(graph, job, row)
+        return Action(job, row, limit, classes[self._pick(values, "class")] if classes else None)
 
     def about(self, job: JobState) -> dict[str, Any]:
         """What was said when the job was chosen last."""
@@ -74,3 +82,12 @@ class Decima(Dispatch):
         said, score = (None, 0.0) if other is None else (stage(other), scores.stages[other])
         choice = Choice(stage(best), scores.stages[best], said, score, f"; limit {limit}")
         self._sayings.note(view, chosen, choice, graph.amounts)
+
+
+def _named(params: Decima.Params) -> str:
+    """Which weights are meant. Raises InvalidParameters for an objective beside weights that do not ship."""
+    if params.objective == "mean_jct":
+        return params.weights
+    if params.weights != "decima":
+        raise InvalidParameters("objective: it chooses among the weights that ship; leave it out beside `weights`")
+    return params.objective

@@ -20,8 +20,11 @@ class RuledDispatch(Dispatch):
         """Settings."""
 
         rule: Annotated[
-            Literal["capped_sjf", "fair", "random"],
-            msgspec.Meta(description="who answers: the policy `capped_sjf`, Decima's fair, or chance"),
+            Literal["capped_sjf", "fair", "proportional", "random"],
+            msgspec.Meta(
+                description="who answers: the policy `capped_sjf`, Decima's fair, a share by the work that is left "
+                "(for the makespan), or chance"
+            ),
         ] = "capped_sjf"
 
     params: Params
@@ -29,7 +32,7 @@ class RuledDispatch(Dispatch):
     @property
     def needs_estimates(self) -> bool:  # type: ignore[override]
         """See Policy."""
-        return self.params.rule == "capped_sjf"
+        return self.params.rule in ("capped_sjf", "proportional")
 
     def choose(self, graph: Graph, view: ClusterView) -> Action:
         """See Dispatch."""

@@ -61,7 +61,8 @@ class WeightedFair(Partitioned, ByShare):
     def ranked(self, view: ClusterView) -> list[JobState]:
         """See Partitioned.standing."""
         jobs = super().ranked(view)
-        self._whole = sum(map(self._weight, jobs)), executors_of(view)
+        demands = {stage.demand for job in view.jobs.values() for stage in job.stages if stage.waiting}
+        self._whole = sum(map(self._weight, jobs)), executors_of(view, demands)
         return jobs
 
     def _weight(self, job: JobState) -> float:

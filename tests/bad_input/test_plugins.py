@@ -86,6 +86,11 @@ def test_a_plugin_that_cannot_be_loaded(refused: Refused, tmp_path: Path, text: 
 WEIGHTS: Final = {
     ("w.safetensors", b""): "w.safetensors: 0 bytes that are no weights, or only their beginning",
     ("w.safetensors", pickle.dumps({"a": 1})): "w.safetensors: this is a pickle or an archive, as torch.save writes",
+    (
+        "w.yaml",
+        b"job: 1\nstage: 1\nlimit: some\n",
+    ): "w.yaml:3: 'some': expected a limit (executors, or all) or a branch",
+    ("distilled.yaml", b""): "there are trees 'distilled' already, from the program; give the file another name",
     ("decima.safetensors", b""): "there are weights 'decima' already, from the program; give the file another name",
 }
 
@@ -102,7 +107,10 @@ def test_weights_that_nobody_gave_are_missed_where_they_are_named(refused: Refus
     (tmp_path / "s.yaml").write_text(SCENARIO.replace("{kind: own}", "{kind: decima, weights: best}"))
     said = refused("check", "s.yaml")
     assert "s.yaml:9:" in said
-    assert "no weights 'best' (known: decima, lachesis); name the file best.safetensors among the plug-ins" in said
+    assert (
+        "no weights 'best' (known: decima, lachesis, makespan); name the file best.safetensors among the plug-ins"
+        in said
+    )
 
 
 @pytest.mark.parametrize("body", CLASSES)

@@ -21,6 +21,7 @@ SETTINGS = {
     f"{AT}.prefer=gpu": f"{AT}.prefer",
     f"{AT}.value=0": f"{AT}.value=0: 0 is not accepted",
     f"{AT}.budget=0s": f"{AT}.budget=0s: is 0: expected a duration above zero",
+    "spec.workload.jobs[0].apart=0.5": "spec.workload.jobs[0].apart=0.5: 0.5 is not accepted",
     "spec.workload.jobs[0].deadline=-5s": "deadline",
     "spec.workload.jobs[0].deadline=0s": "is 0: expected a duration above zero",
     "spec.policies[1].plan_ahead_s=7200": "1800 slices of cycle_s 4 (at most 256: cycle_s from 28.125 on)",

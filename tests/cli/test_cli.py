@@ -40,6 +40,13 @@ def test_help_imports_nothing_heavy() -> None:
     assert done.stderr.strip() == "[]"
 
 
+def test_what_a_library_in_c_prints_is_no_part_of_the_output() -> None:
+    """HiGHS prints a line now and then that nothing turns off."""
+    code = "import os; from rm_emulator.program import end; end(lambda: (os.write(1, b'theirs'), print('ours')))"
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=True)
+    assert (done.stdout, done.stderr) == ("ours\n", "theirs")
+
+
 def test_version(command: Callable[..., Any]) -> None:
     import tomllib
 

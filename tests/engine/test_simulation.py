@@ -33,6 +33,7 @@ class Run:
         *nodes: Node,
         policy: str | dict[str, Any] = "fifo",
         remote: Remote = FREE,
+        apart: float = 1.0,
         predictor: dict[str, Any] | None = None,
         seed: int = 1,
         waves_of: Any = None,
@@ -51,7 +52,7 @@ class Run:
         )
         self.audit = Audit(Scheduler(settings))
         self.kept = Kept()
-        sources = tuple(WorkloadJob(job=spec, submit_ms=at, runtimes=times) for at, spec, times in jobs)
+        sources = tuple(WorkloadJob(job=spec, submit_ms=at, runtimes=times, apart=apart) for at, spec, times in jobs)
         self.simulation = Simulation(
             self.config,
             Workload(name="test", jobs=sources, remote=remote),
@@ -480,6 +481,14 @@ def test_a_task_away_from_its_input_takes_longer() -> None:
     assert took == {"n1": 1000, "n2": 1200, "n3": 750}
     assert made.simulation.locality == {"node": 1 / 3, "rack": 1 / 3, "off": 1 / 3}
     assert made.kept.jobs[0].work_ms == 4000  # distance is no work
+
+
+@pytest.mark.parametrize(("racks", "gang", "ms"), [("aa", True, 1000), ("ab", True, 1500), ("ab", False, 1000)])
+def test_a_gang_that_is_not_in_one_rack_takes_longer(racks: str, gang: bool, ms: int) -> None:
+    nodes = [node(f"n{number}", rack=rack) for number, rack in enumerate(racks)]
+    stages = (Stage(name="s", tasks=2, demand=(1000, 1024), gang=gang), stage(1, parents=(0,)))
+    made = Run([(0, job("a", *stages), (Fixed(1000), Fixed(1000)))], *nodes, apart=1.5, profile="events")
+    assert [t.ended_ms - (t.started_ms or 0) for t in made.tasks] == [ms, ms, 1000]
 
 
 def test_without_input_there_is_no_locality() -> None:

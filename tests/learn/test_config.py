@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rm_emulator.issues import InvalidInput
@@ -30,6 +31,20 @@ def test_what_is_not_said_has_its_default(tmp_path: Path) -> None:
     (tmp_path / "c.yaml").write_text(GOOD)
     config = read(tmp_path / "c.yaml")
     assert (config.ppo.clip, config.ppo.epochs, config.workloads[0].scenario) == (0.3, 3, "demo")
+
+
+def test_the_page_shows_the_settings_of_the_packaged_configuration(tmp_path: Path) -> None:
+    page = (Path(__file__).parents[2] / "docs" / "learning.md").read_text()
+    (tmp_path / "train.yaml").write_text(
+        page.partition("```yaml\nname: mine")[2].partition("```")[0] + "name: decima\n"
+    )
+    shown, packaged = read(tmp_path / "train.yaml"), read(find("decima"))
+    scenarios = [msgspec.structs.replace(each, scenario=Path(str(each.scenario)).name) for each in packaged.workloads]
+    assert shown == msgspec.structs.replace(packaged, workloads=tuple(scenarios))
+
+
+def test_weights_that_ship_may_be_begun_from() -> None:
+    assert read(find("makespan")).start == "decima"
 
 
 def test_scenarios_are_relative_to_the_configuration(tmp_path: Path) -> None:

@@ -228,6 +228,24 @@ def test_a_rule_stepped_through_the_environment_gives_the_log_of_its_scenario(
     assert hashlib.sha256(log).hexdigest() == sha256
 
 
+def test_an_executor_class_is_part_of_the_action_where_nodes_have_several_capacities(tmp_path: Path) -> None:
+    made = document({"kind": "dispatch", "rule": "fair"}, executors=None)
+    made["spec"]["workload"] = {**made["spec"]["workload"], "drawn": {"memory": "2Gi"}}
+    nodes = [{"count": 4, "capacity": {"cpu": 1, "memory": size}} for size in ("1Gi", "2Gi")]
+    made["spec"]["cluster"] = {**made["spec"]["cluster"], "nodes": nodes}
+    log, _ = of_scenario(made, tmp_path)
+    env = SchedulingEnv(made, keeps_log=True)
+    observation, info = env.reset(seed=3)
+    assert [len(mask) for mask in info["action_mask"]] == [1000, 8, 2]
+    assert observation["classes"].tolist() == [0.5, 1.0]
+    over = False
+    while not over:
+        action = env.encode(RULES["fair"](env.graph, env.view, env.episode.policy.asked))
+        assert observation["rooms"][action[0]][action[2]] > 0
+        observation, _, over, *_ = env.step(action)
+    assert env.episode.log == log
+
+
 def test_the_trained_policy_stepped_through_the_environment_gives_the_log_of_its_scenario(tmp_path: Path) -> None:
     made = document({"kind": "decima", "predictor": {"kind": "oracle"}})
     make, params = policies.parse({"kind": "decima"})

@@ -15,11 +15,11 @@ if WITHOUT_TORCH:
 import torch
 
 from rm_emulator.learn.network import Batch, Decima, batch
-from schedulers.learned.graph import NODE_FEATURES, Action, Graph
+from schedulers.learned.graph import NODE_FEATURES, Action, Graph, able
 from schedulers.learned.limits import candidates
 from schedulers.learned.network import Network, log_probabilities
 from schedulers.learned.weights import ARCHITECTURES, Weights, initial
-from tests.learned.drawn import drawn_graph, drawn_job
+from tests.learned.drawn import drawn_graph, drawn_job, with_classes
 
 both = pytest.mark.parametrize("name", ARCHITECTURES)
 
@@ -36,12 +36,14 @@ def drawn_decisions(count: int, seed: int, most: int = 12) -> tuple[list[Graph],
     graphs = [drawn_graph(int(generator.integers(1, most + 1)), generator) for _ in range(count // 2)]
     for graph in graphs[: count - len(graphs)]:
         changed = drawn_job("j0", generator, version=1)
-        graphs.append(Graph((changed, *graph.jobs[1:]), 60))
+        graphs.append(with_classes(Graph((changed, *graph.jobs[1:]), 60), generator))
     actions = []
     for graph in graphs:
         job = int(generator.integers(len(graph.jobs)))
         row = int(generator.choice(np.flatnonzero(graph.jobs[job].valid)))
-        actions.append(Action(job, row, int(generator.choice(candidates(graph.jobs[job].least, graph.executors)))))
+        limit = int(generator.choice(candidates(graph.jobs[job].least, graph.executors)))
+        there = able(graph, job, row)
+        actions.append(Action(job, row, limit, int(generator.choice(there)) if there else None))
     return graphs, actions
 
 
@@ -56,7 +58,9 @@ def test_torch_and_numpy_say_the_same(name: str) -> None:
         chosen = list(zip(scores.jobs, scores.rows, strict=True)).index((action.job, action.row))
         limits, values = network.limits(graph, action.job)
         of_limit = log_probabilities(values)[limits.index(action.limit)]
-        assert found == pytest.approx(log_probabilities(scores.stages)[chosen] + of_limit, abs=1e-6)
+        classes, values = network.classes(graph, action.job, action.row)
+        of_class = log_probabilities(values)[classes.index(action.executor_class)] if classes else 0.0
+        assert found == pytest.approx(log_probabilities(scores.stages)[chosen] + of_limit + of_class, abs=1e-6)
 
 
 @both

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import msgspec
 import numpy as np
 
 from schedulers.learned.graph import JOB_FEATURES, NODE_FEATURES, Graph, JobGraph
@@ -31,6 +32,16 @@ def drawn_job(name: str, generator: np.random.Generator, *, version: int = 0, st
         features=generator.random(len(JOB_FEATURES), np.float32),
         least=int(generator.integers(1, 12)),
     )
+
+
+def with_classes(graph: Graph, generator: np.random.Generator) -> Graph:
+    """The same on four executor classes; each stage fits the largest, and by chance others."""
+    jobs = []
+    for job in graph.jobs:
+        rooms = generator.integers(0, 3, (len(job.nodes), 4))
+        rooms[:, 3] += 1
+        jobs.append(msgspec.structs.replace(job, rooms=rooms * job.valid[:, None]))
+    return msgspec.structs.replace(graph, jobs=tuple(jobs), classes=(0.25, 0.5, 0.75, 1.0))
 
 
 def drawn_graph(jobs: int, generator: np.random.Generator) -> Graph:

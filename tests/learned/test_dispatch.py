@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from pathlib import Path
 from statistics import fmean
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import msgspec
 import pytest
 
+import rm_emulator
+from rm_emulator.results import replay
 from rm_emulator.testing import Subject, check_skipping, job, node, scheduler, stage
 from schedulers.core.checks import validate
 from schedulers.core.decisions import Commit, Decision, Hold, Move, Place, Run
@@ -221,3 +224,26 @@ def test_whatever_is_answered_all_jobs_end() -> None:
 
 def test_a_stage_that_is_due_for_a_reservation_after_another_of_its_size_is_heard_of() -> None:
     check_skipping(Subject(policy={"kind": "dispatch"}, reserve_after=2_000), (2,))
+
+
+@pytest.mark.parametrize(("policy", "seed"), [({"kind": "dispatch", "rule": "random"}, 1), ({"kind": "decima"}, 4)])
+def test_a_log_is_replayed_where_an_executor_was_told_to_wait_and_nothing_else_happened(
+    policy: dict[str, Any], seed: int, tmp_path: Path
+) -> None:
+    small = {
+        "apiVersion": "rm-emulator.io/v1alpha1",
+        "kind": "Scenario",
+        "metadata": {"name": "small"},
+        "spec": {
+            "cluster": {
+                "nodes": [{"count": 10, "capacity": {"cpu": 1, "memory": "2Gi"}}],
+                "profile": "events",
+                "executors": {},
+            },
+            "workload": {"kind": "tpch", "jobs": 3, "arrivals": "batch", "sizes": [2], "history": 0},
+            "policies": [{**policy, "predictor": {"kind": "oracle"}}],
+        },
+    }
+    rm_emulator.run(small, out=tmp_path / "out", seeds=[seed], jobs=1)
+    (log,) = (tmp_path / "out").rglob("events.jsonl*")
+    assert replay.main(log) == 0

@@ -2,15 +2,20 @@
 
 from __future__ import annotations
 
+import hashlib
+import json
 import pickle
 from collections.abc import Callable
+from pathlib import Path
 from typing import Any
 
 import msgspec
 import numpy as np
 import pytest
 
+import schedulers.learned
 from schedulers.core.errors import InvalidWeights
+from schedulers.learned.shelf import SHIPPED
 from schedulers.learned.weights import ARCHITECTURES, Weights, initial, pack, unpack
 
 WEIGHTS = initial(ARCHITECTURES["released"], np.random.default_rng(1))
@@ -77,3 +82,10 @@ def test_weights_that_are_no_numbers_are_refused() -> None:
     arrays = {**WEIGHTS.arrays, "limit.0.bias": np.full_like(WEIGHTS.arrays["limit.0.bias"], np.nan)}
     with pytest.raises(InvalidWeights, match=r"'limit.0.bias' has numbers that are none"):
         unpack(pack(Weights(WEIGHTS.architecture, arrays)), "w")
+
+
+@pytest.mark.parametrize("name", SHIPPED)
+def test_the_file_beside_weights_that_ship_is_about_these(name: str) -> None:
+    folder = Path(schedulers.learned.__file__).parent / "trained"
+    about = json.loads((folder / f"{name}.json").read_text())
+    assert about["sha256"] == hashlib.sha256((folder / about["weights"]).read_bytes()).hexdigest()

@@ -14,6 +14,7 @@ import pytest
 
 import rm_emulator
 from rm_emulator.testing import job, node, scheduler, stage
+from schedulers.core.errors import InvalidParameters
 from schedulers.core.events import JobSubmitted
 from schedulers.core.scheduler import Scheduler
 from schedulers.learned.graph import Action, Graph
@@ -70,6 +71,21 @@ def test_it_starts_tasks_without_settings() -> None:
     assert made.state.containers
 
 
+def test_an_objective_chooses_among_the_weights_that_ship() -> None:
+    graph = drawn_graph(9, np.random.default_rng(3))
+    scores = [
+        Decima(Decima.Params(objective=objective))._network.scores(graph).stages
+        for objective in ("mean_jct", "makespan")
+    ]
+    assert not np.allclose(*scores)
+    assert (Decima(Decima.Params(weights="makespan"))._network.scores(graph).stages == scores[1]).all()
+
+
+def test_an_objective_beside_weights_of_ones_own_is_refused() -> None:
+    with pytest.raises(InvalidParameters, match="objective: it chooses among the weights that ship"):
+        Decima(Decima.Params(objective="makespan", weights="mine"))
+
+
 def test_an_explanation_says_what_was_scored_against_what() -> None:
     made = asked()
     said = [made.explain(name).about.get("said", "") for name in "ab"]
@@ -83,7 +99,7 @@ def test_the_best_is_chosen_with_the_limit_scored_best() -> None:
     scores = policy._network.scores(graph)
     best = int(scores.stages.argmax())
     limits, values = policy._network.limits(graph, action.job)
-    assert action == (scores.jobs[best], scores.rows[best], limits[int(values.argmax())])
+    assert action[:3] == (scores.jobs[best], scores.rows[best], limits[int(values.argmax())])
 
 
 def test_of_equal_jobs_the_first_is_chosen() -> None:

@@ -67,6 +67,15 @@ def test_a_column_without_any_figure_is_left_out(run):
     assert "right queue" not in printed(msgspec.convert(bare, Summary), 160)
 
 
+def test_jobs_in_time_are_a_column_where_any_has_a_deadline(run):
+    due = msgspec.to_builtins(run[2])
+    for entry in due["runs"]:
+        entry["deadlines"] = {"jobs": 4, "met": 0.75}
+    assert "in time" not in printed(run[2], 160)
+    (column,) = [each for each in table.figures(msgspec.convert(due, Summary)) if each.heading == "in time"]
+    assert (set(column.values), column.unit, column.good) == ({75.0}, " %", 1)
+
+
 def test_a_figure_that_lacks_in_one_seed_is_not_averaged(run):
     bare = msgspec.to_builtins(run[2])
     bare["runs"][0]["jain"] = None

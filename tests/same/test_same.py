@@ -60,7 +60,8 @@ def test_known_answers_come_out_as_before(name: str, request: pytest.FixtureRequ
 
 @pytest.mark.parametrize("log", sorted(CLUSTER.glob("*.jsonl.gz")), ids=lambda log: log.name.partition(".")[0])
 def test_what_a_real_control_plane_told_is_decided_as_it_was_there(log: Path) -> None:
-    """Recorded by the brain under tests/kubernetes/test_{queues,dags}_controlplane.py at the time of b950c1e.
+    """Recorded by the brain under tests/kubernetes/test_{queues,dags}_controlplane.py at the time of b950c1e, those of
+    jockey, tetrisched and alsched under test_deadlines_controlplane.py when they came.
 
     Changed since: while all nodes are cordoned, jobs are held for `no_node_matches`; they were said to be `too_large`.
     """

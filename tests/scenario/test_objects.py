@@ -7,6 +7,7 @@ from pathlib import Path
 import pytest
 
 from rm_emulator.issues import InvalidInput
+from rm_emulator.scenario.check import check
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.objects import read_run_seconds
 from rm_emulator.scenario.workload import build
@@ -94,6 +95,16 @@ def test_a_dagjob_keeps_its_wishes(tmp_path: Path) -> None:
     (job,) = build(loaded.scenario, tmp_path, 1).workload.jobs
     ways = (Wish(device="gpu", worth=8.0), Wish(spread=True))
     assert job.job.wishes == Wishes(prefer=ways, value=2.0, budget_ms=90_000)
+
+
+def test_wishes_for_nodes_that_are_not_there_are_noted_and_no_mistake(tmp_path: Path) -> None:
+    wishes = "spec:\n  wishes: {prefer: [{device: gpu}, {rack: r9}, {sameRack: true}]}\n"
+    loaded = load(write(tmp_path, NODE, JOB.replace("spec:\n", wishes, 1)))
+    check(loaded)
+    assert [note.partition(": ")[2] for note in loaded.notes] == [
+        f"no node has the label {label} that data/etl wishes for; that way is left out"
+        for label in ("node.kubernetes.io/instance-type: gpu", "topology.kubernetes.io/zone: r9")
+    ]
 
 
 def test_arrivals_follow_the_creation_times(tmp_path: Path) -> None:

@@ -18,7 +18,7 @@ from rm_emulator.workload import storage
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Waves, Workload, WorkloadJob
 from rm_emulator.workload.profiles import JobProfile, TpchProfiles, measured_stage
 from schedulers.core.errors import InvalidJob
-from schedulers.core.model import Edge, Job, PastJob, Stage
+from schedulers.core.model import Edge, Job, PastJob, Stage, Wish, Wishes
 
 STAGES = (
     Stage(name="a", tasks=2, demand=(1000, 1)),
@@ -297,6 +297,25 @@ def test_edges_with_data_and_times_by_node_are_kept(tmp_path: Path, rows: tuple[
 def test_deadlines_are_kept(tmp_path: Path) -> None:
     due = msgspec.structs.replace(JOB, id="due", deadline=7)
     entries = (*WORKLOAD.jobs, msgspec.structs.replace(WORKLOAD.jobs[0], job=due))
+    with_them = msgspec.structs.replace(WORKLOAD, jobs=entries)
+    storage.save(with_them, tmp_path / "w")
+    assert storage.load(tmp_path / "w") == with_them
+
+
+def test_wishes_are_kept(tmp_path: Path) -> None:
+    ways = (Wish(device="gpu", worth=8.0), Wish(rack="r1", same_rack=True, spread=True, slowdown=1.5))
+    jobs = [
+        msgspec.structs.replace(JOB, id=f"wish-{number}", wishes=wishes)
+        for number, wishes in enumerate((Wishes(), Wishes(prefer=ways), Wishes(value=2.0, budget_ms=7)))
+    ]
+    entries = (*WORKLOAD.jobs, *(msgspec.structs.replace(WORKLOAD.jobs[0], job=job) for job in jobs))
+    with_them = msgspec.structs.replace(WORKLOAD, jobs=entries)
+    storage.save(with_them, tmp_path / "w")
+    assert storage.load(tmp_path / "w") == with_them
+
+
+def test_what_it_costs_to_be_in_several_racks_is_kept(tmp_path: Path) -> None:
+    entries = (*WORKLOAD.jobs, msgspec.structs.replace(WORKLOAD.jobs[0], job=JOB, apart=1.5))
     with_them = msgspec.structs.replace(WORKLOAD, jobs=entries)
     storage.save(with_them, tmp_path / "w")
     assert storage.load(tmp_path / "w") == with_them

@@ -18,7 +18,7 @@ from rm_emulator.experiments import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
 from rm_emulator.results.figures import Speedup, Speedups
-from rm_emulator.results.statistics import SPEEDUPS, pair, speedups
+from rm_emulator.results.statistics import SPEEDUPS, pair, speedups, student_t
 from rm_emulator.results.summary import cell_dir, read_table
 from rm_emulator.scenario.schema import API_VERSION
 
@@ -209,6 +209,13 @@ def mean(values: Sequence[float | None]) -> float | None:
     """The plain mean of those that apply, None when none does."""
     known = [value for value in values if value is not None]
     return sum(known) / len(known) if known else None
+
+
+def over_seeds(values: Sequence[float], digits: int = 0) -> str:
+    """The mean of one value per seed with its 95 % interval by Student's t; of one seed without."""
+    if len(values) < 2:
+        return f"{sum(values):.{digits}f}" if values else "-"
+    return show(Speedup(value=sum(values) / len(values), ci95=list(student_t(values))), digits)
 
 
 def filled(template: str, **measured: object) -> str:

@@ -36,7 +36,7 @@ def gantt(cells: Cells) -> Chart | None:
         tasks = cells.attempts(label).join(came, on="job", how="left", maintain_order="left")
         if tasks.is_empty():
             continue
-        shown, count = _shown_nodes(tasks)
+        shown, count = shown_nodes(tasks)
         bars, names = _bars(tasks.filter(pl.col("node").is_in(shown)), shown)
         figure, merged = _drawn(bars, names, slices)
         variants.append((label, figure))
@@ -68,7 +68,7 @@ def gantt(cells: Cells) -> Chart | None:
     )
 
 
-def _shown_nodes(tasks: pl.DataFrame) -> tuple[list[str], int]:
+def shown_nodes(tasks: pl.DataFrame) -> tuple[list[str], int]:
     """All nodes where their lanes fit into a chart, else evenly spaced ones, and how many nodes there are."""
     at = [tasks.select("node", at=name, more=pl.lit(more)) for name, more in (("granted_ms", 1), ("ended_ms", -1))]
     steps = pl.concat(at).sort("node", "at", "more").with_columns(pl.col("more").cum_sum().over("node"))

@@ -416,6 +416,8 @@ class InlineJob(Block):
     """It is a service, not a batch job, e.g. `{start_within: 30s, preemptible: false}`."""
     deadline: Interval | None = None
     """How long after its arrival it should be done, for policies that go by deadlines, e.g. `10m`."""
+    apart: Annotated[float, Field(ge=1, le=1e3)] = 1.0
+    """How many times as long a gang of it truly takes whose tasks are not all in one rack, e.g. `1.5`."""
     wishes: Wishes | None = None
     """How it would like to run, e.g. `{prefer: [{device: gpu, worth: 8}, {worth: 3}]}`."""
     stages: Annotated[list[InlineStage], Field(min_length=1)]

@@ -14,7 +14,8 @@ from rm_emulator.lab.bench.rows import Row, benchmark
 from schedulers.core.live import JobState, StageState
 from schedulers.core.ordered import Contest
 from schedulers.core.policy import ClusterView
-from schedulers.learned.observation import Source
+from schedulers.learned.dispatch import Given
+from schedulers.learned.observation import Offered, Source
 from schedulers.policies.decima import Decima
 from schedulers.policies.lachesis import Lachesis
 
@@ -38,9 +39,9 @@ class _Timed(Decima):
         super().__init__(Decima.Params())
         self._left, self.taken = decisions, list[float]()
 
-    def _choice(self, view: ClusterView, source: Source) -> tuple[tuple[str, int], int] | None:
+    def _choice(self, view: ClusterView, source: Source, classes: Offered | None = None) -> Given | None:
         begun = time.thread_time_ns()
-        choice = super()._choice(view, source)
+        choice = super()._choice(view, source, classes)
         if choice is not None:
             self.taken.append((time.thread_time_ns() - begun) / 1e6)
             if len(self.taken) == self._left:

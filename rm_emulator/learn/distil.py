@@ -1,0 +1,209 @@
+"""Distillation: decision trees learn what a network would choose, where the trees themselves lead (DAgger).
+
+Hu et al. (arXiv 2405.19131) distil Decima from its traces; Ross et al. (AISTATS 2011) ask the teacher about the states
+that the pupil comes into. No torch.
+"""
+
+from __future__ import annotations
+
+import math
+import time
+from collections.abc import Callable, Sequence
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+
+from rm_emulator.files import write_file
+from rm_emulator.issues import InvalidInput, Issue
+from rm_emulator.learn.agents import DECIMA, Decide, Notes, is_forced
+from rm_emulator.learn.cart import grow
+from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
+from rm_emulator.learn.rollouts import Theatre, simulate
+from schedulers.core import keyed
+from schedulers.core.policy import ClusterView, Policy
+from schedulers.learned import facts, shelf
+from schedulers.learned.graph import Action, Graph, Ints
+from schedulers.learned.limits import STEPS
+from schedulers.learned.network import Network, Scores, log_probabilities
+from schedulers.learned.tree import Decider, Tree, Trees, write
+
+Array = NDArray[np.float64]
+Say = Callable[[str], None]
+#: The trees that were best on the validation seeds.
+BEST: Final = "best.yaml"
+#: Limits that a tree tells apart; the last one is all executors.
+LIMITS: Final = (*STEPS[:-1], math.inf)
+
+
+def smoke(config: Config) -> Config:
+    """The same in seconds: enough to see that all of it works."""
+    return msgspec.structs.replace(
+        config,
+        workloads=config.workloads[:1],
+        distillation=msgspec.structs.replace(config.distillation, rounds=2, episodes=3),
+        validation=msgspec.structs.replace(config.validation, seeds="5000..5001"),
+    )
+
+
+class Lessons:
+    """What the teacher said: how likely each job was, each stage of the chosen job, and each limit for it."""
+
+    def __init__(self) -> None:
+        self.jobs: list[tuple[Array, Array]] = []
+        self.stages: list[tuple[Array, Array]] = []
+        self.limits: list[tuple[Array, Array]] = []
+        self.agreed = self.asked = 0
+
+    def fitted(self, config: Config, about: str) -> Trees:
+        """The trees."""
+        settings = config.distillation
+        job, stage = (self._scored(rows, config) for rows in (self.jobs, self.stages))
+        known, chances = (np.stack(parts) for parts in zip(*self.limits, strict=True))
+        return Trees(job, stage, grow(known, chances, settings.leaves, settings.least, _middle), about)
+
+    @staticmethod
+    def _scored(rows: list[tuple[Array, Array]], config: Config) -> Tree:
+        known, chances = (np.concatenate(parts) for parts in zip(*rows, strict=True))
+        return grow(known, chances[:, None], config.distillation.leaves, config.distillation.least, _chance)
+
+
+def _chance(mean: Array) -> float:
+    return float(f"{mean[0]:.3g}")
+
+
+def _middle(chances: Array) -> float:
+    """The limit in the middle of those that are likely."""
+    return LIMITS[int(np.searchsorted(chances.cumsum(), chances.sum() / 2))]
+
+
+class Lesson:
+    """One episode: somebody decides, the teacher says what it would have done."""
+
+    def __init__(self, lessons: Lessons, teacher: Network, pupil: Decider | None) -> None:
+        self._lessons, self._teacher, self._pupil = lessons, teacher, pupil
+
+    def decide(self, graph: Graph, view: ClusterView, asked: int) -> tuple[Action, float]:
+        """The pupil's action; the teacher's where there is none."""
+        scores = self._teacher.scores(graph)
+        best = int(scores.stages.argmax())
+        told = Action(int(scores.jobs[best]), int(scores.rows[best]), 0)
+        action = self._pupil.choose(graph).action if self._pupil else told
+        limits, values = self._teacher.limits(graph, action.job)
+        if not is_forced(graph):
+            self._note(graph, scores, action, _by_limit(limits, values, graph.executors))
+            self._lessons.asked += 1
+            self._lessons.agreed += action[:2] == told[:2]
+        return action if self._pupil else told._replace(limit=limits[int(values.argmax())]), 0.0
+
+    def _note(self, graph: Graph, scores: Scores, action: Action, limits: Array) -> None:
+        chances = np.exp(log_probabilities(scores.stages))
+        jobs, of_jobs = facts.of_jobs(graph)
+        self._lessons.jobs.append((of_jobs, _summed(scores.jobs, chances, len(graph.jobs))[jobs]))
+        rows, of_stages = facts.of_stages(graph.jobs[action.job])
+        own = of_jobs[np.flatnonzero(jobs == action.job)]
+        known = np.hstack([np.repeat(own, len(rows), axis=0), of_stages])
+        mine = scores.jobs == action.job
+        within = np.exp(log_probabilities(scores.stages[mine]))
+        chance = _summed(scores.rows[mine], within, len(graph.jobs[action.job].stages))
+        if len(rows) > 1:
+            self._lessons.stages.append((known, chance[rows]))
+        self._lessons.limits.append((known[rows == action.row][0], limits))
+
+
+def _summed(places: Ints, values: Array, size: int) -> Array:
+    return np.bincount(places, values, size).astype(float)
+
+
+def _by_limit(limits: Sequence[int], values: Array, executors: int) -> Array:
+    """How likely each of LIMITS is. A limit between two of them is the lower one."""
+    found = np.zeros(len(LIMITS))
+    for limit, chance in zip(limits, np.exp(log_probabilities(values)), strict=True):
+        at = -1 if limit == executors else int(np.searchsorted(LIMITS[:-1], limit, side="right")) - 1
+        found[at] += chance
+    return found
+
+
+class Distillation:
+    """A run in a folder, in this process alone. say: hears a line of progress now and then."""
+
+    def __init__(self, config: Config, folder: Path, say: Say) -> None:
+        if (folder / BEST).exists():
+            raise InvalidInput([Issue(str(folder), "holds trees already: name another --out")])
+        self.config, self.folder, self._say = config, folder, say
+        self._theatre = Theatre(config.workloads)
+        self._theatre.check()
+        self._weights = shelf.take(config.distillation.teacher)
+        self._lessons = Lessons()
+
+    def run(self) -> float:
+        """All rounds; the best trees are in the folder. Returns their score: 1 is as good as the teacher."""
+        begun, settings = time.monotonic(), self.config.distillation
+        reference = self._validated(None)
+        best, trees = math.inf, None
+        for number in range(settings.rounds):
+            lessons = self._lessons
+            lessons.agreed = lessons.asked = 0
+            for episode in range(settings.episodes):
+                self._play(number * settings.episodes + episode, trees)
+            trees = lessons.fitted(self.config, self._about(number + 1))
+            jcts = self._validated(trees)
+            weights = [each.weight for each in self.config.workloads]
+            score = float(np.average(np.array(jcts) / reference, weights=weights))
+            if score < best:
+                best = score
+                self.folder.mkdir(parents=True, exist_ok=True)
+                write_file(self.folder / BEST, write(trees))
+            left = (time.monotonic() - begun) / (number + 1) * (settings.rounds - number - 1)
+            self._say(
+                f"round {number + 1}/{settings.rounds}: {len(lessons.limits):,} decisions, played with "
+                f"{lessons.agreed / max(1, lessons.asked):.0%} as the teacher would; validation JCT "
+                f"{', '.join(f'{jct:.1f} s' for jct in jcts)}, {score:.3f} of {settings.teacher} (best {best:.3f})"
+                + (f", {left / 60:.0f} min left" if left else "")
+            )
+        return best
+
+    def _about(self, rounds: int) -> str:
+        config = self.config
+        return (
+            f"Decision trees distilled from {config.distillation.teacher}: {rounds} rounds of "
+            f"{config.distillation.episodes} episodes (rm-emulator train {config.name}).\n"
+            "job: how likely it is that a job is chosen; the likeliest is, of equals the one with the least work.\n"
+            "stage: the same for its stages; of equals an open one, then the one with the longest path.\n"
+            "limit: how many executors the job may have then."
+        )
+
+    def _play(self, number: int, trees: Trees | None) -> None:
+        config = self.config
+        weights = np.array([each.weight for each in config.workloads])
+        draws = keyed.generator(config.seed, "lesson", number)
+        workload = int(draws.choice(len(weights), p=weights / weights.sum()))
+        limit_s = config.workloads[workload].limit_s
+        limit = None if limit_s is None else 1 + int(draws.exponential(1000 * limit_s))
+        lesson = Lesson(self._lessons, Network(self._weights), trees and Decider(trees))
+        player = _player(lesson.decide, number)
+        simulate(self._theatre.scenarios[workload], FIRST_TRAINING_SEED + number, player, limit)
+
+    def _validated(self, trees: Trees | None) -> list[float]:
+        """By workload the mean JCT on the validation seeds, s; trees None: the teacher's."""
+        found = []
+        for each, scenario in zip(self.config.workloads, self._theatre.scenarios, strict=True):
+            limit = None if each.limit_s is None else round(2000 * each.limit_s)
+            jcts = []
+            for seed in self.config.validation.numbers:
+                if trees is None:
+                    lesson = Lesson(Lessons(), Network(self._weights), None)
+                    player = _player(lesson.decide, seed)
+                else:
+                    decider = Decider(trees)
+                    player = _player(lambda graph, *_, d=decider: (d.choose(graph).action, 0.0), seed)
+                jcts.append(simulate(scenario, seed, player, limit).jct_s)
+            found.append(float(np.mean(jcts)))
+        return found
+
+
+def _player(decide: Decide, draw: int) -> Policy:
+    """A policy that decides by this."""
+    return DECIMA.policy(Notes(decide, is_forced, draw=draw, keep=0.0).ask, draw)

@@ -1,0 +1,77 @@
+"""What decision trees ask of jobs and stages that may be chosen, in seconds, tasks and executors."""
+
+from __future__ import annotations
+
+from typing import Final
+
+import numpy as np
+
+from schedulers.learned.graph import Graph, Ints, JobGraph
+from schedulers.learned.network import Doubles
+from schedulers.learned.orders import EXECUTORS, GROWTH, UNIT_MS, paths
+
+#: Of a job with stages that may be chosen. Times are estimates.
+JOB_FACTS: Final = {
+    "own": "1: the free executors are the job's, else 0",
+    "free": "executors to be given",
+    "size": "work of the whole job, s; 500 without an estimate",
+    "left": "work of its tasks to start, s, at least 1",
+    "ready": "tasks to start in stages that may be chosen",
+    "job_executors": "executors of the job, before these are given",
+    "room": "how many more it may have under the rule capped_sjf; below 0: it has too many",
+    "place": "jobs that may be chosen too and have less work in all",
+    "turn": "the same, of those with room only",
+    "jobs": "live jobs",
+    "cluster": "executors of the whole cluster",
+}
+#: Of a stage of the chosen job.
+STAGE_FACTS: Final = {
+    "tasks": "tasks of the stage to start",
+    "work": "these tasks x their time, s",
+    "task_time": "time of one of the stage's tasks, s",
+    "executors": "executors on the stage, and those promised to it",
+    "open": "1: its parents are done, else 0",
+    "path": "longest path of task times from the stage to an output, s",
+    "path_part": "the same as a part of the job's longest path",
+    "known": "1: the time of its tasks is known, else 0",
+}
+#: All, in the order of columns.
+FACTS: Final = {**JOB_FACTS, **STAGE_FACTS}
+#: Those that are 1 or 0.
+FLAGS: Final = ("own", "open", "known")
+
+
+def of_jobs(graph: Graph) -> tuple[Ints, Doubles]:
+    """Indexes of jobs that have stages that may be chosen, least work first, and JOB_FACTS of them."""
+    jobs = graph.jobs
+    counts = np.array([len(job.valid) for job in jobs])
+    begins = np.cumsum(counts) - counts
+    valid = np.concatenate([job.valid for job in jobs])
+    tasks = np.concatenate([job.nodes[:, 0] for job in jobs]) * valid
+    able = np.flatnonzero(np.logical_or.reduceat(valid, begins))
+    features = np.array([jobs[index].features for index in able], float)
+    found = np.empty((len(able), len(JOB_FACTS)))
+    found[:, 0], found[:, 1] = features[:, 1] > 0, np.rint(20 * features[:, 2])
+    size = found[:, 2] = 500 * np.exp(2 * features[:, 4])
+    found[:, 3], found[:, 4] = 500 * np.exp(2 * features[:, 5]), np.rint(200 * np.add.reduceat(tasks, begins)[able])
+    found[:, 5] = np.rint(20 * features[:, 0])
+    most = np.maximum(1, np.rint(EXECUTORS * (size * 1e3 / UNIT_MS) ** GROWTH))
+    found[:, 6] = most + 1 - [jobs[index].least for index in able]
+    for column, among in ((7, size), (8, size[found[:, 6] > 0])):
+        found[:, column] = np.searchsorted(np.sort(among), size)
+    found[:, 9], found[:, 10] = len(jobs), graph.executors
+    order = np.argsort(size, kind="stable")
+    return able[order], found[order]
+
+
+def of_stages(job: JobGraph) -> tuple[Ints, Doubles]:
+    """Rows of a job that may be chosen, open ones first, then the longest path, and STAGE_FACTS of them."""
+    nodes, path = job.nodes.astype(float), 10 * paths(job)
+    found = np.empty((len(nodes), len(STAGE_FACTS)))
+    found[:, :4] = nodes[:, :4] * (200, 100, 10, 20)
+    found[:, (0, 3)] = np.rint(found[:, (0, 3)])
+    found[:, 4], found[:, 5], found[:, 7] = nodes[:, 5], path, nodes[:, 6]
+    found[:, 6] = path / max(1e-9, path.max())
+    order = np.lexsort((job.stages, -path, -nodes[:, 5]))
+    order = order[job.valid[order]]
+    return order, found[order]

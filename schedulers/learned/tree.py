@@ -1,0 +1,281 @@
+"""Decision trees as text that people can read and patch, in Decima's place (Hu et al., arXiv 2405.19131).
+
+A file has three: `job` scores jobs, and the best is taken; `stage` scores its stages likewise; `limit` says how many
+executors the job may have then. A tree is a number (as a limit also `all`: every executor), or a branch,
+{if: FACT <= NUMBER, then: tree, else: tree}.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Callable, Iterator
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import msgspec
+import numpy as np
+
+from schedulers.core.errors import InvalidTree, nearest
+from schedulers.learned import facts
+from schedulers.learned.facts import FACTS, FLAGS
+from schedulers.learned.graph import Action, Graph, Ints
+from schedulers.learned.limits import candidates
+from schedulers.learned.network import Doubles
+
+#: As many questions there may be, one below the other and in all.
+_LEVELS: Final = 64
+_QUESTIONS: Final = 10_000
+_NAMES: Final = tuple(FACTS)
+
+
+class Branch(msgspec.Struct, frozen=True):
+    """fact: index in FACTS; then: the tree where it is at most `most`, else `other`."""
+
+    fact: int
+    most: float
+    then: Tree
+    other: Tree
+
+
+#: A tree; a number is a leaf.
+Tree: TypeAlias = Branch | float
+
+
+class Trees(NamedTuple):
+    """What a file holds. about: what it says of itself."""
+
+    job: Tree
+    stage: Tree
+    limit: Tree
+    about: str = ""
+
+
+class Walker:
+    """A tree as arrays, for many rows at once."""
+
+    def __init__(self, tree: Tree) -> None:
+        self._facts: list[int] = []
+        self._most: list[float] = []
+        self._next: list[tuple[int, int]] = []
+        self._values: list[float] = []
+        self._levels = self._add(tree)
+        self._table = np.array(self._facts), np.array(self._most), np.array(self._next)
+        self._leaves: Doubles = np.array(self._values)
+
+    def _add(self, tree: Tree) -> int:
+        """Append it; returns how deep it is."""
+        place = len(self._facts)
+        is_branch = isinstance(tree, Branch)
+        self._facts.append(tree.fact if isinstance(tree, Branch) else 0)
+        self._most.append(tree.most if isinstance(tree, Branch) else math.inf)
+        self._values.append(math.nan if isinstance(tree, Branch) else tree)
+        self._next.append((place, place))
+        if not is_branch:
+            return 0
+        assert isinstance(tree, Branch)
+        then = self._add(tree.then)
+        middle = len(self._facts)
+        other = self._add(tree.other)
+        self._next[place] = (place + 1, middle)
+        return 1 + max(then, other)
+
+    def best(self, rows: Doubles) -> int:
+        """The one of [rows, facts] with the highest value, the first of equals."""
+        return int(self._values_of(rows).argmax())
+
+    def _values_of(self, rows: Doubles) -> Doubles:
+        fact, most, following = self._table
+        each = np.arange(len(rows))
+        at: Ints = np.zeros(len(rows), np.intp)
+        for _ in range(self._levels):
+            at = following[at, (rows[each, fact[at]] > most[at]).astype(np.intp)]
+        found: Doubles = self._leaves[at]
+        return found
+
+
+def reasons(tree: Tree, row: Doubles) -> list[str]:
+    """What was asked on the way to this row's leaf and how it was answered; the narrowest answer for each fact."""
+    below: dict[int, float] = {}
+    above: dict[int, float] = {}
+    asked: dict[int, None] = {}
+    while isinstance(tree, Branch):
+        asked[tree.fact] = None
+        if row[tree.fact] <= tree.most:
+            below[tree.fact] = min(below.get(tree.fact, math.inf), tree.most)
+            tree = tree.then
+        else:
+            above[tree.fact] = max(above.get(tree.fact, -math.inf), tree.most)
+            tree = tree.other
+    said = []
+    for fact in asked:
+        if _NAMES[fact] in FLAGS:
+            said.append(f"not {_NAMES[fact]}" if fact in below else _NAMES[fact])
+            continue
+        least = f"{above[fact]:g} < " if fact in above and fact in below else ""
+        end = f" <= {below[fact]:g}" if fact in below else f" > {above[fact]:g}"
+        said.append(f"{least}{_NAMES[fact]}{end}")
+    return said
+
+
+class Answer(NamedTuple):
+    """What trees chose, and FACTS of that job and stage."""
+
+    action: Action
+    facts: Doubles
+
+
+class Decider:
+    """Answers by trees. The best scores are taken; of equals the job with the least work, the stage of `of_stages`."""
+
+    def __init__(self, trees: Trees) -> None:
+        self.trees = trees
+        self._job, self._stage = Walker(trees.job), Walker(trees.stage)
+
+    def choose(self, graph: Graph) -> Answer:
+        """The job, its stage, and the limit: of those that may be chosen the largest that is not above the tree's."""
+        jobs, of_job = facts.of_jobs(graph)
+        best = self._job.best(of_job)
+        job = int(jobs[best])
+        return self.within(graph, job, of_job[best])
+
+    def within(self, graph: Graph, job: int, of_job: Doubles) -> Answer:
+        """The same when the job is chosen already. of_job: its facts."""
+        rows, of_stage = facts.of_stages(graph.jobs[job])
+        both = np.hstack([np.broadcast_to(of_job, (len(rows), len(of_job))), of_stage])
+        at = self._stage.best(both)
+        return Answer(Action(job, int(rows[at]), limited(graph, job, value(self.trees.limit, both[at]))), both[at])
+
+
+def limited(graph: Graph, job: int, wanted: float) -> int:
+    """The largest limit for the job that may be chosen and is not above the wanted one, else the least."""
+    least, *above = candidates(graph.jobs[job].least, graph.executors)
+    return max((each for each in above if each <= wanted), default=least)
+
+
+def value(tree: Tree, row: Doubles) -> float:
+    """Of this row's leaf."""
+    while isinstance(tree, Branch):
+        tree = tree.then if row[tree.fact] <= tree.most else tree.other
+    return tree
+
+
+# -- text ---------------------------------------------------------------------------------------
+
+
+def write(trees: Trees) -> str:
+    """The file, with what each fact means in front."""
+    lines = [f"# {line}" for line in trees.about.splitlines()]
+    for what, known in (("a job", facts.JOB_FACTS), ("a stage of the chosen job, beside these", facts.STAGE_FACTS)):
+        lines += ["#", f"# What may be asked of {what}:", *(f"#   {name}: {means}" for name, means in known.items())]
+    parts = {"job": _lines(trees.job, _score), "stage": _lines(trees.stage, _score)}
+    for name, part in {**parts, "limit": _lines(trees.limit, _limit)}.items():
+        lines += [f"{name}:", *part]
+    return "\n".join([*lines, ""])
+
+
+def _score(value: float) -> str:
+    return f"{value:.4g}"
+
+
+def _limit(value: float) -> str:
+    return "all" if math.isinf(value) else f"{value:.0f}"
+
+
+def _lines(tree: Tree, shown: Callable[[float], str], indent: str = "  ") -> Iterator[str]:
+    if not isinstance(tree, Branch):
+        yield f"{indent}{shown(tree)}"
+        return
+    yield f"{indent}if: {_NAMES[tree.fact]} <= {tree.most:g}"
+    for word, side in (("then", tree.then), ("else", tree.other)):
+        if isinstance(side, Branch):
+            yield f"{indent}{word}:"
+            yield from _lines(side, shown, indent + "  ")
+        else:
+            yield f"{indent}{word}: {shown(side)}"
+
+
+def read(text: str | bytes, file: str) -> Trees:
+    """The trees of a file; file: what messages call it. Raises InvalidTree with the line."""
+    import yaml
+
+    try:
+        root = yaml.compose(text, yaml.SafeLoader)
+    except (yaml.YAMLError, RecursionError) as error:
+        mark = getattr(error, "problem_mark", None)
+        problem = getattr(error, "problem", None) or "nested too deep, or no text"
+        raise InvalidTree(f"{file}:{mark.line + 1 if mark else 1}: no YAML: {problem}") from None
+    reader = _Reader(file)
+    if root is None:
+        raise InvalidTree(f"{file}:1: empty; a file of trees has the keys job, stage and limit")
+    parts = reader.keys(root, ("job", "stage", "limit"), "a file of trees")
+    job = reader.tree(parts["job"], reader.score, len(facts.JOB_FACTS))
+    stage = reader.tree(parts["stage"], reader.score, len(FACTS))
+    return Trees(job, stage, reader.tree(parts["limit"], reader.limit, len(FACTS)))
+
+
+class _Reader:
+    """YAML nodes as trees; mistakes with file and line."""
+
+    def __init__(self, file: str) -> None:
+        self._file = file
+        self._left = _QUESTIONS
+
+    def _wrong(self, node: Any, message: str) -> InvalidTree:
+        return InvalidTree(f"{self._file}:{node.start_mark.line + 1}: {message}")
+
+    def keys(self, node: Any, wanted: tuple[str, ...], what: str) -> dict[str, Any]:
+        """The values of a mapping with these keys and no others."""
+        if node.id != "mapping":
+            raise self._wrong(node, f"expected {what}, with {', '.join(wanted)}")
+        found: dict[str, Any] = {}
+        for key, value in node.value:
+            name = str(key.value)
+            if name not in wanted or name in found:
+                problem = "given twice" if name in found else f"no key of {what}"
+                raise self._wrong(key, f"'{name}': {problem} (keys: {', '.join(wanted)})")
+            found[name] = value
+        if missing := [name for name in wanted if name not in found]:
+            raise self._wrong(node, f"{what} without '{missing[0]}' (keys: {', '.join(wanted)})")
+        return found
+
+    def tree(self, node: Any, leaf: Callable[[Any], float], known: int, levels: int = _LEVELS) -> Tree:
+        """A tree whose leaves are read by `leaf`. known: how many of FACTS it may ask for."""
+        if node.id == "scalar":
+            return leaf(node)
+        self._left -= 1
+        if not levels or self._left < 0:
+            raise self._wrong(node, f"more than {_LEVELS} questions in a row, or {_QUESTIONS:,} in all")
+        parts = self.keys(node, ("if", "then", "else"), "a branch")
+        fact, most = self._question(parts["if"], _NAMES[:known])
+        return Branch(fact, most, *(self.tree(parts[side], leaf, known, levels - 1) for side in ("then", "else")))
+
+    def _question(self, node: Any, known: tuple[str, ...]) -> tuple[int, float]:
+        words = str(node.value).split() if node.id == "scalar" else []
+        if len(words) != 3 or words[1] != "<=":
+            raise self._wrong(node, f"'{' '.join(words)}': expected 'FACT <= NUMBER'")
+        if words[0] not in known:
+            near = nearest(words[0], known)
+            hint = f", did you mean '{near}'?" if near else ""
+            raise self._wrong(node, f"unknown fact '{words[0]}'{hint} (known here: {', '.join(known)})")
+        return _NAMES.index(words[0]), self._number(node, words[2], "a number")
+
+    def score(self, node: Any) -> float:
+        """A leaf of `stage`."""
+        return self._number(node, node.value, "a score or a branch")
+
+    def limit(self, node: Any) -> float:
+        """A leaf of `limit`."""
+        if node.value == "all":
+            return math.inf
+        number = self._number(node, node.value, "a limit (executors, or all) or a branch")
+        if number < 1 or number != round(number):
+            raise self._wrong(node, f"{node.value}: a limit is a whole number of executors from 1 on, or all")
+        return number
+
+    def _number(self, node: Any, text: str, what: str) -> float:
+        try:
+            number = float(text)
+        except ValueError:
+            number = math.nan
+        if not math.isfinite(number):
+            raise self._wrong(node, f"'{text}': expected {what}")
+        return number

@@ -1,0 +1,68 @@
+"""The trained agent as a decision tree: what it has learned, in a form that people can read and patch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any, NamedTuple
+
+import msgspec
+
+from schedulers.core.policy import ClusterView, policies
+from schedulers.learned import shelf
+from schedulers.learned.dispatch import Dispatch
+from schedulers.learned.graph import Action, Graph
+from schedulers.learned.network import Doubles
+from schedulers.learned.tree import Decider, reasons
+
+if TYPE_CHECKING:
+    from schedulers.core.state import JobState
+
+
+class _Choice(NamedTuple):
+    """What was chosen last for a job."""
+
+    stage: str
+    limit: int
+    facts: Doubles
+
+
+@policies.register(
+    "distilled",
+    source="Decima (SIGCOMM'19), section 5.2, its action; Hu et al. (arXiv 2405.19131), trees; distilled here",
+)
+class Distilled(Dispatch):
+    """Decision trees, distilled from `decima`, choose the next stage, and how many executors its job may have."""
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        tree: Annotated[
+            str,
+            msgspec.Meta(
+                description="`distilled`, or the name of a file of trees among the plug-ins without its ending"
+            ),
+        ] = "distilled"
+
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._decider = Decider(shelf.trees(params.tree))
+        self._choices: dict[str, _Choice] = {}
+
+    def choose(self, graph: Graph, view: ClusterView) -> Action:
+        """See Dispatch."""
+        action, facts = self._decider.choose(graph)
+        job = graph.jobs[action.job]
+        if len(self._choices) > 2 * len(view.jobs) + 16:
+            self._choices = {name: choice for name, choice in self._choices.items() if name in view.jobs}
+        stage = view.jobs[job.name].spec.stages[int(job.stages[action.row])].name
+        self._choices[job.name] = _Choice(stage, action.limit, facts)
+        return action
+
+    def about(self, job: JobState) -> dict[str, Any]:
+        """The rule that decided when the job was chosen last."""
+        choice = self._choices.get(job.id)
+        if choice is None:
+            return {}
+        *which, limit = (" and ".join(reasons(tree, choice.facts)) or "always" for tree in self._decider.trees[:3])
+        return {"said": f"{'; '.join(which)}: stage {choice.stage}; {limit}: limit {choice.limit}"}
