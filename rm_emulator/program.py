@@ -36,13 +36,13 @@ def end(command: Callable[[], object]) -> NoReturn:
 
 def _keep_stdout() -> None:
     """What libraries in C print, as HiGHS does now and then, goes to stderr: stdout is for what we say."""
-    if sys.stdout is not sys.__stdout__ or sys.stdout is None or sys.__stderr__ is None:
+    if sys.stdout is not sys.__stdout__ or not isinstance(sys.stdout, io.TextIOWrapper) or sys.__stderr__ is None:
         return
     sys.stdout.flush()
-    line_buffered, encoding = sys.stdout.isatty(), sys.stdout.encoding
+    line_by_line, encoding = sys.stdout.line_buffering or sys.stdout.write_through, sys.stdout.encoding
     ours = os.dup(sys.stdout.fileno())
     os.dup2(sys.__stderr__.fileno(), sys.stdout.fileno())
-    sys.stdout = os.fdopen(ours, "w", 1 if line_buffered else -1, encoding)
+    sys.stdout = os.fdopen(ours, "w", 1 if line_by_line else -1, encoding)
 
 
 def cause(error: BaseException) -> str:
