@@ -527,7 +527,8 @@ def compare(
 @app.command()
 def train(
     config: Annotated[
-        str, typer.Argument(metavar="decima|distilled|CONFIG.yaml", help="A packaged configuration, or a file.")
+        str,
+        typer.Argument(metavar="decima|distilled|lachesis|CONFIG.yaml", help="A packaged configuration, or a file."),
     ],
     out: Annotated[
         Path | None, typer.Option("--out", metavar="DIR", help="Folder of the training run (default: out/train/NAME).")
@@ -566,7 +567,7 @@ def train(
     except KeyboardInterrupt:
         _report(f"{where}: stopped; --resume goes on")
         raise typer.Exit(130) from None
-    best = f"iteration {state.best_iteration}, {state.best_score:.3f} of {training.REFERENCES[0]}"
+    best = f"iteration {state.best_iteration}, {state.best_score:.3f} of {run.agent.references[0]}"
     typer.echo(f"{where / training.BEST}: {best}")
 
 

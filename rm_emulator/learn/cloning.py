@@ -7,15 +7,18 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import torch
 
+from rm_emulator.learn.agents import Decision
 from rm_emulator.learn.config import Cloning
-from rm_emulator.learn.network import Decima
-from rm_emulator.learn.rollouts import Decision
-from rm_emulator.learn.samples import adam, descend, lots, mean
+from rm_emulator.learn.network import Parts
+from rm_emulator.learn.samples import adam, descend, lots, mean, off
+from schedulers.learned.graph import Graph
 from schedulers.learned.limits import candidates
 
 
 def offered(decision: Decision) -> Decision:
     """The decision with the nearest limit that a network can choose: a teacher may name any."""
+    if not isinstance(decision.graph, Graph):
+        return decision
     graph, action = decision.graph, decision.action
     limits = candidates(graph.jobs[action.job].least, graph.executors)
     nearest = min(limits, key=lambda limit: abs(limit - action.limit))
@@ -23,23 +26,29 @@ def offered(decision: Decision) -> Decision:
 
 
 def clone(
-    network: Decima,
+    network: Parts,
     decisions: Sequence[Decision],
     settings: Cloning,
     generator: np.random.Generator,
     told: Callable[[int, float], None] = lambda *_: None,
+    expected: np.ndarray | None = None,
 ) -> None:
-    """Some epochs over a teacher's decisions. told: hears of each epoch the mean loss. Raises Diverged."""
+    """Some epochs over a teacher's decisions. told: hears of each epoch the mean loss. Raises Diverged.
+
+    expected: what the network's critic should say of each.
+    """
     known = [offered(decision) for decision in decisions]
-    minibatches = lots(known, np.zeros(len(known)), max(1, len(known) // settings.minibatch), generator)
+    count = max(1, len(known) // settings.minibatch)
+    minibatches = lots(network, known, np.zeros(len(known)), count, generator, expected)
     optimiser = adam(network, settings.learning_rate)
     steps = settings.epochs * len(minibatches)
     schedule = torch.optim.lr_scheduler.OneCycleLR(optimiser, settings.learning_rate, total_steps=steps)
     for epoch in range(settings.epochs):
         losses = []
         for index in generator.permutation(len(minibatches)):
-            loss = -network(minibatches[index].given).log_probability.mean()
-            descend(network, optimiser, loss, 1.0)
+            judged = network(minibatches[index].given)
+            loss = -judged.log_probability.mean()
+            descend(network, optimiser, loss + off(judged, minibatches[index]), 1.0)
             schedule.step()
             losses.append(loss.item())
         told(epoch, mean(losses))

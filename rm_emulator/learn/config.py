@@ -123,17 +123,17 @@ class Validation(Block, frozen=True):
 class Config(Block, frozen=True):
     """A training run: each iteration `rollouts` episodes of each of `sequences`, all of one under the same run times.
 
-    critic: whether what the state explains of costs is taken off advantages, by a linear estimate made anew each time.
-    network: the paper's, the smaller one of its released code, or the paper's with scores for executor classes. start:
-    weights to begin from, a file, relative to the configuration, or the name of some that ship. cloning: null for no
-    warm start.
+    critic: whether what the state explains of costs is taken off advantages: by a linear estimate made anew each time
+    (Decima), by a part of the network (LACHESIS). network: Decima's, the smaller one of its released code, Decima's
+    with scores for executor classes, or LACHESIS's. start: weights to begin from, a file, relative to the
+    configuration, or the name of some that ship. cloning: null for no warm start.
     """
 
     name: str
     workloads: Annotated[tuple[Sequences, ...], Meta(min_length=1)]
     method: Literal["ppo", "reinforce", "evolution", "distillation"] = "ppo"
     critic: bool = True
-    network: Literal["decima", "released", "classes"] = "decima"
+    network: Literal["decima", "released", "classes", "lachesis"] = "decima"
     objective: Literal["mean_jct", "makespan"] = "mean_jct"
     seed: Annotated[int, Meta(ge=0)] = 1
     iterations: Annotated[int, Meta(ge=0)] = 500

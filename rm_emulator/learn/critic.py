@@ -40,12 +40,12 @@ def beside_others(times: Sequence[Array], seen: Sequence[Array], ends: Sequence[
     ends: of the rollouts, when nothing is left. Between decisions features are interpolated.
     """
     curves = [
-        (np.append(at, end), np.vstack((rows, np.zeros(WIDTH))))
+        (np.append(at, end), np.vstack((rows, np.zeros(rows.shape[1]))))
         for at, rows, end in zip(times, seen, ends, strict=True)
     ]
 
     def mean(at: Array) -> Array:
-        every = [[np.interp(at, known, rows[:, index]) for index in range(WIDTH)] for known, rows in curves]
+        every = [[np.interp(at, known, rows[:, index]) for index in range(rows.shape[1])] for known, rows in curves]
         found: Array = np.mean(every, axis=0).T
         return found
 
@@ -54,7 +54,7 @@ def beside_others(times: Sequence[Array], seen: Sequence[Array], ends: Sequence[
 
 def unexplained(advantages: Array, states: Array) -> Array:
     """Advantages [decisions] without what is linear in how states [decisions, features] differ from the mean."""
-    if len(advantages) <= WIDTH:
+    if len(advantages) <= states.shape[1]:
         return advantages
     scale = states.std(axis=0) + 1e-9
     weights = np.linalg.lstsq(states / scale, advantages, rcond=1e-6)[0]

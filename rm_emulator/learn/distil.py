@@ -18,11 +18,12 @@ from numpy.typing import NDArray
 
 from rm_emulator.files import write_file
 from rm_emulator.issues import InvalidInput, Issue
+from rm_emulator.learn.agents import DECIMA, Decide, Notes, is_forced
 from rm_emulator.learn.cart import grow
 from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
-from rm_emulator.learn.rollouts import Player, Theatre, is_forced, simulate
+from rm_emulator.learn.rollouts import Theatre, simulate
 from schedulers.core import keyed
-from schedulers.core.policy import ClusterView
+from schedulers.core.policy import ClusterView, Policy
 from schedulers.learned import facts, shelf
 from schedulers.learned.graph import Action, Graph, Ints
 from schedulers.learned.limits import STEPS
@@ -182,7 +183,7 @@ class Distillation:
         limit_s = config.workloads[workload].limit_s
         limit = None if limit_s is None else 1 + int(draws.exponential(1000 * limit_s))
         lesson = Lesson(self._lessons, Network(self._weights), trees and Decider(trees))
-        player = Player(lesson.decide, draw=number, keep=0.0)
+        player = _player(lesson.decide, number)
         simulate(self._theatre.scenarios[workload], FIRST_TRAINING_SEED + number, player, limit)
 
     def _validated(self, trees: Trees | None) -> list[float]:
@@ -194,10 +195,15 @@ class Distillation:
             for seed in self.config.validation.numbers:
                 if trees is None:
                     lesson = Lesson(Lessons(), Network(self._weights), None)
-                    player = Player(lesson.decide, draw=seed, keep=0.0)
+                    player = _player(lesson.decide, seed)
                 else:
                     decider = Decider(trees)
-                    player = Player(lambda graph, *_, d=decider: (d.choose(graph).action, 0.0), draw=seed, keep=0.0)
+                    player = _player(lambda graph, *_, d=decider: (d.choose(graph).action, 0.0), seed)
                 jcts.append(simulate(scenario, seed, player, limit).jct_s)
             found.append(float(np.mean(jcts)))
         return found
+
+
+def _player(decide: Decide, draw: int) -> Policy:
+    """A policy that decides by this."""
+    return DECIMA.policy(Notes(decide, is_forced, draw=draw, keep=0.0).ask, draw)

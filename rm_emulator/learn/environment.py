@@ -17,15 +17,15 @@ from typing import Any, Final, NamedTuple, get_args
 
 import gymnasium
 import numpy as np
-from gymnasium import spaces
 from numpy.typing import NDArray
 
 from rm_emulator.experiments.cell import Cell
 from rm_emulator.experiments.grid import at_point
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_value
+from rm_emulator.learn.agents import AGENTS, Chosen, Seen
 from rm_emulator.learn.episode import REWARD_MS, Episode, Objective, Setting
 from rm_emulator.learn.gantt import Pixels, drawn
-from rm_emulator.learn.padded import Observation, Padding
+from rm_emulator.learn.padded import Observation, OrderPadding, Padded, Padding
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema import API_VERSION
@@ -35,7 +35,6 @@ from schedulers.core.errors import nearest
 from schedulers.core.log import Log
 from schedulers.core.policy import ClusterView
 from schedulers.learned.classes import MOST as MOST_CLASSES
-from schedulers.learned.graph import Action, Graph, able, class_of
 
 #: Seeds that are drawn where `reset` is given none are below this.
 _SEEDS: Final = 2**31
@@ -52,9 +51,10 @@ class Played(NamedTuple):
     log: bytes
 
 
-class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
+class SchedulingEnv(gymnasium.Env[Observation, Any]):
     """A scenario's run, one step for each choice.
 
+    agent: who is asked what: "decima" to which stage executors go, and up to how many; "lachesis" which stage is next.
     scenario: a file, a packaged example's name or a dict; `changes` to it as in `rm_emulator.run(set=...)`. label: the
     entry of its policies whose predictor and placement serve whoever acts; the first one where it is left out.
     objective: the reward is -1 for each 100 s that a job is there ("mean_jct"), or for each 100 s ("makespan").
@@ -73,6 +73,7 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
         scenario: Any,
         *,
         changes: Mapping[str, Any] = MappingProxyType({}),
+        agent: str = "decima",
         label: str | None = None,
         objective: Objective = "mean_jct",
         mean_time_limit_s: float | None = None,
@@ -94,20 +95,26 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
         _check_time("mean_time_limit_s", mean_time_limit_s)
         if objective not in get_args(Objective):
             raise _wrong("objective", objective, get_args(Objective))
+        if agent not in AGENTS:
+            raise _wrong("agent", agent, AGENTS)
         if render_mode not in (None, *self.metadata["render_modes"]):
             raise _wrong("render_mode", render_mode, self.metadata["render_modes"])
         self._objective: Objective = objective
         self._mean_limit_s, self._keeps_log, self.render_mode = mean_time_limit_s, keeps_log, render_mode
+        self._agent = AGENTS[agent]
         capacities = {tuple(sorted(group.capacity.items())) for group in self._scenario.spec.cluster.nodes}
-        self._classes = len(capacities) if 1 < len(capacities) <= MOST_CLASSES else 0
-        self._padding = Padding(jobs=most_jobs, stages=most_stages, classes=self._classes)
+        classes = len(capacities) if 1 < len(capacities) <= MOST_CLASSES else 0
+        limits = max(1, slots_of(self._scenario))
+        self._padding: Padded = (
+            OrderPadding(jobs=most_jobs, stages=most_stages)
+            if agent == "lachesis"
+            else Padding(jobs=most_jobs, stages=most_stages, limits=limits, classes=classes)
+        )
         self._episode: Episode | None = None
-        self._places: list[tuple[int, int]] = []
+        self._places: list[Any] = []
         self._mask: NDArray[np.int8] = np.zeros(most_stages, dtype=np.int8)
-        self._limits = max(1, slots_of(self._scenario))
         self.observation_space = self._padding.space  # type: ignore[assignment]
-        several = [self._classes] if self._classes else []
-        self.action_space = spaces.MultiDiscrete([most_stages, self._limits, *several])
+        self.action_space = self._padding.action_space
 
     # -- Gymnasium's side -------------------------------------------------------------------------
 
@@ -124,26 +131,22 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
             limit = self.np_random.exponential(self._mean_limit_s)
         until = None if limit is None else max(1, round(1000 * limit))
         setting, draws = self._setting(self._policy, chosen), self.render_mode is not None
-        self._episode = Episode(setting, until_ms=until, keeps_log=self._keeps_log, draws=draws)
+        self._episode = Episode(setting, self._agent, until_ms=until, keeps_log=self._keeps_log, draws=draws)
         return self._observed()
 
-    def step(self, action: NDArray[np.int64]) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
-        """Give executors to the stage in row `action[0]` until its job has `action[1]` + 1.
+    def step(self, action: Any) -> tuple[Observation, float, bool, bool, dict[str, Any]]:
+        """Give executors to the stage in row `action[0]` until its job has `action[1]` + 1; or: row `action` is next.
 
         A limit that gives the job nothing counts as the smallest that does (`least`), one above the cluster's
         executors as these. A row that the mask forbids counts as the next one that it allows, and `info["allowed"]`
         is False. With executor classes `action[2]` is one; if it has no room for the stage, the smallest that has is.
         """
-        episode, graph = self.episode, self.episode.asked
-        before, row = episode.cost_ms(self._objective), int(action[0])
+        episode, seen = self.episode, self.episode.asked
+        before, row = episode.cost_ms(self._objective), int(np.ravel(action)[0])
         allowed = bool(self._mask[row])
-        if graph is not None:
+        if seen is not None:
             place = self._places[row if allowed else _next(self._mask, row)]
-            least = graph.jobs[place[0]].least
-            limit = max(least, min(int(action[1]) + 1, graph.executors))
-            there = able(graph, *place)
-            chosen = int(action[2]) if self._classes and int(action[2]) in there else None
-            episode.act(Action(*place, limit, chosen))
+            episode.act(self._padding.chosen(seen, place, action))
         observation, info = self._observed()
         spent, truncated = episode.cost_ms(self._objective) - before, episode.is_truncated
         over = episode.asked is None and not truncated
@@ -170,8 +173,8 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
         return self._episode
 
     @property
-    def graph(self) -> Graph:
-        """What has to be chosen from, all of it and without padding. Raises ValueError when the episode is over."""
+    def graph(self) -> Seen:
+        """What has to be chosen from (Graph or Choices), all of it and unpadded. Raises ValueError when it is over."""
         if self.episode.asked is None:
             raise ValueError("the episode is over: nothing is to be chosen")
         return self.episode.asked
@@ -183,18 +186,15 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
 
     def action_masks(self) -> NDArray[np.bool_]:
         """The mask as one array, the parts of the action behind each other (Stable-Baselines3's MaskablePPO)."""
-        return np.concatenate(self._masks()).astype(np.bool_)
+        masks = self._masks()
+        return np.concatenate(masks if isinstance(masks, tuple) else (masks,)).astype(np.bool_)
 
-    def encode(self, action: Action) -> NDArray[np.int64]:
+    def encode(self, action: Chosen) -> NDArray[np.int64] | np.int64:
         """An action on the graph as one of this environment. Raises ValueError where there was no room for its job."""
-        place = (action.job, action.row)
+        place = self._padding.place(action)
         if place not in self._places:
             raise ValueError(f"stage {place} is not in the observation: give the environment more room (most_stages)")
-        encoded = [self._places.index(place), action.limit - 1]
-        if self._classes:
-            chosen = class_of(self.graph, action)
-            encoded.append(0 if chosen is None else chosen)
-        return np.array(encoded, dtype=np.int64)
+        return self._padding.encoded(self.graph, self._places.index(place), action)
 
     def play(self, label: str, *, seed: int) -> Played:
         """The same episode under one of the scenario's own policies, to its end: what the agent is held against."""
@@ -210,10 +210,9 @@ class SchedulingEnv(gymnasium.Env[Observation, NDArray[np.int64]]):
         label = policy["label"]
         return Setting(self._scenario, Cell({**self._data, "spec": spec}, label, seed, key="", settings=""))
 
-    def _masks(self) -> tuple[NDArray[np.int8], ...]:
-        """What `action_space.sample` takes: the rows that may be chosen, all limits, and all executor classes."""
-        parts = [self._limits, *([self._classes] if self._classes else [])]
-        return self._mask.copy(), *(np.ones(part, dtype=np.int8) for part in parts)
+    def _masks(self) -> Any:
+        """What `action_space.sample` takes."""
+        return self._padding.masks(self._mask)
 
     def _observed(self) -> tuple[Observation, dict[str, Any]]:
         observation, self._places = self._padding.observe(self.episode.asked)
@@ -291,10 +290,31 @@ def spark(
     return SchedulingEnv(document, changes=changes, mean_time_limit_s=limit, **others)
 
 
+def lachesis(
+    *, jobs: int = 20, interarrival_s: float | None = None, reading: str = "stage", **others: Any
+) -> SchedulingEnv:
+    """LACHESIS's jobs on its 50 executors, in lines of DEFT: which stage is next? The reward is that of the makespan.
+
+    interarrival_s: a Poisson stream after the first job; None: all at once. reading: "stage", a stage is one task, or
+    "tasks". others: what SchedulingEnv takes, `changes` on top of these.
+    """
+    arrivals = {"arrivals": "poisson", "interarrival": f"{interarrival_s:g}s"} if interarrival_s else {}
+    order = {"kind": "rank_up", "predictor": {"kind": "oracle"}, "placement": {"kind": "deft", "ahead": False}}
+    changes = {
+        "spec.workload": {"kind": "lachesis", "jobs": jobs, "reading": reading, **arrivals},
+        "spec.policies": [order],
+        "spec.baseline": None,
+        **others.pop("changes", {}),
+    }
+    settings = {"objective": "makespan", **others}
+    return SchedulingEnv("lachesis", agent="lachesis", changes=changes, **settings)
+
+
 #: What this module registers.
 IDS: Final[Mapping[str, Callable[..., SchedulingEnv]]] = {
     "rm_emulator/Scheduling-v0": SchedulingEnv,
     "rm_emulator/Spark-v0": spark,
+    "rm_emulator/Lachesis-v0": lachesis,
 }
 for _id, _made in IDS.items():
     gymnasium.register(_id, entry_point=_made)

@@ -6,7 +6,6 @@ answer. An episode is stepped in the thread that began it.
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from typing import Any, Final, Literal
 
 import msgspec
@@ -16,32 +15,18 @@ from rm_emulator.engine.recording import Attempt, JobRow, NullRecording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.experiments.cell import Cell, waves_of, workload_of
 from rm_emulator.experiments.deciders import is_told_the_truth, scheduler_config
+from rm_emulator.learn.agents import DECIMA, Agent, Chosen, Seen
 from rm_emulator.learn.gantt import Bar
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
 from schedulers.core.log import Log
 from schedulers.core.policy import ClusterView, Policy
-from schedulers.core.registry import NoParams
 from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
-from schedulers.learned.dispatch import Dispatch
-from schedulers.learned.graph import Action, Graph
 
 Objective = Literal["mean_jct", "makespan"]
 #: What a reward of -1 stands for, in ms of waiting (decima-sim: reward_scale).
 REWARD_MS: Final = 1e5
-
-
-class Steered(Dispatch):
-    """A policy that is told each action from outside."""
-
-    def __init__(self, ask: Callable[[Graph], Action], *, seed: int) -> None:
-        super().__init__(NoParams(), seed=seed)
-        self._ask = ask
-
-    def choose(self, graph: Graph, view: ClusterView) -> Action:
-        """See Dispatch.choose."""
-        return self._ask(graph)
 
 
 class _Course(NullRecording):
@@ -87,34 +72,41 @@ class Setting(msgspec.Struct, frozen=True):
 class Episode:
     """A run of a setting that is asked for one action after another.
 
-    until_ms: it ends there at the latest, jobs or not. asked: what has to be chosen from now, None when it is over.
-    policy: the one that is told. view: what it is shown.
+    agent: who is told. until_ms: it ends there at the latest, jobs or not. asked: what has to be chosen from now, None
+    when it is over. policy: the one that is told. view: what it is shown.
     """
 
-    def __init__(self, setting: Setting, *, until_ms: int | None = None, keeps_log: bool = False, draws: bool) -> None:
+    def __init__(
+        self,
+        setting: Setting,
+        agent: Agent = DECIMA,
+        *,
+        until_ms: int | None = None,
+        keeps_log: bool = False,
+        draws: bool,
+    ) -> None:
         self._chunks: list[bytes] = []
         self._log = Log(self._chunks.append) if keeps_log else None
-        self.policy = Steered(self._ask, seed=setting.cell.seed)
+        self.policy = agent.policy(self._ask, setting.cell.seed)
         self._simulation, scheduler, self._course = setting.simulation(log=self._log, policy=self.policy, draws=draws)
         self._until = until_ms
         self.view = scheduler.view
         self._engine: Any = greenlet(self._play)
-        self.asked: Graph | None = None
+        self.asked: Seen | None = None
         self._go_on()
 
     def _play(self) -> None:
         self._simulation.go(self._until)
 
-    def _ask(self, graph: Graph) -> Action:
-        action: Action = self._engine.parent.switch(graph)
-        return action
+    def _ask(self, seen: Seen, _: ClusterView) -> Chosen:
+        return self._engine.parent.switch(seen)
 
-    def _go_on(self, *answer: Action) -> None:
+    def _go_on(self, *answer: Chosen) -> None:
         self._engine.parent = getcurrent()
         self.asked = None  # so it stays where the engine raises
         self.asked = self._engine.switch(*answer)
 
-    def act(self, action: Action) -> None:
+    def act(self, action: Chosen) -> None:
         """Go on to the next choice, or to the end. Raises Stalled where jobs can never finish."""
         self._go_on(action)
 

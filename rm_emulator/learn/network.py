@@ -18,7 +18,7 @@ from schedulers.learned.graph import CLASS_FEATURES, Action, Graph, Ints, JobGra
 from schedulers.learned.layers import Layers, layers
 from schedulers.learned.limits import candidates
 from schedulers.learned.network import LIMIT_SCALE, SLOPE, class_features
-from schedulers.learned.weights import SCORING, Weights
+from schedulers.learned.weights import Architecture, Weights
 
 
 class Batch(NamedTuple):
@@ -67,7 +67,7 @@ class Judged(NamedTuple):
 
     log_probability, stage_entropy, limit_entropy: [graphs], of the action, of all stages that might have been chosen,
     of all limits of the job that was, with that of its executor classes. stages: [k], limits: [l], classes: [c],
-    log-probabilities.
+    log-probabilities. value: [graphs], what a critic expects, where there is one.
     """
 
     log_probability: Tensor
@@ -76,6 +76,7 @@ class Judged(NamedTuple):
     stages: Tensor
     limits: Tensor
     classes: Tensor
+    value: Tensor | None = None
 
 
 def batch(graphs: Sequence[Graph], actions: Sequence[Action], *, dtype: torch.dtype = torch.float32) -> Batch:
@@ -97,14 +98,14 @@ def batch(graphs: Sequence[Graph], actions: Sequence[Action], *, dtype: torch.dt
     valid = np.flatnonzero(np.concatenate([job.valid for job in every]))
     stage_job = np.repeat(np.arange(len(every)), sizes)[valid]
     begins = found.ends - np.diff(found.ends, prepend=0)
-    stage = _positions(valid, offsets[chosen] + np.array([action.row for action in actions]), "stage")
+    stage = positions(valid, offsets[chosen] + np.array([action.row for action in actions]), "stage")
     options = [candidates(every[job].least, graph.executors) for job, graph in zip(chosen, graphs, strict=True)]
     lengths = [len(option) for option in options]
     values = np.array([limit for option in options for limit in option])
     limit_graph = np.repeat(np.arange(len(graphs)), lengths)
     said = np.array([action.limit for action in actions])
     apart = max(values.max(initial=0), said.max()) + 1  # so that all limits of all graphs are one ascending sequence
-    value = _positions(values + limit_graph * apart, said + np.arange(len(graphs)) * apart, "limit")
+    value = positions(values + limit_graph * apart, said + np.arange(len(graphs)) * apart, "limit")
     graph = np.repeat(np.arange(len(graphs)), counts)
     classes, class_graph, of_class = _classes(graphs, actions)
     return Batch(
@@ -142,7 +143,8 @@ def _classes(graphs: Sequence[Graph], actions: Sequence[Action]) -> tuple[np.nda
     return np.concatenate(features), np.array(class_graph, np.intp), np.array(of_class, np.intp)
 
 
-def _positions(ascending: Ints, wanted: Ints, what: str) -> Ints:
+def positions(ascending: Ints, wanted: Ints, what: str) -> Ints:
+    """Where each is. Raises ValueError, with the decision's number, for one that is not there."""
     found = np.searchsorted(ascending, wanted)
     if (found >= len(ascending)).any() or (ascending[found] != wanted).any():
         wrong = int(np.flatnonzero(ascending[np.minimum(found, len(ascending) - 1)] != wanted)[0])
@@ -160,8 +162,8 @@ def _table(found: Layers) -> Table:
     return Table(torch.from_numpy(found.place), torch.from_numpy(owner), found.leaves, steps)
 
 
-class Decima(nn.Module):
-    """The network. Its parts are called as in `Architecture.widths`."""
+class Parts(nn.Module):
+    """A network of transforms that are called as in `Sizes.widths`."""
 
     def __init__(self, weights: Weights) -> None:
         super().__init__()
@@ -170,7 +172,7 @@ class Decima(nn.Module):
         for part, widths in self.architecture.widths().items():
             linear = [nn.Linear(inputs, outputs) for inputs, outputs in pairwise(widths)]
             stacked = [module for layer in linear for module in (layer, nn.LeakyReLU(SLOPE))]
-            self.parts[part] = nn.Sequential(*(stacked[:-1] if part in SCORING else stacked))
+            self.parts[part] = nn.Sequential(*(stacked[:-1] if part in self.architecture.scoring else stacked))
         with torch.no_grad():
             for name, parameter in self.named().items():
                 parameter.copy_(torch.from_numpy(weights.arrays[name].T))
@@ -188,24 +190,28 @@ class Decima(nn.Module):
         arrays = {name: value.detach().cpu().float().numpy().T.copy() for name, value in self.named().items()}
         return Weights(self.architecture, arrays, about or {})
 
+
+class Decima(Parts):
+    """Decima's network."""
+
     def forward(self, given: Batch) -> Judged:
         """Log-probabilities of the batch's actions and entropies."""
         graphs = len(given.job)
         rows, summaries = self._embed(given)
         terms = self.parts["term"](summaries)[given.block]
-        world = self._transform("world", _sums(terms, given.graph, graphs))
+        world = self._transform("world", sums(terms, given.graph, graphs))
         own = torch.cat((summaries[given.block], given.features), 1)
         read = (rows[given.row], own[given.stage_job], world[given.stage_graph])
-        stages = _log_softmax(self.parts["stage"](torch.cat(read, 1))[:, 0], given.stage_graph, graphs)
+        stages = log_softmax(self.parts["stage"](torch.cat(read, 1))[:, 0], given.stage_graph, graphs)
         read = (own[given.job][given.limit_graph], world[given.limit_graph], given.limit[:, None])
-        limits = _log_softmax(self.parts["limit"](torch.cat(read, 1))[:, 0], given.limit_graph, graphs)
+        limits = log_softmax(self.parts["limit"](torch.cat(read, 1))[:, 0], given.limit_graph, graphs)
         classes = self._classes(given, own, world)
-        of_class = _sums(classes[given.of_class], given.classed, graphs)
+        of_class = sums(classes[given.of_class], given.classed, graphs)
         return Judged(
             stages[given.stage] + limits[given.value] + of_class,
-            -_sums(stages.exp() * stages, given.stage_graph, graphs),
-            -_sums(limits.exp() * limits, given.limit_graph, graphs)
-            - _sums(classes.exp() * classes, given.class_graph, graphs),
+            -sums(stages.exp() * stages, given.stage_graph, graphs),
+            -sums(limits.exp() * limits, given.limit_graph, graphs)
+            - sums(classes.exp() * classes, given.class_graph, graphs),
             stages,
             limits,
             classes,
@@ -216,19 +222,20 @@ class Decima(nn.Module):
         if "class" not in self.parts:
             return given.classes.new_zeros(len(given.class_graph))
         read = (own[given.job][given.class_graph], world[given.class_graph], given.classes)
-        return _log_softmax(self.parts["class"](torch.cat(read, 1))[:, 0], given.class_graph, len(given.job))
+        return log_softmax(self.parts["class"](torch.cat(read, 1))[:, 0], given.class_graph, len(given.job))
 
     def _embed(self, given: Batch) -> tuple[Tensor, Tensor]:
         """[n, features + embedding] by row, and [blocks, embedding]."""
+        assert isinstance(self.architecture, Architecture)
         table, prepared = given.table, self.parts["prepare"](given.nodes[:, list(self.architecture.passed)])
         embedded = [prepared[: table.leaves]]
         messages = self.parts["message"](embedded[0])
         for low, high, child, parent in table.steps:
-            sums = _sums(messages[child], parent, high - low)
-            embedded.append(prepared[low:high] + self.parts["node"](sums))
+            below = sums(messages[child], parent, high - low)
+            embedded.append(prepared[low:high] + self.parts["node"](below))
             messages = torch.cat((messages, self.parts["message"](embedded[-1])))
         rows = torch.cat((given.nodes, torch.cat(embedded)), 1)[table.place]
-        summed = _sums(self.parts["row"](rows), table.owner, int(table.owner[-1]) + 1)
+        summed = sums(self.parts["row"](rows), table.owner, int(table.owner[-1]) + 1)
         return rows, self._transform("job", summed)
 
     def _transform(self, part: str, values: Tensor) -> Tensor:
@@ -236,13 +243,13 @@ class Decima(nn.Module):
         return self.parts[part](values) if part in self.parts else values
 
 
-def _sums(values: Tensor, group: Tensor, groups: int) -> Tensor:
+def sums(values: Tensor, group: Tensor, groups: int) -> Tensor:
     """Over the first dimension, by group."""
     return values.new_zeros((groups, *values.shape[1:])).index_add(0, group, values)
 
 
-def _log_softmax(scores: Tensor, group: Tensor, groups: int) -> Tensor:
+def log_softmax(scores: Tensor, group: Tensor, groups: int) -> Tensor:
     """[k] within each group, none of which is empty."""
     top = scores.new_full((groups,), -torch.inf).scatter_reduce(0, group, scores.detach(), "amax")
     shifted = scores - top[group]
-    return shifted - _sums(shifted.exp(), group, groups).log()[group]
+    return shifted - sums(shifted.exp(), group, groups).log()[group]

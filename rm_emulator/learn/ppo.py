@@ -8,35 +8,36 @@ from typing import Final
 import numpy as np
 import torch
 
+from rm_emulator.learn.agents import Decision
 from rm_emulator.learn.config import Ppo
-from rm_emulator.learn.network import Decima
-from rm_emulator.learn.rollouts import Decision
-from rm_emulator.learn.samples import descend, entropy, lots, mean
+from rm_emulator.learn.network import Parts
+from rm_emulator.learn.samples import descend, entropy, lots, mean, off
 
 #: An update ends when the policy has moved so many times `target_kl` from the one that played.
 STOP: Final = 1.5
 
 
 def improve(
-    network: Decima,
+    network: Parts,
     optimiser: torch.optim.Adam,
     decisions: Sequence[Decision],
     worth: np.ndarray,
     settings: Ppo,
     bonus: float,
     generator: np.random.Generator,
+    expected: np.ndarray | None = None,
 ) -> dict[str, float]:
     """Some epochs over an iteration's decisions, until the policy has moved enough. bonus: weight of the entropy.
 
-    Returns figures of the update. Raises Diverged.
+    expected: what the network's critic should say of each. Returns figures of the update. Raises Diverged.
     """
-    minibatches = lots(decisions, worth, settings.minibatches, generator)
-    losses, entropies, kls, clipped, steps = [], [], [], [], 0
+    minibatches = lots(network, decisions, worth, settings.minibatches, generator, expected)
+    losses, entropies, kls, clipped, critic, steps = [], [], [], [], [], 0
     for _ in range(settings.epochs):
         for index in generator.permutation(len(minibatches)):
-            given, old, values = minibatches[index]
-            judged = network(given)
-            change = judged.log_probability - old
+            lot = minibatches[index]
+            judged, values = network(lot.given), lot.worth
+            change = judged.log_probability - lot.old
             ratio = change.exp()
             with torch.no_grad():
                 kls.append((ratio - 1 - change).mean().item())
@@ -46,7 +47,9 @@ def improve(
             bounded = ratio.clamp(1 - settings.clip, 1 + settings.clip)
             gain = torch.minimum(ratio * values, bounded * values).mean()
             spread = entropy(judged).mean()
-            descend(network, optimiser, -gain - bonus * spread, settings.max_norm)
+            wrong = off(judged, lot)
+            descend(network, optimiser, wrong - gain - bonus * spread, settings.max_norm)
+            critic.append(wrong.item())
             losses.append(-gain.item())
             entropies.append(spread.item())
             steps += 1
@@ -58,5 +61,6 @@ def improve(
         "losses/entropy": mean(entropies),
         "losses/approx_kl": kls[-1] if kls else 0.0,
         "losses/clipfrac": mean(clipped),
+        "losses/critic": mean(critic),
         "losses/steps": float(steps),
     }

@@ -8,31 +8,35 @@ from typing import Final
 import numpy as np
 import torch
 
-from rm_emulator.learn.network import Decima
-from rm_emulator.learn.rollouts import Decision
-from rm_emulator.learn.samples import Diverged, entropy, lots, mean
+from rm_emulator.learn.agents import Decision
+from rm_emulator.learn.network import Parts
+from rm_emulator.learn.samples import Diverged, entropy, lots, mean, off
 
 #: Decisions are computed so many at once; the step is the same.
 _AT_ONCE: Final = 1024
 
 
 def improve(
-    network: Decima,
+    network: Parts,
     optimiser: torch.optim.Adam,
     decisions: Sequence[Decision],
     worth: np.ndarray,
     bonus: float,
     generator: np.random.Generator,
+    expected: np.ndarray | None = None,
 ) -> dict[str, float]:
-    """One step of Adam over all decisions of an iteration. bonus: weight of the entropy. Raises Diverged."""
+    """One step of Adam over all decisions of an iteration; with a critic in the network that is A2C.
+
+    bonus: weight of the entropy. expected: what the critic should say of each. Raises Diverged.
+    """
     optimiser.zero_grad()
     losses, entropies = [], []
-    for given, _, values in lots(decisions, worth, -(-len(decisions) // _AT_ONCE), generator):
-        judged = network(given)
-        loss = -(judged.log_probability * values).sum()
+    for lot in lots(network, decisions, worth, -(-len(decisions) // _AT_ONCE), generator, expected):
+        judged = network(lot.given)
+        loss = -(judged.log_probability * lot.worth).sum()
         spread = entropy(judged)
-        (loss - bonus * spread.sum()).backward()
-        losses.append(loss.item() / len(values))
+        (loss - bonus * spread.sum() + len(spread) * off(judged, lot)).backward()
+        losses.append(loss.item() / len(lot.worth))
         entropies.append(spread.mean().item())
     if not all(torch.isfinite(p.grad).all() for p in network.parameters() if p.grad is not None):
         raise Diverged("a gradient is no number: no step is taken; lower the learning rate and go on with --resume")

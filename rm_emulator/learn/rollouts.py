@@ -14,16 +14,18 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from multiprocessing.connection import wait
 from threading import Thread
-from typing import Final, NamedTuple, TypeAlias
+from typing import Final
 
 import msgspec
 import numpy as np
-from numpy.typing import NDArray
 
 from rm_emulator.engine.recording import JobRow, NullRecording
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.experiments.cell import waves_of
+from rm_emulator.experiments.deciders import scheduler_config
+from rm_emulator.experiments.grid import at_point
 from rm_emulator.issues import InvalidInput
+from rm_emulator.learn.agents import AGENTS, DECIMA, Decide, Decision, Notes
 from rm_emulator.learn.config import Sequences
 from rm_emulator.learn.returns import Outcome
 from rm_emulator.scenario.check import check
@@ -32,29 +34,13 @@ from rm_emulator.scenario.load import Loaded, load
 from rm_emulator.scenario.workload import build
 from schedulers.core import keyed
 from schedulers.core.errors import UserError
-from schedulers.core.log import SchedulerConfig
-from schedulers.core.policy import ClusterView
-from schedulers.core.registry import NoParams
+from schedulers.core.policy import Policy
 from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
-from schedulers.learned.dispatch import Dispatch
-from schedulers.learned.graph import Action, Graph
-from schedulers.learned.limits import candidates
-from schedulers.learned.network import Network, log_probabilities
-from schedulers.learned.orders import RULES
 from schedulers.learned.weights import unpack
 
 #: The predictor of a policy that is being trained: it is told mean run times, as in Decima.
 ORACLE: Final = {"kind": "oracle"}
-
-
-class Decision(NamedTuple):
-    """One decision of an episode: at which time (ms), what was seen and done, and the log of how likely that was."""
-
-    at: int
-    graph: Graph
-    action: Action
-    log_prob: float
 
 
 class Episode(msgspec.Struct, frozen=True, eq=False):
@@ -82,35 +68,6 @@ class Task(msgspec.Struct, frozen=True):
     keep: float = 0.0
 
 
-Decide: TypeAlias = "Callable[[Graph, ClusterView, int], tuple[Action, float]]"
-
-
-class Player(Dispatch):
-    """A policy in training: it decides by a function, and remembers a part of what it decided."""
-
-    def __init__(self, decide: Decide, *, draw: int, keep: float) -> None:
-        super().__init__(NoParams(), seed=draw)
-        self._decide = decide
-        self._kept = keyed.generator(draw, "kept")
-        self._keep = keep
-        self.decisions: list[Decision] = []
-
-    def choose(self, graph: Graph, view: ClusterView) -> Action:
-        """See Dispatch.choose."""
-        action, log_prob = self._decide(graph, view, self.asked)
-        if self._keep and self._kept.random() < self._keep and not is_forced(graph):
-            self.decisions.append(Decision(view.now, graph, action, log_prob))
-        return action
-
-
-def is_forced(graph: Graph) -> bool:
-    """Whether there is one stage and one limit to choose from: nothing is learned from that."""
-    open_jobs = [job for job in graph.jobs if job.valid.any()]
-    if len(open_jobs) != 1 or np.count_nonzero(open_jobs[0].valid) != 1:
-        return False
-    return len(candidates(open_jobs[0].least, graph.executors)) == 1
-
-
 class _Ends(NullRecording):
     """Keeps when each job came and ended."""
 
@@ -126,7 +83,8 @@ class _Ends(NullRecording):
 class Theatre:
     """Plays episodes of some workloads in this process."""
 
-    def __init__(self, workloads: Sequence[Sequences]) -> None:
+    def __init__(self, workloads: Sequence[Sequences], kind: str = DECIMA.kind) -> None:
+        self._agent = AGENTS[kind]
         self.scenarios = [load(each.scenario) for each in workloads]
         self._weights = lru_cache(maxsize=1)(lambda data: unpack(data, "the weights in training"))
 
@@ -139,61 +97,31 @@ class Theatre:
 
     def play(self, task: Task) -> Episode:
         """One episode."""
-        player = Player(self._decides(task), draw=task.draw, keep=task.keep)
-        outcome = simulate(self.scenarios[task.workload], task.seed, player, task.limit_ms)
-        return Episode(outcome, player.decisions, player.asked)
+        agent = self._agent
+        notes = Notes(self._decides(task), agent.is_forced, draw=task.draw, keep=task.keep)
+        policy = agent.policy(notes.ask, task.draw)
+        outcome = simulate(self.scenarios[task.workload], task.seed, policy, task.limit_ms)
+        return Episode(outcome, notes.decisions, notes.asked)
 
     def _decides(self, task: Task) -> Decide:
         if isinstance(task.player, str):
-            rule = RULES[task.player]
-            return lambda graph, view, asked: (rule(graph, view, asked), 0.0)
-        network = Network(self._weights(task.player))  # a new one: what it keeps is of one episode
+            rule = self._agent.rules[task.player]
+            return lambda seen, view, asked: (rule(seen, view, asked), 0.0)
         draws = None if task.greedy else keyed.generator(task.draw, "actions")
-        return lambda graph, *_: decided(network, graph, draws)
+        # A new network: what it keeps is of one episode.
+        return self._agent.decides(self._weights(task.player), draws)
 
 
-def decided(network: Network, graph: Graph, draws: np.random.Generator | None) -> tuple[Action, float]:
-    """An action as likely as the network says, or the likeliest, and the log of how likely it was."""
-    scores = network.scores(graph)
-    stage, of_stage = _pick(scores.stages, draws)
-    job = int(scores.jobs[stage])
-    limits, values = network.limits(graph, job)
-    limit, of_limit = _pick(values, draws)
-    row = int(scores.rows[stage])
-    classes, values = network.classes(graph, job, row)
-    if not classes:
-        return Action(job, row, limits[limit]), of_stage + of_limit
-    chosen, of_class = _pick(values, draws)
-    return Action(job, row, limits[limit], classes[chosen]), of_stage + of_limit + of_class
+def simulate(loaded: Loaded, seed: int, player: Policy, limit_ms: int | None = None) -> Outcome:
+    """The scenario's workload of a seed under this policy, to the end or to a time: when jobs came and ended.
 
-
-def _pick(scores: NDArray[np.float64], draws: np.random.Generator | None) -> tuple[int, float]:
-    logs = log_probabilities(scores)
-    if draws is None:
-        index = int(logs.argmax())
-    else:
-        sums = np.exp(logs).cumsum()
-        index = min(int(sums.searchsorted(draws.random() * sums[-1], side="right")), len(logs) - 1)
-    return index, float(logs[index])
-
-
-def simulate(loaded: Loaded, seed: int, player: Dispatch, limit_ms: int | None = None) -> Outcome:
-    """The scenario's workload of a seed under this policy, to the end or to a time: when jobs came and ended."""
+    Placement and copies are those of the scenario's first policy.
+    """
     scenario = loaded.scenario
     built = build(scenario, loaded.folder, seed)
     config = engine_config(scenario, Resources(built.workload.resources))
-    scheduler = Scheduler(
-        SchedulerConfig(
-            resources=config.resources,
-            policy={"kind": "fifo"},
-            predictor=ORACLE,
-            offers=config.offers,
-            executors=config.executors is not None,
-            containers_per_offer=config.containers_per_heartbeat,
-            seed=seed,
-        ),
-        policy=player,
-    )
+    entry = {**at_point(loaded)["spec"]["policies"][0], "predictor": ORACLE}
+    scheduler = Scheduler(scheduler_config(entry, seed, scenario, config, 0), policy=player)
     ends = _Ends()
     simulation = Simulation(config, built.workload, scheduler, ends, seed=seed, waves_of=waves_of(built), oracle=True)
     simulation.run(limit_ms)
@@ -206,12 +134,12 @@ def simulate(loaded: Loaded, seed: int, player: Dispatch, limit_ms: int | None =
 class Company:
     """Plays episodes in processes of their own; with one job in this one."""
 
-    def __init__(self, workloads: Sequence[Sequences], jobs: int) -> None:
-        self._here = Theatre(workloads) if jobs == 1 else None
+    def __init__(self, workloads: Sequence[Sequences], jobs: int, kind: str = DECIMA.kind) -> None:
+        self._here = Theatre(workloads, kind) if jobs == 1 else None
         self._pool = None
         if jobs > 1:
             context = multiprocessing.get_context("spawn")
-            self._pool = ProcessPoolExecutor(jobs, context, initializer=_settle, initargs=(tuple(workloads),))
+            self._pool = ProcessPoolExecutor(jobs, context, initializer=_settle, initargs=(tuple(workloads), kind))
 
     def begin(self, tasks: Sequence[Task]) -> Callable[[], list[Episode]]:
         """Start; the call that is returned waits for all of them, in their order. Raises WorkerDied."""
@@ -247,13 +175,13 @@ def _gathered(futures: Iterable[Future[Episode]]) -> list[Episode]:
 _theatre: list[Theatre] = []
 
 
-def _settle(workloads: Sequence[Sequences]) -> None:
+def _settle(workloads: Sequence[Sequences], kind: str) -> None:
     """In a new process: read the scenarios; end with the parent, even if that is killed."""
     signal.signal(signal.SIGINT, signal.SIG_IGN)  # the parent hears it, and ends us
     parent = multiprocessing.parent_process()
     assert parent is not None
     Thread(target=_end_after, args=(parent.sentinel,), daemon=True).start()
-    _theatre[:] = [Theatre(workloads)]
+    _theatre[:] = [Theatre(workloads, kind)]
 
 
 def _end_after(sentinel: int) -> None:

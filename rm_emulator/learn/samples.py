@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, Final, NamedTuple, TypeAlias
 
 import numpy as np
 import torch
 from torch import Tensor, nn
 
+from rm_emulator.learn.agents import Decision
 from rm_emulator.learn.critic import WIDTH, beside_others, features, unexplained
-from rm_emulator.learn.network import Batch, Decima, Judged, batch
+from rm_emulator.learn.network import Decima, Judged, Parts, batch
+from rm_emulator.learn.order_network import Lachesis, order_batch
 from rm_emulator.learn.returns import advantages
-from rm_emulator.learn.rollouts import Decision, Episode
+from rm_emulator.learn.rollouts import Episode
 from schedulers.core.errors import UserError
+from schedulers.learned.weights import Architecture, Weights
 
 #: Decisions in a row go together: most jobs are the same in them, and are computed once.
 RUN: Final = 32
@@ -24,11 +27,15 @@ class Diverged(UserError, RuntimeError):
 
 
 class Lot(NamedTuple):
-    """A minibatch. old: [decisions], the log of how likely each was when it was taken; worth: its advantage."""
+    """A minibatch. given: Batch or OrderBatch. old: [decisions], the log of how likely each was when it was taken.
 
-    given: Batch
+    worth: [decisions], its advantage. expected: [decisions], what a critic should have said; NaN: nobody knows.
+    """
+
+    given: Any
     old: Tensor
     worth: Tensor
+    expected: Tensor
 
 
 class Group(NamedTuple):
@@ -39,20 +46,24 @@ class Group(NamedTuple):
     makespan: bool
 
 
-def worths(groups: Sequence[Group], rate: float, *, critic: bool) -> np.ndarray:
+#: Per episode [decisions, n], from which what the state explains of costs is estimated.
+Explains: TypeAlias = Callable[[Episode], np.ndarray]
+
+
+def worths(groups: Sequence[Group], rate: float, *, critic: Explains | None) -> np.ndarray:
     """Of all kept decisions: what each saved beside its sequence's mean, in that sequence's deviations.
 
-    rate: live jobs per time, of differential costs. critic: what the state explains is taken off.
+    rate: live jobs per time, of differential costs. critic: what it explains is taken off.
     """
     found, states = [], []
     for group in groups:
         times = [np.array([decision.at for decision in episode.decisions], float) for episode in group.episodes]
         outcomes = [each.outcome.makespan() if group.makespan else each.outcome for each in group.episodes]
         found.append(np.concatenate(advantages(times, outcomes, horizon_s=group.horizon_s, rate=rate)))
-        if critic:
-            seen = [features_of(episode) for episode in group.episodes]
+        if critic is not None:
+            seen = [critic(episode) for episode in group.episodes]
             states.append(np.concatenate(beside_others(times, seen, [outcome.end for outcome in outcomes])))
-    if critic:
+    if critic is not None:
         for kind in {group[1:] for group in groups}:
             same = [index for index, group in enumerate(groups) if group[1:] == kind]
             left = unexplained(np.concatenate([found[i] for i in same]), np.concatenate([states[i] for i in same]))
@@ -67,21 +78,77 @@ def features_of(episode: Episode) -> np.ndarray:
     return np.array([features(decision.graph) for decision in episode.decisions]).reshape(-1, WIDTH)
 
 
-def lots(decisions: Sequence[Decision], worth: np.ndarray, count: int, generator: np.random.Generator) -> list[Lot]:
+def critic_of(network: Parts) -> Explains:
+    """A linear estimate of the state's features, or, in units of time, what the network's own critic expects."""
+    if isinstance(network, Decima):
+        return features_of
+
+    def expects(episode: Episode) -> np.ndarray:
+        if not episode.decisions:
+            return np.zeros((0, 1))
+        with torch.no_grad():
+            value = network(_given(network, episode.decisions)).value.numpy()
+        longest = np.array([decision.graph.longest_ms for decision in episode.decisions])
+        seconds: np.ndarray = np.exp(value.clip(-9, 9)) * longest / 1000
+        return seconds[:, None]
+
+    return expects
+
+
+def expected_of(network: Parts, episodes: Sequence[Episode]) -> np.ndarray:
+    """[decisions]: what a critic should say of each: ln(time to go over the longest way left). NaN where none is."""
+    if isinstance(network, Decima):
+        return np.full(sum(len(episode.decisions) for episode in episodes), np.nan)
+    return np.array(
+        [
+            np.log((episode.outcome.end - decision.at + 1) / decision.graph.longest_ms)
+            for episode in episodes
+            for decision in episode.decisions
+        ]
+    )
+
+
+def made(weights: Weights) -> Parts:
+    """The network in torch."""
+    return Decima(weights) if isinstance(weights.architecture, Architecture) else Lachesis(weights)
+
+
+def lots(
+    network: Parts,
+    decisions: Sequence[Decision],
+    worth: np.ndarray,
+    count: int,
+    generator: np.random.Generator,
+    expected: np.ndarray | None = None,
+) -> list[Lot]:
     """All decisions in `count` minibatches of about the same size, made of runs in a random order."""
+    known = np.full(len(decisions), np.nan) if expected is None else expected
     starts = np.arange(0, len(decisions), RUN)
     parts = np.array_split(generator.permutation(starts), min(count, len(starts)))
-    return [
-        _lot(decisions, worth, [i for start in part for i in range(start, min(start + RUN, len(decisions)))])
-        for part in parts
-    ]
+    made = []
+    for part in parts:
+        indexes = [i for start in part for i in range(start, min(start + RUN, len(decisions)))]
+        chosen = [decisions[index] for index in indexes]
+        old = torch.tensor([each.log_prob for each in chosen], dtype=torch.float32)
+        numbers = (torch.from_numpy(each[indexes].astype(np.float32)) for each in (worth, known))
+        made.append(Lot(_given(network, chosen), old, *numbers))
+    return made
 
 
-def _lot(decisions: Sequence[Decision], worth: np.ndarray, indexes: Sequence[int]) -> Lot:
-    chosen = [decisions[index] for index in indexes]
-    given = batch([each.graph for each in chosen], [each.action for each in chosen])
-    old = torch.tensor([each.log_prob for each in chosen], dtype=torch.float32)
-    return Lot(given, old, torch.from_numpy(worth[list(indexes)].astype(np.float32)))
+def _given(network: Parts, decisions: Sequence[Decision]) -> Any:
+    of = batch if isinstance(network, Decima) else order_batch
+    return of([each.graph for each in decisions], [each.action for each in decisions])
+
+
+#: Weight of what the critic is off, where the network has one.
+_CRITIC: Final = 0.5
+
+
+def off(judged: Judged, lot: Lot) -> Tensor:
+    """What it costs that the critic is off: its mean square, weighed; 0 where there is none."""
+    if judged.value is None or not torch.isfinite(lot.expected).all():
+        return torch.zeros(())
+    return _CRITIC * ((judged.value - lot.expected) ** 2).mean()
 
 
 def entropy(judged: Judged) -> Tensor:
@@ -89,12 +156,12 @@ def entropy(judged: Judged) -> Tensor:
     return judged.stage_entropy + judged.limit_entropy
 
 
-def adam(network: Decima, learning_rate: float) -> torch.optim.Adam:
+def adam(network: Parts, learning_rate: float) -> torch.optim.Adam:
     """The optimiser."""
     return torch.optim.Adam(network.parameters(), lr=learning_rate)
 
 
-def descend(network: Decima, optimiser: torch.optim.Adam, loss: Tensor, max_norm: float | None) -> None:
+def descend(network: Parts, optimiser: torch.optim.Adam, loss: Tensor, max_norm: float | None) -> None:
     """One step down the gradient. Raises Diverged before anything is changed."""
     if not torch.isfinite(loss):
         raise Diverged(f"the loss is {loss.item()}: no step is taken; lower the learning rate and go on with --resume")

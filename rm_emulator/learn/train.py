@@ -16,18 +16,16 @@ from torch.utils.tensorboard import SummaryWriter
 from rm_emulator.files import write_file
 from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.learn import checkpoints, evolution, ppo, reinforce
+from rm_emulator.learn.agents import Decision, agent_of
 from rm_emulator.learn.checkpoints import State
 from rm_emulator.learn.cloning import clone
 from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
-from rm_emulator.learn.network import Decima
-from rm_emulator.learn.rollouts import Company, Decision, Episode, Task, Theatre
-from rm_emulator.learn.samples import Group, adam, mean, worths
+from rm_emulator.learn.rollouts import Company, Episode, Task, Theatre
+from rm_emulator.learn.samples import Group, adam, critic_of, expected_of, made, mean, worths
 from schedulers.core import keyed
 from schedulers.learned import shelf
-from schedulers.learned.weights import ARCHITECTURES, Weights, initial, pack, unpack
+from schedulers.learned.weights import Weights, initial, pack, unpack
 
-#: What the weights are held against on the validation seeds; the score is the ratio to the first.
-REFERENCES: Final = ("capped_sjf", "random")
 CURVE: Final = "curve.jsonl"
 BEST: Final = "best.safetensors"
 #: What is validated and kept is an average of the weights, which wander: so much of it stays at each iteration.
@@ -62,8 +60,12 @@ class Training:
 
     def __init__(self, config: Config, folder: Path, *, jobs: int = 1, resume: bool = False, say: Say = print) -> None:
         self.config, self.folder, self._say = config, folder, say
+        self.agent = agent = agent_of(config.network)
+        if config.cloning is not None and config.cloning.teacher not in agent.rules:
+            known = ", ".join(agent.rules)
+            raise InvalidInput(f"cloning.teacher: {agent.kind} cannot learn from '{config.cloning.teacher}' ({known})")
         digest = sha256(msgspec.json.encode(config)).hexdigest()
-        Theatre(config.workloads).check()
+        Theatre(config.workloads, agent.kind).check()
         if resume:
             self.state = checkpoints.load(folder)
             if self.state.config != digest:
@@ -78,10 +80,11 @@ class Training:
             self.state = State(config=digest)
         torch.set_num_threads(1)
         self.jobs = jobs
-        self._company = Company(config.workloads, jobs)
+        self._company = Company(config.workloads, jobs, agent.kind)
         self._writer = SummaryWriter(str(folder / "tensorboard"), purge_step=self.state.iteration)
         self._begun = time.monotonic()
         self._first = self.state.iteration
+        self._most: dict[str, int] = {}
 
     # -- the run --------------------------------------------------------------------------------
 
@@ -90,7 +93,8 @@ class Training:
         try:
             if not self.state.weights:
                 self._start()
-            self._network = Decima(unpack(self.state.weights, "the checkpoint"))
+            weights = unpack(self.state.weights, "the checkpoint")
+            self._network, self._most = made(weights), dict(weights.most)
             self._optimiser = self._restored()
             pending = self._begin(self.state.iteration, self.state.behind)
             while self.state.iteration < self.config.iterations:
@@ -120,6 +124,7 @@ class Training:
             following = self._begin(iteration + 1, state.behind)
         figures |= {
             "charts/jct_s": mean(episode.outcome.jct_s for episode in episodes),
+            "charts/makespan_s": mean(episode.outcome.end / 1000 for episode in episodes),
             "charts/asked": mean(episode.asked for episode in episodes),
             "time/rollouts_s": played - begun,
             "time/learn_s": time.monotonic() - played,
@@ -143,12 +148,15 @@ class Training:
     def _start(self) -> None:
         """References, first weights, the warm start."""
         config, state = self.config, self.state
-        state.references = tuple(tuple(self._validation(player)) for player in REFERENCES)
-        weights = initial(ARCHITECTURES[config.network], keyed.generator(config.seed, "weights"))
+        state.references = tuple(tuple(self._validation(player)) for player in self.agent.references)
+        weights = initial(self.agent.sizes[config.network], keyed.generator(config.seed, "weights"))
         if config.start is not None:
             ships = config.start in shelf.SHIPPED
-            weights = shelf.take(config.start) if ships else unpack(Path(config.start).read_bytes(), config.start)
-        self._network = Decima(weights)
+            name, kind = config.start, self.agent.kind
+            weights = shelf.take(name, kind) if ships else unpack(Path(name).read_bytes(), name)
+            if weights.architecture.kind != kind:
+                raise InvalidInput(f"{name}: a network of '{weights.architecture.kind}', not of '{kind}'")
+        self._network = made(weights)
         if config.cloning is not None:
             self._clone()
         state.weights = state.behind = state.average = pack(self._network.export(self._about()))
@@ -165,10 +173,13 @@ class Training:
             for number in range(settings.episodes)
             for task in self._sequence(-1 - number // self.config.sequences, number % self.config.sequences, b"")[:1]
         ]
-        decisions = [decision for episode in self._company.play(tasks) for decision in episode.decisions]
+        episodes = self._company.play(tasks)
+        decisions = [decision for episode in episodes for decision in episode.decisions]
         self._say(f"cloning {settings.teacher}: {len(decisions):,} decisions of {len(tasks)} episodes")
         told = lambda epoch, loss: self._say(f"cloning: epoch {epoch + 1}, loss {loss:.3f}")  # noqa: E731
-        clone(self._network, decisions, settings, keyed.generator(self.config.seed, "cloning"), told)
+        self._meet(decisions)
+        generator, expected = keyed.generator(self.config.seed, "cloning"), expected_of(self._network, episodes)
+        clone(self._network, decisions, settings, generator, told, expected)
 
     # -- an iteration ---------------------------------------------------------------------------
 
@@ -224,12 +235,14 @@ class Training:
         decisions, worth = self._judged(episodes, iteration)
         if not decisions:
             return {}
+        expected = expected_of(self._network, episodes)
         entropy = config.entropy
         done = min(1.0, iteration / entropy.iterations)
         bonus = entropy.first + (entropy.last - entropy.first) * done
         if config.method == "ppo":
-            return ppo.improve(self._network, self._optimiser, decisions, worth, config.ppo, bonus, generator)
-        return reinforce.improve(self._network, self._optimiser, decisions, worth, bonus, generator)
+            how = (config.ppo, bonus, generator, expected)
+            return ppo.improve(self._network, self._optimiser, decisions, worth, *how)
+        return reinforce.improve(self._network, self._optimiser, decisions, worth, bonus, generator, expected)
 
     def _judged(self, episodes: list[Episode], iteration: int) -> tuple[list[Decision], np.ndarray]:
         """All kept decisions, and what each was worth."""
@@ -240,15 +253,17 @@ class Training:
             workload = config.workloads[self._sequence(iteration, number, b"")[0].workload]
             group = episodes[number * config.rollouts : (number + 1) * config.rollouts]
             groups.append(Group(group, workload.horizon_s, config.objective == "makespan"))
-        worth = worths(groups, rate, critic=config.critic)
+        worth = worths(groups, rate, critic=critic_of(self._network) if config.critic else None)
         area = sum(float((e.outcome.ends - e.outcome.arrivals).sum()) for e in episodes) / 1000
         state.area_s = _FADES * state.area_s + area
         state.time_s = _FADES * state.time_s + sum(e.outcome.end for e in episodes) / 1000
-        return [decision for episode in episodes for decision in episode.decisions], worth
+        decisions = [decision for episode in episodes for decision in episode.decisions]
+        self._meet(decisions)
+        return decisions, worth
 
     def _evolve(self, episodes: list[Episode], iteration: int) -> dict[str, float]:
         settings = self.config.evolution
-        costs = np.array([episode.outcome.jct_s for episode in episodes]).reshape(2, settings.pairs, -1)
+        costs = np.array([self._cost(episode) for episode in episodes]).reshape(2, settings.pairs, -1)
         weights = self._network.export()
         steps = evolution.steps(weights, settings.pairs, self.config.seed, iteration)
         gradient = evolution.gradient(steps, costs[0], costs[1], settings.sigma)
@@ -291,11 +306,11 @@ class Training:
         left = self.config.iterations - self.state.iteration
         elapsed = self.state.elapsed_s + time.monotonic() - self._begun
         ahead = f", {elapsed / self.state.iteration * left / 60:.0f} min left" if done else ""
-        jcts = ", ".join(f"{jct:.1f} s" for jct in found)
+        costs = ", ".join(f"{cost:.1f} s" for cost in found)
         what = "makespan" if self.config.objective == "makespan" else "JCT"
         return (
-            f"iteration {self.state.iteration}/{self.config.iterations}: validation {what} {jcts}, "
-            f"{score:.3f} of {REFERENCES[0]} (best {self.state.best_score:.3f}){ahead}"
+            f"iteration {self.state.iteration}/{self.config.iterations}: validation {what} {costs}, "
+            f"{score:.3f} of {self.agent.references[0]} (best {self.state.best_score:.3f}){ahead}"
         )
 
     def _note(self, figures: Mapping[str, float]) -> None:
@@ -310,7 +325,14 @@ class Training:
             self._writer.add_scalar(name, value, iteration)
 
     def _about(self) -> dict[str, str]:
-        return {"config": self.config.name, "method": self.config.method, "iteration": str(self.state.iteration)}
+        about = {"config": self.config.name, "method": self.config.method, "iteration": str(self.state.iteration)}
+        return about | {f"most {what}": str(count) for what, count in self._most.items()}
+
+    def _meet(self, decisions: Sequence[Decision]) -> None:
+        """Remember what the network has been trained with."""
+        for decision in decisions:
+            for what, count in decision.graph.amounts().items():
+                self._most[what] = max(count, self._most.get(what, 0))
 
     # -- the optimiser --------------------------------------------------------------------------
 

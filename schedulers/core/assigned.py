@@ -9,7 +9,6 @@ import math
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from heapq import heappop, heappush
 from typing import Any
 
 import msgspec
@@ -33,7 +32,7 @@ from schedulers.core.explain import is_wall, show_time
 from schedulers.core.forecast import UNKNOWN_MS, Forecast, Rates, room_of
 from schedulers.core.lines import Lines, Turn, without_turn
 from schedulers.core.live import JobState, NodeState, StageState
-from schedulers.core.ordered import Key, Ordered
+from schedulers.core.ordered import Sequencing
 from schedulers.core.placer import Assigner, Choice, placers
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Triggers, policies
 from schedulers.core.reasons import Reason
@@ -411,9 +410,10 @@ class Lined(Policy):
 class Assigned(Lined):
     """A policy that is asked for its order alone: in that, a placer assigns its tasks."""
 
-    def __init__(self, order: Ordered, placer: Assigner) -> None:
+    def __init__(self, order: Sequencing, placer: Assigner) -> None:
         super().__init__(order.params, seed=order.seed)
         self.order, self.placer, self.ahead = order, placer, placer.ahead
+        order.turns = self.lines.tasks
 
     def observe(self, event: Event, view: ClusterView) -> None:
         """See Policy.observe."""
@@ -421,20 +421,18 @@ class Assigned(Lined):
         super().observe(event, view)
 
     def assign(self, jobs: Sequence[JobState], forecast: Forecast, view: ClusterView) -> Iterable[str]:
-        """See Lined.assign. Always a whole stage of the job that is first by now."""
-        heap, impossible = list[tuple[Key, str]](), dict[tuple[str, int], None]()
+        """See Lined.assign. Always the whole stage that is next by now."""
+        contest, impossible = self.order.contest(view), dict[tuple[str, int], None]()
 
         def enter(job: JobState) -> None:
             stages = [stage for stage in self.next_stages(job) if (job.id, stage.index) not in impossible]
             if stages:
-                heappush(heap, (self.order.key_among(job, stages, view), job.id))
+                contest.enter(job, stages)
 
         for job in jobs:
             enter(job)
-        while heap:
-            job = view.jobs[heappop(heap)[1]]
-            stages = [stage for stage in self.next_stages(job) if (job.id, stage.index) not in impossible]
-            stage = next(iter(self.order.arrange(job, stages, view)))
+        while (chosen := contest.take()) is not None:
+            job, stage = chosen
             if not self.assign_stage(job, stage, self.placer, forecast):
                 impossible[job.id, stage.index] = None
             enter(job)
@@ -500,4 +498,4 @@ def no_lines(policy: Mapping[str, Any], placement: Mapping[str, Any], *, executo
 
 def with_lines() -> list[str]:
     """The policies in whose order tasks can be assigned."""
-    return [entry.name for entry in policies if issubclass(entry.cls, Ordered) and entry.cls.ahead]
+    return [entry.name for entry in policies if issubclass(entry.cls, Sequencing) and entry.cls.ahead]

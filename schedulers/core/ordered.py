@@ -1,13 +1,15 @@
-"""Policies that are one order of jobs: serve the first job that fits, over and over.
+"""Policies that say who is next; most are one order of jobs: serve the first job that fits, over and over.
 
-A subclass says `key`; the order is kept sorted as jobs change, so a decision costs O(log jobs).
+A subclass of `Ordered` says `key`; the order is kept sorted as jobs change, so a decision costs O(log jobs).
 """
 
 from __future__ import annotations
 
-from abc import abstractmethod
+from abc import ABC, abstractmethod
 from bisect import bisect_left, insort
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence, Sized
+from heapq import heappop, heappush
+from types import MappingProxyType
 from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
@@ -71,15 +73,40 @@ class Order:
             yield job
 
 
-class Ordered(Policy):
+class Contest(ABC):
+    """Jobs with stages of which tasks may be assigned to nodes, and which of them is next."""
+
+    @abstractmethod
+    def enter(self, job: JobState, stages: Sequence[StageState]) -> None:
+        """A job that is not there has these stages, by index."""
+
+    @abstractmethod
+    def take(self) -> tuple[JobState, StageState] | None:
+        """The next stage; its job leaves with all that it has. None: nobody is there."""
+
+
+class Sequencing(Policy):
+    """Says which of some stages is next.
+
+    ahead: tasks may be assigned to nodes in this order before they can start (placement `deft`): who is next hangs on
+    no start. turns: by job and stage the tasks that have been, from whoever assigns them.
+    """
+
+    ahead = False
+    turns: Mapping[tuple[str, int], Sized] = MappingProxyType({})
+
+    @abstractmethod
+    def contest(self, view: ClusterView) -> Contest:
+        """An empty one, for what is assigned now."""
+
+
+class Ordered(Sequencing):
     """Serves jobs in the order of `key`; inside a job stages in the order of `arrange`.
 
-    bundles: placing a task does not change the job's key, so a whole stage is suggested at once. ahead: tasks may be
-    assigned to nodes in this order before they can start (placement `deft`): who is first hangs on no start.
+    bundles: placing a task does not change the job's key, so a whole stage is suggested at once.
     """
 
     bundles = False
-    ahead = False
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
@@ -96,6 +123,10 @@ class Ordered(Policy):
     def arrange(self, job: JobState, stages: Sequence[StageState], view: ClusterView) -> Iterable[StageState]:
         """These stages of a job, given by index, in the order in which they are served; by index unless overridden."""
         return stages
+
+    def contest(self, view: ClusterView) -> Contest:
+        """See Sequencing."""
+        return _ByKey(self, view)
 
     def stages(self, job: JobState, view: ClusterView) -> Iterable[StageState]:
         """The job's stages with launchable tasks, in order."""
@@ -139,6 +170,27 @@ class Ordered(Policy):
     def load(self, data: Any, view: ClusterView) -> None:
         """The order follows from the state."""
         self._sort(view)
+
+
+class _ByKey(Contest):
+    """Who has the least key is next."""
+
+    def __init__(self, order: Ordered, view: ClusterView) -> None:
+        self._order, self._view = order, view
+        self._heap: list[tuple[Key, str]] = []
+        self._stages: dict[str, Sequence[StageState]] = {}
+
+    def enter(self, job: JobState, stages: Sequence[StageState]) -> None:
+        """See Contest."""
+        self._stages[job.id] = stages
+        heappush(self._heap, (self._order.key_among(job, stages, self._view), job.id))
+
+    def take(self) -> tuple[JobState, StageState] | None:
+        """See Contest."""
+        if not self._heap:
+            return None
+        job = self._view.jobs[heappop(self._heap)[1]]
+        return job, next(iter(self._order.arrange(job, self._stages.pop(job.id), self._view)))
 
 
 class ByShare(Ordered):

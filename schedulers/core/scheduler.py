@@ -44,7 +44,7 @@ from schedulers.core.explain import (
     why_waiting,
 )
 from schedulers.core.log import FORMAT, Log, SchedulerConfig
-from schedulers.core.ordered import Ordered
+from schedulers.core.ordered import Sequencing
 from schedulers.core.placer import Assigner, Placer, placers
 from schedulers.core.policy import (
     Anything,
@@ -96,7 +96,7 @@ class Scheduler:
         if isinstance(self.placer, Assigner):
             if (why := no_lines(config.policy, config.placement, executors=config.executors)) is not None:
                 raise InvalidParameters(why)
-            assert isinstance(self.policy, Ordered)
+            assert isinstance(self.policy, Sequencing)
             self.policy = Assigned(self.policy, self.placer)
         lines = isinstance(self.policy, Lined)
         if config.offers == "thought" and (why := no_thinking(self.policy, lines=lines)) is not None:

@@ -5,6 +5,7 @@ One block per job, so that whoever computes anything from a job's stages alone c
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import msgspec
@@ -75,6 +76,15 @@ class Graph(msgspec.Struct, frozen=True, eq=False):
     jobs: tuple[JobGraph, ...]
     executors: int
     classes: tuple[float, ...] = ()
+
+    def amounts(self) -> dict[str, int]:
+        """How much there is, of what a network may have been trained with less of."""
+        return amounts([len(job.nodes) for job in self.jobs], self.executors)
+
+
+def amounts(stages: Sequence[int], executors: int) -> dict[str, int]:
+    """See Graph.amounts. stages: by job."""
+    return {"jobs": len(stages), "stages in a job": max(stages), "executors": executors}
 
 
 class Action(NamedTuple):

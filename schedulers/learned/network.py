@@ -15,7 +15,7 @@ from numpy.typing import NDArray
 from schedulers.learned.graph import NODE_FEATURES, Bools, Floats, Graph, Ints, JobGraph, able
 from schedulers.learned.layers import layers
 from schedulers.learned.limits import candidates
-from schedulers.learned.weights import Weights
+from schedulers.learned.weights import Architecture, Weights
 
 Doubles: TypeAlias = NDArray[np.float64]
 Part: TypeAlias = "tuple[tuple[Doubles, Doubles], ...]"
@@ -24,6 +24,8 @@ Part: TypeAlias = "tuple[tuple[Doubles, Doubles], ...]"
 SLOPE: Final = 0.2
 #: Limits are put to the network as logarithms over that of so many executors: what matters is how many times more.
 LIMIT_SCALE: Final = 50
+#: Scores so near each other are equal: which is larger may hang on what else was computed with them.
+_EQUAL: Final = 1e-9
 #: So many jobs that are gone may be remembered beside those that live.
 _GONE: Final = 64
 
@@ -61,13 +63,8 @@ class Network:
     """
 
     def __init__(self, weights: Weights) -> None:
-        self.weights = weights
-        self._parts: dict[str, Part] = {}
-        for name, array in weights.arrays.items():
-            part, _, kind = name.split(".")
-            if kind == "weight":
-                bias = weights.arrays[name.removesuffix("weight") + "bias"]
-                self._parts[part] = (*self._parts.get(part, ()), (array.astype(np.float64), bias.astype(np.float64)))
+        self.weights, self._parts = weights, parts_of(weights)
+        assert isinstance(weights.architecture, Architecture)
         self._passes = list(weights.architecture.passed)
         self._is_passed = np.isin(np.arange(len(NODE_FEATURES)), self._passes)
         self._split_heads(weights.architecture.embedding)
@@ -99,7 +96,7 @@ class Network:
         rows = np.flatnonzero(np.concatenate([job.valid for job in graph.jobs]))
         jobs = np.repeat(np.arange(len(sizes)), sizes)[rows]
         first = np.concatenate([block.rows for block in blocks])[rows]
-        scores = _score(first + shared[jobs], self._stage_rest)
+        scores = scored(first + shared[jobs], self._stage_rest)
         begins: Ints = np.cumsum(sizes) - sizes
         return Scores(jobs, rows - begins[jobs], scores)
 
@@ -110,7 +107,7 @@ class Network:
         shared = self._blocks[chosen.name].limit + chosen.features @ self._limit_features
         shared = shared + (self._world @ self._limit_world + self._limit_bias)
         values = np.log(limits)[:, None] / math.log(LIMIT_SCALE)
-        return limits, _score(shared + values * self._limit_value, self._limit_rest)
+        return limits, scored(shared + values * self._limit_value, self._limit_rest)
 
     def classes(self, graph: Graph, job: int, row: int) -> tuple[tuple[int, ...], Doubles]:
         """Executor classes with room for a stage, and their scores: none without a choice, or of other weights.
@@ -124,7 +121,7 @@ class Network:
         shared = np.concatenate((self._blocks[chosen.name].summary, chosen.features.astype(np.float64), self._world))
         read = np.concatenate((np.tile(shared, (len(there), 1)), class_features(graph, job, row)), axis=1)
         (weight, bias), *rest = self._parts["class"]
-        return there, _score(read @ weight + bias, tuple(rest))
+        return there, scored(read @ weight + bias, tuple(rest))
 
     def _known(self, jobs: Sequence[JobGraph]) -> list[_Block]:
         known = self._blocks
@@ -195,11 +192,27 @@ class Network:
 
     def _apply(self, part: str, values: Doubles) -> Doubles:
         """A transform; the identity where the architecture is without."""
-        for weight, bias in self._parts.get(part, ()):
-            values = values.dot(weight)
-            values += bias
-            np.maximum(values, values * SLOPE, out=values)
-        return values
+        return transformed(self._parts.get(part, ()), values)
+
+
+def parts_of(weights: Weights) -> dict[str, Part]:
+    """By part its layers: weights and biases."""
+    parts: dict[str, Part] = {}
+    for name, array in weights.arrays.items():
+        part, _, kind = name.split(".")
+        if kind == "weight":
+            bias = weights.arrays[name.removesuffix("weight") + "bias"]
+            parts[part] = (*parts.get(part, ()), (array.astype(np.float64), bias.astype(np.float64)))
+    return parts
+
+
+def transformed(part: Part, values: Doubles) -> Doubles:
+    """All of a part's layers, each with its activation."""
+    for weight, bias in part:
+        values = values.dot(weight)
+        values += bias
+        np.maximum(values, values * SLOPE, out=values)
+    return values
 
 
 def class_features(graph: Graph, job: int, row: int) -> Doubles:
@@ -216,7 +229,7 @@ def _inner(job: JobGraph) -> Bools:
     return inner
 
 
-def _score(values: Doubles, rest: Part) -> Doubles:
+def scored(values: Doubles, rest: Part) -> Doubles:
     """[k] scores from [k, head], what goes into the first layer's activation."""
     for weight, bias in rest:
         values = np.maximum(values, values * SLOPE) @ weight
@@ -229,3 +242,8 @@ def log_probabilities(scores: Doubles) -> Doubles:
     shifted = scores - scores.max()
     chances: Doubles = shifted - np.log(np.exp(shifted).sum())
     return chances
+
+
+def best_of(scores: Doubles) -> int:
+    """The best, of equals the first."""
+    return int(np.argmax(scores >= scores.max() - _EQUAL))

@@ -8,13 +8,13 @@ from typing import Any, Final
 from schedulers.core.errors import InvalidParameters, InvalidTree, InvalidWeights
 from schedulers.learned import tree
 from schedulers.learned.tree import Trees
-from schedulers.learned.weights import Weights, unpack
+from schedulers.learned.weights import Architecture, Weights, unpack
 
 #: What files of weights, and of trees, are called behind their name.
 SUFFIX: Final = ".safetensors"
 TREE: Final = ".yaml"
-#: Come with the program: for the mean JCT and for the makespan; the former as trees.
-SHIPPED: Final = ("decima", "makespan")
+#: Come with the program: Decima's for the mean JCT and for the makespan, LACHESIS's; Decima's as trees.
+SHIPPED: Final = ("decima", "makespan", "lachesis")
 SHIPPED_TREES: Final = ("distilled",)
 _SHIPPED: Final = {name + SUFFIX for name in SHIPPED} | {name + TREE for name in SHIPPED_TREES}
 
@@ -31,9 +31,11 @@ def put(name: str, data: bytes, file: str, suffix: str = SUFFIX) -> None:
     _SHELF[name + suffix] = (file, _read(data, file, suffix))
 
 
-def take(name: str) -> Weights:
-    """Raises InvalidParameters for weights that nobody has put there."""
+def take(name: str, kind: str = Architecture.kind) -> Weights:
+    """Raises InvalidParameters for weights that nobody has put there, and for those of another kind of network."""
     found: Weights = _taken(name, SUFFIX, "weights")
+    if (other := found.architecture.kind) != kind:
+        raise InvalidParameters(f"weights '{name}' are a network of '{other}'; '{kind}' needs one of its own")
     return found
 
 

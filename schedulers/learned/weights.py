@@ -5,13 +5,14 @@ from __future__ import annotations
 import math
 from collections.abc import Mapping
 from itertools import pairwise
-from typing import Any, Final
+from typing import Annotated, Any, ClassVar, Final
 
 import msgspec
 import numpy as np
 
 from schedulers.core.errors import InvalidWeights
 from schedulers.learned.graph import CLASS_FEATURES, JOB_FEATURES, NODE_FEATURES, Floats
+from schedulers.learned.routes import LEFT_FEATURES, ROUTE_FEATURES
 
 #: Goes up whenever weights of before mean something else: features, their scales, or how the parts are joined.
 VERSION: Final = 1
@@ -19,19 +20,56 @@ VERSION: Final = 1
 _HEADER: Final = 1 << 20
 
 
-class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """Sizes of a network of Decima's kind (SIGCOMM'19, section 5.1 and appendix).
+class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """Sizes of a network.
 
-    embedding: how wide what is said of a stage, a job and all jobs is. hidden: layers of the transforms; heads: of the
-    two that score. summaries: whether sums over stages and over jobs are transformed again, as in the paper; the
-    released code does without. own: whether messages between stages are made of what is the stages' own, without
-    `job_executors`, so that they stay the same whatever executors their job is given. classes: whether executor classes
-    are scored, as limits are; else a stage has the smallest with room (Decima, section 7.3).
+    embedding: how wide what is said of a stage, a job and all jobs is. hidden: layers of the transforms; heads: of
+    those that score.
     """
+
+    #: What the policy is called whose network it is; what it reads of stages and jobs; its parts that score.
+    kind: ClassVar[str] = ""
+    nodes: ClassVar[tuple[str, ...]] = ()
+    jobs: ClassVar[tuple[str, ...]] = ()
+    scoring: ClassVar[tuple[str, ...]] = ()
 
     embedding: int
     hidden: tuple[int, ...]
     heads: tuple[int, ...]
+
+    def widths(self) -> dict[str, tuple[int, ...]]:
+        """By part of the network the widths of its layers, input first."""
+        raise NotImplementedError
+
+    def shapes(self) -> dict[str, tuple[int, ...]]:
+        """By name of an array its shape: weights [inputs, outputs] and biases [outputs] of each layer."""
+        shapes: dict[str, tuple[int, ...]] = {}
+        for part, widths in self.widths().items():
+            for layer, (inputs, outputs) in enumerate(pairwise(widths)):
+                shapes[f"{part}.{layer}.weight"] = (inputs, outputs)
+                shapes[f"{part}.{layer}.bias"] = (outputs,)
+        return shapes
+
+    @property
+    def parameters(self) -> int:
+        """How many numbers it has."""
+        return sum(math.prod(shape) for shape in self.shapes().values())
+
+
+class Architecture(Sizes, frozen=True, forbid_unknown_fields=True):
+    """Sizes of a network of Decima's kind (SIGCOMM'19, section 5.1 and appendix).
+
+    summaries: whether sums over stages and over jobs are transformed again, as in the paper; the released code does
+    without. own: whether messages between stages are made of what is the stages' own, without `job_executors`, so that
+    they stay the same whatever executors their job is given. classes: whether executor classes are scored, as limits
+    are; else a stage has the smallest with room (Decima, section 7.3).
+    """
+
+    kind: ClassVar[str] = "decima"
+    nodes: ClassVar[tuple[str, ...]] = NODE_FEATURES
+    jobs: ClassVar[tuple[str, ...]] = JOB_FEATURES
+    scoring: ClassVar[tuple[str, ...]] = ("stage", "limit", "class")
+
     summaries: bool = True
     own: bool = False
     classes: bool = False
@@ -65,19 +103,35 @@ class Architecture(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
             parts["class"] = (2 * wide + jobs + len(CLASS_FEATURES), *self.heads, 1)
         return parts
 
-    def shapes(self) -> dict[str, tuple[int, ...]]:
-        """By name of an array its shape: weights [inputs, outputs] and biases [outputs] of each layer."""
-        shapes: dict[str, tuple[int, ...]] = {}
-        for part, widths in self.widths().items():
-            for layer, (inputs, outputs) in enumerate(pairwise(widths)):
-                shapes[f"{part}.{layer}.weight"] = (inputs, outputs)
-                shapes[f"{part}.{layer}.bias"] = (outputs,)
-        return shapes
 
-    @property
-    def parameters(self) -> int:
-        """How many numbers it has."""
-        return sum(math.prod(shape) for shape in self.shapes().values())
+class OrderSizes(Sizes, frozen=True, forbid_unknown_fields=True):
+    """Sizes of a network of LACHESIS's kind (arXiv 2103.06980, equation 7, sections IV-B and V-A).
+
+    layers: so often messages go from children to parents, by the same transforms. The paper has three, and heads of
+    32, 16 and 8; how wide the others are it does not say.
+    """
+
+    kind: ClassVar[str] = "lachesis"
+    nodes: ClassVar[tuple[str, ...]] = ROUTE_FEATURES
+    jobs: ClassVar[tuple[str, ...]] = LEFT_FEATURES
+    scoring: ClassVar[tuple[str, ...]] = ("stage", "value")
+
+    layers: Annotated[int, msgspec.Meta(ge=1, le=64)] = 3
+
+    def widths(self) -> dict[str, tuple[int, ...]]:
+        """See Sizes. `message` and `moves` are the paper's g and h; `value` is the critic, on what is said of all."""
+        nodes, jobs, wide = len(self.nodes), len(self.jobs), self.embedding
+        inner = (*self.hidden, wide)
+        return {
+            "prepare": (nodes, *inner),
+            "message": (wide, *inner),
+            "moves": (1, *inner),
+            "row": (nodes + wide, *inner),
+            "job": (wide + jobs, *inner),
+            "world": (wide, *inner),
+            "stage": (2 * nodes + 3 * wide + jobs, *self.heads, 1),
+            "value": (wide, *self.heads, 1),
+        }
 
 
 #: By name. With an embedding of 14 the first has 12,724 parameters; the paper, whose features are others, says 12,736.
@@ -86,16 +140,22 @@ ARCHITECTURES: Final[Mapping[str, Architecture]] = {
     "released": Architecture(embedding=8, hidden=(16, 8), heads=(32, 16, 8), summaries=False),
     "classes": Architecture(embedding=14, hidden=(32, 16), heads=(32, 16), own=True, classes=True),
 }
-#: Parts that end in a score.
-SCORING: Final = ("stage", "limit", "class")
+LACHESIS: Final = OrderSizes(embedding=8, hidden=(16,), heads=(32, 16, 8))
+_KINDS: Final[Mapping[str, type[Sizes]]] = {each.kind: each for each in (Architecture, OrderSizes)}
 
 
 class Weights(msgspec.Struct, frozen=True, eq=False):
-    """A network as plain arrays. arrays: as `Architecture.shapes`, float32. about: what trained it, for people."""
+    """A network as plain arrays. arrays: as `Sizes.shapes`, float32. about: what trained it, for people."""
 
-    architecture: Architecture
+    architecture: Sizes
     arrays: Mapping[str, Floats]
     about: Mapping[str, str] = {}
+
+    @property
+    def most(self) -> Mapping[str, int]:
+        """The most of each thing that it was trained with, as far as `about` says ("most jobs": "60")."""
+        said = {key.removeprefix("most "): value for key, value in self.about.items() if key.startswith("most ")}
+        return {key: int(value) for key, value in said.items() if value.isdecimal()}
 
 
 class _Entry(msgspec.Struct, frozen=True):
@@ -106,10 +166,10 @@ class _Entry(msgspec.Struct, frozen=True):
     data_offsets: tuple[int, int]
 
 
-def initial(architecture: Architecture, generator: np.random.Generator) -> Weights:
+def initial(architecture: Sizes, generator: np.random.Generator) -> Weights:
     """Weights before training: Glorot's, zero biases, and scores so small that all choices are about equally likely."""
     arrays = {}
-    last = {f"{part}.{len(architecture.heads)}.weight" for part in SCORING}
+    last = {f"{part}.{len(architecture.heads)}.weight" for part in architecture.scoring}
     for name, shape in architecture.shapes().items():
         bound = math.sqrt(6 / sum(shape)) if len(shape) == 2 else 0.0
         drawn = generator.uniform(-bound, bound, shape) * (0.01 if name in last else 1.0)
@@ -123,9 +183,10 @@ def pack(weights: Weights) -> bytes:
         "__metadata__": {
             **weights.about,
             "format": str(VERSION),
+            "kind": weights.architecture.kind,
             "architecture": msgspec.json.encode(weights.architecture).decode(),
-            "node_features": " ".join(NODE_FEATURES),
-            "job_features": " ".join(JOB_FEATURES),
+            "node_features": " ".join(weights.architecture.nodes),
+            "job_features": " ".join(weights.architecture.jobs),
         }
     }
     at, blobs = 0, []
@@ -149,7 +210,7 @@ def unpack(data: bytes, name: str) -> Weights:
     if differing := sorted(header.keys() ^ shapes.keys()):
         raise InvalidWeights(f"{name}: its arrays are not those of its architecture, beginning with '{differing[0]}'")
     arrays = {array: _array(array, header[array], shape, body, name) for array, shape in shapes.items()}
-    own = ("format", "architecture", "node_features", "job_features")
+    own = ("format", "kind", "architecture", "node_features", "job_features")
     return Weights(architecture, arrays, {key: str(value) for key, value in about.items() if key not in own})
 
 
@@ -166,14 +227,17 @@ def _header(data: bytes, name: str) -> tuple[dict[str, Any], bytes]:
     return header, data[8 + size :]
 
 
-def _architecture(about: Mapping[str, Any], name: str) -> Architecture:
+def _architecture(about: Mapping[str, Any], name: str) -> Sizes:
     if about["format"] != str(VERSION):
         raise InvalidWeights(f"{name}: weights of format {about['format']}; this version reads {VERSION}")
-    for kind, features in (("node_features", NODE_FEATURES), ("job_features", JOB_FEATURES)):
-        if about.get(kind) != " ".join(features):
-            raise InvalidWeights(f"{name}: {kind} '{about.get(kind)}'; this version has '{' '.join(features)}'")
+    kind = _KINDS.get(str(about.get("kind", Architecture.kind)))  # files of before say none
+    if kind is None:
+        raise InvalidWeights(f"{name}: weights for '{about['kind']}'; there are networks of {' and '.join(_KINDS)}")
+    for key, features in (("node_features", kind.nodes), ("job_features", kind.jobs)):
+        if about.get(key) != " ".join(features):
+            raise InvalidWeights(f"{name}: {key} '{about.get(key)}'; this version has '{' '.join(features)}'")
     try:
-        found = msgspec.json.decode(str(about.get("architecture")), type=Architecture)
+        found = msgspec.json.decode(str(about.get("architecture")), type=kind)
     except msgspec.DecodeError as error:
         raise InvalidWeights(f"{name}: an architecture that is not known here: {error}") from None
     sizes = (found.embedding, *found.hidden, *found.heads)

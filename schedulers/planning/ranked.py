@@ -5,7 +5,7 @@ from __future__ import annotations
 from abc import abstractmethod
 from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
@@ -19,6 +19,8 @@ if TYPE_CHECKING:
 
 #: Ranks are means of floats: what they have in common beyond so many digits is chance.
 _DIGITS = 9
+#: (parent, child, ms)
+Transfer: TypeAlias = tuple[int, int, float]
 
 
 class RankParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -27,11 +29,72 @@ class RankParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
     tie: TieSetting = "submit"
 
 
+class Lengths:
+    """What paths through jobs are made of: tasks at the mean speed of the nodes, transfers at the mean rate of links.
+
+    Where times are told by node it is their harmonic mean, which is the same.
+    """
+
+    def __init__(self) -> None:
+        self._speed: float | None = None  # the mean of the nodes; None: to be looked up
+        self._rate: float | None = None  # the mean of the links, bytes per second; None: they take no time
+        self._known: dict[str, tuple[list[float], list[Transfer]]] = {}
+
+    def of(self, job: JobState, view: ClusterView) -> tuple[list[float], list[Transfer]]:
+        """Times of a task of each stage, ms, 0 without an estimate; (parent, child, ms) of two tasks along each edge.
+
+        The same object until the estimates of the job or the nodes are others.
+        """
+        if self._speed is None:
+            self.measure(view)
+        times = [self._task_ms(job.id, stage.index, view) for stage in job.stages]
+        known = self._known.get(job.id)
+        if known is not None and known[0] == times:
+            return known
+        edges = []
+        for stage in job.stages:
+            for edge in job.spec.stages[stage.index].edges:
+                pairs = stage.tasks * job.stages[edge.parent].tasks
+                moves = 1000 * edge.data / (pairs * self._rate) if self._rate is not None else 0.0
+                edges.append((edge.parent, stage.index, moves))
+        self._known[job.id] = times, edges
+        return self._known[job.id]
+
+    def forget(self, job: str) -> None:
+        """A job is gone."""
+        self._known.pop(job, None)
+
+    def _task_ms(self, job: str, stage: int, view: ClusterView) -> float:
+        """What a task takes on the mean node; 0 without an estimate."""
+        assert self._speed is not None
+        usual = view.task_ms(job, stage)
+        if usual is None or not view.is_told_by_node(job, stage):
+            return (usual or 0.0) / self._speed
+        times = [view.task_ms_on(job, stage, node) or 0.0 for node in _serving(view)]
+        return len(times) / sum(1 / ms for ms in times) if all(times) else 0.0
+
+    def measure(self, view: ClusterView) -> None:
+        """Look up speeds and rates."""
+        nodes = _serving(view)
+        self._speed = sum(node.spec.speed for node in nodes) / len(nodes) if nodes else 1.0
+        self._rate = mean_rate(view.links, nodes) if view.links is not None else None
+        self._known.clear()
+
+    @property
+    def measured(self) -> bool:
+        """Whether the nodes are as they were when speeds and rates were looked up."""
+        return self._speed is not None
+
+    def observe(self, event: Event) -> None:
+        """With other nodes all lengths are others."""
+        if isinstance(event, NodeAdded | NodeChanged | NodeLost | NodeRemoved | LinksSet):
+            self._speed = None
+
+
 class Ranked(Ordered):
     """Serves the job that has the open stage of the highest rank, and in it that stage; ties: the lowest index.
 
-    A rank is one of a task: what one takes at the mean speed of the nodes (where times are told by node, their harmonic
-    mean, which is the same), and what one of a parent's tasks hands to one of its own at the mean rate of the links.
+    A rank is one of a task: what one takes, and what one of a parent's tasks hands to one of its own (`Lengths`).
     """
 
     bundles = True
@@ -42,9 +105,8 @@ class Ranked(Ordered):
 
     def __init__(self, params: RankParams, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self._speed: float | None = None  # the mean of the nodes; None: to be looked up, and all jobs sorted anew
-        self._rate: float | None = None  # the mean of the links, bytes per second; None: they take no time
-        self._ranks: dict[str, tuple[list[float], list[float]]] = {}  # by job: times of its stages, ranks by these
+        self._lengths = Lengths()
+        self._ranks: dict[str, tuple[object, list[float]]] = {}  # by job: what its ranks are of, and these
 
     @abstractmethod
     def ranks(self, times: Sequence[float], edges: Sequence[tuple[int, int, float]]) -> list[float]:
@@ -64,58 +126,33 @@ class Ranked(Ordered):
         ranks = self._ranks_of(job, view)
         return sorted(stages, key=lambda stage: -ranks[stage.index])
 
-    # -- what ranks are made of -------------------------------------------------------------------
-
     def _ranks_of(self, job: JobState, view: ClusterView) -> list[float]:
         """Per stage; worked out anew when the estimates of the job or the nodes have changed."""
-        if self._speed is None:
-            self._measure(view)
-        times = [self._task_ms(job.id, stage.index, view) for stage in job.stages]
+        lengths = self._lengths.of(job, view)
         known = self._ranks.get(job.id)
-        if known is not None and known[0] == times:
+        if known is not None and known[0] is lengths:
             return known[1]
-        edges = []
-        for stage in job.stages:
-            for edge in job.spec.stages[stage.index].edges:
-                pairs = stage.tasks * job.stages[edge.parent].tasks
-                moves = 1000 * edge.data / (pairs * self._rate) if self._rate is not None else 0.0
-                edges.append((edge.parent, stage.index, moves))
-        ranks = [float(f"{rank:.{_DIGITS}g}") for rank in self.ranks(times, edges)]
-        self._ranks[job.id] = times, ranks
+        ranks = [float(f"{rank:.{_DIGITS}g}") for rank in self.ranks(*lengths)]
+        self._ranks[job.id] = lengths, ranks
         return ranks
-
-    def _task_ms(self, job: str, stage: int, view: ClusterView) -> float:
-        """What a task takes on the mean node; 0 without an estimate."""
-        assert self._speed is not None
-        usual = view.task_ms(job, stage)
-        if usual is None or not view.is_told_by_node(job, stage):
-            return (usual or 0.0) / self._speed
-        times = [view.task_ms_on(job, stage, node) or 0.0 for node in _serving(view)]
-        return len(times) / sum(1 / ms for ms in times) if all(times) else 0.0
-
-    def _measure(self, view: ClusterView) -> None:
-        nodes = _serving(view)
-        self._speed = sum(node.spec.speed for node in nodes) / len(nodes) if nodes else 1.0
-        self._rate = mean_rate(view.links, nodes) if view.links is not None else None
-        self._ranks.clear()
 
     def observe(self, event: Event, view: ClusterView) -> None:
         """With other nodes all ranks are others."""
-        if isinstance(event, NodeAdded | NodeChanged | NodeLost | NodeRemoved | LinksSet):
-            self._speed = None
+        self._lengths.observe(event)
 
     def _refresh(self, view: ClusterView) -> None:
-        if self._speed is not None:
+        if self._lengths.measured:
             super()._refresh(view)
             return
         view.changed()
-        self._measure(view)
+        self._lengths.measure(view)
         self._sort(view)
 
     def _leave(self, name: str, view: ClusterView) -> None:
         super()._leave(name, view)
         if name not in view.jobs:
             self._ranks.pop(name, None)
+            self._lengths.forget(name)
 
 
 def _serving(view: ClusterView) -> list[NodeState]:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 import numpy as np
@@ -12,28 +12,12 @@ from schedulers.core.errors import InvalidParameters
 from schedulers.core.policy import ClusterView, policies
 from schedulers.learned import shelf
 from schedulers.learned.dispatch import Dispatch
-from schedulers.learned.graph import Action, Graph, JobGraph
-from schedulers.learned.network import Doubles, Network, Scores, log_probabilities
+from schedulers.learned.graph import Action, Graph
+from schedulers.learned.network import Doubles, Network, Scores, best_of, log_probabilities
+from schedulers.learned.said import Choice, Sayings, named, second
 
 if TYPE_CHECKING:
     from schedulers.core.state import JobState
-
-#: Scores so near each other are equal: which is larger may hang on what else was computed with them.
-_EQUAL: Final = 1e-9
-
-
-class Choice(NamedTuple):
-    """What was chosen last for a job, for explanations. other: who came second, None where there was nobody."""
-
-    stage: str
-    limit: int
-    score: float
-    other: str | None
-    other_score: float
-
-    def __str__(self) -> str:
-        how = f"scored {self.score:.1f} against {self.other_score:.1f} for {self.other}" if self.other else "was alone"
-        return f"{self.stage} {how}; limit {self.limit}"
 
 
 @policies.register("decima", source="Decima (SIGCOMM'19), sections 5.1 and 5.2; trained here")
@@ -63,8 +47,8 @@ class Decima(Dispatch):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self._network = Network(shelf.take(_named(params)))
-        self._choices: dict[str, Choice] = {}
+        self._network = Network(shelf.take(_named(params), "decima"))
+        self._sayings = Sayings(self._network.weights)
 
     def choose(self, graph: Graph, view: ClusterView) -> Action:
         """See Dispatch."""
@@ -79,30 +63,25 @@ class Decima(Dispatch):
 
     def about(self, job: JobState) -> dict[str, Any]:
         """What was said when the job was chosen last."""
-        choice = self._choices.get(job.id)
-        return {} if choice is None else {"said": str(choice)}
+        return self._sayings.about(job.id)
 
     def _pick(self, scores: Doubles, purpose: str) -> int:
         """The best, of equals the first; or by chance."""
         if not self.params.sample:
-            return int(np.argmax(scores >= scores.max() - _EQUAL))
+            return best_of(scores)
         chances = np.cumsum(np.exp(log_probabilities(scores)))
         drawn = keyed.uniform(self.seed, f"decima {purpose}", self.asked) * chances[-1]
         return int(np.searchsorted(chances, drawn, side="right"))
 
     def _remember(self, view: ClusterView, graph: Graph, scores: Scores, best: int, limit: int) -> None:
-        if len(self._choices) > 2 * len(view.jobs) + 16:
-            self._choices = {name: choice for name, choice in self._choices.items() if name in view.jobs}
-        chosen = graph.jobs[scores.jobs[best]]
-        said, second = None, best
-        if len(scores.stages) > 1:
-            others = scores.stages.copy()
-            others[best] = -np.inf
-            second = int(others.argmax())
-            other = graph.jobs[scores.jobs[second]]
-            said = _stage(view, other, scores.rows[second]) + ("" if other is chosen else f" of job {other.name}")
-        stage = _stage(view, chosen, scores.rows[best])
-        self._choices[chosen.name] = Choice(stage, limit, scores.stages[best], said, scores.stages[second])
+        def stage(index: int) -> str:
+            job = graph.jobs[scores.jobs[index]]
+            return named(view, job.name, int(job.stages[scores.rows[index]]), chosen)
+
+        chosen, other = graph.jobs[scores.jobs[best]].name, second(scores.stages, best)
+        said, score = (None, 0.0) if other is None else (stage(other), scores.stages[other])
+        choice = Choice(stage(best), scores.stages[best], said, score, f"; limit {limit}")
+        self._sayings.note(view, chosen, choice, graph.amounts)
 
 
 def _named(params: Decima.Params) -> str:
@@ -112,7 +91,3 @@ def _named(params: Decima.Params) -> str:
     if params.weights != "decima":
         raise InvalidParameters("objective: it chooses among the weights that ship; leave it out beside `weights`")
     return params.objective
-
-
-def _stage(view: ClusterView, job: JobGraph, row: int) -> str:
-    return "stage " + view.jobs[job.name].spec.stages[int(job.stages[row])].name

@@ -107,7 +107,10 @@ def test_weights_that_nobody_gave_are_missed_where_they_are_named(refused: Refus
     (tmp_path / "s.yaml").write_text(SCENARIO.replace("{kind: own}", "{kind: decima, weights: best}"))
     said = refused("check", "s.yaml")
     assert "s.yaml:9:" in said
-    assert "no weights 'best' (known: decima, makespan); name the file best.safetensors among the plug-ins" in said
+    assert (
+        "no weights 'best' (known: decima, lachesis, makespan); name the file best.safetensors among the plug-ins"
+        in said
+    )
 
 
 @pytest.mark.parametrize("body", CLASSES)

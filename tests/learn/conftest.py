@@ -39,6 +39,40 @@ evolution: {pairs: 2}
 validation: {seeds: 1..2, every: 2}
 """
 
+LACHESIS_SCENARIO = """\
+apiVersion: rm-emulator.io/v1alpha1
+kind: Scenario
+metadata: {name: small}
+spec:
+  seeds: [1]
+  cluster:
+    nodes: [{count: 2, capacity: {cpu: 1}, speed: 2}, {count: 1, name: fast, capacity: {cpu: 1}, speed: 3}]
+    profile: events
+    links: {rate: 125M}
+  workload: {kind: lachesis, jobs: 3, queries: [1, 4, 6]}
+  copies: {max: 2}
+  policies: [{kind: rank_up, predictor: {kind: oracle}, placement: {kind: deft, ahead: false}}]
+"""
+LACHESIS_CONFIG = """\
+name: small
+network: lachesis
+objective: makespan
+iterations: 2
+sequences: 2
+rollouts: 2
+workloads: [{scenario: small.yaml}]
+cloning: {teacher: longest_job, episodes: 2, epochs: 1}
+validation: {seeds: 1..2, every: 2}
+"""
+
+
+@pytest.fixture
+def lachesis(tmp_path: Path) -> Path:
+    """A configuration of LACHESIS; its scenario is beside it."""
+    (tmp_path / "small.yaml").write_text(LACHESIS_SCENARIO)
+    (tmp_path / "lachesis.yaml").write_text(LACHESIS_CONFIG)
+    return tmp_path / "lachesis.yaml"
+
 
 @pytest.fixture
 def config(tmp_path: Path) -> Path:

@@ -110,8 +110,40 @@ def test_a_loss_that_is_no_number_ends_the_run_and_keeps_the_state(config: Path,
 @pytest.mark.slow
 def test_the_smoke_run_beats_chance(tmp_path: Path) -> None:
     from rm_emulator.learn.config import find
-    from rm_emulator.learn.train import REFERENCES, Training, smoke
+    from rm_emulator.learn.train import Training, smoke
 
-    state = Training(smoke(read(find("decima"))), tmp_path / "out", jobs=2, say=lambda _: None).run()
-    references = dict(zip(REFERENCES, state.references, strict=True))
+    run = Training(smoke(read(find("decima"))), tmp_path / "out", jobs=2, say=lambda _: None)
+    state = run.run()
+    references = dict(zip(run.agent.references, state.references, strict=True))
     assert state.best_score * references["capped_sjf"][0] < 0.8 * references["random"][0]
+
+
+def test_lachesis_goes_on_bit_by_bit_and_its_weights_say_what_they_met(lachesis: Path, tmp_path: Path) -> None:
+    whole = training(lachesis, tmp_path / "whole").run()
+    text = lachesis.read_text()
+    assert read(lachesis).objective == "makespan"
+    parts = training(lachesis, tmp_path / "parts")
+    keep = parts._keep
+
+    def stop() -> None:
+        keep()
+        if parts.state.iteration:
+            raise KeyboardInterrupt
+
+    parts._keep = stop  # type: ignore[method-assign]
+    with pytest.raises(KeyboardInterrupt):
+        parts.run()
+    assert lachesis.read_text() == text
+    assert same(training(lachesis, tmp_path / "parts", resume=True).run(), whole)
+    from schedulers.learned.weights import unpack
+
+    assert unpack(whole.weights, "kept").most["jobs"] == 3
+
+
+def test_a_teacher_of_another_agent_is_refused(lachesis: Path, tmp_path: Path) -> None:
+    lachesis.write_text(lachesis.read_text().replace("longest_job", "capped_sjf"))
+    with pytest.raises(
+        InvalidInput, match="lachesis cannot learn from 'capped_sjf' \\(rank_up, longest_job, random\\)"
+    ):
+        training(lachesis, tmp_path / "out")
+    assert not (tmp_path / "out").exists()

@@ -59,7 +59,7 @@ class Jobs:
 
     def __init__(self, graph: Graph) -> None:
         self.jobs = {each.name: self for each in graph.jobs}
-        self.spec, self.stages, self.name = self, [self] * 20, "s"
+        self.spec, self.stages, self.name, self.now = self, [self] * 20, "s", 0
 
 
 def chosen(policy: Decima, graph: Graph) -> Action:

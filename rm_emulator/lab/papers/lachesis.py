@@ -32,7 +32,7 @@ NAME: Final = "results-lachesis"
 ORACLE: Final = {"kind": "oracle"}
 #: As in the paper a task is assigned once its parents are done.
 DEFT: Final = {"kind": "deft", "ahead": False}
-ORDERS: Final = ("fifo", "sjf", "hrrn", "rank_up")
+ORDERS: Final = ("fifo", "sjf", "hrrn", "rank_up", "lachesis")
 POLICIES: Final[Mapping[str, Mapping[str, Any]]] = {
     **{f"{name}, deft": {"kind": name, "predictor": ORACLE, "placement": DEFT} for name in ORDERS},
     "heft": {"kind": "planned", "planner": "heft", "predictor": ORACLE},

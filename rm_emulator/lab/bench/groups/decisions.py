@@ -1,9 +1,9 @@
-"""Group `learned`: what a decision of `decima` takes, by how many jobs there are to choose from."""
+"""Group `learned`: what a decision of `decima` takes, by how many jobs there are, and one of `lachesis` with DEFT."""
 
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from contextlib import suppress
 from typing import Final
 
@@ -11,14 +11,19 @@ import numpy as np
 
 from rm_emulator.lab.bench import setups
 from rm_emulator.lab.bench.rows import Row, benchmark
+from schedulers.core.live import JobState, StageState
+from schedulers.core.ordered import Contest
 from schedulers.core.policy import ClusterView
 from schedulers.learned.dispatch import Given
 from schedulers.learned.observation import Offered, Source
 from schedulers.policies.decima import Decima
+from schedulers.policies.lachesis import Lachesis
 
 #: Jobs in the cluster. What is aimed at is aimed at 100.
 _JOBS: Final = (100, 10, 50, 300)
 _TINY: Final = 5
+#: Jobs of LACHESIS's batch.
+_BATCH: Final = 20
 #: So many decisions are timed: by then no more than a fifth of the jobs is done.
 _DECISIONS_PER_JOB: Final = 4
 
@@ -65,3 +70,47 @@ def _taken_ms(jobs: int) -> list[float]:
     with suppress(_EnoughError):
         setups.run(setups.tpch_executors(jobs, batch=True), policy=policy)
     return policy.taken
+
+
+class _TimedContest(Contest):
+    """Keeps the CPU time from each question to the next one, by which its tasks have their nodes, in ms."""
+
+    def __init__(self, inner: Contest, begun: int, taken: list[float]) -> None:
+        self._inner, self._begun, self._taken, self._asked = inner, begun, taken, False
+
+    def enter(self, job: JobState, stages: Sequence[StageState]) -> None:
+        """See Contest."""
+        self._inner.enter(job, stages)
+
+    def take(self) -> tuple[JobState, StageState] | None:
+        """See Contest. The first decision has in it what it takes to look at all jobs."""
+        now = time.thread_time_ns()
+        if self._asked:
+            self._taken.append((now - self._begun) / 1e6)
+            self._begun = now
+        self._asked = True
+        return self._inner.take()
+
+
+class _TimedOrder(Lachesis):
+    """Keeps what each decision takes."""
+
+    def __init__(self) -> None:
+        super().__init__(Lachesis.Params())
+        self.taken: list[float] = []
+
+    def contest(self, view: ClusterView) -> Contest:
+        """See Sequencing."""
+        begun = time.thread_time_ns()
+        return _TimedContest(super().contest(view), begun, self.taken)
+
+
+@benchmark("next_stage", "learned")
+def next_stage(tiny: bool) -> Iterator[Row]:
+    """LACHESIS's batch on 50 executors of unlike speed: which stage is next, and by DEFT where, copies included."""
+    jobs, policy = 2 if tiny else _BATCH, _TimedOrder()
+    setups.run(setups.lachesis_batch({"kind": "rank_up"}, jobs), policy=policy)
+    note = f"of {len(policy.taken)} decisions on 50 executors, {jobs} of LACHESIS's jobs; DEFT included; CPU time"
+    yield Row(name="decision_mean/lachesis", value=float(np.mean(policy.taken)), unit="ms", target="<= 3", note=note)
+    p98 = float(np.quantile(policy.taken, 0.98))
+    yield Row(name="decision_p98/lachesis", value=p98, unit="ms", target="<= 10", note=note)

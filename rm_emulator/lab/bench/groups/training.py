@@ -20,7 +20,7 @@ from schedulers.learned.weights import Weights, pack
 def training(tiny: bool) -> Iterator[Row]:
     """Sampled episodes of 20 TPC-H jobs at once on 50 executors, and, where torch is there, learning from them."""
     config = configs.read(configs.find("decima"))
-    weights, theatre = shelf.take("decima"), Theatre(config.workloads[:1])
+    weights, theatre = shelf.take("decima", "decima"), Theatre(config.workloads[:1])
     sequences, rollouts = (1, 2) if tiny else (config.sequences, config.rollouts)
     begun = time.process_time()
     player = pack(weights)
@@ -41,12 +41,12 @@ def training(tiny: bool) -> Iterator[Row]:
 def _learn(config: Config, weights: Weights, episodes: list[Episode], rollouts: int) -> None:
     from rm_emulator.learn import ppo
     from rm_emulator.learn.network import Decima
-    from rm_emulator.learn.samples import Group, adam, worths
+    from rm_emulator.learn.samples import Group, adam, features_of, worths
 
     network = Decima(weights)
     optimiser = adam(network, config.ppo.learning_rate)
     horizon_s = config.workloads[0].horizon_s
     groups = [Group(episodes[i : i + rollouts], horizon_s, False) for i in range(0, len(episodes), rollouts)]
-    worth = worths(groups, 0.0, critic=config.critic)
+    worth = worths(groups, 0.0, critic=features_of)
     decisions = [decision for episode in episodes for decision in episode.decisions]
     ppo.improve(network, optimiser, decisions, worth, config.ppo, config.entropy.first, np.random.default_rng(1))

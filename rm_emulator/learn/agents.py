@@ -1,0 +1,170 @@
+"""What may be trained: which question it answers, the rules that answer it too, and how its network is asked."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple, TypeAlias
+
+import numpy as np
+from numpy.typing import NDArray
+
+from schedulers.core import keyed
+from schedulers.core.policy import ClusterView, Policy
+from schedulers.core.registry import NoParams
+from schedulers.learned.dispatch import Dispatch
+from schedulers.learned.graph import Action, Graph
+from schedulers.learned.limits import candidates
+from schedulers.learned.network import Network, log_probabilities
+from schedulers.learned.next_stage import NextStage
+from schedulers.learned.order_network import OrderNetwork
+from schedulers.learned.orders import RULES
+from schedulers.learned.routes import Choices
+from schedulers.learned.stage_orders import STAGE_RULES
+from schedulers.learned.weights import ARCHITECTURES, LACHESIS, Sizes, Weights
+
+#: What is chosen from and what is chosen, as the agent has them: Graph and Action, or Choices and a row.
+Seen: TypeAlias = Any
+Chosen: TypeAlias = Any
+Draws: TypeAlias = "np.random.Generator | None"
+#: What is done and the log of how likely that was; the number is how often was asked before.
+Decide: TypeAlias = "Callable[[Seen, ClusterView, int], tuple[Chosen, float]]"
+
+
+class Decision(NamedTuple):
+    """One decision of an episode: at which time (ms), what was seen and done, and the log of how likely that was."""
+
+    at: int
+    graph: Seen
+    action: Chosen
+    log_prob: float
+
+
+class Notes:
+    """Decides by a function, and remembers a part of what it decided. asked: how often it was."""
+
+    def __init__(self, decide: Decide, is_forced: Callable[[Seen], bool], *, draw: int, keep: float) -> None:
+        self._decide, self._is_forced = decide, is_forced
+        self._kept, self._keep = keyed.generator(draw, "kept"), keep
+        self.decisions: list[Decision] = []
+        self.asked = 0
+
+    def ask(self, seen: Seen, view: ClusterView) -> Chosen:
+        """What to do."""
+        action, log_prob = self._decide(seen, view, self.asked)
+        self.asked += 1
+        if self._keep and self._kept.random() < self._keep and not self._is_forced(seen):
+            self.decisions.append(Decision(view.now, seen, action, log_prob))
+        return action
+
+
+Ask: TypeAlias = "Callable[[Seen, ClusterView], Chosen]"
+
+
+class AskedDispatch(Dispatch):
+    """A policy of Decima's kind that is told what to do."""
+
+    def __init__(self, ask: Ask, seed: int) -> None:
+        super().__init__(NoParams(), seed=seed)
+        self._ask = ask
+
+    def choose(self, graph: Graph, view: ClusterView) -> Action:
+        """See Dispatch.choose."""
+        action: Action = self._ask(graph, view)
+        return action
+
+
+class AskedNextStage(NextStage):
+    """A policy of LACHESIS's kind that is told what to do."""
+
+    def __init__(self, ask: Ask, seed: int) -> None:
+        super().__init__(NoParams(), seed=seed)
+        self._ask = ask
+
+    def choose(self, choices: Choices, view: ClusterView) -> int:
+        """See NextStage.choose."""
+        return int(self._ask(choices, view))
+
+
+class Agent(NamedTuple):
+    """kind: as in Sizes. references: rules that weights are held against, the score is the ratio to the first.
+
+    policy: who asks, from what answers and a seed. decides: from weights and draws, None: the likeliest each time.
+    is_forced: whether there is nothing to choose, from which nothing is learned.
+    """
+
+    kind: str
+    sizes: Mapping[str, Sizes]
+    policy: Callable[[Ask, int], Policy]
+    rules: Mapping[str, Callable[[Seen, ClusterView, int], Chosen]]
+    references: tuple[str, str]
+    decides: Callable[[Weights, Draws], Decide]
+    is_forced: Callable[[Seen], bool]
+
+
+def is_forced(graph: Graph) -> bool:
+    """Whether there is one stage and one limit to choose from: nothing is learned from that."""
+    open_jobs = [job for job in graph.jobs if job.valid.any()]
+    if len(open_jobs) != 1 or np.count_nonzero(open_jobs[0].valid) != 1:
+        return False
+    return len(candidates(open_jobs[0].least, graph.executors)) == 1
+
+
+def decided(network: Network, graph: Graph, draws: Draws) -> tuple[Action, float]:
+    """An action as likely as the network says, or the likeliest, and the log of how likely it was."""
+    scores = network.scores(graph)
+    stage, of_stage = _pick(scores.stages, draws)
+    job = int(scores.jobs[stage])
+    limits, values = network.limits(graph, job)
+    limit, of_limit = _pick(values, draws)
+    row = int(scores.rows[stage])
+    classes, values = network.classes(graph, job, row)
+    if not classes:
+        return Action(job, row, limits[limit]), of_stage + of_limit
+    chosen, of_class = _pick(values, draws)
+    return Action(job, row, limits[limit], classes[chosen]), of_stage + of_limit + of_class
+
+
+def next_decided(network: OrderNetwork, choices: Choices, draws: Draws) -> tuple[int, float]:
+    """The same for the next stage."""
+    index, chance = _pick(network.scores(choices), draws)
+    return int(np.flatnonzero(choices.valid)[index]), chance
+
+
+def _pick(scores: NDArray[np.float64], draws: Draws) -> tuple[int, float]:
+    logs = log_probabilities(scores)
+    if draws is None:
+        index = int(logs.argmax())
+    else:
+        sums = np.exp(logs).cumsum()
+        index = min(int(sums.searchsorted(draws.random() * sums[-1], side="right")), len(logs) - 1)
+    return index, float(logs[index])
+
+
+def _dispatching(weights: Weights, draws: Draws) -> Decide:
+    network = Network(weights)
+    return lambda graph, *_: decided(network, graph, draws)
+
+
+def _ordering(weights: Weights, draws: Draws) -> Decide:
+    network = OrderNetwork(weights)
+    return lambda choices, *_: next_decided(network, choices, draws)
+
+
+DECIMA: Final = Agent("decima", ARCHITECTURES, AskedDispatch, RULES, ("capped_sjf", "random"), _dispatching, is_forced)
+AGENTS: Final[Mapping[str, Agent]] = {
+    "decima": DECIMA,
+    "lachesis": Agent(
+        "lachesis",
+        {"lachesis": LACHESIS},
+        AskedNextStage,
+        STAGE_RULES,
+        ("rank_up", "random"),
+        _ordering,
+        lambda choices: int(np.count_nonzero(choices.valid)) == 1,
+    ),
+}
+
+
+def agent_of(network: str) -> Agent:
+    """Whose network this is, by its name in a configuration."""
+    return next(agent for agent in AGENTS.values() if network in agent.sizes)

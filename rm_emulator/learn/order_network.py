@@ -1,0 +1,114 @@
+"""LACHESIS's network in torch, for many decisions at once, with its critic.
+
+The same network as `schedulers.learned.order_network`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import NamedTuple
+
+import numpy as np
+import torch
+from torch import Tensor
+
+from rm_emulator.learn.network import Judged, Parts, log_softmax, positions, sums
+from schedulers.learned.order_network import SCALE
+from schedulers.learned.routes import Choices, Route
+from schedulers.learned.weights import OrderSizes
+
+
+class OrderBatch(NamedTuple):
+    """Decisions: choices and what was chosen there.
+
+    A route that is the same in several decisions is in the table once; an occurrence is a job in a decision. nodes:
+    [n, features], out: [n, 1], what goes out along edges; parent, child: [e], rows of the table. features:
+    [occurrences, features], graph: [occurrences], its decision. left, left_job: rows that are left, and occurrences.
+    row, stage_job, stage_graph: [k], each row that may be chosen, its occurrence, its decision. stage: [decisions],
+    the choice among the k.
+    """
+
+    nodes: Tensor
+    out: Tensor
+    parent: Tensor
+    child: Tensor
+    features: Tensor
+    graph: Tensor
+    left: Tensor
+    left_job: Tensor
+    row: Tensor
+    stage_job: Tensor
+    stage_graph: Tensor
+    stage: Tensor
+
+
+def order_batch(seen: Sequence[Choices], rows: Sequence[int], *, dtype: torch.dtype = torch.float32) -> OrderBatch:
+    """Choices, each with the row taken. Raises ValueError for one that was not among those to choose from."""
+    numbers: dict[int, int] = {}
+    unique: list[Route] = []
+    for choices in seen:
+        for route in choices.routes:
+            if id(route) not in numbers:
+                numbers[id(route)] = len(unique)
+                unique.append(route)
+    sizes = np.array([len(route.nodes) for route in unique])
+    begins = np.cumsum(sizes) - sizes
+    out = np.zeros((int(sizes.sum()), 1))
+    for route, begin in zip(unique, begins, strict=True):
+        np.add.at(out[:, 0], begin + route.edges[:, 0], route.moves)
+    edges = np.concatenate([route.edges + begin for route, begin in zip(unique, begins, strict=True)])
+    block = np.array([numbers[id(route)] for choices in seen for route in choices.routes])
+    graph = np.repeat(np.arange(len(seen)), [len(choices.routes) for choices in seen])
+    many = sizes[block]
+    offsets = np.cumsum(many) - many
+    owner = np.repeat(np.arange(len(block)), many)
+    places = np.arange(int(many.sum())) - offsets[owner] + begins[block[owner]]
+    left = np.flatnonzero(np.concatenate([choices.left for choices in seen]))
+    valid = np.flatnonzero(np.concatenate([choices.valid for choices in seen]))
+    lengths = np.array([len(choices.valid) for choices in seen])
+    chosen = np.cumsum(lengths) - lengths + np.array(rows)
+    return OrderBatch(
+        torch.from_numpy(np.concatenate([route.nodes for route in unique])).to(dtype),
+        torch.from_numpy(out).to(dtype),
+        torch.from_numpy(edges[:, 0]),
+        torch.from_numpy(edges[:, 1]),
+        torch.from_numpy(np.concatenate([choices.features for choices in seen])).to(dtype),
+        torch.from_numpy(graph),
+        torch.from_numpy(places[left]),
+        torch.from_numpy(owner[left]),
+        torch.from_numpy(places[valid]),
+        torch.from_numpy(owner[valid]),
+        torch.from_numpy(graph[owner[valid]]),
+        torch.from_numpy(positions(valid, chosen, "stage")),
+    )
+
+
+class Lachesis(Parts):
+    """LACHESIS's network."""
+
+    def forward(self, given: OrderBatch) -> Judged:
+        """Log-probabilities of the batch's choices, entropies, and what the critic expects."""
+        assert isinstance(self.architecture, OrderSizes)
+        prepared = self.parts["prepare"](given.nodes)
+        steady, embedded = self.parts["moves"](given.out) + prepared, prepared
+        for _ in range(self.architecture.layers):
+            below = sums(embedded[given.child], given.parent, len(embedded))
+            embedded = self.parts["message"](below) + steady
+        own = torch.cat((given.nodes, embedded), 1)
+        jobs = self._mean(self.parts["row"](own)[given.left], given.left_job, len(given.graph))
+        jobs = self.parts["job"](torch.cat((jobs, given.features), 1))
+        decisions = len(given.stage)
+        world = self.parts["world"](self._mean(jobs, given.graph, decisions))
+        features, rows = given.features[given.stage_job], own[given.row]
+        scaled = given.nodes[given.row] * features[:, SCALE : SCALE + 1]
+        read = torch.cat((rows, scaled, features, jobs[given.stage_job], world[given.stage_graph]), 1)
+        stages = log_softmax(self.parts["stage"](read)[:, 0], given.stage_graph, decisions)
+        entropy = -sums(stages.exp() * stages, given.stage_graph, decisions)
+        value = self.parts["value"](world)[:, 0]
+        return Judged(stages[given.stage], entropy, torch.zeros_like(entropy), stages, stages[:0], stages[:0], value)
+
+    @staticmethod
+    def _mean(values: Tensor, group: Tensor, groups: int) -> Tensor:
+        """Over the first dimension, by group, none of which is empty."""
+        counts = sums(torch.ones_like(values[:, :1]), group, groups)
+        return sums(values, group, groups) / counts

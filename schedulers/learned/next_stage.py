@@ -1,0 +1,99 @@
+"""Policies that answer one question over and over: of all stages whose tasks may be assigned, which is next?
+
+LACHESIS, section IV: which machine takes its tasks is no matter of theirs, but of the placement (DEFT).
+"""
+
+from __future__ import annotations
+
+from abc import abstractmethod
+from collections.abc import Mapping, Sequence
+from typing import TYPE_CHECKING
+
+import msgspec
+
+from schedulers.core.ordered import Contest, Sequencing
+from schedulers.core.partition import executors_of
+from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions
+from schedulers.learned.routes import Choices, Routes
+
+if TYPE_CHECKING:
+    from schedulers.core.events import Event
+    from schedulers.core.state import JobState, StageState
+
+
+class NextStage(Sequencing):
+    """Asks `choose` while there are stages to choose from."""
+
+    ahead = True
+    needs_estimates = True
+
+    def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self.routes = Routes()
+
+    @abstractmethod
+    def choose(self, choices: Choices, view: ClusterView) -> int:
+        """A valid row; there is one."""
+
+    def contest(self, view: ClusterView) -> Contest:
+        """See Sequencing."""
+        return _Asked(self, view)
+
+    def next_of(self, able: Mapping[str, Sequence[StageState]], view: ClusterView) -> tuple[JobState, StageState]:
+        """Ask. able: by job the stages that may be chosen; all has been looked at."""
+        sizes = {stage.size: stage.demand for stages in able.values() for stage in stages}
+        choices = self.routes.choices(view, able, executors_of(view, sizes.values()))
+        index, stage = choices.place(self.choose(choices, view))
+        job = view.jobs[choices.routes[index].name]
+        return job, job.stages[stage]
+
+    def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
+        """Where nothing is assigned ahead: ask, until nothing fits."""
+        refused: set[tuple[str, int]] = set()
+        able: dict[str, list[StageState]] = {}
+        fresh = True
+        while True:
+            if fresh:
+                self.routes.refresh(view, self.turns)
+            able = {
+                job.id: stages
+                for job in view.waiting.values()
+                if (stages := [s for s in job.open_stages() if (job.id, s.index) not in refused and offer.fits(job, s)])
+            }
+            if not able:
+                return
+            job, stage = self.next_of(able, view)
+            outcome = yield Suggestion(job.id, stage.index, count=stage.waiting)
+            fresh = bool(outcome.placed)
+            if not fresh:
+                refused.add((job.id, stage.index))
+            elif not offer.has_room():
+                return
+
+    def observe(self, event: Event, view: ClusterView) -> None:
+        """With other nodes all ways are others."""
+        self.routes.lengths.observe(event)
+
+
+class _Asked(Contest):
+    """Who is next is asked each time."""
+
+    def __init__(self, policy: NextStage, view: ClusterView) -> None:
+        self._policy, self._view = policy, view
+        self._able: dict[str, Sequence[StageState]] = {}
+        self._taken: JobState | None = None
+        policy.routes.refresh(view, policy.turns)
+
+    def enter(self, job: JobState, stages: Sequence[StageState]) -> None:
+        """See Contest."""
+        self._able[job.id] = stages
+
+    def take(self) -> tuple[JobState, StageState] | None:
+        """See Contest. Of what was taken before, tasks have been assigned since."""
+        if self._taken is not None:
+            self._policy.routes.look(self._taken, self._view, self._policy.turns)
+        if not self._able:
+            return None
+        self._taken, stage = self._policy.next_of(self._able, self._view)
+        del self._able[self._taken.id]
+        return self._taken, stage

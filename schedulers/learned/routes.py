@@ -1,0 +1,179 @@
+"""What a policy sees that says which stage is next: ways through jobs, and what is left of them (LACHESIS, IV-B).
+
+What follows from a job's DAG and its estimates stays as long as these do. What changes with every task that is
+assigned are a few numbers a job, and which of its stages are left.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Mapping, Sequence, Sized
+from typing import TYPE_CHECKING, Final
+
+import msgspec
+import numpy as np
+
+from schedulers.learned.graph import Bools, Floats, Ints, amounts
+from schedulers.planning.ranked import Lengths, Transfer
+from schedulers.planning.unrelated.ranks import rank_down, rank_up
+
+if TYPE_CHECKING:
+    from schedulers.core.policy import ClusterView
+    from schedulers.core.state import JobState, StageState
+
+#: What is known of a stage, in this order; times as parts of the longest way through its job.
+ROUTE_FEATURES: Final = (
+    "time",  # of one of its tasks at the mean speed
+    "in",  # the mean over parents of what a task of theirs hands to one of its own
+    "out",  # the mean over children
+    "up",  # upward rank: the longest way to the end
+    "down",  # downward rank: the longest way from the beginning
+    "tasks",  # ln(1 + tasks) / 5
+)
+#: What is known of a job at the moment; the way that is left is the longest upward rank of what is not assigned.
+LEFT_FEATURES: Final = (
+    "tasks",  # ln(1 + tasks not assigned) / 5
+    "share",  # its work not assigned by that of the job with the most
+    "scale",  # the longest way through it, by the longest way left of all jobs
+    "way",  # the way left, by the longest of all jobs
+    "bulk",  # ln(1 + its work not assigned over its way left) / 3
+    "pressure",  # ln(work not assigned of all jobs, per executor, over the longest way left) / 3
+    "age",  # time since it came over that and the longest way left
+    "jobs",  # ln(jobs) / 5
+)
+#: A way is at least so long, ms.
+_LEAST: Final = 1.0
+
+
+class Route(msgspec.Struct, frozen=True, eq=False):
+    """A job's DAG. nodes: [stages, len(ROUTE_FEATURES)]. edges: [e, 2], parent and child. moves: [e], as the times."""
+
+    name: str
+    nodes: Floats
+    edges: Ints
+    moves: Floats
+
+
+class Choices(msgspec.Struct, frozen=True, eq=False):
+    """What is to be chosen from.
+
+    routes: of the jobs with stages that are not assigned, in order of submission; the stages of all of them, one job
+    behind the other, are rows. features: [jobs, len(LEFT_FEATURES)]. left: [rows], not assigned. valid: [rows], what
+    may be chosen. longest_ms: the longest way left. executors: of the cluster.
+    """
+
+    routes: tuple[Route, ...]
+    features: Floats
+    left: Bools
+    valid: Bools
+    longest_ms: float
+    executors: int
+
+    def amounts(self) -> dict[str, int]:
+        """How much there is, of what a network may have been trained with less of."""
+        return amounts([len(route.nodes) for route in self.routes], self.executors)
+
+    def place(self, row: int) -> tuple[int, int]:
+        """Job, as an index of `routes`, and stage of a row."""
+        for job, route in enumerate(self.routes):
+            if row < len(route.nodes):
+                return job, row
+            row -= len(route.nodes)
+        raise IndexError(row)
+
+
+class _Sight:
+    """A job as it is seen. lengths: what its route is of. up, work: per stage, ms. counts: tasks not assigned."""
+
+    __slots__ = (
+        "counts", "job", "left", "lengths", "path", "route", "size_ms", "submitted", "tasks", "up", "way", "work",
+        "work_left",
+    )  # fmt: skip
+
+    def __init__(self, job: JobState) -> None:
+        self.job, self.submitted = job, job.submitted
+        self.counts: list[int] = []
+        self.lengths: object = None
+        self.size_ms: float | None = None
+
+    def look(self, lengths: tuple[list[float], list[Transfer]], counts: list[int]) -> None:
+        """See what it is now."""
+        times, edges = lengths
+        if lengths is not self.lengths:
+            self.lengths, self.size_ms = lengths, self.job.size_ms
+            self.up = np.array(rank_up(times, edges))
+            self.path = max(_LEAST, float(self.up.max()))
+            self.work = np.array(times)
+            self.route = _route(self.job, times, edges, self.up, self.path)
+        self.counts = counts
+        left = np.array(counts)
+        self.left: Bools = left > 0
+        self.tasks = int(left.sum())
+        self.work_left = float((self.work * left).sum())
+        self.way = max(_LEAST, float(self.up[self.left].max(initial=0.0)))
+
+
+def _route(job: JobState, times: Sequence[float], edges: Sequence[Transfer], up: np.ndarray, path: float) -> Route:
+    pairs: Ints = np.array([edge[:2] for edge in edges], np.intp).reshape(-1, 2)
+    moves = np.array([edge[2] for edge in edges], float) / path
+    nodes = np.zeros((len(times), len(ROUTE_FEATURES)), np.float32)
+    nodes[:, 0] = np.array(times) / path
+    for column, ends in ((1, pairs[:, 1]), (2, pairs[:, 0])):
+        sums, counts = np.zeros(len(times)), np.bincount(ends, minlength=len(times))
+        np.add.at(sums, ends, moves)
+        nodes[:, column] = sums / np.maximum(counts, 1)
+    nodes[:, 3], nodes[:, 4] = up / path, np.array(rank_down(times, edges)) / path
+    nodes[:, 5] = np.log1p([stage.tasks for stage in job.stages]) / 5
+    return Route(job.id, nodes, pairs, moves.astype(np.float32))
+
+
+class Routes:
+    """All jobs as they are seen. turns: see Sequencing."""
+
+    def __init__(self) -> None:
+        self.lengths = Lengths()
+        self._sights: dict[str, _Sight] = {}
+
+    def refresh(self, view: ClusterView, turns: Mapping[tuple[str, int], Sized]) -> None:
+        """Look at all jobs."""
+        for name in [name for name in self._sights if name not in view.jobs]:
+            del self._sights[name]
+            self.lengths.forget(name)
+        for job in view.jobs.values():
+            self.look(job, view, turns)
+
+    def look(self, job: JobState, view: ClusterView, turns: Mapping[tuple[str, int], Sized]) -> None:
+        """Look at one job."""
+        sight = self._sights.get(job.id)
+        if sight is None or sight.job is not job:
+            sight = self._sights[job.id] = _Sight(job)
+        name = job.id
+        counts = [stage.waiting - len(turns.get((name, stage.index), ())) for stage in job.stages]
+        stays = view.estimates_stay and self.lengths.measured and sight.size_ms == job.size_ms
+        if not (stays and counts == sight.counts):
+            sight.look(self.lengths.of(job, view), counts)
+
+    def choices(self, view: ClusterView, able: Mapping[str, Sequence[StageState]], executors: int) -> Choices:
+        """What there is, as it was seen last. able: by job the stages that may be chosen."""
+        seen = [sight for sight in map(self._sights.__getitem__, view.jobs) if sight.tasks]
+        works = np.array([sight.work_left for sight in seen])
+        ways = np.array([sight.way for sight in seen])
+        longest, total = float(ways.max()), max(_LEAST, float(works.sum()))
+        features = np.empty((len(seen), len(LEFT_FEATURES)), np.float32)
+        features[:, 0] = np.log1p([sight.tasks for sight in seen]) / 5
+        features[:, 1] = works / max(_LEAST, float(works.max()))
+        features[:, 2] = np.array([sight.path for sight in seen]) / longest
+        features[:, 3] = ways / longest
+        features[:, 4] = np.log1p(works / ways) / 3
+        features[:, 5] = math.log(total / executors / longest) / 3
+        ages = view.now - np.array([sight.submitted for sight in seen], float)
+        features[:, 6] = ages / (ages + longest)
+        features[:, 7] = math.log(len(seen)) / 5
+        valid = np.zeros(sum([len(sight.left) for sight in seen]), bool)
+        begin = 0
+        for sight in seen:
+            for stage in able.get(sight.job.id, ()):
+                valid[begin + stage.index] = True
+            begin += len(sight.left)
+        left = np.concatenate([sight.left for sight in seen])
+        return Choices(tuple([sight.route for sight in seen]), features, left, valid, longest, executors)

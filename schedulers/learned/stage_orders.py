@@ -1,0 +1,52 @@
+"""Simple rules that say which stage is next: to teach policies that learn it, and to be held against them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
+
+import numpy as np
+
+from schedulers.core import keyed
+from schedulers.core.policy import ClusterView
+from schedulers.learned.routes import LEFT_FEATURES, ROUTE_FEATURES, Choices
+
+#: choices, view, how often was asked before -> a valid row.
+StageRule: TypeAlias = Callable[[Choices, ClusterView, int], int]
+_UP: Final = ROUTE_FEATURES.index("up")
+_SCALE: Final = LEFT_FEATURES.index("scale")
+
+
+def rank_up(choices: Choices, view: ClusterView, asked: int) -> int:
+    """As the policy `rank_up`: the longest way to the end, over all jobs."""
+    return _best(choices, ups(choices))
+
+
+def longest_job(choices: Choices, view: ClusterView, asked: int) -> int:
+    """The job with the longest way through it, of all that it ever had; in it the longest way to the end."""
+    return _best(choices, _of_jobs(choices, _SCALE) + 1e-3 * ups(choices))
+
+
+def random(choices: Choices, view: ClusterView, asked: int) -> int:
+    """Any stage."""
+    rows = np.flatnonzero(choices.valid)
+    return int(rows[int(keyed.uniform(view.seed, "next stage", "row", asked) * len(rows))])
+
+
+STAGE_RULES: Final[Mapping[str, StageRule]] = {"rank_up": rank_up, "longest_job": longest_job, "random": random}
+
+
+def ups(choices: Choices) -> np.ndarray:
+    """[rows]: upward ranks, by the longest way left."""
+    ranks = np.concatenate([route.nodes[:, _UP] for route in choices.routes])
+    found: np.ndarray = ranks.astype(np.float64) * _of_jobs(choices, _SCALE)
+    return found
+
+
+def _of_jobs(choices: Choices, feature: int) -> np.ndarray:
+    sizes = [len(route.nodes) for route in choices.routes]
+    return np.repeat(choices.features[:, feature].astype(np.float64), sizes)
+
+
+def _best(choices: Choices, values: np.ndarray) -> int:
+    return int(np.where(choices.valid, values, -np.inf).argmax())

@@ -1,0 +1,62 @@
+"""LACHESIS: a graph neural network, trained by reinforcement, says which stage is next; DEFT says where it runs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import msgspec
+import numpy as np
+
+from schedulers.core.policy import ClusterView, policies
+from schedulers.learned import shelf
+from schedulers.learned.network import best_of
+from schedulers.learned.next_stage import NextStage
+from schedulers.learned.order_network import OrderNetwork
+from schedulers.learned.routes import Choices
+from schedulers.learned.said import Choice, Sayings, named, second
+
+if TYPE_CHECKING:
+    from schedulers.core.state import JobState
+
+
+@policies.register("lachesis", source="LACHESIS (arXiv 2103.06980), section IV; trained here")
+class Lachesis(NextStage):
+    """A trained graph neural network chooses the next stage; placement `deft` gives its tasks to nodes."""
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        weights: Annotated[
+            str,
+            msgspec.Meta(
+                description="`lachesis`, or the name of a file of weights among the plug-ins without its ending"
+            ),
+        ] = "lachesis"
+
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        self._network = OrderNetwork(shelf.take(params.weights, "lachesis"))
+        self._sayings = Sayings(self._network.weights)
+
+    def choose(self, choices: Choices, view: ClusterView) -> int:
+        """See NextStage."""
+        scores = self._network.scores(choices)
+        rows = np.flatnonzero(choices.valid)
+        best = best_of(scores)
+        self._remember(view, choices, rows, scores, best)
+        return int(rows[best])
+
+    def about(self, job: JobState) -> dict[str, Any]:
+        """What was said when the job was chosen last."""
+        return self._sayings.about(job.id)
+
+    def _remember(self, view: ClusterView, choices: Choices, rows: np.ndarray, scores: np.ndarray, best: int) -> None:
+        def stage(index: int) -> str:
+            job, number = choices.place(int(rows[index]))
+            return named(view, choices.routes[job].name, number, chosen)
+
+        chosen, other = choices.routes[choices.place(int(rows[best]))[0]].name, second(scores, best)
+        said, score = (None, 0.0) if other is None else (stage(other), float(scores[other]))
+        self._sayings.note(view, chosen, Choice(stage(best), float(scores[best]), said, score), choices.amounts)
