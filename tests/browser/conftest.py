@@ -13,6 +13,7 @@ import pytest
 from rm_emulator.results import report, summary
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items):
     """One worker, so that one browser is started."""
     for item in items:

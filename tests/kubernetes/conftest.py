@@ -12,6 +12,7 @@ from tests.kubernetes.installed import a_devcluster
 from tests.kubernetes.kubeconfigs import Plugin
 
 
+@pytest.hookimpl(tryfirst=True)
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     """Those that kill and wait in one worker, the others in another: two control planes at a time, and no more."""
     for item in items:
