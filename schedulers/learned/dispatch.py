@@ -283,10 +283,16 @@ class Dispatch(Policy):
         offered = source.sizes & sizes.keys()
         if not offered or not source.free:
             return None
-        demands = map(view.demand, sizes)
-        graph = self.observation.graph(view, source._replace(sizes=offered), executors_of(view, demands), classes)
-        if not any(job.valid.any() for job in graph.jobs):
-            return None
+        asked, executors = source._replace(sizes=offered), executors_of(view, map(view.demand, sizes))
+        graph = self.observation.graph(view, asked, executors, classes)
+        if not _may_choose(graph):
+            # A job may hold more small executors than the cluster holds of those that may be given now.
+            most = max([job.least for job in graph.jobs if job.name in self.observation.choices], default=0)
+            if most <= executors:
+                return None
+            graph = self.observation.graph(view, asked, most, classes)
+            if not _may_choose(graph):
+                return None
         action = self.choose(graph, view)
         job = graph.jobs[action.job]
         sight = self.observation.sight(job.name)
@@ -322,6 +328,10 @@ class Dispatch(Policy):
 
 def _is_like(one: ContainerState, other: ContainerState) -> bool:
     return (one.job, one.size) == (other.job, other.size)
+
+
+def _may_choose(graph: Graph) -> bool:
+    return any(job.valid.any() for job in graph.jobs)
 
 
 def _limited(room: int, offer: Offer) -> int:

@@ -206,6 +206,12 @@ def test_a_stage_is_served_although_its_queue_was_given_a_limit_after_it_was_see
     assert [each.job for each in granted if isinstance(each, Place)] == ["b", "c"]
 
 
+def test_a_job_with_many_small_containers_gets_large_ones_too() -> None:
+    world = World(8, executors=False)
+    granted = world.submit(job("a", stage(4), stage(1, (4000, 1024))))
+    assert sum(isinstance(each, Place) for each in granted) == 5
+
+
 def test_it_needs_no_more_decisions_than_the_released_simulator() -> None:
     asked = episode({"kind": "dispatch"}, 1000).asked
     assert 200 < asked < 400
