@@ -118,7 +118,9 @@ def test_the_smoke_run_beats_chance(tmp_path: Path) -> None:
     assert state.best_score * references["capped_sjf"][0] < 0.8 * references["random"][0]
 
 
-def test_lachesis_goes_on_bit_by_bit_and_its_weights_say_what_they_met(lachesis: Path, tmp_path: Path) -> None:
+def test_lachesis_goes_on_bit_by_bit_and_its_weights_say_what_they_met(
+    lachesis: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
     whole = training(lachesis, tmp_path / "whole").run()
     text = lachesis.read_text()
     assert read(lachesis).objective == "makespan"
@@ -130,7 +132,7 @@ def test_lachesis_goes_on_bit_by_bit_and_its_weights_say_what_they_met(lachesis:
         if parts.state.iteration:
             raise KeyboardInterrupt
 
-    parts._keep = stop  # type: ignore[method-assign]
+    monkeypatch.setattr(parts, "_keep", stop)
     with pytest.raises(KeyboardInterrupt):
         parts.run()
     assert lachesis.read_text() == text

@@ -31,6 +31,7 @@ from schedulers.core.registry import NoParams
 from schedulers.learned.dispatch import Dispatch
 from schedulers.learned.graph import Action, Graph
 from tests.learned.setting import episode
+from tests.policies.test_decima import scenario
 
 
 class Answer(NamedTuple):
@@ -236,20 +237,6 @@ def test_a_stage_that_is_due_for_a_reservation_after_another_of_its_size_is_hear
 def test_a_log_is_replayed_where_an_executor_was_told_to_wait_and_nothing_else_happened(
     policy: dict[str, Any], seed: int, tmp_path: Path
 ) -> None:
-    small = {
-        "apiVersion": "rm-emulator.io/v1alpha1",
-        "kind": "Scenario",
-        "metadata": {"name": "small"},
-        "spec": {
-            "cluster": {
-                "nodes": [{"count": 10, "capacity": {"cpu": 1, "memory": "2Gi"}}],
-                "profile": "events",
-                "executors": {},
-            },
-            "workload": {"kind": "tpch", "jobs": 3, "arrivals": "batch", "sizes": [2], "history": 0},
-            "policies": [{**policy, "predictor": {"kind": "oracle"}}],
-        },
-    }
-    rm_emulator.run(small, out=tmp_path / "out", seeds=[seed], jobs=1)
+    rm_emulator.run(scenario(policy), out=tmp_path / "out", seeds=[seed], jobs=1)
     (log,) = (tmp_path / "out").rglob("events.jsonl*")
     assert replay.main(log) == 0

@@ -61,8 +61,14 @@ class _Seen(NextStage):
 
 def shown(**placement: Any) -> list[Choices]:
     policy = _Seen()
-    config = {"resources": ("cpu", "memory"), "policy": {"kind": "rank_up"}, "predictor": ORACLE, "offers": "event"}
-    made = Scheduler(SchedulerConfig(**config, placement={**DEFT, **placement}), policy=policy)  # type: ignore[arg-type]
+    config = SchedulerConfig(
+        resources=("cpu", "memory"),
+        policy={"kind": "rank_up"},
+        predictor=ORACLE,
+        offers="event",
+        placement={**DEFT, **placement},
+    )
+    made = Scheduler(config, policy=policy)
     for each in (node("a"), node("b")):
         made.handle(NodeAdded(0, each))
     made.handle(JobSubmitted(0, job("a", *TWO)))
