@@ -168,10 +168,12 @@ class Deadlines(Struct, frozen=True, kw_only=True):
 
 
 class Latency(Struct, frozen=True, kw_only=True):
-    """Quantiles of the time a decision takes."""
+    """Quantiles of the time a decision takes, and the longest of all."""
 
     p50: Maybe = None
+    p98: Maybe = None
     p99: Maybe = None
+    max: Maybe = None
 
 
 class Costs(Struct, frozen=True, kw_only=True):
