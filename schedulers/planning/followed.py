@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 
 import msgspec
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from schedulers.core.forecast import Floats, Forecast
     from schedulers.core.placer import Assigner
     from schedulers.core.state import JobState, StageState
-    from schedulers.planning.unrelated.timelines import Plan
+    from schedulers.planning.unrelated.timelines import Placement, Plan
 
 #: Where a task may not run it takes so many times as long as anywhere else, as far as a planner is told.
 _NEVER: Final = 1e3
@@ -159,13 +159,13 @@ class Layout:
     def runs(self, plan: Plan, most: int) -> list[Run]:
         """What was planned, by start, with at most so many runs of a task."""
         placements = plan.placements
-        order = sorted(range(len(placements)), key=lambda index: (placements[index].start, index))
         where: dict[int, list[str]] = {}
         for placed in sorted(placements, key=lambda p: p.copy):
             node = self._nodes[self._machines[placed.machine]]
             there = where.setdefault(placed.task, [])
             if len(there) < (most if placed.copy else 1) and node not in there:
                 there.append(node)
+        order = self._order(placements, where)
         kept: list[Run] = []  # the last in front
         for index in reversed(order):
             placed, node = placements[index], self._nodes[self._machines[placements[index].machine]]
@@ -177,6 +177,20 @@ class Layout:
                 kept.append(Run(placed.task, node, copy=True, sake=users[-1] if users else None))
         last = len(kept) - 1
         return [run._replace(sake=None if run.sake is None else last - run.sake) for run in reversed(kept)]
+
+    def _order(self, placements: Sequence[Placement], where: Mapping[int, Sequence[str]]) -> list[int]:
+        """By start, but behind the first run that is left of each parent: who is served first must wait for nobody."""
+        starts: dict[int, list[tuple[float, int]]] = {}
+        for index, placed in enumerate(placements):
+            if not placed.copy or self._nodes[self._machines[placed.machine]] in where[placed.task][1:]:
+                starts.setdefault(placed.task, []).append((placed.start, index))
+        first: dict[int, float] = {}
+        keys: dict[int, float] = {}
+        for task in self.instance.order:
+            behind = max((first[parent] for parent, _ in self.instance.parents[task]), default=0.0)
+            keys |= {index: max(start, behind) for start, index in starts[task]}
+            first[task] = max(min(starts[task])[0], behind)
+        return sorted(keys, key=lambda index: (keys[index], index))
 
 
 def _machines(items: Sequence[Item], forecast: Forecast) -> list[int]:

@@ -195,6 +195,13 @@ def test_later_jobs_are_planned_behind_earlier_ones(planner: str, copies: Copies
     assert emulate(dags, policy, {"kind": "first_fit"}, copies=copies, arrivals=[0, 10, 30, 31]) > 0
 
 
+def test_a_plan_whose_copies_are_left_out_starts_nobody_before_what_it_waits_for() -> None:
+    """By start alone tasks that were to take a copy's output would stand before their parents, and wait for ever."""
+    dags = [drawn(number, machines=5) for number in (33, 34, 35)]
+    policy = {"kind": "planned", "planner": "tdca"}
+    assert emulate(dags, policy, {"kind": "first_fit"}, copies=msgspec.UNSET) > 0
+
+
 # -- plays ----------------------------------------------------------------------------------------
 
 
