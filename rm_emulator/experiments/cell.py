@@ -238,7 +238,7 @@ def _names(policy: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _quantiles_us(times_ns: list[int]) -> dict[str, float | None]:
-    names, parts = ("p50", "p98", "p99", "max"), (0.5, 0.98, 0.99, 1.0)
+    names, parts = ("p50", "p98", "p99"), (0.5, 0.98, 0.99)
     if not times_ns:
         return dict.fromkeys(names)
     found = np.quantile(np.array(times_ns) / 1000, parts).tolist()

@@ -168,12 +168,11 @@ class Deadlines(Struct, frozen=True, kw_only=True):
 
 
 class Latency(Struct, frozen=True, kw_only=True):
-    """Quantiles of the time a decision takes, and the longest of all."""
+    """Quantiles of the time a decision takes."""
 
     p50: Maybe = None
     p98: Maybe = None
     p99: Maybe = None
-    max: Maybe = None
 
 
 class Costs(Struct, frozen=True, kw_only=True):

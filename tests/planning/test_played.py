@@ -49,6 +49,11 @@ def test_the_first_play_is_deft(made: Instance) -> None:
     assert plans(made, 1, runs=np.inf).placements == deft(made).placements
 
 
+def test_tasks_that_wait_for_no_other_are_played_once() -> None:
+    made = Instance([[number + 1, 7 - number] for number in range(6)])
+    assert plans(made, 50).placements == plans(made, 1).placements
+
+
 @given(instances(), st.integers(0, 5))
 def test_no_task_runs_more_often_than_it_may(made: Instance, seed: int) -> None:
     assert max(Counter(p.task for p in plans(made, 8, seed=seed).placements).values()) <= 2

@@ -8,7 +8,8 @@ one (WeCAN, arXiv 2603.23249, has a rule that skips for that). Here a play may d
 - **Tasks are pinned** to one machine, whoever else would be free sooner: some of those that the end hangs on, together
   with their parents, where one of them is or on one of the machines that are fastest for them.
 
-A play ends as soon as it must come out longer than the best one.
+A play ends as soon as it must come out longer than the best one. Tasks that wait for no other are played once: who is
+next matters little there, and they may be very many.
 """
 
 from __future__ import annotations
@@ -60,7 +61,7 @@ def played(
     best = _play(instance, draft, tails, np.inf, runs)
     assert best is not None
     makespan = best.plan().makespan
-    for _ in range(plays - 1):
+    for _ in range(plays - 1 if instance.edges else 0):
         if makespan <= least * (1 + 1e-9):
             break
         other = _otherwise(best, draft, first, random, pins=pins)
