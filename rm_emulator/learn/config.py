@@ -125,15 +125,16 @@ class Config(Block, frozen=True):
 
     critic: whether what the state explains of costs is taken off advantages: by a linear estimate made anew each time
     (Decima), by a part of the network (LACHESIS). network: Decima's, the smaller one of its released code, Decima's
-    with scores for executor classes, or LACHESIS's. start: weights to begin from, a file, relative to the
-    configuration, or the name of some that ship. cloning: null for no warm start.
+    with scores for executor classes, told what the rule `priced` would do (guided), both, or LACHESIS's. start: weights
+    to begin from, a file, relative to the configuration, or the name of some that ship. cloning: null for no warm
+    start.
     """
 
     name: str
     workloads: Annotated[tuple[Sequences, ...], Meta(min_length=1)]
     method: Literal["ppo", "reinforce", "evolution", "distillation"] = "ppo"
     critic: bool = True
-    network: Literal["decima", "released", "classes", "lachesis"] = "decima"
+    network: Literal["decima", "released", "classes", "guided", "guided_classes", "lachesis"] = "decima"
     objective: Literal["mean_jct", "makespan"] = "mean_jct"
     seed: Annotated[int, Meta(ge=0)] = 1
     iterations: Annotated[int, Meta(ge=0)] = 500

@@ -170,7 +170,7 @@ class Distillation:
         return (
             f"Decision trees distilled from {config.distillation.teacher}: {rounds} rounds of "
             f"{config.distillation.episodes} episodes (rm-emulator train {config.name}).\n"
-            "job: how likely it is that a job is chosen; the likeliest is, of equals the one with the least work.\n"
+            "job: how likely it is that a job is chosen; the likeliest is, of equals the first by the rule priced.\n"
             "stage: the same for its stages; of equals an open one, then the one with the longest path.\n"
             "limit: how many executors the job may have then."
         )

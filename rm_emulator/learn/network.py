@@ -5,7 +5,6 @@ The same network as `schedulers.learned.network`, from which it takes the order 
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from itertools import pairwise
 from typing import NamedTuple
@@ -17,7 +16,7 @@ from torch import Tensor, nn
 from schedulers.learned.graph import CLASS_FEATURES, Action, Graph, Ints, JobGraph, able, class_of
 from schedulers.learned.layers import Layers, layers
 from schedulers.learned.limits import candidates
-from schedulers.learned.network import LIMIT_SCALE, SLOPE, class_features
+from schedulers.learned.network import SLOPE, class_features, features_of, limit_features
 from schedulers.learned.weights import Architecture, Weights
 
 
@@ -28,7 +27,7 @@ class Batch(NamedTuple):
     graph. nodes: [n, features], by place; table: the rest of the table, as tensors. block, graph: [occurrences].
     features: [occurrences, features].
     row, stage_job, stage_graph: [k], each stage that may be chosen: its row in the table, occurrence, graph.
-    limit, limit_graph: [l], each limit of the chosen jobs as the network reads it, and its graph. classes: [c,
+    limit: [l, features], each limit of the chosen jobs; limit_graph: [l], its graph. classes: [c,
     features], class_graph: [c], the same of each executor class that the stage chosen could have. job: [graphs], the
     occurrence chosen. stage, value: [graphs], the choice among the k stages and among the l limits. of_class, classed:
     the choice among the c classes in each graph that has any, and that graph.
@@ -79,8 +78,13 @@ class Judged(NamedTuple):
     value: Tensor | None = None
 
 
-def batch(graphs: Sequence[Graph], actions: Sequence[Action], *, dtype: torch.dtype = torch.float32) -> Batch:
-    """Graphs, each with the action taken. Raises ValueError for an action that is not among those to choose from."""
+def batch(
+    graphs: Sequence[Graph], actions: Sequence[Action], *, guided: bool = False, dtype: torch.dtype = torch.float32
+) -> Batch:
+    """Graphs, each with the action taken. Raises ValueError for an action that is not among those to choose from.
+
+    guided: as of the network's architecture.
+    """
     blocks: dict[int, int] = {}
     unique: list[JobGraph] = []
     every = [job for graph in graphs for job in graph.jobs]
@@ -108,16 +112,18 @@ def batch(graphs: Sequence[Graph], actions: Sequence[Action], *, dtype: torch.dt
     value = positions(values + limit_graph * apart, said + np.arange(len(graphs)) * apart, "limit")
     graph = np.repeat(np.arange(len(graphs)), counts)
     classes, class_graph, of_class = _classes(graphs, actions)
+    features = np.concatenate([features_of(graph, guided=guided) for graph in graphs])
+    read = [limit_features(each, features[job], guided=guided) for each, job in zip(options, chosen, strict=True)]
     return Batch(
         torch.from_numpy(found.nodes[found.order]).to(dtype),
         _table(found),
         torch.from_numpy(block),
         torch.from_numpy(graph),
-        torch.from_numpy(np.array([job.features for job in every])).to(dtype),
+        torch.from_numpy(features).to(dtype),
         torch.from_numpy(begins[block[stage_job]] + valid - offsets[stage_job]),
         torch.from_numpy(stage_job),
         torch.from_numpy(graph[stage_job]),
-        torch.from_numpy(np.log(values) / math.log(LIMIT_SCALE)).to(dtype),
+        torch.from_numpy(np.concatenate(read)).to(dtype),
         torch.from_numpy(limit_graph),
         torch.from_numpy(classes).to(dtype),
         torch.from_numpy(class_graph),
@@ -203,7 +209,7 @@ class Decima(Parts):
         own = torch.cat((summaries[given.block], given.features), 1)
         read = (rows[given.row], own[given.stage_job], world[given.stage_graph])
         stages = log_softmax(self.parts["stage"](torch.cat(read, 1))[:, 0], given.stage_graph, graphs)
-        read = (own[given.job][given.limit_graph], world[given.limit_graph], given.limit[:, None])
+        read = (own[given.job][given.limit_graph], world[given.limit_graph], given.limit)
         limits = log_softmax(self.parts["limit"](torch.cat(read, 1))[:, 0], given.limit_graph, graphs)
         classes = self._classes(given, own, world)
         of_class = sums(classes[given.of_class], given.classed, graphs)

@@ -136,8 +136,10 @@ def lots(
 
 
 def _given(network: Parts, decisions: Sequence[Decision]) -> Any:
-    of = batch if isinstance(network, Decima) else order_batch
-    return of([each.graph for each in decisions], [each.action for each in decisions])
+    graphs, actions = [each.graph for each in decisions], [each.action for each in decisions]
+    if isinstance(network.architecture, Architecture):
+        return batch(graphs, actions, guided=network.architecture.guided)
+    return order_batch(graphs, actions)
 
 
 #: Weight of what the critic is off, where the network has one.

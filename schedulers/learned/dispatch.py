@@ -70,11 +70,16 @@ class Dispatch(Policy):
         return self._divide(view, offer) if view.has_executors else self._fill(view, offer)
 
     def _catch_up(self, view: ClusterView) -> None:
-        """Forget promises that cannot be kept any more."""
+        """Forget promises that cannot be kept any more, and slots once there is something new to choose."""
+        news = False
         for name in view.changed():
             job = view.jobs.get(name)
-            self.promises.check(name, None if job is None or job.cancelled else job, view)
+            job = None if job is None or job.cancelled else job
+            self.promises.check(name, job, view)
+            news |= not view.has_executors and self.promises.is_news(name, job)
             self.observation.note(name)
+        if news:
+            self.promises.end_slots()
 
     def _look(self, view: ClusterView) -> None:
         """See everything as it is now."""
@@ -194,6 +199,8 @@ class Dispatch(Policy):
         while offer.limit != 0:
             self._catch_up(view)
             yield from self._fill_slots(view, offer)
+            if not offer.has_room():
+                return
             self._look(view)
             unfit = {
                 (name, stage.index)

@@ -6,9 +6,8 @@ from typing import Final
 
 import numpy as np
 
-from schedulers.learned.graph import Graph, Ints, JobGraph
-from schedulers.learned.network import Doubles
-from schedulers.learned.orders import EXECUTORS, GROWTH, UNIT_MS, paths
+from schedulers.learned.graph import Doubles, Graph, Ints, JobGraph
+from schedulers.learned.orders import paths, prices
 
 #: Of a job with stages that may be chosen. Times are estimates.
 JOB_FACTS: Final = {
@@ -18,8 +17,8 @@ JOB_FACTS: Final = {
     "left": "work of its tasks to start, s, at least 1",
     "ready": "tasks to start in stages that may be chosen",
     "job_executors": "executors of the job, before these are given",
-    "room": "how many more it may have under the rule capped_sjf; below 0: it has too many",
-    "place": "jobs that may be chosen too and have less work in all",
+    "room": "how many more it may have under the rule priced; below 0: it has too many",
+    "place": "jobs that may be chosen too and come before it under that rule",
     "turn": "the same, of those with room only",
     "jobs": "live jobs",
     "cluster": "executors of the whole cluster",
@@ -42,26 +41,26 @@ FLAGS: Final = ("own", "open", "known")
 
 
 def of_jobs(graph: Graph) -> tuple[Ints, Doubles]:
-    """Indexes of jobs that have stages that may be chosen, least work first, and JOB_FACTS of them."""
+    """Indexes of jobs that have stages that may be chosen, in the order of the rule `priced`, and JOB_FACTS of them."""
     jobs = graph.jobs
+    ordered, most = prices(graph)
     counts = np.array([len(job.valid) for job in jobs])
     begins = np.cumsum(counts) - counts
     valid = np.concatenate([job.valid for job in jobs])
     tasks = np.concatenate([job.nodes[:, 0] for job in jobs]) * valid
-    able = np.flatnonzero(np.logical_or.reduceat(valid, begins))
+    able = np.array(ordered)[np.logical_or.reduceat(valid, begins)[ordered]]
     features = np.array([jobs[index].features for index in able], float)
     found = np.empty((len(able), len(JOB_FACTS)))
     found[:, 0], found[:, 1] = features[:, 1] > 0, np.rint(20 * features[:, 2])
-    size = found[:, 2] = 500 * np.exp(2 * features[:, 4])
+    found[:, 2] = 500 * np.exp(2 * features[:, 4])
     found[:, 3], found[:, 4] = 500 * np.exp(2 * features[:, 5]), np.rint(200 * np.add.reduceat(tasks, begins)[able])
     found[:, 5] = np.rint(20 * features[:, 0])
-    most = np.maximum(1, np.rint(EXECUTORS * (size * 1e3 / UNIT_MS) ** GROWTH))
-    found[:, 6] = most + 1 - [jobs[index].least for index in able]
-    for column, among in ((7, size), (8, size[found[:, 6] > 0])):
-        found[:, column] = np.searchsorted(np.sort(among), size)
+    found[:, 6] = [most[index] + 1 - jobs[index].least for index in able]
+    found[:, 7] = np.arange(len(able))
+    with_room = found[:, 6] > 0
+    found[:, 8] = np.cumsum(with_room) - with_room
     found[:, 9], found[:, 10] = len(jobs), graph.executors
-    order = np.argsort(size, kind="stable")
-    return able[order], found[order]
+    return able, found
 
 
 def of_stages(job: JobGraph) -> tuple[Ints, Doubles]:

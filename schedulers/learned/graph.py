@@ -13,6 +13,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 Floats = NDArray[np.float32]
+Doubles = NDArray[np.float64]
 Ints = NDArray[np.intp]
 Bools = NDArray[np.bool_]
 
@@ -51,7 +52,8 @@ class JobGraph(msgspec.Struct, frozen=True, eq=False):
     indexes in the job. heights: [n], edges on the longest way down to a leaf. edges: [e, 2], rows of parent and child.
     valid: [n], what may be chosen now. features: [len(JOB_FEATURES)]. least: the smallest limit that gives the job an
     executor. rooms: [n, classes], for how many containers of each stage that may be chosen a class has room now; None
-    without classes.
+    without classes. work_ms, path_ms: of the whole job by estimates, finished tasks included: of all tasks, None where
+    that is not known, and the longest path of one task of each stage.
     """
 
     name: str
@@ -64,18 +66,22 @@ class JobGraph(msgspec.Struct, frozen=True, eq=False):
     features: Floats
     least: int
     rooms: Ints | None = None
+    work_ms: float | None = None
+    path_ms: float = 0.0
 
 
 class Graph(msgspec.Struct, frozen=True, eq=False):
     """All live jobs with unfinished stages, in order of submission.
 
     executors: how many the cluster holds. classes: how large the nodes of each executor class are, see Classes.parts;
-    empty where there is none to choose: the executors are there already, or all nodes are equal.
+    empty where there is none to choose: the executors are there already, or all nodes are equal. outlive: whether
+    executors outlive tasks.
     """
 
     jobs: tuple[JobGraph, ...]
     executors: int
     classes: tuple[float, ...] = ()
+    outlive: bool = True
 
     def amounts(self) -> dict[str, int]:
         """How much there is, of what a network may have been trained with less of."""

@@ -10,14 +10,13 @@ from collections.abc import Sequence
 from typing import Final, NamedTuple, TypeAlias
 
 import numpy as np
-from numpy.typing import NDArray
 
-from schedulers.learned.graph import NODE_FEATURES, Bools, Floats, Graph, Ints, JobGraph, able
+from schedulers.learned.graph import NODE_FEATURES, Bools, Doubles, Floats, Graph, Ints, JobGraph, able
+from schedulers.learned.guide import guide, is_said
 from schedulers.learned.layers import layers
 from schedulers.learned.limits import candidates
 from schedulers.learned.weights import Architecture, Weights
 
-Doubles: TypeAlias = NDArray[np.float64]
 Part: TypeAlias = "tuple[tuple[Doubles, Doubles], ...]"
 
 #: Of the leaky ReLU between layers.
@@ -67,9 +66,11 @@ class Network:
         assert isinstance(weights.architecture, Architecture)
         self._passes = list(weights.architecture.passed)
         self._is_passed = np.isin(np.arange(len(NODE_FEATURES)), self._passes)
+        self._is_guided = weights.architecture.guided
         self._split_heads(weights.architecture.embedding)
         self._blocks: dict[str, _Block] = {}
         self._world: Doubles = np.zeros(weights.architecture.embedding)
+        self._features: Doubles = np.zeros((0, 0))
 
     def _split_heads(self, wide: int) -> None:
         """The first layer of each head by what it reads: what is the same for many is multiplied once."""
@@ -80,8 +81,9 @@ class Network:
         self._stage_features, self._stage_world = stage[own + wide : -wide], stage[-wide:]
         (limit, self._limit_bias), *rest = self._parts["limit"]
         self._limit_rest: Part = tuple(rest)
-        self._limit_job, self._limit_features = limit[:wide], limit[wide : -wide - 1]
-        self._limit_world, self._limit_value = limit[-wide - 1 : -1], limit[-1]
+        values = 1 + self._is_guided
+        self._limit_job, self._limit_features = limit[:wide], limit[wide : -wide - values]
+        self._limit_world, self._limit_value = limit[-wide - values : -values], limit[-values:]
         self.scores_classes = "class" in self._parts
 
     def scores(self, graph: Graph) -> Scores:
@@ -90,7 +92,7 @@ class Network:
         terms = np.concatenate([block.term for block in blocks]).reshape(len(blocks), -1)
         world = self._apply("world", terms.sum(axis=0, keepdims=True))[0]
         self._world = world
-        features = np.concatenate([job.features for job in graph.jobs]).reshape(len(blocks), -1).astype(np.float64)
+        features = self._features = features_of(graph, guided=self._is_guided).astype(np.float64)
         shared = features @ self._stage_features + (world @ self._stage_world + self._stage_bias)
         sizes = np.array([len(job.valid) for job in graph.jobs])
         rows = np.flatnonzero(np.concatenate([job.valid for job in graph.jobs]))
@@ -104,10 +106,10 @@ class Network:
         """Limits that may be chosen for a job with a valid stage, and their scores. `scores` was asked before."""
         chosen = graph.jobs[job]
         limits = candidates(chosen.least, graph.executors)
-        shared = self._blocks[chosen.name].limit + chosen.features @ self._limit_features
+        shared = self._blocks[chosen.name].limit + self._features[job] @ self._limit_features
         shared = shared + (self._world @ self._limit_world + self._limit_bias)
-        values = np.log(limits)[:, None] / math.log(LIMIT_SCALE)
-        return limits, scored(shared + values * self._limit_value, self._limit_rest)
+        values = limit_features(limits, self._features[job], guided=self._is_guided)
+        return limits, scored(shared + values @ self._limit_value, self._limit_rest)
 
     def classes(self, graph: Graph, job: int, row: int) -> tuple[tuple[int, ...], Doubles]:
         """Executor classes with room for a stage, and their scores: none without a choice, or of other weights.
@@ -117,8 +119,7 @@ class Network:
         there = able(graph, job, row) if self.scores_classes else ()
         if not there:
             return (), np.zeros(0)
-        chosen = graph.jobs[job]
-        shared = np.concatenate((self._blocks[chosen.name].summary, chosen.features.astype(np.float64), self._world))
+        shared = np.concatenate((self._blocks[graph.jobs[job].name].summary, self._features[job], self._world))
         read = np.concatenate((np.tile(shared, (len(there), 1)), class_features(graph, job, row)), axis=1)
         (weight, bias), *rest = self._parts["class"]
         return there, scored(read @ weight + bias, tuple(rest))
@@ -213,6 +214,22 @@ def transformed(part: Part, values: Doubles) -> Doubles:
         values += bias
         np.maximum(values, values * SLOPE, out=values)
     return values
+
+
+def features_of(graph: Graph, *, guided: bool) -> Floats:
+    """[jobs, len(JOB_FEATURES)], with len(GUIDE_FEATURES) more where the network is guided."""
+    features = np.concatenate([job.features for job in graph.jobs]).reshape(len(graph.jobs), -1)
+    return np.concatenate((features, guide(graph)), axis=1) if guided else features
+
+
+def limit_features(limits: Sequence[int], features: Floats | Doubles, *, guided: bool) -> Doubles:
+    """[limits, 1], as they are put to the network; a guided one is told too which of them the rule would say.
+
+    features: of the job, as `features_of` it.
+    """
+    logs = np.log(limits)[:, None]
+    values: Doubles = logs / math.log(LIMIT_SCALE)
+    return np.concatenate((values, is_said(logs, float(features[-1]))), axis=1) if guided else values
 
 
 def class_features(graph: Graph, job: int, row: int) -> Doubles:

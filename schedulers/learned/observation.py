@@ -11,6 +11,7 @@ import numpy as np
 
 from schedulers.core.model import Stage, topological_order
 from schedulers.learned.graph import JOB_FEATURES, Bools, Floats, Graph, Ints, JobGraph
+from schedulers.planning.paths import longest_path
 
 if TYPE_CHECKING:
     from schedulers.core.policy import ClusterView
@@ -37,13 +38,13 @@ class Sight:
     """One job as it is seen.
 
     rows: unfinished stages. left: by stage, tasks to start that no executor is promised to. executors: of the job, with
-    those promised to it and without those promised away. amounts: the job's features `size` and `left`. may_start:
-    [rows], what may be chosen. sizes: of these, each with a stage.
+    those promised to it and without those promised away. amounts: the job's features `size` and `left`. work_ms,
+    path_ms: as in JobGraph. may_start: [rows], what may be chosen. sizes: of these, each with a stage.
     """
 
     __slots__ = (
         "_above", "_edges", "_flat", "_heights", "amounts", "edges", "executors", "has_gangs", "heights", "job", "left",
-        "may_start", "nodes", "rows", "sizes", "stages", "version",
+        "may_start", "nodes", "path_ms", "rows", "sizes", "stages", "version", "work_ms",
     )  # fmt: skip
 
     def __init__(self, job: JobState) -> None:
@@ -58,6 +59,8 @@ class Sight:
         self.stages: Ints = np.zeros(0, np.intp)
         self.version = 0
         self.amounts = (0.0, 0.0)
+        self.work_ms: float | None = -1.0  # of no job
+        self.path_ms = 0.0
         specs = job.spec.stages
         self.has_gangs = any(stage.gang for stage in specs)
         self._heights = np.array(_heights(specs), np.intp)
@@ -74,6 +77,8 @@ class Sight:
         """Make all of it anew. promised: by stage, executors. net: executors that other jobs have promised."""
         job = self.job
         states, name = job.stages, job.spec.id
+        if job.size_ms != self.work_ms:
+            self.work_ms, self.path_ms = job.size_ms, longest_path(job, view)
         left = [state.waiting for state in states]
         if promised:
             for index, executors in promised.items():
@@ -204,8 +209,9 @@ class Observation:
                     valid = valid & np.array([_serves(source, sight.job, row) for row in sight.rows])
             rooms = None if offered is None else offered.rooms(view, sight, valid)
             shown = (name, sight.version, sight.nodes, sight.stages, sight.heights, sight.edges, valid, own, least)
-            blocks.append(JobGraph(*shown, rooms))
-        return Graph(tuple(blocks), executors, () if offered is None else offered.classes.parts)
+            blocks.append(JobGraph(*shown, rooms, sight.work_ms, sight.path_ms))
+        classes = () if offered is None else offered.classes.parts
+        return Graph(tuple(blocks), executors, classes, view.has_executors)
 
 
 class Offered:

@@ -14,7 +14,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
-from schedulers.learned.network import Doubles, parts_of, scored, transformed
+from schedulers.learned.graph import Doubles
+from schedulers.learned.network import parts_of, scored, transformed
 from schedulers.learned.routes import Choices, Route
 from schedulers.learned.weights import OrderSizes, Weights
 

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from functools import lru_cache
 from typing import Final, TypeAlias
 
 import numpy as np
@@ -20,6 +21,19 @@ Rule: TypeAlias = Callable[[Graph, ClusterView, int], Action]
 EXECUTORS: Final = 8.0
 UNIT_MS: Final = 5e5
 GROWTH: Final = 0.75
+#: Of `priced`, found on training seeds: what one more job behind costs, by the part of the cluster that is taken; the
+#: part of the longest path that comes on top of the work, where executors stay with jobs and where containers end with
+#: their tasks; from how many times its number on a job hands executors on.
+PRICE: Final = 3.0
+PATH: Final = 0.7
+PATH_OF_CONTAINERS: Final = 0.1
+ENOUGH: Final = 1.3
+#: How long tasks of a job take on up to so many executors, by what they take over all levels that were measured: the
+#: geometric mean over jobs of Decima's TPC-H profiles (decima-sim, which mixes two levels between them).
+SLOWDOWNS: Final = (
+    (1, 0.50), (2, 0.506), (3, 0.513), (4, 0.52), (5, 0.53), (9, 0.557), (10, 0.586), (19, 0.638), (20, 0.687),
+    (39, 0.79), (40, 0.897), (49, 0.943), (math.inf, 0.99),
+)  # fmt: skip
 
 
 def capped_sjf(graph: Graph, view: ClusterView, asked: int) -> Action:
@@ -38,6 +52,45 @@ def fair(graph: Graph, view: ClusterView, asked: int) -> Action:
     """Decima's dynamic partition: as many for each job that has something to choose, first come first."""
     sharing = sum([bool(job.valid.any()) for job in graph.jobs])
     return _partitioned(graph, range(len(graph.jobs)), [math.ceil(graph.executors / sharing)] * len(graph.jobs))
+
+
+def priced(graph: Graph, view: ClusterView, asked: int) -> Action:
+    """Shortest first, and executors have a price: see `prices`."""
+    return by_prices(graph, *prices(graph))
+
+
+def by_prices(graph: Graph, order: Sequence[int], most: list[int]) -> Action:
+    """What `priced` answers. order, most: as of `prices`."""
+    return _partitioned(graph, order, most, ENOUGH)
+
+
+def prices(graph: Graph) -> tuple[list[int], list[int]]:
+    """In which order `priced` serves jobs, and by job up to how many executors: fewer, the more jobs are behind it.
+
+    On n executors a job takes about T(n): its work by n, slower the wider it is where executors outlive tasks, and a
+    part of its longest path. It is served up to the n with the least T(n) (1 + PRICE x jobs behind x n / executors),
+    the job first that has least of that if all are behind it, times the part of its work that is left.
+    """
+    works = np.array([UNIT_MS if job.work_ms is None else job.work_ms for job in graph.jobs])
+    paths = np.array([job.path_ms for job in graph.jobs])
+    counts = np.arange(1.0, graph.executors + 1)
+    widths, part = (slowdowns(graph.executors), PATH) if graph.outlive else (np.ones(1), PATH_OF_CONTAINERS)
+    spans = works[:, None] * (widths / counts) + part * paths[:, None] * (1 - 1 / counts)
+    taken = PRICE * counts / graph.executors
+    left = np.array([job.features[5] - job.features[4] for job in graph.jobs], float)
+    costs = (spans * (1 + taken * len(spans))).min(axis=1) * np.exp(2 * left)
+    order = np.argsort(costs, kind="stable")
+    behind = np.empty(len(order))
+    behind[order] = np.arange(len(order))[::-1]
+    most = 1 + np.argmin(spans * (1 + taken * behind[:, None]), axis=1)
+    return order.tolist(), most.tolist()
+
+
+@lru_cache
+def slowdowns(executors: int) -> NDArray[np.float64]:
+    """[executors], how slow tasks are on 1 to so many of them."""
+    levels, found = zip(*SLOWDOWNS, strict=True)
+    return np.array(found)[np.searchsorted(levels, np.arange(1, executors + 1))]
 
 
 def proportional(graph: Graph, view: ClusterView, asked: int) -> Action:
@@ -62,16 +115,21 @@ def random(graph: Graph, view: ClusterView, asked: int) -> Action:
 RULES: Final[Mapping[str, Rule]] = {
     "capped_sjf": capped_sjf,
     "fair": fair,
+    "priced": priced,
     "proportional": proportional,
     "random": random,
 }
 
 
-def _partitioned(graph: Graph, order: Iterable[int], most: list[int]) -> Action:
-    """Executors stay in their job, then go to the first job below its number, then to the first at all."""
+def _partitioned(graph: Graph, order: Iterable[int], most: list[int], enough: float = math.inf) -> Action:
+    """Executors stay in their job, then go to the first job below its number, then to the first at all.
+
+    enough: they do not stay if their job has more than so many times its number, and is not the first.
+    """
     able = [index for index in order if graph.jobs[index].valid.any()]
     for index in able:
-        if graph.jobs[index].features[1] > 0:
+        job = graph.jobs[index]
+        if job.features[1] > 0 and (index == able[0] or job.least <= enough * most[index]):
             return Action(index, critical(graph.jobs[index]), graph.executors)
     for index in able:
         if graph.jobs[index].least <= most[index]:

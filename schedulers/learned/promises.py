@@ -2,7 +2,8 @@
 
 Decima's commitments (decima-sim:executor_commit.py). An executor of a stage without tasks to start is promised ahead;
 one that has come to a job, or stays in it, for a stage that is not open waits there for it. Where a container ends with
-its task, a stage has a number of slots instead: as long as tasks wait in it the next one has the room of one that ends.
+its task, a stage has a number of slots instead: as long as tasks wait in it the next one has the room of one that ends,
+until there is something new to choose.
 """
 
 from __future__ import annotations
@@ -27,12 +28,14 @@ class Promises:
     given: by the stage whose executors were promised, to which stages how many of them go, in this order.
     waiting: by job, the executors that wait in it, or are on their way to do so, each with its stage.
     slots: by job, where containers end with their tasks, how many of them its stages are to have at once.
+    opened: by job, there, the stages with tasks that could start when it was looked at last.
     """
 
     def __init__(self) -> None:
         self.given: dict[Place, dict[Place, int]] = {}
         self.waiting: dict[str, dict[int, int]] = {}
         self.slots: dict[str, dict[int, int]] = {}
+        self.opened: dict[str, list[int]] = {}
         self.changed: dict[str, None] = {}
         """Jobs with more or fewer promises than when somebody cleared this."""
         self._to: dict[str, Counter[int]] = {}
@@ -94,6 +97,22 @@ class Promises:
         had = self.slots.setdefault(job.id, {})
         had[stage] = max(had.get(stage, 0), job.stages[stage].running) + slots
         self._look_at_slots(job.id, job)
+
+    def is_news(self, name: str, job: JobState | None) -> bool:
+        """Whether a stage of the job may start tasks that could not when this was asked last. job: None: it is gone."""
+        was = self.opened.pop(name, [])
+        if job is None:
+            return False
+        self.opened[name] = list(job.open)
+        return not set(job.open).issubset(was)
+
+    def end_slots(self) -> None:
+        """No stage has slots any more; what runs in them goes on."""
+        for name in self.slots:
+            self._to.pop(name, None)
+            self._ending.pop(name, None)
+            self.changed[name] = None
+        self.slots.clear()
 
     def owed(self) -> list[Place]:
         """Stages with empty slots."""
@@ -172,6 +191,7 @@ class Promises:
             "given": [[*source, *target, count] for source, target, count in self._all()],
             "waiting": [[job, *entry] for job, waiting in self.waiting.items() for entry in waiting.items()],
             "slots": [[job, *entry] for job, slots in self.slots.items() for entry in slots.items()],
+            "opened": self.opened,
         }
 
     def load(self, data: Any, jobs: Mapping[str, JobState]) -> None:
@@ -182,6 +202,7 @@ class Promises:
             self.wait(job, container, stage)
         for name, stage, most in data["slots"]:
             self.slots.setdefault(name, {})[stage] = most
+        self.opened.update(data["opened"])
         for name in self.slots:
             if name in jobs:
                 self._look_at_slots(name, jobs[name])

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 import numpy as np
 
-from schedulers.learned.network import Doubles
+from schedulers.learned.graph import Doubles
 from schedulers.learned.weights import Weights
 
 if TYPE_CHECKING:

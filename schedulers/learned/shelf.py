@@ -13,8 +13,9 @@ from schedulers.learned.weights import Architecture, Weights, unpack
 #: What files of weights, and of trees, are called behind their name.
 SUFFIX: Final = ".safetensors"
 TREE: Final = ".yaml"
-#: Come with the program: Decima's for the mean JCT and for the makespan, LACHESIS's; Decima's as trees.
-SHIPPED: Final = ("decima", "makespan", "lachesis")
+#: Come with the program: Decima's for the mean JCT, where executors stay with jobs and where containers end with tasks,
+#: and for the makespan, LACHESIS's; Decima's as trees.
+SHIPPED: Final = ("decima", "containers", "makespan", "lachesis")
 SHIPPED_TREES: Final = ("distilled",)
 _SHIPPED: Final = {name + SUFFIX for name in SHIPPED} | {name + TREE for name in SHIPPED_TREES}
 

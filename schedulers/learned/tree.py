@@ -17,9 +17,8 @@ import numpy as np
 from schedulers.core.errors import InvalidTree, nearest
 from schedulers.learned import facts
 from schedulers.learned.facts import FACTS, FLAGS
-from schedulers.learned.graph import Action, Graph, Ints
+from schedulers.learned.graph import Action, Doubles, Graph, Ints
 from schedulers.learned.limits import candidates
-from schedulers.learned.network import Doubles
 
 #: As many questions there may be, one below the other and in all.
 _LEVELS: Final = 64
@@ -124,7 +123,7 @@ class Answer(NamedTuple):
 
 
 class Decider:
-    """Answers by trees. The best scores are taken; of equals the job with the least work, the stage of `of_stages`."""
+    """Answers by trees. The best scores are taken; of equals the first in the order of `of_jobs` and `of_stages`."""
 
     def __init__(self, trees: Trees) -> None:
         self.trees = trees

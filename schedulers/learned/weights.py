@@ -12,6 +12,7 @@ import numpy as np
 
 from schedulers.core.errors import InvalidWeights
 from schedulers.learned.graph import CLASS_FEATURES, JOB_FEATURES, NODE_FEATURES, Floats
+from schedulers.learned.guide import GUIDE_FEATURES
 from schedulers.learned.routes import LEFT_FEATURES, ROUTE_FEATURES
 
 #: Goes up whenever weights of before mean something else: features, their scales, or how the parts are joined.
@@ -62,7 +63,8 @@ class Architecture(Sizes, frozen=True, forbid_unknown_fields=True):
     summaries: whether sums over stages and over jobs are transformed again, as in the paper; the released code does
     without. own: whether messages between stages are made of what is the stages' own, without `job_executors`, so that
     they stay the same whatever executors their job is given. classes: whether executor classes are scored, as limits
-    are; else a stage has the smallest with room (Decima, section 7.3).
+    are; else a stage has the smallest with room (Decima, section 7.3). guided: whether it is told of each job what a
+    rule would do (GUIDE_FEATURES), which is ours.
     """
 
     kind: ClassVar[str] = "decima"
@@ -73,6 +75,7 @@ class Architecture(Sizes, frozen=True, forbid_unknown_fields=True):
     summaries: bool = True
     own: bool = False
     classes: bool = False
+    guided: bool = False
 
     @property
     def passed(self) -> tuple[int, ...]:
@@ -85,6 +88,7 @@ class Architecture(Sizes, frozen=True, forbid_unknown_fields=True):
         `message` and `node` are the paper's f and g for stages, `row` and `job` for jobs, `term` and `world` for all.
         """
         nodes, jobs, wide = len(NODE_FEATURES), len(JOB_FEATURES), self.embedding
+        jobs += self.guided * len(GUIDE_FEATURES)
         inner = (wide, *self.hidden, wide)
         parts = {
             "prepare": (len(self.passed), *self.hidden, wide),
@@ -95,7 +99,7 @@ class Architecture(Sizes, frozen=True, forbid_unknown_fields=True):
             "term": inner,
             "world": inner,
             "stage": (nodes + 3 * wide + jobs, *self.heads, 1),
-            "limit": (2 * wide + jobs + 1, *self.heads, 1),
+            "limit": (2 * wide + jobs + 1 + self.guided, *self.heads, 1),
         }
         if not self.summaries:
             del parts["job"], parts["world"]
@@ -139,6 +143,8 @@ ARCHITECTURES: Final[Mapping[str, Architecture]] = {
     "decima": Architecture(embedding=14, hidden=(32, 16), heads=(32, 16), own=True),
     "released": Architecture(embedding=8, hidden=(16, 8), heads=(32, 16, 8), summaries=False),
     "classes": Architecture(embedding=14, hidden=(32, 16), heads=(32, 16), own=True, classes=True),
+    "guided": Architecture(embedding=14, hidden=(32, 16), heads=(32, 16), own=True, guided=True),
+    "guided_classes": Architecture(embedding=14, hidden=(32, 16), heads=(32, 16), own=True, guided=True, classes=True),
 }
 LACHESIS: Final = OrderSizes(embedding=8, hidden=(16,), heads=(32, 16, 8))
 _KINDS: Final[Mapping[str, type[Sizes]]] = {each.kind: each for each in (Architecture, OrderSizes)}

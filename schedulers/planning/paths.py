@@ -48,10 +48,18 @@ def depths(stages: tuple[Stage, ...]) -> list[int]:
 def critical_first(
     job: JobState, among: Sequence[StageState], view: ClusterView, measure: Length
 ) -> Iterable[StageState]:
-    """Some of the job's stages, the longest estimated path to the output first; ties: lowest index.
+    """Some of the job's stages, the longest estimated path to the output first; ties: lowest index."""
+    left = estimated_to_output(job, view, measure)
+    return sorted(among, key=lambda stage: (-left[stage.index], stage.index))
 
-    A stage without an estimate adds nothing to a path.
-    """
+
+def longest_path(job: JobState, view: ClusterView) -> float:
+    """The longest estimated path of one task of each stage through the job, ms."""
+    return max(estimated_to_output(job, view, "task"))
+
+
+def estimated_to_output(job: JobState, view: ClusterView, measure: Length) -> list[float]:
+    """As `to_output`, ms. A stage without an estimate adds nothing to a path."""
     stages = job.spec.stages
 
     def length(index: int) -> float:
@@ -60,8 +68,7 @@ def critical_first(
             return 0.0
         return estimate.task_ms * (stages[index].tasks if measure == "work" else 1)
 
-    left = to_output(stages, length)
-    return sorted(among, key=lambda stage: (-left[stage.index], stage.index))
+    return to_output(stages, length)
 
 
 def breadth_first(job: JobState, among: Sequence[StageState]) -> Iterable[StageState]:

@@ -12,8 +12,8 @@ from schedulers.core.errors import InvalidParameters
 from schedulers.core.policy import ClusterView, policies
 from schedulers.learned import shelf
 from schedulers.learned.dispatch import Dispatch
-from schedulers.learned.graph import Action, Graph
-from schedulers.learned.network import Doubles, Network, Scores, best_of, log_probabilities
+from schedulers.learned.graph import Action, Doubles, Graph
+from schedulers.learned.network import Network, Scores, best_of, log_probabilities
 from schedulers.learned.said import Choice, Sayings, named, second
 
 if TYPE_CHECKING:
@@ -30,7 +30,8 @@ class Decima(Dispatch):
         weights: Annotated[
             str,
             msgspec.Meta(
-                description="`decima`, or the name of a file of weights among the plug-ins without its ending"
+                description="`decima`: those that ship, for executors that outlive tasks or containers that do not; "
+                "or the name of a file of weights among the plug-ins without its ending"
             ),
         ] = "decima"
         objective: Annotated[
@@ -47,11 +48,20 @@ class Decima(Dispatch):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self._network = Network(shelf.take(_named(params), "decima"))
+        name = _named(params)
+        self._use(name)
+        self._is_open = name == "decima"  # until it is known what becomes of executors
+
+    def _use(self, weights: str) -> None:
+        self._network = Network(shelf.take(weights, "decima"))
         self._sayings = Sayings(self._network.weights)
 
     def choose(self, graph: Graph, view: ClusterView) -> Action:
         """See Dispatch."""
+        if self._is_open:
+            self._is_open = False
+            if not graph.outlive:
+                self._use("containers")
         scores = self._network.scores(graph)
         best = self._pick(scores.stages, "stage")
         job, row = int(scores.jobs[best]), int(scores.rows[best])

@@ -20,10 +20,10 @@ class RuledDispatch(Dispatch):
         """Settings."""
 
         rule: Annotated[
-            Literal["capped_sjf", "fair", "proportional", "random"],
+            Literal["capped_sjf", "fair", "priced", "proportional", "random"],
             msgspec.Meta(
-                description="who answers: the policy `capped_sjf`, Decima's fair, a share by the work that is left "
-                "(for the makespan), or chance"
+                description="who answers: the policy `capped_sjf`, Decima's fair, the shortest job first with a price "
+                "on executors, a share by the work that is left (for the makespan), or chance"
             ),
         ] = "capped_sjf"
 
@@ -32,7 +32,7 @@ class RuledDispatch(Dispatch):
     @property
     def needs_estimates(self) -> bool:  # type: ignore[override]
         """See Policy."""
-        return self.params.rule in ("capped_sjf", "proportional")
+        return self.params.rule in ("capped_sjf", "priced", "proportional")
 
     def choose(self, graph: Graph, view: ClusterView) -> Action:
         """See Dispatch."""

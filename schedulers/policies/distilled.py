@@ -9,8 +9,7 @@ import msgspec
 from schedulers.core.policy import ClusterView, policies
 from schedulers.learned import shelf
 from schedulers.learned.dispatch import Dispatch
-from schedulers.learned.graph import Action, Graph
-from schedulers.learned.network import Doubles
+from schedulers.learned.graph import Action, Doubles, Graph
 from schedulers.learned.tree import Decider, reasons
 
 if TYPE_CHECKING:

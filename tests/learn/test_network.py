@@ -24,6 +24,10 @@ from tests.learned.drawn import drawn_graph, drawn_job, with_classes
 both = pytest.mark.parametrize("name", ARCHITECTURES)
 
 
+def is_guided(name: str) -> bool:
+    return ARCHITECTURES[name].guided
+
+
 def drawn_weights(name: str) -> Weights:
     generator, architecture = np.random.default_rng(1), ARCHITECTURES[name]
     shapes = architecture.shapes().items()
@@ -51,7 +55,7 @@ def drawn_decisions(count: int, seed: int, most: int = 12) -> tuple[list[Graph],
 def test_torch_and_numpy_say_the_same(name: str) -> None:
     weights = drawn_weights(name)
     graphs, actions = drawn_decisions(20, seed=2)
-    judged = Decima(weights).double()(batch(graphs, actions, dtype=torch.float64))
+    judged = Decima(weights).double()(batch(graphs, actions, guided=is_guided(name), dtype=torch.float64))
     for graph, action, found in zip(graphs, actions, judged.log_probability.tolist(), strict=True):
         network = Network(weights)
         scores = network.scores(graph)
@@ -66,16 +70,21 @@ def test_torch_and_numpy_say_the_same(name: str) -> None:
 @both
 def test_float32_is_near_float64(name: str) -> None:
     network, (graphs, actions) = Decima(drawn_weights(name)), drawn_decisions(20, seed=3)
-    rough = network(batch(graphs, actions)).log_probability.detach().double()
-    fine = network.double()(batch(graphs, actions, dtype=torch.float64)).log_probability.detach()
+    rough = network(batch(graphs, actions, guided=is_guided(name))).log_probability.detach().double()
+    fine = network.double()(
+        batch(graphs, actions, guided=is_guided(name), dtype=torch.float64)
+    ).log_probability.detach()
     assert (rough - fine).abs().max() < 1e-3
 
 
 @both
 def test_many_graphs_at_once_say_the_same_as_each_alone(name: str) -> None:
     network, (graphs, actions) = Decima(drawn_weights(name)).double(), drawn_decisions(20, seed=4)
-    together = network(batch(graphs, actions, dtype=torch.float64))
-    alone = [network(batch([g], [a], dtype=torch.float64)) for g, a in zip(graphs, actions, strict=True)]
+    together = network(batch(graphs, actions, guided=is_guided(name), dtype=torch.float64))
+    alone = [
+        network(batch([g], [a], guided=is_guided(name), dtype=torch.float64))
+        for g, a in zip(graphs, actions, strict=True)
+    ]
     for field in ("log_probability", "stage_entropy", "limit_entropy"):
         assert torch.allclose(getattr(together, field), torch.cat([getattr(one, field) for one in alone]))
 
@@ -101,7 +110,7 @@ def test_entropies_are_those_of_the_probabilities() -> None:
 def test_gradients_agree_with_finite_differences(name: str) -> None:
     network = Decima(drawn_weights(name)).double()
     graphs, actions = drawn_decisions(6, seed=7, most=4)
-    given = batch(graphs, actions, dtype=torch.float64)
+    given = batch(graphs, actions, guided=is_guided(name), dtype=torch.float64)
 
     def loss() -> torch.Tensor:
         judged = network(given)

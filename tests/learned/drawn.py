@@ -24,13 +24,15 @@ def drawn_job(name: str, generator: np.random.Generator, *, version: int = 0, st
     return JobGraph(
         name=name,
         version=version,
-        nodes=generator.random((count, len(NODE_FEATURES)), np.float32),
+        nodes=(nodes := generator.random((count, len(NODE_FEATURES)), np.float32)),
         stages=np.arange(count),
         heights=heights,
         edges=np.array(pairs, np.intp).reshape(-1, 2),
         valid=valid,
         features=generator.random(len(JOB_FEATURES), np.float32),
         least=int(generator.integers(1, 12)),
+        work_ms=1e5 * float(nodes[:, 1].sum()),
+        path_ms=1e4 * float(nodes[:, 2].sum()),
     )
 
 

@@ -182,21 +182,53 @@ def test_a_restored_policy_goes_on_with_the_same_promises() -> None:
 
 def test_where_containers_end_with_their_tasks_a_stage_keeps_its_slots_unasked() -> None:
     world = World(3, Answer("a", 0, 3), executors=False)
+    world.submit(job("a", stage(9)))
+    world.start()
+    assert served(world, 1, 2, 3) == ["a", "a", "a"]
+    assert len(world.policy.seen) == 1
+
+
+def test_slots_end_when_a_job_comes() -> None:
+    world = World(3, Answer("a", 0, 3), Answer("b", 0, 1), executors=False)
     world.submit(job("a", stage(9)), job("b", stage(9)))
     world.start()
-    asked = len(world.policy.seen)
-    ends = [world.tell(ContainerEnded(5, number, 0, 5)) for number in (1, 2, 3)]
-    assert [d.job for decisions in ends for d in decisions if isinstance(d, Place)] == ["a", "a", "a"]
-    assert len(world.policy.seen) == asked
+    assert served(world, 1, 2, 3) == ["b", "a", "a"]
+    assert len(world.policy.seen) == 3
+
+
+def test_slots_end_when_a_stage_opens() -> None:
+    world = World(3, Answer("b", 0, 1), Answer("a", 0, 3), Answer("b", 1, 3), executors=False)
+    world.submit(job("b", stage(1), stage(9, parents=(0,))), job("a", stage(9)))
+    world.start()
+    assert served(world, 1, 2, 3) == ["b", "b", "b"]
+
+
+def test_a_restored_policy_keeps_slots() -> None:
+    world = World(3, Answer("a", 0, 3), executors=False)
+    world.submit(job("a", stage(9)))
+    world.start()
+    kept, other = msgspec.msgpack.decode(msgspec.msgpack.encode(world.policy.dump())), Scripted()
+    other.load(kept, world.scheduler.view)
+    world.scheduler.policy = other
+    assert served(world, 1, 2, 3) == ["a", "a", "a"]
+    assert other.seen == []
+
+
+def served(world: World, *ended: int) -> list[str]:
+    """Whose tasks start as these containers end."""
+    decided = [world.tell(ContainerEnded(5, number, 0, 5)) for number in ended]
+    return [each.job for decisions in decided for each in decisions if isinstance(each, Place)]
 
 
 def test_the_room_of_a_stage_without_tasks_is_given_before_it_is_free() -> None:
-    world = World(3, Answer("a", 0, 3), Answer("b", 0, 3), executors=False)
-    world.submit(job("a", stage(3)), job("b", stage(9)))
+    world = World(3, Answer("c", 0, 3), *[Answer("a", 0, 3)] * 3, Answer("b", 0, 3), executors=False)
+    world.submit(job("c", stage(3)), job("a", stage(3)), job("b", stage(9)))
     world.start()
-    for number in (1, 2, 3):
-        world.tell(ContainerEnded(5, number, 0, 5))
-    assert [(source, free) for source, free, _ in world.policy.seen] == [("", 3), ("", 3)]
+    assert served(world, 1, 2, 3) == ["a", "a", "a"]
+    world.now = 5
+    world.start()
+    assert served(world, 4, 5, 6) == ["b", "b", "b"]
+    assert [free for _, free, _ in world.policy.seen] == [3, 1, 1, 1, 3]
 
 
 def test_a_stage_is_served_although_its_queue_was_given_a_limit_after_it_was_seen() -> None:

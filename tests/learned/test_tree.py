@@ -13,6 +13,7 @@ from schedulers.learned import facts, shelf
 from schedulers.learned.facts import FACTS
 from schedulers.learned.graph import Graph
 from schedulers.learned.limits import candidates
+from schedulers.learned.orders import prices
 from schedulers.learned.tree import Branch, Decider, Trees, read, reasons, value, write
 from tests.learned.drawn import drawn_graph
 
@@ -66,11 +67,11 @@ def test_only_what_may_be_chosen_is_chosen() -> None:
         assert graph.jobs[action.job].valid[action.row]
 
 
-def test_of_equal_scores_the_job_with_the_least_work_has_it() -> None:
+def test_of_equal_scores_the_first_job_by_prices_has_it() -> None:
     graph = drawn_graph(9, np.random.default_rng(3))
     able = [index for index, job in enumerate(graph.jobs) if job.valid.any()]
-    least = min(able, key=lambda index: graph.jobs[index].features[4])
-    assert Decider(Trees(1.0, 1.0, 3.0)).choose(graph).action.job == least
+    first = next(index for index in prices(graph)[0] if index in able)
+    assert Decider(Trees(1.0, 1.0, 3.0)).choose(graph).action.job == first
 
 
 def test_the_order_of_jobs_changes_nothing() -> None:

@@ -17,6 +17,7 @@ from rm_emulator.testing import job, node, scheduler, stage
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.events import JobSubmitted
 from schedulers.core.scheduler import Scheduler
+from schedulers.learned import shelf
 from schedulers.learned.graph import Action, Graph
 from schedulers.learned.limits import candidates
 from schedulers.learned.weights import ARCHITECTURES, initial, pack
@@ -79,6 +80,16 @@ def test_an_objective_chooses_among_the_weights_that_ship() -> None:
     ]
     assert not np.allclose(*scores)
     assert (Decima(Decima.Params(weights="makespan"))._network.scores(graph).stages == scores[1]).all()
+
+
+@pytest.mark.parametrize(("outlive", "weights"), [(True, "decima"), (False, "containers")])
+def test_the_weights_are_those_for_executors_that_outlive_tasks_or_for_containers_that_do_not(
+    outlive: bool, weights: str
+) -> None:
+    graph = msgspec.structs.replace(drawn_graph(9, np.random.default_rng(3)), outlive=outlive)
+    policy = Decima(Decima.Params())
+    chosen(policy, graph)
+    assert policy._network.weights is shelf.take(weights)
 
 
 def test_an_objective_beside_weights_of_ones_own_is_refused() -> None:

@@ -34,6 +34,8 @@ from schedulers.core.policy import needs_estimates, policies
 LEARNED: Final = ("decima", "distilled")
 _FAIR: Final = {"kind": "weighted_fair", "alpha": 0.0}
 _CAPPED: Final = {"kind": "capped_sjf"}
+_PRICED: Final = {"kind": "dispatch", "rule": "priced"}
+_RULES: Final[Mapping[str, Mapping[str, Any]]] = {"fair": _FAIR, "capped_sjf": _CAPPED, "priced": _PRICED}
 _BATCH: Final = {"kind": "tpch", "arrivals": "batch", "draws": "released", "sizes": [2, 5, 10, 20, 50, 100]}
 _STREAM: Final = {"kind": "tpch", "jobs": 200, "draws": "released"}
 #: What is read where it is there: Decima's release as a whole, and real DAGs.
@@ -59,6 +61,18 @@ _CLASSES: Final = {
     "profile": "events",
 }
 _BEST_FIT: Final = {"placement": {"kind": "best_fit"}}
+#: Where containers end with their tasks.
+_CONTAINERS: Final[Mapping[str, Any]] = {
+    **_BATCH, "jobs": 20, "durations": "per_task", "demand": {"cpu": 1}, "drawn": {"memory": "8Gi"}
+}  # fmt: skip
+_FITTED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "tetris": {"kind": "tetris"},
+    "srpt": {"kind": "srpt", **_BEST_FIT},
+    "fair": {**_FAIR, **_BEST_FIT},
+    "tuned": {**_FAIR, **_BEST_FIT, "alpha": -1.0},
+    "capped_sjf": {**_CAPPED, **_BEST_FIT},
+    "priced": {**_PRICED, **_BEST_FIT},
+}
 
 
 class Setting(NamedTuple):
@@ -84,7 +98,7 @@ SETTINGS: Final = (
         "batch",
         100,
         {**_BATCH, "jobs": 20},
-        {"capped_sjf": _CAPPED, "fair": _FAIR, "tuned": {**_FAIR, "alpha": -1.1}},
+        {"capped_sjf": _CAPPED, "fair": _FAIR, "tuned": {**_FAIR, "alpha": -1.1}, "priced": _PRICED},
         others=("lookahead",),
         fewer={"lookahead": 10},
     ),
@@ -92,17 +106,22 @@ SETTINGS: Final = (
         "stream",
         30,
         {**_STREAM, "interarrival": "25s"},
-        {"fair": _FAIR, "capped_sjf": {**_CAPPED, "containers": 10.0}, "tuned": {**_FAIR, "alpha": -0.4}},
+        {
+            "fair": _FAIR,
+            "capped_sjf": {**_CAPPED, "containers": 10.0},
+            "tuned": {**_FAIR, "alpha": -0.4},
+            "priced": _PRICED,
+        },
         fewer={"capped_sjf": 10, "tuned": 10, "spark_sched_sim": 10},
     ),
-    Setting("stream-45", 10, {**_STREAM, "interarrival": "45s"}, {"fair": _FAIR, "capped_sjf": _CAPPED}),
-    Setting("stream-20", 10, {**_STREAM, "interarrival": "20s"}, {"fair": _FAIR, "capped_sjf": _CAPPED}),
-    Setting("large", 10, {**_BATCH, "jobs": 60}, {"capped_sjf": _CAPPED, "fair": _FAIR}, _executors(100)),
+    Setting("stream-45", 10, {**_STREAM, "interarrival": "45s"}, _RULES),
+    Setting("stream-20", 10, {**_STREAM, "interarrival": "20s"}, _RULES),
+    Setting("large", 10, {**_BATCH, "jobs": 60}, _RULES, _executors(100)),
     Setting(
         "dags",
         10,
         {"kind": "trace", "format": "alibaba2018", "path": ALIBABA, "load": 0.9, "extract": {"jobs": 200}},
-        {"fair": _FAIR, "capped_sjf": _CAPPED},
+        _RULES,
         {"nodes": [{"count": 20, "capacity": {"cpu": 8, "memory": "32Gi"}}], "profile": "events"},
     ),
     Setting(
@@ -115,18 +134,13 @@ SETTINGS: Final = (
             "proportional": {"kind": "dispatch", "rule": "proportional"},
         },
     ),
+    Setting("classes", 10, _CONTAINERS, {"graphene": {"kind": "graphene"}, **_FITTED}, _CLASSES),
     Setting(
-        "classes",
-        5,
-        {**_BATCH, "jobs": 20, "durations": "per_task", "demand": {"cpu": 1}, "drawn": {"memory": "8Gi"}},
-        {
-            "graphene": {"kind": "graphene"},
-            "tetris": {"kind": "tetris"},
-            "fair": {**_FAIR, **_BEST_FIT},
-            "tuned": {**_FAIR, **_BEST_FIT, "alpha": -1.0},
-            "capped_sjf": {**_CAPPED, **_BEST_FIT},
-        },
-        _CLASSES,
+        "containers",
+        10,
+        _CONTAINERS,
+        _FITTED,
+        {"nodes": [{"count": 50, "capacity": {"cpu": 1, "memory": "8Gi"}}], "profile": "events"},
     ),
     Setting("untold", 30, {**_BATCH, "jobs": 20}, {"fair": {"kind": "fair"}}, is_told=False),
 )
