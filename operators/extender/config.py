@@ -157,7 +157,7 @@ def _not_usable(registry: Registry[Any], part: Mapping[str, Any]) -> tuple[str, 
         here = [e.name for e in registry if "kubernetes" in e.worlds]
         return "kind", f"{registry.kind} '{entry.name}' {NOT_HERE}; in a cluster there are: {', '.join(here)}"
     made = cls(params)
-    if isinstance(made, Policy) and made.copies:
+    if isinstance(made, Policy) and made.needs_copies:
         key = "planner" if "planner" in part else "kind"
         said = f"policy '{entry.name}' would copy tasks, and in a cluster a pod runs once: take another planner"
     elif getattr(made, "preempts", False):

@@ -238,10 +238,11 @@ def _names(policy: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _quantiles_us(times_ns: list[int]) -> dict[str, float | None]:
+    names, parts = ("p50", "p98", "p99"), (0.5, 0.98, 0.99)
     if not times_ns:
-        return {"p50": None, "p99": None}
-    p50, p99 = np.quantile(np.array(times_ns) / 1000, [0.5, 0.99])
-    return {"p50": round(float(p50), 1), "p99": round(float(p99), 1)}
+        return dict.fromkeys(names)
+    found = np.quantile(np.array(times_ns) / 1000, parts).tolist()
+    return {name: round(value, 1) for name, value in zip(names, found, strict=True)}
 
 
 def _peak_rss_mb() -> float:

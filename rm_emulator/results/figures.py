@@ -171,6 +171,7 @@ class Latency(Struct, frozen=True, kw_only=True):
     """Quantiles of the time a decision takes."""
 
     p50: Maybe = None
+    p98: Maybe = None
     p99: Maybe = None
 
 

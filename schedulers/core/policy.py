@@ -514,6 +514,8 @@ class Policy(ABC):
     rehearses = False
     #: Whether, set as it is, it copies tasks where copies are allowed.
     copies = False
+    #: Whether it is poor without these copies, so that it is refused where there are none.
+    needs_copies = False
     #: Whether it has remembered something of which no decision tells since the core asked; that fact stands in the log.
     noted = False
     #: What a search of its own came to that a replay cannot find out by itself; the core logs it and takes it away.

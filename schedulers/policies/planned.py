@@ -2,62 +2,30 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
-from typing import TYPE_CHECKING, Annotated, Final, Literal, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
-import numpy as np
 
-from schedulers.core.assigned import Lined
-from schedulers.core.lines import Turn, without_turn
-from schedulers.core.model import topological_order
 from schedulers.core.policy import ClusterView, policies
 from schedulers.placers.deft import Deft
-from schedulers.planning.unrelated.instance import Instance
+from schedulers.planning.followed import Followed, Layout
 from schedulers.planning.unrelated.planners import PLANNERS
 
 if TYPE_CHECKING:
-    from schedulers.core.forecast import Floats, Forecast
-    from schedulers.core.state import JobState, StageState
     from schedulers.planning.unrelated.timelines import Plan
 
 #: Planners that copy tasks.
 COPYING: Final = ("dfrn", "tdca", "tds")
-#: Where a task may not run it takes so many times as long as anywhere else, as far as a planner is told.
-_NEVER: Final = 1e3
-
-
-#: Stages whose tasks cannot have turns.
-Left: TypeAlias = "dict[tuple[JobState, int], None]"
-
-
-class Item(NamedTuple):
-    """A task to be planned."""
-
-    job: JobState
-    stage: StageState
-    task: int
-
-
-class Run(NamedTuple):
-    """A run of an item on a node. sake: the place in the plan of the first run there that takes the copy's output."""
-
-    item: int
-    node: str
-    copy: bool = False
-    sake: int | None = None
 
 
 @policies.register("planned", source="heft, cpop: TPDS 2002; dls, etf, peft, tds, dfrn, tdca: see docs/planning.md")
-class PlannedAhead(Lined):
+class PlannedAhead(Followed):
     """Lays out all jobs that come in one instant as one DAG by a planner, behind what there is, and follows the plan.
 
     Each node is one machine, or as many as it can run of the largest task at once. What has to be assigned anew (after
     a failure, say) is planned anew. Planners that copy tasks do so where copies are on.
     """
 
-    needs_estimates = True
-    follows = True
     copies = True
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -71,147 +39,9 @@ class PlannedAhead(Lined):
     params: Params
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
-        super().__init__(params, seed=seed)
-        self.copies = params.planner in COPYING
-        self._deft = Deft(Deft.Params())
+        super().__init__(params, Deft(Deft.Params()), seed=seed)
+        self.copies = self.needs_copies = params.planner in COPYING
 
-    def assign(self, jobs: Sequence[JobState], forecast: Forecast, view: ClusterView) -> Iterable[str]:
-        """See Lined.assign. A gang is assigned as a whole where its tasks end first together."""
-        items, never = self._items(jobs, forecast)
-        if items:
-            layout = Layout(items, forecast, view)
-            runs = layout.runs(PLANNERS[self.params.planner], forecast.copies)
-            never |= self._follow(runs, layout, forecast)
-        return dict.fromkeys(job.id for job, _ in never)
-
-    def _items(self, jobs: Sequence[JobState], forecast: Forecast) -> tuple[list[Item], Left]:
-        """The tasks without turns, and the stages of which there are some that cannot have any now."""
-        items: list[Item] = []
-        never: Left = {}
-        for job in jobs:
-            for index in topological_order(job.spec.stages):
-                stage = job.stages[index]
-                tasks = without_turn(stage, self.lines.tasks.get((job.id, index)))
-                if tasks and (_hangs_on(job, index, never) or not np.isfinite(forecast.free(stage)).any()):
-                    never[job, index] = None
-                else:
-                    items += [Item(job, stage, task) for task in tasks]
-        return items, never
-
-    def _follow(self, runs: Sequence[Run], layout: Layout, forecast: Forecast) -> Left:
-        """Turns in the order of the plan's starts; returns stages that could have none."""
-        turns: dict[int, Turn] = {}
-        never: Left = {}
-        copied: dict[int, list[tuple[int, int]]] = {}
-        for place, run in enumerate(runs):
-            job, stage, task = layout.items[run.item]
-            key = (job, stage.index)
-            if key in never or _hangs_on(job, stage.index, never):
-                never[key] = None
-            elif job.waits_whole(stage):
-                if not run.copy and (job.id, stage.index) not in self.lines.tasks:
-                    fits = self.assign_stage(job, stage, self._deft, forecast)
-                    never |= {} if fits else {key: None}
-            elif not run.copy or forecast.may_run(stage, run.node):
-                node = run.node
-                if not forecast.may_run(stage, node):  # as far as the planner was told, it takes very long there
-                    choice = self._deft.choose(job, stage, forecast, 1)
-                    node = node if choice is None else choice.node
-                number, size, after = self.lines.next, stage.size, tuple(copied.get(place, ()))
-                sake = number if run.copy else 0
-                turn = Turn(number, job.id, stage.index, task, size, node, 0.0, 0.0, sake=sake, after=after)
-                self.append(turn, job, forecast)
-                turns[place] = turn
-                if run.sake is not None:
-                    copied.setdefault(run.sake, []).append((stage.index, task))
-        for place, run in enumerate(runs):
-            if run.sake is not None and place in turns and run.sake in turns:
-                turns[place].sake = turns[run.sake].number
-        return never
-
-
-def _hangs_on(job: JobState, stage: int, never: Left) -> bool:
-    """Whether a parent of the stage is among these."""
-    return any((job, parent) in never for parent in job.spec.stages[stage].above)
-
-
-class Layout:
-    """Tasks as an instance of the planners' problem."""
-
-    def __init__(self, items: Sequence[Item], forecast: Forecast, view: ClusterView) -> None:
-        self.items = items
-        self._index = {(item.job.id, item.stage.index, item.task): index for index, item in enumerate(items)}
-        self._machines = _machines(items, forecast)
-        self._nodes = [node.id for node in forecast.nodes]
-        stages = {(item.job.id, item.stage.index): item for item in items}
-        times = {key: _times(item, forecast)[self._machines] for key, item in stages.items()}
-        self.instance = Instance(
-            [times[item.job.id, item.stage.index] for item in items],
-            [edge for item in stages.values() for edge in self._edges(item)],
-            _rates(forecast, view)[np.ix_(self._machines, self._machines)],
-            _busy(stages.values(), forecast, view.now)[self._machines],
-        )
-
-    def _edges(self, child: Item) -> Iterator[tuple[int, int, float]]:
-        """Between all planned tasks of a stage and those of its parents, with bytes."""
-        job, stage = child.job, child.stage
-        children = [index for task in range(stage.tasks) if (index := self._at(job, stage.index, task)) is not None]
-        for edge in job.spec.stages[stage.index].edges:
-            parts = job.stages[edge.parent].tasks * stage.tasks
-            for task in range(job.stages[edge.parent].tasks):
-                parent = self._at(job, edge.parent, task)
-                if parent is not None:
-                    yield from ((parent, index, edge.data / parts) for index in children)
-
-    def _at(self, job: JobState, stage: int, task: int) -> int | None:
-        return self._index.get((job.id, stage, task))
-
-    def runs(self, planner: Callable[[Instance], Plan], most: int) -> list[Run]:
-        """What the planner lays out, by start, with at most so many runs of a task."""
-        placements = planner(self.instance).placements
-        order = sorted(range(len(placements)), key=lambda index: (placements[index].start, index))
-        where: dict[int, list[str]] = {}
-        for placed in sorted(placements, key=lambda p: p.copy):
-            node = self._nodes[self._machines[placed.machine]]
-            there = where.setdefault(placed.task, [])
-            if len(there) < (most if placed.copy else 1) and node not in there:
-                there.append(node)
-        kept: list[Run] = []  # the last in front
-        for index in reversed(order):
-            placed, node = placements[index], self._nodes[self._machines[placements[index].machine]]
-            if not placed.copy:
-                kept.append(Run(placed.task, node))
-            elif node in where[placed.task][1:]:
-                children = {child for child, _ in self.instance.children[placed.task]}
-                users = [at for at, run in enumerate(kept) if run.node == node and run.item in children]
-                kept.append(Run(placed.task, node, copy=True, sake=users[-1] if users else None))
-        last = len(kept) - 1
-        return [run._replace(sake=None if run.sake is None else last - run.sake) for run in reversed(kept)]
-
-
-def _machines(items: Sequence[Item], forecast: Forecast) -> list[int]:
-    """The column of each machine: a node is as many as it can run of the largest task at once, at least one."""
-    largest = tuple(max(parts) for parts in zip(*(item.stage.demand for item in items), strict=True))
-    counts = [max(1, forecast.at_once(node.id, largest)) for node in forecast.nodes]
-    return [column for column, count in enumerate(counts) for _ in range(count)]
-
-
-def _times(item: Item, forecast: Forecast) -> Floats:
-    """[nodes]: what a task takes, far too much where it may not run."""
-    times, may = forecast.times(item.job, item.stage), np.isfinite(forecast.free(item.stage))
-    never: Floats = np.where(may, times, _NEVER * (1 + times[may].max()))
-    return never
-
-
-def _busy(items: Iterable[Item], forecast: Forecast, now: int) -> Floats:
-    """[nodes]: for how long there is no room for all of these, beside what runs and waits there."""
-    frees = np.array([forecast.free(item.stage) for item in items])
-    busy: Floats = np.where(np.isfinite(frees), frees - now, 0.0).max(axis=0)
-    return np.maximum(busy, 0.0)
-
-
-def _rates(forecast: Forecast, view: ClusterView) -> Floats:
-    """[nodes, nodes]: bytes per ms, infinite where data takes no time."""
-    if view.links is None:
-        return np.full((len(forecast.nodes), len(forecast.nodes)), np.inf)
-    return np.array([forecast.rates_from(node.id) for node in forecast.nodes]) / 1000
+    def plan(self, layout: Layout, most: int, view: ClusterView) -> Plan:
+        """See Followed."""
+        return PLANNERS[self.params.planner](layout.instance)

@@ -73,6 +73,7 @@ VARIANTS += [
         ({"kind": "planned", "planner": "tds"}, {"kind": "first_fit"}),
         ({"kind": "planned", "planner": "dfrn"}, {"kind": "first_fit"}),
         ({"kind": "planned", "planner": "tdca"}, {"kind": "first_fit"}),
+        ({"kind": "played", "plays": 8, "order": "rank_up"}, {"kind": "first_fit"}),
     ]
     for copies in (Copies(max=4), Copies(max=2, others="end"))
 ]

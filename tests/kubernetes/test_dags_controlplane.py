@@ -1,4 +1,4 @@
-"""DAGs under `tetris`, `graphene` and what learned on the real control plane: whole jobs, gangs, plans, replay."""
+"""DAGs under `tetris`, `graphene` and what learned on the real control plane: jobs, gangs, plans, speeds, replay."""
 
 from __future__ import annotations
 
@@ -11,6 +11,7 @@ import pytest
 from operators.devcluster.cluster import Devcluster
 from operators.devcluster.deployments import Running
 from schedulers.core.replay import Replay
+from schedulers.objects import names
 from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, wait
 
 pytestmark = pytest.mark.controlplane
@@ -42,6 +43,27 @@ def test_dags_run_to_their_end(alone: Devcluster, policy: str, predictor: str) -
     assert installed.replay() > 0
     kinds = [Replay(file.read_bytes().splitlines(keepends=True)).scheduler.config.policy for file in installed.logs]
     assert {"kind": policy} in kinds
+
+
+@pytest.mark.parametrize("policy", ["lachesis", "played"])
+def test_what_is_assigned_by_estimates_runs_on_the_nodes_labelled_as_fast(alone: Devcluster, policy: str) -> None:
+    space = alone.namespace()
+    fast = alone.add_nodes(2, labels={names.SPEED_LABEL: "20"}, prefix=f"{policy}-", reserved=True)
+    placement = {"kind": "deft", "ahead": False} if policy == "lachesis" else {"kind": "first_fit"}
+    settings = {"policy": {"kind": policy}, "predictor": {"kind": "slearn"}, "placement": placement}
+    installed = Installed(alone, brain=settings)
+    try:
+        joined = [stage("left", 3, 1), stage("right", 2, 1), stage("join", 1, 1, parents=["left", "right"])]
+        submit(alone, dagjob("joined", space, joined), dagjob("small", space, [stage("only", 2, 1)]))
+        for job in ("joined", "small"):
+            wait(lambda job=job: phase(alone, space, job) == "Succeeded", 60)
+            pods = alone.get("pods", "-n", space, "-l", f"{names.DAGJOB_LABEL}={job}")["items"]
+            assert {pod["spec"]["nodeName"] for pod in pods} <= set(fast)
+        assert not any("torch" in libraries for libraries in loaded(installed.brain))
+    finally:
+        installed.stop()
+        alone.kubectl("delete", "node", *fast)
+    assert installed.replay() > 0
 
 
 def loaded(running: Running) -> list[str]:

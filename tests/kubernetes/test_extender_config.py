@@ -276,3 +276,8 @@ def test_planners_that_copy_tasks_are_refused(tmp_path: Path, planner: str) -> N
 def test_planners_that_do_not_are_accepted(tmp_path: Path, planner: str) -> None:
     text = f"policy: {{kind: planned, planner: {planner}}}\npredictor: {{kind: slearn}}\nextender: {{tls: null}}\n"
     assert read(tmp_path, text).policy["planner"] == planner
+
+
+def test_plays_do_without_copies_in_a_cluster(tmp_path: Path) -> None:
+    text = "policy: {kind: played}\npredictor: {kind: slearn}\nextender: {tls: null}\n"
+    assert read(tmp_path, text).policy["kind"] == "played"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from pathlib import Path
 
 import msgspec
@@ -9,7 +10,9 @@ import pytest
 
 from rm_emulator.issues import InvalidInput
 from rm_emulator.learn.config import PACKAGED, find, read
+from schedulers.learned import shelf
 
+TRAINED = Path(shelf.__file__).parent / "trained"
 GOOD = """\
 name: mine
 workloads:
@@ -41,6 +44,14 @@ def test_the_page_shows_the_settings_of_the_packaged_configuration(tmp_path: Pat
     shown, packaged = read(tmp_path / "train.yaml"), read(find("decima"))
     scenarios = [msgspec.structs.replace(each, scenario=Path(str(each.scenario)).name) for each in packaged.workloads]
     assert shown == msgspec.structs.replace(packaged, workloads=tuple(scenarios))
+
+
+def test_the_packaged_configuration_of_lachesis_is_that_of_the_run_whose_weights_ship() -> None:
+    (run,) = json.loads((TRAINED / "lachesis.json").read_text(encoding="utf-8"))["runs"]
+    packaged = read(find("lachesis"))
+    scenarios = [msgspec.structs.replace(each, scenario=Path(str(each.scenario)).name) for each in packaged.workloads]
+    here = msgspec.structs.replace(packaged, workloads=tuple(scenarios))
+    assert msgspec.convert(run["config"], type(packaged)) == here
 
 
 def test_weights_that_ship_may_be_begun_from() -> None:

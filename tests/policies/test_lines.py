@@ -193,3 +193,37 @@ def test_later_jobs_are_planned_behind_earlier_ones(planner: str, copies: Copies
     dags = [drawn(number, machines=4) for number in range(4)]
     policy = {"kind": "planned", "planner": planner}
     assert emulate(dags, policy, {"kind": "first_fit"}, copies=copies, arrivals=[0, 10, 30, 31]) > 0
+
+
+def test_a_plan_whose_copies_are_left_out_starts_nobody_before_what_it_waits_for() -> None:
+    """By start alone tasks that were to take a copy's output would stand before their parents, and wait for ever."""
+    dags = [drawn(number, machines=5) for number in (33, 34, 35)]
+    policy = {"kind": "planned", "planner": "tdca"}
+    assert emulate(dags, policy, {"kind": "first_fit"}, copies=msgspec.UNSET) > 0
+
+
+# -- plays ----------------------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_one_play_is_deft_by_upward_rank(seed: int) -> None:
+    dag = drawn(seed)
+    ends = emulate([dag], {"kind": "played", "plays": 1, "order": "rank_up"}, {"kind": "first_fit"})
+    assert ends == deft(instance(dag)).makespan
+
+
+@pytest.mark.parametrize("order", ["rank_up", "lachesis"])
+@pytest.mark.parametrize("copies", [MANY, msgspec.UNSET])
+def test_plays_that_differ_are_followed_and_end_no_later(order: str, copies: Copies | msgspec.UnsetType) -> None:
+    dags = [drawn(number, machines=4) for number in range(6)]
+    one, many = (
+        emulate(dags, {"kind": "played", "plays": plays, "order": order}, {"kind": "first_fit"}, copies=copies)
+        for plays in (1, 150)
+    )
+    assert many < one
+
+
+def test_jobs_that_come_later_are_played_behind_earlier_ones() -> None:
+    dags = [drawn(number, machines=4) for number in range(4)]
+    policy = {"kind": "played", "plays": 8}
+    assert emulate(dags, policy, {"kind": "first_fit"}, arrivals=[0, 10, 30, 31]) > 0

@@ -81,19 +81,19 @@ def run(setup: Setup, log: Log | None = None, record: Recording | None = None, p
 
 
 def lachesis_batch(policy: Mapping[str, Any], jobs: int = 20) -> Setup:
-    """LACHESIS's batch, a stage as one task, on 50 executors; orders assign by DEFT with copies, as in the paper."""
+    """LACHESIS's batch, a stage as one task, on 50 executors; orders assign by DEFT with copies, plays copy too."""
     from rm_emulator.workload import dags, lachesis
 
     speeds = lachesis.speeds(50, seed=SEED)
     nodes = tuple(Node(id=f"n{number}", capacity=(1000, 0), speed=speed) for number, speed in enumerate(speeds))
-    order = policy["kind"] != "planned"
+    plans = policy["kind"] in ("planned", "played")
     return Setup(
         cluster=EngineConfig(nodes=nodes, profile="events", links=Links(rate=int(dags.RATE))),
         workload=lachesis.generate(lachesis.LachesisSettings(jobs=jobs), seed=SEED, speeds=speeds),
         policy=policy,
         predictor={"kind": "oracle"},
-        placement={"kind": "deft", "ahead": False} if order else {"kind": "first_fit"},
-        copies=Copies(max=2) if order else msgspec.UNSET,
+        placement={"kind": "first_fit"} if plans else {"kind": "deft", "ahead": False},
+        copies=msgspec.UNSET if policy["kind"] == "planned" else Copies(max=2),
     )
 
 

@@ -7,6 +7,7 @@ sooner by it. Of equal ends the paper says nothing: no copy goes first, then the
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
 from types import MappingProxyType
@@ -50,31 +51,44 @@ def deft(
     """
     lines = Timelines(instance)
     for task in instance.by_priority(ORDERS["rank_up"](instance) if priorities is None else priorities):
-        choice = choose(lines, task, insertion=insertion, copies=copies)
-        if choice.parent is not None:
-            lines.place(choice.parent, choice.machine, choice.copy_start)
-        lines.place(task, choice.machine, choice.start)
+        place(lines, task, choose(lines, task, insertion=insertion, runs=math.inf if copies else 1))
     return lines.plan()
 
 
-def choose(lines: Timelines, task: int, *, insertion: bool = False, copies: bool = True) -> Choice:
-    """The choice for one task whose parents are placed (equation 11). O(parents x machines) array steps."""
+def place(lines: Timelines, task: int, choice: Choice) -> None:
+    """Place a task as was chosen for it, and before it the copy."""
+    if choice.parent is not None:
+        lines.place(choice.parent, choice.machine, choice.copy_start)
+    lines.place(task, choice.machine, choice.start)
+
+
+def choose(
+    lines: Timelines, task: int, *, insertion: bool = False, runs: float = math.inf, only: int | None = None
+) -> Choice:
+    """The choice for one task whose parents are placed (equation 11). O(parents x machines) array steps.
+
+    runs: how often a task may run, copies included. only: the one machine that it may have; without insertion.
+    """
     times = lines.instance.times[task]
+    if only is not None:
+        times = np.where(np.arange(len(times)) == only, times, np.inf)
     best = Choice(*lines.soonest(lines.ready(task), times, insertion=insertion))
-    parents = lines.instance.parents[task] if copies else []
+    parents = lines.instance.parents[task] if runs > 1 else []
     arrivals = [lines.arrival(parent, data) for parent, data in parents]
     for (parent, _), others in zip(parents, _without_each(arrivals, lines.instance.machines), strict=True):
-        if best.end > float((others + times).min()):
-            copied = _copied if insertion else _copied_behind
-            best = copied(lines, task, parent, others, best)
+        if best.end > float((others + times).min()) and len(lines.runs[parent]) < runs:
+            if insertion:
+                best = _copied(lines, task, parent, others, best)
+            else:
+                best = _copied_behind(lines, times, parent, others, best)
     return best
 
 
-def _copied_behind(lines: Timelines, task: int, parent: int, others: Floats, best: Choice) -> Choice:
+def _copied_behind(lines: Timelines, times: Floats, parent: int, others: Floats, best: Choice) -> Choice:
     """The better of the best so far and of this parent copied first, both behind all that is there (equation 10)."""
     copies = np.maximum(lines.free, lines.ready(parent))
     starts = np.maximum(copies + lines.instance.times[parent], others)
-    ends = starts + lines.instance.times[task]
+    ends = starts + times
     ends[[machine for machine, _ in lines.runs[parent]]] = np.inf
     machine = int(ends.argmin())
     if ends[machine] < best.end:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import msgspec
 import pytest
 
 from rm_emulator.lab.papers import lachesis
@@ -13,17 +14,26 @@ DOCS = Path(__file__).parents[3] / "docs"
 
 @pytest.mark.slow
 def test_the_page_has_every_policy_in_every_setting(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    small = {name: {**workload, "jobs": 2, "reading": "stage"} for name, workload in lachesis.SETTINGS.items()}
+    few = ("fifo, deft", "rank_up, deft", "played", "heft")
+    small = {
+        name: msgspec.structs.replace(
+            setting, workload={**setting.workload, "jobs": 2, "reading": "stage"}, policies=few[: 3 + setting.plain]
+        )
+        for name, setting in lachesis.SETTINGS.items()
+    }
     monkeypatch.setattr(lachesis, "SETTINGS", small)
-    few = {label: lachesis.POLICIES[label] for label in ("fifo, deft", "rank_up, deft", "heft")}
-    monkeypatch.setattr(lachesis, "POLICIES", few)
+    monkeypatch.setattr(lachesis, "PLAYS", (1, 2))
+    monkeypatch.setattr(lachesis, "CURVES", {"batch_20": 2})
+    elsewhere = {"few": lachesis.Setting({"jobs": 2}, policies=few, speeds=(1.0, 2.0))}
+    monkeypatch.setattr(lachesis, "ELSEWHERE", elsewhere)
+    monkeypatch.setattr(lachesis, "_FEW", ("rank_up, deft", *few[::2]))
     template = (DOCS / f"{lachesis.NAME}.in.md").read_text(encoding="utf-8")
     (tmp_path / f"{lachesis.NAME}.in.md").write_text(template, encoding="utf-8")
-    lachesis.main(out=tmp_path / "out", docs=tmp_path, seeds=2, jobs=1)
+    lachesis.main(out=tmp_path / "out", docs=tmp_path, workflows=tmp_path / "none", seeds=2, jobs=1)
     page = (tmp_path / f"{lachesis.NAME}.md").read_text(encoding="utf-8")
-    for policy in lachesis.POLICIES:
-        settings = len(small) - (len(lachesis.SPLIT) if policy == "heft" else 0)
-        assert page.count(f"\n| {policy} | ") == settings
+    for policy in few:
+        assert page.count(f"\n| {policy} | ") == sum(policy in setting.policies for setting in small.values())
+    assert page.count("\n| 20 | 2 | ") == page.count("\n| few | ") == 1
     assert "nan" not in page
 
 

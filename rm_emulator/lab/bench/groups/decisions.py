@@ -1,4 +1,4 @@
-"""Group `learned`: what a decision of `decima` takes, by how many jobs there are, and one of `lachesis` with DEFT."""
+"""Group `learned`: what a decision of `decima` takes, one of `lachesis` with DEFT, and a plan of `played`."""
 
 from __future__ import annotations
 
@@ -16,8 +16,11 @@ from schedulers.core.ordered import Contest
 from schedulers.core.policy import ClusterView
 from schedulers.learned.dispatch import Given
 from schedulers.learned.observation import Offered, Source
+from schedulers.planning.followed import Layout
+from schedulers.planning.unrelated.timelines import Plan
 from schedulers.policies.decima import Decima
 from schedulers.policies.lachesis import Lachesis
+from schedulers.policies.played import Played
 
 #: Jobs in the cluster. What is aimed at is aimed at 100.
 _JOBS: Final = (100, 10, 50, 300)
@@ -114,3 +117,27 @@ def next_stage(tiny: bool) -> Iterator[Row]:
     yield Row(name="decision_mean/lachesis", value=float(np.mean(policy.taken)), unit="ms", target="<= 3", note=note)
     p98 = float(np.quantile(policy.taken, 0.98))
     yield Row(name="decision_p98/lachesis", value=p98, unit="ms", target="<= 10", note=note)
+
+
+class _TimedPlans(Played):
+    """Keeps what each plan takes, in ms."""
+
+    def __init__(self) -> None:
+        super().__init__(Played.Params())
+        self.taken: list[float] = []
+
+    def plan(self, layout: Layout, most: int, view: ClusterView) -> Plan:
+        """See Followed."""
+        begun = time.thread_time_ns()
+        made = super().plan(layout, most, view)
+        self.taken.append((time.thread_time_ns() - begun) / 1e6)
+        return made
+
+
+@benchmark("plan", "learned")
+def plan(tiny: bool) -> Iterator[Row]:
+    """LACHESIS's batch laid out at once by as many plays as `played` has unless it is told otherwise."""
+    jobs, policy = 2 if tiny else _BATCH, _TimedPlans()
+    setups.run(setups.lachesis_batch({"kind": "played"}, jobs), policy=policy)
+    note = f"{policy.params.plays} plays of {jobs} of LACHESIS's jobs on 50 executors; CPU time"
+    yield Row(name="plan/played", value=max(policy.taken), unit="ms", note=note)

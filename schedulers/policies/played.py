@@ -1,0 +1,100 @@
+"""Plans played forward many times over: the shortest one is followed until more jobs come."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Final
+
+import msgspec
+import numpy as np
+
+from schedulers.core import keyed
+from schedulers.core.partition import executors_of
+from schedulers.core.policy import ClusterView, policies
+from schedulers.learned import shelf
+from schedulers.learned.order_network import OrderNetwork
+from schedulers.learned.routes import Choices, Routes
+from schedulers.learned.stage_orders import ups
+from schedulers.placers.deft import Deft
+from schedulers.planning.followed import Followed, Layout
+from schedulers.planning.unrelated.played import played
+
+if TYPE_CHECKING:
+    from schedulers.core.events import Event
+    from schedulers.core.state import StageState
+    from schedulers.planning.unrelated.timelines import Plan
+
+#: The order that no network says.
+RANK_UP: Final = "rank_up"
+#: What scores of a network, and logarithms of upward ranks, are multiplied by: the noise of plays has one size.
+_NETWORK: Final = 0.1
+_RANKS: Final = 1 / 0.3
+
+
+@policies.register("played", source="ours, on LACHESIS's DEFT; beyond list schedules: WeCAN (arXiv 2603.23249)")
+class Played(Followed):
+    """Lays out all jobs that come in one instant as the shortest of many plans, all played forward on estimates.
+
+    The first is DEFT's, in the order that one pass through LACHESIS's network gives; each of the others differs a
+    little from the best so far. The plan is followed as `planned` does. Copies where copies are on.
+    """
+
+    copies = True
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        plays: Annotated[int, msgspec.Meta(ge=1, description="so many plans are played; 1: DEFT's in that order")] = 64
+        order: Annotated[
+            str,
+            msgspec.Meta(
+                description="of the first play: `rank_up`, `lachesis`, or the name of a file of weights among the "
+                "plug-ins without its ending"
+            ),
+        ] = "lachesis"
+        pins: Annotated[
+            bool,
+            msgspec.Meta(
+                description="plays may pin tasks to one node, though others are free sooner; false: they differ in "
+                "their orders alone"
+            ),
+        ] = True
+
+    params: Params
+
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        super().__init__(params, Deft(Deft.Params()), seed=seed)
+        self._network = None if params.order == RANK_UP else OrderNetwork(shelf.take(params.order, "lachesis"))
+        self._routes = Routes()
+
+    def observe(self, event: Event, view: ClusterView) -> None:
+        """With other nodes all ways are others."""
+        self._routes.lengths.observe(event)
+        super().observe(event, view)
+
+    def plan(self, layout: Layout, most: int, view: ClusterView) -> Plan:
+        """See Followed."""
+        random = keyed.generator(self.seed, "plays", view.now, layout.items[0].job.id)
+        worth = self._worth(layout, view)
+        return played(layout.instance, worth, self.params.plays, random, runs=most, pins=self.params.pins)
+
+    def _worth(self, layout: Layout, view: ClusterView) -> list[float]:
+        """Per item, the highest first."""
+        self._routes.refresh(view, self.lines.tasks)
+        able: dict[str, dict[int, StageState]] = {}
+        for job, stage, _ in layout.items:
+            able.setdefault(job.id, {})[stage.index] = stage
+        sizes = {item.stage.size: item.stage.demand for item in layout.items}
+        stages = {name: tuple(of_job.values()) for name, of_job in able.items()}
+        choices = self._routes.choices(view, stages, executors_of(view, sizes.values()))
+        rows = np.flatnonzero(choices.valid).tolist()
+        places = [choices.place(row) for row in rows]
+        scores = dict(zip(((choices.routes[j].name, s) for j, s in places), self._scores(choices), strict=True))
+        return [scores[item.job.id, item.stage.index] for item in layout.items]
+
+    def _scores(self, choices: Choices) -> list[float]:
+        if self._network is not None:
+            found: list[float] = (_NETWORK * self._network.scores(choices)).tolist()
+            return found
+        ranks = ups(choices)[choices.valid]
+        logarithms: list[float] = (_RANKS * np.log(np.maximum(ranks, 1e-9))).tolist()
+        return logarithms
