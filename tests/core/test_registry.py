@@ -108,7 +108,7 @@ def test_registering_the_same_class_again_is_harmless(registry: Registry[Thing])
 def test_every_module_of_the_package_registers_itself() -> None:
     there = Path(sys.modules[policies.entry("fifo").cls.__module__].__file__ or "").parent
     modules = {file.stem for file in there.glob("*.py")} - {"__init__"}
-    assert {entry.cls.__module__.rpartition(".")[2] for entry in policies} == modules
+    assert modules <= {entry.cls.__module__.rpartition(".")[2] for entry in policies}  # other tests have plug-ins
 
 
 def test_contains(registry: Registry[Thing]) -> None:
