@@ -15,9 +15,9 @@ GUIDE_FEATURES: Final = (
     "chosen",  # 1: the rule would choose this job
     "turn",  # ln(1 + jobs before it in the rule's order) / 3
     "room",  # how many more executors the rule would give it, / 20; below 0: it has too many
-    "limit",  # ln(the limit that the rule would say for it, if it may be chosen) / LIMIT_SCALE, else 0
+    "limit",  # ln(the limit that the rule would say for it, if it may be chosen) / LOG_SCALE, else 0
 )
-LIMIT_SCALE: Final = 4.0
+LOG_SCALE: Final = 4.0
 #: Logarithms of limits that are less apart are of the same one.
 _SAME: Final = 1e-4
 
@@ -32,10 +32,10 @@ def guide(graph: Graph) -> Floats:
         row[2] = (count - job.least + 1) / 20
         if job.valid.any():
             stays = job.features[1] > 0 or job.least > count
-            row[3] = math.log(graph.executors if stays else nearest(job, graph, count)) / LIMIT_SCALE
+            row[3] = math.log(graph.executors if stays else nearest(job, graph, count)) / LOG_SCALE
     return told
 
 
 def is_said(logs: Doubles, limit: float) -> Doubles:
     """1 where a limit is the one that the rule would say. logs: of limits; limit: the feature of that name."""
-    return (np.abs(logs - LIMIT_SCALE * limit) < _SAME).astype(float)
+    return (np.abs(logs - LOG_SCALE * limit) < _SAME).astype(float)

@@ -9,7 +9,7 @@ import numpy as np
 import pytest
 
 from schedulers.learned.graph import Graph, JobGraph
-from schedulers.learned.guide import GUIDE_FEATURES, LIMIT_SCALE, guide, is_said
+from schedulers.learned.guide import GUIDE_FEATURES, LOG_SCALE, guide, is_said
 from schedulers.learned.limits import candidates
 from schedulers.learned.orders import by_prices, prices
 from tests.learned.drawn import drawn_graph, drawn_job
@@ -68,7 +68,7 @@ def test_a_guide_tells_what_the_rule_would_do(seed: int) -> None:
     graph = drawn_graph(8, np.random.default_rng(seed))
     action, told = by_prices(graph, *prices(graph)), guide(graph)
     assert np.flatnonzero(told[:, CHOSEN]).tolist() == [action.job]
-    assert math.exp(LIMIT_SCALE * told[action.job, LIMIT]) == pytest.approx(action.limit, rel=1e-4)
+    assert math.exp(LOG_SCALE * told[action.job, LIMIT]) == pytest.approx(action.limit, rel=1e-4)
     assert np.argsort(told[:, TURN]).tolist() == prices(graph)[0]
 
 

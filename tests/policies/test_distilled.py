@@ -25,8 +25,8 @@ def test_the_story_of_a_job_tells_the_rules_that_decided(tmp_path: Path) -> None
 
 def test_a_patched_tree_decides_otherwise(tmp_path: Path) -> None:
     trees = shelf.trees("distilled")
-    largest = Branch([*FACTS].index("size"), 40.0, 0.0, 1.0)
-    (tmp_path / "patched.yaml").write_text(write(trees._replace(job=largest)))
+    last = Branch([*FACTS].index("place"), 0.0, 0.0, 1.0)  # who is first by the rule is not
+    (tmp_path / "patched.yaml").write_text(write(trees._replace(job=last)))
     policies = [{"kind": "distilled", "label": "ours"}, {"kind": "distilled", "tree": "patched", "label": "patched"}]
     results = rm_emulator.run(
         scenario(*policies, plugins=[str(tmp_path / "patched.yaml")]), out=tmp_path / "out", jobs=1
