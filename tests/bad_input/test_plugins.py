@@ -108,7 +108,8 @@ def test_weights_that_nobody_gave_are_missed_where_they_are_named(refused: Refus
     said = refused("check", "s.yaml")
     assert "s.yaml:9:" in said
     assert (
-        "no weights 'best' (known: containers, decima, lachesis, makespan); name the file best.safetensors among the plug-ins"
+        "no weights 'best' (known: containers, decima, lachesis, makespan); "
+        "name the file best.safetensors among the plug-ins"
         in said
     )
 
