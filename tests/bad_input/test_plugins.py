@@ -109,8 +109,7 @@ def test_weights_that_nobody_gave_are_missed_where_they_are_named(refused: Refus
     assert "s.yaml:9:" in said
     assert (
         "no weights 'best' (known: containers, decima, lachesis, makespan); "
-        "name the file best.safetensors among the plug-ins"
-        in said
+        "name the file best.safetensors among the plug-ins" in said
     )
 
 
