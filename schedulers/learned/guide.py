@@ -2,13 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from typing import Final
 
 import numpy as np
 
 from schedulers.learned.graph import Doubles, Floats, Graph
-from schedulers.learned.orders import by_prices, nearest, prices
+from schedulers.learned.orders import choosable, first_by_prices, nearest, prices
 
 #: What a guided network is told of a job, beside JOB_FEATURES.
 GUIDE_FEATURES: Final = (
@@ -24,15 +23,17 @@ _SAME: Final = 1e-4
 
 def guide(graph: Graph) -> Floats:
     """[jobs, len(GUIDE_FEATURES)]."""
-    order, most = prices(graph)
+    (order, most), may = prices(graph), choosable(graph)
     told = np.zeros((len(graph.jobs), len(GUIDE_FEATURES)), np.float32)
-    told[by_prices(graph, order, most).job, 0] = 1
+    told[first_by_prices(graph, order, most, may), 0] = 1
     told[order, 1] = np.log1p(np.arange(len(order))) / 3
-    for row, job, count in zip(told, graph.jobs, most, strict=True):
-        row[2] = (count - job.least + 1) / 20
-        if job.valid.any():
-            stays = job.features[1] > 0 or job.least > count
-            row[3] = math.log(graph.executors if stays else nearest(job, graph, count)) / LOG_SCALE
+    least = [job.least for job in graph.jobs]
+    told[:, 2] = (np.array(most) - least + 1) / 20
+    limits = [
+        graph.executors if job.features[1] > 0 or job.least > count else nearest(job, graph, count)
+        for job, count in zip(graph.jobs, most, strict=True)
+    ]
+    told[:, 3] = np.log(limits) * may / LOG_SCALE
     return told
 
 

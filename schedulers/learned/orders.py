@@ -64,6 +64,11 @@ def by_prices(graph: Graph, order: Sequence[int], most: list[int]) -> Action:
     return _partitioned(graph, order, most, ENOUGH)
 
 
+def first_by_prices(graph: Graph, order: Sequence[int], most: list[int], may: Sequence[bool]) -> int:
+    """The job of that answer. may: as of `choosable`."""
+    return _served(graph, order, most, ENOUGH, may)[0]
+
+
 def prices(graph: Graph) -> tuple[list[int], list[int]]:
     """In which order `priced` serves jobs, and by job up to how many executors: fewer, the more jobs are behind it.
 
@@ -77,7 +82,8 @@ def prices(graph: Graph) -> tuple[list[int], list[int]]:
     widths, part = (slowdowns(graph.executors), PATH) if graph.outlive else (np.ones(1), PATH_OF_CONTAINERS)
     spans = works[:, None] * (widths / counts) + part * paths[:, None] * (1 - 1 / counts)
     taken = PRICE * counts / graph.executors
-    left = np.array([job.features[5] - job.features[4] for job in graph.jobs], float)
+    features = np.concatenate([job.features for job in graph.jobs]).reshape(len(works), -1)
+    left = (features[:, 5] - features[:, 4]).astype(float)
     costs = (spans * (1 + taken * len(spans))).min(axis=1) * np.exp(2 * left)
     order = np.argsort(costs, kind="stable")
     behind = np.empty(len(order))
@@ -126,20 +132,40 @@ def _partitioned(graph: Graph, order: Iterable[int], most: list[int], enough: fl
 
     enough: they do not stay if their job has more than so many times its number, and is not the first.
     """
-    able = [index for index in order if graph.jobs[index].valid.any()]
+    index, limit = _served(graph, order, most, enough, choosable(graph))
+    return Action(index, critical(graph.jobs[index]), limit)
+
+
+def _served(
+    graph: Graph, order: Iterable[int], most: Sequence[int], enough: float, may: Sequence[bool]
+) -> tuple[int, int]:
+    able = [index for index in order if may[index]]
     for index in able:
         job = graph.jobs[index]
         if job.features[1] > 0 and (index == able[0] or job.least <= enough * most[index]):
-            return Action(index, critical(graph.jobs[index]), graph.executors)
+            return index, graph.executors
     for index in able:
         if graph.jobs[index].least <= most[index]:
-            return Action(index, critical(graph.jobs[index]), nearest(graph.jobs[index], graph, most[index]))
-    return Action(able[0], critical(graph.jobs[able[0]]), graph.executors)
+            return index, nearest(graph.jobs[index], graph, most[index])
+    return able[0], graph.executors
+
+
+def choosable(graph: Graph) -> list[bool]:
+    """By job whether any of its stages may be chosen."""
+    sizes = np.array([len(job.valid) for job in graph.jobs])
+    valid = np.concatenate([job.valid for job in graph.jobs])
+    may: list[bool] = np.logical_or.reduceat(valid, np.cumsum(sizes) - sizes).tolist()
+    return may
 
 
 def nearest(job: JobGraph, graph: Graph, limit: int) -> int:
     """The candidate that is least off, as a ratio."""
-    return min(candidates(job.least, graph.executors), key=lambda given: abs(math.log(given / limit)))
+    return _nearest(job.least, graph.executors, limit)
+
+
+@lru_cache(maxsize=1 << 14)
+def _nearest(least: int, executors: int, limit: int) -> int:
+    return min(candidates(least, executors), key=lambda given: abs(math.log(given / limit)))
 
 
 def critical(job: JobGraph) -> int:
