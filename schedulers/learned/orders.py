@@ -77,10 +77,10 @@ def prices(graph: Graph) -> tuple[list[int], list[int]]:
     the job first that has least of that if all are behind it, times the part of its work that is left.
     """
     works = np.array([UNIT_MS if job.work_ms is None else job.work_ms for job in graph.jobs])
-    paths = np.array([job.path_ms for job in graph.jobs])
+    longest = np.array([job.path_ms for job in graph.jobs])
     counts = np.arange(1.0, graph.executors + 1)
     widths, part = (slowdowns(graph.executors), PATH) if graph.outlive else (np.ones(1), PATH_OF_CONTAINERS)
-    spans = works[:, None] * (widths / counts) + part * paths[:, None] * (1 - 1 / counts)
+    spans = works[:, None] * (widths / counts) + part * longest[:, None] * (1 - 1 / counts)
     taken = PRICE * counts / graph.executors
     features = np.concatenate([job.features for job in graph.jobs]).reshape(len(works), -1)
     left = (features[:, 5] - features[:, 4]).astype(float)
