@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import time
-from datetime import UTC, datetime
 from typing import Any, Final
 
 import msgspec
 import structlog
 
 from operators.cache.cache import Cache
-from operators.client import ApiError, Client, Conflict, NotFound, stamp
+from operators.client import Client, Conflict, NotFound, stamp
 from operators.controllers.config import ControllersConfig
-from operators.controllers.plan import Event, Plan, Surroundings, plan
+from operators.controllers.plan import Plan, Surroundings, plan
 from operators.controllers.pods import Made, Pods, Refusal
+from operators.events import Event, Events
 from schedulers.objects.dagjob import DagJobStatus, Progress, WholeDagJob
-from schedulers.objects.names import API_VERSION, DAGJOB_LABEL, GROUP, PODS_REFUSED, VERSION
+from schedulers.objects.names import DAGJOB_LABEL, GROUP, PODS_REFUSED, VERSION
 from schedulers.objects.pod import Condition, Pod
 
 log = structlog.get_logger()
@@ -41,7 +41,8 @@ class DagJobs:
     """
 
     def __init__(self, client: Client, cache: Cache, config: ControllersConfig, *, identity: str) -> None:
-        self._client, self._cache, self._config, self._identity = client, cache, config, identity
+        self._client, self._cache, self._config = client, cache, config
+        self._events = Events(client, component=COMPONENT, identity=identity)
         self._writer = Pods(client, config.concurrency)
         self._pods: dict[str, dict[str, None]] = {}  # DagJob uid -> keys of its pods
         self._released: dict[str, int] = {}  # pod uid -> when first seen without gate
@@ -116,7 +117,7 @@ class DagJobs:
         self._remember(key, uid, todo.status, seen)
         told = [*(one.event for one in deleted.pods), *(one.event for one in made.pods)]
         events = [*todo.events, *(event for event in told if event is not None)]
-        await asyncio.gather(*(self._report(job, event) for event in events[:_EVENTS]))
+        await asyncio.gather(*(self._events.report("DagJob", job.metadata, event) for event in events[:_EVENTS]))
         wait = await self._write_status(job, todo)
         again = _WAITS_S if deleted.waits else _again_s(made)
         due = [seconds for seconds in (todo.again_s, again, wait) if seconds is not None]
@@ -178,33 +179,6 @@ class DagJobs:
             if uid in self._planned:
                 self._written[uid] = now
         return None
-
-    async def _report(self, job: WholeDagJob, event: Event) -> None:
-        """An event; that one gets lost is no reason to stop."""
-        namespace = job.metadata.namespace
-        body = {
-            "apiVersion": "events.k8s.io/v1",
-            "kind": "Event",
-            "metadata": {"generateName": f"{job.metadata.name[:40]}-", "namespace": namespace},
-            "eventTime": datetime.now(UTC).isoformat(timespec="microseconds").replace("+00:00", "Z"),
-            "reportingController": f"{GROUP}/{COMPONENT}",
-            "reportingInstance": self._identity,
-            "action": "Reconcile",
-            "reason": event.reason,
-            "note": event.message[:1000],
-            "type": "Warning" if event.warning else "Normal",
-            "regarding": {
-                "apiVersion": API_VERSION,
-                "kind": "DagJob",
-                "namespace": namespace,
-                "name": job.metadata.name,
-                "uid": job.metadata.uid,
-            },
-        }
-        try:
-            await self._client.create(f"/apis/events.k8s.io/v1/namespaces/{namespace}/events", body)
-        except ApiError as error:
-            log.warning("an event is lost", dagjob=job.key, reason=event.reason, why=str(error))
 
 
 def show_refusal(todo: Plan, refusal: Refusal | None, stamp: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 import msgspec
 
+from operators.events import Event
 from schedulers.objects.dagjob import (
     DagJobStatus,
     StageSpec,
@@ -52,14 +53,6 @@ _LONGEST: Final = 63
 _STOPPED: Final = frozenset(
     {"Evicted", "NodeLost", "Preempted", "Preempting", "Shutdown", "NodeShutdown", "Terminated"}
 )
-
-
-class Event(msgspec.Struct, frozen=True):
-    """An event on the DagJob."""
-
-    reason: str
-    message: str
-    warning: bool = False
 
 
 class CreatePod(msgspec.Struct, frozen=True):

@@ -9,7 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from operators.controllers.plan import CreatePod, Event, Plan, Surroundings, plan, pod_name
+from operators.controllers.plan import CreatePod, Plan, Surroundings, plan, pod_name
+from operators.events import Event
 from schedulers.objects import names
 from schedulers.objects.dagjob import (
     DagJobSpec,
