@@ -26,25 +26,29 @@ MANIFESTS = Path(__file__).parents[2] / "manifests"
 
 
 @contextmanager
-def a_devcluster(folder: Path, *, version: str = binaries.VERSION, reserved: bool = True) -> Iterator[Devcluster]:
-    """A control plane with 4 nodes (reserved: as the overlays want them) and our CRDs.
-
-    It is gone at the end. CI builds what is missing, others skip.
-    """
+def a_control_plane(folder: Path, *, version: str = binaries.VERSION) -> Iterator[Devcluster]:
+    """A control plane that is not up yet, and gone at the end. CI builds what is missing, others skip."""
     ci = os.environ.get("CI") == "true"
     if binaries.missing(version) and not ci:
         lacking = ", ".join(binaries.missing(version))
         pytest.skip(f"no control plane: `make controlplane` builds {lacking} (needs Go 1.26)")
     cluster = Devcluster(folder, build=ci, version=version)
     try:
+        yield cluster
+    finally:
+        cluster.remove()
+
+
+@contextmanager
+def a_devcluster(folder: Path, *, version: str = binaries.VERSION, reserved: bool = True) -> Iterator[Devcluster]:
+    """A control plane with 4 nodes (reserved: as the overlays want them) and our CRDs."""
+    with a_control_plane(folder, version=version) as cluster:
         cluster.up(nodes=4, reserved=reserved)
         cluster.apply(MANIFESTS / "crds")
         cluster.kubectl(
             "wait", "--for=condition=Established", "crd/dagjobs.rm-emulator.io", "crd/queues.rm-emulator.io"
         )
         yield cluster
-    finally:
-        cluster.remove()
 
 
 class Installed:
