@@ -76,6 +76,15 @@ def test_a_missing_program_is_told_with_what_to_do(tmp_path: Path, monkeypatch: 
         binaries.need(build=True)
 
 
+def test_programs_that_are_all_there_need_no_go(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    for name in binaries.PROGRAMS:
+        (tmp_path / name).touch(mode=0o755)
+    monkeypatch.setenv("KUBEBUILDER_ASSETS", str(tmp_path))
+    monkeypatch.setenv("PATH", "/nowhere")
+    assert not binaries.can_build()
+    binaries.build_all()
+
+
 def test_a_process_is_found_by_another_that_looks_in_the_folder(sleeper: Process, tmp_path: Path) -> None:
     other = Process(tmp_path, "sleeper")
     assert other.pid() == sleeper.pid() is not None
