@@ -74,13 +74,13 @@ def _is_open(text: str) -> bool:
 class Shell:
     """A fresh folder with `rm-emulator` and `python` on the PATH, and the checkout's docs and manifests in it.
 
-    environment: more of it. programs: the folder on the PATH, for further ones.
+    environment: more of it.
     """
 
     def __init__(self, folder: Path, **environment: str) -> None:
         self.folder = folder / "page"
         self.folder.mkdir()
-        self.programs = programs = folder / "bin"
+        programs = folder / "bin"
         programs.mkdir()
         for name, called in (("rm-emulator", "-m rm_emulator"), ("python", "")):
             (programs / name).write_text(f'#!/bin/sh\nexec "{sys.executable}" {called} "$@"\n')

@@ -4,12 +4,11 @@ from __future__ import annotations
 
 import re
 from collections.abc import Iterator
-from contextlib import contextmanager
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 
 import pytest
 
-from operators.devcluster import binaries
 from operators.devcluster.cluster import Devcluster
 from operators.devcluster.deployments import Running
 from schedulers.objects import names
@@ -39,11 +38,11 @@ def section() -> list[str]:
     return [command.text for block in blocks(PAGE) if first < block.line <= last for command in commands(block)]
 
 
-def filled(command: str, cluster: Devcluster, shell: Shell) -> str:
+def filled(command: str, cluster: Devcluster, programs: Path) -> str:
     """The command with the reader's own names in its placeholders; `make` is told where this checkout's Python is."""
     command = command.replace("NODE...", " ".join(f"n{i}" for i in range(NODES)))
     command = command.replace("FILE", str(cluster.kubeconfig))
-    return re.sub("^make ", f"make -C {ROOT} -o .venv/.dev BIN={shell.programs} ", command)
+    return re.sub("^make ", f"make -C {ROOT} -o .venv/.dev BIN={programs} ", command)
 
 
 @contextmanager
@@ -60,16 +59,13 @@ def kubelet(cluster: Devcluster) -> Iterator[None]:
 
 
 def test_the_commands_of_the_readmes_part_on_kubernetes_run_in_order(bare: Devcluster, tmp_path: Path) -> None:
-    shell = Shell(
-        tmp_path,
-        KUBECONFIG=str(bare.kubeconfig),
-        XDG_CACHE_HOME=str(binaries.cache().parents[2]),
-    )
-    (shell.programs / "kubectl").symlink_to(bare.programs["kubectl"])
-    install, *rest = (filled(command, bare, shell) for command in section()[1:])
-    shell.run(filled(section()[0], bare, shell))
-    shell.run(install)
-    with kubelet(bare):
-        for command in rest:
-            shell.run(command)
+    programs = tmp_path / "bin"
+    shell = Shell(tmp_path, KUBECONFIG=str(bare.kubeconfig), KUBEBUILDER_ASSETS=str(programs))
+    for name, program in bare.programs.items():
+        (programs / name).symlink_to(program)
+    with ExitStack() as stack:
+        for command in section():
+            shell.run(filled(command, bare, programs))
+            if command.startswith("kubectl apply -k"):
+                stack.enter_context(kubelet(bare))
         wait(lambda: phase(bare, "default", "etl") == "Succeeded", seconds=120)
