@@ -11,6 +11,7 @@ from __future__ import annotations
 import base64
 import os
 import re
+import signal
 import ssl
 import sys
 import threading
@@ -275,10 +276,10 @@ class Running:
         """One container."""
         return self.replicas[replica].containers[name]
 
-    def kill(self, name: str, replica: int = 0) -> None:
-        """SIGKILL for one container; it is started again soon."""
+    def kill(self, name: str, replica: int = 0, *, number: signal.Signals = signal.SIGKILL) -> None:
+        """A signal that ends one container, and wait until it has; it is started again soon."""
         with self._lock:
-            self.container(name, replica).process.kill()
+            self.container(name, replica).process.stop(number)
 
     def logs(self, name: str, replica: int = 0, lines: int = 40) -> str:
         """The end of what a container has said."""

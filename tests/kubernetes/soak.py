@@ -2,30 +2,30 @@
 
 `python -m tests.kubernetes.soak [--minutes 60] [--seed 1] [--out FILE]` runs DagJobs of four queues, plain pods, a
 batch Job and pods of the default scheduler, on 100 fake nodes, kills a part of ours or of the control plane each
-minute, and looks at every change of every pod. It ends with 1 if anything went wrong.
+minute, tries a hostile object every few seconds, looks at every change of every pod, and asks all the while whether a
+brain decides. It ends with 1 if anything went wrong.
 """
 
 from __future__ import annotations
 
 import argparse
-import asyncio
 import random
+import re
+import signal
 import sys
 import tempfile
-import threading
 import time
 from collections import Counter
-from collections.abc import Iterator
-from contextlib import ExitStack, contextmanager
+from contextlib import ExitStack, suppress
 from pathlib import Path
 from typing import Any, Final
 
 import yaml
 
-from operators.cache.reflector import Change, Kind, Reflector
 from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
-from schedulers.objects.pod import Pod
+from tests.kubernetes.audits import RECOVERY_S, Audit, Presence, exceptions, watched
+from tests.kubernetes.hostile import Hostile, drawn
 from tests.kubernetes.installed import Installed, a_devcluster, accepted, dagjob, stage
 
 NODES, CPUS, SHARED = 100, 8, 4
@@ -37,119 +37,11 @@ WHOLE_S = 60.0
 END_S = 1800.0
 #: Longest time that the API server or etcd is away, s.
 OUTAGE_S = 25.0
-
-
-class Audit:
-    """What every pod has been through, from the changes that a watch of its own brings.
-
-    over: moments at which a node held more than it has. twice: tasks that succeeded more than once. stopped: pods of
-    ours that ran and were gone, or failed, without having succeeded. partial_s: how long a gang was bound in part.
-    """
-
-    def __init__(self) -> None:
-        self.over: list[str] = []
-        self.twice: list[str] = []
-        self.stopped: list[str] = []
-        self.partial_s = 0.0
-        self.made = self.succeeded = 0
-        self._used: Counter[str] = Counter()
-        self._done: dict[tuple[str, str, str], str] = {}
-        self._gangs: dict[tuple[str, str], dict[str, Pod]] = {}
-        self._partial: dict[tuple[str, str], float] = {}
-
-    def hear(self, change: Change) -> None:
-        """One change of one pod."""
-        old: Pod | None = change.old
-        new: Pod | None = change.new
-        if old is not None and new is not None and old.metadata.uid != new.metadata.uid:
-            self.hear(Change("Pod", old, None))  # one took the other's name while nothing was heard
-            old = None
-        self._count(old, new)
-        self._follow(old, new)
-        self._look_at_gang(old, new)
-
-    def _count(self, old: Pod | None, new: Pod | None) -> None:
-        self.made += old is None
-        held, holds = _held(old), _held(new)
-        self._used.subtract(held)
-        self._used.update(holds)
-        for node, used in holds.items():
-            if used > held.get(node, 0) and self._used[node] > 1000 * CPUS:
-                self.over.append(f"{node} {self._used[node]}m")
-
-    def _follow(self, old: Pod | None, new: Pod | None) -> None:
-        pod = new or old
-        assert pod is not None
-        labels = pod.metadata.labels
-        if not pod.dagjob_uid:
-            return
-        task = (pod.dagjob_uid, labels[names.STAGE_LABEL], labels[names.INDEX_LABEL])
-        if new is not None and new.status.phase == "Succeeded" and (old is None or old.status.phase != "Succeeded"):
-            self.succeeded += 1
-            if self._done.setdefault(task, pod.metadata.uid) != pod.metadata.uid:
-                self.twice.append(pod.key)
-        ran = old is not None and old.is_running
-        if ran and (new is None or new.status.phase == "Failed") and task not in self._done:
-            self.stopped.append(pod.key)
-
-    def _look_at_gang(self, old: Pod | None, new: Pod | None) -> None:
-        pod = new or old
-        assert pod is not None
-        if pod.metadata.labels.get(names.STAGE_LABEL) != "gang":
-            return
-        gang = (pod.dagjob_uid, "gang")
-        pods, now = self._gangs.setdefault(gang, {}), time.monotonic()
-        if new is None:
-            pods.pop(pod.key, None)
-        else:
-            pods[pod.key] = new
-        bound = any(each.spec.nodeName for each in pods.values())
-        if bound and any(each.is_gated for each in pods.values()):
-            self._partial.setdefault(gang, now)
-        elif gang in self._partial:
-            self.partial_s = max(self.partial_s, now - self._partial.pop(gang))
-
-    def partial_now(self) -> float:
-        """How long a gang has been bound in part by now, or was before; s."""
-        now = time.monotonic()
-        return max([self.partial_s, *(now - since for since in self._partial.values())])
-
-
-def _held(pod: Pod | None) -> dict[str, int]:
-    """What a pod holds on its node, in thousandths of a CPU."""
-    if pod is None or not pod.spec.nodeName or pod.is_terminal:
-        return {}
-    asked = (str(container.resources.requests.get("cpu", "0")) for container in pod.spec.containers)
-    return {pod.spec.nodeName: sum(int(a[:-1]) if a.endswith("m") else 1000 * int(a) for a in asked)}
-
-
-@contextmanager
-def watched(cluster: Devcluster, audit: Audit) -> Iterator[Reflector[Pod]]:
-    """The audit hears of every pod, in a thread of its own."""
-    loop, box = asyncio.new_event_loop(), list[Reflector[Pod]]()
-
-    async def watch() -> None:
-        async with cluster.client() as client:
-            box.append(Reflector(client, Kind("Pod", Pod, "/api/v1/pods"), audit.hear, last_pause_s=1.0))
-            await box[0].run()
-
-    task = loop.create_task(watch())
-    thread = threading.Thread(target=_run_quietly, args=(loop, task), daemon=True)
-    thread.start()
-    while not box or not box[0].synced:
-        time.sleep(0.1)
-    try:
-        yield box[0]
-    finally:
-        loop.call_soon_threadsafe(task.cancel)
-        thread.join()
-
-
-def _run_quietly(loop: asyncio.AbstractEventLoop, task: asyncio.Task[None]) -> None:
-    try:
-        loop.run_until_complete(task)
-    except asyncio.CancelledError:
-        loop.close()
+#: Longest time in which no brain may decide, s.
+ALONE_S = 20.0
+#: Between two hostile objects, and until those that are there are deleted, s.
+HOSTILE_S, CLEARED_S = 5.0, 60.0
+TENANT = "mallory"
 
 
 # -- the load -----------------------------------------------------------------------------------
@@ -202,70 +94,158 @@ def _batch_job(space: str) -> dict[str, Any]:
 
 # -- the kills ----------------------------------------------------------------------------------
 
+#: Parts of ours, or of the control plane, of which one is killed; the more often it stands here, the more likely.
+PARTS = (
+    *("brain", "brain", "brain by SIGTERM", "both brains", "kube-scheduler", "kube-scheduler"),
+    *("controllers", "controllers by SIGTERM", "apiserver", "etcd"),
+)
 
-def kill(installed: Installed, draw: random.Random) -> str:
-    """SIGKILL for one part, drawn; returns which it was. The control plane's come back after at most OUTAGE_S."""
-    part = draw.choice(
-        ["brain", "brain", "kube-scheduler", "kube-scheduler", "controllers", "controllers", "apiserver", "etcd"]
-    )
+
+def kill(installed: Installed, presence: Presence, draw: random.Random) -> str:
+    """Kill one part, drawn; returns which it was. The control plane's come back after at most OUTAGE_S."""
+    part = draw.choice(PARTS)
     if part in ("apiserver", "etcd"):
         installed.cluster.kill(part)
         time.sleep(draw.uniform(0, OUTAGE_S))
         installed.cluster.start(part)
         return part
-    running = installed.controllers if part == "controllers" else installed.brain
-    running.kill(part, draw.randrange(len(running.replicas)))
+    number = signal.SIGTERM if part.endswith("SIGTERM") else signal.SIGKILL
+    name = "brain" if part == "both brains" else part.partition(" ")[0]
+    running = installed.controllers if name == "controllers" else installed.brain
+    replicas = range(len(running.replicas))
+    for index in replicas if part == "both brains" else [draw.choice(replicas)]:
+        if name != "kube-scheduler":
+            presence.killed(running.replicas[index].name)
+        running.kill(name, index, number=number)
     return part
+
+
+# -- what tenants try ---------------------------------------------------------------------------
+
+#: How kubectl says that nobody answered.
+_UNANSWERED = re.compile(r"nable to connect|onnection |ServiceUnavailable|TooManyRequests|etcdserver|EOF|imeout")
+
+
+class Tenant:
+    """Somebody who may write pods and DagJobs in a namespace of their own, and tries what is hostile.
+
+    tried: how often the API server took something of theirs, of an administrator, or refused it.
+    """
+
+    def __init__(self, cluster: Devcluster, seed: int) -> None:
+        self._cluster, self._draw = cluster, random.Random(seed)
+        self._space, self._number = cluster.namespace("hostile"), 0
+        self._nodes = [f"m{index}" for index in range(NODES - SHARED)]
+        self.tried: Counter[str] = Counter()
+        verbs = "--verb=create,get,list,patch,update,delete"
+        resources = "--resource=pods,dagjobs.rm-emulator.io"
+        cluster.kubectl("create", "role", TENANT, "-n", self._space, verbs, resources)
+        cluster.kubectl("create", "rolebinding", TENANT, "-n", self._space, f"--role={TENANT}", f"--user={TENANT}")
+
+    def act(self) -> None:
+        """Try the next object, as the tenant and then, if it does no harm by right, as an administrator."""
+        self._number += 1
+        self.tried[self._try(drawn(self._draw, self._number, self._space, self._nodes))] += 1
+
+    def _try(self, hostile: Hostile) -> str:
+        for who, flags in (("taken", (f"--as={TENANT}",)), ("taken of an administrator", ())):
+            if flags or hostile.as_admin:
+                try:
+                    self._cluster.kubectl(*flags, *hostile.arguments, input=hostile.text)
+                except RuntimeError as error:
+                    if _UNANSWERED.search(str(error)):
+                        return "unanswered"
+                else:
+                    return who
+        return "refused"
+
+    def clear(self) -> None:
+        """Delete what is there; what cannot be now is the next time."""
+        with suppress(RuntimeError):
+            self._cluster.kubectl("delete", "dagjobs,pods", "--all", "-n", self._space, "--wait=false")
+            queues = [queue["metadata"]["name"] for queue in self._cluster.get("queues")["items"]]
+            if mine := [name for name in queues if name.startswith("hostile-")]:
+                self._cluster.kubectl("delete", "queues", *mine, "--wait=false")
 
 
 # -- all of it ----------------------------------------------------------------------------------
 
 
+class Course:
+    """One soak: the load as it falls due, a kill each minute, a hostile object every few seconds."""
+
+    def __init__(self, installed: Installed, presence: Presence, tenant: Tenant, seed: int) -> None:
+        self._installed, self._presence, self._tenant = installed, presence, tenant
+        self._draw = random.Random(seed)
+        self.kills: Counter[str] = Counter()
+
+    def run(self, objects: list[tuple[float, dict[str, Any]]], minutes: float, audit: Audit) -> None:
+        """Until all objects are there, and the minutes are over."""
+        begin = time.monotonic()
+        end, next_kill, next_hostile, next_clear = begin + 60 * minutes, begin + 30, begin, begin + CLEARED_S
+        while (now := time.monotonic()) < end or objects:
+            if objects and begin + objects[0][0] <= now:
+                _create(self._installed.cluster, objects.pop(0)[1])
+            elif next_kill <= now < end:
+                self.kills[kill(self._installed, self._presence, self._draw)] += 1
+                next_kill += 60 if now < next_kill + 60 else 120
+                _say(f"{(now - begin) / 60:5.1f} min: {self.kills.total()} kills, {audit.succeeded} tasks done")
+            elif next_clear <= now:
+                self._tenant.clear()
+                next_clear = now + CLEARED_S
+            elif next_hostile <= now < end:
+                self._tenant.act()
+                next_hostile = now + HOSTILE_S
+            else:
+                time.sleep(0.2)
+        self._tenant.clear()
+
+
 def soak(cluster: Devcluster, minutes: float, seed: int) -> dict[str, Any]:
     """One soak; what came of it, by name."""
-    draw, audit = random.Random(seed), Audit()
-    kills: Counter[str] = Counter()
-    cluster.add_nodes(NODES - 4, prefix="m", cpu=str(CPUS), reserved=True)
+    cluster.add_nodes(NODES - SHARED, prefix="m", cpu=str(CPUS), reserved=True)
     cluster.add_nodes(SHARED, prefix="shared", cpu=str(CPUS))
     _start_default_scheduler(cluster)
     space = cluster.namespace("soak")
+    audit = Audit(space, CPUS)
     with ExitStack() as stack:
         installed = Installed(cluster, overlay="production", brain={"policy": {"kind": "hdrf"}})
         stack.callback(installed.stop)
         for name, spec in QUEUES.items():
             queue = {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": name}, "spec": spec}
             _create(cluster, queue)
-        pods = stack.enter_context(watched(cluster, audit))
-        objects, begin = load(seed, minutes, space), time.monotonic()
-        next_kill = begin + 30
-        while (now := time.monotonic()) < begin + 60 * minutes or objects:
-            if objects and begin + objects[0][0] <= now:
-                _create(cluster, objects.pop(0)[1])
-            elif now >= next_kill and now < begin + 60 * minutes:
-                kills[kill(installed, draw)] += 1
-                next_kill += 60 if now < next_kill + 60 else 120
-                _say(f"{(now - begin) / 60:5.1f} min: {sum(kills.values())} kills, {audit.succeeded} tasks done")
-            else:
-                time.sleep(0.2)
+        presence, tenant = Presence(installed), Tenant(cluster, seed)
+        pods = stack.enter_context(watched(cluster, audit, presence))
+        course, begin = Course(installed, presence, tenant, seed), time.monotonic()
+        course.run(load(seed, minutes, space), minutes, audit)
         unfinished = _unfinished_after(cluster, space, END_S)
         took = time.monotonic() - begin
         time.sleep(2)  # the watch is a moment behind
         said = installed.said(*(name.split(":")[0] for name in unfinished)) if unfinished else ""
-        unheard = pods.unheard
+        mistakes = exceptions(installed)
     return {
         "minutes": took / 60,
         "tasks that succeeded": audit.succeeded,
         "pods that were made": audit.made,
-        "kills": ", ".join(f"{part} {count}" for part, count in sorted(kills.items())),
+        "kills": _counts(course.kills),
+        "hostile objects": _counts(tenant.tried),
         "jobs that did not end": unfinished,
         "tasks that succeeded twice": audit.twice,
         "running tasks that were stopped": audit.stopped,
+        "pods that were made again": audit.again,
         "moments at which a node was over-committed": audit.over,
         "longest time that a gang was bound in part, s": audit.partial_now(),
-        "changes that the watcher could not take in": unheard,
+        "longest time that no brain decided, s": presence.gap_s,
+        "changes of leaders of whom none was killed": presence.changes,
+        "exceptions in the logs": mistakes,
+        "changes that the watcher could not take in": pods.unheard,
         "facts replayed with identical decisions": installed.replay(cut=True),
         "said": said,
     }
+
+
+def _counts(counted: Counter[str]) -> str:
+    return ", ".join(f"{what} {count}" for what, count in sorted(counted.items()))
 
 
 def _start_default_scheduler(cluster: Devcluster) -> None:
@@ -311,11 +291,12 @@ def _unfinished_after(cluster: Devcluster, space: str, seconds: float) -> list[s
 def wrong(results: dict[str, Any]) -> list[str]:
     """What must not have happened, and did."""
     lists = [name for name, value in results.items() if isinstance(value, list) and value]
-    if results["longest time that a gang was bound in part, s"] > WHOLE_S:
-        lists.append("longest time that a gang was bound in part, s")
-    if results["changes that the watcher could not take in"]:
-        lists.append("changes that the watcher could not take in")
-    return lists
+    limits = {
+        "longest time that a gang was bound in part, s": WHOLE_S,
+        "longest time that no brain decided, s": ALONE_S,
+        "changes that the watcher could not take in": 0,
+    }
+    return lists + [name for name, most in limits.items() if results[name] > most]
 
 
 def page(results: dict[str, Any], minutes: float, seed: int) -> str:
@@ -334,8 +315,12 @@ def page(results: dict[str, Any], minutes: float, seed: int) -> str:
 Made by `make soak` ({command}): the overlay `production` (two replicas of
 each part, mutual TLS) under `hdrf` on a real control plane with {NODES} fake nodes of {CPUS} CPU; {JOBS} DagJobs of
 up to 2,000 tasks in four queues, some with gangs, beside plain pods, a batch Job, and pods of the default scheduler on
-{SHARED} nodes of its own. Each minute one part is killed by SIGKILL: a replica of brain, kube-scheduler or
-controllers, or the API server or etcd, which come back after at most {OUTAGE_S:g} s.
+{SHARED} nodes of its own. Each minute one part is killed: a replica of brain, kube-scheduler or controllers, by SIGKILL
+or SIGTERM, both brains at once, or the API server or etcd, which come back after at most {OUTAGE_S:g} s.
+Every {HOSTILE_S:g} s a tenant tries something hostile ([hostile.py](../tests/kubernetes/hostile.py)): plans of gangs in
+annotations, quantities that cannot be read, numbers of 5,000 digits, pods past queue and gate; what is refused an
+administrator tries again, where that does no harm by right. Whether a brain decides is asked every half second, as a
+kubelet asks whether one is ready; the first {RECOVERY_S:g} s after the API server answers again are left out.
 
 | | |
 | --- | --- |
