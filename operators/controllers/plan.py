@@ -25,7 +25,7 @@ from schedulers.objects.dagjob import (
     show_indexes,
     write_tries,
 )
-from schedulers.objects.meta import label_value, to_ms
+from schedulers.objects.meta import label_value, to_ms, whole_number
 from schedulers.objects.names import (
     API_VERSION,
     ATTEMPT_LABEL,
@@ -173,12 +173,12 @@ def _before(job: WholeDagJob, stage: Stage) -> StageStatus:
 
 def _tasks(job: WholeDagJob, stage: Stage, pods: Sequence[Pod], around: Surroundings) -> Iterator[_Task]:
     before = _before(job, stage)
-    done, tries = read_indexes(before.completedIndexes), read_tries(before.tries)
+    done, tries = read_indexes(before.completedIndexes, stage.tasks), read_tries(before.tries, stage.tasks)
     mine: dict[int, list[Pod]] = {}
     for pod in pods:
-        number = pod.metadata.labels.get(INDEX_LABEL, "")
-        if pod.metadata.labels.get(STAGE_LABEL) == stage.name and number.isdecimal():
-            mine.setdefault(int(number), []).append(pod)
+        number = whole_number(pod.metadata.labels.get(INDEX_LABEL, ""))
+        if pod.metadata.labels.get(STAGE_LABEL) == stage.name and number is not None:
+            mine.setdefault(number, []).append(pod)
     for index in range(stage.tasks):
         yield _task(index, index in done, tries.get(index, (0, -1)), mine.get(index, ()), around)
 

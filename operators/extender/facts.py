@@ -102,7 +102,7 @@ class Facts:
         known = state.nodes.get(node.id)
         if new.speed is None and (old is None or old.said_speed != new.said_speed):
             log.warning(
-                "a node's speed is no finite number above 0 and counts as 1", node=node.id, speed=new.said_speed
+                "a node's speed is no number from 0.001 to 1000 and counts as 1", node=node.id, speed=new.said_speed
             )
         if self._reserved and not new.is_reserved:
             if known is not None:

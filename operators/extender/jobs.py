@@ -12,6 +12,7 @@ from schedulers.core.model import Job, PastJob, Stage
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Resources
 from schedulers.objects.dagjob import DagJob, core_job
+from schedulers.objects.meta import whole_number
 from schedulers.objects.names import DEFAULT_QUEUE, INDEX_LABEL, QUEUE_LABEL, RECURRING_LABEL, STAGE_LABEL, USER_LABEL
 from schedulers.objects.pod import Pod, demand, places
 from schedulers.objects.service import pod_service
@@ -42,10 +43,11 @@ class JobEntry:
             return Task(self.id, 0, 0)
         if pod.metadata.namespace != self.key.partition("/")[0]:
             return None  # an owner is of its own namespace
-        stage, index = self.stage(pod.metadata.labels.get(STAGE_LABEL, "")), pod.metadata.labels.get(INDEX_LABEL)
-        if stage is None or index is None or not index.isdecimal() or int(index) >= self.job.stages[stage].tasks:
+        labels = pod.metadata.labels
+        stage, index = self.stage(labels.get(STAGE_LABEL, "")), whole_number(labels.get(INDEX_LABEL, ""))
+        if stage is None or index is None or index >= self.job.stages[stage].tasks:
             return None
-        return Task(self.id, stage, int(index))
+        return Task(self.id, stage, index)
 
     def stage(self, name: str) -> int | None:
         """The index of the stage that is called so."""

@@ -119,7 +119,7 @@ def _remembered(brain: Brain) -> Iterator[tuple[_Order, Callable[[], None]]]:
             assert entry is not None
             stage = entry.stage(status.name)
             if stage is not None and status.completedIndexes:
-                done = sorted(read_indexes(status.completedIndexes))
+                done = sorted(read_indexes(status.completedIndexes, entry.job.stages[stage].tasks))
                 yield (entry.key, stage, math.inf, ""), partial(brain.facts.pods.hear_done, entry, stage, done)
 
 

@@ -38,6 +38,12 @@ _SUFFIX: Final[dict[str, Fraction]] = {
 }
 _QUANTITY = re.compile(r"([+-]?(?:[0-9]+\.?[0-9]*|\.[0-9]+))(?:([eE][+-]?[0-9]+)|([numkMGTPE]|[KMGTPE]i)?)")
 _MIB: Final = 2**20
+#: Characters of a quantity; Kubernetes itself writes none of more than 20.
+_LONGEST: Final = 64
+#: In base units (bytes among them): more than any vector can hold.
+_LARGEST: Final = 2 * 10**21
+#: In steps of a vector: 9,000 of them still add up to less than 2**63, beyond which no log could hold their sum.
+MOST_STEPS: Final = 10**15
 _MILLI: Final = Fraction(1, 1000)
 #: How many base units make one step of the vector; everything else counts whole units.
 _STEP: Final[dict[str, Fraction]] = {
@@ -53,19 +59,28 @@ _STEP: Final[dict[str, Fraction]] = {
 def parse_quantity(text: str | int | float) -> Fraction:
     """The exact value of a Kubernetes quantity in base units (cores, bytes, pieces).
 
-    Raises InvalidQuantity for anything that Kubernetes would refuse, and for negative values.
+    Raises InvalidQuantity for anything that Kubernetes would refuse, for negative values, and for what is too long or
+    too large to be meant: numbers of thousands of digits cost seconds, and break whoever turns them into text.
     """
     if isinstance(text, bool) or not isinstance(text, str | int | float):
         raise InvalidQuantity(f"not a quantity: {text!r} (write a number such as 4, 500m, 1.5Gi)")
+    if isinstance(text, str) and len(text) > _LONGEST:
+        raise InvalidQuantity(
+            f"quantity too long: '{text[:16]}...' has {len(text)} characters ({_LONGEST} at most, as 500m or 1.5Gi)"
+        )
+    if isinstance(text, int) and abs(text) > _LARGEST:  # before it becomes text, which fails beyond 4,300 digits
+        raise InvalidQuantity(f"quantity out of range: a whole number of {text.bit_length()} bits (2e21 at most)")
     match = _QUANTITY.fullmatch(str(text))
     if match is None:
         raise InvalidQuantity(f"not a quantity: {text!r} (write a number such as 4, 500m, 1.5Gi)")
     number, exponent, suffix = match.groups()
     if exponent and abs(int(exponent[1:])) > 30:
-        raise InvalidQuantity(f"quantity out of range: {text!r}")
+        raise InvalidQuantity(f"quantity out of range: {text!r} (2e21 at most)")
     value = Fraction(number) * (Fraction(10) ** int(exponent[1:]) if exponent else _SUFFIX[suffix or ""])
     if value < 0:
         raise InvalidQuantity(f"negative quantity: {text!r} (a resource is never below zero)")
+    if value > _LARGEST:
+        raise InvalidQuantity(f"quantity out of range: {text!r} (2e21 at most)")
     return value
 
 
@@ -115,13 +130,16 @@ class Resources:
 
 
 def to_steps(name: str, quantity: str | int | float, *, round_up: bool) -> int:
-    """One quantity in the vector's integer steps (milli-CPU, MiB, pieces)."""
+    """One quantity in the vector's integer steps (milli-CPU, MiB, pieces). Raises InvalidQuantity."""
     steps = _known_steps if isinstance(quantity, str) else _steps
     return steps(name, quantity, round_up)
 
 
 def _steps(name: str, quantity: str | int | float, round_up: bool) -> int:
     steps = parse_quantity(quantity) / _STEP.get(name, Fraction(1))
+    if steps > MOST_STEPS:
+        most = show_steps(name, MOST_STEPS)
+        raise InvalidQuantity(f"quantity out of range: {quantity!r} of {name} ({most} at most)")
     return -int(-steps // 1) if round_up else int(steps // 1)
 
 

@@ -14,12 +14,26 @@ import msgspec
 from schedulers.core import model
 from schedulers.core.errors import InvalidJob, InvalidQuantity
 from schedulers.core.resources import Resources, parse_quantity
-from schedulers.objects.meta import Stored, label_value, to_ms
+from schedulers.objects.meta import Stored, label_value, to_ms, whole_number
 from schedulers.objects.names import PODS_REFUSED, RECURRING_LABEL, USER_LABEL
 from schedulers.objects.pod import Condition, PodTemplate, demand, places
 
 #: Seconds; more than 30 years.
 _LONGEST_HINT: Final = 1e9
+#: What the CRD lets in; larger ones would take a process's memory before anybody had looked at them.
+MOST_STAGES: Final = 64
+MOST_TASKS: Final = 100_000
+_MOST_PARENTS: Final = 16
+_MOST_WISHES: Final = 16
+#: Bytes of an edge, so that the sum over its stages is still a number that a log can hold.
+_MOST_DATA: Final = 10**15
+#: What a wish is worth, how much slower tasks may be there, and what a job is worth: least and most, as in the CRD.
+_WORTH: Final = (0.0, 1e6)
+_SLOWDOWN: Final = (1e-3, 1e3)
+_VALUE: Final = (1e-3, 1e6)
+_BUDGET_S: Final = (1.0, 1e9)
+#: Failed tries and attempts that are believed.
+_MOST_TRIES: Final = 10**9
 
 Template = TypeVar("Template")
 
@@ -193,9 +207,17 @@ def write_tries(tries: Mapping[int, tuple[int, int]]) -> list[Tries]:
     return [Tries(failures, attempt, show_indexes(same[failures, attempt])) for failures, attempt in sorted(same)]
 
 
-def read_tries(tries: Iterable[Tries]) -> dict[int, tuple[int, int]]:
-    """The inverse of `write_tries`."""
-    return {index: (one.failures, one.attempt) for one in tries for index in read_indexes(one.indexes)}
+def read_tries(tries: Iterable[Tries], tasks: int) -> dict[int, tuple[int, int]]:
+    """The inverse of `write_tries` for a stage of so many tasks; what cannot be of such a stage is left out."""
+    found: dict[int, tuple[int, int]] = {}
+    left = tasks  # an index stands in one entry only: whoever repeats them must not keep us busy for hours
+    for one in tries:
+        indexes = read_indexes(one.indexes, tasks) if left > 0 else ()
+        left -= len(indexes)
+        told = one.failures, one.attempt
+        if min(told) >= 0 and max(told) <= _MOST_TRIES:
+            found |= dict.fromkeys(indexes, told)
+    return found
 
 
 def show_indexes(indexes: Collection[int]) -> str:
@@ -211,13 +233,20 @@ def show_indexes(indexes: Collection[int]) -> str:
     return ",".join(parts)
 
 
-def read_indexes(text: str) -> set[int]:
-    """The inverse of `show_indexes`; what is no index is left out."""
+def read_indexes(text: str, tasks: int) -> set[int]:
+    """The inverse of `show_indexes` for a stage of so many tasks.
+
+    What is no index of such a stage is left out, and what does not come after all before it: the text may have been
+    written by anybody, and `0-999999999999` must not take all memory, nor the same range again and again all time.
+    """
     indexes: set[int] = set()
+    following = 0
     for part in text.split(",") if text else ():
-        first, _, last = part.partition("-")
-        if first.isdecimal() and (last or first).isdecimal():
-            indexes.update(range(int(first), int(last or first) + 1))
+        start, _, end = part.partition("-")
+        first, last = whole_number(start), whole_number(end or start)
+        if first is not None and last is not None and following <= first <= last:
+            indexes.update(range(first, min(last + 1, tasks)))
+            following = last + 1
     return indexes
 
 
@@ -225,9 +254,11 @@ def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> 
     """What the core knows of a DagJob; its id is `namespace/name.uid` (8 characters of it) by default.
 
     Raises InvalidJob with one clear sentence for unknown parents, repeated names, cycles, quantities that
-    cannot be read, hints below zero, and the like.
+    cannot be read (its cause is then the InvalidQuantity), hints below zero, and the like.
     """
     meta, spec = dagjob.metadata, dagjob.spec
+    if len(spec.stages) > MOST_STAGES:
+        raise InvalidJob(f"DagJob {dagjob.key}: {len(spec.stages)} stages ({MOST_STAGES} at most)")
     names = [stage.name for stage in spec.stages]
     repeated = next((name for name in names if names.count(name) > 1), None)
     if repeated is not None:
@@ -238,7 +269,7 @@ def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> 
         name=meta.labels.get(RECURRING_LABEL) or meta.generateName.rstrip("-") or meta.name,
         user=label_value(spec.user) or meta.labels.get(USER_LABEL, ""),
         queue=spec.queue,
-        wishes=_wishes(spec.wishes),
+        wishes=_wishes(dagjob),
         stages=tuple(_stage(dagjob, stage, names, resources) for stage in spec.stages),
     )
     try:
@@ -248,9 +279,18 @@ def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> 
     return job
 
 
-def _wishes(spec: WishesSpec | None) -> model.Wishes | msgspec.UnsetType:
+def _wishes(dagjob: DagJob) -> model.Wishes | msgspec.UnsetType:
+    spec = dagjob.spec.wishes
     if spec is None:
         return msgspec.UNSET
+    if len(spec.prefer) > _MOST_WISHES:
+        raise InvalidJob(f"DagJob {dagjob.key}: {len(spec.prefer)} wishes ({_MOST_WISHES} at most)")
+    numbers = [("value", spec.value, _VALUE), ("budgetSeconds", spec.budgetSeconds, _BUDGET_S)]
+    for wish in spec.prefer:
+        numbers += [("worth", wish.worth, _WORTH), ("slowdown", wish.slowdown, _SLOWDOWN)]
+    for what, number, (least, most) in numbers:
+        if number is not None and not least <= number <= most:
+            raise InvalidJob(f"DagJob {dagjob.key}: wishes: {what} is {number:g} ({least:g} to {most:g})")
     prefer = tuple(
         model.Wish(
             device=wish.device,
@@ -268,12 +308,19 @@ def _wishes(spec: WishesSpec | None) -> model.Wishes | msgspec.UnsetType:
 
 def _stage(dagjob: DagJob, stage: StageSpec[PodTemplate], names: list[str], resources: Resources) -> model.Stage:
     unknown = next((parent for parent in stage.parents if parent not in names), None)
+    where = f"DagJob {dagjob.key}: stage '{stage.name}'"
     if unknown is not None:
-        raise InvalidJob(f"DagJob {dagjob.key}: stage '{stage.name}' names parent '{unknown}' ({', '.join(names)})")
+        raise InvalidJob(f"{where} names parent '{unknown}' ({', '.join(names)})")
+    for what, count, least, most in (
+        ("tasks", stage.tasks, 1, MOST_TASKS),
+        ("parents", len(stage.parents), 0, _MOST_PARENTS),
+    ):
+        if not least <= count <= most:
+            raise InvalidJob(f"{where} has {count} {what} ({least} to {most})")
     try:
         asked = demand(stage.template.spec, resources)
     except InvalidJob as error:
-        raise InvalidJob(f"DagJob {dagjob.key}: stage '{stage.name}': {error}") from None
+        raise InvalidJob(f"{where}: {error}") from error.__cause__
     return model.Stage(
         name=stage.name,
         tasks=stage.tasks,
@@ -298,7 +345,9 @@ def _edges(dagjob: DagJob, stage: StageSpec[PodTemplate], names: list[str]) -> t
         try:
             amount = -int(-parse_quantity(data.get(parent, 0)) // 1)
         except InvalidQuantity as error:
-            raise InvalidJob(f"{where}: hint data: {error}") from None
+            raise InvalidJob(f"{where}: hint data: {error}") from error
+        if amount > _MOST_DATA:
+            raise InvalidJob(f"{where}: hint data: {parent} hands over {amount} bytes ({_MOST_DATA} at most)")
         index = names.index(parent)
         edges.append(model.Edge(parent=index, data=amount) if amount else index)
     return tuple(edges)

@@ -75,13 +75,24 @@ def ours(annotations: dict[str, str]) -> dict[str, str]:
     return {key: text for key, text in annotations.items() if key.startswith(_OURS) and key != RUN_SECONDS}
 
 
+def whole_number(text: str) -> int | None:
+    """A number from 0 on as labels and keys hold it; None for what is none, or has more than 9 digits."""
+    return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
+
+
 def label_value(text: str) -> str:
     """A name of the API server's (`alice@example.com`, `system:serviceaccount:ns:name`) as a label may hold it."""
     return "_".join(_LABEL.findall(text))[:63].strip("._-")
 
 
+#: Whoever writes more means no index and no attempt; `int` itself fails beyond 4,300 digits.
+_DIGITS: Final = 9
 _LABEL: Final = re.compile(r"[A-Za-z0-9._-]+")
-_STAMP: Final = re.compile(r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))")
+#: Characters of a fraction of a second that can matter.
+_FRACTION: Final = 10
+_STAMP: Final = re.compile(
+    r"(\d{4})-(\d\d)-(\d\d)[Tt](\d\d):(\d\d):(\d\d)(\.\d+)?(?:[Zz]|([+-])(\d\d):(\d\d))", re.ASCII
+)
 
 
 def to_ms(stamp: str | None) -> int | None:
@@ -94,7 +105,7 @@ def to_ms(stamp: str | None) -> int | None:
     seconds = _days(year, month, day) * 86_400 + hour * 3600 + minute * 60 + second
     if sign is not None:
         seconds -= (1 if sign == "+" else -1) * (int(off_hours) * 3600 + int(off_minutes) * 60)
-    return seconds * 1000 + round(1000 * float(fraction or 0))
+    return seconds * 1000 + round(1000 * float((fraction or "0")[:_FRACTION]))
 
 
 def _days(year: int, month: int, day: int) -> int:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-import math
+from typing import Final
 
 import msgspec
 
@@ -12,6 +12,10 @@ from schedulers.core.resources import Resources, to_steps
 from schedulers.objects.meta import Stored
 from schedulers.objects.names import RESERVED_TAINT, SPEED_LABEL, TYPE_LABEL, ZONE_LABEL
 from schedulers.objects.pod import Condition, Quantities
+
+#: Speeds beyond these are a mistake, as in a scenario: run times at speed 1 must stay numbers that a log can hold.
+_SLOWEST: Final = 1e-3
+_FASTEST: Final = 1e3
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
 NOT_READY = Taint("node.kubernetes.io/not-ready")
@@ -58,12 +62,12 @@ class Node(Stored):
 
     @property
     def speed(self) -> float | None:
-        """Its speed by its label, 1 where that is missing or empty; None for what is no finite number above 0."""
+        """Its speed by its label, 1 where that is missing or empty; None for what is no number from 0.001 to 1000."""
         try:
             speed = float(self.said_speed or 1)
         except ValueError:
             return None
-        return speed if math.isfinite(speed) and speed > 0 else None
+        return speed if _SLOWEST <= speed <= _FASTEST else None
 
     @property
     def is_ready(self) -> bool:

@@ -9,8 +9,8 @@ import msgspec
 
 from schedulers.core.errors import InvalidJob, InvalidQuantity
 from schedulers.core.places import ANYWHERE, Places, Requirement, Toleration
-from schedulers.core.resources import Resources, Vector, parse_quantity, to_steps
-from schedulers.objects.meta import Stored, ours, to_ms
+from schedulers.core.resources import MOST_STEPS, Resources, Vector, parse_quantity, show_steps, to_steps
+from schedulers.objects.meta import Stored, ours, to_ms, whole_number
 from schedulers.objects.names import ATTEMPT_LABEL, GATE, WAITING_CONDITION
 
 #: Exit code of a failed pod whose containers tell none (evicted, deadline exceeded).
@@ -215,8 +215,7 @@ class Pod(Stored):
     @property
     def attempt(self) -> int:
         """Which attempt at its task it is, from 0."""
-        text = self.metadata.labels.get(ATTEMPT_LABEL, "0")
-        return int(text) if text.isdecimal() else 0
+        return whole_number(self.metadata.labels.get(ATTEMPT_LABEL, "0")) or 0
 
     @property
     def gate_index(self) -> int | None:
@@ -264,13 +263,13 @@ class Pod(Stored):
 
     @property
     def exit_code(self) -> int | None:
-        """0 when it succeeded, the first other exit code when it failed; None while it has not ended."""
+        """0 when it succeeded, the first other exit code (of 32 bits) when it failed; None while it has not ended."""
         if not self.is_terminal:
             return None
         if self.status.phase == "Succeeded":
             return 0
         codes = [s.state.terminated.exitCode for s in self.status.containerStatuses if s.state.terminated]
-        return next((code for code in codes if code), UNTOLD)
+        return next((code for code in codes if code and -(2**31) <= code < 2**31), UNTOLD)
 
     @property
     def verdict(self) -> str | None:
@@ -328,12 +327,18 @@ def demand(spec: PodSpec, resources: Resources) -> Vector:
     The larger of all containers together (sidecars included) and of each init container with the sidecars
     started before it; plus overhead. Requests at pod level take the place of what its containers ask for.
     Resources that the cluster's vector does not have are left out (`unmodelled` names them).
-    Raises InvalidJob for a quantity that cannot be read.
+    Raises InvalidJob for a quantity that cannot be read (which is then its cause), or for more in all than a vector
+    can hold.
     """
     try:
-        return tuple(1 if name == "pods" else _demand_of(name, spec) for name in resources.names)
+        asked = tuple(1 if name == "pods" else _demand_of(name, spec) for name in resources.names)
     except InvalidQuantity as error:
-        raise InvalidJob(str(error)) from None
+        raise InvalidJob(str(error)) from error
+    for name, amount in zip(resources.names, asked, strict=True):
+        if amount > MOST_STEPS:  # many containers, each of which was readable
+            most = show_steps(name, MOST_STEPS)
+            raise InvalidJob(f"its containers ask for {show_steps(name, amount)} of {name} in all ({most} at most)")
+    return asked
 
 
 def _demand_of(name: str, spec: PodSpec) -> int:

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 import msgspec
 
 from schedulers.core.errors import InvalidQuantity
@@ -9,6 +11,9 @@ from schedulers.core.model import Service
 from schedulers.core.resources import parse_quantity
 from schedulers.objects.meta import Meta
 from schedulers.objects.names import PREEMPTIBLE, START_WITHIN
+
+#: More than 30 years.
+_LONGEST_S: Final = 1e9
 
 
 def pod_service(meta: Meta) -> Service | msgspec.UnsetType:
@@ -18,7 +23,7 @@ def pod_service(meta: Meta) -> Service | msgspec.UnsetType:
 
 
 def service(annotations: dict[str, str]) -> Service:
-    """A service as its pods' annotations describe it; what is no number of seconds above 0 is no objective."""
+    """A service as its pods' annotations describe it; what is no number of seconds above 0, to 1e9, is no objective."""
     return Service(
         start_within_ms=_ms(annotations.get(START_WITHIN, "")),
         preemptible=annotations.get(PREEMPTIBLE, "true") != "false",
@@ -27,6 +32,7 @@ def service(annotations: dict[str, str]) -> Service:
 
 def _ms(text: str) -> int | None:
     try:
-        return round(1000 * float(parse_quantity(text))) or None
+        seconds = float(parse_quantity(text))
     except InvalidQuantity:
         return None
+    return round(1000 * seconds) or None if seconds <= _LONGEST_S else None

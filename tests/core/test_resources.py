@@ -77,9 +77,29 @@ def test_quantity_below_zero() -> None:
         parse_quantity("-1")
 
 
-def test_quantity_out_of_range() -> None:
+@pytest.mark.parametrize(
+    "value", ["1e31", "3000E", 2**80, -(2**80), pytest.param(10**5000, id="5,001 digits"), 1e22, f"{2**80}"]
+)
+def test_quantity_out_of_range(value: str | float) -> None:
     with pytest.raises(InvalidQuantity, match="out of range"):
-        parse_quantity("1e31")
+        parse_quantity(value)
+
+
+@pytest.mark.parametrize("text", ["9" * 5000, "0." + "0" * 5000 + "1", "x" * 5000], ids=["digits", "zeros", "letters"])
+def test_a_quantity_of_thousands_of_characters_is_refused_without_repeating_it(text: str) -> None:
+    with pytest.raises(InvalidQuantity, match=r"too long: .* has 50.. characters") as refused:
+        parse_quantity(text)
+    assert len(str(refused.value)) < 200
+
+
+@pytest.mark.parametrize(
+    ("name", "largest", "larger"),
+    [("cpu", "1G", "1001G"), ("memory", "900000Pi", "1024Ei"), ("pods", "1P", "1001T")],
+)
+def test_steps_beyond_what_can_be_added_up_are_refused(name: str, largest: str, larger: str) -> None:
+    assert 9000 * to_steps(name, largest, round_up=True) < 2**63
+    with pytest.raises(InvalidQuantity, match=f"out of range: '{larger}' of {name}"):
+        to_steps(name, larger, round_up=True)
 
 
 def test_demands_round_up() -> None:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from typing import Any
 
 import msgspec
@@ -10,14 +11,26 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulers.core import model
-from schedulers.core.errors import InvalidJob
+from schedulers.core.errors import InvalidJob, InvalidQuantity
 from schedulers.core.resources import Resources
 from schedulers.objects import names
-from schedulers.objects.dagjob import DagJob, core_job
-from schedulers.objects.meta import to_ms
+from schedulers.objects.dagjob import DagJob, Tries, core_job, read_indexes, read_tries
+from schedulers.objects.meta import Meta, to_ms
 from schedulers.objects.names import GANG_PLAN, GATE, RUN_SECONDS
 from schedulers.objects.node import Node, core_node
-from schedulers.objects.pod import Container, ContainerResources, Pod, PodSpec, demand, places, unmodelled
+from schedulers.objects.pod import (
+    Container,
+    ContainerPhase,
+    ContainerResources,
+    ContainerStatus,
+    Pod,
+    PodSpec,
+    PodStatus,
+    Terminated,
+    demand,
+    places,
+    unmodelled,
+)
 from schedulers.objects.queue import Queue, core_queue, readable
 
 RESOURCES = Resources(("cpu", "memory", "pods"))
@@ -84,9 +97,9 @@ def test_wishes_and_deadline_of_a_dagjob_are_those_of_the_job() -> None:
 
 
 def test_wishes_that_make_no_sense_are_told() -> None:
-    with pytest.raises(InvalidJob, match=r"wishes with worth -1.0 \(a finite number from 0 on\)"):
+    with pytest.raises(InvalidJob, match=r"wishes: worth is -1 \(0 to 1e\+06\)"):
         core_job(dagjob(stage(), wishes={"prefer": [{"worth": -1}]}), RESOURCES)
-    with pytest.raises(InvalidJob, match=r"has a budget of -1000 ms \(above 0\)"):
+    with pytest.raises(InvalidJob, match=r"wishes: budgetSeconds is -1 \(1 to 1e\+09\)"):
         core_job(dagjob(stage(), wishes={"budgetSeconds": -1}), RESOURCES)
 
 
@@ -421,3 +434,80 @@ def test_a_dagjob_that_makes_no_sense_is_refused_with_its_stage(stages: list[dic
         core_job(dagjob(*stages), RESOURCES)
     assert said in str(refused.value)
     assert "ns/j" in str(refused.value)
+
+
+@pytest.mark.parametrize(
+    ("told", "stage_of"),
+    [
+        ("100001 tasks (1 to 100000)", {"tasks": 100_001}),
+        ("0 tasks (1 to 100000)", {"tasks": 0}),
+        ("has 17 parents (0 to 16)", {"parents": ["a"] * 17}),
+        ("hands over", {"parents": ["a"], "hints": {"data": {"a": "2P"}}}),
+    ],
+)
+def test_a_stage_beyond_what_the_crd_lets_in_is_told(told: str, stage_of: dict[str, Any]) -> None:
+    with pytest.raises(InvalidJob, match=re.escape(told)):
+        core_job(dagjob(stage(), stage(name="b", **stage_of)), RESOURCES)
+
+
+def test_more_stages_than_the_crd_lets_in_are_told() -> None:
+    with pytest.raises(InvalidJob, match=r"65 stages \(64 at most\)"):
+        core_job(dagjob(*(stage(name=f"s{number}") for number in range(65))), RESOURCES)
+
+
+def test_a_job_with_a_quantity_that_cannot_be_read_is_told_by_its_cause() -> None:
+    container = {"resources": {"requests": {"cpu": "9" * 5000}}}
+    with pytest.raises(InvalidJob, match="stage 'a': quantity too long") as refused:
+        core_job(dagjob(stage(template={"spec": {"containers": [container]}})), RESOURCES)
+    assert isinstance(refused.value.__cause__, InvalidQuantity)
+
+
+def test_containers_that_ask_for_too_much_in_all_are_told() -> None:
+    containers = [{"resources": {"requests": {"cpu": "1T"}}}] * 2
+    with pytest.raises(InvalidJob, match="ask for 2000000000000 of cpu in all"):
+        core_job(dagjob(stage(template={"spec": {"containers": containers}})), RESOURCES)
+
+
+@pytest.mark.parametrize(
+    "text", [pytest.param("9" * 5000, id="5,000 digits"), "\u0663", "\u00b2", "-1", "1e3", "", "1234567890"]
+)
+def test_a_label_that_is_no_attempt_counts_as_the_first(text: str) -> None:
+    assert Pod(Meta(labels={names.ATTEMPT_LABEL: text})).attempt == 0
+
+
+@pytest.mark.parametrize(
+    ("text", "indexes"),
+    [
+        ("0-999999999999", set()),
+        ("0-999999999", set(range(10))),
+        pytest.param("3," + "0-9," * 100_000, {3}, id="the same again and again"),
+        ("5-2,7", {7}),
+        ("x,1-,-2,\u0663,4", {1, 4}),
+        pytest.param("9" * 5000, set(), id="5,000 digits"),
+    ],
+)
+def test_indexes_that_cannot_be_are_left_out(text: str, indexes: set[int]) -> None:
+    assert read_indexes(text, 10) == indexes
+
+
+def test_tries_that_say_too_much_are_left_out() -> None:
+    tries = [Tries(1, 1, "0-9"), Tries(10**30, 1, "1"), Tries(2, 2, "0-9")] * 1000
+    assert read_tries(tries, 10) == dict.fromkeys(range(10), (1, 1))
+
+
+@pytest.mark.parametrize("code", [2**31, -(2**63), 10**30])
+def test_an_exit_code_of_more_than_32_bits_is_none(code: int) -> None:
+    ended = ContainerStatus("c", ContainerPhase(terminated=Terminated(exitCode=code)))
+    assert Pod(Meta(), status=PodStatus("Failed", containerStatuses=[ended])).exit_code == 1
+
+
+@pytest.mark.parametrize(
+    "stamp",
+    [
+        "9999-12-31T23:59:60-23:59",
+        "0000-01-01T00:00:00Z",
+        pytest.param(f"2026-01-01T00:00:00.{5000 * '9'}Z", id="5,000 digits"),
+    ],
+)
+def test_any_stamp_is_a_number_that_a_log_can_hold(stamp: str) -> None:
+    assert abs(to_ms(stamp) or 0) < 2**53

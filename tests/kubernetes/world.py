@@ -205,7 +205,12 @@ class World:
     def _completed(self, job: DagJob, stage: str) -> set[int]:
         """Tasks that the job's status remembers."""
         stages = self.lists.dagjobs[job.key].status.stages
-        return {index for status in stages if status.name == stage for index in read_indexes(status.completedIndexes)}
+        return {
+            index
+            for status in stages
+            if status.name == stage
+            for index in read_indexes(status.completedIndexes, 100_000)
+        }
 
     def collect(self, pod: Pod) -> None:
         """A pod that has succeeded is deleted, as kube-controller-manager does when there are many."""
