@@ -17,6 +17,7 @@ from operators.controllers.queues import Queues
 from operators.controllers.work import Work
 from operators.lease import Lease
 from operators.serving.server import management, serve_management
+from operators.serving.turns import Turns
 from schedulers.objects.dagjob import WholeDagJob
 from schedulers.objects.names import QUEUE_LABEL
 from schedulers.objects.pod import Pod
@@ -25,6 +26,9 @@ log = structlog.get_logger()
 
 #: A watch that is silent for so long is not believed any more.
 STALE_S: Final = 120.0
+#: After so long without a turn of the leader's loops, in which the API server was heard, the process is not alive, s.
+#: A round writes the status of every queue, and each write may take its time-out.
+STUCK_S: Final = 60.0
 
 
 def _kinds() -> list[Kind]:
@@ -46,7 +50,13 @@ class Process:
         self.cache = Cache(client, self._hear, kinds=_kinds())
         self.dagjobs = DagJobs(client, self.cache, config, identity=identity)
         self.queues = Queues(client, self.cache, config.resources, reserved=config.nodes == "reserved")
+        self.turns = Turns(STUCK_S)
         self.work: Work | None = None
+
+    def stuck(self) -> str | None:
+        """Why it is not alive. While the API server is away a round may take as long as it likes."""
+        heard_ms = self.cache.heard_ms()
+        return self.turns.stuck() if heard_ms is not None and heard_ms > 1000 * STUCK_S else None
 
     def not_ready(self) -> str | None:
         """Why it must not be believed to work; a replica that stands by is ready to take over."""
@@ -80,7 +90,7 @@ class Process:
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.cache.run())
-                group.create_task(serve_management(management(self.not_ready), self.config.management))
+                group.create_task(serve_management(management(self.not_ready, self.stuck), self.config.management))
                 if election is None:
                     await self.gained()
                 else:
@@ -95,6 +105,7 @@ class Process:
         self.dagjobs.begin()
         self.work = Work(self._reconcile)
         self._look_at_all()
+        self.turns.begin("queues")
         metrics.LEADER.set(1)
         log.info("leads", dagjobs=len(self.cache.dagjobs))
         await self._act(self.work)
@@ -102,18 +113,15 @@ class Process:
     async def lost(self) -> None:
         """Act no more; `gained` has been cancelled by now."""
         self.work = None
+        self.turns.end()
         metrics.LEADER.set(0)
         metrics.show_queues({})
 
     async def _act(self, work: Work) -> None:
-        try:
-            async with asyncio.TaskGroup() as group:
-                group.create_task(work.run())
-                group.create_task(self._show_queues(work))
-        except Exception:
-            # Half a leader is worse than none: another replica, or this one anew, does better.
-            log.exception("a loop of the controllers broke; the process ends")
-            raise
+        """Half a leader is worse than none: when a loop breaks, the process ends, and another replica does better."""
+        async with asyncio.TaskGroup() as group:
+            group.create_task(work.run())
+            group.create_task(self._show_queues(work))
 
     async def _show_queues(self, work: Work) -> None:
         while True:
@@ -123,6 +131,7 @@ class Process:
                 log.warning("the queues' status is late", why=str(error))
             metrics.WORK_QUEUE.labels(kind="DagJob").set(work.length)
             metrics.STALENESS.set(self.cache.staleness_s())
+            self.turns.turned("queues")
             await asyncio.sleep(1)
 
     async def _reconcile(self, key: str) -> float | None:

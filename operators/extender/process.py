@@ -1,7 +1,8 @@
 """The brain's process: every replica watches and answers probes; the one that leads decides.
 
-A term of leadership begins with the stored snapshot and the objects of the API server, and ends when the
-Lease is lost, or the core refuses a fact or a loop breaks: then a new term begins from the objects alone.
+A term of leadership begins with the stored snapshot and the objects of the API server, and ends when the Lease is
+lost, or something breaks. After a fact that the core refuses a new term begins from the objects alone; so it does after
+anything else that breaks, once: when that does not help, the Lease is given back and the process ends.
 """
 
 from __future__ import annotations
@@ -9,10 +10,11 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import gc
+import math
 import time
-from collections.abc import Awaitable, Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
 import msgspec
 import structlog
@@ -33,7 +35,9 @@ from operators.extender.status import StatusWriter
 from operators.extender.takeover import take_over
 from operators.extender.wire import FilterAnswer, Victims
 from operators.lease import Lease
+from operators.serving.program import cause_of
 from operators.serving.server import management, serve
+from operators.serving.turns import Turns
 from schedulers.core.assigned import has_lines
 from schedulers.core.errors import SchedulerError
 from schedulers.core.log import SchedulerConfig
@@ -48,14 +52,42 @@ log = structlog.get_logger()
 
 #: Seconds between two looks at a watch that lags behind.
 LAG_S: Final = 0.2
+#: Seconds between the end of a term that broke and the next.
+ANEW_S: Final = 1.0
+#: A term that breaks, for anything but a fact, so soon after the last one did is not mended by another, s.
+STEADY_S: Final = 60.0
+#: How long a takeover may wait for the API server's answers once everything is heard, s. Without the snapshot it need
+#: not wait at all.
+TAKE_OVER_S: Final = 30.0
+#: After so long without a turn of one of a term's loops, which turn each second, the process is not alive, s. A cycle
+#: over a large cluster may take a few.
+STUCK_S: Final = 15.0
+
+
+class Broken(Exception):
+    """The brain could not take in a fact, or answer for a pod; the error is the cause.
+
+    change: that fact, or the pod asked about (as a change from itself to itself).
+    """
+
+    def __init__(self, change: Change, error: Exception) -> None:
+        item = change.new if change.new is not None else change.old
+        super().__init__(f"{change.kind} {item.key}: {type(error).__name__}: {error}")
+        self.change, self.__cause__ = change, error
 
 
 class Term(NamedTuple):
-    """What belongs to one term of leadership: the brain, its log, and the tasks that keep it going."""
+    """What belongs to one term of leadership. broken: set to the reason why the brain cannot be trusted any more."""
 
     brain: Brain
     events: EventLog
-    tasks: list[asyncio.Task[None]]
+    releases: Releases
+    conditions: Conditions
+    broken: asyncio.Future[Broken]
+
+    async def until_broken(self) -> None:
+        """Raises Broken as soon as it is."""
+        raise await self.broken
 
 
 class Process:
@@ -68,25 +100,33 @@ class Process:
         self.lease: Lease | None = None
         self.snapshots = Snapshots(client, namespace=config.namespace, term=self._lease_term)
         self.history = History(Path(config.storage.dir) / "history.sqlite")
+        self.turns = Turns(STUCK_S)
         self._changed = asyncio.Event()
-        self._ending: asyncio.Task[None] | None = None
+        self._taking_over: float | None = None  # since when, in monotonic seconds
 
     # -- the extender's questions ---------------------------------------------------------------
 
     def not_ready(self) -> str | None:
         """See Decider: leads, has taken over, and hears the API server."""
         why = self.cache.not_ready(self.config.cache.stale_s)
-        return why or ("another replica leads" if self.term is None else None)
+        return why or (self._no_term() if self.term is None else None)
+
+    def _no_term(self) -> str:
+        """Why nothing is decided here, as far as this replica knows."""
+        if self._taking_over is not None:
+            return f"has been taking over for {time.monotonic() - self._taking_over:.0f} s"
+        theirs = self.lease is not None and self.lease.holder not in ("", self.lease.identity)
+        return "another replica leads" if theirs else "nobody leads yet"
 
     def filter(self, pod: Pod, nodes: Sequence[str]) -> FilterAnswer:
         """See Decider."""
         term = self.term
         if term is None:
-            return FilterAnswer([], {}, {}, "another replica leads")
+            return FilterAnswer([], {}, {}, self._no_term())
         try:
             return term.brain.filter(pod, nodes)
         except Exception as error:  # whatever it is, the pod must be tried again by a sound core
-            self._begin_anew(error)
+            self._begin_anew(term, Broken(Change("Pod", pod, pod), error))
             return FilterAnswer([], {}, {}, f"the scheduler starts anew: {error}")
 
     def prioritize(self, pod: Pod, nodes: Sequence[str]) -> list[tuple[str, int]]:
@@ -100,52 +140,111 @@ class Process:
     # -- changes --------------------------------------------------------------------------------
 
     def _hear(self, change: Change) -> None:
-        if self.term is None:
+        term = self.term
+        if term is None:
             return
         try:
-            self.term.brain.hear(change)
+            term.brain.hear(change)
         except Exception as error:  # the fact is lost, so what was built on it cannot be trusted
-            self._begin_anew(error)
+            self._begin_anew(term, Broken(change, error))
         self._changed.set()
 
-    async def _keep_up(self, loop: Callable[[], Awaitable[None]]) -> None:
-        """A loop of a term. Without it the others would go on in vain: nothing released, say, and the lease held."""
-        try:
-            await loop()
-        except Exception as error:
-            self._begin_anew(error)
-
-    def _begin_anew(self, error: Exception) -> None:
-        """An impossible fact is our mistake, not the cluster's: rebuild from the objects, and never loop on it."""
-        log.error("the brain broke; it is rebuilt from the API server's objects", exc_info=error)
-        metrics.RESTORES.labels(cause=type(error).__name__).inc()
-        if self._ending is None or self._ending.done():
-            self._ending = asyncio.ensure_future(self._rebuild())
-
-    async def _rebuild(self) -> None:
-        await self.lost()
-        await asyncio.sleep(1)
-        if self._leads():
-            await self._lead(use_snapshot=False)
+    def _begin_anew(self, term: Term, broken: Broken) -> None:
+        """End a term whose brain has broken. Nothing is told to that brain, or asked of it, from here on."""
+        self.term, self._taking_over = None, time.monotonic()
+        term.broken.set_result(broken)
 
     # -- terms ----------------------------------------------------------------------------------
 
     async def gained(self) -> None:
-        """This replica leads from now on."""
-        await self._lead(use_snapshot=True)
+        """This replica leads from now on, term after term, until cancelled.
+
+        A term that breaks is followed by one that is built from the objects alone: an impossible fact is our mistake,
+        not the cluster's. Raises what another term would not mend: anything but a fact, twice within STEADY_S.
+        """
+        use_snapshot, broke_at = True, -math.inf
+        try:
+            while True:
+                self._taking_over = time.monotonic()
+                try:
+                    await self._lead(use_snapshot=use_snapshot)
+                except Exception as error:
+                    why = cause_of(error)
+                    metrics.RESTORES.labels(cause=type(why.__cause__ or why).__name__).inc()
+                    if not isinstance(why, Broken):
+                        if time.monotonic() - broke_at < STEADY_S:
+                            raise
+                        broke_at = time.monotonic()
+                    log.error("the brain broke; it is rebuilt from the API server's objects", exc_info=why)
+                use_snapshot = False
+                await asyncio.sleep(ANEW_S)
+        finally:
+            self._taking_over = None
+
+    async def lost(self) -> None:
+        """This replica does not lead any more; `gained` has been cancelled by now, and its term is over."""
 
     async def _lead(self, *, use_snapshot: bool) -> None:
-        await self.cache.until_heard()
-        data = await self.snapshots.load() if use_snapshot else None
-        scheduler, saved, events = self._scheduler(data)
+        """One term, until cancelled. Raises what breaks it."""
+        term = await self._take_over(use_snapshot=use_snapshot)
+        loops: list[Callable[[Term], Coroutine[Any, Any, None]]] = [self._cycles, self._minutes, self._save]
         try:
-            for job in list(scheduler.state.jobs):
-                await self._until_heard_of(job)
+            async with asyncio.TaskGroup() as group:
+                for loop in loops:
+                    group.create_task(loop(term))
+                for part in (
+                    term.releases,
+                    term.conditions,
+                    StatusWriter(term.brain, term.conditions),
+                    Rehearsals(term.brain),
+                ):
+                    group.create_task(part.run())
+                group.create_task(term.until_broken())
+                self._begin(term)
+        finally:
+            self._end(term)
+
+    def _begin(self, term: Term) -> None:
+        self.term, self._taking_over = term, None
+        self.turns.begin("cycles", "minutes")
+        self._changed.set()
+        metrics.LEADER.set(1)
+
+    def _end(self, term: Term) -> None:
+        """Nothing of the term is written after this."""
+        self.term = None
+        self.turns.end()
+        metrics.LEADER.set(0)
+        term.events.close()
+        log.info("leads no more", log_sha256=term.events.log.sha256)
+
+    async def _take_over(self, *, use_snapshot: bool) -> Term:
+        """A term that knows all that the API server has. Raises TimeoutError when that takes too long to hear."""
+        await self.cache.until_heard()
+        async with asyncio.timeout(TAKE_OVER_S):
+            data = await self._stored() if use_snapshot else None
+            scheduler, saved, events = self._scheduler(data)
+            try:
+                for job in list(scheduler.state.jobs):
+                    await self._until_heard_of(job)
+            except BaseException:
+                events.discard()
+                raise
+        try:
+            term = self._told(scheduler, saved, events)
         except BaseException:
-            events.discard()
+            events.close()  # says of which fact it is
             raise
+        # What is there now stays: the collector need not look at it again with every call.
+        gc.collect()
+        gc.freeze()
+        state = scheduler.state
+        log.info("leads", jobs=len(state.jobs), nodes=len(state.nodes), restored=saved is not None)
+        return term
+
+    def _told(self, scheduler: Scheduler, saved: Saved | None, events: EventLog) -> Term:
+        """The term whose brain has been told of all objects. No change may come in between."""
         releases = Releases(self.client, concurrency=self.config.releases.concurrency)
-        conditions = Conditions(self.client, per_second=self.config.conditions.per_second)
         brain = Brain(
             scheduler,
             self.cache,
@@ -157,23 +256,19 @@ class Process:
         )
         past: Sequence[PastJob] = () if saved is not None else self.history.recent(self.config.storage.history)
         take_over(brain, identity=self.identity, pods=saved.pods if saved is not None else {}, history=past)
-        # What is there now stays: the collector need not look at it again with every call.
-        gc.collect()
-        gc.freeze()
-        loops: list[Callable[[], Awaitable[None]]] = [
-            releases.run,
-            conditions.run,
-            self._cycles,
-            self._minutes,
-            self._save,
-            StatusWriter(brain, conditions).run,
-            Rehearsals(brain).run,
-        ]
-        self.term = Term(brain, events, [])
-        self.term.tasks.extend(asyncio.ensure_future(self._keep_up(loop)) for loop in loops)
-        self._changed.set()
-        metrics.LEADER.set(1)
-        log.info("leads", jobs=len(scheduler.state.jobs), nodes=len(scheduler.state.nodes), restored=saved is not None)
+        conditions = Conditions(self.client, per_second=self.config.conditions.per_second)
+        return Term(brain, events, releases, conditions, asyncio.get_running_loop().create_future())
+
+    async def _stored(self) -> bytes | None:
+        """The stored snapshot. No answer is not "no snapshot": it is asked for until there is one."""
+        while True:
+            try:
+                return await self.snapshots.load()
+            except ApiError as error:
+                if not may_pass(error):
+                    raise
+                log.warning("the snapshot cannot be read yet", why=str(error))
+            await asyncio.sleep(LAG_S)
 
     async def _until_heard_of(self, job: str) -> None:
         """Wait until the watch has told of a job that the snapshot has, unless it is gone from the API server too.
@@ -226,21 +321,9 @@ class Process:
             return self._scheduler(None)
         return Scheduler(wanted, log=events.log), None, events
 
-    async def lost(self) -> None:
-        """This replica does not lead any more: nothing is written after this returns."""
-        term, self.term = self.term, None
-        metrics.LEADER.set(0)
-        if term is None:
-            return
-        for task in term.tasks:
-            task.cancel()
-        await asyncio.gather(*term.tasks, return_exceptions=True)
-        term.events.close()
-        log.info("leads no more", log_sha256=term.events.log.sha256)
-
     # -- loops of a term ------------------------------------------------------------------------
 
-    async def _cycles(self) -> None:
+    async def _cycles(self, term: Term) -> None:
         """After a change, wait for what comes with it, then decide; so too when time alone changes what is decided."""
         pause_s: float | None = None
         while True:
@@ -248,23 +331,19 @@ class Process:
                 await asyncio.wait_for(self._changed.wait(), pause_s)
             await asyncio.sleep(self.config.cycle_ms / 1000)
             self._changed.clear()
-            term = self.term
-            if term is None:
-                return
             term.brain.cycle()
+            self.turns.turned("cycles")
             pause_ms = term.brain.decisions.pause_ms()
             pause_s = None if pause_ms is None else pause_ms / 1000
 
-    async def _minutes(self) -> None:
+    async def _minutes(self, term: Term) -> None:
         """Once a second: time-outs, the log, figures."""
         while True:
             await asyncio.sleep(1)
-            term = self.term
-            if term is None:
-                return
             term.brain.expire()
             term.events.flush()
             self._measure(term.brain)
+            self.turns.turned("minutes")
             self._changed.set()
 
     def _measure(self, brain: Brain) -> None:
@@ -280,14 +359,11 @@ class Process:
         metrics.show_pending(pending)
         metrics.show_holds(holds)
 
-    async def _save(self) -> None:
+    async def _save(self, term: Term) -> None:
         """Store the snapshot every few seconds while there is something new; large ones less often."""
         version, pause = -1, self.config.snapshot.every_s
         while True:
             await asyncio.sleep(pause)
-            term = self.term
-            if term is None:
-                return
             if term.brain.scheduler.state.version == version:
                 continue
             version = term.brain.scheduler.state.version
@@ -304,9 +380,6 @@ class Process:
                 log.warning("the snapshot is stored later", why=str(error))
                 version = -1
 
-    def _leads(self) -> bool:
-        return self.lease is None or self.lease.leads
-
     def _lease_term(self) -> lease.Term:
         """Which term of leadership this is, so that a leader of the past cannot overwrite a later one's snapshot."""
         return self.lease.term if self.lease is not None else lease.Term()
@@ -315,13 +388,13 @@ class Process:
         """Until cancelled: watch, lead when it is our turn, serve."""
         port = self.config.extender
         verbs = Extender(self, budget_s=port.budget_s).app()
+        probes = management(self.not_ready, self.turns.stuck)
         try:
             async with asyncio.TaskGroup() as group:
                 group.create_task(self.cache.run())
-                group.create_task(serve(verbs, port, management(self.not_ready), self.config.management))
+                group.create_task(serve(verbs, port, probes, self.config.management))
                 group.create_task(self._campaign())
         finally:
-            await self.lost()
             self.history.close()
 
     async def _campaign(self) -> None:

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import argparse
 import asyncio
+import contextlib
 import os
 import signal
 import socket
 import sys
 from collections.abc import Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from pathlib import Path
+from typing import Any, Final, Protocol, TypeVar
 
 import structlog
 
@@ -19,6 +21,11 @@ from operators.config import InvalidConfig
 from operators.log import Level, set_up
 
 log = structlog.get_logger()
+
+#: The variable that names the file of the termination message where it is not the kubelet's own, and what a kubelet
+#: reads of it (`terminationMessagePath`; the kubelet makes the file, so one that is not there is not made).
+MESSAGE_FILE: Final = "RM_TERMINATION_LOG"
+MESSAGE_BYTES: Final = 4096
 
 
 class Settings(Protocol):
@@ -52,7 +59,8 @@ def run_program(
 ) -> int:
     """`python -m NAME --config FILE [--check]`. unusable: further errors of a configuration that cannot be used.
 
-    Exit code 0 after SIGTERM, 2 for a configuration that cannot be used.
+    Exit code 0 after SIGTERM, 2 for a configuration that cannot be used, 1 when a part of the process has failed. Why
+    it is not 0 is in the log, and where a kubelet looks for it.
     """
     parser = argparse.ArgumentParser(prog=f"python -m {name}", description=description)
     parser.add_argument(
@@ -63,6 +71,7 @@ def run_program(
 
     refused: tuple[type[Exception], ...] = (InvalidConfig, InvalidKubeconfig, *unusable)
     mistakes: list[str] = []
+    code = 0
     try:
         config = load(asked.config)
         if not asked.check:
@@ -71,9 +80,31 @@ def run_program(
     except* refused as group:
         for error in group.exceptions:
             mistakes += getattr(error, "messages", [str(error)])
+        code = 2
+    except* Exception as group:
+        why = cause_of(group)
+        mistakes.append(f"{type(why).__name__}: {why}")
+        log.error("a part has failed; the process ends", why=mistakes[-1], exc_info=group)
+        code = code or 1
     for message in mistakes:
         sys.stderr.write(f"{message}\n")
-    return 2 if mistakes else 0
+    if code:
+        _tell_kubelet("\n".join(mistakes))
+    return code
+
+
+def cause_of(error: BaseException) -> BaseException:
+    """The first error of a group, however deep; any other error itself."""
+    while isinstance(error, BaseExceptionGroup):
+        error = error.exceptions[0]
+    return error
+
+
+def _tell_kubelet(why: str) -> None:
+    """Write the container's termination message, which `kubectl describe pod` shows, if a kubelet has made its file."""
+    path = Path(os.environ.get(MESSAGE_FILE, "/dev/termination-log"))
+    with contextlib.suppress(OSError), path.open("r+b") as file:
+        file.write(why.encode(errors="replace")[:MESSAGE_BYTES])
 
 
 async def _run(config: S, process: Callable[[S, Client, str], Process]) -> None:

@@ -209,20 +209,27 @@ class Admission:
         await send({"type": "http.response.body", "body": body})
 
 
-def management(not_ready: Callable[[], str | None]) -> Starlette:
-    """Probes and metrics: `/healthz` (the loop is alive), `/readyz` (503 with the reason), `/metrics`."""
+def management(not_ready: Callable[[], str | None], stuck: Callable[[], str | None] = lambda: None) -> Starlette:
+    """Probes and metrics: `/healthz` and `/readyz` (503 with the reason), `/metrics`.
+
+    not_ready: why nothing must be asked of it. stuck: why it has to be started anew; that the event loop turns is
+    shown by the answer itself.
+    """
 
     async def healthz(request: Request) -> Response:
-        return Response("ok")
+        return _probed("not alive", stuck())
 
     async def readyz(request: Request) -> Response:
-        why = not_ready()
-        return Response("ok") if why is None else Response(f"not ready: {why}", 503)
+        return _probed("not ready", not_ready())
 
     async def show(request: Request) -> Response:
         return Response(metrics.exposition(), media_type=METRICS_TYPE)
 
     return Starlette(routes=[Route("/healthz", healthz), Route("/readyz", readyz), Route("/metrics", show)])
+
+
+def _probed(what: str, why: str | None) -> Response:
+    return Response("ok") if why is None else Response(f"{what}: {why}", 503)
 
 
 async def serve(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from pathlib import Path
 from typing import Any
 
 import pytest
@@ -15,9 +16,11 @@ from operators.controllers.config import ControllersConfig
 from operators.controllers.process import Process
 from operators.controllers.work import Work
 from operators.serving import program
+from operators.serving.turns import Turns
 from schedulers.objects.dagjob import StageSpec
 from schedulers.objects.meta import Meta
 from schedulers.objects.queue import Queue
+from tests.kubernetes.store import until
 from tests.kubernetes.test_plan import TEMPLATE, job
 
 
@@ -67,16 +70,69 @@ def test_what_is_to_be_expected_does_not(process: Process, monkeypatch: pytest.M
     assert len(times) == 2
 
 
-def test_the_program_does_not_end_well_after_that(monkeypatch: pytest.MonkeyPatch, tmp_path: Any) -> None:
-    async def broken(config: Any, process: Any) -> None:
-        raise ExceptionGroup("loops", [KeyError("a mistake of ours")])
+@pytest.fixture
+def breaking(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Path:
+    """The program, of which a part breaks; returns the file of its termination message, empty as a kubelet makes it."""
 
-    file = tmp_path / "config.yaml"
+    async def broken(config: Any, process: Any) -> None:
+        raise ExceptionGroup("parts", [ExceptionGroup("loops", [KeyError("a mistake of ours")])])
+
+    file, message = tmp_path / "config.yaml", tmp_path / "termination-log"
     file.write_text("{}")
+    message.touch()
     monkeypatch.setattr(program, "_run", broken)
     monkeypatch.setattr("sys.argv", ["controllers", "--config", str(file)])
-    with pytest.raises(ExceptionGroup):
-        main.main()
+    monkeypatch.setenv(program.MESSAGE_FILE, str(message))
+    return message
+
+
+def test_the_program_then_says_why_in_its_log_and_to_the_kubelet(
+    breaking: Path, capfd: pytest.CaptureFixture[str]
+) -> None:
+    assert main.main() == 1
+    assert breaking.read_text() == "KeyError: 'a mistake of ours'"
+    assert "a part has failed; the process ends" in capfd.readouterr().err
+
+
+def test_without_a_kubelet_no_file_is_made_for_it(breaking: Path) -> None:
+    breaking.unlink()
+    assert main.main() == 1
+    assert not breaking.exists()
+
+
+def test_a_loop_of_the_leader_that_hangs_is_seen_by_the_liveness_probe(
+    process: Process, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hangs() -> None:
+        await asyncio.sleep(3600)
+
+    async def hear() -> None:
+        while True:
+            process.cache._hearing.heard()
+            await asyncio.sleep(0.1)
+
+    async def main() -> None:
+        running = [asyncio.ensure_future(process.run()), asyncio.ensure_future(hear())]
+        await until(lambda: process.work is not None)
+        assert process.stuck() is None
+        await until(lambda: process.stuck() is not None)
+        for task in running:
+            task.cancel()
+        await asyncio.gather(*running, return_exceptions=True)
+
+    monkeypatch.setattr(module, "STUCK_S", 0.5)
+    process.turns = Turns(0.5)
+    monkeypatch.setattr(process.queues, "go_round", hangs)
+    asyncio.run(main())
+
+
+def test_a_round_that_waits_for_the_api_server_is_none_that_hangs(process: Process) -> None:
+    now = [0.0]
+    process.turns = Turns(60, clock=lambda: now[0])
+    process.turns.begin("queues")
+    now[0] = 600.0
+    assert process.turns.stuck() == "loop 'queues' has not turned for 600 s"
+    assert process.stuck() is None  # nothing was heard for so long, either
 
 
 @pytest.mark.parametrize("comes", [True, False])

@@ -1,50 +1,257 @@
-"""The brain's process: a part that breaks is made anew, and never missing in silence."""
+"""The brain's process: a part that breaks is made anew once, and never missing in silence."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+import contextlib
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
 from typing import Any, cast
 
 import pytest
 
+from operators.cache.cache import Change
 from operators.cache.reflector import Reflector
 from operators.client import ApiError, Client, Unreachable
-from operators.extender.config import BrainConfig
-from operators.extender.process import LAG_S, Process
+from operators.extender import process as module
+from operators.extender.config import BrainConfig, Storage
+from operators.extender.process import LAG_S, Broken, Process
+from operators.lease import LeaderElection
 from operators.serving.ports import ExtenderPort
+from operators.serving.program import cause_of
 from schedulers.objects.meta import Meta
+from schedulers.objects.node import Node
 from schedulers.objects.pod import Pod
+from tests.kubernetes.store import Store, StoreClient, until
 
 CONFIG = BrainConfig(extender=ExtenderPort(tls=None), policy={"kind": "fifo"})
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/rm-system/leases/rm-brain"
 
 
-async def breaks() -> None:
-    raise RuntimeError("a mistake of ours")
+class Mistake(Exception):
+    """One of ours."""
 
 
-async def ends() -> None:
-    return
+def fails(times: int, after: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """What raises so many times, and is `after` from then on."""
+    left = [times]
+
+    def act(*args: Any, **settings: Any) -> Any:
+        if left[0] > 0:
+            left[0] -= 1
+            raise Mistake
+        return after(*args, **settings) if after is not None else None
+
+    return act
 
 
-@pytest.mark.parametrize(("loop", "terms"), [(breaks, 1), (ends, 0)])
-def test_a_loop_that_breaks_ends_the_term_and_a_new_one_begins_without_the_snapshot(
-    loop: Callable[[], Awaitable[None]], terms: int, monkeypatch: pytest.MonkeyPatch
+class Candidate:
+    """A brain that hears of nothing but what a test tells it, and its campaign."""
+
+    def __init__(self, store: Store, folder: Path, name: str = "brain-0") -> None:
+        storage = Storage(dir=str(folder / name), log="hash")
+        config = BrainConfig(
+            extender=ExtenderPort(tls=None),
+            policy={"kind": "fifo"},
+            storage=storage,
+            leader_election=LeaderElection(),
+        )
+        self.process = Process(config, cast(Client, StoreClient(store)), identity=name)
+        for reflector in self.process.cache.reflectors.values():
+            reflector.synced = True
+        self.campaign = asyncio.ensure_future(self.process._campaign())
+
+    async def hear(self) -> None:
+        while True:
+            self.process.cache._hearing.heard()
+            for reflector in self.process.cache.reflectors.values():
+                reflector.heard_at = asyncio.get_running_loop().time()
+            await asyncio.sleep(0.1)
+
+
+@contextlib.asynccontextmanager
+async def campaigning(store: Store, folder: Path, name: str = "brain-0") -> AsyncIterator[Candidate]:
+    candidate = Candidate(store, folder, name)
+    hearing = asyncio.ensure_future(candidate.hear())
+    try:
+        yield candidate
+    finally:
+        for task in (candidate.campaign, hearing):
+            task.cancel()
+        await asyncio.gather(candidate.campaign, hearing, return_exceptions=True)
+
+
+@pytest.fixture
+def quick(monkeypatch: pytest.MonkeyPatch) -> None:
+    """A broken term is followed by the next at once."""
+    monkeypatch.setattr(module, "ANEW_S", 0.0)
+
+
+def ending(folder: Path) -> tuple[BaseException, str]:
+    """With what a campaign ends by itself, and who then holds the Lease."""
+
+    async def main() -> tuple[BaseException, str]:
+        store = Store()
+        async with campaigning(store, folder) as candidate:
+            await asyncio.wait({candidate.campaign}, timeout=10)
+            error = candidate.campaign.exception()
+            assert error is not None
+            return cause_of(error), store.objects[LEASE]["spec"]["holderIdentity"]
+
+    return asyncio.run(main())
+
+
+def test_a_takeover_that_fails_twice_gives_the_lease_back_and_is_raised(
+    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    begun: list[bool] = []
+    monkeypatch.setattr(module, "take_over", fails(2))
+    error, holder = ending(tmp_path)
+    assert isinstance(error, Mistake)
+    assert holder == ""
 
-    async def lead(self: Process, *, use_snapshot: bool) -> None:
-        begun.append(use_snapshot)
+
+@pytest.mark.parametrize("loop", ["_cycles", "_minutes", "_save"])
+def test_a_loop_that_breaks_in_two_terms_gives_the_lease_back_and_is_raised(
+    loop: str, tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def breaks(self: Process, term: Any) -> None:
+        raise Mistake
+
+    monkeypatch.setattr(Process, loop, breaks)
+    error, holder = ending(tmp_path)
+    assert isinstance(error, Mistake)
+    assert holder == ""
+
+
+def led_after(folder: Path, breaks: Callable[[Process], None] = lambda process: None) -> list[bool]:
+    """Whether each takeover until a term lasts may use the snapshot. breaks: done once the first term is there."""
+    asked: list[bool] = []
 
     async def main() -> None:
-        process = Process(CONFIG, cast(Client, None), identity="brain-0")
-        await process._keep_up(loop)
-        if process._ending is not None:
-            await process._ending
+        async with campaigning(Store(), folder) as candidate:
+            process = candidate.process
+            begins = process._take_over
 
-    monkeypatch.setattr(Process, "_lead", lead)
+            async def take_over(*, use_snapshot: bool) -> Any:
+                asked.append(use_snapshot)
+                return await begins(use_snapshot=use_snapshot)
+
+            cast(Any, process)._take_over = take_over
+            await until(lambda: process.term is not None)
+            first = process.term
+            breaks(process)
+            await until(lambda: process.term is not None and (len(asked) > 1 or process.term is first))
+            assert not candidate.campaign.done()
+
     asyncio.run(main())
-    assert begun == [False] * terms
+    return asked
+
+
+def test_a_takeover_that_fails_once_is_made_again_without_the_snapshot(
+    tmp_path: Path, quick: None, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "take_over", fails(1, module.take_over))
+    assert led_after(tmp_path) == [True, False]
+
+
+def test_a_fact_that_breaks_the_brain_ends_the_term_and_a_new_one_begins_without_the_snapshot(
+    tmp_path: Path, quick: None
+) -> None:
+    def breaks(process: Process) -> None:
+        assert process.term is not None
+        process.term.brain.hear = fails(1)
+        process._hear(Change("Node", None, Node(metadata=Meta(name="n0"))))
+        assert process.term is None
+
+    assert led_after(tmp_path, breaks) == [True, False]
+
+
+def test_a_fact_that_breaks_every_term_ends_no_process(tmp_path: Path, quick: None) -> None:
+    async def main() -> None:
+        async with campaigning(Store(), tmp_path) as candidate:
+            for _ in range(5):
+                await until(lambda: candidate.process.term is not None)
+                term = candidate.process.term
+                assert term is not None
+                term.brain.filter = fails(1)
+                candidate.process.filter(Pod(metadata=Meta(name="p", namespace="ns")), ["n0"])
+            await until(lambda: candidate.process.term is not None)
+
+    asyncio.run(main())
+
+
+def test_what_broke_a_term_is_told_with_its_fact() -> None:
+    pod = Pod(metadata=Meta(name="p", namespace="ns"))
+    broken = Broken(Change("Pod", pod, None), ValueError("no number"))
+    assert broken.change.old is pod
+    assert str(broken) == "Pod ns/p: ValueError: no number"
+
+
+# -- probes -------------------------------------------------------------------------------------
+
+
+def test_a_holder_of_the_lease_never_says_that_another_leads(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    said: list[str | None] = []
+
+    async def main() -> None:
+        async with campaigning(Store(), tmp_path) as candidate:
+            process = candidate.process
+
+            async def slow() -> None:
+                said.append(process.not_ready())
+                await asyncio.sleep(0.2)
+                said.append(process.not_ready())
+
+            monkeypatch.setattr(process.snapshots, "load", slow)
+            await until(lambda: process.term is not None)
+            said.append(process.not_ready())
+
+    asyncio.run(main())
+    assert said == ["has been taking over for 0 s", "has been taking over for 0 s", None]
+
+
+def test_one_that_stands_by_says_who_leads(tmp_path: Path) -> None:
+    async def main() -> None:
+        store = Store()
+        async with campaigning(store, tmp_path) as first:
+            await until(lambda: first.process.term is not None)
+            async with campaigning(store, tmp_path, "brain-1") as second:
+                await until(lambda: second.process.not_ready() == "another replica leads")
+                assert second.process.filter(Pod(metadata=Meta(name="p")), ["n0"]).error == "another replica leads"
+
+    asyncio.run(main())
+
+
+@pytest.mark.parametrize("loop", ["_cycles", "_minutes"])
+def test_a_loop_of_the_leader_that_hangs_is_seen_by_the_liveness_probe(
+    loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def hangs(self: Process, term: Any) -> None:
+        await asyncio.sleep(3600)
+
+    async def main() -> None:
+        async with campaigning(Store(), tmp_path) as candidate:
+            await until(lambda: candidate.process.term is not None)
+            assert candidate.process.turns.stuck() is None
+            await until(lambda: str(candidate.process.turns.stuck()).startswith(f"loop '{loop[1:]}' has not turned"))
+
+    monkeypatch.setattr(Process, loop, hangs)
+    monkeypatch.setattr(module, "STUCK_S", 2.0)
+    asyncio.run(main())
+
+
+def test_loops_that_turn_are_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    async def main() -> None:
+        async with campaigning(Store(), tmp_path) as candidate:
+            await until(lambda: candidate.process.term is not None)
+            await asyncio.sleep(3)
+            assert candidate.process.turns.stuck() is None
+
+    monkeypatch.setattr(module, "STUCK_S", 2.0)
+    asyncio.run(main())
+
+
+# -- jobs of the snapshot -----------------------------------------------------------------------
 
 
 class Server:
