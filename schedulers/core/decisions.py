@@ -85,17 +85,19 @@ class Preempt(Decision, frozen=True, tag="Preempt"):
     cause: str = ""
 
 
-class Reserve(Decision, frozen=True, tag="Reserve"):
+class Reserve(Decision, frozen=True, tag="Reserve", omit_defaults=True):
     """Keep nodes for what cannot start piecemeal: a large task, or a gang.
 
     nodes: each with the number of tasks that it is kept for. starts: when there is room, by the estimates of what runs
-    (ms); others may run there until then, and it is not put off when they take longer.
+    (ms); others may run there until then, and it is not put off when they take longer. guessed: of something that has
+    to end before nobody knows how long it takes, so `starts` may come much too late, and nobody else starts there.
     """
 
     job: str
     stage: int
     nodes: tuple[tuple[str, int], ...]
     starts: int
+    guessed: bool = False
 
 
 class Hold(Decision, frozen=True, tag="Hold"):

@@ -15,7 +15,7 @@ import math
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from itertools import chain
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from schedulers.core.decisions import Reserve
 from schedulers.core.reasons import Reason
@@ -38,6 +38,14 @@ DEPTH: Final = 8
 Key = tuple[str, int]
 #: A size, and whether it is that of a gang's tasks: who waits for the same.
 Class = tuple[int, bool]
+
+
+class _Opening(NamedTuple):
+    """Room for one task. at: ms; guessed: something has to end before, of which nobody knows how long it takes."""
+
+    at: int
+    node: int
+    guessed: bool
 
 
 class Reservations:
@@ -229,6 +237,8 @@ class Reservations:
         tasks = dict(there.nodes)[node.spec.id]
         if all(free - wanted >= tasks * k for free, wanted, k in zip(node.free, demand, kept, strict=True)):
             return math.inf
+        if there.guessed:  # it may start long before `starts`, and nobody else's task should be in its way then
+            return -math.inf
         # When what ran there at first is over, nothing but backfill is in the way: estimates may have been too long.
         made = self.made[there.job, there.stage]
         return there.starts if any(self._containers[number].granted < made for number in node.containers) else -math.inf
@@ -364,35 +374,38 @@ class Reservations:
         None when those that are not reserved yet could not take it even if they were empty.
         """
         count = stage.waiting if job.waits_whole(stage) else 1
-        ends: dict[Key, float | None] = {}
+        known: dict[Key, float | None] = {}
         free = [node for node in self._nodes.values() if node.spec.id not in self.by_node]
-        openings = [list(self._openings(stage, node, count, ends)) for node in free]
+        openings = [list(self._openings(stage, node, count, known)) for node in free]
         if self._one_node:
             openings = [
                 min((there for there in openings if len(there) >= count), key=lambda there: there[-1], default=[])
             ]
-        times = sorted(chain.from_iterable(openings))[:count]
-        if len(times) < count:
+        first = sorted(chain.from_iterable(openings))[:count]
+        if len(first) < count:
             return None
-        nodes = Counter(index for _, index in times)
+        nodes = Counter(opening.node for opening in first)
         kept = tuple((self._sizes.nodes[index].id, tasks) for index, tasks in sorted(nodes.items()))
-        return Reserve(job.id, stage.index, kept, times[-1][0])
+        guessed = any(opening.guessed for opening in first)
+        return Reserve(job.id, stage.index, kept, first[-1].at, guessed)
 
     def _openings(
         self, stage: StageState, node: NodeState, count: int, known: dict[Key, float | None]
-    ) -> Iterator[tuple[int, int]]:
-        """For up to `count` tasks the times at which the node has room for one more, each with the node's index."""
+    ) -> Iterator[_Opening]:
+        """For up to `count` tasks when the node has room for one more."""
         if _times(stage, node, _empty(node)) == 0:
             return
-        free, room = list(node.free), 0
+        free, room, guessed = list(node.free), 0, False
         ends = sorted((self._end_of(self._containers[number], node, known), number) for number in node.containers)
         for at, number in [(self.now, 0), *ends]:
             if number:
-                for r, amount in enumerate(self._sizes.demands[self._containers[number].size]):
+                container = self._containers[number]
+                guessed |= known[container.job, container.stage] is None
+                for r, amount in enumerate(self._sizes.demands[container.size]):
                     free[r] += amount
             more = min(count, _times(stage, node, free))
             for _ in range(more - room):
-                yield at, node.index
+                yield _Opening(at, node.index, guessed)
             room = max(room, more)
 
     def _end_of(self, container: ContainerState, node: NodeState, known: dict[Key, float | None]) -> int:

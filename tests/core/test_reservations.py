@@ -246,3 +246,15 @@ def test_yarns_policies_keep_their_own_reservations(policy: str) -> None:
 def test_executors_that_outlive_tasks_are_refused() -> None:
     with pytest.raises(InvalidParameters, match="outlive tasks"):
         scheduler("fifo", executors=True, reserve_after=AFTER)
+
+
+def test_where_nobody_knows_how_long_something_takes_nothing_else_starts() -> None:
+    """It may be over long before the minute that is guessed, and a task that is known to take less would be late."""
+    made = cluster(4)
+    submit(made, 0, "first", 3)
+    made.handle(Tick(0))
+    submit(made, 1, "large", 4, ms=1000)
+    submit(made, AFTER + 1, "small", 1, ms=20_000)
+    decisions = made.handle(Tick(AFTER + 1))
+    assert reserved(decisions) == [Reserve("large", 0, (("n0", 1),), 2 * AFTER + 1 + AFTER, guessed=True)]
+    assert placed(decisions) == []

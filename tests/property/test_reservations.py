@@ -32,8 +32,15 @@ STEP, AFTER, LONGEST = 1_000, 5_000, 10_000
 POLICIES = sorted(
     entry.name for entry in policies if not entry.cls.reserves and entry.name not in ("random", "rank_up", "lachesis")
 )
-SMALL = st.tuples(st.integers(1, 2), st.integers(1, LONGEST // STEP), st.sampled_from((0.1, 1.0, 10.0)))
-STREAMS = st.lists(SMALL, min_size=3, max_size=12)
+
+
+def streams(*factors: float | None) -> st.SearchStrategy[list[Small]]:
+    """Small tasks: cores, seconds, and the estimate as a factor of the truth; None: there is none."""
+    small = st.tuples(st.integers(1, 2), st.integers(1, LONGEST // STEP), st.sampled_from(factors))
+    return st.lists(small, min_size=3, max_size=12)
+
+
+Small = tuple[int, int, float | None]
 
 
 @dataclasses.dataclass
@@ -42,7 +49,7 @@ class World:
 
     policy: str
     nodes: int
-    stream: list[tuple[int, int, float]]
+    stream: list[Small]
     beats: bool
     at: int = 0
     jobs: int = 0
@@ -61,6 +68,7 @@ class World:
         self.ends: dict[int, int] = {}
         self.starts: int | None = None
         self.reserved: int | None = None
+        self.longest = 0
         self.began: int | None = None
         for queue in (Queue(name="large", weight=100.0), Queue(name="small")):
             self.hear(QueueChanged(0, queue))
@@ -74,14 +82,16 @@ class World:
     def obey(self, decision: Decision) -> None:
         if isinstance(decision, Reserve) and decision.job == "large":
             self.starts, self.reserved = decision.starts, self.at
+            self.longest = max(end - self.at for end in self.ends.values())
         elif isinstance(decision, Place):
             self.ends[decision.container] = self.at + self.takes[decision.job]
             if decision.job == "large" and self.began is None:
                 self.began = self.at
 
-    def submit(self, job: Job, ms: int, factor: float) -> None:
+    def submit(self, job: Job, ms: int, factor: float | None) -> None:
         self.takes[job.id] = ms
-        self.hear(Estimated(self.at, job.id, (max(1, int(ms * factor)),)))
+        if factor is not None:
+            self.hear(Estimated(self.at, job.id, (max(1, int(ms * factor)),)))
         self.hear(JobSubmitted(self.at, job))
 
     def small(self) -> None:
@@ -92,11 +102,11 @@ class World:
             Job(id=name, stages=(Stage(name="s", tasks=1, demand=(demand,)),), queue="small"), steps * STEP, factor
         )
 
-    def fill(self, steps: list[int]) -> None:
-        """Tasks of one core on all there is; nobody waits."""
-        for number, each in enumerate(steps):
+    def fill(self, there: list[tuple[int, float | None]]) -> None:
+        """Tasks of one core on all there is, each with its seconds and the factor of its estimate; nobody waits."""
+        for number, (steps, factor) in enumerate(there):
             job = Job(id=f"f{number}", stages=(Stage(name="s", tasks=1, demand=(1,)),), queue="small")
-            self.submit(job, each * STEP, 1.0)
+            self.submit(job, steps * STEP, factor)
         self.offer()
 
     def offer(self) -> None:
@@ -139,12 +149,13 @@ class World:
 @pytest.mark.parametrize("beats", [False, True], ids=["cycles", "beats"])
 @pytest.mark.parametrize("policy", POLICIES)
 @settings(max_examples=4)
-@given(nodes=st.integers(1, 3), stream=STREAMS, gang=st.booleans(), data=st.data())
+@given(nodes=st.integers(1, 3), stream=streams(0.1, 1.0, 10.0, None), gang=st.booleans(), data=st.data())
 def test_what_is_first_in_the_order_starts_by_its_reservation(
-    policy: str, beats: bool, nodes: int, stream: list[tuple[int, int, float]], gang: bool, data: st.DataObject
+    policy: str, beats: bool, nodes: int, stream: list[Small], gang: bool, data: st.DataObject
 ) -> None:
     world = World(policy, nodes, stream, beats)
-    world.fill(data.draw(st.lists(st.integers(1, LONGEST // STEP), min_size=4 * nodes, max_size=4 * nodes)))
+    seconds = st.lists(st.integers(1, LONGEST // STEP), min_size=4 * nodes, max_size=4 * nodes)
+    world.fill([(each, 1.0) for each in data.draw(seconds)])
     most = 4 if beats else 4 * nodes
     stage = Stage(name="s", tasks=most, demand=(1,), gang=True) if gang else Stage(name="s", tasks=1, demand=(4,))
     world.submit(Job(id="large", stages=(stage,), queue="large"), 1, 1.0)
@@ -159,3 +170,24 @@ def test_what_is_first_in_the_order_starts_by_its_reservation(
     assert world.starts <= world.reserved + 10 * LONGEST, "no estimate is longer"
     assert world.began <= world.starts + LONGEST + 2 * STEP, "what ran at its start is over then"
     assert world.began <= world.reserved + 2 * LONGEST + 2 * STEP, "what ran when nodes were reserved, then backfill"
+
+
+@pytest.mark.parametrize("beats", [False, True], ids=["cycles", "beats"])
+@pytest.mark.parametrize("policy", POLICIES)
+@settings(max_examples=8)
+@given(nodes=st.integers(1, 3), stream=streams(1.0, None), gang=st.booleans(), data=st.data())
+def test_where_no_estimate_is_wrong_it_starts_once_what_ran_then_is_over(
+    policy: str, beats: bool, nodes: int, stream: list[Small], gang: bool, data: st.DataObject
+) -> None:
+    """Of some tasks nothing is known; they keep nobody waiting but by their own time."""
+    world = World(policy, nodes, stream, beats)
+    known = st.tuples(st.integers(1, LONGEST // STEP), st.sampled_from((1.0, None)))
+    world.fill(data.draw(st.lists(known, min_size=4 * nodes, max_size=4 * nodes)))
+    most = 4 if beats else 4 * nodes
+    stage = Stage(name="s", tasks=most, demand=(1,), gang=True) if gang else Stage(name="s", tasks=1, demand=(4,))
+    world.submit(Job(id="large", stages=(stage,), queue="large"), 1, 1.0)
+    while world.began is None and world.at < 14 * LONGEST:
+        world.step()
+    assert world.began is not None, "it never starts"
+    if world.reserved is not None:
+        assert world.began <= world.reserved + world.longest + STEP
