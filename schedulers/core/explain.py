@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections import Counter
+from collections.abc import Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -148,7 +149,11 @@ def limit_reason(account: Account) -> Reason:
 
 
 def _limit_data(account: Account, job: JobState, stage: StageState, state: ClusterState) -> dict[str, Any]:
-    count = stage.waiting if job.waits_whole(stage) else 1
+    count, stage_name = stage.waiting if job.waits_whole(stage) else 1, job.spec.stages[stage.index].name
+    most, never = account.most_of(stage.demand), ""
+    if most < count:
+        gang = f": the {count} tasks of {stage_name} start together, and it takes {most}" if count > 1 else ""
+        never = f", even if nothing else were held{gang}"
     r = account.scarce(stage.demand, count)
     assert r is not None
     assert account.most is not None
@@ -161,19 +166,21 @@ def _limit_data(account: Account, job: JobState, stage: StageState, state: Clust
         "share": f"{account.used[r] / capacity:.1%}" if capacity else "nothing",
         "limit": show_steps(name, account.most[r]),
         "asked": show_steps(name, count * stage.demand[r]),
-        "stage": job.spec.stages[stage.index].name,
+        "stage": stage_name,
+        "never": never,
     }
 
 
 def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers: str) -> Found:
-    account = state.sizes.at_limit(job, stage)
-    if account is not None and state.sizes.fits_ever(stage.size):
+    if not state.sizes.can_start(job, stage):
+        return _never(job, stage, state)
+    account = state.sizes.kept_by(job, stage)
+    if account is not None:
         return {limit_reason(account): _limit_data(account, job, stage, state)}
-    excluded = _excluded(stage, state)
+    excluded, name = _excluded(stage, state), job.spec.stages[stage.index].name
     room = sum(count for why, count in excluded.items() if why.code is NodeCode.HAS_ROOM)
     if room and job.waits_whole(stage) and not state.sizes.has_room_for_all(stage):
         places = sum(node.room_for(stage) for node in state.sizes.fitting(stage.size))
-        name = job.spec.stages[stage.index].name
         return {Reason.NO_ROOM_FOR_GANG: {"stage": name, "tasks": stage.waiting, "room": places}}
     if room and offers == "heartbeat":
         return {Reason.WAITS_FOR_OFFER: {"nodes": room}}
@@ -181,17 +188,13 @@ def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers:
         ahead = [j.id for j in state.waiting.values() if j.seq < job.seq]
         return {PASSED_BY[offers]: {"ahead": len(ahead), "first": ahead[0] if ahead else "none"}}
     demand = _show(state.resources.show(stage.demand))
-    counts = ", ".join(f"{count} {why}" for why, count in sorted(_shown(excluded).items()))
-    if not state.sizes.fits_ever(stage.size):
-        matching = state.sizes.matches(stage.size)
-        return _never(job.spec.stages[stage.index].name, matching, len(state.nodes), demand, counts)
-    nearest = _nearest(stage, state)
+    nearest = _nearest_free(stage, state)
     lacks: Counter[str] = Counter()
     for why, count in excluded.items():
         if why.code is NodeCode.LACKS:
             lacks[why.name] += count
     scarce = max(sorted(lacks), key=lambda name: lacks[name], default="room")
-    return {Reason.NO_ROOM: {"demand": demand, "excluded": counts + nearest, "scarce": scarce}}
+    return {Reason.NO_ROOM: {"demand": demand, "excluded": _counted(excluded) + nearest, "scarce": scarce}}
 
 
 def _reservation(job: JobState, stage: StageState, state: ClusterState) -> Found | None:
@@ -237,29 +240,45 @@ _NAMED: Final = 5
 _WALL_MS: Final = 10 * 365 * 86_400_000
 
 
-def _never(stage: str, matching: int, nodes: int, demand: str, excluded: str) -> Found:
-    """Why a stage fits no node even if that is empty. matching: nodes whose labels and taints let it in."""
+def _never(job: JobState, stage: StageState, state: ClusterState) -> Found:
+    """Why a stage could not start even if nothing else ran."""
+    sizes, name, nodes = state.sizes, job.spec.stages[stage.index].name, len(state.nodes)
+    matching = sizes.matches(stage.size)
     if not matching:
-        return {Reason.NO_NODE_MATCHES: {"stage": stage, "nodes": nodes, "excluded": excluded}}
+        asks, excluded = sizes.places[stage.size].show(), _counted(_excluded(stage, state))
+        wanted = f"; it asks for nodes with {asks}" if asks else ""
+        return {Reason.NO_NODE_MATCHES: {"stage": name, "nodes": nodes, "excluded": excluded, "wanted": wanted}}
     which = " that it may use" if matching < nodes else ""
-    return {Reason.TOO_LARGE: {"stage": stage, "demand": demand, "nodes": matching, "which": which}}
+    demand = _show(state.resources.show(stage.demand))
+    if not sizes.fits_ever(stage.size):
+        there = [node for node in state.nodes.values() if stage.size not in node.barred]
+        whole = f"any of the {matching} nodes{which} has in all"
+        if matching > 1:
+            whole += f"; the nearest has {_nearest(stage, state, [node.spec.room for node in there])}"
+    else:
+        demand = f"{stage.waiting} tasks of {demand} at once"
+        whole = f"the {sizes.most(stage.size)} that the {matching} nodes{which} hold when nothing else runs there"
+    return {Reason.TOO_LARGE: {"stage": name, "demand": demand, "nodes": matching, "whole": whole}}
 
 
-def _nearest(stage: StageState, state: ClusterState) -> str:
+def _nearest_free(stage: StageState, state: ClusterState) -> str:
     """What is free on the node that comes nearest to taking a task, of those that could if nothing ran there."""
     names, places = state.resources.names, state.sizes.places[stage.size]
-    asked = [r for r, wanted in enumerate(stage.demand) if wanted]
-    nodes = [node for node in state.nodes.values() if why_not(node, stage, places, names).code is NodeCode.LACKS]
-    if not nodes:
-        return ""
+    free = [n.free for n in state.nodes.values() if why_not(n, stage, places, names).code is NodeCode.LACKS]
+    return f"; the nearest has {_nearest(stage, state, free)} free" if free else ""
 
-    def parts(node: NodeState) -> tuple[float, float]:
-        there = [min(1.0, node.free[r] / stage.demand[r]) for r in asked]
+
+def _nearest(stage: StageState, state: ClusterState, rooms: Sequence[Sequence[int]]) -> str:
+    """Of what nodes have, that which comes nearest to what a task asks for."""
+    names = state.resources.names
+    asked = [r for r, wanted in enumerate(stage.demand) if wanted]
+
+    def parts(room: Sequence[int]) -> tuple[float, float]:
+        there = [min(1.0, room[r] / stage.demand[r]) for r in asked]
         return min(there), sum(there)
 
-    free = max(nodes, key=parts).free
-    shown = " and ".join(f"{show_steps(names[r], max(0, free[r]))} {names[r]}" for r in asked)
-    return f"; the nearest has {shown} free"
+    room = max(rooms, key=parts)
+    return " and ".join(f"{show_steps(names[r], max(0, room[r]))} {names[r]}" for r in asked)
 
 
 def _stage_view(job: JobState, stage: StageState, state: ClusterState) -> StageView:
@@ -283,6 +302,10 @@ def _shown(excluded: dict[NodeRefusal, int]) -> dict[str, int]:
     for why, count in excluded.items():
         counts[why.sentence] = counts.get(why.sentence, 0) + count
     return counts
+
+
+def _counted(excluded: dict[NodeRefusal, int]) -> str:
+    return ", ".join(f"{count} {why}" for why, count in sorted(_shown(excluded).items()))
 
 
 def why_not(node: NodeState, stage: StageState, places: Places, names: tuple[str, ...]) -> NodeRefusal:

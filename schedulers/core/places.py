@@ -22,6 +22,17 @@ class Requirement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     values: tuple[str, ...] = ()
     field: bool = False
 
+    def show(self) -> str:
+        """As label selectors are written: `zone in (a, b)`, `disk`, `!disk`, `cores > 8`."""
+        match self.operator:
+            case "Exists":
+                return self.key
+            case "DoesNotExist":
+                return f"!{self.key}"
+            case "In" | "NotIn":
+                return f"{self.key} {self.operator.lower()} ({', '.join(self.values)})"
+        return f"{self.key} {'>' if self.operator == 'Gt' else '<'} {', '.join(self.values)}"
+
     def holds(self, name: str, labels: Mapping[str, str]) -> bool:
         """Whether a node of this name with these labels meets the requirement."""
         there = (name if self.key == "metadata.name" else None) if self.field else labels.get(self.key)
@@ -77,6 +88,10 @@ class Places(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
 
     terms: tuple[tuple[Requirement, ...], ...] = ()
     tolerations: tuple[Toleration, ...] = ()
+
+    def show(self) -> str:
+        """The requirements as label selectors are written: `zone in (a, b), disk`; empty without any."""
+        return " or ".join(", ".join(requirement.show() for requirement in term) for term in self.terms)
 
     def bars(self, name: str, labels: Mapping[str, str], taints: tuple[Taint, ...]) -> NodeRefusal | None:
         """Why a node is not among them (its labels, or a taint); None: it is."""

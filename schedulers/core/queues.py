@@ -53,6 +53,12 @@ class Account(msgspec.Struct, eq=False):
                     return r
         return None
 
+    def most_of(self, demand: Vector) -> float:
+        """How many containers of this demand it may hold if it holds nothing else; infinite without a limit."""
+        if self.most is None:
+            return math.inf
+        return min((most // wanted for most, wanted in zip(self.most, demand, strict=True) if wanted), default=math.inf)
+
     @property
     def within(self) -> bool:
         """Whether what it holds and runs is within its limits; it is not when those were lowered since."""

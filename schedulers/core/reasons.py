@@ -50,8 +50,8 @@ class Reason(enum.StrEnum):
 _PRECEDENCE: Final = {reason: rank for rank, reason in enumerate(Reason)}
 
 _SENTENCES: Final[dict[Reason, str]] = {
-    Reason.TOO_LARGE: "stage {stage} asks for {demand}, more than any of the {nodes} nodes{which} has in all",
-    Reason.NO_NODE_MATCHES: "stage {stage} may use none of the {nodes} nodes ({excluded})",
+    Reason.TOO_LARGE: "stage {stage} asks for {demand}, more than {whole}",
+    Reason.NO_NODE_MATCHES: "stage {stage} may use none of the {nodes} nodes ({excluded}){wanted}",
     Reason.NO_NODES: "the cluster has no node that takes containers",
     Reason.QUEUE_GONE: "queue {queue} was removed before the job came, and lets no job in",
     Reason.QUEUE_FULL_OF_JOBS: (
@@ -67,11 +67,11 @@ _SENTENCES: Final[dict[Reason, str]] = {
     Reason.WAITS_FOR_PILOTS: "waits for its pilot tasks ({left} of {pilots} left)",
     Reason.QUEUE_AT_LIMIT: (
         "queue {queue} holds {held} of {resource} ({share} of the cluster) and may hold {limit}: "
-        "{asked} more for {stage} would be over its limit"
+        "{asked} more for {stage} would be over its limit{never}"
     ),
     Reason.USER_AT_LIMIT: (
         "user {user} holds {held} of {resource} in queue {queue} ({share} of the cluster), "
-        "where each may hold {limit}: {asked} more for {stage} would be over the limit"
+        "where each may hold {limit}: {asked} more for {stage} would be over the limit{never}"
     ),
     Reason.OVER_LIMIT: "{what} {name} is at its limit on {resource} ({value} of {limit}; queue {queue})",
     Reason.ASSIGNED: "assigned to node {node}, {before} before it, expected to start at {at}",

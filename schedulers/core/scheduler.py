@@ -445,11 +445,11 @@ class Scheduler:
         stages = [job.stages[index] for index in job.open]
         if not state.nodes:
             return Reason.NO_NODES
-        never = [stage.size for stage in stages if not state.sizes.fits_ever(stage.size)]
+        never = [stage.size for stage in stages if not state.sizes.can_start(job, stage)]
         if never:
             return Reason.TOO_LARGE if any(map(state.sizes.matches, never)) else Reason.NO_NODE_MATCHES
         if state.sizes.bounds:
-            limits = [account for stage in stages if (account := state.sizes.at_limit(job, stage)) is not None]
+            limits = [account for stage in stages if (account := state.sizes.kept_by(job, stage)) is not None]
             if limits:
                 return min((limit_reason(account) for account in limits), key=lambda reason: reason.precedence)
         reservations = state.reservations

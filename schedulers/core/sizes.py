@@ -71,6 +71,7 @@ class Sizes:
         "_hear_woken",
         "_lists",
         "_matches",
+        "_most",
         "_numbers",
         "_tree",
         "active",
@@ -108,6 +109,7 @@ class Sizes:
         self._answers: dict[int, tuple[int, bool]] = {}  # the last of `could_place` by node, and when that was
         self._matches: dict[int, int] = {}  # how many nodes let a size in; from their labels and taints
         self._ever: dict[int, bool] = {}  # whether a size fits some node when empty; from the nodes' room and labels
+        self._most: dict[int, int] = {}  # how many tasks of a size all nodes hold when empty; from the same
 
     # -- which sizes there are ------------------------------------------------------------------
 
@@ -187,6 +189,13 @@ class Sizes:
         count = stage.waiting if job.waits_whole(stage) else 1
         return next((account for account in bounds if not account.takes(stage.demand, count)), None)
 
+    def kept_by(self, job: JobState, stage: StageState) -> Account | None:
+        """The account to name where limits keep the stage waiting: one that could never take it before a full one."""
+        bounds = self.bounds.get(stage.size, ())
+        count = stage.waiting if job.waits_whole(stage) else 1
+        never = next((account for account in bounds if account.most_of(stage.demand) < count), None)
+        return never or self.at_limit(job, stage)
+
     def limits_changed(self) -> None:
         """Sizes that were at a limit and are no more: whoever sleeps must hear of it."""
         for size in list(self._at_limit):
@@ -214,6 +223,7 @@ class Sizes:
     def cluster_changed(self) -> None:
         """A node came, left, or is of another kind now."""
         self._ever.clear()
+        self._most.clear()
         self._matches.clear()
         self._answers.clear()
 
@@ -271,6 +281,21 @@ class Sizes:
             there = any(size not in n.barred and fits(demand, n.spec.room) for n in self.nodes.values())
             self._ever[size] = there
         return there
+
+    def can_start(self, job: JobState, stage: StageState) -> bool:
+        """Whether the nodes would hold the stage's next task (all tasks of a gang) if nothing else ran there."""
+        if not self.fits_ever(stage.size):
+            return False
+        return not job.waits_whole(stage) or self.most(stage.size) >= stage.waiting
+
+    def most(self, size: int) -> int:
+        """How many tasks of this size the nodes that let them in would hold at once if nothing else ran there."""
+        count = self._most.get(size)
+        if count is None:
+            asked = [(r, wanted) for r, wanted in enumerate(self.demands[size]) if wanted]
+            there = (node.spec.room for node in self.nodes.values() if size not in node.barred)
+            count = self._most[size] = sum(max(0, min(room[r] // wanted for r, wanted in asked)) for room in there)
+        return count
 
     def matches(self, size: int) -> int:
         """How many nodes let a task of this size in by their labels and taints, whatever room they have."""

@@ -97,7 +97,9 @@ def test_a_task_too_large_for_every_node_even_while_one_leaves() -> None:
     made.handle(JobSubmitted(2, job("b", stage(demand=(5000, 0)))))
     explanation = made.explain("b")
     assert codes(explanation) == [made.state.jobs["b"].hold] == [Reason.TOO_LARGE]
-    assert explanation.reasons[0].sentence == "stage s asks for 5 cpu, more than any of the 2 nodes has in all"
+    assert explanation.reasons[0].sentence == (
+        "stage s asks for 5 cpu, more than any of the 2 nodes has in all; the nearest has 1 cpu"
+    )
 
 
 def in_zone(zone: str, demand: tuple[int, int] = (1000, 0)) -> Stage:
@@ -114,7 +116,9 @@ def test_a_stage_that_may_use_no_node_is_not_said_to_ask_for_too_much(zones: Sch
     zones.handle(JobSubmitted(0, job("a", in_zone("c"))))
     explanation = zones.explain("a")
     assert codes(explanation) == [zones.state.jobs["a"].hold] == [Reason.NO_NODE_MATCHES]
-    assert explanation.reasons[0].sentence == "stage s may use none of the 2 nodes (2 node labels)"
+    assert explanation.reasons[0].sentence == (
+        "stage s may use none of the 2 nodes (2 node labels); it asks for nodes with zone in (c)"
+    )
 
 
 def test_a_stage_too_large_for_the_nodes_that_it_may_use_names_only_these(zones: Scheduler) -> None:
@@ -123,6 +127,15 @@ def test_a_stage_too_large_for_the_nodes_that_it_may_use_names_only_these(zones:
     assert codes(explanation) == [zones.state.jobs["a"].hold] == [Reason.TOO_LARGE]
     assert explanation.reasons[0].sentence == (
         "stage s asks for 2 cpu, more than any of the 1 nodes that it may use has in all"
+    )
+
+
+def test_two_resources_that_no_node_has_together_are_told_beside_the_nearest_node() -> None:
+    made = scheduler("fifo", Node(id="x", capacity=(8000, 1024)), Node(id="y", capacity=(2000, 8192)))
+    made.handle(JobSubmitted(0, job("a", stage(demand=(8000, 8192)))))
+    assert made.explain("a").reasons[0].sentence == (
+        "stage s asks for 8 cpu and 8Gi memory, more than any of the 2 nodes has in all; "
+        "the nearest has 2 cpu and 8Gi memory"
     )
 
 

@@ -47,12 +47,34 @@ def placed(decisions: list[Decision]) -> list[Place]:
 
 
 def test_a_gang_that_does_not_fit_whole_starts_nothing_and_says_so() -> None:
-    scheduler = cluster(2, 2)
+    scheduler = cluster(2, 3)
+    submit(scheduler, "one", 1, gang=False)
+    scheduler.handle(Tick(1))
     submit(scheduler, "g", 5, gang=True)
     decisions = scheduler.handle(Tick(1))
     assert placed(decisions) == []
     assert scheduler.state.jobs["g"].hold is Reason.NO_ROOM_FOR_GANG
     assert scheduler.explain("g").reasons[0].sentence == "the 5 tasks of all start together, and there is room for 4"
+
+
+def test_a_gang_that_even_the_empty_cluster_does_not_hold_is_told_so() -> None:
+    scheduler = cluster(2, 2)
+    submit(scheduler, "small", 4, gang=False)
+    scheduler.handle(Tick(1))
+    submit(scheduler, "g", 5, gang=True)
+    scheduler.handle(Tick(2))
+    assert scheduler.state.jobs["g"].hold is scheduler.explain("g").reasons[0].reason is Reason.TOO_LARGE
+    assert scheduler.explain("g").reasons[0].sentence == (
+        "stage all asks for 5 tasks of 1m cpu at once, more than the 4 that the 2 nodes hold when nothing else runs there"
+    )
+
+
+def test_a_gang_that_a_node_more_would_hold_starts_when_it_comes() -> None:
+    scheduler = cluster(2, 2)
+    submit(scheduler, "g", 5, gang=True)
+    scheduler.handle(Tick(1))
+    scheduler.handle(NodeAdded(2, Node(id="n2", capacity=(1,))))
+    assert len(placed(scheduler.handle(Tick(3)))) == 5
 
 
 def test_a_gang_that_fits_starts_whole() -> None:

@@ -208,8 +208,19 @@ def test_a_gang_larger_than_its_limit_waits_whole() -> None:
     assert fill(there) == []
     assert said(there, "g") == (
         Reason.QUEUE_AT_LIMIT,
-        "queue a holds 0 of cpu (0.0% of the cluster) and may hold 3: 4 more for s would be over its limit",
+        "queue a holds 0 of cpu (0.0% of the cluster) and may hold 3: 4 more for s would be over its limit, "
+        "even if nothing else were held: the 4 tasks of s start together, and it takes 3",
     )
+
+
+def test_a_limit_that_could_never_take_a_task_is_named_before_one_that_is_full_now() -> None:
+    there = made(Queue(name="a", max=(2000, -1), per_user=PerUser(limit=(3000, -1))))
+    there.handle(JobSubmitted(0, job("full", stage(2), queue="a", user="u")))
+    assert fill(there) == ["full", "full"]
+    there.handle(JobSubmitted(1, job("large", stage(1, (3000, 0)), queue="a", user="u")))
+    assert fill(there) == []
+    assert there.state.jobs["large"].hold is Reason.QUEUE_AT_LIMIT
+    assert said(there, "large")[1].endswith("3 more for s would be over its limit, even if nothing else were held")
 
 
 def test_nonsense_is_refused() -> None:

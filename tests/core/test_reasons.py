@@ -34,7 +34,7 @@ def test_a_sentence_as_in_the_design() -> None:
 
 def test_a_limit_names_queue_resource_share_and_limit() -> None:
     data = {"queue": "prod.etl", "resource": "memory", "held": "41Gi", "share": "41%", "limit": "42Gi"}
-    said = sentence(Reason.QUEUE_AT_LIMIT, data | {"asked": "4Gi", "stage": "map"})
+    said = sentence(Reason.QUEUE_AT_LIMIT, data | {"asked": "4Gi", "stage": "map", "never": ""})
     assert said == (
         "queue prod.etl holds 41Gi of memory (41% of the cluster) and may hold 42Gi: "
         "4Gi more for map would be over its limit"
