@@ -18,6 +18,7 @@ import aiohttp
 import msgspec
 
 from operators.access import Access, InvalidKubeconfig, Login
+from schedulers.objects.nesting import cut
 
 _TYPES: Final = {
     "json": "application/json-patch+json",
@@ -112,7 +113,11 @@ class Client:
 
     async def get(self, path: str, **params: str) -> Any:
         """Parsed JSON. Raises ApiError."""
-        return msgspec.json.decode(await self.get_raw(path, **params))
+        content = await self.get_raw(path, **params)
+        try:
+            return msgspec.json.decode(content)
+        except RecursionError:  # a tenant's object, among others in a list
+            return msgspec.json.decode(cut(content))
 
     async def get_raw(self, path: str, **params: str) -> bytes:
         """As `get`, not parsed."""

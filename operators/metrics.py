@@ -56,6 +56,12 @@ STALENESS: Final = Gauge("rm_cache_staleness_seconds", "Seconds since the most s
 RELISTS: Final = Counter("rm_relists_total", "Lists made anew because a watch could not go on.", ["kind"])
 WATCH_ERRORS: Final = Counter("rm_watch_errors_total", "Watches that ended in an error.", ["kind"])
 
+SET_ASIDE: Final = Gauge("rm_objects_aside", "Objects of which the core is not told, see their conditions.")
+SET_ASIDE_TOTAL: Final = Counter(
+    "rm_objects_set_aside_total",
+    "Objects set aside; reason: Unreadable, QueueNotFound, QueueNotAllowed, BrokeTheBrain.",
+    ["kind", "reason"],
+)
 UNREADABLE: Final = Counter(
     "rm_unreadable_objects_total",
     "Objects of the API server that are left out because they are not typed as expected.",

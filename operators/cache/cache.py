@@ -13,6 +13,7 @@ from operators.cache.reflector import Change, Kind, Reflector
 from operators.client import ApiError, Client
 from schedulers.objects.dagjob import DagJob
 from schedulers.objects.names import GROUP, VERSION
+from schedulers.objects.namespace import Namespace
 from schedulers.objects.node import Node
 from schedulers.objects.pod import Pod
 from schedulers.objects.queue import Queue
@@ -21,6 +22,7 @@ __all__ = ["KINDS", "Cache", "Change"]
 
 KINDS: Final = (
     Kind("Node", Node, "/api/v1/nodes"),
+    Kind("Namespace", Namespace, "/api/v1/namespaces"),
     Kind("Queue", Queue, f"/apis/{GROUP}/{VERSION}/queues"),
     Kind("DagJob", DagJob, f"/apis/{GROUP}/{VERSION}/dagjobs"),
     Kind("Pod", Pod, "/api/v1/pods"),
@@ -36,8 +38,8 @@ _LOOK_S: Final = 0.1
 class Cache:
     """Watches every kind; `hear` is told each difference, in the order in which it is taken in.
 
-    `nodes`, `pods`, `dagjobs`, `queues` are as the API server has them, up to the watch's delay. settings: of
-    the reflectors (time-out and pauses, see Reflector).
+    `nodes`, `pods`, `dagjobs`, `queues`, `namespaces` are as the API server has them, up to the watch's delay.
+    settings: of the reflectors (time-out and pauses, see Reflector).
     """
 
     def __init__(
@@ -67,6 +69,11 @@ class Cache:
     def queues(self) -> Mapping[str, Queue]:
         """By name."""
         return self.reflectors["Queue"].objects
+
+    @property
+    def namespaces(self) -> Mapping[str, Namespace]:
+        """By name."""
+        return self.reflectors["Namespace"].objects
 
     @property
     def synced(self) -> bool:

@@ -18,7 +18,8 @@ import structlog
 
 from operators.client import ApiError, Client, Unreachable, error_of
 from operators.metrics import RELISTS, UNHEARD, UNREADABLE, WATCH_ERRORS
-from schedulers.objects.meta import Stored
+from schedulers.objects.meta import Stored, without_nulls
+from schedulers.objects.nesting import cut
 
 log = structlog.get_logger()
 
@@ -201,6 +202,8 @@ class Reflector(Generic[T]):
     def _read_page(self, page: bytes, listing: Listing) -> tuple[list[T], _ListMeta]:
         try:
             whole = self._decode_page(page)
+        except RecursionError:  # of one object, which must not cost all others
+            return self._read_page(cut(page), listing)
         except msgspec.ValidationError:
             parts = _RAW_PAGE.decode(page)
             return [item for raw in parts.items or () if (item := self._read(raw, listing)) is not None], parts.metadata
@@ -218,7 +221,7 @@ class Reflector(Generic[T]):
         try:
             return cast(T, self._decode(raw))
         except msgspec.ValidationError:
-            return cast(T, msgspec.convert(_without_nulls(msgspec.json.decode(raw)), self.kind.type))
+            return cast(T, msgspec.convert(without_nulls(msgspec.json.decode(raw)), self.kind.type))
 
     def _cannot_read(self, raw: msgspec.Raw, error: msgspec.ValidationError) -> _Name:
         self.unreadable += 1
@@ -245,7 +248,10 @@ class Reflector(Generic[T]):
 
     def take_line(self, line: bytes) -> None:
         """One line of a watch. Raises ApiError for an ERROR event, DecodeError for nonsense."""
-        event = _EVENT.decode(line)
+        try:
+            event = _EVENT.decode(line)
+        except RecursionError:
+            event = _EVENT.decode(cut(line))
         if event.type == "ERROR":
             self._version = ""
             raise error_of(msgspec.json.decode(event.object))
@@ -308,13 +314,6 @@ class Reflector(Generic[T]):
 def _page_type(item: type[Any]) -> Any:
     items = list[item] | None  # type: ignore[valid-type]
     return msgspec.defstruct("Page", [("metadata", _ListMeta), ("items", items, None)])
-
-
-def _without_nulls(value: Any) -> Any:
-    """To the API server null and absent are the same; the template of a custom resource may hold either."""
-    if isinstance(value, dict):
-        return {key: _without_nulls(part) for key, part in value.items() if part is not None}
-    return [_without_nulls(part) for part in value] if isinstance(value, list) else value
 
 
 def _is_later(item: Stored, known: Stored) -> bool:

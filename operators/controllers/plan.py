@@ -7,7 +7,6 @@ Failures are counted, and remembered in the status too; a pod that was stopped f
 
 from __future__ import annotations
 
-import contextlib
 import hashlib
 from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
@@ -15,13 +14,18 @@ from typing import Any, Final
 import msgspec
 
 from operators.events import Event
+from schedulers.core.errors import InvalidJob
+from schedulers.core.resources import Resources
 from schedulers.objects.dagjob import (
+    DagJob,
     DagJobStatus,
     StageSpec,
     StageStatus,
     WholeDagJob,
+    core_job,
     read_indexes,
     read_tries,
+    scheduled,
     show_indexes,
     write_tries,
 )
@@ -40,13 +44,15 @@ from schedulers.objects.names import (
     STAGE_LABEL,
     USER_LABEL,
 )
-from schedulers.objects.pod import Condition, Pod, PodSpec, unknown_resource
+from schedulers.objects.pod import Condition, Pod, unknown_resource
 
 #: How long a pod is left to kube-scheduler once that has said that it cannot bind it: for two more tries, which come
 #: every 10 s at least, so that a verdict given while brain or API server were not ready costs no pod.
 _VERDICT_MS: Final = 25_000
 #: A stage with its pod template as it was written.
 Stage = StageSpec[dict[str, Any]]
+#: Of these the quantities are read where the configuration lets jobs ask for anything.
+_RESOURCES: Final = ("cpu", "memory", "pods")
 #: Names of pods are host names.
 _LONGEST: Final = 63
 #: `status.reason` of pods that kubelets and Kubernetes' controllers have stopped, or not let in.
@@ -140,7 +146,7 @@ def plan(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
         return _after_the_end(job, pods, around)
     todo = Plan(status=msgspec.structs.replace(job.status, observedGeneration=job.metadata.generation))
     stages = {stage.name: list(_tasks(job, stage, pods, around)) for stage in job.spec.stages}
-    refusal = _unknown_resource(job, pods, around)
+    refusal = _refusal(job, pods, around)
     for stage in job.spec.stages if refusal is None else ():
         _plan_stage(job, stage, stages, todo)
     _write_status(job, stages, pods, todo, around, refusal)
@@ -151,18 +157,30 @@ def plan(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
     return todo
 
 
-def _unknown_resource(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> str | None:
-    """What a job that has not begun asks for and the configuration does not know: its pods would be placed blindly."""
-    if around.resources is None or pods or any(stage.started for stage in job.status.stages):
+def _refusal(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> tuple[str, str] | None:
+    """Why a job that has not begun never will, as reason and sentence: a DagJob cannot be changed."""
+    if pods or any(stage.started for stage in job.status.stages):
         return None
+    try:
+        read = scheduled(job)
+        unknown = _unknown_resource(read, around.resources) if around.resources is not None else None
+        if unknown is not None:
+            return "UnknownResource", unknown
+        core_job(read, Resources(around.resources or _RESOURCES))
+    except InvalidJob as error:
+        return "Unreadable", str(error)
+    return None
+
+
+def _unknown_resource(job: DagJob, resources: Collection[str]) -> str | None:
+    """What a job asks for and the configuration does not know: its pods would be placed blindly."""
     for stage in job.spec.stages:
-        with contextlib.suppress(msgspec.ValidationError):  # the API server will tell
-            name = unknown_resource(msgspec.convert(stage.template["spec"], PodSpec), around.resources)
-            if name is not None:
-                return (
-                    f"stage {stage.name} asks for {name}, which is not among the configured resources "
-                    f"({', '.join(around.resources)}): add it there, or set unknownResources: leave"
-                )
+        name = unknown_resource(stage.template.spec, resources)
+        if name is not None:
+            return (
+                f"stage {stage.name} asks for {name}, which is not among the configured resources "
+                f"({', '.join(resources)}): add it there, or set unknownResources: leave"
+            )
     return None
 
 
@@ -365,7 +383,7 @@ def _write_status(
     pods: Sequence[Pod],
     todo: Plan,
     around: Surroundings,
-    refusal: str | None,
+    refusal: tuple[str, str] | None,
 ) -> None:
     status = todo.status
     status.stages = [_stage_status(job, stage, stages) for stage in job.spec.stages]
@@ -383,7 +401,7 @@ def _write_status(
     elif given_up is not None:
         end = "Failed", "Failed", "TaskFailed", given_up
     elif refusal is not None:
-        end = "Failed", "Failed", "UnknownResource", refusal
+        end = "Failed", "Failed", *refusal
     if end is not None:
         status.phase, condition, reason, message = end
         status.completionTime = around.stamp(around.now_ms)

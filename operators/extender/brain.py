@@ -14,6 +14,7 @@ from operators.cache.cache import Cache
 from operators.extender.decisions import Decisions, Outbox
 from operators.extender.facts import Facts
 from operators.extender.filter import Filter
+from operators.extender.intake import Breaks
 from schedulers.core.model import PastJob
 from schedulers.core.scheduler import Scheduler
 
@@ -21,6 +22,7 @@ from schedulers.core.scheduler import Scheduler
 class Brain:
     """The core with all that ties it to a cluster, for one term of leadership.
 
+    breaks: of earlier terms, see `Intake`.
     clock: wall clock in ms. remember: told of each finished job and its queue. reserved: see `Facts`.
     After `take_over`, every change has to be given to `hear`.
     """
@@ -35,10 +37,11 @@ class Brain:
         remember: Callable[[PastJob, str], None] = lambda job, queue: None,
         expire_ms: int = 30_000,
         reserved: bool = False,
+        breaks: Breaks | None = None,
     ) -> None:
         self.scheduler, self.cache = scheduler, cache
         self.decisions = Decisions(scheduler, cache, outbox, clock=clock, expire_ms=expire_ms)
-        self.facts = Facts(self.decisions, remember, reserved=reserved)
+        self.facts = Facts(self.decisions, remember, breaks if breaks is not None else Breaks(), reserved=reserved)
         asked = Filter(self.decisions, self.facts)
         self.hear, self.cycle, self.expire = self.facts.hear, self.decisions.cycle, self.decisions.expire
         self.filter, self.prioritize, self.preempt = asked.filter, asked.prioritize, asked.preempt

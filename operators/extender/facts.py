@@ -8,10 +8,11 @@ import structlog
 
 from operators.cache.cache import Change
 from operators.extender.decisions import Decisions
+from operators.extender.intake import BROKE_THE_BRAIN, UNREADABLE, Breaks, Broken, Intake, SetAside, item_of
 from operators.extender.jobs import JobEntry, plain_entry, plain_id
 from operators.extender.ledger import Task
 from operators.extender.taskpods import TaskPods
-from schedulers.core.errors import InvalidQuantity, InvalidQueue
+from schedulers.core.errors import InvalidJob, InvalidQuantity, InvalidQueue
 from schedulers.core.events import (
     ContainerObserved,
     JobCancelled,
@@ -38,16 +39,23 @@ log = structlog.get_logger()
 class Facts:
     """Tells the core of queues, nodes, jobs and pods.
 
-    remember: told of each finished job and its queue. reserved: only nodes with our taint are told of.
+    remember: told of each finished job and its queue. breaks: see `Intake`. reserved: only nodes with our taint are
+    told of.
     taking_over: until what was there before has been heard; pods are then heard after all nodes.
     """
 
     def __init__(
-        self, decisions: Decisions, remember: Callable[[PastJob, str], None], *, reserved: bool = False
+        self,
+        decisions: Decisions,
+        remember: Callable[[PastJob, str], None],
+        breaks: Breaks,
+        *,
+        reserved: bool = False,
     ) -> None:
         self.scheduler, self.cache, self.resources = decisions.scheduler, decisions.cache, decisions.resources
         self.ledger, self.jobs = decisions.ledger, decisions.jobs
         self.pods = TaskPods(decisions, remember)
+        self.intake = Intake(decisions.cache, breaks)
         self.taking_over, self._reserved = True, reserved
         self.tell, self.now = decisions.tell, decisions.now
         self._decisions = decisions
@@ -55,7 +63,29 @@ class Facts:
         self._foreign: dict[str, tuple[str, Vector]] = {}  # pod key -> node, and use of it that is noted there
 
     def hear(self, change: Change) -> None:
-        """An API object was added, changed, or is gone."""
+        """An API object was added, changed, or is gone; one that makes no sense is set aside.
+
+        Raises Broken when the core, or what is around it, cannot take the change in: nothing built on it can be
+        trusted then.
+        """
+        item = item_of(change)
+        try:
+            if change.new is not None:
+                self.intake.check(item)
+            self._hear(change)
+        except (SetAside, InvalidQuantity, InvalidJob, InvalidQueue) as error:
+            why = error if isinstance(error, SetAside) else SetAside(UNREADABLE, str(error))
+            self.intake.set_aside(change.kind, item, why)
+            if why.reason == BROKE_THE_BRAIN and change.kind == "Pod":
+                self._note_use(change.new, gone=False)  # whatever else is not told of it, its room is not free
+        except Broken:
+            raise  # of an object that was heard because of this one
+        except Exception as error:
+            raise Broken(change, error) from error
+        else:
+            self.intake.take(item)
+
+    def _hear(self, change: Change) -> None:
         match change.kind:
             case "Pod":
                 self.hear_pod(change.old, change.new)
@@ -65,6 +95,17 @@ class Facts:
                 self.hear_dagjob(change.old, change.new)
             case "Queue":
                 self.hear_queue(change.old, change.new)
+                self._look_at_asides()
+            case "Namespace":
+                self._look_at_asides()
+
+    def _look_at_asides(self) -> None:
+        """Jobs that waited for their queue may be let in by what a queue or namespace is now."""
+        for aside in self.intake.waiting_for_queues():
+            objects = self.cache.dagjobs if aside.kind == "DagJob" else self.cache.pods
+            item = objects.get(aside.meta.key)
+            if item is not None:
+                self.hear(Change(aside.kind, None, item))
 
     def hear_queue(self, old: Queue | None, new: Queue | None) -> None:
         """A queue was made, changed, or is gone; limits that cannot be read leave it as it was."""
@@ -130,7 +171,7 @@ class Facts:
         """Pods may have been heard of before their node."""
         for pod in list(self.cache.pods.values()):
             if pod.spec.nodeName == node:
-                self.hear_pod(None, pod)
+                self.hear(Change("Pod", None, pod))
 
     # -- jobs -----------------------------------------------------------------------------------
 
@@ -154,15 +195,24 @@ class Facts:
 
     def submit(self, dagjob: DagJob) -> None:
         """A DagJob that the brain has not met yet; pods that came before it are looked at now."""
-        entry = self.jobs.make(dagjob, self.resources, self.now())
-        if entry is None:
-            return
+        entry = self.jobs.make(dagjob, self.resources, self.now())  # raises InvalidJob: `hear` sets the job aside
+        if entry.id not in self.scheduler.state.jobs:
+            self._check_queue(dagjob)
         self.jobs.add(entry)
         self.tell(JobSubmitted(self.now(), entry.job, asks="asked"))
         for key in self._orphans.pop(dagjob.metadata.uid, ()):
             pod = self.cache.pods.get(key)
             if pod is not None:
-                self.hear_pod(None, pod)
+                self.hear(Change("Pod", None, pod))
+
+    def _check_queue(self, dagjob: DagJob) -> None:
+        """Raises SetAside for a job that its queue is not open to, unless a pod of the job has been released before."""
+        try:
+            self.intake.check_queue(dagjob.metadata.namespace, dagjob.spec.queue)
+        except SetAside:
+            uid = dagjob.metadata.uid
+            if not any(pod.dagjob_uid == uid and not pod.is_gated for pod in self.cache.pods.values()):
+                raise
 
     def cancel(self, job: str) -> None:
         """Nothing of the job starts any more; containers that still await a pod are given up."""
@@ -232,8 +282,11 @@ class Facts:
             self.jobs.drop(entry.id)
 
     def submit_plain(self, pod: Pod) -> JobEntry:
-        """A joining pod as a job of its own."""
-        entry = self.jobs.add(plain_entry(pod, self.resources, self.now()))
+        """A joining pod as a job of its own. Raises SetAside and InvalidJob."""
+        entry = plain_entry(pod, self.resources, self.now())
+        if entry.id not in self.scheduler.state.jobs and not pod.spec.nodeName:
+            self.intake.check_queue(pod.metadata.namespace, entry.job.queue)
+        self.jobs.add(entry)
         self.tell(JobSubmitted(self.now(), entry.job))
         return entry
 

@@ -6,6 +6,7 @@ from collections.abc import Sequence
 
 from operators.extender.decisions import Decisions
 from operators.extender.facts import Facts
+from operators.extender.intake import SetAside
 from operators.extender.jobs import JobEntry
 from operators.extender.ledger import Task
 from operators.extender.wire import FilterAnswer, Victims
@@ -59,7 +60,7 @@ class Filter:
         if entry is None:
             try:
                 entry = self._facts.submit_plain(pod)
-            except InvalidJob as error:
+            except (InvalidJob, SetAside) as error:
                 return _none(nodes, str(error))
         task = Task(entry.id, 0, 0)
         self.ledger.put(pod.metadata.uid, pod.key, task, 0)

@@ -4,10 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-import structlog
-
 from operators.extender.ledger import Task
-from schedulers.core.errors import InvalidJob
 from schedulers.core.model import Job, PastJob, Stage
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Resources
@@ -16,8 +13,6 @@ from schedulers.objects.meta import whole_number
 from schedulers.objects.names import DEFAULT_QUEUE, INDEX_LABEL, QUEUE_LABEL, RECURRING_LABEL, STAGE_LABEL, USER_LABEL
 from schedulers.objects.pod import Pod, demand, places
 from schedulers.objects.service import pod_service
-
-log = structlog.get_logger()
 
 
 class JobEntry:
@@ -116,14 +111,10 @@ class Jobs:
         """By the uid of the DagJob or pod that it comes from."""
         return self._by_owner.get(uid)
 
-    def make(self, dagjob: DagJob, resources: Resources, now: int) -> JobEntry | None:
-        """The entry of a DagJob, not entered yet; None, and a log line, when it makes no sense."""
+    def make(self, dagjob: DagJob, resources: Resources, now: int) -> JobEntry:
+        """The entry of a DagJob, not entered yet. Raises InvalidJob when it makes no sense."""
         submitted = dagjob.metadata.created_ms
-        try:
-            job = core_job(dagjob, resources)
-        except InvalidJob as error:  # admission should have refused it
-            log.warning("a DagJob makes no sense and is left alone", dagjob=dagjob.key, why=str(error))
-            return None
+        job = core_job(dagjob, resources)
         return JobEntry(job, dagjob.metadata.uid, dagjob.key, submitted if submitted is not None else now)
 
     def add(self, entry: JobEntry) -> JobEntry:

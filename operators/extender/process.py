@@ -28,6 +28,7 @@ from operators.extender.conditions import Conditions
 from operators.extender.config import BrainConfig
 from operators.extender.eventlog import EventLog
 from operators.extender.history import History
+from operators.extender.intake import Breaks, Broken
 from operators.extender.rehearsals import Rehearsals
 from operators.extender.releases import Releases, may_pass
 from operators.extender.snapshots import Snapshots, Superseded
@@ -64,18 +65,6 @@ TAKE_OVER_S: Final = 30.0
 STUCK_S: Final = 15.0
 
 
-class Broken(Exception):
-    """The brain could not take in a fact, or answer for a pod; the error is the cause.
-
-    change: that fact, or the pod asked about (as a change from itself to itself).
-    """
-
-    def __init__(self, change: Change, error: Exception) -> None:
-        item = change.new if change.new is not None else change.old
-        super().__init__(f"{change.kind} {item.key}: {type(error).__name__}: {error}")
-        self.change, self.__cause__ = change, error
-
-
 class Term(NamedTuple):
     """What belongs to one term of leadership. broken: set to the reason why the brain cannot be trusted any more."""
 
@@ -101,6 +90,7 @@ class Process:
         self.snapshots = Snapshots(client, namespace=config.namespace, term=self._lease_term)
         self.history = History(Path(config.storage.dir) / "history.sqlite")
         self.turns = Turns(STUCK_S)
+        self._breaks = Breaks()
         self._changed = asyncio.Event()
         self._taking_over: float | None = None  # since when, in monotonic seconds
 
@@ -146,7 +136,7 @@ class Process:
         try:
             term.brain.hear(change)
         except Exception as error:  # the fact is lost, so what was built on it cannot be trusted
-            self._begin_anew(term, Broken(change, error))
+            self._begin_anew(term, error if isinstance(error, Broken) else Broken(change, error))
         self._changed.set()
 
     def _begin_anew(self, term: Term, broken: Broken) -> None:
@@ -171,7 +161,9 @@ class Process:
                 except Exception as error:
                     why = cause_of(error)
                     metrics.RESTORES.labels(cause=type(why.__cause__ or why).__name__).inc()
-                    if not isinstance(why, Broken):
+                    if isinstance(why, Broken):
+                        self._breaks.note(why)
+                    else:
                         if time.monotonic() - broke_at < STEADY_S:
                             raise
                         broke_at = time.monotonic()
@@ -253,6 +245,7 @@ class Process:
             remember=lambda job, queue: self.history.add(job, queue=queue),
             expire_ms=int(1000 * self.config.releases.expire_s),
             reserved=self.config.nodes == "reserved",
+            breaks=self._breaks,
         )
         past: Sequence[PastJob] = () if saved is not None else self.history.recent(self.config.storage.history)
         take_over(brain, identity=self.identity, pods=saved.pods if saved is not None else {}, history=past)

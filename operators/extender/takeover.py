@@ -6,6 +6,7 @@ restored from the same snapshot and told the same objects decides alike.
 
 from __future__ import annotations
 
+import contextlib
 import math
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
@@ -14,13 +15,16 @@ from operator import itemgetter
 import msgspec
 import structlog
 
+from operators.cache.cache import Change
 from operators.extender.brain import Brain
 from operators.extender.jobs import JobEntry, plain_id
 from operators.extender.ledger import Task
+from schedulers.core.errors import InvalidJob
 from schedulers.core.events import HistoryPrimed, JobCancelled, LeaderStarted
 from schedulers.core.model import PastJob
 from schedulers.core.state import GRANTED
 from schedulers.objects.dagjob import DagJob, read_indexes
+from schedulers.objects.meta import whole_number
 from schedulers.objects.names import GANG_PLAN
 from schedulers.objects.pod import Pod
 
@@ -39,7 +43,7 @@ def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: 
     brain.decisions.tell(LeaderStarted(brain.decisions.now(), identity))
     _nodes(brain)
     for queue in sorted(brain.cache.queues.values(), key=lambda queue: queue.metadata.name):
-        brain.facts.hear_queue(None, queue)
+        brain.facts.hear(Change("Queue", None, queue))
     for name in [name for name in brain.scheduler.state.queues if name not in brain.cache.queues]:
         brain.facts.lose_queue(name)
     if history:
@@ -62,7 +66,7 @@ def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: 
 
 def _nodes(brain: Brain) -> None:
     for name in sorted(brain.cache.nodes):
-        brain.facts.hear_node(None, brain.cache.nodes[name])
+        brain.facts.hear(Change("Node", None, brain.cache.nodes[name]))
     for name in [name for name in brain.scheduler.state.nodes if name not in brain.cache.nodes]:
         brain.facts.lose_node(name)
 
@@ -74,7 +78,7 @@ def _in_order(brain: Brain) -> list[DagJob]:
 def _jobs(brain: Brain) -> None:
     """New jobs in the order in which they were created; jobs that are gone meanwhile are cancelled."""
     for dagjob in _in_order(brain):
-        brain.facts.hear_dagjob(None, dagjob)
+        brain.facts.hear(Change("DagJob", None, dagjob))
         if brain.jobs.of_owner(dagjob.metadata.uid) is None:
             _enter_if_known(brain, dagjob)
     known = {entry.id for entry in brain.jobs} | {plain_id(pod) for pod in brain.cache.pods.values()}
@@ -84,9 +88,12 @@ def _jobs(brain: Brain) -> None:
 
 def _enter_if_known(brain: Brain, dagjob: DagJob) -> None:
     """A job that ended while nobody led: the core still holds room for its pods, whose end is to be heard."""
-    entry = brain.jobs.make(dagjob, brain.resources, brain.decisions.now())
-    if entry is not None and entry.id in brain.scheduler.state.jobs:
-        brain.jobs.add(entry)
+    if dagjob.metadata.uid in brain.facts.intake.aside:
+        return
+    with contextlib.suppress(InvalidJob):  # one that ended, and makes no sense to this version
+        entry = brain.jobs.make(dagjob, brain.resources, brain.decisions.now())
+        if entry.id in brain.scheduler.state.jobs:
+            brain.jobs.add(entry)
 
 
 def _containers(brain: Brain, pods: Mapping[int, str]) -> None:
@@ -108,7 +115,7 @@ def _containers(brain: Brain, pods: Mapping[int, str]) -> None:
 
 def _of_pods(brain: Brain) -> Iterator[tuple[_Order, Callable[[], None]]]:
     for pod in brain.cache.pods.values():
-        yield _order(brain, pod), partial(brain.facts.hear_pod, None, pod)
+        yield _order(brain, pod), partial(brain.facts.hear, Change("Pod", None, pod))
 
 
 def _remembered(brain: Brain) -> Iterator[tuple[_Order, Callable[[], None]]]:
@@ -142,12 +149,14 @@ def _finish_gangs(brain: Brain, dagjob: DagJob) -> None:
         return
     try:
         plans = msgspec.json.decode(text, type=dict[str, dict[str, str]])
-    except (msgspec.DecodeError, UnicodeEncodeError):
+    except (msgspec.DecodeError, UnicodeEncodeError, RecursionError):
         log.warning("the gang plan of a DagJob cannot be read; it is planned anew", dagjob=dagjob.key)
         return
     for index, stage in enumerate(entry.job.stages):
         plan = plans.get(stage.name)
         if plan is None or not stage.gang or job.waits_whole(job.stages[index]):
             continue
-        for number, node in sorted(plan.items()):
-            brain.decisions.place_as_planned(Task(entry.id, index, int(number)), node)
+        for text, node in sorted(plan.items()):
+            number = whole_number(text)
+            if number is not None and number < stage.tasks:  # whatever else stands there is nobody's task
+                brain.decisions.place_as_planned(Task(entry.id, index, number), node)

@@ -262,7 +262,7 @@ def parse_limit(value: str | float | Mapping[str, Any] | None, resources: Resour
 
 def parse_share(value: str | float) -> float:
     """A share of the cluster from `25%` or 0.25. Raises InvalidQueue."""
-    text = str(value).strip()
+    text = str(value).strip() if type(value) in (str, float) or value in (0, 1) else ""
     try:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:

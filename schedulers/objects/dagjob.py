@@ -14,8 +14,9 @@ import msgspec
 from schedulers.core import model
 from schedulers.core.errors import InvalidJob, InvalidQuantity
 from schedulers.core.resources import Resources, parse_quantity
-from schedulers.objects.meta import Stored, label_value, to_ms, whole_number
+from schedulers.objects.meta import Stored, label_value, to_ms, whole_number, without_nulls
 from schedulers.objects.names import PODS_REFUSED, RECURRING_LABEL, USER_LABEL
+from schedulers.objects.nesting import is_deep
 from schedulers.objects.pod import Condition, PodTemplate, demand, places
 
 #: Seconds; more than 30 years.
@@ -32,6 +33,8 @@ _WORTH: Final = (0.0, 1e6)
 _SLOWDOWN: Final = (1e-3, 1e3)
 _VALUE: Final = (1e-3, 1e6)
 _BUDGET_S: Final = (1.0, 1e9)
+#: Levels of a pod template; a pod has 15. Less than what `nesting.cut` leaves.
+_DEEPEST: Final = 40
 #: Failed tries and attempts that are believed.
 _MOST_TRIES: Final = 10**9
 
@@ -197,6 +200,19 @@ class DagJobOf(Stored, Generic[Template]):
 
 DagJob = DagJobOf[PodTemplate]
 WholeDagJob = DagJobOf[dict[str, Any]]
+
+
+def scheduled(whole: WholeDagJob) -> DagJob:
+    """What scheduling reads of a DagJob. Raises InvalidJob where a pod template has values that no pod has."""
+    for stage in whole.spec.stages:
+        if is_deep(stage.template, _DEEPEST):
+            raise InvalidJob(
+                f"DagJob {whole.key}: stage '{stage.name}': its template is nested more than {_DEEPEST} deep"
+            )
+    try:
+        return msgspec.convert(without_nulls(msgspec.to_builtins(whole)), DagJob)
+    except msgspec.ValidationError as error:
+        raise InvalidJob(f"DagJob {whole.key}: {error}") from None
 
 
 def write_tries(tries: Mapping[int, tuple[int, int]]) -> list[Tries]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -78,6 +78,13 @@ def ours(annotations: dict[str, str]) -> dict[str, str]:
 def whole_number(text: str) -> int | None:
     """A number from 0 on as labels and keys hold it; None for what is none, or has more than 9 digits."""
     return int(text) if text.isascii() and text.isdecimal() and len(text) <= _DIGITS else None
+
+
+def without_nulls(value: Any) -> Any:
+    """JSON without nulls: absent means the same, and the template of a custom resource may hold either."""
+    if isinstance(value, dict):
+        return {key: without_nulls(part) for key, part in value.items() if part is not None}
+    return [without_nulls(part) for part in value] if isinstance(value, list) else value
 
 
 def label_value(text: str) -> str:

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+from typing import Any, Final, TypeVar
+
 import msgspec
 
 from schedulers.core import model
@@ -9,10 +12,17 @@ from schedulers.core.errors import InvalidQuantity, InvalidQueue
 from schedulers.core.queues import UNLIMITED, parse_limit
 from schedulers.core.resources import Resources
 from schedulers.objects.meta import Stored
-from schedulers.objects.pod import Condition, Quantities
+from schedulers.objects.pod import Condition
 
-#: A limit as it is written: resources, or a share of the cluster such as `25%` or 0.25.
-Written = Quantities | str | float | None
+#: A limit as it is written: resources, or a share of the cluster such as `25%` or 0.25. The CRD lets anything stand
+#: there, so anything is read; `core_queue` says what is wrong with it.
+Written = Any
+#: Weights and numbers of jobs, least and most, as in the CRD.
+_WEIGHT: Final = (1e-6, 1e6)
+_RUNNING: Final = (1, 2**31 - 1)
+
+
+Number = TypeVar("Number", int, float)
 
 
 class PerUser(msgspec.Struct):
@@ -29,12 +39,29 @@ class NamespaceRequirement(msgspec.Struct):
     operator: str
     values: tuple[str, ...] = ()
 
+    def holds(self, labels: Mapping[str, str]) -> bool:
+        """Whether labels meet it; an operator that there is not is met by none."""
+        there = labels.get(self.key)
+        match self.operator:
+            case "In":
+                return there in self.values
+            case "NotIn":
+                return there not in self.values
+            case "Exists":
+                return there is not None
+        return self.operator == "DoesNotExist" and there is None
+
 
 class NamespaceSelector(msgspec.Struct):
-    """Who may use a queue, by labels of namespaces. Admission looks at it, nobody else."""
+    """Who may use a queue, by labels of namespaces; one without any requirement lets all."""
 
     matchLabels: dict[str, str] = {}
     matchExpressions: tuple[NamespaceRequirement, ...] = ()
+
+    def selects(self, labels: Mapping[str, str]) -> bool:
+        """Whether a namespace with these labels may use the queue."""
+        given = all(labels.get(key) == value for key, value in self.matchLabels.items())
+        return given and all(requirement.holds(labels) for requirement in self.matchExpressions)
 
 
 class QueueSpec(msgspec.Struct):
@@ -71,6 +98,13 @@ def core_queue(queue: Queue, resources: Resources) -> model.Queue:
     """What the core knows of a queue. Raises InvalidQuantity and InvalidQueue for limits that cannot be read."""
     spec, each = queue.spec, queue.spec.perUser
     per_user = None
+    for what, number, (least, most) in (
+        ("weight", spec.weight, _WEIGHT),
+        ("maxRunning", spec.maxRunning, _RUNNING),
+        ("perUser.maxRunning", each.maxRunning if each is not None else None, _RUNNING),
+    ):
+        if number is not None and not least <= number <= most:
+            raise InvalidQueue(f"{what} is {number:g} ({least:g} to {most:g})")
     if each is not None:
         limit = parse_limit(each.limit, resources, UNLIMITED)
         per_user = model.PerUser(limit=limit, max_running=each.maxRunning)
@@ -90,10 +124,20 @@ def readable(queue: Queue, resources: Resources) -> model.Queue:
     """A queue with what can be read of its limits; what cannot be limits nothing."""
     spec, each = queue.spec, queue.spec.perUser
     if each is not None:
-        each = PerUser(_readable(each.limit, resources), each.maxRunning)
-    guaranteed, most = _readable(spec.guaranteed, resources), _readable(spec.max, resources)
-    spec = msgspec.structs.replace(spec, guaranteed=guaranteed, max=most, perUser=each)
+        each = PerUser(_readable(each.limit, resources), _within(each.maxRunning, _RUNNING))
+    spec = msgspec.structs.replace(
+        spec,
+        weight=_within(spec.weight, _WEIGHT) or 1.0,
+        guaranteed=_readable(spec.guaranteed, resources),
+        max=_readable(spec.max, resources),
+        perUser=each,
+        maxRunning=_within(spec.maxRunning, _RUNNING),
+    )
     return core_queue(Queue(queue.metadata, spec), resources)
+
+
+def _within(number: Number | None, bounds: tuple[Number, Number]) -> Number | None:
+    return number if number is not None and bounds[0] <= number <= bounds[1] else None
 
 
 def _readable(limit: Written, resources: Resources) -> Written:

@@ -61,6 +61,7 @@ class Lists:
         self.pods: dict[str, Pod] = {}
         self.dagjobs: dict[str, DagJob] = {}
         self.queues: dict[str, Any] = {}
+        self.namespaces: dict[str, Any] = {}
         self.heard: int | None = 10**9
 
     def heard_ms(self) -> int | None:

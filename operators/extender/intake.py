@@ -1,0 +1,137 @@
+"""Objects that are set aside: those of which the core is not told, and why.
+
+What tenants write is hostile until read. An object that makes no sense, whose queue is not open to it, or that has
+broken the brain before, is set aside: itself alone, with a reason that its owner is shown.
+"""
+
+from __future__ import annotations
+
+from typing import Final
+
+import msgspec
+import structlog
+
+from operators import metrics
+from operators.cache.cache import Cache, Change
+from schedulers.objects.meta import Meta, Stored
+from schedulers.objects.names import DEFAULT_QUEUE
+
+log = structlog.get_logger()
+
+#: Why an object is set aside: a value cannot be read; its queue does not exist, or is not for its namespace; it has
+#: broken the brain.
+UNREADABLE: Final = "Unreadable"
+QUEUE_NOT_FOUND: Final = "QueueNotFound"
+QUEUE_NOT_ALLOWED: Final = "QueueNotAllowed"
+BROKE_THE_BRAIN: Final = "BrokeTheBrain"
+#: An object that was heard when the brain broke this often is set aside. Once may be another's fault: the term after
+#: it is built from the objects alone.
+_BREAKS: Final = 2
+
+
+class SetAside(Exception):
+    """An object is not for the core as things are. reason: CamelCase."""
+
+    def __init__(self, reason: str, message: str) -> None:
+        self.reason, self.message = reason, message
+        super().__init__(message)
+
+
+class Broken(Exception):
+    """The brain could not take in a fact, or answer for a pod; the error is the cause.
+
+    change: that fact, or the pod asked about (as a change from itself to itself).
+    """
+
+    def __init__(self, change: Change, error: Exception) -> None:
+        super().__init__(f"{change.kind} {item_of(change).key}: {type(error).__name__}: {error}")
+        self.change, self.__cause__ = change, error
+
+
+def item_of(change: Change) -> Stored:
+    """The object of a change, as it is now or was last."""
+    item: Stored = change.new if change.new is not None else change.old
+    return item
+
+
+class Breaks:
+    """How often each object was heard when the brain broke, by uid; remembered from term to term of a process."""
+
+    def __init__(self) -> None:
+        self._counts: dict[str, int] = {}
+
+    def note(self, broken: Broken) -> None:
+        """The brain has broken at this object."""
+        uid = item_of(broken.change).metadata.uid
+        self._counts[uid] = self._counts.get(uid, 0) + 1
+
+    def check(self, item: Stored) -> None:
+        """Raises SetAside for an object at which the brain has broken too often."""
+        if self._counts.get(item.metadata.uid, 0) >= _BREAKS:
+            raise SetAside(BROKE_THE_BRAIN, f"the scheduler failed {_BREAKS} times at this object; see its log")
+
+
+class Aside(msgspec.Struct, frozen=True):
+    """An object that is set aside, and why. kind: of the object."""
+
+    kind: str
+    meta: Meta
+    reason: str
+    message: str
+
+
+class Intake:
+    """What is set aside in one term, by uid. news: uids of which owners are to be told; the teller clears it."""
+
+    def __init__(self, cache: Cache, breaks: Breaks) -> None:
+        self._cache, self._breaks = cache, breaks
+        self.aside: dict[str, Aside] = {}
+        self.news: dict[str, None] = {}
+
+    def check(self, item: Stored) -> None:
+        """Raises SetAside for an object that has broken the brain."""
+        self._breaks.check(item)
+
+    def set_aside(self, kind: str, item: Stored, why: SetAside) -> None:
+        """The core is not told of this object, or of no more than it was told before."""
+        meta = item.metadata
+        known, told = self.aside.get(meta.uid), Aside(kind, meta, why.reason, why.message)
+        self.aside[meta.uid] = told
+        if known is None or (known.reason, known.message) != (told.reason, told.message):
+            self.news[meta.uid] = None
+            metrics.SET_ASIDE_TOTAL.labels(kind=kind, reason=why.reason).inc()
+            log.warning("an object is set aside", kind=kind, name=item.key, reason=why.reason, why=why.message)
+        metrics.SET_ASIDE.set(len(self.aside))
+
+    def take(self, item: Stored) -> None:
+        """The object is told to the core, or gone."""
+        if self.aside.pop(item.metadata.uid, None) is not None:
+            self.news[item.metadata.uid] = None
+            metrics.SET_ASIDE.set(len(self.aside))
+
+    def waiting_for_queues(self) -> list[Aside]:
+        """Those that a change of queues or namespaces may let in."""
+        return [aside for aside in self.aside.values() if aside.reason in (QUEUE_NOT_FOUND, QUEUE_NOT_ALLOWED)]
+
+    def check_queue(self, namespace: str, queue: str) -> None:
+        """Raises SetAside unless the queue exists and every queue from it up to its root is open to the namespace.
+
+        Admission refuses most of these jobs at once. Here they wait whatever admission has missed: a queue that was
+        restricted, or a namespace that was relabelled, while the job came.
+        """
+        if queue not in self._cache.queues and queue != DEFAULT_QUEUE:
+            raise SetAside(QUEUE_NOT_FOUND, f"queue '{queue}' does not exist; the job waits until it is there")
+        there = self._cache.namespaces.get(namespace)
+        labels = there.metadata.labels if there is not None else {}
+        passed: set[str] = set()
+        at = self._cache.queues.get(queue)
+        while at is not None and at.metadata.name not in passed:
+            name = at.metadata.name
+            passed.add(name)
+            if at.spec.namespaces is not None and not at.spec.namespaces.selects(labels):
+                above = "" if name == queue else f", which is below queue '{name}',"
+                raise SetAside(
+                    QUEUE_NOT_ALLOWED,
+                    f"queue '{queue}'{above} is not for namespace '{namespace}' (see spec.namespaces of Queue {name})",
+                )
+            at = self._cache.queues.get(at.spec.parent)
