@@ -5,6 +5,7 @@ The file's shape is a tree of frozen `msgspec` structs. A mistake is a message; 
 
 from __future__ import annotations
 
+import os
 import re
 import types
 from collections.abc import Iterable, Mapping
@@ -16,6 +17,7 @@ import msgspec
 import yaml
 
 from schedulers.core.errors import nearest
+from schedulers.objects.names import NAMESPACE
 
 T = TypeVar("T", bound=msgspec.Struct)
 Where = tuple[str | int, ...]
@@ -34,6 +36,11 @@ class InvalidConfig(Exception):
 
 #: Which nodes are ours to place on: all of them, or those with our taint.
 Nodes = Literal["reserved", "all"]
+
+
+def own_namespace() -> str:
+    """The namespace of our own pod, which its manifest puts into the environment; NAMESPACE outside a cluster."""
+    return os.environ.get("POD_NAMESPACE") or NAMESPACE
 
 
 class Millis(int):

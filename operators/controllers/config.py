@@ -7,11 +7,11 @@ from typing import Annotated, Literal
 
 import msgspec
 
-from operators.config import Millis, Nodes, load
+from operators.config import Millis, Nodes, load, own_namespace
 from operators.lease import LeaderElection
 from operators.log import Level
 from operators.serving.ports import ManagementPort
-from schedulers.objects.names import CONTROLLERS_LEASE, NAMESPACE
+from schedulers.objects.names import CONTROLLERS_LEASE
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 
@@ -25,7 +25,7 @@ class ControllersConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel
     kubeconfig: None in a cluster.
     """
 
-    namespace: str = NAMESPACE
+    namespace: str = msgspec.field(default_factory=own_namespace)
     recreate_after: Millis = Millis(30_000)
     concurrency: Count = 16
     status_every: Millis = Millis(1000)

@@ -14,13 +14,10 @@ from operators.client import Client, NotFound, stamp
 from schedulers.core.errors import InvalidJob, InvalidQuantity, InvalidQueue
 from schedulers.core.queues import mistakes
 from schedulers.core.resources import Resources, Vector, dominant_share
-from schedulers.objects.names import DEFAULT_QUEUE, GROUP, NAMESPACE, QUEUE_LABEL, VERSION
+from schedulers.objects.names import DEFAULT_QUEUE, GROUP, QUEUE_LABEL, VERSION
 from schedulers.objects.node import core_node
 from schedulers.objects.pod import Condition, Pod, demand
 from schedulers.objects.queue import Queue, core_queue, readable
-
-#: The ConfigMap whose keys are the names of all queues; admission looks a DagJob's queue up in it.
-NAMES = "rm-queues"
 
 
 class _Count(msgspec.Struct):
@@ -36,11 +33,9 @@ class Queues:
 
     def __init__(self, client: Client, cache: Cache, resources: tuple[str, ...], *, reserved: bool = False) -> None:
         self._client, self._cache, self._resources, self._reserved = client, cache, Resources(resources), reserved
-        self._names: set[str] | None = None
 
     async def go_round(self) -> None:
-        """Bring every Queue's status up to date, and the list of names that admission uses."""
-        await self._write_names()
+        """Bring every Queue's status up to date."""
         capacity = self._capacity()
         counts, wrong = self._counts(capacity), self._contradictions(capacity)
         metrics.show_queues({name: (count.pending, count.running, count.share) for name, count in counts.items()})
@@ -117,21 +112,6 @@ class Queues:
             await self._client.patch(path, {"status": patch}, kind="merge", field_manager="rm-controllers")
         except NotFound:
             return
-
-    async def _write_names(self) -> None:
-        names = set(self._cache.queues)
-        if names == self._names:
-            return
-        known = self._names if self._names is not None else await self._known()
-        # null takes a key away (RFC 7386).
-        data = {**dict.fromkeys(sorted(known - names)), **dict.fromkeys(sorted(names), "")}
-        path = f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAMES}"
-        await self._client.patch(path, {"data": data}, kind="merge", field_manager="rm-controllers")
-        self._names = names
-
-    async def _known(self) -> set[str]:
-        written = await self._client.get(f"/api/v1/namespaces/{NAMESPACE}/configmaps/{NAMES}")
-        return set(written.get("data") or ())
 
 
 def _condition(queue: Queue, queues: Mapping[str, Queue], resources: Resources, wrong: Mapping[str, str]) -> Condition:

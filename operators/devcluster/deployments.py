@@ -2,8 +2,9 @@
 
 What a kubelet does, as far as our pods can tell: command, arguments and environment of each container; ConfigMaps,
 Secrets, empty and claimed directories where they are mounted; the ServiceAccount's token; probes; restarts.
-There is no container, so an absolute mount path is replaced by a private directory wherever it stands in arguments,
-environment or mounted text, a declared container port by a free one, and a Service of ours by loopback.
+Init containers run to their end first. There is no container, so an absolute mount path is replaced by a private
+directory wherever it stands in arguments, environment or mounted text, a declared container port by a free one, and a
+Service of ours by loopback.
 """
 
 from __future__ import annotations
@@ -19,6 +20,7 @@ import time
 import urllib.request
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any, Final
 
 import msgspec
@@ -89,6 +91,12 @@ class Container:
         for probe in self.probes.values():
             probe.failures, probe.due = 0, 0.0
 
+    def run(self, seconds: float = 60) -> None:
+        """Run it to its end, as an init container. Raises Broken if it fails or takes longer."""
+        code = self.process.run(self._command, env=self._env, cwd=self._cwd, seconds=seconds)
+        if code != 0:
+            raise Broken(f"init container {self.name} ends with {code}:\n{self.process.tail()}")
+
     def restart_when_due(self) -> None:
         """For one that has ended: start it after its back-off."""
         now = time.monotonic()
@@ -120,10 +128,13 @@ class Container:
 
 
 class Replica:
-    """One pod of a Deployment: a folder, its containers."""
+    """One pod of a Deployment: a folder, its containers. services: by name the port on loopback that stands for it."""
 
-    def __init__(self, cluster: Devcluster, deployment: Mapping[str, Any], index: int) -> None:
+    def __init__(
+        self, cluster: Devcluster, deployment: Mapping[str, Any], index: int, services: Mapping[str, int]
+    ) -> None:
         self._cluster, self._spec = cluster, deployment["spec"]["template"]["spec"]
+        self._services = services
         self.name = f"{deployment['metadata']['name']}-{index}"
         self.namespace: str = deployment["metadata"]["namespace"]
         self.folder = cluster.folder / "pods" / self.name
@@ -132,7 +143,23 @@ class Replica:
         self.ports = dict(zip(declared, free_ports(len(declared)), strict=True))
         self._volumes = {volume["name"]: volume for volume in self._spec.get("volumes", ())}
         self.renew_token()
+        self._run_init_containers()
         self.containers = {c["name"]: self._container(c) for c in self._spec["containers"]}
+
+    def _run_init_containers(self) -> None:
+        """One after the other; what they have written names Services as pods know them."""
+        for container in self._spec.get("initContainers", ()):
+            self._container(container).run()
+            for mount in container.get("volumeMounts", ()):
+                if "emptyDir" in self._volumes[mount["name"]]:
+                    for file in (self.folder / "volumes" / mount["name"]).iterdir():
+                        write(file, self._reached(file.read_text()).encode())
+
+    def _reached(self, text: str) -> str:
+        """Services by the ports that stand for them."""
+        for name, port in self._services.items():
+            text = re.sub(rf"//{re.escape(name)}:\d+", f"//127.0.0.1:{port}", text)
+        return text
 
     # -- files ----------------------------------------------------------------------------------
 
@@ -153,10 +180,12 @@ class Replica:
         )
 
     def _mounts(self, container: Mapping[str, Any]) -> dict[str, Path]:
-        """Mount path -> private directory, longest path first."""
+        """Mount path -> private directory, longest path first; an init container writes of the others' mounts too."""
+        every = [*self._spec.get("initContainers", ()), *self._spec["containers"], container]
         folders = {
             mount["mountPath"].rstrip("/"): self.folder / "volumes" / mount["name"]
-            for mount in container.get("volumeMounts", ())
+            for one in every
+            for mount in one.get("volumeMounts", ())
         }
         return dict(sorted(folders.items(), key=lambda item: -len(item[0])))
 
@@ -190,8 +219,7 @@ class Replica:
         for path, folder in mounts.items():
             text = re.sub(rf"{re.escape(path)}(?=[/\s\"',}}\]]|$)", str(folder), text)
         for port, ours in self.ports.items():
-            text = re.sub(rf"((?:[pP]ort: ?|:|=)){port}\b", rf"\g<1>{ours}", text)
-        text = re.sub(rf"[a-z-]+\.{self.namespace}\.svc(?:\.cluster\.local)?(?=:\d)", "127.0.0.1", text)
+            text = re.sub(rf"((?:[pP]ort: ?|//127\.0\.0\.1:|=)){port}\b", rf"\g<1>{ours}", text)
         text = text.replace("0.0.0.0", "127.0.0.1")  # noqa: S104 - taken out, not in
         # kube-scheduler knows its API server by a kubeconfig; in a pod an empty one means the ServiceAccount.
         return re.sub(
@@ -204,13 +232,13 @@ class Replica:
         mounts = self._mounts(spec)
         self._fill(mounts, spec)
         command = [*spec.get("command", ()), *spec.get("args", ())]
-        command = [self._localise(part, mounts) for part in command]
+        environment = self._environment(spec, mounts)
+        command = [self._localise(_expanded(part, environment), mounts) for part in command]
         if command[0].endswith("python") or command[0].endswith("python3"):
             command[0] = sys.executable
         elif command[0].rpartition("/")[2] in self._cluster.programs:
             command[0] = str(self._cluster.programs[command[0].rpartition("/")[2]])
         process = Process(self.folder, spec["name"])
-        environment = self._environment(spec, mounts)
         return Container(spec["name"], process, command, environment, self.folder, dict(self._probes(spec)))
 
     def _probes(self, spec: Mapping[str, Any]) -> Iterator[tuple[str, Probe]]:
@@ -259,12 +287,19 @@ class Replica:
 
 
 class Running:
-    """A Deployment that runs, watched over by a thread until it is stopped."""
+    """A Deployment that runs, watched over by a thread until it is stopped. services: as of a Replica."""
 
-    def __init__(self, cluster: Devcluster, name: str, namespace: str = NAMESPACE) -> None:
+    def __init__(
+        self,
+        cluster: Devcluster,
+        name: str,
+        namespace: str = NAMESPACE,
+        *,
+        services: Mapping[str, int] = MappingProxyType({}),
+    ) -> None:
         deployment = cluster.get("deployment", name, "-n", namespace)
         count = deployment["spec"].get("replicas", 1)
-        self.replicas = [Replica(cluster, deployment, index) for index in range(count)]
+        self.replicas = [Replica(cluster, deployment, index, services) for index in range(count)]
         self._lock, self._over = threading.RLock(), threading.Event()
         self._thread = threading.Thread(target=self._watch, name=f"kubelet-{name}", daemon=True)
         for replica in self.replicas:
@@ -327,6 +362,11 @@ class Running:
         if container.probe():  # without the lock: a probe may take seconds
             with self._lock:
                 container.process.kill()
+
+
+def _expanded(text: str, environment: Mapping[str, str]) -> str:
+    """A command's or argument's `$(NAME)`, as a kubelet expands it; unknown names stay."""
+    return re.sub(r"\$\((\w+)\)", lambda found: environment.get(found[1], found[0]), text)
 
 
 def answers(url: str, timeout_s: float = 1.0) -> bool:

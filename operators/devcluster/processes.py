@@ -49,6 +49,23 @@ class Process:
         beside.write_text(f"{pid} {_started(pid)}\n")
         beside.rename(self._pid_file)
 
+    def run(self, command: Sequence[str], *, env: Mapping[str, str], cwd: Path, seconds: float) -> int | None:
+        """Run it to its end; its exit code, or None if it was killed after so many seconds."""
+        with self.log.open("ab") as log:
+            try:
+                return subprocess.run(  # noqa: S603 - as above
+                    command,
+                    stdin=subprocess.DEVNULL,
+                    stdout=log,
+                    stderr=log,
+                    env=env,
+                    cwd=cwd,
+                    timeout=seconds,
+                    check=False,
+                ).returncode
+            except subprocess.TimeoutExpired:
+                return None
+
     def pid(self) -> int | None:
         """Its pid while it runs. A pid that was given to another process since is not it."""
         try:

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from operators.config import Document, InvalidConfig, Millis, Nodes, Where, parse
+from operators.config import Document, InvalidConfig, Millis, Nodes, Where, own_namespace, parse
 from operators.lease import LeaderElection
 from operators.log import Level
 from operators.serving.ports import ExtenderPort, ManagementPort
@@ -18,7 +18,6 @@ from schedulers.core.placer import placers
 from schedulers.core.policy import Policy, needs_estimates, policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
-from schedulers.objects.names import NAMESPACE
 
 Count = Annotated[int, msgspec.Meta(ge=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
@@ -94,7 +93,7 @@ class BrainConfig(msgspec.Struct, frozen=True, kw_only=True):
     seed: int = 0
     cycle_ms: Millis = msgspec.field(default=Millis(50), name="cycle")
     reserve_after_ms: Millis | None = msgspec.field(default=None, name="reserveAfter")
-    namespace: Text = NAMESPACE
+    namespace: Text = msgspec.field(default_factory=own_namespace)
     extender: ExtenderPort
     management: ManagementPort = ManagementPort()
     leader_election: LeaderElection | None = msgspec.field(default=LeaderElection(), name="leaderElection")

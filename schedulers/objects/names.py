@@ -57,7 +57,7 @@ PODS_REFUSED: Final = "PodsRefused"
 PODS_UNPLACED: Final = "PodsUnplaced"
 
 #: Names of the Leases.
-BRAIN_LEASE: Final = "rm-brain"
-CONTROLLERS_LEASE: Final = "rm-controllers"
-#: The namespace of our own parts.
+BRAIN_LEASE: Final = "rm-brain-leader"
+CONTROLLERS_LEASE: Final = "rm-controllers-leader"
+#: The namespace of our own parts, where a pod does not say in which it is.
 NAMESPACE: Final = "rm-system"

@@ -51,11 +51,22 @@ def a_devcluster(folder: Path, *, version: str = binaries.VERSION, reserved: boo
         yield cluster
 
 
+def renamed(folder: Path, overlay: str, namespace: str = names.NAMESPACE, prefix: str = "") -> Path:
+    """An overlay of ours under one that an installer would write in `folder`; ours itself where nothing is renamed."""
+    ours = MANIFESTS / "overlays" / overlay
+    if namespace == names.NAMESPACE and not prefix:
+        return ours
+    folder.mkdir(parents=True, exist_ok=True)
+    above = {"namespace": namespace, "namePrefix": prefix, "resources": [os.path.relpath(ours, folder.resolve())]}
+    (folder / "kustomization.yaml").write_text(yaml.safe_dump(above))
+    return folder
+
+
 class Installed:
     """Brain, kube-scheduler and controllers, running from an applied overlay.
 
     brain, controllers: settings that replace those of the ConfigMaps. The overlay `production` gets its certificates,
-    and a Service in front of its brains.
+    and a Service in front of its brains. namespace, prefix: what an overlay above it calls them.
     """
 
     def __init__(
@@ -65,14 +76,17 @@ class Installed:
         overlay: str = "dev",
         brain: Mapping[str, Any] | None = None,
         controllers: Mapping[str, Any] | None = None,
+        namespace: str = names.NAMESPACE,
+        prefix: str = "",
     ) -> None:
-        self.cluster = cluster
-        cluster.apply(MANIFESTS / "overlays" / overlay)
-        self._configure("rm-brain", brain or {})
-        self._configure("rm-controllers", controllers or {})
+        self.cluster, self.namespace = cluster, namespace
+        cluster.apply(renamed(cluster.folder / "overlay", overlay, namespace, prefix))
+        self._configure(f"{prefix}rm-brain", brain or {})
+        self._configure(f"{prefix}rm-controllers", controllers or {})
         self.service = self._certified() if overlay == "production" else None
-        self.brain = Running(cluster, "rm-brain")
-        self.controllers = Running(cluster, "rm-controllers")
+        services = {f"{prefix}rm-brain": self.service.port} if self.service is not None else {}
+        self.brain = Running(cluster, f"{prefix}rm-brain", namespace, services=services)
+        self.controllers = Running(cluster, f"{prefix}rm-controllers", namespace)
         if self.service is not None:
             self.service.lead_to(self.brain, "brain", 8443)
         try:
@@ -83,22 +97,18 @@ class Installed:
             raise
 
     def _configure(self, name: str, settings: Mapping[str, Any]) -> None:
-        text = self.cluster.get("configmap", name, "-n", names.NAMESPACE)["data"]["config.yaml"]
+        text = self.cluster.get("configmap", name, "-n", self.namespace)["data"]["config.yaml"]
         config = yaml.safe_load(text) | dict(settings)
         patch = json.dumps({"data": {"config.yaml": yaml.safe_dump(config, sort_keys=False)}})
-        self.cluster.kubectl("patch", "configmap", name, "-n", names.NAMESPACE, "--type=merge", "-p", patch)
+        self.cluster.kubectl("patch", "configmap", name, "-n", self.namespace, "--type=merge", "-p", patch)
 
     def _certified(self) -> Service:
-        """Make the Secrets, and let kube-scheduler call a port that will lead to the brain that is ready."""
+        """Make the Secrets; the Service is a port that will lead to the brain that is ready."""
         kubectl = f"{self.cluster.programs['kubectl']} --kubeconfig {self.cluster.kubeconfig}"
         script = MANIFESTS / "overlays" / "production" / "certificates.sh"
-        subprocess.run([script], env={"PATH": os.environ["PATH"], "KUBECTL": kubectl}, check=True, timeout=60)
-        service = Service(free_ports(1)[0])
-        config = self.cluster.get("configmap", "rm-scheduler", "-n", names.NAMESPACE)["data"]["config.yaml"]
-        config = config.replace("rm-brain.rm-system.svc:8443", f"127.0.0.1:{service.port}")
-        patch = json.dumps({"data": {"config.yaml": config}})
-        self.cluster.kubectl("patch", "configmap", "rm-scheduler", "-n", names.NAMESPACE, "--type=merge", "-p", patch)
-        return service
+        command = [str(script), "--namespace", self.namespace]
+        subprocess.run(command, env={"PATH": os.environ["PATH"], "KUBECTL": kubectl}, check=True, timeout=60)
+        return Service(free_ports(1)[0])
 
     @property
     def logs(self) -> list[Path]:

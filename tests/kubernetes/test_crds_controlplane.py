@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import asyncio
-import copy
 import json
 from collections.abc import Callable
 from typing import Any
@@ -13,7 +12,7 @@ import pytest
 from operators.client import ApiError
 from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
-from tests.kubernetes.installed import MANIFESTS, dagjob, stage, submit, wait
+from tests.kubernetes.installed import dagjob, stage, submit
 
 pytestmark = pytest.mark.controlplane
 
@@ -275,22 +274,3 @@ def test_columns_and_short_names(devcluster: Devcluster) -> None:
         assert "dagjob.rm-emulator.io/j" in devcluster.kubectl("get", "rm", "-n", space, "-o", "name")
     finally:
         devcluster.kubectl("delete", "rmq", "columns")
-
-
-def test_an_unknown_queue_is_refused_with_the_names_of_those_there(devcluster: Devcluster) -> None:
-    devcluster.apply(MANIFESTS / "overlays" / "dev")
-    patch = ["patch", "configmap", "rm-queues", "-n", names.NAMESPACE, "--type=merge", "-p"]
-    before = devcluster.get("configmap", "rm-queues", "-n", names.NAMESPACE).get("data") or {}
-    # As the controllers do once they hear of the queues.
-    devcluster.kubectl(*patch, json.dumps({"data": {"analytics": "", "training": ""}}))
-    try:
-        known = sorted({"analytics", "training", *before} - {"default"})
-        wanted = f"queue 'analitics' does not exist; there are: default, {', '.join(known)}"
-        wait(lambda: wanted in said(devcluster, DAGJOBS, a_job(queue="analitics"))[0], 20)
-        for queue in ("analytics", "default"):
-            assert said(devcluster, DAGJOBS, a_job(queue=queue))[0] == ""
-        without = copy.deepcopy(a_job())
-        assert said(devcluster, DAGJOBS, without)[0] == ""
-    finally:
-        added = {name: None for name in ("analytics", "training") if name not in before}
-        devcluster.kubectl(*patch, json.dumps({"data": added}))

@@ -49,7 +49,6 @@ def test_the_commands_of_the_guide_run_in_order(alone: Devcluster, tmp_path: Pat
                     for part in running:
                         part.wait_ready()
                     shell.run("kubectl apply -f manifests/samples/queues.yaml")
-                    wait(lambda: "training" in alone.get("configmap", "rm-queues", "-n", "rm-system").get("data", {}))
                     shell.run("kubectl apply -k manifests/samples")
                     (shell.folder / "etl.yaml").write_text(dagjob.text.replace("queue: default", "queue: analytics"))
                     shell.run("kubectl delete dj etl && kubectl apply -f etl.yaml")

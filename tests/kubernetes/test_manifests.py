@@ -69,6 +69,7 @@ def test_a_kustomization_names_every_file_beside_it(file: Path) -> None:
     (kustomization,) = read(file)
     listed = {name for name in kustomization.get("resources", ()) if name.endswith(".yaml")}
     listed |= {patch["path"] for patch in kustomization.get("patches", ()) if "path" in patch}
+    listed |= set(kustomization.get("configurations", ()))
     listed |= {name.rpartition("=")[2] for one in kustomization.get("configMapGenerator", ()) for name in one["files"]}
     files = {path.name for path in file.parent.iterdir() if path.suffix in (".yaml", ".json")}
     assert listed == files - {"kustomization.yaml"}
@@ -106,7 +107,6 @@ def test_nobody_is_cluster_admin() -> None:
         "rm-controllers",
         "system:kube-scheduler",
         "system:volume-scheduler",
-        "extension-apiserver-authentication-reader",
     }
 
 
@@ -194,7 +194,7 @@ def test_kube_scheduler_calls_where_brain_listens(file: Path, tmp_path: Path) ->
     brain, scheduler = brain_of(file, tmp_path), yaml.safe_load(config_of(file, "rm-scheduler"))
     (extender,) = scheduler["extenders"]
     scheme = "https" if brain.extender.tls is not None else "http"
-    assert re.fullmatch(rf"{scheme}://[a-z0-9.-]+:{brain.extender.port}/v1", extender["urlPrefix"])
+    assert re.fullmatch(rf"{scheme}://(127\.0\.0\.1|SERVICE):{brain.extender.port}/v1", extender["urlPrefix"])
     assert extender["httpTimeout"] == f"{brain.extender.http_timeout // 1000}s"
 
 
@@ -222,21 +222,31 @@ def test_with_tls_kube_scheduler_verifies_brain() -> None:
     assert "insecure" not in extender["tlsConfig"]
 
 
-def test_the_names_of_queues_are_left_to_the_controllers() -> None:
-    assert "data" not in by_name("ConfigMap")["rm-queues"]
-
-
-def test_certificates_are_made_for_the_service_and_the_client(tmp_path: Path) -> None:
-    stub = tmp_path / "kubectl"
-    stub.write_text(f'#!/bin/sh\nmkdir -p "{tmp_path}/$4"\nfor f in *.crt; do cp $f "{tmp_path}/$4/"; done\n')
+def certificates(folder: Path, *options: str) -> None:
+    """Run certificates.sh with a kubectl that keeps what it is given, in FOLDER/NAMESPACE/SECRET."""
+    stub = folder / "kubectl"
+    stub.write_text(f'#!/bin/sh\nmkdir -p "{folder}/$6/$4"\nfor f in *.crt; do cp $f "{folder}/$6/$4/"; done\n')
     stub.chmod(0o755)
     script = MANIFESTS / "overlays" / "production" / "certificates.sh"
-    subprocess.run([script, "--print"], env={"PATH": "/usr/bin:/bin", "KUBECTL": str(stub)}, check=True, timeout=60)
+    environment = {"PATH": "/usr/bin:/bin", "KUBECTL": str(stub)}
+    subprocess.run([script, *options], env=environment, check=True, timeout=60, capture_output=True)
+
+
+@pytest.mark.parametrize(
+    ("options", "namespace"),
+    [
+        (["--print"], "rm-system"),
+        (["--namespace", "other", "--print"], "other"),
+        (["--print", "--namespace=other"], "other"),
+    ],
+)
+def test_certificates_are_made_for_brain_and_its_client(tmp_path: Path, options: list[str], namespace: str) -> None:
+    certificates(tmp_path, *options)
     for secret, pair, purpose, name in (
-        ("rm-brain-tls", "brain", "sslserver", "DNS:rm-brain.rm-system.svc"),
+        ("rm-brain-tls", "brain", "sslserver", "DNS:rm-brain,"),
         ("rm-scheduler-tls", "scheduler", "sslclient", "DNS:rm-scheduler"),
     ):
-        folder = tmp_path / secret
+        folder = tmp_path / namespace / secret
         asked: list[str | Path] = [
             "openssl",
             "verify",
@@ -249,6 +259,19 @@ def test_certificates_are_made_for_the_service_and_the_client(tmp_path: Path) ->
         subprocess.run(asked, check=True, capture_output=True)
         asked = ["openssl", "x509", "-noout", "-ext", "subjectAltName", "-in", folder / f"{pair}.crt"]
         assert name in subprocess.run(asked, check=True, capture_output=True, text=True).stdout
+
+
+@pytest.mark.parametrize("options", [["--namspace", "other"], ["--namespace"]])
+def test_certificates_are_not_made_for_options_that_there_are_not(tmp_path: Path, options: list[str]) -> None:
+    with pytest.raises(subprocess.CalledProcessError):
+        certificates(tmp_path, *options)
+    assert [path.name for path in tmp_path.iterdir()] == ["kubectl"]
+
+
+def test_kube_scheduler_expects_the_name_that_the_certificate_has() -> None:
+    (extender,) = yaml.safe_load(config_of(CONFIGS[1], "rm-scheduler"))["extenders"]
+    script = (MANIFESTS / "overlays" / "production" / "certificates.sh").read_text()
+    assert f"DNS:{extender['tlsConfig']['serverName']}," in script
 
 
 # -- policies -----------------------------------------------------------------------------------
@@ -264,8 +287,22 @@ def test_every_policy_is_bound_and_fails_closed(kind: str) -> None:
 
 def test_the_policies_use_our_names() -> None:
     text = "".join((MANIFESTS / "base" / f"{file}.yaml").read_text() for file in ("policies", "tenants"))
-    for name in (names.GATE, names.SCHEDULER, names.WAITING_CONDITION, names.GANG_PLAN, names.NAMESPACE):
+    for name in (names.GATE, names.SCHEDULER, names.WAITING_CONDITION, names.GANG_PLAN, names.RESERVED_NODE):
         assert name in text
+
+
+@pytest.mark.parametrize("file", ["policies", "tenants"])
+def test_no_policy_names_an_account_or_a_namespace_of_ours(file: str) -> None:
+    text = (MANIFESTS / "base" / f"{file}.yaml").read_text()
+    assert names.NAMESPACE not in text
+    assert not re.search(r"userInfo\.username [!=]= 's", text)
+
+
+def test_no_configmap_has_the_name_of_a_lease() -> None:
+    """Or kustomize would prefix the name in resourceNames, and the process would not know."""
+    leases = {name for _, rule in rules() if "leases" in rule["resources"] for name in rule.get("resourceNames", ())}
+    assert {names.BRAIN_LEASE, names.CONTROLLERS_LEASE} <= leases
+    assert not leases & set(by_name("ConfigMap"))
 
 
 # -- monitoring ---------------------------------------------------------------------------------

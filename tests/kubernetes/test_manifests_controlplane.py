@@ -11,7 +11,7 @@ import yaml
 
 from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
-from tests.kubernetes.installed import MANIFESTS, a_devcluster, wait
+from tests.kubernetes.installed import MANIFESTS, a_devcluster
 
 pytestmark = pytest.mark.controlplane
 
@@ -101,20 +101,7 @@ def test_samples_are_applied_and_deleted(devcluster: Devcluster) -> None:
     space = devcluster.namespace("samples")
     samples = MANIFESTS / "samples"
     devcluster.kubectl("apply", "-f", str(samples / "queues.yaml"))
-    # As the controllers do once they hear of the queues.
-    patch = '{"data": {"analytics": "", "training": ""}}'
-    devcluster.kubectl("patch", "configmap", "rm-queues", "-n", names.NAMESPACE, "--type=merge", "-p", patch)
-
-    def applied() -> bool:
-        try:
-            devcluster.kubectl("apply", "-n", space, "-k", str(samples))
-        except RuntimeError as error:
-            if "does not exist" not in str(error):
-                raise
-            return False
-        return True
-
-    assert wait(applied, 20)
+    devcluster.kubectl("apply", "-n", space, "-k", str(samples))
     jobs = [job["metadata"]["name"] for job in devcluster.get("dagjobs", "-n", space)["items"]]
     assert sorted(jobs) == ["etl", "train"]
     devcluster.kubectl("delete", "-n", space, "-k", str(samples), "--wait=false")

@@ -19,7 +19,6 @@ from tests.kubernetes.installed import MANIFESTS, dagjob, stage, submit, wait
 
 pytestmark = pytest.mark.controlplane
 
-QUEUES = "/api/v1/namespaces/rm-system/configmaps/rm-queues"
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 ZONE = {"key": "zone", "operator": "In", "values": ["a", "b"]}
 NAME = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
@@ -29,8 +28,6 @@ NAME = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
 def cluster(devcluster: Devcluster) -> Devcluster:
     """With our rules in force, and none of our processes."""
     devcluster.apply(MANIFESTS / "overlays" / "dev")
-    known = ("patch", "configmap", "rm-queues", "-n", names.NAMESPACE, "--type=merge", "-p", '{"data": {"other": ""}}')
-    devcluster.kubectl(*known)
     path = new_pod(devcluster, devcluster.namespace())
     brain = Account(devcluster, "rm-brain")
 
@@ -359,40 +356,6 @@ def test_the_pods_of_a_batch_job_get_the_gate(cluster: Devcluster) -> None:
 # -- queues -------------------------------------------------------------------------------------
 
 
-def test_a_dagjob_of_no_known_queue_is_refused_with_the_names_of_those_there_are(
-    cluster: Devcluster, controllers: Account, space: str
-) -> None:
-    controllers.patch(QUEUES, {"data": {"research": "", "batch": ""}}, "merge")
-    job = dagjob("lost", space, [stage("only", 1, 1)], queue="reserch")
-
-    def refused() -> str:
-        """What is said; the API server hears of new queues a moment later."""
-        try:
-            submit(cluster, job)
-        except RuntimeError as error:
-            return str(error) if "research" in str(error) else ""
-        raise AssertionError("it is accepted")
-
-    message = wait(refused, 20)
-    assert "queue 'reserch' does not exist; there are: default, " in message
-    assert {"research", "batch"} <= set(message.partition("there are: ")[2].strip().split(", "))
-
-
-def test_a_dagjob_of_a_known_queue_is_accepted(cluster: Devcluster, controllers: Account, space: str) -> None:
-    controllers.patch(QUEUES, {"data": {"known": ""}}, "merge")
-
-    def accepted() -> bool:
-        try:
-            submit(cluster, dagjob("found", space, [stage("only", 1, 1)], queue="known"))
-        except RuntimeError as error:
-            if "does not exist" not in str(error):
-                raise
-            return False
-        return True
-
-    assert wait(accepted, 20)
-
-
 def test_a_dagjob_that_names_no_queue_is_accepted(cluster: Devcluster, space: str) -> None:
     submit(cluster, dagjob("plain", space, [stage("only", 1, 1)]))
     assert cluster.get("dagjob", "plain", "-n", space)["spec"]["queue"] == "default"
@@ -451,7 +414,7 @@ def test_brain_writes_no_configmap_but_the_snapshot(cluster: Devcluster, brain: 
     brain(lambda client: client.create(path, body(chunk)))
     brain(lambda client: client.delete(f"{path}/{chunk}"))
     assert "rm-brain may write" in brain.refusal(lambda client: client.create(path, body("rm-evil")))
-    assert "rm-brain may write" in brain.refusal(lambda client: client.delete(f"{path}/rm-queues"))
+    assert "rm-brain may write" in brain.refusal(lambda client: client.delete(f"{path}/rm-controllers"))
 
 
 def task_of(job: dict[str, Any], **spec: Any) -> dict[str, Any]:
@@ -563,3 +526,191 @@ def test_the_controllers_delete_no_dagjob_before_its_end(
             assert said in controllers.refusal(lambda client, done=done: client.delete(dagjob_path(done)))
         else:
             controllers(lambda client, done=done: client.delete(dagjob_path(done)))
+
+
+# -- Queues -------------------------------------------------------------------------------------
+
+
+@pytest.fixture(scope="module")
+def queue(cluster: Devcluster) -> str:
+    """The path of one."""
+    name = f"queue-{uuid.uuid4().hex[:6]}"
+    submit(cluster, {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": name}, "spec": {}})
+    return f"/apis/{names.API_VERSION}/queues/{name}"
+
+
+def test_brain_says_on_a_queue_what_it_counts(cluster: Devcluster, brain: Account, queue: str) -> None:
+    counts = {"jobs": 3, "pending": 2, "running": 1, "share": "5.0%"}
+    brain.patch(f"{queue}/status", {"status": counts}, "merge")
+    assert read(cluster, queue)["status"] == counts
+
+
+def test_brain_cannot_say_anything_else_of_a_queue(brain: Account, queue: str) -> None:
+    condition = {**said("Ready"), "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    refused = brain.patch_refusal(f"{queue}/status", {"status": {"conditions": [condition]}}, "merge")
+    assert "rm-brain may change nothing of a Queue's status but" in refused
+    assert "cannot patch" in brain.patch_refusal(queue, {"spec": {"weight": 9}}, "merge")
+
+
+LONG = "9" * 5000
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"max": {"cpu": LONG}},
+        {"guaranteed": {"memory": f"{LONG}Gi"}},
+        {"perUser": {"limit": {"cpu": f"0.{LONG}"}}},
+        {"max": f"0.{LONG}"},
+        {"max": f"9.{LONG}%"},
+        {"max": {"cpu": 1e300}},
+    ],
+    ids=["max", "guaranteed", "per user", "share", "percent", "number"],
+)
+def test_a_limit_is_no_longer_than_a_quantity_may_be(cluster: Devcluster, spec: dict[str, Any]) -> None:
+    body = {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": "long"}, "spec": spec}
+    with pytest.raises(RuntimeError, match=r"longer than any quantity|neither a share|Too long|too long"):
+        submit(cluster, body)
+
+
+# -- annotations that are brain's alone ---------------------------------------------------------
+
+ONLY_BRAIN = "are written and removed by brain alone"
+
+
+#: What Kubernetes' role edit is made of, which a devcluster has no controller to put together.
+EDIT = ("system:aggregate-to-edit", "system:aggregate-to-view", "rm-submit", "rm-view")
+
+
+@pytest.fixture(scope="module")
+def hers(cluster: Devcluster) -> str:
+    space = cluster.namespace("hers")
+    for role in EDIT:
+        name = role.replace(":", "-")
+        cluster.kubectl("create", "rolebinding", name, f"--clusterrole={role}", "--user=alice", "-n", space)
+    submit(cluster, dagjob("job", space, [stage("only", 1, 1)]))
+    submit(cluster, pod_of("pod", space, schedulingGates=[{"name": names.GATE}]))
+    return space
+
+
+def as_alice(cluster: Devcluster, *asked: str, body: dict[str, Any] | None = None) -> None:
+    """Raises RuntimeError with what is said."""
+    cluster.kubectl(*asked, "--as=alice", input=json.dumps(body) if body is not None else None)
+
+
+@pytest.mark.parametrize(
+    ("kind", "name", "annotation"),
+    [("dagjob", "job", names.GANG_PLAN), ("pod", "pod", names.RESERVED_NODE)],
+)
+def test_a_tenant_writes_no_annotation_that_is_brains(
+    cluster: Devcluster, brain: Account, hers: str, kind: str, name: str, annotation: str
+) -> None:
+    with pytest.raises(RuntimeError, match=ONLY_BRAIN):
+        as_alice(cluster, "annotate", kind, name, "-n", hers, f'{annotation}={{"a":{{"abc":"n0"}}}}')
+    prefix = f"apis/{names.API_VERSION}" if kind == "dagjob" else "api/v1"
+    brain.patch(
+        f"/{prefix}/namespaces/{hers}/{kind}s/{name}", {"metadata": {"annotations": {annotation: "{}"}}}, "merge"
+    )
+    with pytest.raises(RuntimeError, match=ONLY_BRAIN):
+        as_alice(cluster, "annotate", kind, name, "-n", hers, f"{annotation}-")
+    as_alice(cluster, "annotate", kind, name, "-n", hers, "example.com/note=mine", "--overwrite")
+
+
+def test_a_tenant_makes_nothing_with_an_annotation_that_is_brains(cluster: Devcluster, hers: str) -> None:
+    job, pod = dagjob("made", hers, [stage("only", 1, 1)]), pod_of("made", hers)
+    for body, annotation in ((job, names.GANG_PLAN), (pod, names.RESERVED_NODE)):
+        body["metadata"]["annotations"] = {annotation: "{}"}
+        with pytest.raises(RuntimeError, match=ONLY_BRAIN):
+            as_alice(cluster, "create", "-f", "-", body=body)
+
+
+# -- ways round queue and gate ------------------------------------------------------------------
+
+TAINT = {"key": names.RESERVED_TAINT, "operator": "Exists"}
+DAEMONSETS = "system:serviceaccount:kube-system:daemon-set-controller"
+
+
+@pytest.fixture(scope="module")
+def shared_node(cluster: Devcluster) -> str:
+    """One that is not reserved."""
+    (name,) = cluster.add_nodes(1, prefix="shared")
+    return name
+
+
+def foreign(name: str, space: str, **spec: Any) -> dict[str, Any]:
+    """A pod that does not join."""
+    body = pod_of(name, space, **{"schedulerName": "default-scheduler", **spec})
+    del body["metadata"]["labels"]
+    return body
+
+
+def test_a_tenant_names_no_node_of_a_pod_that_joins(cluster: Devcluster, hers: str, shared_node: str) -> None:
+    for node in ("n0", shared_node):
+        with pytest.raises(RuntimeError, match="chosen by brain, and by who has the verb ungate on queue 'default'"):
+            as_alice(cluster, "create", "-f", "-", body=pod_of("joins", hers, nodeName=node))
+
+
+def test_a_tenant_names_no_reserved_node_of_any_pod(cluster: Devcluster, hers: str) -> None:
+    with pytest.raises(RuntimeError, match=r"node 'n0' is reserved \(taint rm-emulator.io/reserved\)"):
+        as_alice(cluster, "create", "-f", "-", body=foreign("names", hers, nodeName="n0"))
+
+
+def test_a_tenant_names_a_node_that_is_not_reserved(cluster: Devcluster, hers: str, shared_node: str) -> None:
+    as_alice(cluster, "create", "--dry-run=server", "-f", "-", body=foreign("names", hers, nodeName=shared_node))
+
+
+def test_controllers_of_the_system_name_no_node_for_a_tenant(cluster: Devcluster, hers: str) -> None:
+    """The Job is hers, and the pod is made by who has no verb ungate."""
+    template = {"spec": {**foreign("", hers, nodeName="n0")["spec"], "restartPolicy": "Never"}}
+    job = {"apiVersion": "batch/v1", "kind": "Job", "metadata": {"name": "names", "namespace": hers}}
+    as_alice(cluster, "create", "-f", "-", body={**job, "spec": {"template": template}})
+    wait(lambda: "is reserved" in cluster.kubectl("get", "events", "-n", hers), 20)
+    as_alice(cluster, "delete", "job", "names", "-n", hers)
+
+
+def test_an_administrator_names_a_reserved_node(cluster: Devcluster, hers: str) -> None:
+    submit(cluster, foreign("debug", hers, nodeName="n0"))
+    cluster.kubectl("delete", "pod", "debug", "-n", hers, "--now")
+
+
+def test_a_kubelet_shows_its_static_pods(cluster: Devcluster) -> None:
+    body = foreign("static-n0", "kube-system", nodeName="n0")
+    body["metadata"]["annotations"] = {"kubernetes.io/config.mirror": "0", "kubernetes.io/config.source": "file"}
+    owner = {"apiVersion": "v1", "kind": "Node", "name": "n0", "controller": True}
+    body["metadata"]["ownerReferences"] = [{**owner, "uid": cluster.get("node", "n0")["metadata"]["uid"]}]
+    # Rights of kubelets come from the node authorizer, which a devcluster has not.
+    cluster.kubectl("create", "clusterrolebinding", "nodes", "--clusterrole=system:node", "--group=system:nodes")
+    kubelet = ("--as=system:node:n0", "--as-group=system:nodes", "--as-group=system:authenticated")
+    cluster.kubectl("create", "--dry-run=server", *kubelet, "-f", "-", input=json.dumps(body))
+
+
+def test_a_tenant_tolerates_the_taint_for_no_other_scheduler(cluster: Devcluster, hers: str) -> None:
+    with pytest.raises(RuntimeError, match="is tolerated by pods of schedulerName rm-scheduler"):
+        as_alice(cluster, "create", "-f", "-", body=foreign("tolerates", hers, tolerations=[TAINT]))
+    as_alice(cluster, "create", "--dry-run=server", "-f", "-", body=pod_of("tolerates", hers, tolerations=[TAINT]))
+
+
+def test_a_tenant_tolerates_the_taint_later_for_no_other_scheduler(cluster: Devcluster, hers: str) -> None:
+    submit(cluster, foreign("later", hers))
+    toleration = json.dumps([{"op": "add", "path": "/spec/tolerations", "value": [TAINT]}])
+    with pytest.raises(RuntimeError, match="is tolerated by pods of schedulerName rm-scheduler"):
+        as_alice(cluster, "patch", "pod", "later", "-n", hers, "--type=json", "-p", toleration)
+
+
+def daemonset(space: str) -> dict[str, Any]:
+    labels = {"app": "agent"}
+    spec = {"tolerations": [TAINT], "containers": [{"name": "main", "image": "busybox"}]}
+    return {
+        "apiVersion": "apps/v1",
+        "kind": "DaemonSet",
+        "metadata": {"name": "agent", "namespace": space},
+        "spec": {"selector": {"matchLabels": labels}, "template": {"metadata": {"labels": labels}, "spec": spec}},
+    }
+
+
+def test_a_daemonset_on_reserved_nodes_is_made_by_administrators(cluster: Devcluster, hers: str) -> None:
+    with pytest.raises(RuntimeError, match="is tolerated by pods of schedulerName rm-scheduler"):
+        as_alice(cluster, "create", "-f", "-", body=daemonset(hers))
+    cluster.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(daemonset(hers)))
+    pod = json.dumps(foreign("agent-x", hers, tolerations=[TAINT]))
+    cluster.kubectl("create", "--dry-run=server", f"--as={DAEMONSETS}", "-f", "-", input=pod)

@@ -100,7 +100,7 @@ def test_an_account_lists_and_watches(accounts: dict[str, Account], account: str
 @pytest.mark.parametrize("account", OURS)
 def test_an_account_leads_by_its_lease(accounts: dict[str, Account], account: str) -> None:
     async def lead(client: Client) -> None:
-        lease = Lease(client, name=account, namespace=names.NAMESPACE, identity="test")
+        lease = Lease(client, name=f"{account}-leader", namespace=names.NAMESPACE, identity="test")
         await lease._try()
         assert lease.leads or lease.holder
         if lease.leads:
@@ -140,7 +140,7 @@ DENIED = [
     ("rm-brain", "GET", "/api/v1/configmaps"),
     ("rm-brain", "GET", "/api/v1/namespaces/kube-system/configmaps"),
     ("rm-brain", "POST", "/api/v1/namespaces/default/configmaps"),
-    ("rm-brain", "PUT", f"{SYSTEM}/configmaps/rm-queues"),
+    ("rm-brain", "PUT", f"{SYSTEM}/configmaps/rm-controllers"),
     ("rm-brain", "POST", "/api/v1/namespaces/default/pods"),
     ("rm-brain", "POST", "/api/v1/namespaces/default/pods/x/eviction"),
     ("rm-brain", "POST", "/api/v1/namespaces/default/pods/x/exec"),
@@ -149,9 +149,9 @@ DENIED = [
     ("rm-brain", "PATCH", "/api/v1/nodes/n0"),
     ("rm-brain", "POST", f"/apis/{names.API_VERSION}/queues"),
     ("rm-brain", "DELETE", f"/apis/{names.API_VERSION}/namespaces/default/dagjobs/x"),
-    ("rm-brain", "PATCH", f"/apis/{names.API_VERSION}/queues/x/status"),
-    ("rm-brain", "PUT", f"{LEASES}/rm-controllers"),
-    ("rm-brain", "DELETE", f"{LEASES}/rm-brain"),
+    ("rm-brain", "PATCH", f"/apis/{names.API_VERSION}/queues/x"),
+    ("rm-brain", "PUT", f"{LEASES}/rm-controllers-leader"),
+    ("rm-brain", "DELETE", f"{LEASES}/rm-brain-leader"),
     ("rm-brain", "POST", f"{SYSTEM}/serviceaccounts/rm-controllers/token"),
     ("rm-brain", "POST", f"{RBAC}/clusterrolebindings"),
     ("rm-brain", "POST", f"{RBAC}/namespaces/rm-system/rolebindings"),
@@ -162,7 +162,6 @@ DENIED = [
     ("rm-controllers", "GET", f"{SYSTEM}/configmaps"),
     ("rm-controllers", "GET", f"{SYSTEM}/configmaps/rm-brain"),
     ("rm-controllers", "PATCH", f"{SYSTEM}/configmaps/rm-brain"),
-    ("rm-controllers", "PATCH", "/api/v1/namespaces/default/configmaps/rm-queues"),
     ("rm-controllers", "POST", "/api/v1/namespaces/default/pods/x/binding"),
     ("rm-controllers", "POST", "/api/v1/namespaces/default/bindings"),
     ("rm-controllers", "PATCH", "/api/v1/namespaces/default/pods/x"),
@@ -175,7 +174,7 @@ DENIED = [
     ("rm-controllers", "PATCH", f"/apis/{names.API_VERSION}/namespaces/default/dagjobs/x"),
     ("rm-controllers", "POST", f"/apis/{names.API_VERSION}/queues"),
     ("rm-controllers", "DELETE", f"/apis/{names.API_VERSION}/queues/x"),
-    ("rm-controllers", "PUT", f"{LEASES}/rm-brain"),
+    ("rm-controllers", "PUT", f"{LEASES}/rm-brain-leader"),
     ("rm-controllers", "POST", f"{SYSTEM}/serviceaccounts/rm-brain/token"),
     ("rm-controllers", "POST", f"{RBAC}/clusterroles"),
     ("rm-controllers", "POST", f"{RBAC}/clusterrolebindings"),
