@@ -27,6 +27,8 @@ _TYPES: Final = {
     "apply": "application/apply-patch+yaml",
 }
 _LINE_LIMIT: Final = 32 << 20
+#: What does not connect within so long does not do so later either: the next try may meet another address.
+_CONNECT_S: Final = 5.0
 _RENEW_EARLY_S: Final = 60
 _LOGIN_PAUSE_S = 5.0
 
@@ -89,7 +91,7 @@ class Client:
     def __init__(self, access: Access | Login, *, connections: int = 64, timeout_s: float = 30) -> None:
         self._login: Login | None = access if isinstance(access, Login) else None
         self._access: Access | None = None if isinstance(access, Login) else access
-        self._connections, self._timeout = connections, aiohttp.ClientTimeout(total=timeout_s)
+        self._connections, self._timeout = connections, aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
         self._session: aiohttp.ClientSession | None = None
         self._former: aiohttp.ClientSession | None = None
         self._logging_in = asyncio.Lock()
@@ -150,7 +152,7 @@ class Client:
         Raises ApiError.
         read_timeout_s: a server that says nothing for so long (not even a bookmark) counts as gone.
         """
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=10, sock_read=read_timeout_s)
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=_CONNECT_S, sock_read=read_timeout_s)
         query = {**params, "watch": "true", "allowWatchBookmarks": "true"}
         try:
             async with self._answer("GET", path, params=query, timeout=timeout) as answer:

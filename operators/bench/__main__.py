@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterator
 
 import msgspec
 
-from operators.bench import cluster, cold_start, gang, latency
+from operators.bench import cluster, cold_start, failover, gang, latency
 from operators.bench.row import Row
 from operators.devcluster.binaries import NoBinaries
 
@@ -18,7 +18,7 @@ def main() -> int:
     parser = argparse.ArgumentParser(prog="python -m operators.bench", description=__doc__)
     parser.add_argument("--tiny", action="store_true", help="the smallest sizes: does it work?")
     asked = parser.parse_args()
-    groups: list[Callable[..., Iterator[Row]]] = [latency.rows, cold_start.rows, cluster.rows, gang.rows]
+    groups: list[Callable[..., Iterator[Row]]] = [latency.rows, cold_start.rows, cluster.rows, gang.rows, failover.rows]
     try:
         for rows in groups:
             for row in rows(tiny=asked.tiny):

@@ -101,6 +101,15 @@ class Cache:
         stale = self.staleness_s()
         return f"nothing was heard of the API server for {stale:.0f} s" if stale > stale_s else None
 
+    def _answered(self, reflectors: Sequence[Reflector[Any]]) -> None:
+        """The API server answers. Watches that were open all through a break may hear nothing any more."""
+        if self.heard_ms() is None:
+            for reflector in reflectors:
+                if reflector.opened_at <= self._hearing.last:
+                    reflector.reopen()
+        if all(reflector.watching for reflector in reflectors):
+            self._hearing.heard()
+
     async def run(self) -> None:
         """Until cancelled. Faults of the API server are waited out."""
         async with asyncio.TaskGroup() as group:
@@ -117,6 +126,5 @@ class Cache:
             with contextlib.suppress(ApiError, TimeoutError):
                 async with asyncio.timeout(BREAK_S):
                     await self._client.get_raw(reflectors[0].kind.path, limit="1")
-                if all(reflector.watching for reflector in reflectors):
-                    self._hearing.heard()
+                self._answered(reflectors)
             await asyncio.sleep(PULSE_S)

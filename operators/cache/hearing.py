@@ -15,20 +15,20 @@ BREAK_S: Final = 5.0
 
 
 class Hearing:
-    """Told of every sign of life. clock: monotonic seconds."""
+    """Told of every sign of life. last: when the last one came. clock: monotonic seconds."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._since = self._last = -BREAK_S + clock()
+        self._since = self.last = -BREAK_S + clock()
 
     def heard(self) -> None:
         """The API server answers, and every watch is open and goes on from a complete list."""
         now = self._clock()
-        if now - self._last >= BREAK_S:
+        if now - self.last >= BREAK_S:
             self._since = now
-        self._last = now
+        self.last = now
 
     def for_ms(self) -> int | None:
         """Since when everything has been heard, as a length of time; None: nothing is heard now."""
         now = self._clock()
-        return round(1000 * (now - self._since)) if now - self._last < BREAK_S else None
+        return round(1000 * (now - self._since)) if now - self.last < BREAK_S else None

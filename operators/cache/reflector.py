@@ -28,6 +28,9 @@ READ_TIMEOUT_S: Final = 75.0
 #: Between two tries: at first, and at most while nothing is heard (doubled from try to try).
 FIRST_PAUSE_S: Final = 0.2
 LAST_PAUSE_S: Final = 15.0
+#: Between two tries while the API server is away, at most: a connection that is refused burdens nobody, and what waits
+#: for its first answer is everybody.
+AWAY_PAUSE_S: Final = 1.0
 #: Objects per page of a list; others get their turn on the event loop between two pages.
 PAGE: Final = 500
 
@@ -95,7 +98,8 @@ class Reflector(Generic[T]):
     """Keeps `objects` (by key) in step with the API server and passes every difference on to `hear`.
 
     relists, errors, events: counters. unreadable: objects left out because they are not typed as the API says.
-    heard_at: monotonic time of the last sign of life. watching: a watch is open, and goes on from a complete list.
+    heard_at: monotonic time of the last sign of life. watching: a watch is open (since opened_at), and goes on from a
+    complete list.
     A `hear` that raises is our own mistake: it is logged and counted (`unheard`), and the cache itself stays right.
     """
 
@@ -112,24 +116,27 @@ class Reflector(Generic[T]):
         self.kind, self.objects = kind, dict[str, T]()
         self.synced = self.watching = False
         self.relists = self.errors = self.events = self.unreadable = self.unheard = 0
-        self.heard_at = time.monotonic()
+        self.heard_at = self.opened_at = time.monotonic()
         self._client, self._hear = client, hear
         self._read_timeout_s, self._first_pause_s, self._last_pause_s = read_timeout_s, first_pause_s, last_pause_s
         self._decode = msgspec.json.Decoder(kind.type).decode
         self._decode_page = msgspec.json.Decoder(_page_type(kind.type)).decode
         self._relists, self._watch_errors = RELISTS.labels(kind=kind.name), WATCH_ERRORS.labels(kind=kind.name)
         self._version = ""
-        self._heard = False
+        self._heard = self._answered = False
+        self._open: asyncio.Timeout | None = None
 
     async def run(self) -> None:
         """List and watch until cancelled.
 
         There is a pause between any two tries, and it doubles while none of them brings an event or a bookmark:
-        a server that closes every watch at once, or lists but refuses to watch, is not asked in a hot loop.
+        a server that closes every watch at once, or lists but refuses to watch, is not asked in a hot loop. One that
+        does not answer at all is asked every second or sooner.
         """
         pause = self._first_pause_s
         while True:
-            self._heard, began = False, time.monotonic()
+            self._heard = self._answered = False
+            began = time.monotonic()
             try:
                 if not self._version:
                     await self._list()
@@ -137,10 +144,20 @@ class Reflector(Generic[T]):
                 await self._watch()
             except (ApiError, msgspec.DecodeError, UnicodeDecodeError) as error:
                 self._failed(error, silent=not self._heard and time.monotonic() - began >= self._read_timeout_s)
-            if self._heard:
+                is_away = isinstance(error, Unreachable) and not self._answered
+            else:
+                is_away = False
+            if self._heard or is_away:
                 pause = self._first_pause_s
-            await asyncio.sleep(pause * random.uniform(0.5, 1.5))  # noqa: S311 (jitter, not a secret)
+            longest = min(AWAY_PAUSE_S, self._last_pause_s)
+            await asyncio.sleep((longest if is_away else pause) * random.uniform(0.5, 1.5))  # noqa: S311 (jitter)
             pause = min(2 * pause, self._last_pause_s)
+
+    def reopen(self) -> None:
+        """Open the watch anew, from where it is: after a break its connection may be one that nobody hears any more."""
+        if self.watching and self._open is not None:
+            self.watching = False
+            self._open.reschedule(asyncio.get_running_loop().time())
 
     def _failed(self, error: Exception, *, silent: bool) -> None:
         """The watch goes on where it was only if the server did not answer; any other fault asks for a fresh list.
@@ -167,7 +184,9 @@ class Reflector(Generic[T]):
             self.relists += 1
             self._relists.inc()
         while True:
-            params["continue"] = self.take_page(await self._client.get_raw(self.kind.path, **params), listing)
+            page = await self._client.get_raw(self.kind.path, **params)
+            self._answered = True
+            params["continue"] = self.take_page(page, listing)
             if not params["continue"]:
                 break
             await asyncio.sleep(0)
@@ -238,11 +257,18 @@ class Reflector(Generic[T]):
     async def _watch(self) -> None:
         seconds = str(random.randint(300, 600))  # noqa: S311 (spread over time, not a secret)
         params = self._params(resourceVersion=self._version, timeoutSeconds=seconds)
+        lines = self._client.watch(self.kind.path, read_timeout_s=self._read_timeout_s, **params)
         try:
-            async for line in self._client.watch(self.kind.path, read_timeout_s=self._read_timeout_s, **params):
-                self.watching = True
-                if line:
-                    self.take_line(line)
+            async with asyncio.timeout(None) as self._open:
+                async for line in lines:
+                    if not self.watching:
+                        self.opened_at = time.monotonic()
+                    self.watching = self._answered = True
+                    if line:
+                        self.take_line(line)
+        except TimeoutError:
+            log.info("the watch is opened anew after a break", kind=self.kind.name)
+            self._heard = True
         finally:
             self.watching = False
 

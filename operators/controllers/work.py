@@ -9,12 +9,14 @@ from typing import Final
 
 import structlog
 
-from operators.client import ApiError
+from operators.client import ApiError, Unreachable
 
 log = structlog.get_logger()
 
 _FIRST_S: Final = 0.2
 _LAST_S: Final = 30.0
+#: The longest pause while the API server does not answer: then it is not the object's fault, and all wait for it.
+_AWAY_S: Final = 1.0
 
 #: Looks at one key; returns after how many seconds to look again, or None.
 Reconcile = Callable[[str], Awaitable[float | None]]
@@ -80,7 +82,7 @@ class Work:
                 if again is not None:
                     self.add_later(key, again)
             except ApiError as error:
-                self._failed(key, str(error))
+                self._failed(key, str(error), _AWAY_S if isinstance(error, Unreachable) else _LAST_S)
             except Exception:  # one object must not stop the others
                 log.exception("cannot bring an object in line", key=key)
                 self._failed(key, "see above")
@@ -90,8 +92,8 @@ class Work:
                     self._again.discard(key)
                     self.add(key)
 
-    def _failed(self, key: str, why: str) -> None:
+    def _failed(self, key: str, why: str, longest_s: float = _LAST_S) -> None:
         tries = self._tries[key] = self._tries.get(key, 0) + 1
-        pause = min(_LAST_S, _FIRST_S * 2 ** min(tries, 10)) * random.uniform(0.5, 1)  # noqa: S311 - jitter
+        pause = min(longest_s, _FIRST_S * 2 ** min(tries, 10)) * random.uniform(0.5, 1)  # noqa: S311 - jitter
         log.warning("an object is looked at again", key=key, why=why, in_s=round(pause, 1))
         self.add_later(key, pause)

@@ -30,7 +30,7 @@ FIELD_MANAGER: Final = "rm-brain"
 PASSING: Final = frozenset({401, 408, 409})
 #: Seconds before the second try, and at most between two.
 FIRST_PAUSE_S: Final = 0.05
-LONGEST_PAUSE_S: Final = 10.0
+LONGEST_PAUSE_S: Final = 2.0
 #: Tries after which the log says so, over and over.
 LOGGED_AFTER: Final = 8
 

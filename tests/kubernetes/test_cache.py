@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import gzip
 import time
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import msgspec
 import pytest
@@ -17,8 +18,8 @@ from aiohttp import web
 from operators.access import Access
 from operators.bench.recorded import InvalidRecording, Page, build, feed, load, record, write
 from operators.cache.cache import Cache
-from operators.cache.reflector import Change, Kind, Listing, Reflector
-from operators.client import ApiError, Client
+from operators.cache.reflector import AWAY_PAUSE_S, Change, Kind, Listing, Reflector
+from operators.client import ApiError, Client, Unreachable
 from schedulers.objects.node import Node
 from schedulers.objects.pod import Pod
 
@@ -333,6 +334,30 @@ def tries(script: Script, seconds: float) -> int:
 def test_a_server_that_says_nothing_is_asked_less_and_less(script: Script) -> None:
     # Pauses of 50, 100, 200, 400 ms, each up to half as long or half again: at most 5 tries of 2 requests in 1 s.
     assert tries(script, 1.0) <= 12
+
+
+def test_a_server_that_is_away_is_found_again_soon_however_long_it_was_away(monkeypatch: pytest.MonkeyPatch) -> None:
+    asked, paused = [], []
+
+    class Away:
+        async def get_raw(self, path: str, **params: str) -> bytes:
+            asked.append(path)
+            raise Unreachable("connection refused")
+
+    async def pause(seconds: float) -> None:
+        paused.append(seconds)
+        if len(paused) == 20:
+            raise asyncio.CancelledError
+
+    async def run() -> None:
+        monkeypatch.setattr("operators.cache.reflector.asyncio.sleep", pause)
+        watched: Reflector[Pod] = Reflector(cast(Client, Away()), PODS, lambda change: None)
+        with contextlib.suppress(asyncio.CancelledError):
+            await watched.run()
+
+    asyncio.run(run())
+    assert len(asked) == 20
+    assert max(paused) <= 1.5 * AWAY_PAUSE_S
 
 
 def test_a_server_that_says_something_is_asked_again_soon() -> None:

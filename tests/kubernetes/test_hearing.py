@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 
 import pytest
@@ -100,6 +101,37 @@ def test_a_server_that_hangs_is_not_heard_although_its_watches_stay_open(monkeyp
         raise AssertionError
 
     assert listening(Server(), hangs_then)
+
+
+def test_watches_that_were_open_all_through_a_break_are_opened_anew_before_anything_is_heard(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(module, "PULSE_S", 0.02)
+    monkeypatch.setattr(module, "BREAK_S", 0.05)
+    monkeypatch.setattr("operators.cache.hearing.BREAK_S", 0.2)
+    opened: list[float] = []
+    broken: list[bool] = []
+
+    def hears_again(cache: Cache) -> bool:
+        """After a break in which the connections stayed open and brought nothing."""
+        if not opened and cache.heard_ms() is not None:
+            opened.extend(reflector.opened_at for reflector in cache.reflectors.values())
+            answering, until = cache._client.get_raw, time.monotonic() + 0.3
+
+            async def hangs(path: str, **params: str) -> bytes:
+                await asyncio.sleep(max(0.0, until - time.monotonic()))
+                return await answering(path, **params)
+
+            cache._client.get_raw = hangs  # type: ignore[method-assign]
+        broken.append(bool(opened) and cache.heard_ms() is None)
+        if not any(broken) or broken[-1]:
+            return False
+        assert all(r.opened_at > old for r, old in zip(cache.reflectors.values(), opened, strict=True))
+        return True
+
+    server = Server()
+    server.watches = [SILENCE]
+    assert listening(server, hears_again)
 
 
 @pytest.mark.parametrize(("heard", "held"), [(None, 1), (20_000, 1), (40_000, 0)])
