@@ -17,6 +17,7 @@ from operators.client import Client
 from operators.devcluster.cluster import Devcluster, free_ports
 from operators.devcluster.deployments import answers
 from operators.extender.releases import Releases, release_patch
+from operators.extender.window import Window
 from schedulers.objects.names import GATE, SCHEDULER
 from schedulers.objects.pod import Pod
 
@@ -65,7 +66,7 @@ async def _gated(client: Client, space: str, count: int) -> list[Pod]:
 
 
 async def _with_releases(client: Client, pods: list[Pod]) -> None:
-    releases = Releases(client, concurrency=16)
+    releases = Releases(client, concurrency=16, window=Window(time.monotonic, floor=len(pods)))  # nobody binds them
     task = asyncio.ensure_future(releases.run())
     for pod in pods:
         releases.release(pod, "n0")
@@ -117,7 +118,7 @@ def _pods_per_second(cluster: Devcluster, count: int) -> Row:
     command = [sys.executable, "-m", "operators.extender", "--config", str(config)]
     with (cluster.folder / "brain.log").open("wb") as log, subprocess.Popen(command, stderr=log) as brain:  # noqa: S603
         try:
-            _wait_ready(management)
+            wait_ready(management)
             extender = {
                 "urlPrefix": f"http://127.0.0.1:{port}/v1",
                 "filterVerb": "filter",
@@ -153,11 +154,7 @@ def _bound_per_second(cluster: Devcluster, count: int, extender: dict[str, Any] 
     config = cluster.folder / "scheduler-bench.yaml"
     config.write_text(yaml.safe_dump(cluster.scheduler_config([extender] if extender is not None else [])))
 
-    async def create() -> None:
-        async with cluster.client() as client:
-            await _many(lambda n: client.create(f"/api/v1/namespaces/{space}/pods", _pod(f"p{n}", gated=False)), count)
-
-    asyncio.run(create())
+    asyncio.run(create_pods(cluster, space, count, gated=False))
     began = time.perf_counter()
     cluster.start("scheduler", config=config)
     try:
@@ -165,6 +162,12 @@ def _bound_per_second(cluster: Devcluster, count: int, extender: dict[str, Any] 
     finally:
         cluster.stop("scheduler")
         cluster.kubectl("delete", "pods", "--all", "-n", space, "--grace-period=0", "--force", "--wait=false")
+
+
+async def create_pods(cluster: Devcluster, space: str, count: int, *, gated: bool) -> None:
+    """So many small pods of our scheduler's, with our gate or without."""
+    async with cluster.client() as client:
+        await _many(lambda n: client.create(f"/api/v1/namespaces/{space}/pods", _pod(f"p{n}", gated=gated)), count)
 
 
 async def _until_bound(cluster: Devcluster, space: str, count: int, began: float) -> float:
@@ -190,7 +193,8 @@ async def _until_bound(cluster: Devcluster, space: str, count: int, began: float
             await asyncio.sleep(0.02)
 
 
-def _wait_ready(port: int) -> None:
+def wait_ready(port: int) -> None:
+    """Until a process answers its probe. Raises TimeoutError."""
     for _ in range(300):
         if answers(f"http://127.0.0.1:{port}/readyz"):
             return

@@ -52,6 +52,15 @@ class Outbox(Protocol):
     def is_pending(self, uid: str) -> bool:
         """Whether something of this pod is still to be written."""
 
+    def waited_ms(self, uid: str) -> int | None:
+        """For how long the pod has been released without being bound; None: it was not released here."""
+
+    def bound(self, uid: str) -> None:
+        """The pod was seen bound."""
+
+    def given_up(self, uid: str) -> None:
+        """The pod is gone, or is not going to be bound soon."""
+
 
 class Decisions:
     """The core, told of facts, with the ledger and the outbox that its decisions go to.
@@ -208,6 +217,9 @@ class Decisions:
 
     def give_up(self, container: int) -> None:
         """A grant comes to nothing: nothing has started on it."""
+        uid = self.ledger.containers.get(container)
+        if uid is not None:
+            self.outbox.given_up(uid)
         self.ledger.free(container)
         self.tell(ContainerExpired(self.now(), container))
 
@@ -242,16 +254,21 @@ class Decisions:
                 self._expire(container, self._pod(uid), min(now - container.granted, heard))
 
     def _expire(self, container: ContainerState, pod: Pod | None, waited_ms: int) -> None:
+        if pod is not None:
+            if self.outbox.is_pending(pod.metadata.uid):
+                return  # others go before it, or the API server is slow or away; its patch still comes
+            released = self.outbox.waited_ms(pod.metadata.uid)
+            waited_ms = waited_ms if released is None else min(waited_ms, released)
         is_doubtful = pod is not None and pod.verdict is not None and not pod.narrowed_to
         if waited_ms <= (min(DOUBTFUL_MS, self._expire_ms) if is_doubtful else self._expire_ms):
             return
         if pod is None:
             self.give_up(container.id)
-        elif self.outbox.is_pending(pod.metadata.uid):
-            return  # the API server is slow or away; its patch still comes
         elif pod.is_gated or (not pod.spec.nodeName and not pod.narrowed_to):
             log.warning("a release did not take effect and is taken back", pod=pod.key, node=container.node)
             self.give_up(container.id)
             if not pod.is_gated:
                 why = pod.verdict or f"kube-scheduler has not bound it for {self._expire_ms // 1000} s"
                 self.set_back(Task(container.job, container.stage, container.task), container.granted, why)
+        else:
+            self.outbox.given_up(pod.metadata.uid)  # what is narrowed is bound there or nowhere: others need not wait

@@ -11,6 +11,7 @@ import contextlib
 import enum
 import random
 import time
+from collections import deque
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, Protocol
 
@@ -19,6 +20,7 @@ import structlog
 
 from operators import metrics
 from operators.client import ApiError, Client, Forbidden, Invalid, NotFound, Unreachable
+from operators.extender.window import Window
 from schedulers.objects.names import API_VERSION, GANG_PLAN, RESERVED_NODE
 from schedulers.objects.pod import NodeSelector, Pod, PodSpec, SelectorTerm
 
@@ -134,12 +136,22 @@ class _Write(Protocol):
 class Releases:
     """Everything that the brain writes to let pods start.
 
-    concurrency: writes on their way at once. settled: told once per release how it has ended.
+    concurrency: writes on their way at once. settled: told once per release how it has ended. window: of pods that are
+    released and not bound; the others wait here, in the order of decisions.
     Nothing is sent before `run`; what is pending when `run` is cancelled is dropped (a new leader decides anew).
     """
 
-    def __init__(self, client: Client, *, concurrency: int = 16, settled: Settled | None = None) -> None:
+    def __init__(
+        self,
+        client: Client,
+        *,
+        concurrency: int = 16,
+        settled: Settled | None = None,
+        window: Window | None = None,
+    ) -> None:
         self._client, self._concurrency, self._settled = client, concurrency, settled
+        self._window = window if window is not None else Window(time.monotonic)
+        self._held: deque[Sequence[_Release]] = deque()  # for want of room in the window; a gang goes as one
         self._queue: asyncio.Queue[_Write] = asyncio.Queue()
         self._pods: dict[str, _Release] = {}
         self._plans: dict[str, _Plan] = {}
@@ -162,8 +174,35 @@ class Releases:
         release = self._pods.get(pod.metadata.uid)
         if release is None:
             release = self._enter(pod)
-            self._queue.put_nowait(release)
+            self._hold([release])
         release.node = node
+
+    def waited_ms(self, uid: str) -> int | None:
+        """For how long the pod has been released without being bound; None: it was not, or is not waited for."""
+        waited = self._window.waited_s(uid)
+        return None if waited is None or uid in self._pods else round(1000 * waited)
+
+    def bound(self, uid: str) -> None:
+        """The pod was seen bound, so another may go."""
+        self._window.bound(uid)
+        self._let_go()
+
+    def given_up(self, uid: str) -> None:
+        """The pod is not going to be bound soon: it holds up nobody."""
+        if uid not in self._pods:
+            self._window.drop(uid)
+            self._let_go()
+
+    def _hold(self, releases: Sequence[_Release]) -> None:
+        self._held.append(releases)
+        self._let_go()
+
+    def _let_go(self) -> None:
+        """Send what the window has room for. A gang goes whole, however large: half of one would wait for the rest."""
+        while self._held and self._window.is_open:
+            for release in self._held.popleft():
+                self._window.sent(release.uid)
+                self._queue.put_nowait(release)
 
     def release_gang(
         self, dagjob: str, stage: str, members: Sequence[tuple[Pod, str | None]], plan: Mapping[str, str]
@@ -234,16 +273,21 @@ class Releases:
 
     def _planned(self, waiting: Sequence[_Release], error: ApiError | None) -> None:
         """A gang's plan is stored, so its members go; or it is refused, so none of them does."""
-        for release in waiting:
-            if error is None:
-                self._queue.put_nowait(release)
-            else:
+        if error is None:
+            self._hold(waiting)
+        else:
+            for release in waiting:
                 gone = isinstance(error, NotFound) or "metadata.uid" in error.message  # or another has its name
                 outcome = Outcome.GONE if gone else Outcome.REFUSED
                 self._end(release, outcome, f"the gang's plan cannot be written: {error.message}")
 
     def _end(self, release: _Release, outcome: Outcome, why: str) -> None:
         self._pods.pop(release.uid, None)
+        if outcome is not Outcome.OK or len(release.pod.spec.schedulingGates) > 1:  # somebody else's gate is shut
+            self._window.drop(release.uid)
+            self._let_go()
+        elif release.uid in self._window:  # the watch may have told of its binding before
+            self._window.sent(release.uid)
         for gang in release.gangs:
             self._partial += gang.out(release.uid)
         metrics.RELEASES.labels(outcome=outcome.value).inc()

@@ -32,6 +32,10 @@ class TaskPods:
     def hear(self, entry: JobEntry, task: Task, pod: Pod, *, gone: bool) -> None:
         """The pod of a task was made, changed, or is gone."""
         uid = pod.metadata.uid
+        if gone or pod.is_terminal or pod.verdict is not None:
+            self._decisions.outbox.given_up(uid)
+        elif pod.spec.nodeName:
+            self._decisions.outbox.bound(uid)
         if gone:
             if pod.is_terminal and uid in self.ledger.pods:
                 self._pod_ended(entry, task, pod)

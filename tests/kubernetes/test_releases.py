@@ -14,6 +14,7 @@ import pytest
 from operators.client import ApiError, Client, Forbidden, Invalid, NotFound, Unreachable
 from operators.extender import releases as module
 from operators.extender.releases import Outcome, Releases, is_narrowed, release_patch
+from operators.extender.window import Window
 from schedulers.objects.names import GANG_PLAN, GATE
 from schedulers.objects.pod import Pod
 from tests.kubernetes.store import until
@@ -270,6 +271,84 @@ def test_a_release_repeated_while_it_is_pending_is_one_with_the_newest_node() ->
     assert [body[-1]["value"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"] for _, body in run.answers.patches] == [
         [{"matchFields": [NODE]}]
     ]
+
+
+# -- the window ---------------------------------------------------------------------------------
+
+
+class Few(Run):
+    """Releases of which at most two may wait to be bound."""
+
+    def __init__(self, answers: Answers) -> None:
+        super().__init__(answers, window=Window(lambda: 0.0, floor=2))
+
+    def sent(self) -> list[str]:
+        """Names of the pods whose gate was removed, in order."""
+        return [path.rpartition("/")[2] for path, _ in self.answers.patches if "/pods/" in path]
+
+    async def settle(self) -> None:
+        """Whatever may be sent now is sent, and answered."""
+        async with self.at_work():
+            await asyncio.sleep(0.05)
+
+
+def few(*names: str, answers: Answers | None = None) -> Few:
+    run = Few(answers or Answers())
+    for name in names:
+        run.releases.release(pod(name, uid=name), "n1")
+    asyncio.run(run.settle())
+    return run
+
+
+def test_a_release_waits_until_one_before_it_is_bound_and_one_that_is_soon_makes_room_for_two() -> None:
+    run = few("a", "b", "c", "d", "e")
+    assert run.sent() == ["a", "b"]
+    assert [run.releases.is_pending(name) for name in "abcde"] == [False, False, True, True, True]
+    run.releases.bound("b")
+    asyncio.run(run.settle())
+    assert run.sent() == ["a", "b", "c", "d"]
+
+
+def test_who_is_given_up_holds_up_nobody() -> None:
+    run = few("a", "b", "c")
+    run.releases.given_up("a")
+    asyncio.run(run.settle())
+    assert run.sent() == ["a", "b", "c"]
+
+
+def test_who_is_gone_or_has_other_gates_holds_up_nobody() -> None:
+    run = Few(Answers(NotFound(404, "", "")))
+    run.releases.release(pod("gone", uid="gone"), None)
+    run.releases.release(pod("shut", uid="shut", gates=("a/b", GATE)), None)
+    for name in ("a", "b", "c"):
+        run.releases.release(pod(name, uid=name), None)
+    asyncio.run(run.settle())
+    assert run.sent() == ["gone", "shut", "a", "b"]
+
+
+def test_a_pod_whose_binding_is_heard_before_its_release_is_answered_is_not_waited_for() -> None:
+    async def main() -> Few:
+        run = Few(Answers())
+        run.releases.release(pod("a", uid="a"), "n1")
+        run.releases.bound("a")
+        await run.settle()
+        return run
+
+    run = asyncio.run(main())
+    assert run.outcomes == [Outcome.OK]
+    assert run.releases.waited_ms("a") is None
+
+
+def test_a_gang_goes_whole_where_the_window_is_smaller() -> None:
+    async def main() -> Few:
+        run = Few(Answers())
+        run.releases.release(pod("before", uid="before"), "n0")
+        members = [(pod(f"m{i}", uid=f"m{i}"), f"n{i}") for i in range(5)]
+        run.releases.release_gang("ns/d", "train", members, {str(i): f"n{i}" for i in range(5)})
+        await run.settle()
+        return run
+
+    assert asyncio.run(main()).sent() == ["before", "m0", "m1", "m2", "m3", "m4"]
 
 
 # -- gangs --------------------------------------------------------------------------------------

@@ -182,3 +182,16 @@ def test_stages_that_wait_survive_a_change_of_leaders() -> None:
     later(world, LONGEST_MS)
     world.settle()
     assert all(job.has_succeeded for job in world.lists.dagjobs.values())
+
+
+def test_a_release_is_waited_for_from_when_it_was_made_not_from_when_it_was_decided() -> None:
+    world = World((4,))
+    world.submit(stage("a", 1, cpu=4, claims=True))
+    world.create_pods()
+    world.brain.cycle()
+    later(world, 60_000)  # many others go before it
+    world.write()
+    later(world, 29_000)
+    assert held(world) == 1
+    later(world, 2_000)
+    assert held(world) == 0

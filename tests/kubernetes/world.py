@@ -6,7 +6,7 @@ the real control plane show that they behave so.
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import msgspec
@@ -71,9 +71,11 @@ class Lists:
 class Writes:
     """What the brain wants written and has not been yet, oldest first."""
 
-    def __init__(self) -> None:
+    def __init__(self, clock: Callable[[], int]) -> None:
         self.pending: list[tuple[str, Any]] = []
+        self.released: dict[str, int] = {}  # uid -> when, of pods that were not seen bound
         self.history: list[PastJob] = []
+        self._clock = clock
 
     def release(self, pod: Pod, node: str | None) -> None:
         self.pending.append(("release", (pod.key, pod.metadata.uid, node)))
@@ -90,6 +92,16 @@ class Writes:
 
     def is_pending(self, uid: str) -> bool:
         return any(uid in data for what, data in self.pending if what == "release")
+
+    def waited_ms(self, uid: str) -> int | None:
+        released = self.released.get(uid)
+        return None if released is None else self._clock() - released
+
+    def bound(self, uid: str) -> None:
+        self.released.pop(uid, None)
+
+    def given_up(self, uid: str) -> None:
+        self.released.pop(uid, None)
 
 
 class World:
@@ -125,7 +137,7 @@ class World:
 
     def new_leader(self, snapshot: bytes | None = None) -> None:
         """The leader before is gone with all that it had not written; the next begins."""
-        self.writes, lines = Writes(), bytearray()
+        self.writes, lines = Writes(lambda: self.clock), bytearray()
         self.logs.append(lines)
         log = Log(lines.extend)
         pods: dict[int, str] = {}
@@ -273,6 +285,7 @@ class World:
         pod = self.lists.pods.get(key)
         if pod is None or pod.metadata.uid != uid or not pod.is_gated:
             return
+        self.writes.released[uid] = self.clock
         gates = tuple(gate for gate in pod.spec.schedulingGates if gate.name not in (names.GATE, "other"))
         affinity = only(to) if to is not None else None
         self.change(pod, spec=msgspec.structs.replace(pod.spec, schedulingGates=gates, affinity=affinity))
