@@ -103,7 +103,6 @@ class Process:
         """Act no more; `gained` has been cancelled by now."""
         self.work = None
         metrics.LEADER.set(0)
-        metrics.show_queues({})
 
     async def _act(self, work: Work) -> None:
         try:

@@ -25,6 +25,7 @@ from operators.extender.brain import Brain, Saved
 from operators.extender.conditions import Conditions
 from operators.extender.config import BrainConfig
 from operators.extender.eventlog import EventLog
+from operators.extender.figures import QueueFigures
 from operators.extender.history import History
 from operators.extender.rehearsals import Rehearsals
 from operators.extender.releases import Releases, may_pass
@@ -145,7 +146,8 @@ class Process:
             events.discard()
             raise
         releases = Releases(self.client, concurrency=self.config.releases.concurrency)
-        conditions = Conditions(self.client, per_second=self.config.conditions.per_second)
+        per_second = self.config.conditions.per_second
+        conditions = Conditions(self.client, per_second=per_second, identity=self.identity)
         brain = Brain(
             scheduler,
             self.cache,
@@ -167,6 +169,7 @@ class Process:
             self._minutes,
             self._save,
             StatusWriter(brain, conditions).run,
+            QueueFigures(brain, conditions).run,
             Rehearsals(brain).run,
         ]
         self.term = Term(brain, events, [])
@@ -230,6 +233,7 @@ class Process:
         """This replica does not lead any more: nothing is written after this returns."""
         term, self.term = self.term, None
         metrics.LEADER.set(0)
+        metrics.show_queues({})
         if term is None:
             return
         for task in term.tasks:

@@ -65,7 +65,8 @@ def test_a_gang_that_even_the_empty_cluster_does_not_hold_is_told_so() -> None:
     scheduler.handle(Tick(2))
     assert scheduler.state.jobs["g"].hold is scheduler.explain("g").reasons[0].reason is Reason.TOO_LARGE
     assert scheduler.explain("g").reasons[0].sentence == (
-        "stage all asks for 5 tasks of 1m cpu at once, more than the 4 that the 2 nodes hold when nothing else runs there"
+        "stage all asks for 5 tasks of 1m cpu at once, "
+        "more than the 4 that the 2 nodes hold when nothing else runs there"
     )
 
 
