@@ -91,7 +91,9 @@ RELEASE_DURATION: Final = Histogram(
 RELEASES_WAITING: Final = Gauge("rm_releases_waiting", "Gates decided on but not removed yet.")
 GANGS_PARTIAL: Final = Gauge("rm_gangs_partial", "Gangs of which some pods are released and some still gated.")
 CONDITIONS: Final = Counter(
-    "rm_conditions_total", "Conditions and reasons written; outcome: ok, gone, error.", ["outcome"]
+    "rm_conditions_total",
+    "Conditions, reasons, Events, queues' figures written; outcome: ok, gone, error.",
+    ["outcome"],
 )
 RESTORES: Final = Counter(
     "rm_restores_total",
@@ -100,6 +102,14 @@ RESTORES: Final = Counter(
 )
 SNAPSHOT_BYTES: Final = Gauge("rm_snapshot_bytes", "Size of the last snapshot, before compression.")
 
+QUEUE_PENDING: Final = Gauge(
+    "rm_queue_pending_pods", "Tasks of a queue and those below it that wait for room.", ["queue"]
+)
+QUEUE_RUNNING: Final = Gauge("rm_queue_running_pods", "Tasks of a queue and those below it that hold room.", ["queue"])
+QUEUE_SHARE: Final = Gauge(
+    "rm_queue_share", "Dominant share of the cluster that a queue and those below it hold, 0 to 1.", ["queue"]
+)
+
 # -- the controllers ----------------------------------------------------------------------------
 
 RECONCILES: Final = Counter("rm_reconciles_total", "Objects brought in line; outcome: ok, error.", ["kind", "outcome"])
@@ -107,13 +117,6 @@ RECONCILE_DURATION: Final = Histogram(
     "rm_reconcile_duration_seconds", "One object brought in line, with its writes.", ["kind"], buckets=_WRITE_S
 )
 WORK_QUEUE: Final = Gauge("rm_work_queue", "Objects that wait to be brought in line.", ["kind"])
-QUEUE_PENDING: Final = Gauge(
-    "rm_queue_pending_pods", "Pods of a queue and those below it that have no node.", ["queue"]
-)
-QUEUE_RUNNING: Final = Gauge("rm_queue_running_pods", "Pods of a queue and those below it that have a node.", ["queue"])
-QUEUE_SHARE: Final = Gauge(
-    "rm_queue_share", "Dominant share of the cluster that a queue and those below it hold, 0 to 1.", ["queue"]
-)
 PODS_CREATED: Final = Counter("rm_pods_created_total", "Pods created; cause: first, retry, recreated.", ["cause"])
 
 

@@ -115,7 +115,6 @@ class Process:
         self.work = None
         self.turns.end()
         metrics.LEADER.set(0)
-        metrics.show_queues({})
 
     async def _act(self, work: Work) -> None:
         """Half a leader is worse than none: when a loop breaks, the process ends, and another replica does better."""

@@ -1,76 +1,32 @@
-"""What Queues show: jobs, tasks, share of the cluster, and whether their place in the tree is sound."""
+"""Whether the place of Queues in the tree, and their limits, are sound; the brain writes their figures."""
 
 from __future__ import annotations
 
 import contextlib
 from collections.abc import Mapping
-from typing import Any
 
-import msgspec
-
-from operators import metrics
 from operators.cache.cache import Cache
 from operators.client import Client, NotFound, stamp
-from schedulers.core.errors import InvalidJob, InvalidQuantity, InvalidQueue
+from schedulers.core.errors import InvalidQuantity, InvalidQueue
 from schedulers.core.queues import mistakes
-from schedulers.core.resources import Resources, Vector, dominant_share
-from schedulers.objects.names import DEFAULT_QUEUE, GROUP, QUEUE_LABEL, VERSION
+from schedulers.core.resources import Resources
+from schedulers.objects.names import GROUP, VERSION
 from schedulers.objects.node import core_node
-from schedulers.objects.pod import Condition, Pod, demand
+from schedulers.objects.pod import Condition
 from schedulers.objects.queue import Queue, core_queue, readable
 
 
-class _Count(msgspec.Struct):
-    jobs: int = 0
-    pending: int = 0
-    running: int = 0
-    held: list[int] = []
-    share: float = 0.0
-
-
 class Queues:
-    """Counts over the cache; writes what has changed, and nothing else. reserved: only such nodes are the cluster."""
+    """Looks over the cache; writes what has changed, and nothing else. reserved: only such nodes are the cluster."""
 
     def __init__(self, client: Client, cache: Cache, resources: tuple[str, ...], *, reserved: bool = False) -> None:
         self._client, self._cache, self._resources, self._reserved = client, cache, Resources(resources), reserved
 
     async def go_round(self) -> None:
-        """Bring every Queue's status up to date."""
-        capacity = self._capacity()
-        counts, wrong = self._counts(capacity), self._contradictions(capacity)
-        metrics.show_queues({name: (count.pending, count.running, count.share) for name, count in counts.items()})
-        for name, queue in list(self._cache.queues.items()):
-            if name in counts:  # else it came meanwhile
-                await self._write(queue, counts[name], _condition(queue, self._cache.queues, self._resources, wrong))
-
-    def _counts(self, capacity: list[int]) -> dict[str, _Count]:
-        """Of each queue with those below it; the default one is always there."""
-        counts = {name: _Count(held=[0] * len(capacity)) for name in {DEFAULT_QUEUE, *self._cache.queues}}
-        ups = {name: [counts[above] for above in self._up(name)] for name in counts}
-        for pod in self._cache.pods.values():
-            if pod.is_terminal:
-                continue
-            demand = self._demand(pod) if pod.spec.nodeName else None
-            for count in ups.get(pod.metadata.labels.get(QUEUE_LABEL, DEFAULT_QUEUE), ()):
-                if demand is None:
-                    count.pending += 1
-                else:
-                    count.running += 1
-                    count.held = [a + b for a, b in zip(count.held, demand, strict=True)]
-        for job in self._cache.dagjobs.values():
-            for count in ups.get(job.spec.queue, ()) if not job.is_over else ():
-                count.jobs += 1
-        for count in counts.values():
-            count.share = dominant_share(count.held, capacity)
-        return counts
-
-    def _up(self, name: str) -> list[str]:
-        """A queue and those above it; a parent that is missing, and a cycle, end the way."""
-        way, queue = [name], self._cache.queues.get(name)
-        while queue is not None and queue.spec.parent in self._cache.queues and queue.spec.parent not in way:
-            way.append(queue.spec.parent)
-            queue = self._cache.queues[queue.spec.parent]
-        return way
+        """Bring every Queue's condition up to date."""
+        wrong = self._contradictions(self._capacity())
+        for queue in list(self._cache.queues.values()):
+            await self._write(queue, _condition(queue, self._cache.queues, self._resources, wrong))
 
     def _contradictions(self, capacity: list[int]) -> dict[str, str]:
         """By queue, what its limits promise that they cannot all hold. A cluster without nodes is one to come."""
@@ -79,12 +35,6 @@ class Queues:
         queues = [readable(self._cache.queues[name], self._resources) for name in sorted(self._cache.queues)]
         found = list(mistakes(queues, self._resources, capacity))
         return {one.queue: one.message for one in reversed(found)}
-
-    def _demand(self, pod: Pod) -> Vector:
-        try:
-            return demand(pod.spec, self._resources)
-        except InvalidJob:  # a quantity that only the API server can read must not stop all queues' status
-            return (0,) * len(self._resources)
 
     def _capacity(self) -> list[int]:
         total = [0] * len(self._resources)
@@ -95,18 +45,10 @@ class Queues:
                 total = [a + b for a, b in zip(total, core_node(node, self._resources).capacity, strict=True)]
         return total
 
-    async def _write(self, queue: Queue, count: _Count, ready: Condition) -> None:
-        wanted: dict[str, Any] = {
-            "jobs": count.jobs,
-            "pending": count.pending,
-            "running": count.running,
-            "share": f"{100 * count.share:.1f}%",
-            "conditions": msgspec.to_builtins([ready]),
-        }
-        before = msgspec.to_builtins(queue.status)
-        patch = {name: value for name, value in wanted.items() if value != before.get(name)}
-        if not patch:
+    async def _write(self, queue: Queue, ready: Condition) -> None:
+        if queue.status.conditions == [ready]:
             return
+        patch = {"conditions": [ready]}
         path = f"/apis/{GROUP}/{VERSION}/queues/{queue.metadata.name}/status"
         try:
             await self._client.patch(path, {"status": patch}, kind="merge", field_manager="rm-controllers")

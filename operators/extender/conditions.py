@@ -1,4 +1,6 @@
-"""Reports on the objects why they wait: a condition on pods, six status fields on DagJobs.
+"""Reports on the objects why they wait: a condition on pods, six status fields on DagJobs, Events on some of both.
+
+Queues' figures go the same way. Everything shares one allowance of writes.
 
 People read these, so they may come late but not dear: a limited number of writes a second, the newest word on
 each object only, and no write for what the object says already. Lanes (see `Lane`) take turns; whoever has been told
@@ -19,11 +21,13 @@ import structlog
 
 from operators import metrics
 from operators.client import ApiError, Client, NotFound, stamp
+from operators.events import Event, Events
 from operators.extender.releases import FIELD_MANAGER, may_pass, pause_s
 from schedulers.objects.dagjob import PlanStatus, PromiseStatus
 from schedulers.objects.meta import Meta
 from schedulers.objects.names import API_VERSION, WAITING_CONDITION
 from schedulers.objects.pod import Condition, Pod
+from schedulers.objects.queue import Queue
 
 log = structlog.get_logger()
 
@@ -38,6 +42,11 @@ REMEMBERED: Final = 20_000
 #: Mark the words on a DagJob's plan and promise, which stand beside the word on its wait.
 _PLAN: Final = "/plan"
 _PROMISE: Final = "/promise"
+#: Marks the Event on an object.
+_EVENT: Final = "/event"
+#: An Event of the same reason on the same object comes so often at most. The API server keeps Events for an hour: of
+#: a longer wait there is always one to be seen.
+_EVENT_AGAIN_S: Final = 1800.0
 
 Write = Callable[[], Awaitable[None]]
 Word = TypeVar("Word")
@@ -49,11 +58,16 @@ class Lane(enum.IntEnum):
     POD_OVER = 0
     POD_UNTOLD = 1
     DAGJOB = 2
-    POD_AGAIN = 3
-    DAGJOB_AGAIN = 4
+    EVENT = 3
+    QUEUE = 4
+    POD_AGAIN = 5
+    DAGJOB_AGAIN = 6
 
 
-_TURNS: Final = ((Lane.POD_OVER, Lane.POD_UNTOLD, Lane.DAGJOB), (Lane.POD_AGAIN, Lane.DAGJOB_AGAIN))
+_TURNS: Final = (
+    (Lane.POD_OVER, Lane.POD_UNTOLD, Lane.DAGJOB, Lane.EVENT, Lane.QUEUE),
+    (Lane.POD_AGAIN, Lane.DAGJOB_AGAIN),
+)
 
 
 class Unsaid(msgspec.Struct, frozen=True, gc=False):
@@ -66,10 +80,11 @@ class Unsaid(msgspec.Struct, frozen=True, gc=False):
 class Conditions:
     """The writer of one term of leadership.
 
-    per_second: writes at most. Nothing is sent before `run`; what is unsaid when `run` is cancelled is dropped.
+    per_second: writes at most. identity: of the replica, for Events. Nothing is sent before `run`; what is unsaid when
+    `run` is cancelled is dropped.
     """
 
-    def __init__(self, client: Client, *, per_second: float = 20.0) -> None:
+    def __init__(self, client: Client, *, per_second: float = 20.0, identity: str = "brain") -> None:
         if not per_second > 0:
             raise ValueError(f"conditions per second: {per_second} (above 0)")
         self._client, self._period_s = client, 1.0 / per_second
@@ -78,6 +93,9 @@ class Conditions:
         self._turns: dict[Lane, int] = {lane: lane - len(Lane) for lane in Lane}
         self._written_pods: dict[str, Condition] = {}  # by uid: the last word; a watch may not have brought it back yet
         self._written_dagjobs: dict[str, dict[str, Any]] = {}
+        self._written_queues: dict[str, dict[str, Any]] = {}
+        self._events = Events(client, component="brain", identity=identity)
+        self._told: dict[str, float] = {}  # by uid and reason: when the last Event was written
         self._news = asyncio.Event()
 
     @property
@@ -94,6 +112,7 @@ class Conditions:
 
         A pod that was never told to wait is left alone: a quick start costs no second write.
         """
+        self._take_back(pod.metadata.uid + _EVENT)
         if self._waiting(pod) is None:
             self._take_back(pod.metadata.uid)
         elif node is None and pod.is_terminal:
@@ -105,6 +124,7 @@ class Conditions:
     def forget_pod(self, uid: str) -> None:
         """The pod is gone."""
         self._take_back(uid)
+        self._take_back(uid + _EVENT)
         self._written_pods.pop(uid, None)
 
     def report_dagjob(
@@ -117,7 +137,29 @@ class Conditions:
             "position": position,
             "estimateSeconds": round(estimate_s, 3) if estimate_s is not None else None,
         }
+        if not reason:
+            self._take_back(uid + _EVENT)
         self._queue_dagjob(uid, key, fields)
+
+    def report_event(self, kind: str, meta: Meta, reason: str, message: str) -> None:
+        """An Event of a wait on a Pod or DagJob, unless one of this reason was written there a while ago or later."""
+        word, now = f"{meta.uid} {reason}", time.monotonic()
+        if now - self._told.get(word, -_EVENT_AGAIN_S) < _EVENT_AGAIN_S:
+            self._take_back(meta.uid + _EVENT)
+            return
+        event = Event(reason, message, warning=True)
+        self._queue(
+            Lane.EVENT, meta.uid + _EVENT, Unsaid(functools.partial(self._write_event, word, kind, meta, event))
+        )
+
+    def report_queue(self, queue: Queue, fields: dict[str, Any]) -> None:
+        """The figures of a Queue, those fields of its status that are not its conditions."""
+        uid = queue.metadata.uid or queue.metadata.name
+        before = self._written_queues.get(uid) or msgspec.to_builtins(queue.status)
+        if all(before.get(name) == value for name, value in fields.items()):
+            self._take_back(uid)
+            return
+        self._queue(Lane.QUEUE, uid, Unsaid(functools.partial(self._write_queue, uid, queue.metadata.name, fields)))
 
     def report_plan(self, key: str, *, uid: str, plan: PlanStatus) -> None:
         """How the DagJob `namespace/name` is planned: a word of its own, not written again with each reason."""
@@ -138,7 +180,7 @@ class Conditions:
 
     def forget_dagjob(self, uid: str) -> None:
         """The DagJob is gone."""
-        for word in (uid, uid + _PLAN, uid + _PROMISE):
+        for word in (uid, uid + _PLAN, uid + _PROMISE, uid + _EVENT):
             self._take_back(word)
             self._written_dagjobs.pop(word, None)
 
@@ -173,6 +215,7 @@ class Conditions:
                         self._lanes[lane][uid] = unsaid
                     self._written_pods.pop(uid, None)
                     self._written_dagjobs.pop(uid, None)
+                    self._written_queues.pop(uid, None)
                     await asyncio.sleep(pause_s(tries))
                     tries += 1
                 else:
@@ -227,6 +270,19 @@ class Conditions:
         _remember(self._written_dagjobs, word, fields)
         path = f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs/{name}/status"
         await self._client.patch(path, {"status": fields}, kind="merge", field_manager=FIELD_MANAGER)
+
+    # -- Events and Queues ------------------------------------------------------------------------
+
+    async def _write_event(self, word: str, kind: str, meta: Meta, event: Event) -> None:
+        _remember(self._told, word, time.monotonic())
+        await self._events.report(kind, meta, event)
+
+    async def _write_queue(self, uid: str, name: str, fields: dict[str, Any]) -> None:
+        """A merge patch of our fields alone; the conditions belong to the controllers."""
+        _remember(self._written_queues, uid, fields)
+        await self._client.patch(
+            f"/apis/{API_VERSION}/queues/{name}/status", {"status": fields}, kind="merge", field_manager=FIELD_MANAGER
+        )
 
 
 def _content(condition: Condition) -> tuple[str, str, str]:

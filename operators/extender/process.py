@@ -27,6 +27,7 @@ from operators.extender.brain import Brain, Saved
 from operators.extender.conditions import Conditions
 from operators.extender.config import BrainConfig
 from operators.extender.eventlog import EventLog
+from operators.extender.figures import QueueFigures
 from operators.extender.history import History
 from operators.extender.intake import Breaks, Broken
 from operators.extender.rehearsals import Rehearsals
@@ -188,6 +189,7 @@ class Process:
                     term.releases,
                     term.conditions,
                     StatusWriter(term.brain, term.conditions),
+                    QueueFigures(term.brain, term.conditions),
                     Rehearsals(term.brain),
                 ):
                     group.create_task(part.run())
@@ -207,6 +209,7 @@ class Process:
         self.term = None
         self.turns.end()
         metrics.LEADER.set(0)
+        metrics.show_queues({})
         term.events.close()
         log.info("leads no more", log_sha256=term.events.log.sha256)
 
@@ -249,7 +252,7 @@ class Process:
         )
         past: Sequence[PastJob] = () if saved is not None else self.history.recent(self.config.storage.history)
         take_over(brain, identity=self.identity, pods=saved.pods if saved is not None else {}, history=past)
-        conditions = Conditions(self.client, per_second=self.config.conditions.per_second)
+        conditions = Conditions(self.client, per_second=self.config.conditions.per_second, identity=self.identity)
         return Term(brain, events, releases, conditions, asyncio.get_running_loop().create_future())
 
     async def _stored(self) -> bytes | None:

@@ -72,6 +72,10 @@ class Setbacks:
         """The job's stages that wait now."""
         return (s for (owner, _), s in self._stages.items() if owner == job and s.until > now)
 
+    def jobs(self, now: int) -> Iterator[str]:
+        """Jobs of which a stage waits now; one may come more than once."""
+        return (job for (job, _), setback in self._stages.items() if setback.until > now)
+
     def forget(self, jobs: Callable[[str], bool]) -> None:
         """Keep those of jobs that are still there."""
         self._stages = {stage: setback for stage, setback in self._stages.items() if jobs(stage[0])}

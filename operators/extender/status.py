@@ -7,14 +7,15 @@ from __future__ import annotations
 
 import asyncio
 import time
-from bisect import bisect_left
-from typing import Any, Final
+from collections.abc import Iterator
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
 from operators.client import stamp
 from operators.extender.brain import Brain
 from operators.extender.conditions import Conditions
+from operators.extender.intake import Aside
 from operators.extender.jobs import JobEntry
 from operators.extender.ledger import Task
 from schedulers.core.model import Job
@@ -28,6 +29,8 @@ _BUDGET_S: Final = 0.02
 _PERIOD_S: Final = 0.5
 #: Places in a queue change without the reason changing: look again now and then.
 _AGAIN_S: Final = 15.0
+#: Of each stage so many waiting pods get Events; all have the condition, and the DagJob has an Event of its own.
+_PODS_WITH_EVENTS: Final = 3
 #: What is said of the wait of a DagJob that does not wait.
 _NOTHING: Final[dict[str, Any]] = {"reason": "", "message": "", "position": None}
 
@@ -35,12 +38,23 @@ _NOTHING: Final[dict[str, Any]] = {"reason": "", "message": "", "position": None
 class Why(msgspec.Struct, frozen=True):
     """Why a job waits, in one sentence with its numbers: reason, blocking resource, place in the queue, share.
 
-    reason: CamelCase. position: 1 is the longest-waiting job of its queue.
+    reason: CamelCase. position: 1 is served first of its queue; None for a job that waits for its own stages or pods.
     """
 
     reason: str
     message: str
-    position: int
+    position: int | None
+
+
+class Place(NamedTuple):
+    """A job's place among those that wait in its queue. is_kept: by the policy's own order, else by submission."""
+
+    number: int
+    of: int
+    is_kept: bool
+
+
+Places = dict[str, Place]
 
 
 class StatusWriter:
@@ -53,6 +67,7 @@ class StatusWriter:
         self._brain, self._conditions = brain, conditions
         self._jobs: dict[str, str] = {}  # that carry a reason now: job -> uid of its object
         self._pods: dict[str, str] = {}  # that carry one: uid -> key
+        self._asides: dict[str, Aside] = {}  # of which owners have been told, by uid
         self._again: dict[str, None] = {}  # jobs to look at when there is no news
         self._all_at = time.monotonic()
         for pod in brain.cache.pods.values():
@@ -79,25 +94,49 @@ class StatusWriter:
             self._again.update(dict.fromkeys(state.waiting))
         jobs.stirred.update((job, None) for job in self._jobs if self._is_over(job))
         if jobs.stirred or self._again:
-            began, lines = time.perf_counter(), lines_of(self._brain)
-            self._look_at(jobs.stirred, lines, began + 0.75 * _BUDGET_S)
-            self._look_at(self._again, lines, began + _BUDGET_S)
+            began, places = time.perf_counter(), places_of(self._brain)
+            self._look_at(jobs.stirred, places, began + 0.75 * _BUDGET_S)
+            self._look_at(self._again, places, began + _BUDGET_S)
+        self._report_asides()
         self._take_back()
         self._report_plans()
+
+    def _report_asides(self) -> None:
+        """Objects that were set aside since the last round, and those that are not any more."""
+        intake, cache = self._brain.facts.intake, self._brain.cache
+        for uid in intake.news:
+            aside = intake.aside.get(uid)
+            told = self._asides.pop(uid, None)
+            if aside is None:
+                dagjob = cache.dagjobs.get(told.meta.key) if told is not None and told.kind == "DagJob" else None
+                if dagjob is not None and self._brain.jobs.of_owner(uid) is None:
+                    self._conditions.report_dagjob(dagjob.key, uid=uid, **_NOTHING, estimate_s=None)
+                continue
+            self._asides[uid] = aside
+            if aside.kind == "DagJob":
+                self._conditions.report_dagjob(
+                    aside.meta.key, uid=uid, reason=aside.reason, message=aside.message, position=None, estimate_s=None
+                )
+            elif aside.kind == "Pod" and (pod := cache.pods.get(aside.meta.key)) is not None:
+                self._pods[uid] = pod.key
+                self._conditions.report_pod(pod, aside.reason, aside.message)
+            if aside.kind in ("DagJob", "Pod"):
+                self._conditions.report_event(aside.kind, aside.meta, aside.reason, aside.message)
+        intake.news.clear()
 
     def _is_over(self, job: str) -> bool:
         """Whether nothing of the job waits any more."""
         live = self._brain.scheduler.state.jobs.get(job)
         return live is None or live.hold is None or live.cancelled
 
-    def _look_at(self, jobs: dict[str, None], lines: dict[str, list[int]], until: float) -> None:
+    def _look_at(self, jobs: dict[str, None], places: Places, until: float) -> None:
         while jobs and time.perf_counter() < until:
             job = next(iter(jobs))
             del jobs[job]
             self._again.pop(job, None)
             entry = self._brain.jobs.get(job)
             if entry is not None:
-                self._report(entry, lines)
+                self._report(entry, places)
             elif job in self._jobs:
                 self._conditions.forget_dagjob(self._jobs.pop(job))
 
@@ -127,8 +166,8 @@ class StatusWriter:
                 continue
             del self._pods[uid]
 
-    def _report(self, entry: JobEntry, lines: dict[str, list[int]]) -> None:
-        waits = why(self._brain, entry, lines)
+    def _report(self, entry: JobEntry, places: Places) -> None:
+        waits = why(self._brain, entry, places)
         if waits is None and self._jobs.pop(entry.id, None) is None:
             return
         if not entry.plain:
@@ -139,25 +178,43 @@ class StatusWriter:
         if waits is None:
             return
         self._jobs[entry.id] = entry.owner
-        for key in waiting_pods(self._brain, entry):
+        dagjob = self._brain.cache.dagjobs.get(entry.key) if not entry.plain else None
+        is_told = waits.reason not in _TOLD_OTHERWISE
+        if dagjob is not None and is_told:
+            self._conditions.report_event("DagJob", dagjob.metadata, waits.reason, waits.message)
+        for number, key in waiting_pods(self._brain, entry):
             pod = self._brain.cache.pods.get(key)
             if pod is not None and not pod.is_terminal:
                 self._pods[pod.metadata.uid] = key
                 self._conditions.report_pod(pod, waits.reason, waits.message)
+                if is_told and number < _PODS_WITH_EVENTS:
+                    self._conditions.report_event("Pod", pod.metadata, waits.reason, waits.message)
 
 
-def lines_of(brain: Brain) -> dict[str, list[int]]:
-    """The numbers of the jobs that wait, by queue, ascending."""
-    lines: dict[str, list[int]] = {}
-    for job in brain.scheduler.state.waiting.values():
-        lines.setdefault(job.spec.queue, []).append(job.seq)
-    for line in lines.values():
-        line.sort()
-    return lines
+def places_of(brain: Brain) -> Places:
+    """Places of all jobs that wait for others: open ones as the policy serves them, then those not let in yet."""
+    scheduler, state = brain.scheduler, brain.scheduler.state
+    line = scheduler.policy.line(scheduler.view)
+    # What was set back is not open for the moment, and waits as it did before.
+    back = [name for name in dict.fromkeys(brain.decisions.setbacks.jobs(brain.decisions.now())) if name in state.jobs]
+    if line is None:
+        found = sorted({*state.waiting, *back}, key=lambda name: state.jobs[name].seq)
+    else:
+        found = [*line, *(name for name in back if name not in state.waiting)]
+    outside = (name for jobs in state.admission.pending.values() for name in jobs)
+    found += sorted(outside, key=lambda name: state.jobs[name].seq)
+    queues: dict[str, list[str]] = {}
+    for name in found:
+        queues.setdefault(state.jobs[name].spec.queue, []).append(name)
+    return {
+        name: Place(number, len(queue), line is not None)
+        for queue in queues.values()
+        for number, name in enumerate(queue, 1)
+    }
 
 
-def why(brain: Brain, entry: JobEntry, lines: dict[str, list[int]] | None = None) -> Why | None:
-    """Why the job waits; None: nothing of it does. O(stages x nodes): not for the hot path. lines: see `lines_of`."""
+def why(brain: Brain, entry: JobEntry, places: Places | None = None) -> Why | None:
+    """Why the job waits; None: nothing of it does. O(stages x nodes): not for the hot path. places: see `places_of`."""
     scheduler, state = brain.scheduler, brain.scheduler.state
     job = state.jobs.get(entry.id)
     if job is None or job.cancelled:
@@ -170,16 +227,17 @@ def why(brain: Brain, entry: JobEntry, lines: dict[str, list[int]] | None = None
     now = brain.decisions.now()
     setback = next(brain.decisions.setbacks.of(entry.id, now), None)
     dagjob = brain.cache.dagjobs.get(entry.key) if not entry.plain else None
-    line = (lines if lines is not None else lines_of(brain)).get(job.spec.queue, [])
-    position = 1 + bisect_left(line, job.seq)
+    place = (places if places is not None else places_of(brain)).get(job.id)
     if setback is not None:
         again = f"try {setback.rounds + 1} comes in {setback.wait_ms // 1000} s or sooner"
         reason, parts = PODS_UNPLACED, [setback.why, again]
     elif first.reason is Reason.WAITS_FOR_ASK and dagjob is not None and dagjob.refused is not None:
         reason, parts = PODS_REFUSED, [f"its pods cannot be made: {dagjob.refused}"]
-    parts.append(f"number {position} of {max(position, len(line))} waiting in queue {job.spec.queue}")
+    if place is not None:
+        by = "" if place.is_kept else " by submission"
+        parts.append(f"number {place.number} of {place.of} waiting in queue {job.spec.queue}{by}")
     parts.append(f"holds {100 * state.share(job):.1f} % of the cluster (dominant share)")
-    return Why(reason, "; ".join(parts), position)
+    return Why(reason, "; ".join(parts), place.number if place is not None else None)
 
 
 def camel_case(reason: Reason) -> str:
@@ -187,19 +245,23 @@ def camel_case(reason: Reason) -> str:
     return "".join(word.capitalize() for word in reason.value.split("_"))
 
 
-def waiting_pods(brain: Brain, entry: JobEntry) -> list[str]:
-    """Keys of the job's pods that are there and wait."""
+#: Waits for the job's own pods and stages: the controllers have Events of these, and most last a moment.
+_TOLD_OTHERWISE: Final = frozenset(map(camel_case, (Reason.WAITS_FOR_ASK, Reason.WAITS_FOR_STAGE)))
+
+
+def waiting_pods(brain: Brain, entry: JobEntry) -> Iterator[tuple[int, str]]:
+    """Keys of the job's pods that are there and wait, numbered in their stage from 0 on."""
     job = brain.scheduler.state.jobs.get(entry.id)
-    keys = []
     for stage in job.stages if job is not None else ():
         if not stage.waiting or stage.parents_left:
             continue
+        number = 0
         for index in range(stage.tasks):
             uid = brain.ledger.current.get(Task(entry.id, stage.index, index))
             pod = brain.ledger.pods.get(uid) if uid is not None else None
             if pod is not None and pod.container is None and not pod.ended:
-                keys.append(pod.key)
-    return keys
+                yield number, pod.key
+                number += 1
 
 
 def shown(job: Job, planned: Planned) -> PlanStatus:

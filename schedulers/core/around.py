@@ -166,6 +166,23 @@ class Around(Policy):
         """See Policy.why."""
         return self._policy.why(job, view)
 
+    def line(self, view: ClusterView) -> Sequence[str] | None:
+        """See Policy.line: turn by turn as the policy inside has them, then all others."""
+        inside = self._policy.line(view)
+        if inside is None:
+            return None
+        left, found = dict.fromkeys(inside), list[str]()
+        for turn in self.turns(view):
+            mine = [name for name in left if self.admits(turn, view.jobs[name])]
+            for name in mine:
+                del left[name]
+            found += mine
+        return [*found, *left]
+
+    def passes_by(self, job: JobState, view: ClusterView) -> str | None:
+        """See Policy.passes_by."""
+        return self._policy.passes_by(job, view)
+
     def next_change(self, view: ClusterView) -> int | None:
         """See Policy.next_change."""
         return self._policy.next_change(view)

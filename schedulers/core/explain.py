@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Sequence
+from itertools import takewhile
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -87,6 +88,8 @@ def why_waiting(
         found = now if stage.index in job.open else later
         for reason, data in _stage_reasons(job, stage, state, offers).items():
             found.setdefault(reason, data)
+    if Reason.BEHIND_OTHERS in now:
+        now[Reason.BEHIND_OTHERS] = _turn(job, policy, view)
     said = policy.why(job, view) if job.waiting else None
     if said is not None:
         now[said[0]] = dict(said[1])
@@ -195,6 +198,19 @@ def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers:
             lacks[why.name] += count
     scarce = max(sorted(lacks), key=lambda name: lacks[name], default="room")
     return {Reason.NO_ROOM: {"demand": demand, "excluded": _counted(excluded) + nearest, "scarce": scarce}}
+
+
+def _turn(job: JobState, policy: Policy, view: ClusterView) -> dict[str, Any]:
+    """Who is served before a job that has room, or else what its policy says."""
+    line = policy.line(view)
+    before = list(takewhile(lambda name: name != job.id, line or ()))
+    if before:
+        jobs = "1 job is" if len(before) == 1 else f"{len(before)} jobs are"
+        turn = f"{jobs} served before it, the first is {before[0]}"
+    else:
+        usual = "the policy keeps no line of jobs and chooses anew in each round" if line is None else "it is next"
+        turn = policy.passes_by(job, view) or usual
+    return {"ahead": len(before), "first": before[0] if before else "", "turn": turn}
 
 
 def _reservation(job: JobState, stage: StageState, state: ClusterState) -> Found | None:

@@ -150,6 +150,12 @@ class Ordered(Sequencing):
                     continue
                 break
 
+    def line(self, view: ClusterView) -> Sequence[str]:
+        """See Policy.line: by key, then those that came since, in order of submission."""
+        known = [name for name in self._order if name in view.waiting]
+        new = view.waiting.keys() - set(known)
+        return [*known, *sorted(new, key=lambda name: view.jobs[name].seq)]
+
     def _refresh(self, view: ClusterView) -> None:
         waiting = view.waiting
         for name in view.changed():

@@ -556,6 +556,17 @@ class Policy(ABC):
         """Why this policy does not serve a waiting job although there is room; None: nothing to add."""
         return None
 
+    def line(self, view: ClusterView) -> Sequence[str] | None:
+        """Waiting jobs in the order of serving, as of the last round; None: the policy keeps no such order.
+
+        Asked at any time: nothing that is decided may hang on it.
+        """
+        return None
+
+    def passes_by(self, job: JobState, view: ClusterView) -> str | None:
+        """In words, why a waiting job is not served although there is room and nobody is named before it."""
+        return None
+
     def next_change(self, view: ClusterView) -> int | None:
         """When time alone would change what is placed (ms, after now), or None if it never does.
 

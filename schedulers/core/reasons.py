@@ -86,7 +86,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
         "{what} {name} holds {share} of {resource} per unit of weight, "
         "and {other} with {other_share} of {other_resource} is served first"
     ),
-    Reason.BEHIND_OTHERS: "jobs that are served before it: {ahead}; the first is {first}",
+    Reason.BEHIND_OTHERS: "there is room for it, and {turn}",
     Reason.WAITS_FOR_THOUGHT: "waits until its scheduler has thought about it (jobs in the queue before it: {ahead})",
     Reason.WAITS_FOR_OFFER: "waits until a node with room for it is on offer (nodes with room: {nodes})",
 }

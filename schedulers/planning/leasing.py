@@ -310,6 +310,12 @@ class Leasing(Policy):
         data: dict[str, object] = {"wait": wait, "later": later.later, "worth": f"{later.worth:.3g}", "now": later.now}
         return Reason.PLANNED_LATER, data
 
+    def passes_by(self, job: JobState, view: ClusterView) -> str | None:
+        """See Policy.passes_by."""
+        if any(key[0] == job.id and start.count for key, starts in self._starts.items() for start in starts):
+            return "it is planned to start now"
+        return f"nothing of it starts by the last plan; the next one is made within {self.cycle_ms / 1000:g} s"
+
     def about(self, job: JobState) -> dict[str, Any]:
         """Whether a plan has ever had the job end by its deadline."""
         return {"accepted": job.id in self._accepted} if self._class(job) < 2 else {}

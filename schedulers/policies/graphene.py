@@ -189,6 +189,14 @@ class Graphene(Bundling):
             for p_score, scored in zip(p_scores, candidates, strict=True)
         ]
 
+    def passes_by(self, job: JobState, view: ClusterView) -> str | None:
+        """See Policy.passes_by."""
+        if self._owed and self._owed[0] != self._balance.group_of(job.spec):
+            return f"{self.params.level} {self._owed[0]} is owed more than the bound and is served first"
+        return (
+            "tasks are chosen anew in each round: by how well they fill a node and how little work their job has left"
+        )
+
     def started(self, candidate: Candidate, tasks: int, view: ClusterView) -> bool:
         """Charge the group; the averages keep what was seen, and what has changed is looked at."""
         self._packing, self._srpt = self._next

@@ -126,6 +126,15 @@ class Jockey(Around):
         standing = self._jobs.get(job.id)
         return standing is None or standing.allocation is None
 
+    def passes_by(self, job: JobState, view: ClusterView) -> str | None:
+        """See Policy.passes_by: whoever has what is needed to be done in time comes after those who have not."""
+        standing = self._jobs.get(job.id)
+        if standing is None or standing.allocation is None or job.executors < standing.allocation:
+            return super().passes_by(job, view)
+        return (
+            f"it has the {standing.allocation} containers that it needs to be done in time: more come after all others"
+        )
+
     # -- what is known of jobs ----------------------------------------------------------------------
 
     def observe(self, event: Event, view: ClusterView) -> None:

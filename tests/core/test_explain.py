@@ -161,7 +161,10 @@ def test_in_cycles_those_before_it_are_named() -> None:
     made = scheduler("fifo", node("n", 9), offers="cycle")
     for name in ("a", "b", "c"):
         made.handle(JobSubmitted(0, job(name)))
-    assert made.explain("c").reasons[0].data == {"ahead": 2, "first": "a"}
+    data = made.explain("c").reasons[0].data
+    assert (data["ahead"], data["first"]) == (2, "a")
+    assert data["turn"] == "2 jobs are served before it, the first is a"
+    assert made.explain("a").reasons[0].sentence == "there is room for it, and it is next"
 
 
 def test_nothing_holds_back_a_job_that_has_all_it_wants() -> None:

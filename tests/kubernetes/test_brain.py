@@ -690,7 +690,7 @@ def test_of_a_dagjob_that_is_gone_nothing_is_reported_any_more() -> None:
     conditions = Conditions(cast(Client, None))
     writer = StatusWriter(world.brain, conditions)
     writer.go_round()
-    assert conditions.pending == 2  # the DagJob and its pod, both not written yet
+    assert conditions.pending == 4  # the DagJob and its pod, and an Event on each, all not written yet
     world.brain.hear(Change("DagJob", world.lists.dagjobs.pop(second.key), None))
     for pod in world.pods_of(second):
         world.delete(pod)

@@ -16,6 +16,7 @@ from schedulers.objects.dagjob import PlanStatus, PromiseStatus
 from schedulers.objects.meta import Meta
 from schedulers.objects.names import WAITING_CONDITION
 from schedulers.objects.pod import Condition, Pod, PodStatus
+from schedulers.objects.queue import Queue
 
 
 def pod(name: str = "p", *conditions: Condition) -> Pod:
@@ -263,3 +264,53 @@ def test_a_pod_that_ended_without_a_node_is_not_said_to_have_been_released() -> 
 
     (word,) = heard(say).heard
     assert (word[2]["conditions"][0].status, word[2]["conditions"][0].reason) == ("False", "Ended")
+
+
+class Scribe(Listener):
+    """A client that hears of Events too."""
+
+    async def create(self, path: str, body: Any) -> bytes:
+        self.heard.append((0.0, body["regarding"]["name"], body))
+        return b"{}"
+
+
+def events_of(reasons: list[str]) -> list[str]:
+    """Reasons of the Events that are written when a pod is told these in turn."""
+
+    async def main() -> list[str]:
+        scribe = Scribe()
+        conditions = Conditions(cast(Client, scribe), per_second=1000)
+        task = asyncio.ensure_future(conditions.run())
+        for reason in reasons:
+            conditions.report_event("Pod", pod().metadata, reason, "x")
+            await asyncio.sleep(0.05)
+        task.cancel()
+        return [body["reason"] for _, _, body in scribe.heard]
+
+    return asyncio.run(main())
+
+
+def test_an_event_comes_once_for_each_reason_however_often_it_comes_back() -> None:
+    assert events_of(["NoRoom", "BehindOthers"] * 5) == ["NoRoom", "BehindOthers"]
+
+
+def test_a_pod_that_is_released_before_its_event_is_written_gets_none() -> None:
+    def say(conditions: Conditions) -> None:
+        conditions.report_event("Pod", pod().metadata, "NoRoom", "x")
+        conditions.report_released(pod(), "n1")
+        assert conditions.pending == 0
+
+    assert heard(say).heard == []
+
+
+def test_figures_that_a_queue_shows_already_are_not_written_again() -> None:
+    queue = Queue(Meta(name="q", uid="q"))
+    fields = {"jobs": 1, "pending": 2, "running": 3, "share": "12.5%"}
+
+    def say(conditions: Conditions) -> None:
+        conditions.report_queue(queue, {"jobs": 0, "pending": 0, "running": 0, "share": ""})
+        assert conditions.pending == 0
+        for _ in range(2):
+            conditions.report_queue(queue, fields)
+
+    assert [status for _, _, status in heard(say).heard] == [fields]

@@ -54,9 +54,9 @@ def waits(cluster: Devcluster, space: str) -> list[tuple[str, str]]:
 
 
 def metrics(installed: Installed) -> dict[str, float]:
-    """The controllers' figures of queues."""
-    (replica,) = installed.controllers.replicas
-    with urllib.request.urlopen(f"http://127.0.0.1:{replica.ports[8082]}/metrics") as answer:
+    """The brain's figures of queues."""
+    (replica,) = installed.brain.replicas
+    with urllib.request.urlopen(f"http://127.0.0.1:{replica.ports[8081]}/metrics") as answer:
         text = answer.read().decode()
     return {name: float(value) for name, value in re.findall(r"^(rm_queue_\S+) (\S+)$", text, re.MULTILINE)}
 

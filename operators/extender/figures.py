@@ -1,0 +1,71 @@
+"""The figures of Queues, from the brain's own books: what labels of pods say does not matter."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any, Final
+
+import msgspec
+
+from operators import metrics
+from operators.extender.brain import Brain
+from operators.extender.conditions import Conditions
+from schedulers.core.resources import dominant_share
+
+_PERIOD_S: Final = 1.0
+
+
+class Figures(msgspec.Struct):
+    """Of a queue and those below it. jobs: live DagJobs; pending, running: tasks without and with room; share: 0-1."""
+
+    jobs: int = 0
+    pending: int = 0
+    running: int = 0
+    share: float = 0.0
+
+    def shown(self) -> dict[str, Any]:
+        """As fields of a Queue's status."""
+        return {**msgspec.structs.asdict(self), "share": f"{100 * self.share:.1f}%"}
+
+
+class QueueFigures:
+    """Counts once a second if anything was heard or decided since; Queues with other figures are written."""
+
+    def __init__(self, brain: Brain, conditions: Conditions) -> None:
+        self._brain, self._conditions = brain, conditions
+        self._version = -1
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            self.go_round()
+            await asyncio.sleep(_PERIOD_S)
+
+    def go_round(self) -> None:
+        """Show and report what has changed; O(jobs x stages), so not in each cycle."""
+        version = self._brain.scheduler.state.version
+        if version == self._version:
+            return
+        self._version = version
+        found = figures_of(self._brain)
+        metrics.show_queues({name: (each.pending, each.running, each.share) for name, each in found.items()})
+        for name, queue in self._brain.cache.queues.items():
+            if name in found:
+                self._conditions.report_queue(queue, found[name].shown())
+
+
+def figures_of(brain: Brain) -> dict[str, Figures]:
+    """Of every queue that is there."""
+    state = brain.scheduler.state
+    tree, found = state.tree, {name: Figures() for name in state.queues if name not in state.tree.removed}
+    ups = {name: [found[above] for above in tree.up(name) if above in found] for name in state.queues}
+    for job in state.jobs.values():
+        entry = brain.jobs.get(job.id)
+        pending = 0 if job.cancelled else sum(stage.waiting for stage in job.stages if not stage.parents_left)
+        for figures in ups.get(job.spec.queue, ()):
+            figures.jobs += entry is not None and not entry.plain
+            figures.pending += pending
+            figures.running += job.running
+    for name, figures in found.items():
+        figures.share = dominant_share(tree.used(name), state.capacity)
+    return found
