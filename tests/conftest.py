@@ -47,7 +47,10 @@ def _registries_as_before() -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of tests/same."""
+    """Options of the whole suite, and of tests/same."""
+    parser.addoption(
+        "--nightly", action="store_true", help="all subjects of tests/contract, all examples of properties"
+    )
     parser.addoption("--update", action="store_true", help="tests/same: keep the hashes that are found")
     parser.addoption("--every-seed", action="store_true", help="tests/same: all seeds of the scenarios, not only one")
 
