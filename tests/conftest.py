@@ -22,11 +22,13 @@ from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 from schedulers.learned.shelf import _SHELF
+from tests.examples import CI, NIGHTLY
 
-settings.register_profile(
-    "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
-settings.load_profile("repeatable")
+for profile in (CI, NIGHTLY):
+    settings.register_profile(
+        profile, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    )
+settings.load_profile(CI)
 
 
 @pytest.fixture(autouse=True)
@@ -53,6 +55,12 @@ def pytest_addoption(parser: pytest.Parser) -> None:
     )
     parser.addoption("--update", action="store_true", help="tests/same: keep the hashes that are found")
     parser.addoption("--every-seed", action="store_true", help="tests/same: all seeds of the scenarios, not only one")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any test module is imported, whose decorators ask for the profile."""
+    if config.getoption("--nightly"):
+        settings.load_profile(NIGHTLY)
 
 
 #: Shorter runs have nothing to tell of their durations, s.
