@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 comma  := ,
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test check lint bench tables clean controlplane demo-kubernetes test-older soak fidelity
+.PHONY: demo test nightly check lint bench tables clean controlplane demo-kubernetes test-older soak fidelity
 
 demo: $(VENV)/.base            ## the main job on a packaged scenario: a table and out/demo/report.html
 	$(BIN)/rm-emulator run demo --out out/demo --overwrite
@@ -23,6 +23,10 @@ WORKERS = $(shell echo $$(($$(nproc) + 1)))
 test: $(VENV)/.dev             ## the whole test suite
 	$(if $(filter true,$(CI)),$(BIN)/python -m operators.devcluster build)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q
+
+nightly: $(VENV)/.dev          ## the whole test suite with all subjects and all examples; before an issue is resolved
+	$(if $(filter true,$(CI)),$(BIN)/python -m operators.devcluster build)
+	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q --nightly
 
 test-older: $(VENV)/.dev       ## the whole loop on the oldest Kubernetes that is supported (built first)
 	$(BIN)/python -m operators.devcluster build --version 1.35.4

@@ -88,10 +88,18 @@ def _short(spec: Mapping[str, Any]) -> str:
     return ",".join([spec["kind"], *(f"{k}={v}" for k, v in spec.items() if k != "kind")])
 
 
+#: Policies whose decisions no estimate changes: in the company of one they are tested as they are alone. (Pilots, which
+#: `slearn` lets go first, are another matter.)
+BLIND: Final = frozenset(
+    {"bfs", "capacity", "delay", "drf", "fair", "fair_yarn", "fifo", "hdrf", "las", "random", "requeue"}
+)
+
+
 def subjects() -> list[Subject]:
     """Every registered policy, predictor and placer in company that brings out what it does.
 
     Each policy alone, with the truth, with history, with pilots, with lines; each predictor and placer under `gs`.
+    Policies that are blind to estimates are left out with the truth and with history.
     """
     company: tuple[dict[str, Any] | None, ...] = (
         None,
@@ -101,7 +109,11 @@ def subjects() -> list[Subject]:
     )
     gs = {"kind": "gs", "first_threshold_ms": 2e4, "growth": 3.0}
     return [
-        *(Subject(policy={"kind": p.name}, predictor=predictor) for p in policies for predictor in company),
+        *(
+            Subject(policy={"kind": p.name}, predictor=predictor)
+            for p in policies
+            for predictor in (company if p.name not in BLIND else (None, company[-1]))
+        ),
         *(Subject(policy=gs, predictor={"kind": p.name}) for p in predictors),
         *(Subject(policy=gs, predictor=company[-1], placement={"kind": p.name}) for p in placers if not p.cls.assigns),
         *(Subject(policy={"kind": p}, predictor=company[1], placement={"kind": "deft"}) for p in with_lines()),

@@ -1,10 +1,17 @@
-"""Settings of all tests: hypothesis draws the same examples everywhere, and no test leaves plug-ins behind."""
+"""Settings of all tests: hypothesis draws the same examples everywhere, and no test leaves plug-ins behind.
+
+How long each test took is kept in `out/durations.json`, and told at the end of a long run.
+"""
 
 from __future__ import annotations
 
+import json
+import os
 import sys
-from collections.abc import Iterator
-from typing import Any
+from collections import Counter
+from collections.abc import Iterator, Mapping
+from pathlib import Path
+from typing import Any, Final
 
 import pytest
 from hypothesis import HealthCheck, settings
@@ -15,11 +22,13 @@ from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 from schedulers.learned.shelf import _SHELF
+from tests.examples import CI, NIGHTLY
 
-settings.register_profile(
-    "repeatable", derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
-)
-settings.load_profile("repeatable")
+for profile in (CI, NIGHTLY):
+    settings.register_profile(
+        profile, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+    )
+settings.load_profile(CI)
 
 
 @pytest.fixture(autouse=True)
@@ -40,6 +49,59 @@ def _registries_as_before() -> Iterator[None]:
 
 
 def pytest_addoption(parser: pytest.Parser) -> None:
-    """Options of tests/same."""
+    """Options of the whole suite, and of tests/same."""
+    parser.addoption(
+        "--nightly", action="store_true", help="all subjects of tests/contract, all examples of properties"
+    )
     parser.addoption("--update", action="store_true", help="tests/same: keep the hashes that are found")
     parser.addoption("--every-seed", action="store_true", help="tests/same: all seeds of the scenarios, not only one")
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    """Before any test module is imported, whose decorators ask for the profile."""
+    if config.getoption("--nightly"):
+        settings.load_profile(NIGHTLY)
+
+
+#: Shorter runs have nothing to tell of their durations, s.
+LONG_RUN_S: Final = 60.0
+
+
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter, config: pytest.Config) -> None:
+    """With pytest-xdist the reports of all workers are here."""
+    took = Counter[str]()
+    for reports in terminalreporter.stats.values():
+        for report in reports:
+            if isinstance(report, pytest.TestReport):
+                took[report.nodeid] += report.duration
+    if not took:
+        return
+    keep(config.rootpath / "out" / "durations.json", took)
+    if took.total() > LONG_RUN_S:
+        terminalreporter.section("twenty slowest tests, and minutes of all")
+        for line in told(took):
+            terminalreporter.write_line(line)
+
+
+def keep(file: Path, took: Mapping[str, float]) -> None:
+    """Seconds of each test as it ran last, by its name; a run of a part leaves the others as they are."""
+    file.parent.mkdir(exist_ok=True)
+    try:
+        known = json.loads(file.read_text())
+    except (OSError, ValueError):
+        known = {}
+    known |= {name: round(seconds, 3) for name, seconds in took.items()}
+    beside = file.with_suffix(f".{os.getpid()}")  # a reader must not find half of it
+    beside.write_text(json.dumps(dict(sorted(known.items())), indent=0))
+    beside.rename(file)
+
+
+def told(took: Mapping[str, float]) -> Iterator[str]:
+    """The slowest tests in seconds, then the folders under tests/ in minutes."""
+    for name, seconds in Counter(took).most_common(20):
+        yield f"{seconds:7.1f} s    {name}"
+    folders = Counter[str]()
+    for name, seconds in took.items():
+        folders["/".join(name.partition("::")[0].split("/")[:2])] += seconds
+    for folder, seconds in folders.most_common():
+        yield f"{seconds / 60:7.1f} min  {folder}"

@@ -6,10 +6,13 @@ import msgspec
 
 
 class Row(msgspec.Struct, kw_only=True):
-    """One line. target: such as `<= 5`, of the ratio where there is one, else of the value."""
+    """One line. target: such as `<= 5`, of the ratio where there is one, else of the value.
+
+    value: None for what cannot be measured here; `note` says why.
+    """
 
     name: str
-    value: float
+    value: float | None
     unit: str
     reference: float | None = None
     ratio: float | None = None

@@ -108,9 +108,12 @@ class StatusWriter:
             aside = intake.aside.get(uid)
             told = self._asides.pop(uid, None)
             if aside is None:
-                dagjob = cache.dagjobs.get(told.meta.key) if told is not None and told.kind == "DagJob" else None
-                if dagjob is not None and self._brain.jobs.of_owner(uid) is None:
-                    self._conditions.report_dagjob(dagjob.key, uid=uid, **_NOTHING, estimate_s=None)
+                entry = self._brain.jobs.of_owner(uid)
+                if entry is not None:  # it waits as others do from here on, or does not
+                    self._jobs[entry.id] = entry.owner
+                    self._brain.jobs.stirred[entry.id] = None
+                elif told is not None and told.kind == "DagJob" and told.meta.key in cache.dagjobs:
+                    self._conditions.report_dagjob(told.meta.key, uid=uid, **_NOTHING, estimate_s=None)
                 continue
             self._asides[uid] = aside
             if aside.kind == "DagJob":

@@ -9,6 +9,7 @@ import sys
 import pytest
 
 from rm_emulator.testing import (
+    BLIND,
     POLICY_CHECKS,
     Case,
     PolicyCheck,
@@ -22,6 +23,7 @@ from rm_emulator.testing import (
     subjects,
 )
 from rm_emulator.workload.formats import FORMATS
+from schedulers.core.decisions import Decision, Place
 from schedulers.core.model import Copies
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
@@ -94,6 +96,7 @@ def test_promise(name: str, check: PolicyCheck) -> None:
     check(BY_NAME[name], (number % 4 + 4 * (number % 3),))
 
 
+# All of them with --nightly; else those whose files changed and a quarter of the others (conftest.py).
 @pytest.mark.slow
 @pytest.mark.parametrize("check", POLICY_CHECKS, ids=lambda check: check.__name__)
 @pytest.mark.parametrize("name", BY_NAME)
@@ -174,6 +177,19 @@ def test_scenarios_cover_what_the_engine_can_do() -> None:
 def test_subjects_hold_every_registration() -> None:
     kinds = {part["kind"] for s in SUBJECTS for part in (s.policy, s.predictor, s.placement) if part}
     assert kinds >= {name for _, name in REGISTERED}
+
+
+@pytest.mark.parametrize("predictor", ["oracle", "three_sigma"])
+@pytest.mark.parametrize("policy", sorted(BLIND))
+def test_no_estimate_changes_what_a_blind_policy_decides(policy: str, predictor: str) -> None:
+    def placed(subject: Subject, seed: int) -> list[Decision]:
+        history = run_case(subject, case_for(subject, seed)).audit.history
+        return [decision for _, decisions in history for decision in decisions if isinstance(decision, Place)]
+
+    alone = Subject(policy={"kind": policy})
+    told = Subject(policy={"kind": policy}, predictor={"kind": predictor})
+    for seed in range(5):
+        assert placed(told, seed) == placed(alone, seed)
 
 
 def test_a_subject_shows_its_parts() -> None:

@@ -34,6 +34,7 @@ from schedulers.core.model import Job, Node, Service, Stage
 from schedulers.core.replay import Replay
 from schedulers.core.scheduler import Scheduler
 from tests.engine.omega_reference import commits
+from tests.examples import examples
 
 NAMES = ("X", "Y", "Z")
 POLICIES = (
@@ -89,7 +90,7 @@ def cases(draw: st.DrawFn) -> dict[str, Any]:
     }
 
 
-@settings(max_examples=300)
+@settings(max_examples=examples(300))
 @given(cases())
 def test_the_engine_commits_what_the_definition_says(case: dict[str, Any]) -> None:
     if case["architecture"] != "shared_state":

@@ -26,6 +26,7 @@ from schedulers.objects.dagjob import PlanStatus
 from schedulers.objects.meta import OwnerReference
 from schedulers.objects.pod import Pod
 from schedulers.objects.queue import PerUser
+from tests.examples import examples
 from tests.kubernetes.world import World, stage
 
 
@@ -855,7 +856,7 @@ STEPS = st.lists(st.tuples(st.sampled_from(list(STEP)), st.integers(0, 7)), max_
 
 
 @given(steps=STEPS, policy=st.sampled_from(HERE), lines=st.booleans())
-@settings(max_examples=200, deadline=None, suppress_health_check=[HealthCheck.too_slow])
+@settings(max_examples=examples(200), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_whatever_happens_nothing_is_overcommitted_and_every_job_ends(
     steps: list[tuple[str, int]], policy: str, lines: bool
 ) -> None:

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from operators.extender import wire
 from operators.extender.wire import FilterAnswer
+from tests.examples import examples
 from tests.kubernetes.calls import POD, Recorder, Reply, call
 
 VERBS = st.sampled_from(["filter", "prioritize", "preempt"])
@@ -58,7 +59,7 @@ def test_any_json_is_answered(verb: str, body: Any) -> None:
 
 
 @given(st.data(), VERBS)
-@settings(max_examples=200)
+@settings(max_examples=examples(200))
 def test_any_type_in_any_field_is_answered(data: st.DataObject, verb: str) -> None:
     good = {"Pod": POD, "NodeNames": ["a"], "Nodes": None, "NodeNameToMetaVictims": {}, "NodeNameToVictims": None}
     body = {data.draw(CASES)(key): data.draw(st.just(good[key]) | JSON) for key in KEYS[verb]}

@@ -51,6 +51,7 @@ from schedulers.core.model import Copies, Edge, Job, Links, Node, PastJob, PerUs
 from schedulers.core.policy import Suggestion, policies
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import GRANTED, IDLE, MOVING, RUNNING
+from tests.examples import examples
 
 POLICIES = (
     "fifo",
@@ -430,4 +431,4 @@ def test_the_core_under_any_facts() -> None:
 
 @pytest.mark.slow
 def test_the_core_under_any_facts_ten_thousand_steps() -> None:
-    run_state_machine_as_test(Core, settings=settings(max_examples=100, stateful_step_count=100))
+    run_state_machine_as_test(Core, settings=settings(max_examples=examples(100), stateful_step_count=100))

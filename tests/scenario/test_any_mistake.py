@@ -14,6 +14,7 @@ from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.document import parse_documents
 from rm_emulator.scenario.load import EXAMPLES, load
+from tests.examples import examples
 
 GOOD = yaml.safe_load((EXAMPLES / "dag-heterogeneous.yaml").read_text())
 GOOD["spec"] |= {
@@ -77,7 +78,7 @@ def spoiled(draw: st.DrawFn) -> Any:
 
 @pytest.mark.slow
 @given(spoiled())
-@settings(max_examples=400, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(400), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_wrong_value_is_either_fine_or_named_with_its_line(tmp_path: Path, data: Any) -> None:
     (tmp_path / "my-trace.csv").write_bytes((EXAMPLES / "my-trace.csv").read_bytes())
     path = tmp_path / "s.yaml"
@@ -100,7 +101,7 @@ TEXT = (EXAMPLES / "hello.yaml").read_text()
     st.integers(0, 30),
     st.text(max_size=5) | st.sampled_from(["\t", "- ", ": ", "'", "[", "&a ", "*a", "!x ", "<<: "]),
 )
-@settings(max_examples=300, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
+@settings(max_examples=examples(300), deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])
 def test_any_damaged_text_is_either_fine_or_named_with_its_line(tmp_path: Path, at: int, cut: int, put: str) -> None:
     path = tmp_path / "s.yaml"
     path.write_bytes((TEXT[:at] + put + TEXT[at + cut :]).encode("utf-8", "surrogatepass"))

@@ -14,13 +14,13 @@ _COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {">=": operator.ge,
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the results.
 
-    value, unit: what was measured. reference: what it is compared with, in the unit that `note` tells.
-    ratio: value to reference, or None where there is no reference. target: such as `>= 0.06`, of the ratio
-    where there is one, else of the value; None where nothing is aimed at.
+    value, unit: what was measured; None for what cannot be measured here (`note` says why). reference: what it is
+    compared with, in the unit that `note` tells. ratio: value to reference, or None where there is no reference.
+    target: such as `>= 0.06`, of the ratio where there is one, else of the value; None where nothing is aimed at.
     """
 
     name: str
-    value: float
+    value: float | None
     unit: str
     reference: float | None = None
     ratio: float | None = None
@@ -29,11 +29,12 @@ class Row(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def met(self) -> bool | None:
-        """Whether the target is met; None without target."""
-        if self.target is None:
+        """Whether the target is met; None without target or value."""
+        figure = self.value if self.ratio is None else self.ratio
+        if self.target is None or figure is None:
             return None
         sign, _, bound = self.target.partition(" ")
-        return _COMPARE[sign](self.value if self.ratio is None else self.ratio, float(bound))
+        return _COMPARE[sign](figure, float(bound))
 
     def plain(self) -> dict[str, Any]:
         """As `--json` prints it."""

@@ -1,0 +1,53 @@
+"""Benchmarks of the Kubernetes side where something is missing: a row says so, and the others are measured."""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+from typing import Any
+
+import pytest
+
+from operators.bench.__main__ import GROUPS
+from rm_emulator.lab.bench.rows import Row
+
+#: Groups that ask a real control plane.
+REAL = ("cluster", "gang")
+WITHOUT_EXTRA = """
+import sys
+sys.modules["aiohttp"] = sys.modules["starlette"] = sys.modules["uvicorn"] = None
+from operators.bench.__main__ import main
+sys.argv = ["bench", "--tiny"]
+sys.exit(main())
+"""
+
+
+def rows(*command: str, **environment: str) -> dict[str, dict[str, Any]]:
+    done = subprocess.run(
+        [sys.executable, *command], env={**os.environ, **environment}, capture_output=True, text=True, check=False
+    )
+    assert done.returncode == 0, done.stderr
+    return {row["name"]: row for row in map(json.loads, done.stdout.splitlines())}
+
+
+@pytest.mark.slow
+def test_without_a_control_plane_its_groups_are_rows_that_say_so_and_the_others_are_measured(tmp_path: Path) -> None:
+    found = rows(
+        "-m", "operators.bench", "--tiny", PATH=str(tmp_path), XDG_CACHE_HOME=str(tmp_path), KUBEBUILDER_ASSETS=""
+    )
+    assert [name for name, row in found.items() if row["value"] is None] == list(REAL)
+    assert all("make controlplane" in found[name]["note"] for name in REAL)
+    assert len(found) > len(REAL)
+
+
+def test_without_the_extra_each_group_is_a_row_that_says_what_to_install() -> None:
+    found = rows("-c", WITHOUT_EXTRA)
+    assert list(found) == list(GROUPS)
+    assert all("rm-emulator[k8s]" in row["note"] for row in found.values())
+
+
+def test_what_was_not_measured_has_met_no_target() -> None:
+    assert Row(name="x", value=None, unit="s", target="<= 5").plain()["met"] is None
