@@ -57,12 +57,12 @@ ROWS: Final = [
         "max: {cpu: 1}, guaranteed: {cpu: 2}",
         "obj.yaml (as a scenario):20:7 spec.queues[0].max: max is below what is guarantee",
     ),
-    ("tasks: 2", "tasks: 0", "obj.yaml:17:3 spec.stages: DagJob j: job 'j' stage 's' has 0 tasks (at least 1)"),
-    ("tasks: 2", "tasks: -1", "obj.yaml:17:3 spec.stages: DagJob j: job 'j' stage 's' has -1 tasks (at least 1)"),
+    ("tasks: 2", "tasks: 0", "obj.yaml:17:3 spec.stages: DagJob j: stage 's' has 0 tasks (1 to 100000)"),
+    ("tasks: 2", "tasks: -1", "obj.yaml:17:3 spec.stages: DagJob j: stage 's' has -1 tasks (1 to 100000)"),
     (
         "tasks: 2",
         "tasks: 99999999999",
-        "obj.yaml (as a scenario):27:16 spec.workload.jobs[0].stages[0].tasks: 9999999999",
+        "obj.yaml:17:3 spec.stages: DagJob j: stage 's' has 99999999999 tasks (1 to 100000)",
     ),
     ("tasks: 2", "tasks: two", "obj.yaml:18:12 spec.stages[0].tasks: expected `int`, got `str`"),
     ("queue: q", "queue: nosuch", "obj.yaml (as a scenario):23:14 spec.workload.jobs[0].queue: queue 'nosuch' is no"),
@@ -119,7 +119,7 @@ ROWS: Final = [
     (
         "memory: 32Gi",
         "memory: 999999Ei",
-        "obj.yaml (as a scenario):11:9 spec.cluster.nodes[0].capacity: more than can be c",
+        "obj.yaml:4:23 status.allocatable: quantity out of range: '999999Ei' (2e21 at most)",
     ),
     (
         "metadata: {name: n1}",

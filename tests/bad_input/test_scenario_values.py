@@ -231,7 +231,7 @@ ROWS: Final = [
     (
         "memory: 4Gi",
         "memory: 99999999Ei",
-        "6:42 spec.cluster.nodes[0].capacity: more than can be counted (at most 976562500000Gi of mem",
+        "6:59 spec.cluster.nodes[0].capacity.memory: quantity out of range: '99999999Ei' (2e21 at most)",
     ),
     (
         "cpu: 1}",

@@ -15,7 +15,7 @@ from operators.bench.__main__ import GROUPS
 from rm_emulator.lab.bench.rows import Row
 
 #: Groups that ask a real control plane.
-REAL = ("cluster", "gang")
+REAL = ("cluster", "gang", "burst", "failover")
 WITHOUT_EXTRA = """
 import sys
 sys.modules["aiohttp"] = sys.modules["starlette"] = sys.modules["uvicorn"] = None

@@ -25,7 +25,7 @@ from schedulers.objects.pod import Pod
 from tests.kubernetes.store import Store, StoreClient, until
 
 CONFIG = BrainConfig(extender=ExtenderPort(tls=None), policy={"kind": "fifo"})
-LEASE = "/apis/coordination.k8s.io/v1/namespaces/rm-system/leases/rm-brain"
+LEASE = "/apis/coordination.k8s.io/v1/namespaces/rm-system/leases/rm-brain-leader"
 
 
 class Mistake(Exception):
