@@ -150,6 +150,8 @@ _known_steps: Final = lru_cache(maxsize=4096)(_steps)
 def show_steps(name: str, steps: int) -> str:
     """The shortest Kubernetes quantity for a number of steps of one resource."""
     step = _STEP.get(name)
+    if not steps:
+        return "0"
     if step == _MILLI:
         return str(steps // 1000) if steps % 1000 == 0 else f"{steps}m"
     if step == _MIB:

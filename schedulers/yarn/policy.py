@@ -32,7 +32,7 @@ from schedulers.core.events import (
 from schedulers.core.model import Job, Stage
 from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, Suggestions, Triggers, Victim
 from schedulers.core.reasons import Reason
-from schedulers.core.resources import Vector
+from schedulers.core.resources import Vector, show_steps
 from schedulers.core.state import JobState, NodeState, StageState
 from schedulers.yarn import memory
 from schedulers.yarn.books import Books
@@ -77,6 +77,10 @@ class Units:
     def available(self, vector: Sequence[int]) -> Vector:
         """CPU rounded down."""
         return self._converted(vector, 0)
+
+    def show(self, name: str, amount: int) -> str:
+        """An amount of one of these resources as a Kubernetes quantity; a bare number where none is named."""
+        return show_steps("cpu", amount * self._per_core) if name == "vcores" else show_steps(name, amount)
 
     def _converted(self, vector: Sequence[int], more: int) -> Vector:
         moved = [vector[index] for index in self._where]
@@ -451,7 +455,7 @@ class YarnPolicy(Policy, Generic[Y]):
         if yarn is None or app is None:
             return None
         if app.refusal is not None and app.refusal.why not in _SAID_BY_THE_CORE:
-            return _reason(app.refusal)
+            return _reason(app.refusal, self._units)
         if not yarn.reserved:
             return None
         sizes = [ask.demand for ask in app.asks.values() if ask.open]
@@ -516,14 +520,14 @@ _WHAT: Final = {
 }
 
 
-def _reason(refusal: Refusal) -> tuple[Reason, dict[str, object]]:
+def _reason(refusal: Refusal, units: Units) -> tuple[Reason, dict[str, object]]:
     if refusal.why is Why.LOCALITY:
         return Reason.WAITS_FOR_LOCALITY, {"missed": refusal.used, "needed": refusal.limit}
     return Reason.OVER_LIMIT, {
         "what": _WHAT[refusal.why],
         "name": refusal.name,
-        "resource": refusal.resource,
-        "value": refusal.used,
-        "limit": refusal.limit,
+        "resource": "cpu" if refusal.resource == "vcores" else refusal.resource,
+        "value": units.show(refusal.resource, refusal.used),
+        "limit": units.show(refusal.resource, refusal.limit),
         "queue": refusal.queue,
     }

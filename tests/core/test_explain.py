@@ -43,7 +43,7 @@ def test_excluded_nodes_are_counted_by_why_and_add_up(mixed: Scheduler) -> None:
 def test_the_sentence_says_what_is_missing_where(mixed: Scheduler) -> None:
     assert mixed.explain("b").reasons[0].sentence == (
         "no node has 1 cpu and 1Gi memory free (1 draining, 1 lack cpu and memory, 1 lack memory, 1 too small; "
-        "the nearest has 2 cpu and 0Mi memory free)"
+        "the nearest has 2 cpu and 0 memory free)"
     )
 
 

@@ -141,7 +141,7 @@ def test_new_resources_are_appended_in_sorted_order() -> None:
         ("memory", 4096, "4Gi"),
         ("memory", 2**20, "1Ti"),
         ("pods", 3, "3"),
-        ("memory", 0, "0Mi"),
+        ("memory", 0, "0"),
     ],
 )
 def test_shown_as_the_shortest_quantity(name: str, steps: int, text: str) -> None:

@@ -11,6 +11,7 @@ from schedulers.core.decisions import Place, Preempt
 from schedulers.core.events import ContainerEnded, Heartbeat, JobSubmitted, QueueChanged, Tick
 from schedulers.core.model import Limit, Queue, Service
 from schedulers.core.scheduler import Scheduler
+from schedulers.yarn.policy import Units
 from schedulers.yarn.tree import Branch, fraction, parts
 
 
@@ -90,3 +91,8 @@ def test_the_one_that_was_preempted_takes_nothing_back() -> None:
         held[container.job[0]] += 1
     assert held == {"a": 6, "b": 4}
     assert not any(isinstance(d, Place) for d in there.handle(Heartbeat(40_000, "n")))
+
+
+def test_limits_are_told_in_the_units_of_kubernetes() -> None:
+    parts, whole = (Units(("cpu", "memory"), whole=whole) for whole in (False, True))
+    assert (parts.show("vcores", 2500), whole.show("vcores", 2), whole.show("memory", 4096)) == ("2500m", "2", "4Gi")
