@@ -14,6 +14,7 @@ from typing import Any
 import msgspec
 import numpy as np
 
+from schedulers.core.copies import of_task
 from schedulers.core.events import (
     ContainerAdopted,
     ContainerObserved,
@@ -31,7 +32,7 @@ from schedulers.core.events import (
 from schedulers.core.explain import is_wall, show_time
 from schedulers.core.forecast import UNKNOWN_MS, Forecast, Rates, room_of
 from schedulers.core.lines import Lines, Turn, without_turn
-from schedulers.core.live import JobState, NodeState, StageState
+from schedulers.core.live import RUNNING, JobState, NodeState, StageState
 from schedulers.core.ordered import Sequencing
 from schedulers.core.placer import Assigner, Choice, placers
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Triggers, policies
@@ -63,7 +64,8 @@ class Lined(Policy):
         self._short: dict[str, None] = {}  # jobs that may have tasks to be assigned
         self._stuck: dict[str, None] = {}  # jobs with tasks that fit no node that is there
         self._rates: Rates = {}
-        self._glance: Forecast | None = None  # of what runs, for copies
+        self._glance: Forecast | None = None  # of what runs, for copies that wait
+        self._partial: Forecast | None = None  # likewise, of the tasks that are copied alone
 
     def offered(self, offers: str) -> None:
         """How nodes are offered, as in SchedulerConfig; said once, before anything is heard."""
@@ -96,7 +98,7 @@ class Lined(Policy):
         self.due = bool(self._short)
         if self.lines.copies:
             vain: list[Turn] = []
-            self._glance = None
+            self._look_anew()
             self.urges = self._copies_come(view, vain)
             if not isinstance(event, Tick):  # which may not stand in the log
                 self.lines.take_all(vain)
@@ -241,7 +243,7 @@ class Lined(Policy):
                     if turn.number in at.get(name, ()):  # it has not started with its gang
                         yield from self._start(turn, view)
         yield from self._relieve(view, offer)
-        self._glance = None
+        self._look_anew()
         self.urges = self._copies_come(view) if self.lines.copies else ()
 
     def _start(self, turn: Turn, view: ClusterView, node: str | None = None) -> Suggestions:
@@ -257,7 +259,7 @@ class Lined(Policy):
         copy = bool(turn.sake) and not stage.is_waiting(turn.task)
         outcome = yield Suggestion(job.id, stage.index, node or turn.node, turn.task, copy=copy)
         if outcome.placed:
-            self._glance = None
+            self._look_anew()
             self.lines.take(turn)
             own = self.lines.tasks.get((job.id, stage.index), {}).get(turn.task)
             if own is not None:  # its copy has started first
@@ -318,7 +320,7 @@ class Lined(Policy):
             return False
         if self.follows:
             return True
-        forecast = self._glance = self._glance or Forecast(view, (), self._rates)
+        forecast = self._runs_of(job, stage, turn.task, view)
         column = forecast.column[node.id]
         end = forecast.now + float(forecast.times(job, stage)[column])
         if turn.sake == turn.number:
@@ -329,6 +331,24 @@ class Lined(Policy):
         if child is None:
             return False
         return end < float(forecast.arrive(job, job.stages[child.stage], stage.index, turn.task)[column])
+
+    def _runs_of(self, job: JobState, stage: StageState, task: int, view: ClusterView) -> Forecast:
+        """A forecast that knows all runs of this task, made anew whenever something happens, a beat among it.
+
+        When a running task ends hangs on itself alone, so nothing else is looked at: a copy may wait for thousands of
+        beats. When one ends that waits for its data hangs on what runs before it, and so on everything.
+        """
+        runs = of_task(view.containers, job, stage, task)
+        if all(run.status == RUNNING for run in runs):
+            self._partial = self._partial or Forecast(view, (), self._rates, ())
+            self._partial.meet(runs)
+            return self._partial
+        self._glance = self._glance or Forecast(view, (), self._rates)
+        return self._glance
+
+    def _look_anew(self) -> None:
+        """Forecasts hold for the moment alone in which they were made."""
+        self._glance = self._partial = None
 
     def _serve_asked(self, view: ClusterView, offer: Offer) -> Suggestions:
         """An outside scheduler asks about one stage: a task of it that waits at one of these nodes, or any of it."""

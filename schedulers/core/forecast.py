@@ -70,10 +70,17 @@ class Forecast:
     """Made for one round of assignments, from the state and the turns; columns stand for nodes in order of arrival.
 
     Of what runs longer than was expected, as much again as it is over is expected. rates: kept by whoever makes
-    forecasts, for the next one as long as nodes and links are the same.
+    forecasts, for the next one as long as nodes and links are the same. containers: what it begins with, all by
+    default; `meet` adds further ones.
     """
 
-    def __init__(self, view: ClusterView, turns: Iterable[Turn], rates: Rates) -> None:
+    def __init__(
+        self,
+        view: ClusterView,
+        turns: Iterable[Turn],
+        rates: Rates,
+        containers: Iterable[ContainerState] | None = None,
+    ) -> None:
         self._view, self.now = view, float(view.now)
         self.copies = view.copies
         """How often a task may run, 1: no copies."""
@@ -90,12 +97,19 @@ class Forecast:
         self._speeds = np.array([node.spec.speed for node in self.nodes])
         self._rates = rates
         self._moves: dict[tuple[int, int, str], Floats] = {}
-        for container in view.containers.values():
-            self._meet(container)
+        self._met: set[int] = set()
+        self.meet(view.containers.values() if containers is None else containers)
         for turn in turns:
             self.expect(view.jobs[turn.job], turn)
 
     # -- what is there ----------------------------------------------------------------------------
+
+    def meet(self, containers: Iterable[ContainerState]) -> None:
+        """These containers are there; those that were met before are left as they are."""
+        for container in containers:
+            if container.id not in self._met:
+                self._met.add(container.id)
+                self._meet(container)
 
     def _meet(self, container: ContainerState) -> None:
         """A container holds its room until it is expected to end."""
