@@ -55,7 +55,10 @@ TABLES: Final = [
     (b"job,mean,cpu\na,3,two\n", "t.csv:2 column 'cpu': not a quantity: 'two' (write a number such as 4, 5"),
     (b"job,mean,memory\na,3,4gi\n", "t.csv:2 column 'memory': not a quantity: '4gi' (write a number such as 4"),
     (b"job,mean,memory\na,3,inf\n", "t.csv:2 column 'memory': not a quantity: 'inf' (write a number such as 4"),
-    (b"job,mean,memory\na,3,99999999999Ei\n", "t.csv:2 column 'memory': quantity out of range: '99999999999Ei' (2e21 at most)"),
+    (
+        b"job,mean,memory\na,3,99999999999Ei\n",
+        "t.csv:2 column 'memory': quantity out of range: '99999999999Ei' (2e21 at most)",
+    ),
     (b"job,mean,res:\na,3,1\n", "t.csv:1 column 'res:': not a known column (known: job, name, user, app,"),
     (b"job,mean,res:a b\na,3,1\n", "t.csv:1 column 'res:a b': not a known column (known: job, name, user, ap"),
     (b"job,durations\na,3;;4\n", "t.csv:2 column 'durations': run time 2 of 3 is empty"),
