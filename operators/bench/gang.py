@@ -22,6 +22,10 @@ _MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
 _CRDS: Final = ("crd/dagjobs.rm-emulator.io", "crd/queues.rm-emulator.io")
 _CPUS: Final = 8
 _LONGEST_S: Final = 300.0
+#: Seconds that the small tasks run.
+_RUN_S: Final = (8, 9, 10, 11)
+#: Seconds within which the gang runs once the last task before it is over.
+_SLACK_S: Final = 5
 
 
 def rows(*, tiny: bool = False) -> Iterator[Row]:
@@ -37,7 +41,8 @@ def rows(*, tiny: bool = False) -> Iterator[Row]:
         f"until a gang of {nodes} x {_CPUS} CPU runs, in an empty queue of weight 10 on {nodes} nodes that tasks of "
         f"2 CPU and 8 to 11 s keep full; reserved after {after}; the worst of {turns} (median {median(took):.0f})"
     )
-    yield Row(name="gang_wait", value=max(took), unit="s", target="<= 60", note=note)
+    bound = f"<= {int(after[:-1]) + max(_RUN_S) + _SLACK_S}"
+    yield Row(name="gang_wait", value=max(took), unit="s", target=bound, note=note)
 
 
 def _install(cluster: Devcluster, reserve_after: str, stack: ExitStack) -> None:
@@ -63,9 +68,7 @@ def _install(cluster: Devcluster, reserve_after: str, stack: ExitStack) -> None:
 def _turn(cluster: Devcluster, nodes: int) -> float:
     """Seconds from the gang's creation until all its pods run, while more tasks wait than could run in that time."""
     space = cluster.namespace("gang")
-    backlog = _dagjob(
-        "backlog", space, "batch", [_stage(f"s{run_s}", 10 * nodes, 2, run_s) for run_s in (8, 9, 10, 11)]
-    )
+    backlog = _dagjob("backlog", space, "batch", [_stage(f"s{run_s}", 10 * nodes, 2, run_s) for run_s in _RUN_S])
     train = _dagjob("train", space, "gold", [_stage("all", nodes, _CPUS, 10) | {"gang": True}])
     _until(lambda: _accepted(cluster, backlog))
     _until(lambda: _running(cluster, space, "backlog") > 3 * nodes)

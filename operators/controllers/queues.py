@@ -24,9 +24,13 @@ class Queues:
 
     async def go_round(self) -> None:
         """Bring every Queue's condition up to date."""
-        wrong = self._contradictions(self._capacity())
-        for queue in list(self._cache.queues.values()):
-            await self._write(queue, _condition(queue, self._cache.queues, self._resources, wrong))
+        for queue, condition in self.conditions():
+            await self._write(queue, condition)
+
+    def conditions(self) -> list[tuple[Queue, Condition]]:
+        """Every Queue with its condition as it should be now."""
+        wrong, queues = self._contradictions(self._capacity()), self._cache.queues
+        return [(queue, _condition(queue, queues, self._resources, wrong)) for queue in queues.values()]
 
     def _contradictions(self, capacity: list[int]) -> dict[str, str]:
         """By queue, what its limits promise that they cannot all hold. A cluster without nodes is one to come."""

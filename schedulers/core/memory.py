@@ -44,12 +44,15 @@ class _Saved(msgspec.Struct):
     reservations: _Reserved | None = None
     links: Links | None = None
     leaving: list[int] = []
+    parted: list[tuple[str, int]] = []
 
 
 def dump(state: ClusterState) -> dict[str, Any]:
     """Everything that is not derived, as plain data."""
     sizes, reservations = state.sizes, state.reservations
     kept: dict[str, Any] = {"reservations": reservations.dump()} if reservations is not None else {}
+    if state.work.parted:
+        kept["parted"] = list(state.work.parted)
     if state.links is not None:
         kept["links"] = state.links
     if state.copies is not None:
@@ -91,6 +94,7 @@ def load(state: ClusterState, data: Any) -> None:
                 state.copies.add(container, state.containers)
     state.moving.update((c.id, c) for c in saved.containers if c.status == MOVING)
     state.work.finished.update(dict.fromkeys(saved.finished))
+    state.work.parted.update(dict.fromkeys(saved.parted))
     _load_sizes(state, saved)
     _load_sums(state)
     _load_queues(state, saved)

@@ -376,7 +376,7 @@ class Reservations:
         count = stage.waiting if job.waits_whole(stage) else 1
         known: dict[Key, float | None] = {}
         free = [node for node in self._nodes.values() if node.spec.id not in self.by_node]
-        openings = [list(self._openings(stage, node, count, known)) for node in free]
+        openings = [list(self._openings(job, stage, node, count, known)) for node in free]
         if self._one_node:
             openings = [
                 min((there for there in openings if len(there) >= count), key=lambda there: there[-1], default=[])
@@ -390,13 +390,18 @@ class Reservations:
         return Reserve(job.id, stage.index, kept, first[-1].at, guessed)
 
     def _openings(
-        self, stage: StageState, node: NodeState, count: int, known: dict[Key, float | None]
+        self, job: JobState, stage: StageState, node: NodeState, count: int, known: dict[Key, float | None]
     ) -> Iterator[_Opening]:
-        """For up to `count` tasks when the node has room for one more."""
+        """For up to `count` tasks when the node has room for one more.
+
+        What runs of a gang is not over before its missing member has come, so no room is expected of that.
+        """
         if _times(stage, node, _empty(node)) == 0:
             return
         free, room, guessed = list(node.free), 0, False
-        ends = sorted((self._end_of(self._containers[number], node, known), number) for number in node.containers)
+        mine = (job.id, stage.index) if job.spec.stages[stage.index].gang else None
+        there = (self._containers[number] for number in node.containers)
+        ends = sorted((self._end_of(c, node, known), c.id) for c in there if (c.job, c.stage) != mine)
         for at, number in [(self.now, 0), *ends]:
             if number:
                 container = self._containers[number]

@@ -52,6 +52,7 @@ from schedulers.core.policy import (
     JobOffer,
     Offer,
     Policy,
+    Suggestion,
     no_reservations,
     no_thinking,
     policies,
@@ -112,6 +113,8 @@ class Scheduler:
             state.reservations = Reservations(
                 after, *rooms, version=lambda: state.version, estimate=self.view.task_ms, one_node=one_node
             )
+        # Those that keep books of their own, or follow a plan, would not know what was started past them.
+        self._completes_gangs = not (self.policy.reserves or lines or config.executors)
         self._doubted = self.state.journal.reasons.cursor()
         self._observe = self.policy.observe if type(self.policy).observe is not Policy.observe else None
         # Without a predictor and executors the end of a container is a fact like any other.
@@ -150,6 +153,10 @@ class Scheduler:
     def _ask(self, round_: Round) -> None:
         """Let the policy suggest, until it has no more to suggest."""
         assert round_.offer is not None
+        if self.state.work.parted and self._completes_gangs and round_.offer.job is None:
+            # Before all others, whatever the policy's order: what runs of them holds its room for nothing till then.
+            for job, stage in self.state.work.parted_gangs():
+                round_.suggest(Suggestion(job.id, stage.index, count=stage.waiting))
         suggestions = self.policy.schedule(self.view, round_.offer)
         suggestion = next(suggestions, None)
         suggest, answer = round_.suggest, suggestions.send

@@ -17,7 +17,7 @@ REMEMBERED: Final = 10_000
 class Work:
     """The jobs of one cluster. admission: who is let in. sizes: counts what waits. journal: hears of changes."""
 
-    __slots__ = ("_admission", "_doubt", "_sizes", "_touch", "finished", "jobs", "waiting")
+    __slots__ = ("_admission", "_doubt", "_sizes", "_touch", "finished", "jobs", "parted", "waiting")
 
     def __init__(self, admission: Admission, sizes: Sizes, journal: Journal) -> None:
         self._admission, self._sizes = admission, sizes
@@ -28,6 +28,19 @@ class Work:
         """Jobs with launchable tasks; from `jobs`, in the order in which they came to have some."""
         self.finished: dict[str, None] = {}
         """The last jobs that are over."""
+        self.parted: dict[tuple[str, int], None] = {}
+        """Gangs (job and stage) of which a member came back while others ran, and some that have ended since."""
+
+    def parted_gangs(self) -> list[tuple[JobState, StageState]]:
+        """Gangs of which some members run and others may start, the longest so in front."""
+        gangs = []
+        for key in list(self.parted):
+            job = self.jobs.get(key[0])
+            if job is None or not (stage := job.stages[key[1]]).running or not stage.waiting:
+                del self.parted[key]
+            elif stage.index in job.open:
+                gangs.append((job, stage))
+        return gangs
 
     # -- jobs come and go -----------------------------------------------------------------------
 
@@ -164,6 +177,8 @@ class Work:
     def fail(self, job: JobState, stage: StageState, container: ContainerState) -> None:
         """A container is gone before its task was done: the task waits again."""
         stage.put_back(container.task, container.attempt + 1, pilot=container.pilot)
+        if job.spec.stages[stage.index].gang and stage.running:
+            self.parted[job.id, stage.index] = None
         if job.cancelled:
             self._forget_if_over(job)
             return

@@ -7,12 +7,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulers.core.checks import validate
-from schedulers.core.decisions import Decision, Hold, Place
+from schedulers.core.decisions import Decision, Hold, Place, Reserve
 from schedulers.core.events import (
     ContainerAdopted,
     ContainerEnded,
     JobSubmitted,
     NodeAdded,
+    NodeLost,
     OfferAsked,
     TaskFound,
     Tick,
@@ -97,6 +98,57 @@ def test_a_task_that_failed_comes_back_alone() -> None:
     first = placed(scheduler.handle(Tick(1)))[0]
     scheduler.handle(ContainerEnded(2, first.container, code=1))
     assert [(d.task, d.attempt) for d in placed(scheduler.handle(Tick(3)))] == [(first.task, 1)]
+
+
+def parted(policy: str) -> Scheduler:
+    """A gang fills the cluster, small tasks wait before it in the order, and one member is evicted."""
+    scheduler = cluster(2, 2, policy=policy)
+    submit(scheduler, "g", 2, gang=True, demand=2)
+    members = placed(scheduler.handle(Tick(1)))
+    for number in range(4):
+        submit(scheduler, f"small{number}", 2, gang=False)
+    scheduler.handle(ContainerEnded(2, members[0].container, code=-1))
+    return scheduler
+
+
+@pytest.mark.parametrize("policy", ["fifo", "sjf", "drf", "hdrf"])
+def test_a_member_that_was_evicted_is_placed_before_all_others(policy: str) -> None:
+    scheduler = parted(policy)
+    assert [(d.job, d.task) for d in placed(scheduler.handle(Tick(3)))] == [("g", 0)]
+    validate(scheduler.state)
+
+
+def test_members_that_run_go_on_while_one_is_missing() -> None:
+    scheduler = parted("drf")
+    assert [(c.job, c.task) for c in scheduler.state.containers.values()] == [("g", 1)]
+
+
+def test_after_a_change_of_leaders_a_missing_member_still_goes_first() -> None:
+    scheduler = Scheduler.restore(parted("drf").snapshot())
+    assert [d.job for d in placed(scheduler.handle(Tick(3)))] == ["g"]
+
+
+def test_where_its_node_is_lost_a_missing_member_gets_a_reservation_whatever_the_order() -> None:
+    config = SchedulerConfig(
+        resources=("cpu",), policy={"kind": "drf"}, predictor=None, offers="cycle", reserve_after=1000
+    )
+    scheduler = Scheduler(config)
+    for index in range(3):
+        scheduler.handle(NodeAdded(0, Node(id=f"n{index}", capacity=(2,))))
+    submit(scheduler, "g", 2, gang=True, demand=2)
+    scheduler.handle(Tick(1))
+    for number in range(4):
+        submit(scheduler, f"small{number}", 5, gang=False)
+    small = placed(scheduler.handle(Tick(2)))
+    assert {d.node for d in small} == {"n2"}
+    scheduler.handle(NodeLost(3, "n0"))
+    assert placed(scheduler.handle(Tick(4))) == []
+    scheduler.handle(ContainerEnded(1500, small[0].container))
+    decisions = scheduler.handle(Tick(1500))
+    assert [d.nodes for d in decisions if isinstance(d, Reserve) and d.job == "g"] == [(("n2", 1),)]
+    assert placed(decisions) == []
+    scheduler.handle(ContainerEnded(1600, small[1].container))
+    assert [(d.job, d.task) for d in placed(scheduler.handle(Tick(1600)))] == [("g", 0)]
 
 
 def test_a_gang_is_not_served_one_by_one_to_an_outside_scheduler() -> None:

@@ -1,0 +1,259 @@
+"""Whatever tenants write: no exception leaves the place where it is read, and other jobs run on."""
+
+from __future__ import annotations
+
+import random
+from typing import Any
+
+import msgspec
+import pytest
+from hypothesis import HealthCheck, example, given, settings
+from hypothesis import strategies as st
+
+from operators.access import Access
+from operators.cache.cache import Cache, Change
+from operators.client import Client
+from operators.controllers.plan import Surroundings, plan
+from operators.controllers.process import _kinds
+from operators.controllers.queues import Queues
+from operators.extender.brain import Brain, Saved
+from operators.extender.intake import Breaks
+from operators.extender.releases import Releases
+from operators.extender.takeover import take_over
+from operators.extender.wire import BadRequest, read_asked
+from schedulers.core.log import SchedulerConfig
+from schedulers.core.scheduler import Scheduler
+from schedulers.objects import names
+from tests.examples import examples
+from tests.kubernetes import hostile
+from tests.kubernetes.hostile import LONG, PLANS
+from tests.kubernetes.installed import dagjob, stage
+
+RESOURCES = ("cpu", "memory", "pods")
+CONFIG = SchedulerConfig(resources=RESOURCES, policy={"kind": "hdrf"}, offers="cycle", reserve_after=30_000)
+NODES = ["n0", "n1"]
+KIND_OF = {"pods": "Pod", "dagjobs": "DagJob", "queues": "Queue"}
+
+
+class Cluster:
+    """Both processes as far as they read: caches that are told lines of a watch, a brain, the controllers' plans."""
+
+    def __init__(self) -> None:
+        nowhere = Client(Access(url="http://127.0.0.1:9"))
+        self.cache = Cache(nowhere, self._hear)
+        self.whole = Cache(nowhere, lambda change: None, kinds=_kinds())
+        self.queues = Queues(nowhere, self.whole, RESOURCES)
+        self.nowhere, self.clock, self._version, self.raw_pods = nowhere, 1_000_000, 0, list[bytes]()
+        self.brain: Brain
+        self.lead(None)
+        for node in NODES:
+            offered = {"cpu": "8", "memory": "32Gi", "pods": "110"}
+            self.send("Node", {"metadata": {"name": node}, "status": {"allocatable": offered}})
+        self.send("Namespace", {"metadata": {"name": "ns"}})
+
+    def lead(self, snapshot: bytes | None) -> None:
+        """A new leader takes over."""
+        saved = msgspec.msgpack.decode(snapshot, type=Saved) if snapshot is not None else None
+        scheduler = Scheduler.restore(saved.core) if saved is not None else Scheduler(CONFIG)
+        releases = Releases(self.nowhere)
+        self.brain = Brain(scheduler, self.cache, releases, clock=lambda: self.clock, breaks=Breaks())
+        take_over(self.brain, identity="test", pods=saved.pods if saved is not None else {}, history=())
+
+    def _hear(self, change: Change) -> None:
+        self.brain.hear(change)
+
+    def send(self, kind: str, item: Any) -> None:
+        """An object as the API server tells of it: with uid, version and time. item: JSON text, or what becomes it."""
+        text = item if isinstance(item, str) else msgspec.json.encode(item).decode()
+        fields = msgspec.json.decode(text, type=dict[str, msgspec.Raw])
+        meta = msgspec.json.decode(fields["metadata"], type=dict[str, msgspec.Raw])
+        name = msgspec.json.decode(meta["name"])
+        self._version += 1
+        given = {
+            "uid": f"{kind}-{name}-00000000",
+            "resourceVersion": str(self._version),
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        }
+        meta |= {key: msgspec.Raw(msgspec.json.encode(value)) for key, value in given.items()}
+        fields["metadata"] = msgspec.Raw(msgspec.json.encode(meta))
+        whole = msgspec.json.encode(fields)
+        if kind == "Pod":
+            self.raw_pods.append(whole)
+        line = b'{"type":"MODIFIED","object":' + whole + b"}"
+        self.cache.reflectors[kind].take_line(line)
+        if kind in self.whole.reflectors:
+            self.whole.reflectors[kind].take_line(line)
+
+    def attempt(self, tried: hostile.Hostile) -> None:
+        """What a tenant tries, as if nobody had refused it."""
+        if tried.arguments[0] == "create":
+            self.send(KIND_OF[tried.arguments[2].rpartition("/")[2]], tried.text)
+        else:
+            key, _, value = tried.arguments[-1].partition("=")
+            self.send("DagJob", good_job() | {"metadata": {**good_job()["metadata"], "annotations": {key: value}}})
+
+    def read_all(self) -> None:
+        """Everything that reads objects does so: decisions, extender, plans, conditions, a takeover of each kind."""
+        self.brain.cycle()
+        self.brain.expire()
+        for raw in self.raw_pods:
+            try:
+                asked = read_asked(b'{"Pod":' + raw + b',"NodeNames":["n0","n1"]}')
+            except BadRequest:
+                continue
+            self.brain.filter(asked.pod, asked.names)
+            self.brain.prioritize(asked.pod, asked.names)
+        for job in self.whole.dagjobs.values():
+            uid = job.metadata.uid
+            pods = [pod for pod in self.whole.pods.values() if pod.dagjob_uid == uid]
+            plan(job, pods, around())  # type: ignore[arg-type]
+        self.queues.conditions()
+        for snapshot in (self.brain.snapshot(), None):
+            self.lead(snapshot)
+            self.brain.cycle()
+        assert [reflector.unheard for reflector in self.cache.reflectors.values()] == [0] * len(self.cache.reflectors)
+
+
+def around() -> Surroundings:
+    return Surroundings(
+        now_ms=10**12,
+        heard_ms=10**9,
+        nodes=NODES,
+        queues=["default"],
+        released_ms={},
+        recreate_after_ms=30_000,
+        stamp=lambda ms: "2026-01-01T00:00:00Z",
+    )
+
+
+def good_job() -> dict[str, Any]:
+    return dagjob("good", "ns", [stage("map", 1, 5)])
+
+
+def good_pod() -> dict[str, Any]:
+    """The one task of the good job, as the controllers make it."""
+    owner = {"apiVersion": names.API_VERSION, "kind": "DagJob", "name": "good", "uid": "DagJob-good-00000000"}
+    labels = {names.QUEUE_LABEL: "default", names.DAGJOB_LABEL: "good", names.STAGE_LABEL: "map"}
+    labels |= {names.INDEX_LABEL: "0", names.ATTEMPT_LABEL: "0"}
+    meta = {"name": "good-map-0-0", "namespace": "ns", "labels": labels, "ownerReferences": [owner | {"controller": True}]}
+    spec = good_job()["spec"]["stages"][0]["template"]["spec"]
+    gated = spec | {"schedulerName": names.SCHEDULER, "schedulingGates": [{"name": names.GATE}]}
+    return {"metadata": meta, "spec": gated, "status": {"phase": "Pending"}}
+
+
+def runs_on(cluster: Cluster) -> bool:
+    """Whether a good job that comes now is let start."""
+    cluster.send("DagJob", good_job())
+    cluster.send("Pod", good_pod())
+    cluster.brain.cycle()
+    return cluster.brain.decisions.outbox.is_pending("Pod-good-map-0-0-00000000")
+
+
+@given(seed=st.integers(0, 10**9), count=st.integers(1, 8))
+@example(seed=0, count=200)
+@settings(max_examples=examples(2400), deadline=None, suppress_health_check=[HealthCheck.too_slow])
+def test_hostile_objects_stop_nobody(seed: int, count: int) -> None:
+    cluster, draw = Cluster(), random.Random(seed)
+    for number in range(count):
+        cluster.attempt(hostile.drawn(draw, number, "ns", NODES))
+    cluster.read_all()
+    assert runs_on(cluster)
+
+
+@pytest.mark.parametrize("text", PLANS)
+def test_a_plan_of_gangs_that_a_tenant_wrote_stops_no_takeover(text: str) -> None:
+    cluster = Cluster()
+    gang = dagjob("gang", "ns", [stage("map", 2, 5, gang=True)])
+    gang["metadata"]["annotations"] = {names.GANG_PLAN: text}
+    cluster.send("DagJob", gang)
+    cluster.read_all()
+    assert runs_on(cluster)
+
+
+@pytest.mark.parametrize("kind", ["DagJob", "Pod", "Node", "Queue"])
+@pytest.mark.parametrize("amount", [LONG, "1e400", "9223372036854775808Ei", "-5", "x"])
+def test_a_number_of_thousands_of_digits_stops_nobody(kind: str, amount: str) -> None:
+    cluster = Cluster()
+    items: dict[str, dict[str, Any]] = {
+        "DagJob": dagjob("bad", "ns", [stage("map", 1, 5, cpu=amount)]),
+        "Pod": good_pod() | {"metadata": {"name": "bad", "namespace": "ns"}},
+        "Node": {"metadata": {"name": "bad"}, "status": {"allocatable": {"cpu": amount}}},
+        "Queue": {"metadata": {"name": "bad"}, "spec": {"max": {"cpu": amount}}},
+    }
+    items["Pod"]["spec"] = {
+        **items["Pod"]["spec"],
+        "containers": [{"name": "c", "resources": {"requests": {"cpu": amount}}}],
+    }
+    cluster.send(kind, items[kind])
+    cluster.read_all()
+    assert runs_on(cluster)
+
+
+def test_what_is_nested_thousands_of_levels_deep_stops_nobody() -> None:
+    cluster = Cluster()
+    text = msgspec.json.encode(dagjob("deep", "ns", [stage("map", 1, 5)])).decode()
+    cluster.send("DagJob", text.replace('"busybox"', "[" * 5000 + "]" * 5000))
+    cluster.read_all()
+    (job,) = cluster.whole.dagjobs.values()
+    assert "nested more than 40 deep" in plan(job, [], around()).status.conditions[0].message  # type: ignore[arg-type]
+    assert runs_on(cluster)
+
+
+def test_a_job_waits_for_its_queue_and_starts_when_it_is_there() -> None:
+    cluster = Cluster()
+    job = good_job()
+    job["spec"]["queue"] = "etl"
+    cluster.send("DagJob", job)
+    cluster.send("Pod", good_pod())
+    cluster.brain.cycle()
+    (aside,) = cluster.brain.facts.intake.aside.values()
+    assert (aside.kind, aside.reason) == ("DagJob", "QueueNotFound")
+    cluster.send("Queue", {"metadata": {"name": "etl"}, "spec": {}})
+    cluster.brain.cycle()
+    assert cluster.brain.decisions.outbox.is_pending("Pod-good-map-0-0-00000000")
+
+
+def test_a_queue_below_a_restricted_one_is_as_restricted() -> None:
+    cluster = Cluster()
+    only = {"namespaces": {"matchLabels": {"team": "a"}}}
+    cluster.send("Queue", {"metadata": {"name": "etl"}, "spec": {"parent": "data"}})
+    cluster.send("Queue", {"metadata": {"name": "data"}, "spec": only})
+    job = good_job()
+    job["spec"]["queue"] = "etl"
+    cluster.send("DagJob", job)
+    cluster.send("Pod", good_pod())
+    cluster.brain.cycle()
+    (aside,) = cluster.brain.facts.intake.aside.values()
+    assert aside.reason == "QueueNotAllowed"
+    cluster.send("Namespace", {"metadata": {"name": "ns", "labels": {"team": "a"}}})
+    cluster.brain.cycle()
+    assert cluster.brain.decisions.outbox.is_pending("Pod-good-map-0-0-00000000")
+
+
+def test_an_object_at_which_the_brain_breaks_twice_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
+    from operators.extender.facts import Facts
+    from operators.extender.intake import Broken
+
+    hears = Facts.hear_dagjob
+
+    def breaks(self: Facts, old: Any, new: Any) -> None:
+        if new is not None and new.metadata.name == "bad":
+            raise RuntimeError("a mistake of ours")
+        hears(self, old, new)
+
+    monkeypatch.setattr(Facts, "hear_dagjob", breaks)
+    cluster, remembered = Cluster(), Breaks()
+    cluster.brain.facts.intake._breaks = remembered
+    for _ in range(2):
+        with pytest.raises(Broken) as raised:
+            cluster.brain.hear(Change("DagJob", None, _bad(cluster)))
+        remembered.note(raised.value)
+    cluster.brain.hear(Change("DagJob", None, _bad(cluster)))
+    (aside,) = cluster.brain.facts.intake.aside.values()
+    assert aside.reason == "BrokeTheBrain"
+    assert runs_on(cluster)
+
+
+def _bad(cluster: Cluster) -> Any:
+    reflector = cluster.cache.reflectors["DagJob"]
+    return reflector._object(msgspec.Raw(msgspec.json.encode(dagjob("bad", "ns", [stage("map", 1, 5)]))))
