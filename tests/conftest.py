@@ -23,6 +23,7 @@ from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 from schedulers.learned.shelf import _SHELF
 from tests.examples import CI, NIGHTLY
+from tests.groups import group
 
 for profile in (CI, NIGHTLY):
     settings.register_profile(
@@ -61,6 +62,18 @@ def pytest_configure(config: pytest.Config) -> None:
     """Before any test module is imported, whose decorators ask for the profile."""
     if config.getoption("--nightly"):
         settings.load_profile(NIGHTLY)
+
+
+@pytest.hookimpl(optionalhook=True)
+def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
+    """Under --dist loadgroup files of a group go to one worker; by their names, so that no test's own is changed."""
+    from xdist.scheduler import LoadScopeScheduling
+
+    class Groups(LoadScopeScheduling):
+        def _split_scope(self, nodeid: str) -> str:
+            return group(nodeid.partition("::")[0]) or nodeid
+
+    return Groups(config, log) if config.getoption("dist") == "loadgroup" else None
 
 
 #: Shorter runs have nothing to tell of their durations, s.

@@ -13,14 +13,6 @@ import pytest
 from rm_emulator.results import report, summary
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items):
-    """One worker, so that one browser is started."""
-    for item in items:
-        if "browser" in getattr(item, "fixturenames", ()):
-            item.add_marker(pytest.mark.xdist_group("browser"))
-
-
 # Not longer than a module: while it is open an event loop runs, in which asyncio.run of other tests fails.
 @pytest.fixture(scope="module")
 def browser():

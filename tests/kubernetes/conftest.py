@@ -12,16 +12,6 @@ from tests.kubernetes.installed import a_devcluster
 from tests.kubernetes.kubeconfigs import Plugin
 
 
-@pytest.hookimpl(tryfirst=True)
-def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
-    """Those that kill and wait in one worker, the others in another: two control planes at a time, and no more."""
-    for item in items:
-        if item.get_closest_marker("chaos"):
-            item.add_marker(pytest.mark.xdist_group("chaos"))
-        elif item.get_closest_marker("controlplane"):
-            item.add_marker(pytest.mark.xdist_group("controlplane"))
-
-
 @pytest.fixture(scope="session")
 def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devcluster]:
     """etcd, API server, controllers, fake kubelets and 4 nodes, with our CRDs.

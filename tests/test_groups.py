@@ -1,0 +1,41 @@
+"""Which test files run in one worker."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+
+from tests.groups import API, CONTROL_PLANE, KILLING, group
+
+FOLDER = Path(__file__).parent / "kubernetes"
+
+
+@pytest.mark.parametrize("name", [*API, *KILLING])
+def test_a_group_names_files_that_there_are(name: str) -> None:
+    assert (FOLDER / f"test_{name}{CONTROL_PLANE}").exists()
+
+
+@pytest.mark.parametrize("file", sorted(FOLDER.glob("test_*.py")), ids=lambda file: file.stem)
+def test_what_needs_a_control_plane_is_named_so(file: Path) -> None:
+    assert ("pytest.mark.controlplane" in file.read_text()) is file.name.endswith(CONTROL_PLANE)
+
+
+@pytest.mark.parametrize("name", API)
+def test_the_api_group_starts_one_control_plane(name: str) -> None:
+    text = (FOLDER / f"test_{name}{CONTROL_PLANE}").read_text()
+    assert "alone: Devcluster" not in text
+
+
+@pytest.mark.parametrize(
+    ("file", "expected"),
+    [
+        ("tests/kubernetes/test_rbac_controlplane.py", "api"),
+        ("tests/kubernetes/test_chaos_controlplane.py", "killing"),
+        ("tests/kubernetes/test_loop_controlplane.py", "whole"),
+        ("tests/browser/test_charts.py", "browser"),
+        ("tests/policies/test_las.py", None),
+    ],
+)
+def test_the_group_of_a_file(file: str, expected: str | None) -> None:
+    assert group(file) == expected
