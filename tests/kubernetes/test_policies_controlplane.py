@@ -542,7 +542,8 @@ def queue(cluster: Devcluster) -> str:
 def test_brain_says_on_a_queue_what_it_counts(cluster: Devcluster, brain: Account, queue: str) -> None:
     counts = {"jobs": 3, "pending": 2, "running": 1, "share": "5.0%"}
     brain.patch(f"{queue}/status", {"status": counts}, "merge")
-    assert read(cluster, queue)["status"] == counts
+    status = read(cluster, queue)["status"]
+    assert {name: status[name] for name in counts} == counts
 
 
 def test_brain_cannot_say_anything_else_of_a_queue(brain: Account, queue: str) -> None:
@@ -550,6 +551,13 @@ def test_brain_cannot_say_anything_else_of_a_queue(brain: Account, queue: str) -
     refused = brain.patch_refusal(f"{queue}/status", {"status": {"conditions": [condition]}}, "merge")
     assert "rm-brain may change nothing of a Queue's status but" in refused
     assert "cannot patch" in brain.patch_refusal(queue, {"spec": {"weight": 9}}, "merge")
+
+
+def test_the_controllers_say_of_a_queue_whether_it_is_sound(controllers: Account, queue: str) -> None:
+    condition = {**said("Ready"), "lastTransitionTime": "2026-01-01T00:00:00Z"}
+    controllers.patch(f"{queue}/status", {"status": {"conditions": [condition]}}, "merge")
+    refused = controllers.patch_refusal(f"{queue}/status", {"status": {"running": 9}}, "merge")
+    assert "rm-controllers may change nothing of a Queue's status but conditions" in refused
 
 
 LONG = "9" * 5000

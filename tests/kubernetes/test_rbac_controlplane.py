@@ -51,7 +51,9 @@ def granted() -> Iterator[tuple[str, str, str, str, str]]:
                 for verb in rule["verbs"]:
                     for name in rule.get("resourceNames", [""]):
                         what, _, sub = resource.partition("/")
-                        group = f".{rule['apiGroups'][0]}" if rule["apiGroups"][0] else ""
+                        # Of a group that is not served kubectl takes the first part for a version, unless there is one.
+                        version = ".v1" if rule["apiGroups"][0].startswith("parts.") else ""
+                        group = f"{version}.{rule['apiGroups'][0]}" if rule["apiGroups"][0] else ""
                         where = role["metadata"].get("namespace", "")
                         yield role["metadata"]["name"], verb, f"{what}{group}/{sub}", name, where
 
