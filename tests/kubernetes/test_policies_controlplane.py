@@ -28,7 +28,8 @@ NAME = {"key": "metadata.name", "operator": "In", "values": ["n1"]}
 def cluster(devcluster: Devcluster) -> Devcluster:
     """With our rules in force, and none of our processes."""
     devcluster.apply(MANIFESTS / "overlays" / "dev")
-    path = new_pod(devcluster, devcluster.namespace())
+    space = devcluster.namespace()
+    path = new_pod(devcluster, space)
     brain = Account(devcluster, "rm-brain")
 
     def in_force() -> bool:
@@ -39,7 +40,16 @@ def cluster(devcluster: Devcluster) -> Devcluster:
             return "rm-brain may" in error.message
         return False
 
+    def hears_of_queues() -> bool:
+        """Until then it refuses all DagJobs: a policy's parameters are not synced."""
+        try:
+            submit(devcluster, dagjob("probe", space, [stage("only", 1, 1)]))
+        except RuntimeError:
+            return False
+        return True
+
     wait(in_force, 30)
+    wait(hears_of_queues, 30)
     return devcluster
 
 
