@@ -286,10 +286,10 @@ class Round:
         if suggestion.among is not None:
             named = sorted((state.nodes[name] for name in suggestion.among if name in state.nodes), key=_by_arrival)
             fitting = [node for node in named if node.fits(stage) and (offer.nodes is None or node in offer.nodes)]
-        elif state.reservations is not None:
+        elif state.reservations is not None and (state.reservations.by_node or offer.nodes is not None):
             fitting = list(state.reservations.allowed(state.jobs[suggestion.job], stage, offer.nodes))
         elif offer.nodes is None:
-            fitting = state.sizes.fitting(stage.size)
+            fitting = state.sizes.fitting(stage.size)  # no list is made: of thousands of nodes the first may be enough
         else:
             fitting = [node for node in offer.nodes if node.fits(stage)]
         if not fitting:
