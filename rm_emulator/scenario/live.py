@@ -8,17 +8,26 @@ from __future__ import annotations
 import json
 import shutil
 import subprocess
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
+import msgspec
 import yaml
 
 from rm_emulator.issues import InvalidInput
+from schedulers.core.resources import Resources
+from schedulers.objects.dagjob import DagJob, core_job
 from schedulers.objects.names import DAGJOB_LABEL, GROUP, QUEUE_LABEL, RUN_SECONDS, SCHEDULER
+from schedulers.objects.nesting import cut
+from schedulers.objects.node import Node, core_node
+from schedulers.objects.pod import Pod, demand
+from schedulers.objects.queue import Queue
 
 _ENDED: Final = ("Succeeded", "Failed")
 _TIMEOUT_S: Final = 120
+#: Of these an amount must be readable for the object to be of any use.
+_RESOURCES: Final = Resources(("cpu", "memory", "pods"))
 
 
 class Snapshot(NamedTuple):
@@ -37,16 +46,55 @@ def take(kubeconfig: Path, *, context: str | None = None, kubectl: str = "kubect
     if shutil.which(kubectl) is None:
         raise InvalidInput(f"no program '{kubectl}': install kubectl, or name it by --kubectl")
     command = [kubectl, "--kubeconfig", str(kubeconfig), *(["--context", context] if context else [])]
-    notes: list[str] = []
-    objects = [_node(item) for item in _get(command, "nodes")]
-    if not objects:
+    nodes = _get(command, "nodes")
+    if not nodes:
         raise InvalidInput("the cluster has no nodes")
-    objects += [_queue(item) for item in _get(command, f"queues.{GROUP}")]
-    for item in _get(command, f"dagjobs.{GROUP}"):
-        if item.get("status", {}).get("phase") not in _ENDED:
-            objects.append(_dagjob(item, notes))
-    objects += list(_pods(_get(command, "pods"), notes))
-    return Snapshot(objects, notes)
+    return of(nodes, _get(command, f"queues.{GROUP}"), _get(command, f"dagjobs.{GROUP}"), _get(command, "pods"))
+
+
+def of(
+    nodes: list[dict[str, Any]],
+    queues: list[dict[str, Any]],
+    dagjobs: list[dict[str, Any]],
+    pods: list[dict[str, Any]],
+) -> Snapshot:
+    """The objects of a cluster, as the API server has them. One that makes no sense is left out, with a note."""
+    found: list[dict[str, Any]] = []
+    notes: list[str] = []
+    for items, read in ((nodes, _node), (queues, _queue), (dagjobs, _dagjob), (pods, _pod)):
+        for item in items:
+            told: list[str] = []
+            try:
+                known = read(item, told)
+                _check(known)
+            except (AttributeError, KeyError, TypeError, ValueError) as error:
+                notes.append(f"{_who(item)} cannot be read and is left out ({type(error).__name__}: {error})")
+                continue
+            notes += told
+            if known is not None:
+                found.append(known)
+    return Snapshot(found, notes)
+
+
+def _check(item: dict[str, Any] | None) -> None:
+    """Raise ValueError for what `rm-emulator run` could not read either; limits are its to judge."""
+    match item and item["kind"]:
+        case "Node":
+            core_node(msgspec.convert(item, Node, strict=False), _RESOURCES)
+        case "Queue":
+            msgspec.convert(item, Queue, strict=False)
+        case "DagJob":
+            core_job(msgspec.convert(item, DagJob, strict=False), _RESOURCES)
+        case "Pod":
+            demand(msgspec.convert(item, Pod, strict=False).spec, _RESOURCES)
+
+
+def _who(item: Any) -> str:
+    """Kind, namespace and name of an object, as far as it says."""
+    meta = item.get("metadata") if isinstance(item, dict) else None
+    meta = meta if isinstance(meta, dict) else {}
+    name = "/".join(str(meta[part]) for part in ("namespace", "name") if meta.get(part))
+    return f"{item.get('kind', 'object') if isinstance(item, dict) else 'object'} {name or '(without a name)'}"
 
 
 def _get(command: list[str], what: str) -> list[dict[str, Any]]:
@@ -59,7 +107,8 @@ def _get(command: list[str], what: str) -> list[dict[str, Any]]:
         if "the server doesn't have a resource type" in done.stderr:
             return []  # our objects have never been installed there
         raise InvalidInput(f"kubectl get {what}: {done.stderr.strip() or f'exit code {done.returncode}'}")
-    items: list[dict[str, Any]] = json.loads(done.stdout)["items"]
+    # What is nested too deeply for any parser matters to no scheduler.
+    items: list[dict[str, Any]] = json.loads(cut(done.stdout.encode()))["items"]
     return items
 
 
@@ -71,7 +120,7 @@ def _meta(item: Mapping[str, Any], *, dated: bool = True) -> dict[str, Any]:
     return known | ({"annotations": ours} if ours else {})
 
 
-def _node(item: Mapping[str, Any]) -> dict[str, Any]:
+def _node(item: Mapping[str, Any], _notes: list[str]) -> dict[str, Any]:
     spec, status = item.get("spec", {}), item.get("status", {})
     ready = [c for c in status.get("conditions", ()) if c["type"] == "Ready"]
     return {
@@ -86,13 +135,15 @@ def _node(item: Mapping[str, Any]) -> dict[str, Any]:
     }
 
 
-def _queue(item: Mapping[str, Any]) -> dict[str, Any]:
+def _queue(item: Mapping[str, Any], _notes: list[str]) -> dict[str, Any]:
     spec = item.get("spec", {})
     return {"apiVersion": item["apiVersion"], "kind": "Queue", "metadata": _meta(item, dated=False), "spec": spec}
 
 
-def _dagjob(item: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
-    """A job with what it has done already; a stage without a run time gets its hint, if it has one."""
+def _dagjob(item: Mapping[str, Any], notes: list[str]) -> dict[str, Any] | None:
+    """A job with what it has done already, unless it is over; a stage without a run time gets its hint, if any."""
+    if item.get("status", {}).get("phase") in _ENDED:
+        return None
     stages = item["spec"]["stages"]
     for stage in stages:
         meta = stage["template"].setdefault("metadata", {})
@@ -115,30 +166,29 @@ def _dagjob(item: Mapping[str, Any], notes: list[str]) -> dict[str, Any]:
     }
 
 
-def _pods(items: list[dict[str, Any]], notes: list[str]) -> Iterator[dict[str, Any]]:
-    """Pods that hold resources by other schedulers' decision, and those of ours that belong to no DagJob."""
-    for item in items:
-        spec, labels = item["spec"], item["metadata"].get("labels") or {}
-        if item.get("status", {}).get("phase") in _ENDED or DAGJOB_LABEL in labels:
-            continue
-        ours = spec.get("schedulerName") == SCHEDULER or QUEUE_LABEL in labels
-        if not ours and not spec.get("nodeName"):
-            continue
-        owners = [o for o in item["metadata"].get("ownerReferences") or () if o["kind"] == "ReplicaSet"]
-        if ours and not owners and RUN_SECONDS not in (item["metadata"].get("annotations") or {}):
-            name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
-            notes.append(f"pod {name}: nothing says how long it runs; add the annotation {RUN_SECONDS}")
-        told = ("nodeName", "schedulerName", "nodeSelector", "affinity", "tolerations", "overhead")
-        parts = ("containers", *(["initContainers"] if "initContainers" in spec else []))
-        yield {
-            "apiVersion": "v1",
-            "kind": "Pod",
-            "metadata": _meta(item) | ({"ownerReferences": owners} if owners else {}),
-            "spec": {
-                **{name: spec[name] for name in told if spec.get(name)},
-                **{part: [_container(c) for c in spec[part]] for part in parts},
-            },
-        }
+def _pod(item: Mapping[str, Any], notes: list[str]) -> dict[str, Any] | None:
+    """A pod that holds resources by another scheduler's decision, or one of ours that belongs to no DagJob."""
+    spec, labels = item["spec"], item["metadata"].get("labels") or {}
+    if item.get("status", {}).get("phase") in _ENDED or DAGJOB_LABEL in labels:
+        return None
+    ours = spec.get("schedulerName") == SCHEDULER or QUEUE_LABEL in labels
+    if not ours and not spec.get("nodeName"):
+        return None
+    owners = [o for o in item["metadata"].get("ownerReferences") or () if o["kind"] == "ReplicaSet"]
+    if ours and not owners and RUN_SECONDS not in (item["metadata"].get("annotations") or {}):
+        name = f"{item['metadata']['namespace']}/{item['metadata']['name']}"
+        notes.append(f"pod {name}: nothing says how long it runs; add the annotation {RUN_SECONDS}")
+    told = ("nodeName", "schedulerName", "nodeSelector", "affinity", "tolerations", "overhead")
+    parts = ("containers", *(["initContainers"] if "initContainers" in spec else []))
+    return {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": _meta(item) | ({"ownerReferences": owners} if owners else {}),
+        "spec": {
+            **{name: spec[name] for name in told if spec.get(name)},
+            **{part: [_container(c) for c in spec[part]] for part in parts},
+        },
+    }
 
 
 def _container(container: Mapping[str, Any]) -> dict[str, Any]:

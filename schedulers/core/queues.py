@@ -20,6 +20,8 @@ from schedulers.core.resources import Resources, Vector, show_steps
 
 #: A component of a limit that limits nothing.
 UNLIMITED: Final = -1
+#: Characters of a share as it is written.
+_LONGEST_SHARE: Final = 32
 #: Floating-point noise of a share times a capacity: 0.29 of 100 is 29.
 _NOISE: Final = 1e-9
 
@@ -262,14 +264,18 @@ def parse_limit(value: str | float | Mapping[str, Any] | None, resources: Resour
 
 def parse_share(value: str | float) -> float:
     """A share of the cluster from `25%` or 0.25. Raises InvalidQueue."""
-    text = str(value).strip() if type(value) in (str, float) or value in (0, 1) else ""
+    # Anything may stand where a share should: numbers of thousands of digits, lists.
+    is_number = isinstance(value, int | float) and -1 <= value <= 1
+    is_short = is_number or (isinstance(value, str) and len(value) <= _LONGEST_SHARE)
+    text = str(value).strip() if is_short else ""
     try:
         share = float(text.removesuffix("%")) / (100 if text.endswith("%") else 1)
     except ValueError:
         share = -1.0
     if isinstance(value, bool) or not 0 <= share <= 1:
+        seen = repr(value) if is_short else f"a {type(value).__name__}"
         raise InvalidQueue(
-            f"{value!r} is not a share of the cluster (expected '25%', 0.25, or resources such as {{cpu: 4}})"
+            f"{seen} is not a share of the cluster (expected '25%', 0.25, or resources such as {{cpu: 4}})"
         )
     return share
 

@@ -288,6 +288,9 @@ def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> 
         wishes=_wishes(dagjob),
         stages=tuple(_stage(dagjob, stage, names, resources) for stage in spec.stages),
     )
+    total = sum(stage.tasks for stage in spec.stages)
+    if total > MOST_TASKS:
+        raise InvalidJob(f"DagJob {dagjob.key}: {total} tasks in all stages ({MOST_TASKS} at most)")
     try:
         model.check_job(job, len(resources))
     except InvalidJob as error:

@@ -19,6 +19,8 @@ pytestmark = pytest.mark.controlplane
 QUEUES = f"/apis/{names.API_VERSION}/queues"
 DAGJOBS = f"/apis/{names.API_VERSION}/namespaces/default/dagjobs"
 
+LONG = "9" * 5000
+
 Change = Callable[[dict[str, Any]], Any]
 
 
@@ -32,6 +34,11 @@ def a_job(*stages: dict[str, Any], **spec: Any) -> dict[str, Any]:
 
 def a_stage(**changed: Any) -> dict[str, Any]:
     return {**stage("a", 1, 1), **changed}
+
+
+def asking(cpu: Any) -> dict[str, Any]:
+    """A stage that asks for so much CPU."""
+    return {"name": "a", "template": {"spec": {"containers": [{"resources": {"requests": {"cpu": cpu}}}]}}}
 
 
 def named(body: dict[str, Any], name: str) -> dict[str, Any]:
@@ -53,6 +60,12 @@ def said(cluster: Devcluster, path: str, body: dict[str, Any]) -> tuple[str, dic
 
 BAD_QUEUES = {
     "its own parent": (a_queue(parent="q"), "a queue cannot be its own parent"),
+    "next to no weight": (a_queue(weight=1e-300), "spec.weight in body should be greater than or equal to 1e-06"),
+    "a limit of 5,000 digits": (a_queue(max={"cpu": LONG}), "spec.max.cpu: Too long: may not be more than 32 bytes"),
+    "a limit that is no amount": (a_queue(guaranteed={"cpu": "x"}), "spec.guaranteed.cpu in body should match"),
+    "a share of 5,000 digits": (a_queue(max=LONG), "spec.max: Too long: may not be more than 32 bytes"),
+    "a limit of a user of 5,000 digits": (a_queue(perUser={"limit": {"cpu": LONG}}), "limit.cpu: Too long"),
+    "more limits than there are resources": (a_queue(max={f"x{n}": 1 for n in range(33)}), "spec.max: Too many: 33"),
     "no weight": (a_queue(weight=0), "weight must be above 0"),
     "a weight below 0": (a_queue(weight=-1.5), "weight must be above 0"),
     "too heavy": (a_queue(weight=1_000_001), "spec.weight in body should be less than or equal to 1000000"),
@@ -102,6 +115,43 @@ BAD_JOBS = {
     "a spread below 0": (a_job(a_stage(hints={"spread": -1})), "spread in body should be greater"),
     "no template": (a_job({"name": "a"}), "spec.stages[0].template: Required value"),
     "no pod spec": (a_job(a_stage(template={})), "spec.stages[0].template.spec: Required value"),
+    "a CPU of 5,000 digits": (
+        a_job(stage("a", 1, 1, cpu=LONG)),
+        "containers[0].resources.requests.cpu: Too long: may not be more than 32 bytes",
+    ),
+    "a CPU that is no amount": (a_job(stage("a", 1, 1, cpu="1e3m")), "resources.requests.cpu in body should match"),
+    "a CPU below 0": (a_job(asking(-1)), "resources.requests.cpu in body should be greater than or equal to 0"),
+    "a CPU beyond counting": (a_job(asking(10**30)), "resources.requests.cpu in body should be less than or equal"),
+    "a limit of 5,000 digits": (
+        a_job(a_stage(template={"spec": {"containers": [{"resources": {"limits": {"cpu": LONG}}}]}})),
+        "containers[0].resources.limits.cpu: Too long",
+    ),
+    "an init container's CPU that is no amount": (
+        a_job(
+            a_stage(
+                template={"spec": {"containers": [{}], "initContainers": [{"resources": {"requests": {"cpu": "x"}}}]}}
+            )
+        ),
+        "initContainers[0].resources.requests.cpu in body should match",
+    ),
+    "an overhead of 5,000 digits": (
+        a_job(a_stage(template={"spec": {"containers": [{}], "overhead": {"cpu": LONG}}})),
+        "overhead.cpu: Too long",
+    ),
+    "too many tasks in all": (
+        a_job(*(stage(f"s{n}", 2000, 1) for n in range(64))),
+        "more than 100000 tasks in all stages",
+    ),
+    "a hint of more than 30 years": (a_job(a_stage(hints={"durationSeconds": 1e10})), "should be less than or equal"),
+    "data that is no amount": (
+        a_job(a_stage(), a_stage(name="b", parents=["a"], hints={"data": {"a": "much"}})),
+        "hints.data.a in body should match",
+    ),
+    "a life of centuries": (a_job(ttlSecondsAfterFinished=2**31), "should be less than or equal to 2147483647"),
+    "a long label": (
+        a_job(a_stage(template={"metadata": {"labels": {"x": "y" * 64}}, "spec": {"containers": [{}]}})),
+        "labels.x: Too long: may not be more than 63 bytes",
+    ),
     "no container list": (a_job(a_stage(template={"spec": {}})), "template.spec.containers: Required value"),
     "no containers": (a_job(a_stage(template={"spec": {"containers": []}})), "containers in body should have at least"),
     "a label that is no text": (
@@ -157,7 +207,8 @@ def test_good_queues_pass(devcluster: Devcluster, body: dict[str, Any]) -> None:
     "body",
     [
         a_job(),
-        a_job(*(stage(f"s{n}", 100_000, 1) for n in range(64))),
+        a_job(*(stage(f"s{n}", 1500, 1) for n in range(64))),
+        a_job(*({**asking(cpu), "name": f"s{n}"} for n, cpu in enumerate((0.5, "0.5", "500m", 2, "1e3", "+1", ".5")))),
         a_job(a_stage(), a_stage(name="b", parents=["a"]), a_stage(name="c", parents=["a", "b"], gang=True)),
         a_job(deadline="2030-01-01T00:00:00Z", retries=0, ttlSecondsAfterFinished=0, user="ann"),
         named(a_job(), "n" * 63),
