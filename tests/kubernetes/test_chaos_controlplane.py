@@ -32,7 +32,7 @@ def installed(alone: Devcluster) -> Iterator[Installed]:
         },
         controllers={
             "leaderElection": {
-                "name": "rm-controllers",
+                "name": names.CONTROLLERS_LEASE,
                 "leaseDuration": "3s",
                 "renewDeadline": "2s",
                 "retryPeriod": "500ms",

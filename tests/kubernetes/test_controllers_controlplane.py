@@ -18,7 +18,7 @@ pytestmark = pytest.mark.controlplane
 
 @pytest.fixture(scope="module")
 def installed(alone: Devcluster) -> Iterator[Installed]:
-    lease = {"name": "rm-controllers", "leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
+    lease = {"name": names.CONTROLLERS_LEASE, "leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"}
     running = Installed(alone, controllers={"leaderElection": lease, "recreateAfter": "5s"})
     yield running
     running.stop()
