@@ -249,7 +249,7 @@ def camel_case(reason: Reason) -> str:
 
 
 #: Waits for the job's own pods and stages: the controllers have Events of these, and most last a moment.
-_TOLD_OTHERWISE: Final = frozenset(map(camel_case, (Reason.WAITS_FOR_ASK, Reason.WAITS_FOR_STAGE)))
+_TOLD_OTHERWISE: Final = frozenset((*map(camel_case, (Reason.WAITS_FOR_ASK, Reason.WAITS_FOR_STAGE)), PODS_REFUSED))
 
 
 def waiting_pods(brain: Brain, entry: JobEntry) -> Iterator[tuple[int, str]]:
