@@ -1,7 +1,7 @@
 """Which test files run in one worker, one after the other: those that share what is dear to start.
 
-The control plane's are three: what asks the API server alone, what schedules everything that it finds, and what kills
-parts of it for minutes. So there are as many control planes at a time, and no more.
+The control plane's are two: what kills parts of it for minutes, and all others. Two cores carry no third control plane:
+with one more, waits of tests that are long enough otherwise ran out.
 """
 
 from __future__ import annotations
@@ -10,10 +10,6 @@ from typing import Final
 
 CONTROL_PLANE: Final = "_controlplane.py"
 #: Files tests/kubernetes/test_NAME_controlplane.py; all others of this kind are of the group `whole`.
-API: Final = (
-    *("cache", "conditions", "crds", "devcluster", "extender_golden", "lease", "login", "manifests", "policies"),
-    *("rbac", "releases", "snapshots", "tenants"),
-)
 KILLING: Final = ("chaos", "outage", "production")
 
 
@@ -24,4 +20,4 @@ def group(file: str) -> str | None:
     if not file.endswith(CONTROL_PLANE):
         return None
     name = file.rpartition("/test_")[2].removesuffix(CONTROL_PLANE)
-    return "api" if name in API else "killing" if name in KILLING else "whole"
+    return "killing" if name in KILLING else "whole"

@@ -6,12 +6,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.groups import API, CONTROL_PLANE, KILLING, group
+from tests.groups import CONTROL_PLANE, KILLING, group
 
 FOLDER = Path(__file__).parent / "kubernetes"
 
 
-@pytest.mark.parametrize("name", [*API, *KILLING])
+@pytest.mark.parametrize("name", KILLING)
 def test_a_group_names_files_that_there_are(name: str) -> None:
     assert (FOLDER / f"test_{name}{CONTROL_PLANE}").exists()
 
@@ -21,16 +21,10 @@ def test_what_needs_a_control_plane_is_named_so(file: Path) -> None:
     assert ("pytest.mark.controlplane" in file.read_text()) is file.name.endswith(CONTROL_PLANE)
 
 
-@pytest.mark.parametrize("name", API)
-def test_the_api_group_starts_one_control_plane(name: str) -> None:
-    text = (FOLDER / f"test_{name}{CONTROL_PLANE}").read_text()
-    assert "alone: Devcluster" not in text
-
-
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("tests/kubernetes/test_rbac_controlplane.py", "api"),
+        ("tests/kubernetes/test_rbac_controlplane.py", "whole"),
         ("tests/kubernetes/test_chaos_controlplane.py", "killing"),
         ("tests/kubernetes/test_loop_controlplane.py", "whole"),
         ("tests/browser/test_charts.py", "browser"),

@@ -72,8 +72,12 @@ def test_a_plain_pod_and_one_without_gate_run(installed: Installed) -> None:
 def test_what_waits_says_why(installed: Installed) -> None:
     cluster, space = installed.cluster, installed.cluster.namespace()
     submit(cluster, dagjob("big", space, [stage("all", 24, 4)]))
-    reason = wait(lambda: cluster.get("dagjob", "big", "-n", space).get("status", {}).get("message"))
-    assert "waiting in queue default" in reason
+
+    def told() -> bool:
+        status = cluster.get("dagjob", "big", "-n", space).get("status", {})
+        return "waiting in queue default" in status.get("message", "")
+
+    wait(told)  # first its pods are still to come, and it has no place in the queue yet
     pods = cluster.get("pods", "-n", space)["items"]
     wait(
         lambda: (
