@@ -92,9 +92,21 @@ class Installed:
         try:
             self.controllers.wait_ready()
             self.brain.wait_ready()
+            wait(self._is_admitting)
         except BaseException:
             self.stop()
             raise
+
+    def _is_admitting(self) -> bool:
+        """Whether the API server has heard of our kinds, which its policies look up: a moment after they are made."""
+        probe = json.dumps(dagjob("probe", "default", [stage("a", 1, 1)]))
+        try:
+            self.cluster.kubectl("create", "--dry-run=server", "-f", "-", input=probe)
+        except RuntimeError as error:
+            if "There can be a delay" not in str(error) and "not yet synced" not in str(error):
+                raise
+            return False
+        return True
 
     def _configure(self, name: str, settings: Mapping[str, Any]) -> None:
         text = self.cluster.get("configmap", name, "-n", self.namespace)["data"]["config.yaml"]

@@ -145,7 +145,7 @@ def test_a_deleted_queue_that_was_called_default_leaves_the_default_queue_open(c
         ({"guaranteed": {"cpu": 1, "mem": "1Gi"}}, "there is no resource mem (cpu"),
         ({"perUser": {"limit": {"gpu": 1}}}, "there is no resource gpu (cpu"),
         ({"max": {"cpu": "four"}}, "an amount in a limit cannot be read"),
-        ({"max": {"cpu": -1}}, "an amount in a limit cannot be read, or is below 0"),
+        ({"max": {"cpu": -1}}, "an amount in a limit cannot be read, is below 0"),
         ({"max": "120%"}, "a limit is neither a share"),
         ({"max": 50}, "a limit is neither a share"),
         ({"max": [1]}, "a limit is neither a share"),
