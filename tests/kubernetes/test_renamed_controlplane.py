@@ -19,6 +19,7 @@ from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
 from tests.kubernetes.account import Account
 from tests.kubernetes.installed import Installed, dagjob, phase, renamed, stage, submit, wait
+from tests.pages import ROOT, blocks
 
 pytestmark = pytest.mark.controlplane
 
@@ -26,17 +27,31 @@ NAMESPACE, PREFIX = "elsewhere", "acme-"
 BRAIN, CONTROLLERS = f"{PREFIX}rm-brain", f"{PREFIX}rm-controllers"
 
 
-def rendered(folder: Path, overlay: str) -> str:
+def kustomized(folder: Path) -> str:
     kubectl = binaries.find("kubectl")
     if kubectl is None:
         pytest.skip("no kubectl: `make controlplane` builds it")
-    above = renamed(folder, overlay, NAMESPACE, PREFIX)
-    return subprocess.run([kubectl, "kustomize", above], capture_output=True, text=True, check=True).stdout
+    return subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True, check=True).stdout
+
+
+def rendered(folder: Path, overlay: str) -> str:
+    return kustomized(renamed(folder, overlay, NAMESPACE, PREFIX))
 
 
 @pytest.mark.parametrize("overlay", ["dev", "production", "older"])
 def test_the_old_namespace_stands_nowhere(tmp_path: Path, overlay: str) -> None:
     assert names.NAMESPACE not in rendered(tmp_path, overlay)
+
+
+def test_the_overlay_that_the_page_shows_renders(tmp_path: Path) -> None:
+    (shown,) = (block.text for block in blocks("docs/kubernetes.md") if "kind: Kustomization" in block.text)
+    (tmp_path / "rm-emulator").symlink_to(ROOT)
+    above = tmp_path / "above"
+    above.mkdir()
+    (above / "kustomization.yaml").write_text(shown)
+    text = kustomized(above)
+    assert names.NAMESPACE not in text
+    assert "namespace: batch" in text
 
 
 def values(item: Any, key: str = "") -> Iterator[tuple[str, str]]:
