@@ -145,11 +145,14 @@ def plan(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> Plan:
     if job.is_over:
         return _after_the_end(job, pods, around)
     todo = Plan(status=msgspec.structs.replace(job.status, observedGeneration=job.metadata.generation))
-    stages = {stage.name: list(_tasks(job, stage, pods, around)) for stage in job.spec.stages}
     refusal = _refusal(job, pods, around)
-    for stage in job.spec.stages if refusal is None else ():
+    if refusal is not None:
+        _end(todo, around, "Failed", *refusal)
+        return todo  # its stages are not looked at: they may have more tasks than anybody can count, or no such parents
+    stages = {stage.name: list(_tasks(job, stage, pods, around)) for stage in job.spec.stages}
+    for stage in job.spec.stages:
         _plan_stage(job, stage, stages, todo)
-    _write_status(job, stages, pods, todo, around, refusal)
+    _write_status(job, stages, pods, todo, around)
     if todo.status.phase == "Failed":
         todo.creates.clear()
         todo.deletes = [_delete(pod, "the job has failed") for pod in pods if not _is_ending(pod)]
@@ -383,7 +386,6 @@ def _write_status(
     pods: Sequence[Pod],
     todo: Plan,
     around: Surroundings,
-    refusal: tuple[str, str] | None,
 ) -> None:
     status = todo.status
     status.stages = [_stage_status(job, stage, stages) for stage in job.spec.stages]
@@ -393,20 +395,11 @@ def _write_status(
     if started and status.startTime is None:
         status.startTime = around.stamp(around.now_ms)
     status.phase = "Running" if started or status.succeeded else "Pending"
-    conditions = {condition.type: condition for condition in status.conditions}
-    given_up = _given_up(job, stages)
-    end: tuple[str, str, str, str] | None = None
     if status.succeeded == status.tasks:
-        end = "Succeeded", "Complete", "AllTasksSucceeded", "all tasks succeeded"
-    elif given_up is not None:
-        end = "Failed", "Failed", "TaskFailed", given_up
-    elif refusal is not None:
-        end = "Failed", "Failed", *refusal
-    if end is not None:
-        status.phase, condition, reason, message = end
-        status.completionTime = around.stamp(around.now_ms)
-        _set(conditions, around, condition, True, reason, message)
-        todo.events.append(Event(status.phase, message, warning=status.phase == "Failed"))
+        _end(todo, around, "Succeeded", "AllTasksSucceeded", "all tasks succeeded")
+    elif (given_up := _given_up(job, stages)) is not None:
+        _end(todo, around, "Failed", "TaskFailed", given_up)
+    conditions = {condition.type: condition for condition in status.conditions}
     _tell_unplaced(conditions, stages, around)
     known = job.spec.queue == DEFAULT_QUEUE or job.spec.queue in around.queues
     _set(conditions, around, "QueueKnown", known, "Found" if known else "NotFound", f"queue {job.spec.queue}")
@@ -414,6 +407,16 @@ def _write_status(
     if deadline is not None and around.now_ms > deadline:
         _set(conditions, around, "DeadlineMissed", True, "Late", f"not done by {job.spec.deadline}")
     status.conditions = list(conditions.values())
+
+
+def _end(todo: Plan, around: Surroundings, phase: str, reason: str, message: str) -> None:
+    """The job is over: it has succeeded, or it has failed, which its condition and an event say."""
+    status = todo.status
+    status.phase, status.completionTime = phase, around.stamp(around.now_ms)
+    conditions = {condition.type: condition for condition in status.conditions}
+    _set(conditions, around, "Complete" if phase == "Succeeded" else phase, True, reason, message)
+    status.conditions = list(conditions.values())
+    todo.events.append(Event(phase, message, warning=phase == "Failed"))
 
 
 def _set(

@@ -9,6 +9,7 @@ import json
 import shutil
 import subprocess
 from collections.abc import Mapping
+from math import inf
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -26,6 +27,8 @@ from schedulers.objects.queue import Queue
 
 _ENDED: Final = ("Succeeded", "Failed")
 _TIMEOUT_S: Final = 120
+#: Of a whole number; more than enough for any amount.
+_DIGITS: Final = 100
 #: Of these an amount must be readable for the object to be of any use.
 _RESOURCES: Final = Resources(("cpu", "memory", "pods"))
 
@@ -107,9 +110,19 @@ def _get(command: list[str], what: str) -> list[dict[str, Any]]:
         if "the server doesn't have a resource type" in done.stderr:
             return []  # our objects have never been installed there
         raise InvalidInput(f"kubectl get {what}: {done.stderr.strip() or f'exit code {done.returncode}'}")
-    # What is nested too deeply for any parser matters to no scheduler.
-    items: list[dict[str, Any]] = json.loads(cut(done.stdout.encode()))["items"]
+    return listed(done.stdout)
+
+
+def listed(text: str) -> list[dict[str, Any]]:
+    """The objects of a list as the API server writes it."""
+    # What is nested too deeply for any parser, or too long a number, matters to no scheduler.
+    items: list[dict[str, Any]] = json.loads(cut(text.encode()), parse_int=_whole)["items"]
     return items
+
+
+def _whole(digits: str) -> float:
+    """A number without a point; beyond what Python reads as one, infinity, which every reader of ours refuses."""
+    return int(digits) if len(digits) < _DIGITS else inf
 
 
 def _meta(item: Mapping[str, Any], *, dated: bool = True) -> dict[str, Any]:

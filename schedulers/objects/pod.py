@@ -317,8 +317,8 @@ class PodTemplateMeta(msgspec.Struct):
 class PodTemplate(msgspec.Struct):
     """What pods of a stage are made from."""
 
+    spec: PodSpec
     metadata: PodTemplateMeta = msgspec.field(default_factory=PodTemplateMeta)
-    spec: PodSpec = msgspec.field(default_factory=PodSpec)
 
 
 def demand(spec: PodSpec, resources: Resources) -> Vector:

@@ -10,10 +10,14 @@ import copy
 import json
 import random
 from collections.abc import Callable, Iterator
+from functools import cache
+from itertools import pairwise
 from typing import Any, Final, NamedTuple
 
+import yaml
+
 from schedulers.objects import names
-from tests.kubernetes.installed import dagjob, stage
+from tests.kubernetes.installed import MANIFESTS, dagjob, stage
 
 #: Stand for numbers in the text that is sent: of 5,000 digits, and with an exponent that no float has.
 _DIGITS, _EXPONENT = "@digits@", "@exponent@"
@@ -47,7 +51,7 @@ class Hostile(NamedTuple):
 def drawn(draw: random.Random, number: int, space: str, nodes: list[str]) -> Hostile:
     """The next one; its objects are called hostile-NUMBER, and are in `space` if they are in a namespace."""
     kinds: list[Callable[[random.Random, str, str, list[str]], Hostile]]
-    kinds = [_planned, _patched, _unreadable, _queue, _labelled, _placed, _mutated, _mutated]
+    kinds = [_planned, _patched, _unreadable, _queue, _labelled, _placed, _mutated, _mutated, _of_schema]
     return draw.choice(kinds)(draw, f"hostile-{number}", space, nodes)
 
 
@@ -165,6 +169,7 @@ def _mutated(draw: random.Random, name: str, space: str, nodes: list[str]) -> Ho
         [
             _job(draw, name, space),
             _pod(name, space),
+            _rich_pod(name, space),
             {
                 "apiVersion": names.API_VERSION,
                 "kind": "Queue",
@@ -177,6 +182,76 @@ def _mutated(draw: random.Random, name: str, space: str, nodes: list[str]) -> Ho
         holder, key = draw.choice(list(_places(item)))
         holder[key] = copy.deepcopy(draw.choice(QUANTITIES))
     return _create(item)
+
+
+def _rich_pod(name: str, space: str) -> dict[str, Any]:
+    """A pod with all that scheduling reads of any."""
+    item = _pod(name, space)
+    expression = {"key": "x", "operator": "NotIn", "values": ["y"]}
+    field = {"key": "metadata.name", "operator": "NotIn", "values": ["nowhere"]}
+    term = {"matchExpressions": [expression], "matchFields": [field]}
+    selector = {"labelSelector": {"matchLabels": {"x": "y"}, "matchExpressions": [expression]}, "topologyKey": "zone"}
+    required = "requiredDuringSchedulingIgnoredDuringExecution"
+    (container,) = item["spec"]["containers"]
+    item["spec"] |= {
+        "affinity": {
+            "nodeAffinity": {required: {"nodeSelectorTerms": [term]}},
+            "podAffinity": {required: [selector]},
+            "podAntiAffinity": {required: [selector]},
+        },
+        "tolerations": [{"key": "x", "operator": "Equal", "value": "y", "effect": "NoSchedule"}],
+        "nodeSelector": {"x": "y"},
+        "schedulingGates": [{"name": names.GATE}],
+        "initContainers": [{**container, "name": "i", "restartPolicy": "Always"}],
+        "overhead": {"cpu": "10m"},
+        "resources": {"requests": {"cpu": "2"}, "limits": {"cpu": "2"}},
+        "priority": 0,
+        "priorityClassName": "x",
+        "volumes": [{"name": "v", "persistentVolumeClaim": {"claimName": "c"}}],
+        "topologySpreadConstraints": [{**selector, "maxSkew": 1, "whenUnsatisfiable": "DoNotSchedule"}],
+        "resourceClaims": [{"name": "r", "resourceClaimName": "c"}],
+    }
+    return item
+
+
+def _of_schema(draw: random.Random, name: str, space: str, nodes: list[str]) -> Hostile:
+    """A sound object in which one field that its schema knows, whether it is there or not, is something else."""
+    item: dict[str, Any] = _job(draw, name, space)
+    if draw.random() < 0.3:
+        item = {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": name}, "spec": {}}
+    *path, last = draw.choice(_known(item["kind"]))
+    holder: Any = item
+    for key, then in pairwise([*path, last]):
+        if isinstance(holder, dict):
+            holder = holder.setdefault(key, [] if then == 0 else {})
+        else:
+            if not holder:
+                holder.append([] if then == 0 else {})
+            holder = holder[0]
+    junk = copy.deepcopy(draw.choice(QUANTITIES))
+    if isinstance(holder, list):
+        holder[:] = [junk]
+    else:
+        holder[last] = junk
+    return _create(item)
+
+
+@cache
+def _known(kind: str) -> list[tuple[Any, ...]]:
+    """Paths of all fields that the schema of a kind knows, 0 for the first of a list, but those that stay."""
+    text = (MANIFESTS / "crds" / f"{kind.lower()}.yaml").read_text(encoding="utf-8")
+    schema = yaml.safe_load(text)["spec"]["versions"][0]["schema"]["openAPIV3Schema"]
+    return [path for path in _paths(schema) if path and path not in _FIXED]
+
+
+def _paths(schema: dict[str, Any], path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, ...]]:
+    yield path
+    for name, inner in schema.get("properties", {}).items():
+        yield from _paths(inner, (*path, name))
+    if "items" in schema:
+        yield from _paths(schema["items"], (*path, 0))
+    if isinstance(more := schema.get("additionalProperties"), dict):
+        yield from _paths(more, (*path, "x"))
 
 
 def _places(item: Any, path: tuple[Any, ...] = ()) -> Iterator[tuple[Any, Any]]:

@@ -7,7 +7,7 @@ from typing import Any
 
 import msgspec
 import pytest
-from hypothesis import HealthCheck, example, given, settings
+from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
 from operators.access import Access
@@ -21,6 +21,7 @@ from operators.extender.intake import Breaks
 from operators.extender.releases import Releases
 from operators.extender.takeover import take_over
 from operators.extender.wire import BadRequest, read_asked
+from rm_emulator.scenario import live
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.scheduler import Scheduler
 from schedulers.objects import names
@@ -43,7 +44,8 @@ class Cluster:
         self.cache = Cache(nowhere, self._hear)
         self.whole = Cache(nowhere, lambda change: None, kinds=_kinds())
         self.queues = Queues(nowhere, self.whole, RESOURCES)
-        self.nowhere, self.clock, self._version, self.raw_pods = nowhere, 1_000_000, 0, list[bytes]()
+        self.nowhere, self.clock, self._version = nowhere, 1_000_000, 0
+        self.raw: dict[str, list[bytes]] = {kind: [] for kind in ("Node", "Namespace", "Queue", "DagJob", "Pod")}
         self.brain: Brain
         self.lead(None)
         for node in NODES:
@@ -87,8 +89,7 @@ class Cluster:
 
     def send_raw(self, kind: str, whole: bytes) -> None:
         """A whole object, as JSON, on the watches of both processes."""
-        if kind == "Pod":
-            self.raw_pods.append(whole)
+        self.raw[kind].append(whole)
         line = b'{"type":"MODIFIED","object":' + whole + b"}"
         self.cache.reflectors[kind].take_line(line)
         if kind in self.whole.reflectors:
@@ -103,10 +104,10 @@ class Cluster:
             self.send("DagJob", good_job() | {"metadata": {**good_job()["metadata"], "annotations": {key: value}}})
 
     def read_all(self) -> None:
-        """Everything that reads objects does so: decisions, extender, plans, conditions, a takeover of each kind."""
+        """All that read objects do: decisions, extender, plans, conditions, `snapshot`, a takeover of each kind."""
         self.brain.cycle()
         self.brain.expire()
-        for raw in self.raw_pods:
+        for raw in self.raw["Pod"]:
             try:
                 asked = read_asked(b'{"Pod":' + raw + b',"NodeNames":["n0","n1"]}')
             except BadRequest:
@@ -118,10 +119,18 @@ class Cluster:
             pods = [pod for pod in self.whole.pods.values() if pod.dagjob_uid == uid]
             plan(job, pods, around())  # type: ignore[arg-type]
         self.queues.conditions()
+        taken = self.emulated()
+        assert [item["metadata"]["name"] for item in taken.objects if item["kind"] == "Node"] == NODES
         for snapshot in (self.brain.snapshot(), None):
             self.lead(snapshot)
             self.brain.cycle()
         assert [reflector.unheard for reflector in self.cache.reflectors.values()] == [0] * len(self.cache.reflectors)
+
+    def emulated(self) -> live.Snapshot:
+        """What `rm-emulator snapshot` makes of all objects."""
+        kinds = ("Node", "Queue", "DagJob", "Pod")
+        lists = ('{"items":[' + ",".join(raw.decode() for raw in self.raw[kind]) + "]}" for kind in kinds)
+        return live.of(*(live.listed(text) for text in lists))
 
 
 def around() -> Surroundings:
@@ -165,7 +174,6 @@ def runs_on(cluster: Cluster) -> bool:
 
 
 @given(seed=st.integers(0, 10**9), count=st.integers(1, 40))
-@example(seed=0, count=200)
 @settings(max_examples=examples(240), deadline=None, suppress_health_check=[HealthCheck.too_slow])
 def test_hostile_objects_stop_nobody(seed: int, count: int) -> None:
     cluster, draw = Cluster(), random.Random(seed)
@@ -173,6 +181,11 @@ def test_hostile_objects_stop_nobody(seed: int, count: int) -> None:
         cluster.attempt(hostile.drawn(draw, number, "ns", NODES))
     cluster.read_all()
     assert runs_on(cluster)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_ten_thousand_hostile_objects_stop_nobody(seed: int) -> None:
+    test_hostile_objects_stop_nobody.hypothesis.inner_test(seed, 250)
 
 
 @pytest.mark.parametrize("text", PLANS)
