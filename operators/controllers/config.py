@@ -19,10 +19,10 @@ Count = Annotated[int, msgspec.Meta(ge=1)]
 class ControllersConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """All settings of `python -m operators.controllers`.
 
-    recreate_after: a released pod that its node has not taken by then is made anew. concurrency: writes on
-    their way at once. status_every: a job's status is written at most so often. unknown_resources: whether a DagJob
-    that asks for what is not in `resources` is refused, or this is left to kube-scheduler. nodes: as brain's.
-    kubeconfig: None in a cluster.
+    recreate_after: a released pod for which kube-scheduler has found no room on its node for so long is made anew.
+    concurrency: writes on their way at once. status_every: a job's status is written at most so often.
+    unknown_resources: whether a DagJob that asks for what is not in `resources` is refused, or this is left to
+    kube-scheduler. nodes: as brain's. kubeconfig: None in a cluster.
     """
 
     namespace: str = msgspec.field(default_factory=own_namespace)

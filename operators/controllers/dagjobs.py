@@ -45,7 +45,7 @@ class DagJobs:
         self._events = Events(client, component=COMPONENT, identity=identity)
         self._writer = Pods(client, config.concurrency)
         self._pods: dict[str, dict[str, None]] = {}  # DagJob uid -> keys of its pods
-        self._released: dict[str, int] = {}  # pod uid -> when first seen without gate
+        self._unschedulable: dict[str, int] = {}  # pod uid -> since when kube-scheduler finds no node for it, ms
         self._planned: dict[str, DagJobStatus] = {}  # DagJob uid -> status as last planned
         self._gone: dict[str, list[Pod]] = {}  # DagJob uid -> pods that have ended and gone since
         self._written: dict[str, float] = {}  # DagJob uid -> monotonic time of the last status
@@ -63,14 +63,14 @@ class DagJobs:
             return None
         if new is not None:
             self._pods.setdefault(pod.dagjob_uid, {})[pod.key] = None
-            if new.spec.schedulingGates or new.spec.nodeName or new.is_terminal:
-                self._released.pop(new.metadata.uid, None)
+            if new.is_unschedulable:
+                self._unschedulable.setdefault(new.metadata.uid, _now_ms())
             else:
-                self._released.setdefault(new.metadata.uid, _now_ms())
+                self._unschedulable.pop(new.metadata.uid, None)
         return f"{pod.metadata.namespace}/{name}"
 
     def _forget_pod(self, pod: Pod) -> None:
-        self._released.pop(pod.metadata.uid, None)
+        self._unschedulable.pop(pod.metadata.uid, None)
         mine = self._pods.get(pod.dagjob_uid, {})
         mine.pop(pod.key, None)
         if not mine:
@@ -140,7 +140,7 @@ class DagJobs:
             heard_ms=heard_ms,
             nodes=self._cache.nodes,
             queues=self._cache.queues,
-            released_ms=self._released,
+            unschedulable_ms=self._unschedulable,
             recreate_after_ms=self._config.recreate_after,
             stamp=stamp,
             resources=self._config.resources if self._config.unknown_resources == "refuse" else None,

@@ -46,9 +46,6 @@ from schedulers.objects.names import (
 )
 from schedulers.objects.pod import Condition, Pod, unknown_resource
 
-#: How long a pod is left to kube-scheduler once that has said that it cannot bind it: for two more tries, which come
-#: every 10 s at least, so that a verdict given while brain or API server were not ready costs no pod.
-_VERDICT_MS: Final = 25_000
 #: A stage with its pod template as it was written.
 Stage = StageSpec[dict[str, Any]]
 #: Of these the quantities are read where the configuration lets jobs ask for anything.
@@ -103,22 +100,22 @@ class Plan(msgspec.Struct):
 class Surroundings(msgspec.Struct, frozen=True):
     """What else matters. heard_ms: for how long everything has been heard without a break.
 
-    released_ms: when a pod was first seen without gate. stamp: ms to RFC 3339. resources: what templates may ask for;
-    None: anything.
+    unschedulable_ms: since when kube-scheduler has been heard to find no node for a pod. stamp: ms to RFC 3339.
+    resources: what templates may ask for; None: anything.
     """
 
     now_ms: int
     heard_ms: int
     nodes: Collection[str]
     queues: Collection[str]
-    released_ms: Mapping[str, int]
+    unschedulable_ms: Mapping[str, int]
     recreate_after_ms: int
     stamp: Callable[[int], str]
     resources: Collection[str] | None = None
 
-    def waited_ms(self, pod: Pod) -> int | None:
-        """How long it has been seen without gate and node, as far as that was heard; None: it does not wait so."""
-        since = self.released_ms.get(pod.metadata.uid)
+    def refused_ms(self, pod: Pod) -> int | None:
+        """How long kube-scheduler has found no node for it, as far as that was heard; None: it does not say so."""
+        since = self.unschedulable_ms.get(pod.metadata.uid)
         return min(self.now_ms - since, self.heard_ms) if since is not None else None
 
 
@@ -260,20 +257,15 @@ def _lost(pod: Pod, around: Surroundings) -> str | None:
         return None
     if pod.spec.nodeName:
         return None if pod.spec.nodeName in around.nodes else f"node {pod.spec.nodeName} is gone"
-    waited = around.waited_ms(pod)
-    if pod.narrowed_to is None or pod.spec.schedulingGates or waited is None:
+    if pod.narrowed_to is None or pod.spec.schedulingGates:
         return None
     if pod.narrowed_to not in around.nodes:
         return f"node {pod.narrowed_to} is gone"
-    if waited >= _patience_ms(pod, around):
-        words = f" ({pod.verdict})" if pod.verdict is not None else ""
-        return f"node {pod.narrowed_to} has not taken it for {waited // 1000} s{words}"
+    # What kube-scheduler has not tried yet, after a change of leaders or an outage, a new pod would wait for as well.
+    refused = around.refused_ms(pod)
+    if refused is not None and refused >= around.recreate_after_ms:
+        return f"kube-scheduler has found no room on node {pod.narrowed_to} for {refused // 1000} s ({pod.verdict})"
     return None
-
-
-def _patience_ms(pod: Pod, around: Surroundings) -> int:
-    """How long a narrowed pod may wait for its node: less once kube-scheduler has said that it cannot bind it."""
-    return around.recreate_after_ms if pod.verdict is None else min(around.recreate_after_ms, _VERDICT_MS)
 
 
 def _plan_stage(job: WholeDagJob, stage: Stage, stages: Mapping[str, list[_Task]], todo: Plan) -> None:
@@ -488,9 +480,9 @@ def _after_the_end(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) 
 def _again_s(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> float | None:
     """When time alone changes what is needed."""
     due = [
-        around.now_ms + _patience_ms(pod, around) - waited
+        around.now_ms + around.recreate_after_ms - refused
         for pod in pods
-        if (waited := around.waited_ms(pod)) is not None
+        if (refused := around.refused_ms(pod)) is not None
         and pod.narrowed_to is not None
         and not pod.spec.nodeName
         and not _is_ending(pod)

@@ -280,6 +280,11 @@ class Pod(Stored):
         return next((f"{c.reason}: {c.message}" for c in said if c.reason in _VERDICTS), None)
 
     @property
+    def is_unschedulable(self) -> bool:
+        """Whether kube-scheduler has tried it and found no node; its own error (SchedulerError) says no such thing."""
+        return self.verdict is not None and self.verdict.startswith("Unschedulable: ")
+
+    @property
     def refusal(self) -> str | None:
         """Why its kubelet has not let it in, in the kubelet's own words; None if nobody did, or anything of it ran."""
         status = self.status

@@ -323,10 +323,11 @@ def test_a_stale_status_takes_nothing_back() -> None:
 def test_what_is_gone_is_forgotten() -> None:
     c = Controller(StageSpec("a", TEMPLATE))
     one = pod("a", 0)
+    one.status.conditions = [Condition("PodScheduled", "False", "Unschedulable", "no room")]
     c.watch(one)
     c.look()
     controller = c.dagjobs
-    assert all((controller._planned, controller._written, controller._pods, controller._released))
+    assert all((controller._planned, controller._written, controller._pods, controller._unschedulable))
     del c.lists.dagjobs["ns/j"]
     controller.forget("uid-j")
     unlabelled = pod("a", 0)
@@ -334,7 +335,9 @@ def test_what_is_gone_is_forgotten() -> None:
     c.watch(gone=unlabelled)
     ended = pod("a", 0, phase="Failed", code=1)
     c.watch(gone=ended)
-    assert not any((controller._planned, controller._written, controller._pods, controller._released, controller._gone))
+    assert not any(
+        (controller._planned, controller._written, controller._pods, controller._unschedulable, controller._gone)
+    )
 
 
 def test_a_job_that_goes_while_it_is_looked_at_is_not_remembered() -> None:

@@ -139,7 +139,7 @@ def around() -> Surroundings:
         heard_ms=10**9,
         nodes=NODES,
         queues=["default"],
-        released_ms={},
+        unschedulable_ms={},
         recreate_after_ms=30_000,
         stamp=lambda ms: "2026-01-01T00:00:00Z",
     )

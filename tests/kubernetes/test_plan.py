@@ -52,9 +52,13 @@ def job(*stages: StageSpec, retries: int = 1, status: DagJobStatus | None = None
 
 
 def around(
-    now: int = 100_000, *, nodes: tuple[str, ...] = ("n1",), released: dict[str, int] | None = None, heard: int = 10**9
+    now: int = 100_000,
+    *,
+    nodes: tuple[str, ...] = ("n1",),
+    unschedulable: dict[str, int] | None = None,
+    heard: int = 10**9,
 ) -> Surroundings:
-    return Surroundings(now, heard, nodes, ("default",), released or {}, 30_000, lambda ms: f"t{ms}")
+    return Surroundings(now, heard, nodes, ("default",), unschedulable or {}, 30_000, lambda ms: f"t{ms}")
 
 
 def pod(stage: str, index: int, attempt: int = 0, *, phase: str = "Pending", code: int = 0, **spec: Any) -> Pod:
@@ -156,20 +160,27 @@ def test_a_pod_that_is_being_deleted_is_waited_for() -> None:
     assert made(plan(job(StageSpec("a", TEMPLATE)), [going], around())) == []
 
 
-def test_a_narrowed_pod_that_its_node_does_not_take_is_made_anew() -> None:
-    stuck = pod("a", 0, affinity=only("n1"))
+def test_a_narrowed_pod_for_which_kube_scheduler_finds_no_room_on_its_node_is_made_anew() -> None:
+    stuck = unbindable(affinity=only("n1"))
     one = job(StageSpec("a", TEMPLATE))
-    early = around(100_000, released={stuck.metadata.uid: 80_000})
-    late = around(111_000, released={stuck.metadata.uid: 80_000})
+    early = around(100_000, unschedulable={stuck.metadata.uid: 80_000})
+    late = around(111_000, unschedulable={stuck.metadata.uid: 80_000})
     assert plan(one, [stuck], early).deletes == []
     assert plan(one, [stuck], early).again_s == pytest.approx(10, abs=0.1)
-    deletes = plan(one, [stuck], late).deletes
-    assert [(d.why, d.node) for d in deletes] == [("node n1 has not taken it for 31 s", "")]
+    (delete,) = plan(one, [stuck], late).deletes
+    words = "kube-scheduler has found no room on node n1 for 31 s (Unschedulable: 0/1 nodes are available: no volume.)"
+    assert (delete.why, delete.node) == (words, "")
 
 
-def test_time_in_which_nothing_was_heard_is_no_time_in_which_a_node_has_not_taken_a_pod() -> None:
-    stuck = pod("a", 0, affinity=only("n1"))
-    back = around(200_000, released={stuck.metadata.uid: 80_000}, heard=5_000)
+def test_a_narrowed_pod_that_kube_scheduler_has_not_tried_is_left_to_it() -> None:
+    untried = pod("a", 0, affinity=only("n1"))
+    todo = plan(job(StageSpec("a", TEMPLATE)), [untried], around(10_000_000))
+    assert (todo.deletes, todo.again_s) == ([], None)
+
+
+def test_time_in_which_nothing_was_heard_is_no_time_in_which_no_room_was_found() -> None:
+    stuck = unbindable(affinity=only("n1"))
+    back = around(200_000, unschedulable={stuck.metadata.uid: 80_000}, heard=5_000)
     todo = plan(job(StageSpec("a", TEMPLATE)), [stuck], back)
     assert (todo.deletes, todo.again_s) == ([], pytest.approx(25, abs=0.1))
 
@@ -251,7 +262,7 @@ def test_a_bound_pod_on_a_node_that_is_gone_and_failed_by_the_pod_collector_is_n
 
 def test_a_pod_that_waits_for_the_gate_of_another_is_not_made_anew() -> None:
     stuck = pod("a", 0, affinity=only("n1"), schedulingGates=(Gate("theirs"),))
-    late = around(200_000, released={stuck.metadata.uid: 80_000})
+    late = around(200_000, unschedulable={stuck.metadata.uid: 80_000})
     assert plan(job(StageSpec("a", TEMPLATE)), [stuck], late).deletes == []
 
 
@@ -260,7 +271,7 @@ def test_a_pod_for_which_nothing_can_be_done_is_not_looked_at_all_the_time(narro
     stuck = pod("a", 0, affinity=only("n1") if narrowed else None)
     if narrowed:
         stuck.metadata.deletionTimestamp = "2026-01-01T00:00:00Z"
-    late = around(200_000, released={stuck.metadata.uid: 80_000})
+    late = around(200_000, unschedulable={stuck.metadata.uid: 80_000})
     todo = plan(job(StageSpec("a", TEMPLATE)), [stuck], late)
     assert (todo.deletes, todo.again_s) == ([], None)
 
@@ -314,15 +325,6 @@ def test_what_kube_scheduler_cannot_bind_is_told_in_its_own_words() -> None:
     todo = plan(job(StageSpec("a", TEMPLATE)), [unbindable()], around())
     message = "kube-scheduler cannot bind pod j-a-0-0: 0/1 nodes are available: no volume."
     assert told(todo, "PodsUnplaced") == ("True", "Unschedulable", message)
-
-
-def test_a_narrowed_pod_that_kube_scheduler_cannot_bind_is_made_anew_sooner() -> None:
-    stuck = unbindable(affinity=only("n1"))
-    one = job(StageSpec("a", TEMPLATE))
-    released = {stuck.metadata.uid: 80_000}
-    assert plan(one, [stuck], around(100_000, released=released)).again_s == pytest.approx(5, abs=0.1)
-    (delete,) = plan(one, [stuck], around(105_000, released=released)).deletes
-    assert delete.why.endswith("for 25 s (Unschedulable: 0/1 nodes are available: no volume.)")
 
 
 GPU: dict[str, Any] = {"spec": {"containers": [{"name": "c", "resources": {"limits": {"example.com/gpu": 1}}}]}}
