@@ -70,7 +70,7 @@ def _turn(cluster: Devcluster, nodes: int) -> float:
     space = cluster.namespace("gang")
     backlog = _dagjob("backlog", space, "batch", [_stage(f"s{run_s}", 10 * nodes, 2, run_s) for run_s in _RUN_S])
     train = _dagjob("train", space, "gold", [_stage("all", nodes, _CPUS, 10) | {"gang": True}])
-    _until(lambda: _accepted(cluster, backlog))
+    _create(cluster, backlog)
     _until(lambda: _running(cluster, space, "backlog") > 3 * nodes)
     began = time.monotonic()
     _create(cluster, train)
@@ -101,17 +101,6 @@ def _stage(name: str, tasks: int, cpu: int, run_s: int) -> dict[str, Any]:
 
 def _create(cluster: Devcluster, thing: dict[str, Any]) -> None:
     cluster.kubectl("create", "-f", "-", input=json.dumps(thing))
-
-
-def _accepted(cluster: Devcluster, thing: dict[str, Any]) -> bool:
-    """The API server hears of new queues a moment after they are there, and refuses jobs for them before."""
-    try:
-        _create(cluster, thing)
-    except RuntimeError as error:
-        if "does not exist" not in str(error):
-            raise
-        return False
-    return True
 
 
 def _running(cluster: Devcluster, space: str, job: str) -> int:

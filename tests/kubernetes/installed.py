@@ -168,17 +168,6 @@ def _whole_rounds(lines: list[bytes]) -> list[bytes]:
     return lines[:-1]
 
 
-def accepted(cluster: Devcluster, item: dict[str, Any]) -> bool:
-    """Whether the object is created: the API server hears of new queues a moment after they are."""
-    try:
-        submit(cluster, item)
-    except RuntimeError as error:
-        if "does not exist" not in str(error):
-            raise
-        return False
-    return True
-
-
 def wait(true: Callable[[], Any], seconds: float = 60) -> Any:
     """Wait until something is true, and return it."""
     until = time.monotonic() + seconds

@@ -26,7 +26,7 @@ from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
 from tests.kubernetes.audits import RECOVERY_S, Audit, Presence, exceptions, watched
 from tests.kubernetes.hostile import Hostile, drawn
-from tests.kubernetes.installed import Installed, a_devcluster, accepted, dagjob, stage
+from tests.kubernetes.installed import Installed, a_devcluster, dagjob, stage, submit
 
 NODES, CPUS, SHARED = 100, 8, 4
 QUEUES: Final = {"gold": {"weight": 4}, "silver": {"weight": 2}, "bronze": {"weight": 1, "max": {"cpu": "240"}}}
@@ -261,8 +261,8 @@ def _create(cluster: Devcluster, item: dict[str, Any]) -> None:
     until = time.monotonic() + 120
     while True:
         try:
-            if accepted(cluster, item):
-                return
+            submit(cluster, item)
+            return
         except RuntimeError as error:
             if "AlreadyExists" in str(error):
                 return

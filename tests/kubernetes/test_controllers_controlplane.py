@@ -197,17 +197,7 @@ def test_a_name_that_is_taken_is_told_and_free_once_its_pod_is_gone(cluster: Dev
 def test_a_queue_that_goes_is_told_and_comes_back(cluster: Devcluster, space: str) -> None:
     queue = {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": f"q-{space}"}, "spec": {}}
     submit(cluster, queue)
-
-    def taken() -> bool:
-        try:
-            submit(cluster, dagjob("j", space, [stage("a", 1, 1, cpu="900")], queue=f"q-{space}"))
-        except RuntimeError as error:
-            if "does not exist" not in str(error):
-                raise
-            return False
-        return True
-
-    wait(taken, 20)
+    submit(cluster, dagjob("j", space, [stage("a", 1, 1, cpu="900")], queue=f"q-{space}"))
     wait(lambda: condition(cluster, space, "QueueKnown")[0] == "True", 10)
     cluster.kubectl("delete", "rmq", f"q-{space}")
     wait(lambda: condition(cluster, space, "QueueKnown")[:2] == ("False", "NotFound"), 10)

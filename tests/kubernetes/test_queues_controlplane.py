@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from typing import Any
 
 import pytest
 
@@ -51,22 +50,10 @@ def begin_at_once(cluster: Devcluster, space: str) -> None:
             if queue == "reports":
                 stages.append(stage("sum", 2, 1, parents=["all"], gang=True))
             jobs.append(dagjob(queue, space, stages, queue=queue))
-        wait(lambda: is_accepted(cluster, jobs), 30)
+        submit(cluster, *jobs)
         wait(lambda: len(cluster.get("pods", "-n", space)["items"]) == sum(TASKS.values()), 30)
     finally:
         cluster.kubectl("uncordon", *nodes)
-
-
-def is_accepted(cluster: Devcluster, jobs: list[dict[str, Any]]) -> bool:
-    """Admission hears of new queues a moment after they are made."""
-    try:
-        submit(cluster, *jobs[-1:])
-    except RuntimeError as error:
-        if "does not exist" not in str(error):
-            raise
-        return False
-    submit(cluster, *jobs[:-1])
-    return True
 
 
 def held(cluster: Devcluster, space: str) -> Counter[str]:

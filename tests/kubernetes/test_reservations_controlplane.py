@@ -6,7 +6,7 @@ import pytest
 
 from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
-from tests.kubernetes.installed import Installed, accepted, dagjob, phase, stage, submit, wait
+from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, wait
 
 pytestmark = pytest.mark.controlplane
 
@@ -25,7 +25,7 @@ def test_a_gang_of_the_highest_weight_starts_while_a_backlog_of_small_tasks_wait
         # The first tasks end node by node, so that the nodes are never all empty at once.
         first = [stage(f"first{seconds}", 4, seconds) for seconds in (3, 5, 7, 9)]
         backlog = dagjob("backlog", space, [*first, stage("a", 100, 4), stage("b", 100, 5)], queue="batch")
-        wait(lambda: accepted(alone, backlog), 30)
+        submit(alone, backlog)
         wait(lambda: running(alone, space, "backlog") >= 16, 60)
         submit(alone, dagjob("train", space, [stage("all", 4, 3, cpu="6", gang=True)], queue="gold"))
         said = wait(lambda: waits(alone, space, "train", "HasReservation"), 30)

@@ -12,7 +12,7 @@ import pytest
 
 from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
-from tests.kubernetes.installed import Installed, accepted, dagjob, phase, stage, submit, wait
+from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, wait
 
 pytestmark = pytest.mark.controlplane
 
@@ -118,7 +118,7 @@ def test_an_event_of_a_pod_without_gate_says_why_and_not_that_there_is_room(clus
             "containers": [{"name": "c", "image": "x", "resources": {"requests": {"cpu": "2"}}}],
         },
     }
-    wait(lambda: accepted(cluster, pod), 30)
+    submit(cluster, pod)
 
     def told() -> str:
         events = cluster.get("events.events.k8s.io", "-n", space)["items"]
@@ -188,17 +188,7 @@ def test_parents_count_what_is_below_them_and_queues_that_are_gone_have_no_figur
     installed: Installed, cluster: Devcluster, space: str
 ) -> None:
     submit(cluster, queue("above"), queue("below", parent="above"))
-
-    def accepted() -> bool:
-        try:
-            submit(cluster, dagjob("long", space, [stage("a", 2, 60)], queue="below"))
-        except RuntimeError as error:
-            if "does not exist" not in str(error):
-                raise
-            return False
-        return True
-
-    wait(accepted, 20)
+    submit(cluster, dagjob("long", space, [stage("a", 2, 60)], queue="below"))
     shown = wait(
         lambda: (found := cluster.get("queue.rm-emulator.io", "above")["status"]).get("running") == 2 and found, 20
     )
