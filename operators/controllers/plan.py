@@ -291,6 +291,8 @@ def _plan_stage(job: WholeDagJob, stage: Stage, stages: Mapping[str, list[_Task]
 
 
 def _may_start(stage: Stage, stages: Mapping[str, list[_Task]]) -> bool:
+    if not stages.keys() >= set(stage.parents):
+        return False  # such a job is refused
     return all(task.done for parent in stage.parents for task in stages[parent])
 
 
@@ -396,12 +398,12 @@ def _write_status(
     conditions = {condition.type: condition for condition in status.conditions}
     given_up = _given_up(job, stages)
     end: tuple[str, str, str, str] | None = None
-    if status.succeeded == status.tasks:
+    if refusal is not None:
+        end = "Failed", "Failed", *refusal
+    elif status.succeeded == status.tasks:
         end = "Succeeded", "Complete", "AllTasksSucceeded", "all tasks succeeded"
     elif given_up is not None:
         end = "Failed", "Failed", "TaskFailed", given_up
-    elif refusal is not None:
-        end = "Failed", "Failed", *refusal
     if end is not None:
         status.phase, condition, reason, message = end
         status.completionTime = around.stamp(around.now_ms)
