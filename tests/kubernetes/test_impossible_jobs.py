@@ -476,3 +476,13 @@ def test_a_job_that_is_too_late_says_so_beside_why_it_cannot_start() -> None:
     cluster.settle(late)
     assert cluster.conditions()["DeadlineMissed"] == ("Late", "not done by 1970-01-01T00:00:01Z")
     assert cluster.words.jobs["ns/job"][0] == "TooLarge"
+
+
+def test_a_queue_that_would_let_in_no_job_at_all_says_so_itself_and_stops_none() -> None:
+    cluster = Watched([node("n0")], {"etl": {"maxRunning": 0}})
+    job = dagjob("job", "ns", [stage()], queue="etl")
+    cluster.send("DagJob", job)
+    cluster.settle(job)
+    ((_, ready),) = cluster.queues.conditions()
+    assert (ready.reason, ready.message) == ("LimitUnreadable", "maxRunning is 0 (1 to 2147483647)")
+    assert len(cluster.brain.ledger.containers) == 1
