@@ -56,7 +56,7 @@ class Facts:
         self.ledger, self.jobs = decisions.ledger, decisions.jobs
         self.pods = TaskPods(decisions, remember)
         self.intake = Intake(decisions.cache, breaks)
-        self.taking_over, self._reserved = True, reserved
+        self.taking_over, self.reserved = True, reserved
         self.tell, self.now = decisions.tell, decisions.now
         self._decisions = decisions
         self._orphans: dict[str, dict[str, None]] = {}  # uid of a DagJob that is not known -> keys of its pods
@@ -145,7 +145,7 @@ class Facts:
             log.warning(
                 "a node's speed is no number from 0.001 to 1000 and counts as 1", node=node.id, speed=new.said_speed
             )
-        if self._reserved and not new.is_reserved:
+        if self.reserved and not new.is_reserved:
             if known is not None:
                 self.tell(NodeRemoved(self.now(), node.id))  # what runs there goes on
         elif known is None:

@@ -95,7 +95,7 @@ class Filter:
         idle = [name for name, why in refusals.items() if why.code is NodeCode.HAS_ROOM]
         if idle:  # it is not the node that keeps the pod off it
             reasons = self.scheduler.reasons(entry.id)
-            failed |= dict.fromkeys(idle, reasons[0].sentence if reasons else "waits for its turn")
+            failed |= dict.fromkeys(idle, entry.worded(reasons[0].sentence) if reasons else "waits for its turn")
         return FilterAnswer([], failed, final)
 
     def prioritize(self, pod: Pod, nodes: Sequence[str]) -> list[tuple[str, int]]:

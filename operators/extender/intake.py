@@ -120,7 +120,7 @@ class Intake:
         restricted, or a namespace that was relabelled, while the job came.
         """
         if queue not in self._cache.queues and queue != DEFAULT_QUEUE:
-            raise SetAside(QUEUE_NOT_FOUND, f"queue '{queue}' does not exist; the job waits until it is there")
+            raise SetAside(QUEUE_NOT_FOUND, f"queue '{queue}' does not exist; the job waits until that queue is there")
         there = self._cache.namespaces.get(namespace)
         labels = there.metadata.labels if there is not None else {}
         passed: set[str] = set()

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from typing import Final
 
 from operators.extender.ledger import Task
 from schedulers.core.model import Job, PastJob, Stage
@@ -13,6 +14,9 @@ from schedulers.objects.meta import whole_number
 from schedulers.objects.names import DEFAULT_QUEUE, INDEX_LABEL, QUEUE_LABEL, RECURRING_LABEL, STAGE_LABEL, USER_LABEL
 from schedulers.objects.pod import Pod, demand, places
 from schedulers.objects.service import pod_service
+
+#: The one stage of a job that is a pod of its own.
+_PLAIN_STAGE: Final = "pod"
 
 
 class JobEntry:
@@ -26,6 +30,10 @@ class JobEntry:
         self._seen: list[set[int]] = [set() for _ in job.stages]
         self._asked: set[int] = set()
         self._ran: list[tuple[int, int]] = [(0, 0) for _ in job.stages]  # tasks, ms
+
+    def worded(self, sentence: str) -> str:
+        """A sentence on its wait as its owner knows it: who made a pod of its own has never heard of a stage."""
+        return sentence.replace(f"stage {_PLAIN_STAGE}", "the pod") if self.plain else sentence
 
     @property
     def id(self) -> str:
@@ -150,7 +158,7 @@ def plain_entry(pod: Pod, resources: Resources, now: int) -> JobEntry:
         name=labels.get(RECURRING_LABEL) or (meta.generateName or meta.name).rstrip("-"),
         user=labels.get(USER_LABEL, ""),
         queue=labels.get(QUEUE_LABEL, DEFAULT_QUEUE),
-        stages=(Stage(name="pod", tasks=1, demand=demand(pod.spec, resources), places=places(pod.spec)),),
+        stages=(Stage(name=_PLAIN_STAGE, tasks=1, demand=demand(pod.spec, resources), places=places(pod.spec)),),
         service=pod_service(meta),
     )
     return JobEntry(job, meta.uid, pod.key, now, plain=True)

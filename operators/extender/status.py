@@ -22,7 +22,7 @@ from schedulers.core.model import Job
 from schedulers.core.policy import Planned, Promise
 from schedulers.core.reasons import Reason
 from schedulers.objects.dagjob import PlannedStage, PlanStatus, PromiseStatus
-from schedulers.objects.names import PODS_REFUSED, PODS_UNPLACED
+from schedulers.objects.names import PODS_REFUSED, PODS_UNPLACED, RESERVED_TAINT
 
 #: Explaining looks at every node: so much of each half second may go to it.
 _BUDGET_S: Final = 0.02
@@ -37,6 +37,8 @@ _NOTHING: Final[dict[str, Any]] = {"reason": "", "message": "", "position": None
 
 class Why(msgspec.Struct, frozen=True):
     """Why a job waits, in one sentence with its numbers: reason, blocking resource, place in the queue, share.
+
+    Place and share are said where there is something to say: others wait there too, the job holds something.
 
     reason: CamelCase. position: 1 is served first of its queue; None for a job that waits for its own stages or pods.
     """
@@ -226,7 +228,7 @@ def why(brain: Brain, entry: JobEntry, places: Places | None = None) -> Why | No
     if not reasons:
         return None
     first = reasons[0]
-    reason, parts = camel_case(first.reason), [first.sentence]
+    reason, parts = camel_case(first.reason), [entry.worded(first.sentence)]
     now = brain.decisions.now()
     setback = next(brain.decisions.setbacks.of(entry.id, now), None)
     dagjob = brain.cache.dagjobs.get(entry.key) if not entry.plain else None
@@ -236,11 +238,20 @@ def why(brain: Brain, entry: JobEntry, places: Places | None = None) -> Why | No
         reason, parts = PODS_UNPLACED, [setback.why, again]
     elif first.reason is Reason.WAITS_FOR_ASK and dagjob is not None and dagjob.refused is not None:
         reason, parts = PODS_REFUSED, [f"its pods cannot be made: {dagjob.refused}"]
-    if place is not None:
+    elif first.reason is Reason.NO_NODES and brain.facts.reserved and brain.cache.nodes:
+        parts = [_none_reserved(len(brain.cache.nodes))]
+    if place is not None and place.of > 1:
         by = "" if place.is_kept else " by submission"
         parts.append(f"number {place.number} of {place.of} waiting in queue {job.spec.queue}{by}")
-    parts.append(f"holds {100 * state.share(job):.1f} % of the cluster (dominant share)")
+    if job.running:
+        parts.append(f"holds {100 * state.share(job):.1f} % of the cluster (dominant share)")
     return Why(reason, "; ".join(parts), place.number if place is not None else None)
+
+
+def _none_reserved(nodes: int) -> str:
+    """Why there is no node for us although the cluster has some."""
+    none = f"none of the {nodes} nodes has" if nodes > 1 else "the one node does not have"
+    return f"{none} the taint {RESERVED_TAINT}, and with `nodes: reserved` no other is used"
 
 
 def camel_case(reason: Reason) -> str:

@@ -139,10 +139,22 @@ def why_not_let_in(job: JobState, state: ClusterState) -> tuple[Reason, dict[str
         return Reason.QUEUE_GONE, {"queue": gone}
     account = tree.full(spec.queue, spec.user)
     ahead = sum(1 for other in state.admission.pending.get((spec.queue, spec.user), {}).values() if other.seq < job.seq)
-    data: dict[str, Any] = {"ahead": ahead, "queue": spec.queue, "user": spec.user}
+    turn = f"this job comes after {_count(ahead, 'other')}" if ahead else "this job comes next"
+    data: dict[str, Any] = {
+        "ahead": ahead,
+        "turn": turn,
+        "queue": spec.queue,
+        "user": spec.user,
+        "who": _who(spec.user),
+    }
     if account is None:
         return Reason.QUEUE_FULL_OF_JOBS, data
-    data |= {"queue": account.queue, "running": account.jobs, "limit": account.most_jobs}
+    data |= {
+        "queue": account.queue,
+        "running": account.jobs,
+        "limit": account.most_jobs,
+        "jobs": _count(account.jobs, "job"),
+    }
     return (Reason.QUEUE_FULL_OF_JOBS if account.user is None else Reason.USER_FULL_OF_JOBS), data
 
 
@@ -155,7 +167,8 @@ def _limit_data(account: Account, job: JobState, stage: StageState, state: Clust
     count, stage_name = stage.waiting if job.waits_whole(stage) else 1, job.spec.stages[stage.index].name
     most, never = account.most_of(stage.demand), ""
     if most < count:
-        gang = f": the {count} tasks of {stage_name} start together, and it takes {most}" if count > 1 else ""
+        whole = f": the {count} tasks of stage {stage_name} start together, and the limit allows {most}"
+        gang = whole if count > 1 else ""
         never = f", even if nothing else were held{gang}"
     r = account.scarce(stage.demand, count)
     assert r is not None
@@ -164,6 +177,7 @@ def _limit_data(account: Account, job: JobState, stage: StageState, state: Clust
     return {
         "queue": account.queue,
         "user": account.user,
+        "who": _who(account.user or ""),
         "resource": name,
         "held": show_steps(name, account.used[r]),
         "share": f"{account.used[r] / capacity:.1%}" if capacity else "nothing",
@@ -172,6 +186,15 @@ def _limit_data(account: Account, job: JobState, stage: StageState, state: Clust
         "stage": stage_name,
         "never": never,
     }
+
+
+def _who(user: str) -> str:
+    """A user, as a sentence begins with one; those who name none are one user together."""
+    return f"user {user}" if user else "the user without a name"
+
+
+def _count(number: int, what: str) -> str:
+    return f"{number} {what}" if number == 1 else f"{number} {what}s"
 
 
 def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers: str) -> Found:
@@ -261,40 +284,66 @@ def _never(job: JobState, stage: StageState, state: ClusterState) -> Found:
     sizes, name, nodes = state.sizes, job.spec.stages[stage.index].name, len(state.nodes)
     matching = sizes.matches(stage.size)
     if not matching:
-        asks, excluded = sizes.places[stage.size].show(), _counted(_excluded(stage, state))
-        wanted = f"; it asks for nodes with {asks}" if asks else ""
-        return {Reason.NO_NODE_MATCHES: {"stage": name, "nodes": nodes, "excluded": excluded, "wanted": wanted}}
-    which = " that it may use" if matching < nodes else ""
-    demand = _show(state.resources.show(stage.demand))
-    if not sizes.fits_ever(stage.size):
-        there = [node for node in state.nodes.values() if stage.size not in node.barred]
-        whole = f"any of the {matching} nodes{which} has in all"
-        if matching > 1:
-            whole += f"; the nearest has {_nearest(stage, state, [node.spec.room for node in there])}"
+        excluded, wanted = _counted(_excluded(stage, state)), _wanted(sizes.places[stage.size])
+        may = f"may use none of the {nodes} nodes" if nodes > 1 else "may not use the one node"
+        data = {"stage": name, "nodes": nodes, "may": may, "excluded": excluded, "wanted": wanted}
+        return {Reason.NO_NODE_MATCHES: data}
+    rooms = [node.spec.room for node in state.nodes.values() if stage.size not in node.barred]
+    where = f"the {f'{matching} nodes' if matching > 1 else 'one node'}{' that it may use' if matching < nodes else ''}"
+    if sizes.fits_ever(stage.size):
+        asked = _limiting(stage, rooms)
+        demand = f"{stage.waiting} tasks of {_show_of(stage.demand, asked, state)} at once"
+        holds = "hold" if matching > 1 else "holds"
+        whole = f"the {sizes.most(stage.size)} that {where} {holds} when nothing else runs there"
     else:
-        demand = f"{stage.waiting} tasks of {demand} at once"
-        whole = f"the {sizes.most(stage.size)} that the {matching} nodes{which} hold when nothing else runs there"
+        asked = [r for r, wanted in enumerate(stage.demand) if any(room[r] < wanted for room in rooms)]
+        demand, nearest = _show_of(stage.demand, asked, state), _show_of(_nearest(stage, rooms), asked, state)
+        several = f"any of {where} has in all; the nearest has {nearest}"
+        whole = several if matching > 1 else f"{where} has in all: {nearest}"
     return {Reason.TOO_LARGE: {"stage": name, "demand": demand, "nodes": matching, "whole": whole}}
+
+
+def _wanted(places: Places) -> str:
+    """What a stage that no node lets in asks for."""
+    if asks := places.show():
+        return f"; it asks for nodes with {asks}"
+    return "; its node affinity has no requirement, and so no node meets it" if places.terms else ""
+
+
+def _limiting(stage: StageState, rooms: Sequence[Sequence[int]]) -> list[int]:
+    """The resources each of which alone allows no more tasks than all do together; all, where there is none such."""
+
+    def most(resources: Sequence[int]) -> int:
+        return sum(min(room[r] // stage.demand[r] for r in resources) for room in rooms)
+
+    asked = [r for r, wanted in enumerate(stage.demand) if wanted]
+    together = most(asked)
+    return [r for r in asked if most([r]) == together] or asked
 
 
 def _nearest_free(stage: StageState, state: ClusterState) -> str:
     """What is free on the node that comes nearest to taking a task, of those that could if nothing ran there."""
     names, places = state.resources.names, state.sizes.places[stage.size]
     free = [n.free for n in state.nodes.values() if why_not(n, stage, places, names).code is NodeCode.LACKS]
-    return f"; the nearest has {_nearest(stage, state, free)} free" if free else ""
+    asked = [r for r, wanted in enumerate(stage.demand) if wanted]
+    return f"; the nearest has {_show_of(_nearest(stage, free), asked, state)} free" if free else ""
 
 
-def _nearest(stage: StageState, state: ClusterState, rooms: Sequence[Sequence[int]]) -> str:
+def _nearest(stage: StageState, rooms: Sequence[Sequence[int]]) -> Sequence[int]:
     """Of what nodes have, that which comes nearest to what a task asks for."""
-    names = state.resources.names
     asked = [r for r, wanted in enumerate(stage.demand) if wanted]
 
     def parts(room: Sequence[int]) -> tuple[float, float]:
         there = [min(1.0, room[r] / stage.demand[r]) for r in asked]
         return min(there), sum(there)
 
-    room = max(rooms, key=parts)
-    return " and ".join(f"{show_steps(names[r], max(0, room[r]))} {names[r]}" for r in asked)
+    return max(rooms, key=parts)
+
+
+def _show_of(vector: Sequence[int], resources: Sequence[int], state: ClusterState) -> str:
+    """These components of a vector, zeros too."""
+    names = state.resources.names
+    return " and ".join(f"{show_steps(names[r], max(0, vector[r]))} {names[r]}" for r in resources)
 
 
 def _stage_view(job: JobState, stage: StageState, state: ClusterState) -> StageView:

@@ -99,7 +99,8 @@ class Places(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
             if taint.effect != "PreferNoSchedule" and not any(t.covers(taint) for t in self.tolerations):
                 return NodeRefusal(NodeCode.TAINT, taint.key)
         if self.terms and not any(term and all(r.holds(name, labels) for r in term) for term in self.terms):
-            return NodeRefusal(NodeCode.LABELS)
+            asked = {requirement.field for term in self.terms for requirement in term}
+            return NodeRefusal(NodeCode.LABELS, "names" if asked == {True} else "labels")
         return None
 
 

@@ -51,15 +51,12 @@ _PRECEDENCE: Final = {reason: rank for rank, reason in enumerate(Reason)}
 
 _SENTENCES: Final[dict[Reason, str]] = {
     Reason.TOO_LARGE: "stage {stage} asks for {demand}, more than {whole}",
-    Reason.NO_NODE_MATCHES: "stage {stage} may use none of the {nodes} nodes ({excluded}){wanted}",
+    Reason.NO_NODE_MATCHES: "stage {stage} {may} ({excluded}){wanted}",
     Reason.NO_NODES: "the cluster has no node that takes containers",
     Reason.QUEUE_GONE: "queue {queue} was removed before the job came, and lets no job in",
-    Reason.QUEUE_FULL_OF_JOBS: (
-        "queue {queue} runs {running} jobs and may run {limit} at once; before this job wait {ahead} others"
-    ),
+    Reason.QUEUE_FULL_OF_JOBS: ("queue {queue} has let in {jobs} and lets in no more than {limit} at once; {turn}"),
     Reason.USER_FULL_OF_JOBS: (
-        "user {user} runs {running} jobs in queue {queue}, where each may run {limit} at once; "
-        "before this job wait {ahead} others"
+        "queue {queue} has let in {jobs} of {who} and lets in no more than {limit} of each user at once; {turn}"
     ),
     Reason.WAITS_FOR_ASK: "the tasks of stage {stage} have not been asked for yet",
     Reason.WAITS_FOR_RETRY: "the tasks of stage {stage} were tried in vain, and will be in the queue again",
@@ -67,11 +64,11 @@ _SENTENCES: Final[dict[Reason, str]] = {
     Reason.WAITS_FOR_PILOTS: "waits for its pilot tasks ({left} of {pilots} left)",
     Reason.QUEUE_AT_LIMIT: (
         "queue {queue} holds {held} of {resource} ({share} of the cluster) and may hold {limit}: "
-        "{asked} more for {stage} would be over its limit{never}"
+        "{asked} more for stage {stage} would be over its limit{never}"
     ),
     Reason.USER_AT_LIMIT: (
-        "user {user} holds {held} of {resource} in queue {queue} ({share} of the cluster), "
-        "where each may hold {limit}: {asked} more for {stage} would be over the limit{never}"
+        "{who} holds {held} of {resource} in queue {queue} ({share} of the cluster), "
+        "where each may hold {limit}: {asked} more for stage {stage} would be over the limit{never}"
     ),
     Reason.OVER_LIMIT: "{what} {name} is at its limit on {resource} ({value} of {limit}; queue {queue})",
     Reason.ASSIGNED: "assigned to node {node}, {before} before it, expected to start at {at}",
@@ -80,7 +77,7 @@ _SENTENCES: Final[dict[Reason, str]] = {
     Reason.RESERVED: "the room that it needs is reserved for job {other}{starts}",
     Reason.PLANNED_LATER: "waits {wait} s for {later}: worth {worth}; {now}",
     Reason.NO_ROOM: "no node has {demand} free ({excluded})",
-    Reason.NO_ROOM_FOR_GANG: "the {tasks} tasks of {stage} start together, and there is room for {room}",
+    Reason.NO_ROOM_FOR_GANG: "the {tasks} tasks of stage {stage} start together, and there is room for {room}",
     Reason.WAITS_FOR_LOCALITY: "waits for a node that holds its input ({missed} of {needed} {unit} gone by)",
     Reason.OVER_SHARE: (
         "{what} {name} holds {share} of {resource} per unit of weight, "

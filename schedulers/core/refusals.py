@@ -34,8 +34,8 @@ _FINAL: Final = frozenset({NodeCode.TAINT, NodeCode.LABELS, NodeCode.TOO_SMALL})
 _SENTENCES: Final[dict[NodeCode, str]] = {
     NodeCode.UNKNOWN: "unknown node",
     NodeCode.DRAINING: "draining",
-    NodeCode.TAINT: "taint {name}",
-    NodeCode.LABELS: "node labels",
+    NodeCode.TAINT: "with taint {name}",
+    NodeCode.LABELS: "with other {name}",
     NodeCode.TOO_SMALL: "too small",
     NodeCode.LACKS: "lack {name}",
     NodeCode.HAS_ROOM: "has room",
@@ -45,8 +45,9 @@ _SENTENCES: Final[dict[NodeCode, str]] = {
 class NodeRefusal(msgspec.Struct, frozen=True, gc=False):
     """Why one node does not take a task now.
 
-    name: the taint's key, or the first resource of which there is too little; wanted and there: in its steps,
-    there being what is free (LACKS) or the whole node's (TOO_SMALL). also: the other resources that it lacks.
+    name: the taint's key, `labels` or `names` that do not match, or the first resource of which there is too little.
+    wanted and there: in its steps, there being what is free (LACKS) or the whole node's (TOO_SMALL). also: the other
+    resources that it lacks.
     """
 
     code: NodeCode

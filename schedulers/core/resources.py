@@ -8,6 +8,7 @@ recorded yesterday keeps its meaning.
 
 from __future__ import annotations
 
+import math
 import re
 from collections.abc import Iterable, Mapping, Sequence
 from fractions import Fraction
@@ -69,7 +70,8 @@ def parse_quantity(text: str | int | float) -> Fraction:
             f"quantity too long: '{text[:16]}...' has {len(text)} characters ({_LONGEST} at most, as 500m or 1.5Gi)"
         )
     if isinstance(text, int) and abs(text) > _LARGEST:  # before it becomes text, which fails beyond 4,300 digits
-        raise InvalidQuantity(f"quantity out of range: a whole number of {text.bit_length()} bits (2e21 at most)")
+        digits = int(text.bit_length() * math.log10(2)) + 1
+        raise InvalidQuantity(f"quantity out of range: a whole number of some {digits} digits (2e21 at most)")
     match = _QUANTITY.fullmatch(str(text))
     if match is None:
         raise InvalidQuantity(f"not a quantity: {text!r} (write a number such as 4, 500m, 1.5Gi)")

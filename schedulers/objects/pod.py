@@ -335,10 +335,7 @@ def demand(spec: PodSpec, resources: Resources) -> Vector:
     Raises InvalidJob for a quantity that cannot be read (which is then its cause), or for more in all than a vector
     can hold.
     """
-    try:
-        asked = tuple(1 if name == "pods" else _demand_of(name, spec) for name in resources.names)
-    except InvalidQuantity as error:
-        raise InvalidJob(str(error)) from error
+    asked = tuple(1 if name == "pods" else _demand_of(name, spec) for name in resources.names)
     for name, amount in zip(resources.names, asked, strict=True):
         if amount > MOST_STEPS:  # many containers, each of which was readable
             most = show_steps(name, MOST_STEPS)
@@ -347,6 +344,13 @@ def demand(spec: PodSpec, resources: Resources) -> Vector:
 
 
 def _demand_of(name: str, spec: PodSpec) -> int:
+    try:
+        return _together(name, spec)
+    except InvalidQuantity as error:
+        raise InvalidJob(f"{name}: {error}") from error
+
+
+def _together(name: str, spec: PodSpec) -> int:
     overhead = _steps(name, spec.overhead)
     whole = spec.resources
     if whole is not None and (name in whole.requests or name in whole.limits):

@@ -104,7 +104,7 @@ def core_queue(queue: Queue, resources: Resources) -> model.Queue:
         ("perUser.maxRunning", each.maxRunning if each is not None else None, _RUNNING),
     ):
         if number is not None and not least <= number <= most:
-            raise InvalidQueue(f"{what} is {number:g} ({least:g} to {most:g})")
+            raise InvalidQueue(f"{what} is {number:.10g} ({least:g} to {most:.10g})")
     if each is not None:
         limit = parse_limit(each.limit, resources, UNLIMITED)
         per_user = model.PerUser(limit=limit, max_running=each.maxRunning)

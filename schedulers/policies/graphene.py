@@ -192,10 +192,16 @@ class Graphene(Bundling):
     def passes_by(self, job: JobState, view: ClusterView) -> str | None:
         """See Policy.passes_by."""
         if self._owed and self._owed[0] != self._balance.group_of(job.spec):
-            return f"{self.params.level} {self._owed[0]} is owed more than the bound and is served first"
-        return (
-            "tasks are chosen anew in each round: by how well they fill a node and how little work their job has left"
-        )
+            return f"{self.params.level} {self._owed[0]} is owed most and is served first where its tasks fit"
+        settings = self.params
+        counts = {
+            "how well they fill a node": settings.packing,
+            "how early they come in their job's plan": settings.plan != "none",
+            "how little work their job has left": settings.k > 0,
+        }
+        *ways, last = [way for way, does in counts.items() if does] or [""]
+        by = f"{', '.join(ways)} and {last}" if ways else last
+        return "tasks are chosen anew in each round" + (f": by {by}" if by else "")
 
     def started(self, candidate: Candidate, tasks: int, view: ClusterView) -> bool:
         """Charge the group; the averages keep what was seen, and what has changed is looked at."""

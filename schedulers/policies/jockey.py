@@ -127,13 +127,12 @@ class Jockey(Around):
         return standing is None or standing.allocation is None
 
     def passes_by(self, job: JobState, view: ClusterView) -> str | None:
-        """See Policy.passes_by: whoever has what is needed to be done in time comes after those who have not."""
+        """See Policy.passes_by: whoever has its allocation comes after all others."""
         standing = self._jobs.get(job.id)
         if standing is None or standing.allocation is None or job.executors < standing.allocation:
             return super().passes_by(job, view)
-        return (
-            f"it has the {standing.allocation} containers that it needs to be done in time: more come after all others"
-        )
+        given = f"{standing.allocation} containers" if standing.allocation > 1 else "one container"
+        return f"it has the {given} that it is to have for its deadline, and gets more where all others leave room"
 
     # -- what is known of jobs ----------------------------------------------------------------------
 

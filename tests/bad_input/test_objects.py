@@ -90,8 +90,8 @@ ROWS: Final = [
     ('"3"', '"uniform(9, 1)"', 'obj.yaml:20:60 spec.stages[0].template.metadata.annotations["rm-emulator.io/run-'),
     ('"3"', '"nan"', 'obj.yaml:20:60 spec.stages[0].template.metadata.annotations["rm-emulator.io/run-'),
     ('"3"', '"exponential(3, 9)"', "obj.yaml (as a scenario):33:11 spec.workload.jobs[0].stages[0].duration: cov 9:"),
-    ("cpu: 1}", "cpu: one}", "obj.yaml:17:3 spec.stages: DagJob j: stage 's': not a quantity: 'one' (write a n"),
-    ("cpu: 1}", "cpu: -1}", "obj.yaml:17:3 spec.stages: DagJob j: stage 's': negative quantity: -1 (a resourc"),
+    ("cpu: 1}", "cpu: one}", "obj.yaml:17:3 spec.stages: DagJob j: stage 's': cpu: not a quantity: 'one' (wri"),
+    ("cpu: 1}", "cpu: -1}", "obj.yaml:17:3 spec.stages: DagJob j: stage 's': cpu: negative quantity: -1 (a r"),
     ("cpu: 1}", "cpu: 100}", "obj.yaml (as a scenario):30:11 spec.workload.jobs[0].stages[0].demand: a task of"),
     (
         "containers: [{name: c, resources: {requests: {cpu: 1}}}]",

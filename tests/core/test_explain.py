@@ -117,7 +117,7 @@ def test_a_stage_that_may_use_no_node_is_not_said_to_ask_for_too_much(zones: Sch
     explanation = zones.explain("a")
     assert codes(explanation) == [zones.state.jobs["a"].hold] == [Reason.NO_NODE_MATCHES]
     assert explanation.reasons[0].sentence == (
-        "stage s may use none of the 2 nodes (2 node labels); it asks for nodes with zone in (c)"
+        "stage s may use none of the 2 nodes (2 with other labels); it asks for nodes with zone in (c)"
     )
 
 
@@ -126,7 +126,7 @@ def test_a_stage_too_large_for_the_nodes_that_it_may_use_names_only_these(zones:
     explanation = zones.explain("a")
     assert codes(explanation) == [zones.state.jobs["a"].hold] == [Reason.TOO_LARGE]
     assert explanation.reasons[0].sentence == (
-        "stage s asks for 2 cpu, more than any of the 1 nodes that it may use has in all"
+        "stage s asks for 2 cpu, more than the one node that it may use has in all: 1 cpu"
     )
 
 

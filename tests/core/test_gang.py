@@ -55,7 +55,9 @@ def test_a_gang_that_does_not_fit_whole_starts_nothing_and_says_so() -> None:
     decisions = scheduler.handle(Tick(1))
     assert placed(decisions) == []
     assert scheduler.state.jobs["g"].hold is Reason.NO_ROOM_FOR_GANG
-    assert scheduler.explain("g").reasons[0].sentence == "the 5 tasks of all start together, and there is room for 4"
+    assert (
+        scheduler.explain("g").reasons[0].sentence == "the 5 tasks of stage all start together, and there is room for 4"
+    )
 
 
 def test_a_gang_that_even_the_empty_cluster_does_not_hold_is_told_so() -> None:

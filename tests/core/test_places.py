@@ -39,11 +39,11 @@ def test_a_requirement_means_what_it_means_in_kubernetes(requirement: Requiremen
 def test_one_term_of_several_is_enough_and_all_of_its_requirements_are_needed() -> None:
     near, big = Requirement("zone", "In", ("b",)), Requirement("cores", "Gt", ("8",))
     assert Places(terms=((near,), (big,))).bars("n", ZONE, ()) is None
-    assert Places(terms=((near, big),)).bars("n", ZONE, ()) == NodeRefusal(NodeCode.LABELS)
+    assert Places(terms=((near, big),)).bars("n", ZONE, ()) == NodeRefusal(NodeCode.LABELS, "labels")
 
 
 def test_an_empty_term_matches_no_node() -> None:
-    assert Places(terms=((),)).bars("n", ZONE, ()) == NodeRefusal(NodeCode.LABELS)
+    assert Places(terms=((),)).bars("n", ZONE, ()) == NodeRefusal(NodeCode.LABELS, "labels")
 
 
 @pytest.mark.parametrize(
@@ -107,7 +107,7 @@ def test_an_outside_scheduler_is_not_given_a_node_that_is_barred() -> None:
 def test_the_explanation_names_the_taint() -> None:
     scheduler = cluster(Node(id="n", capacity=(4,), taints=(Taint("maintenance"),)))
     submit(scheduler, Places())
-    assert scheduler.explain("a").stages[0].excluded == {"taint maintenance": 1}
+    assert scheduler.explain("a").stages[0].excluded == {"with taint maintenance": 1}
 
 
 def test_a_restored_scheduler_bars_the_same_nodes() -> None:

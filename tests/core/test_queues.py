@@ -142,7 +142,7 @@ def test_a_limit_is_said_with_its_numbers() -> None:
     assert fill(there) == ["j"] * 3
     assert said(there, "j") == (
         Reason.QUEUE_AT_LIMIT,
-        "queue a holds 3 of cpu (30.0% of the cluster) and may hold 3: 1 more for s would be over its limit",
+        "queue a holds 3 of cpu (30.0% of the cluster) and may hold 3: 1 more for stage s would be over its limit",
     )
 
 
@@ -208,8 +208,8 @@ def test_a_gang_larger_than_its_limit_waits_whole() -> None:
     assert fill(there) == []
     assert said(there, "g") == (
         Reason.QUEUE_AT_LIMIT,
-        "queue a holds 0 of cpu (0.0% of the cluster) and may hold 3: 4 more for s would be over its limit, "
-        "even if nothing else were held: the 4 tasks of s start together, and it takes 3",
+        "queue a holds 0 of cpu (0.0% of the cluster) and may hold 3: 4 more for stage s would be over its limit, "
+        "even if nothing else were held: the 4 tasks of stage s start together, and the limit allows 3",
     )
 
 
@@ -220,7 +220,9 @@ def test_a_limit_that_could_never_take_a_task_is_named_before_one_that_is_full_n
     there.handle(JobSubmitted(1, job("large", stage(1, (3000, 0)), queue="a", user="u")))
     assert fill(there) == []
     assert there.state.jobs["large"].hold is Reason.QUEUE_AT_LIMIT
-    assert said(there, "large")[1].endswith("3 more for s would be over its limit, even if nothing else were held")
+    assert said(there, "large")[1].endswith(
+        "3 more for stage s would be over its limit, even if nothing else were held"
+    )
 
 
 def test_nonsense_is_refused() -> None:
@@ -240,7 +242,7 @@ def test_jobs_beyond_the_number_wait_in_order_of_submission() -> None:
     assert fill(there) == ["first"] * 2
     assert said(there, "third") == (
         Reason.QUEUE_FULL_OF_JOBS,
-        "queue a runs 1 jobs and may run 1 at once; before this job wait 1 others",
+        "queue a has let in 1 job and lets in no more than 1 at once; this job comes after 1 other",
     )
     for container in (1, 2):
         there.handle(ContainerEnded(5, container, 0, 1))

@@ -37,7 +37,7 @@ def test_a_limit_names_queue_resource_share_and_limit() -> None:
     said = sentence(Reason.QUEUE_AT_LIMIT, data | {"asked": "4Gi", "stage": "map", "never": ""})
     assert said == (
         "queue prod.etl holds 41Gi of memory (41% of the cluster) and may hold 42Gi: "
-        "4Gi more for map would be over its limit"
+        "4Gi more for stage map would be over its limit"
     )
 
 

@@ -181,7 +181,7 @@ def test_the_end_of_the_log_is_told(tmp_path: Path) -> None:
     assert told.finished_ms is None
     assert texts(told, "end") == [
         "the log ends here; 2 of its 2 tasks are not done: "
-        "stage map asks for 1 cpu and 1Gi memory, more than any of the 1 nodes has in all"
+        "stage map asks for 1 cpu, more than the one node has in all: 500m cpu"
     ]
 
 

@@ -463,9 +463,9 @@ def test_a_finished_job_becomes_history_once() -> None:
 
 
 def test_a_waiting_job_is_told_its_place_and_share() -> None:
-    world = World((1,))
+    world = World((2,))
     world.submit(stage("a", 1))
-    second = world.submit(stage("a", 1))
+    second, _ = world.submit(stage("a", 2)), world.submit(stage("a", 1))
     world.create_pods()
     world.brain.cycle()
     entry = world.brain.jobs.of_owner(second.metadata.uid)
@@ -473,8 +473,8 @@ def test_a_waiting_job_is_told_its_place_and_share() -> None:
     waits = why(world.brain, entry)
     assert waits is not None
     assert waits.message == (
-        "no node has 1 cpu and 1 pods free (1 lack cpu; the nearest has 0 cpu and 109 pods free); "
-        "number 1 of 1 waiting in queue default; holds 0.0 % of the cluster (dominant share)"
+        "no node has 1 cpu and 1 pods free (1 lack cpu; the nearest has 0 cpu and 108 pods free); "
+        "number 1 of 2 waiting in queue default; holds 50.0 % of the cluster (dominant share)"
     )
 
 

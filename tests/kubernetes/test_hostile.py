@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from typing import Any
 
 import msgspec
@@ -39,7 +40,13 @@ KIND_OF = {"pods": "Pod", "dagjobs": "DagJob", "queues": "Queue"}
 class Cluster:
     """Both processes as far as they read: caches that are told lines of a watch, a brain, the controllers' plans."""
 
-    def __init__(self) -> None:
+    def __init__(
+        self,
+        nodes: Sequence[dict[str, Any]] | None = None,
+        *,
+        reserved: bool = False,
+        config: SchedulerConfig = CONFIG,
+    ) -> None:
         nowhere = Client(Access(url="http://127.0.0.1:9"))
         self.cache = Cache(nowhere, self._hear)
         self.whole = Cache(nowhere, lambda change: None, kinds=_kinds())
@@ -47,22 +54,22 @@ class Cluster:
         self.nowhere, self.clock, self._version = nowhere, 1_000_000, 0
         self.raw: dict[str, list[bytes]] = {kind: [] for kind in ("Node", "Namespace", "Queue", "DagJob", "Pod")}
         self.brain: Brain
+        self._reserved, self._config = reserved, config
         self.lead(None)
-        for node in NODES:
-            offered = {
-                "cpu": "1000000",
-                "memory": "1000000Gi",
-                "pods": "1000000",
-            }  # there is room for all that is sound
-            self.send("Node", {"metadata": {"name": node}, "status": {"allocatable": offered}})
+        roomy = {"cpu": "1000000", "memory": "1000000Gi", "pods": "1000000"}  # there is room for all that is sound
+        there = [{"metadata": {"name": name}, "status": {"allocatable": roomy}} for name in NODES]
+        for node in nodes if nodes is not None else there:
+            self.send("Node", node)
         self.send("Namespace", {"metadata": {"name": "ns"}})
 
     def lead(self, snapshot: bytes | None) -> None:
         """A new leader takes over."""
         saved = msgspec.msgpack.decode(snapshot, type=Saved) if snapshot is not None else None
-        scheduler = Scheduler.restore(saved.core) if saved is not None else Scheduler(CONFIG)
+        scheduler = Scheduler.restore(saved.core) if saved is not None else Scheduler(self._config)
         releases = Releases(self.nowhere)
-        self.brain = Brain(scheduler, self.cache, releases, clock=lambda: self.clock, breaks=Breaks())
+        self.brain = Brain(
+            scheduler, self.cache, releases, clock=lambda: self.clock, breaks=Breaks(), reserved=self._reserved
+        )
         take_over(self.brain, identity="test", pods=saved.pods if saved is not None else {}, history=())
 
     def _hear(self, change: Change) -> None:

@@ -75,7 +75,7 @@ def test_what_waits_says_why(installed: Installed) -> None:
 
     def told() -> bool:
         status = cluster.get("dagjob", "big", "-n", space).get("status", {})
-        return "waiting in queue default" in status.get("message", "")
+        return bool(status.get("position") == 1)
 
     wait(told)  # first its pods are still to come, and it has no place in the queue yet
     pods = cluster.get("pods", "-n", space)["items"]

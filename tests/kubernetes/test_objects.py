@@ -419,8 +419,8 @@ def test_data_that_a_parent_hands_over_is_an_edge_to_the_core() -> None:
         ),
         ([stage("a"), stage("a")], "two stages are called 'a'"),
         ([stage("a", parents=["b"])], "stage 'a' names parent 'b' (a)"),
-        ([stage("a", cpu="4x")], "DagJob ns/j: stage 'a': not a quantity: '4x'"),
-        ([stage("a", cpu="-1")], "DagJob ns/j: stage 'a': negative quantity: '-1'"),
+        ([stage("a", cpu="4x")], "DagJob ns/j: stage 'a': cpu: not a quantity: '4x'"),
+        ([stage("a", cpu="-1")], "DagJob ns/j: stage 'a': cpu: negative quantity: '-1'"),
         ([stage("a", hints={"durationSeconds": -1})], "stage 'a': hint durationSeconds is -1.0 (0 to 1e+09)"),
         ([stage("a", hints={"spread": -0.5})], "stage 'a': hint spread is -0.5"),
         ([stage("a", hints={"durationSeconds": 1e308})], "stage 'a': hint durationSeconds is 1e+308"),
@@ -457,7 +457,7 @@ def test_more_stages_than_the_crd_lets_in_are_told() -> None:
 
 def test_a_job_with_a_quantity_that_cannot_be_read_is_told_by_its_cause() -> None:
     container = {"resources": {"requests": {"cpu": "9" * 5000}}}
-    with pytest.raises(InvalidJob, match="stage 'a': quantity too long") as refused:
+    with pytest.raises(InvalidJob, match="stage 'a': cpu: quantity too long") as refused:
         core_job(dagjob(stage(template={"spec": {"containers": [container]}})), RESOURCES)
     assert isinstance(refused.value.__cause__, InvalidQuantity)
 

@@ -86,8 +86,8 @@ def told(cluster: Devcluster, space: str) -> list[str]:
 
 def is_told_of_the_limit(text: str) -> bool:
     return (
-        "queue scratch holds 4 of cpu (12.5% of the cluster) and may hold 4: 2 more for all would be over its limit"
-        in text
+        "queue scratch holds 4 of cpu (12.5% of the cluster) and may hold 4: "
+        "2 more for stage all would be over its limit" in text
     )
 
 

@@ -85,5 +85,5 @@ def test_a_node_with_room_is_refused_with_the_reason_why_the_job_waits() -> None
     answer = world.brain.filter(world.plain(gated=False, cpu=2), ["free"])
     assert answer.failed == {
         "free": "queue default holds 0 of cpu (0.0% of the cluster) and may hold 1: "
-        "2 more for pod would be over its limit, even if nothing else were held"
+        "2 more for the pod would be over its limit, even if nothing else were held"
     }

@@ -89,7 +89,9 @@ def test_a_node_selector_that_matches_no_node_is_told_as_such(cluster: Devcluste
     picky["template"]["spec"]["nodeSelector"] = {"zone": "nowhere"}
     submit(cluster, dagjob("picky", space, [picky]))
     wait(lambda: status(cluster, space, "picky").get("reason") == "NoNodeMatches", 20)
-    assert status(cluster, space, "picky")["message"].startswith("stage a may use none of the 4 nodes (4 node labels)")
+    assert status(cluster, space, "picky")["message"].startswith(
+        "stage a may use none of the 4 nodes (4 with other labels)"
+    )
 
 
 def test_a_template_that_the_api_server_refuses_is_told_as_such(cluster: Devcluster, space: str) -> None:

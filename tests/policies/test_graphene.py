@@ -25,6 +25,7 @@ from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.policy import Planned, Stretch
 from schedulers.core.predictor import Estimate, refined_ms
+from schedulers.core.reasons import Reason
 from schedulers.core.scheduler import Scheduler
 from schedulers.planning.priorities import MOST_STAGES, by_path, by_plan, by_start, plan_of
 from schedulers.policies.graphene import Graphene, JobRank, Mean, Scored
@@ -404,3 +405,56 @@ def test_a_job_with_input_elsewhere_gives_way() -> None:
     made.handle(JobSubmitted(0, job("far", Stage(name="s", tasks=1, demand=(1000, 1024), hosts=(("m",),)))))
     made.handle(JobSubmitted(0, job("near", Stage(name="s", tasks=1, demand=(1000, 1024), hosts=(("n",),)))))
     assert [d.job for d in made.handle(Heartbeat(1, "n")) if isinstance(d, Place)] == ["near"]
+
+
+# -- why --------------------------------------------------------------------------------------------
+
+
+def turn(made: Scheduler, name: str) -> str:
+    """Why a job waits that has room."""
+    said = made.explain(name).reasons[0]
+    assert said.reason is Reason.BEHIND_OTHERS
+    return said.sentence.removeprefix("there is room for it, and ")
+
+
+@pytest.mark.parametrize(
+    ("settings", "ways"),
+    [
+        (
+            {},
+            ": by how well they fill a node, how early they come in their job's plan "
+            "and how little work their job has left",
+        ),
+        ({"packing": False}, ": by how early they come in their job's plan and how little work their job has left"),
+        ({"plan": "none"}, ": by how well they fill a node and how little work their job has left"),
+        ({"plan": "none", "k": 0}, ": by how well they fill a node"),
+        ({"plan": "none", "k": 0, "packing": False}, ""),
+    ],
+    ids=str,
+)
+def test_a_job_with_room_is_told_by_what_tasks_are_chosen(settings: dict[str, object], ways: str) -> None:
+    made = cluster(node("n", 4), **settings)
+    submit(made, job("a", stage(1)), 100)
+    assert turn(made, "a") == f"tasks are chosen anew in each round{ways}"
+
+
+def two_queues(**settings: object) -> Scheduler:
+    """Job a of queue A has had four cores, job large of queue B none, for it fits nowhere; then two more cores come."""
+    made = cluster(node("n", 4), kappa=0.0, **settings)
+    submit(made, job("a", stage(9), queue="A"), 100)
+    submit(made, job("large", stage(9, (9000, 1024)), queue="B"), 100)
+    assert served(made) == ["a"] * 4
+    made.handle(NodeAdded(2, node("m", 2)))
+    return made
+
+
+@pytest.mark.parametrize(("level", "group"), [("queue", "B"), ("job", "large")])
+def test_who_is_owed_most_is_named_to_others(level: str, group: str) -> None:
+    said = turn(two_queues(level=level), "a")
+    assert said == f"{level} {group} is owed most and is served first where its tasks fit"
+
+
+def test_a_job_of_the_queue_that_is_owed_most_is_not_sent_behind_it() -> None:
+    made = two_queues()
+    made.handle(JobSubmitted(2, job("b", stage(1), queue="B")))
+    assert turn(made, "b").startswith("tasks are chosen anew in each round")

@@ -12,9 +12,10 @@ from rm_emulator.testing import Kept, job, node, scheduler, stage
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.decisions import Place
 from schedulers.core.errors import InvalidParameters
-from schedulers.core.events import Estimated, JobSubmitted, Rehearsed, Tick
+from schedulers.core.events import Estimated, JobSubmitted, NodeAdded, Rehearsed, Tick
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job
+from schedulers.core.reasons import Reason
 from schedulers.core.scheduler import Scheduler
 from schedulers.planning.rehearsal import rehearse
 
@@ -202,3 +203,65 @@ def test_fifo_alone_misses_the_deadline() -> None:
 def test_settings_that_make_no_sense_are_refused(settings: dict[str, Any], said: str) -> None:
     with pytest.raises(InvalidParameters, match=said):
         scheduler({"kind": "jockey", **settings})
+
+
+# -- why --------------------------------------------------------------------------------------------
+
+
+def turn(made: Scheduler, name: str) -> str:
+    """Why a job waits that has room."""
+    said = made.explain(name).reasons[0]
+    assert said.reason is Reason.BEHIND_OTHERS
+    return said.sentence.removeprefix("there is room for it, and ")
+
+
+def test_a_job_above_its_allocation_is_told_that_it_has_what_it_is_to_have() -> None:
+    made = scheduler(SOON, node("n", 2), offers="cycle", predictor=ORACLE)
+    submit(made, 0, job("due", stage(9), deadline=240_000), 10_000)
+    told(made, 0)
+    assert served(made, 0) == ["due", "due"]
+    made.handle(NodeAdded(1, node("m", 1)))
+    assert turn(made, "due") == (
+        "it has the one container that it is to have for its deadline, and gets more where all others leave room"
+    )
+
+
+def test_so_is_one_that_cannot_be_done_in_time() -> None:
+    made = scheduler(SOON, node("n", 2), offers="cycle", predictor=ORACLE)
+    submit(made, 0, job("due", stage(9), deadline=5_000), 10_000)
+    told(made, 0)
+    assert served(made, 0) == ["due", "due"]
+    made.handle(NodeAdded(1, node("m", 1)))
+    assert turn(made, "due").startswith("it has the 2 containers that it is to have for its deadline, and gets more")
+
+
+def test_others_are_named_before_a_job_above_its_allocation() -> None:
+    made = scheduler(SOON, node("n", 2), offers="cycle", predictor=ORACLE)
+    submit(made, 0, job("due", stage(9), deadline=240_000), 10_000)
+    told(made, 0)
+    assert served(made, 0) == ["due", "due"]
+    made.handle(NodeAdded(1, node("m", 1)))
+    submit(made, 1, job("plain", stage(1)), 10_000)
+    assert turn(made, "due") == "1 job is served before it, the first is plain"
+    assert turn(made, "plain") == "it is next"
+
+
+def test_jobs_without_deadline_come_after_one_below_its_allocation() -> None:
+    made = scheduler(SOON, node("n", 10), offers="cycle", predictor=ORACLE)
+    submit(made, 0, job("plain", stage(100)), 10_000)
+    submit(made, 0, job("due", stage(20), deadline=48_000), 10_000)
+    told(made, 0)
+    assert turn(made, "plain") == "1 job is served before it, the first is due"
+    assert turn(made, "due") == "it is next"
+
+
+def test_where_the_policy_inside_keeps_no_line_its_own_reason_is_told() -> None:
+    made = scheduler({**SOON, "policy": {"kind": "graphene"}}, node("n", 2), offers="cycle", predictor=ORACLE)
+    submit(made, 0, job("due", stage(9), deadline=240_000), 10_000)
+    told(made, 0)
+    assert turn(made, "due").startswith("tasks are chosen anew in each round")
+    assert served(made, 0) == ["due", "due"]
+    made.handle(NodeAdded(1, node("m", 1)))
+    submit(made, 1, job("plain", stage(1)), 10_000)
+    assert turn(made, "due").startswith("it has the one container that it is to have for its deadline")
+    assert turn(made, "plain").startswith("tasks are chosen anew in each round")

@@ -9,7 +9,7 @@ import pytest
 from rm_emulator.testing import node, replay, scheduler, stage
 from schedulers.core.decisions import Decision, Hold, Place
 from schedulers.core.errors import InvalidParameters
-from schedulers.core.events import Estimated, JobSubmitted, SearchEnded, Tick
+from schedulers.core.events import Estimated, Heartbeat, JobSubmitted, SearchEnded, Tick
 from schedulers.core.log import Log
 from schedulers.core.model import Job, Node, Stage, Wish, Wishes
 from schedulers.core.reasons import Reason
@@ -190,3 +190,28 @@ def test_what_ended_greedily_is_a_fact_that_puts_nothing_on_offer() -> None:
     one = made("tetrisched", gpus())
     submit(one, gang("a"), 10_000)
     assert one.handle(SearchEnded(0, 0, "stopped")) == []
+
+
+@pytest.mark.parametrize("policy", ["alsched", "tetrisched"])
+def test_a_job_that_came_after_the_plan_is_told_when_the_next_one_is_made(policy: str) -> None:
+    one = made({"kind": policy, "cycle_s": 2.5}, gpus())
+    one.handle(Tick(0))
+    submit(one, gang("a"), 10_000)
+    assert one.explain("a").reasons[0].sentence == (
+        "there is room for it, and nothing of it starts by the last plan; the next one is made within 2.5 s"
+    )
+
+
+@pytest.mark.parametrize("policy", ["alsched", "tetrisched"])
+def test_a_job_whose_start_waits_for_its_node_to_be_offered_is_said_to_be_planned_now(policy: str) -> None:
+    one = scheduler(policy, node("n"), offers="heartbeat", predictor={"kind": "oracle"})
+    submit(one, Job(id="a", stages=(stage(1),)), 10_000)
+    assert not where(one.handle(Tick(0)))
+    assert one.policy.passes_by(one.state.jobs["a"], one.view) == "it is planned to start now"
+    assert where(one.handle(Heartbeat(1, "n"))) == {"a": ["n"]}
+
+
+def test_alsched_never_says_that_it_waits_for_something_later() -> None:
+    one = busy_gpus({"kind": "alsched", "preferences": "hard"}, 10_000)
+    one.handle(Tick(4000))
+    assert Reason.PLANNED_LATER not in [said.reason for said in one.explain("second").reasons]

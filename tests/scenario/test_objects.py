@@ -84,7 +84,7 @@ def test_a_dagjob_keeps_its_stages_places_and_gangs(tmp_path: Path) -> None:
     first, second = job.job.stages
     assert (job.job.id, job.job.queue, first.tasks, first.demand) == ("data/etl", "prod", 4, (500, 1024, 1))
     assert first.places.bars("n1", {"zone": "a"}, ()) is None
-    assert first.places.bars("n1", {"zone": "b"}, ()) == NodeRefusal(NodeCode.LABELS)
+    assert first.places.bars("n1", {"zone": "b"}, ()) == NodeRefusal(NodeCode.LABELS, "labels")
     assert (second.gang, second.parents) == (True, (0,))
 
 

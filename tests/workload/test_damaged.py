@@ -127,7 +127,7 @@ def test_other_json(name: str, text: str, tmp_path: Path) -> None:
         ("openb", "0022", "0017", "pods.csv:3 column 'name': pod 'openb-pod-0017' is there already, on line 2"),
         ("openb", "9973826,9679176", "1,9679176", "created at 9.67918e+06, scheduled at 9.67918e+06, deleted at 1"),
         ("openb", "1,220,", "1,2200,", "pods.csv:3 column 'gpu_milli': 2200 is too large (at most 1000)"),
-        ("pods", '"500m"', '"half"', "column 'spec.containers': not a quantity: 'half'"),
+        ("pods", '"500m"', '"half"', "column 'spec.containers': cpu: not a quantity: 'half'"),
         (
             "pods",
             "-fghij",
