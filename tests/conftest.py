@@ -24,6 +24,7 @@ from schedulers.core.registry import Registry
 from schedulers.learned.shelf import _SHELF
 from tests.examples import CI, NIGHTLY
 from tests.groups import group
+from tests.packaged import Packaged
 
 for profile in (CI, NIGHTLY):
     settings.register_profile(
@@ -49,6 +50,12 @@ def _registries_as_before() -> Iterator[None]:
             del sys.modules[name]
 
 
+@pytest.fixture(scope="session")
+def packaged(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory) -> Packaged:
+    """The runs that several tests want."""
+    return Packaged.of(request.config, tmp_path_factory)
+
+
 def pytest_addoption(parser: pytest.Parser) -> None:
     """Options of the whole suite, and of tests/same."""
     parser.addoption(
@@ -60,6 +67,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 
 def pytest_configure(config: pytest.Config) -> None:
     """Before any test module is imported, whose decorators ask for the profile."""
+    # Some containers set it; each of the processes that tests start would then compile the whole tree anew.
+    os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if config.getoption("--nightly"):
         settings.load_profile(NIGHTLY)
 

@@ -279,7 +279,7 @@ def test_tasks_of_the_profile_start_with_the_beat_that_grants_them_and_end_with_
 
 @pytest.mark.slow
 def test_the_schema_takes_the_profile_once_its_file_is_in_the_package(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "rm_emulator", tmp_path / "rm_emulator", ignore=shutil.ignore_patterns("__pycache__"))
+    shutil.copytree(ROOT / "rm_emulator", tmp_path / "rm_emulator")
     shutil.copy(EXAMPLES / "profiles" / "job_tracker.py", tmp_path / "rm_emulator" / "engine" / "profiles")
     command = [sys.executable, "-m", "rm_emulator", "run", "hello", "--set", "spec.cluster.profile=job_tracker"]
     paths = f"{tmp_path}:{ROOT}"
@@ -324,7 +324,7 @@ def test_a_field_of_a_dagjob_is_two_files_and_the_crd(tmp_path: Path) -> None:
     files = re.findall(r"^\+\+\+ b/(.*)$", patch.read_text(encoding="utf-8"), flags=re.MULTILINE)
     assert files == ["manifests/crds/dagjob.yaml", "rm_emulator/scenario/objects.py", "schedulers/objects/dagjob.py"]
     for folder in ("schedulers", "rm_emulator", "manifests", "tests/kubernetes"):
-        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+        shutil.copytree(ROOT / folder, tmp_path / folder)
     (tmp_path / "heavy.yaml").write_text(HEAVY)
     environment = {"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}
     commands = [

@@ -352,7 +352,7 @@ class Summary(Struct, frozen=True, kw_only=True):
 
 def meaning(*path: str) -> tuple[str, int]:
     """The unit of a figure of `Run`, and which way is good: -1 lower, 1 higher. path: names of fields and keys."""
-    kind, unit, good = msgspec.inspect.type_info(Run), "", 0
+    kind, unit, good = _RUN, "", 0
     for key in path:
         kind = _below(kind, key)
         unit, good = _said(kind, "unit") or unit, _said(kind, "good") or good
@@ -378,7 +378,7 @@ def _said(kind: msgspec.inspect.Type, key: str) -> Any:
     return (kind.extra or {}).get(key) if isinstance(kind, msgspec.inspect.Metadata) else None
 
 
+#: What each figure is said to be.
+_RUN: Final = msgspec.inspect.type_info(Run)
 #: The only figures that may differ between machines, `--jobs` and PYTHONHASHSEED.
-MACHINE_FIGURES: Final = tuple(
-    name for name in Run.__struct_fields__ if _said(_below(msgspec.inspect.type_info(Run), name), "machine")
-)
+MACHINE_FIGURES: Final = tuple(name for name in Run.__struct_fields__ if _said(_below(_RUN, name), "machine"))

@@ -9,12 +9,10 @@ only so that nothing ever hangs: whoever runs into it takes the greedy plan, and
 from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
-from typing import Final, Literal, NamedTuple
+from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 
 import msgspec
 import numpy as np
-from scipy.optimize import Bounds, LinearConstraint, milp
-from scipy.sparse import csr_array
 
 from schedulers.planning.strl import (
     Barrier,
@@ -31,6 +29,9 @@ from schedulers.planning.strl import (
     value,
 )
 from schedulers.planning.supply import Supply
+
+if TYPE_CHECKING:
+    from scipy.sparse import csr_array
 
 #: The solver's tree has so many nodes at most; and what one job alone may have when planned greedily.
 NODES: Final = 500
@@ -306,6 +307,8 @@ def _solve(
     requests: Sequence[Request], supply: Supply, gap: float, nodes: int, seconds: float | None
 ) -> list[list[dict[int, int]]] | Literal["stopped", "nothing"]:
     """By request and leaf the machines held by class; or why there is no answer: 'stopped' or 'nothing'."""
+    from scipy.optimize import Bounds, LinearConstraint, milp  # a third of the start of a run that needs no solver
+
     program = _Program(supply)
     worth: _Terms = {}
     for request in requests:
@@ -339,6 +342,8 @@ def _held(leaf: Mapping[int, _Terms], x: Sequence[float]) -> dict[int, int]:
 
 
 def _matrix(rows: Sequence[_Terms], columns: int) -> csr_array:
+    from scipy.sparse import csr_array
+
     starts = np.cumsum([0, *(len(row) for row in rows)])
     where = np.fromiter((column for row in rows for column in row), dtype=np.int64, count=int(starts[-1]))
     factors = np.fromiter((each for row in rows for each in row.values()), dtype=float, count=int(starts[-1]))

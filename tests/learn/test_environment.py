@@ -23,6 +23,7 @@ from rm_emulator.scenario.load import load
 from schedulers.core.policy import policies
 from schedulers.learned.dispatch import Dispatch
 from schedulers.learned.orders import RULES
+from tests.examples import examples
 
 SMALL = {"num_executors": 8, "job_arrival_cap": 4, "job_arrival_rate": None}
 EXECUTORS = {"moving_delay": "2s", "warmup": "1s"}
@@ -163,11 +164,11 @@ def test_times_of_a_memoryless_limit_are_drawn_anew_for_each_episode() -> None:
 
 
 @pytest.mark.slow
-def test_no_mask_is_violated_in_ten_thousand_random_steps() -> None:
+def test_no_mask_is_violated_in_random_steps() -> None:
     env = small(mean_time_limit=60_000.0)
     env.action_space.seed(1)
     _, info = env.reset(seed=1)
-    for _ in range(10_000):
+    for _ in range(examples(10_000)):
         observed, _, over, cut, after = env.step(env.action_space.sample(info["action_mask"]))
         assert after["allowed"]
         assert env.observation_space.contains(observed)

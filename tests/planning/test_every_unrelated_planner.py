@@ -15,6 +15,7 @@ from schedulers.planning.unrelated.deft import ORDERS, deft
 from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.planners import PLANNERS
 from schedulers.planning.unrelated.timelines import Placement, Plan
+from tests.examples import examples
 
 EVERY: dict[str, Callable[[Instance], Plan]] = {
     **PLANNERS,
@@ -66,8 +67,8 @@ def test_plans_of_random_dags_are_valid(name: str) -> None:
 
 @pytest.mark.slow
 @pytest.mark.parametrize("name", EVERY)
-def test_plans_of_a_thousand_random_dags_are_valid(name: str) -> None:
-    for seed in range(1000):
+def test_plans_of_many_random_dags_are_valid(name: str) -> None:
+    for seed in range(examples(1000)):
         check(drawn(seed), name)
 
 

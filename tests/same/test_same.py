@@ -1,7 +1,8 @@
 """No decision changes unnoticed: hashes of event logs and results, kept in `hashes/`, one file per scenario.
 
 A log's hash is over its lines after the header; a summary's over all but what the clock and the machine decide.
-`pytest tests/same --every-seed` runs all seeds of each scenario instead of the first one.
+`pytest tests/same --every-seed` runs all seeds of each scenario instead of the first one. Of scenarios that a page of
+docs/ runs whole (`tests/packaged.py`) the results of that run are looked at, which has all seeds.
 `pytest tests/same --update` writes what it finds (add --every-seed, so that the other seeds' hashes do not go stale);
 that belongs into a commit which names the defect that it fixes.
 """
@@ -22,6 +23,7 @@ import pytest
 import yaml
 
 from rm_emulator.scenario import examples
+from tests.packaged import WHOLE, Packaged
 from tests.same.scenarios import SCENARIOS
 
 HASHES: Final = Path(__file__).parent / "hashes"
@@ -32,8 +34,11 @@ CASES: Final = ("fairness", "yarn", "dag", "open")
 _MEASURED: Final = ("wall_s", "decision_us", "tasks_per_s", "peak_rss_mb")
 
 
+PACKAGED: Final = [name for name, _ in examples.summaries()]
+
+
 @pytest.mark.slow
-@pytest.mark.parametrize("name", [*SCENARIOS, *(name for name, _ in examples.summaries())])
+@pytest.mark.parametrize("name", [name for name in (*SCENARIOS, *PACKAGED) if name not in WHOLE.values()])
 def test_a_scenario_is_decided_and_summed_up_as_before(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
@@ -46,6 +51,14 @@ def test_a_scenario_is_decided_and_summed_up_as_before(
     ran = _command("run", *arguments)
     assert ran.returncode in (0, 1), ran.stderr  # 1: an expectation over all seeds that one seed alone need not meet
     _compare(name, _hashes(tmp_path / "out", every=every), request)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("command", WHOLE)
+def test_a_scenario_that_a_page_runs_is_decided_and_summed_up_as_before(
+    command: str, packaged: Packaged, request: pytest.FixtureRequest
+) -> None:
+    _compare(WHOLE[command], _hashes(packaged.results(command), every=True), request)
 
 
 @pytest.mark.slow

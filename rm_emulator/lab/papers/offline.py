@@ -247,9 +247,10 @@ HEAD_ERRORS: Final = (
 )
 
 
-def p90_of_ratios(baseline: Floats, label: Floats) -> float:
+def p90_of_ratios(baseline: Floats, label: Floats) -> Floats:
     """P90 over DAGs of the ratio."""
-    return float(np.quantile(baseline / label, 0.9))
+    quantiles: Floats = np.quantile(baseline / label, 0.9, axis=-1)
+    return quantiles
 
 
 def pairs(each: Iterable[tuple[str, int, int]]) -> Pairs:
@@ -260,7 +261,7 @@ def pairs(each: Iterable[tuple[str, int, int]]) -> Pairs:
 
 def figure(pairs: Pairs, statistic: Statistic) -> str:
     """A statistic with its 95 % interval over resampled DAGs."""
-    value = statistic(pairs.baseline, pairs.label)
+    value = float(statistic(pairs.baseline, pairs.label))
     return show(Speedup(value=value, ci95=list(bootstrap(pairs, statistic))), digits=3)
 
 
