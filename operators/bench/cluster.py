@@ -55,7 +55,7 @@ async def _release_burst(cluster: Devcluster, count: int) -> Row:
 
 
 async def _gated(client: Client, space: str, count: int) -> list[Pod]:
-    await _many(lambda n: client.create(f"/api/v1/namespaces/{space}/pods", _pod(f"p{n}", gated=True)), count)
+    await _many(lambda n: client.create(f"/api/v1/namespaces/{space}/pods", pod_body(f"p{n}", gated=True)), count)
     kind = Kind("Pod", Pod, f"/api/v1/namespaces/{space}/pods")
     watched: Reflector[Pod] = Reflector(client, kind, lambda change: None)
     task = asyncio.ensure_future(watched.run())
@@ -94,7 +94,8 @@ async def _many(act: Callable[[int], Awaitable[Any]], count: int) -> None:
     await asyncio.gather(*(work() for _ in range(16)))
 
 
-def _pod(name: str, *, gated: bool) -> dict[str, Any]:
+def pod_body(name: str, *, gated: bool) -> dict[str, Any]:
+    """A small pod of our scheduler's."""
     container = {"name": "main", "image": "busybox", "resources": {"requests": {"cpu": "50m", "memory": "16Mi"}}}
     spec = {"schedulerName": SCHEDULER, "containers": [container]}
     if gated:
@@ -167,7 +168,7 @@ def _bound_per_second(cluster: Devcluster, count: int, extender: dict[str, Any] 
 async def create_pods(cluster: Devcluster, space: str, count: int, *, gated: bool) -> None:
     """So many small pods of our scheduler's, with our gate or without."""
     async with cluster.client() as client:
-        await _many(lambda n: client.create(f"/api/v1/namespaces/{space}/pods", _pod(f"p{n}", gated=gated)), count)
+        await _many(lambda n: client.create(f"/api/v1/namespaces/{space}/pods", pod_body(f"p{n}", gated=gated)), count)
 
 
 async def _until_bound(cluster: Devcluster, space: str, count: int, began: float) -> float:

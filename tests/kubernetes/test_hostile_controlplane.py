@@ -84,15 +84,24 @@ def test_an_amount_that_no_node_has_is_refused(installed: Installed, text: str) 
     for amount in (f'"{text}"', text):
         with pytest.raises(RuntimeError):
             cluster.kubectl("create", "-f", "-", input=bad.replace('"@"', amount))
-    queue = {
-        "apiVersion": names.API_VERSION,
-        "kind": "Queue",
-        "metadata": {"name": "bad"},
-        "spec": {"max": {"cpu": text}},
-    }
-    with pytest.raises(RuntimeError):
-        cluster.kubectl("create", "-f", "-", input=json.dumps(queue))
     assert installed.brain.is_ready()
+
+
+def test_a_limit_of_a_queue_that_is_beyond_reading_is_told_on_the_queue(installed: Installed) -> None:
+    """Kubernetes takes 1e99999 for a quantity."""
+    cluster = installed.cluster
+    space = cluster.namespace()
+    queue = {"apiVersion": names.API_VERSION, "kind": "Queue", "metadata": {"name": "beyond"}}
+    submit(cluster, queue | {"spec": {"max": {"cpu": "1e99999"}}})
+
+    def told() -> list[str]:
+        conditions = cluster.get("queue.rm-emulator.io", "beyond").get("status", {}).get("conditions", [])
+        return [c["message"] for c in conditions if (c["type"], c["status"]) == ("Ready", "False")]
+
+    assert "1e99999" in wait(told, 10)[0]
+    runs(cluster, space, "good")
+    cluster.kubectl("delete", "queue.rm-emulator.io", "beyond")
+    cluster.kubectl("delete", "dagjob", "good", "-n", space)
 
 
 def test_a_template_of_a_thousand_levels_is_nobodys_end(installed: Installed) -> None:
