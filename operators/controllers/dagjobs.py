@@ -29,6 +29,11 @@ _WAITS_S: Final = 1.0
 _DEAF_S: Final = 1.0
 #: When a status is written that came too late for the version it was meant for.
 _CHANGED_S: Final = 0.2
+#: A job of thousands of tasks is planned for long, and each change of its pods asks for another plan: a job rests so many
+#: times as long as its plan took if that was long, and so long at most, to leave time for others and for the API server.
+_LONG_S: Final = 0.01
+_RESTS: Final = 4
+_LONGEST_REST_S: Final = 1.0
 #: Events at most of one look at one job.
 _EVENTS: Final = 20
 
@@ -49,6 +54,7 @@ class DagJobs:
         self._planned: dict[str, DagJobStatus] = {}  # DagJob uid -> status as last planned
         self._gone: dict[str, list[Pod]] = {}  # DagJob uid -> pods that have ended and gone since
         self._written: dict[str, float] = {}  # DagJob uid -> monotonic time of the last status
+        self._rests: dict[str, float] = {}  # DagJob uid -> until when it is not planned again, monotonic
 
     # -- what is there --------------------------------------------------------------------------
 
@@ -80,12 +86,12 @@ class DagJobs:
 
     def forget(self, job_uid: str) -> None:
         """This DagJob is gone; its pods follow one by one."""
-        for known in (self._planned, self._gone, self._written):
+        for known in (self._planned, self._gone, self._written, self._rests):
             known.pop(job_uid, None)
 
     def begin(self) -> None:
         """This replica leads from now on: what it knew of an earlier term may be out of date."""
-        for known in (self._planned, self._gone, self._written):
+        for known in (self._planned, self._gone, self._written, self._rests):
             known.clear()
 
     def pods_of(self, job: WholeDagJob) -> list[Pod]:
@@ -104,10 +110,15 @@ class DagJobs:
         if job is None or job.metadata.deletionTimestamp:
             return None  # its pods go with it, by their owner reference
         uid = job.metadata.uid
+        began = time.monotonic()
+        if (left := self._rests.get(uid, began) - began) > 0:
+            return left
         gone = self._gone.get(uid, ())
         known = msgspec.structs.replace(job, status=self._planned.get(uid, job.status))
         todo = plan(known, [*gone, *self.pods_of(job)], self._surroundings(heard_ms))
-        seen = len(gone)
+        seen, now = len(gone), time.monotonic()
+        if now - began > _LONG_S:
+            self._rests[uid] = now + min(_LONGEST_REST_S, _RESTS * (now - began))
         if todo.expired:
             await self._expire(job)
             return None

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
+from types import SimpleNamespace
 from typing import Any
 
 import msgspec
@@ -318,6 +320,16 @@ def test_a_stale_status_takes_nothing_back() -> None:
     c.watch(gone=pod("a", 0, phase="Succeeded", nodeName="n1"))
     c.look()  # the watch of DagJobs has told nothing
     assert (c.api.status["succeeded"], c.api.asked) == (1, [])
+
+
+def test_a_job_whose_plan_took_long_rests_before_it_is_planned_again(monkeypatch: pytest.MonkeyPatch) -> None:
+    c = Controller(StageSpec("a", TEMPLATE))
+    c.watch(pod("a", 0, **GATED))
+    # Began, was planned for 0.1 s, wrote the status; began again 0.1 s later.
+    clock = SimpleNamespace(monotonic=iter([100.0, 100.1, 100.1, 100.2]).__next__, time_ns=time.time_ns)
+    monkeypatch.setattr("operators.controllers.dagjobs.time", clock)
+    c.look()
+    assert c.look() == pytest.approx(0.3)
 
 
 def test_what_is_gone_is_forgotten() -> None:
