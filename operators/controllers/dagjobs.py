@@ -29,8 +29,8 @@ _WAITS_S: Final = 1.0
 _DEAF_S: Final = 1.0
 #: When a status is written that came too late for the version it was meant for.
 _CHANGED_S: Final = 0.2
-#: A job of thousands of tasks is planned for long, and each change of its pods asks for another plan: a job rests so many
-#: times as long as its plan took if that was long, and so long at most, to leave time for others and for the API server.
+#: A job of thousands of tasks is planned for long, and each change of its pods asks for another plan: a job rests so
+#: many times as long as its plan took, if that was long, and so long at most: time for others and for the API server.
 _LONG_S: Final = 0.01
 _RESTS: Final = 4
 _LONGEST_REST_S: Final = 1.0

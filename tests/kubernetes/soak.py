@@ -189,7 +189,11 @@ class Course:
             elif next_kill <= now < end:
                 self.kills[kill(self._installed, self._presence, self._draw)] += 1
                 next_kill += 60 if now < next_kill + 60 else 120
-                _say(f"{(now - begin) / 60:5.1f} min: {self.kills.total()} kills, {audit.succeeded} tasks done")
+                _say(
+                    f"{(now - begin) / 60:5.1f} min: {self.kills.total()} kills, {audit.succeeded} tasks done, "
+                    f"{len(audit.again)} pods made again, {len(audit.over)} moments over-committed, "
+                    f"{self._presence.gap_s:.0f} s without a brain, {len(self._presence.changes)} changes of leaders"
+                )
             elif next_clear <= now:
                 self._tenant.clear()
                 next_clear = now + CLEARED_S

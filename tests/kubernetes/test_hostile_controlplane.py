@@ -76,7 +76,7 @@ def test_a_template_that_nobody_can_read_is_told_on_its_dagjob_alone(
     cluster.kubectl("delete", "dagjob", "bad", "good", "-n", space)
 
 
-@pytest.mark.parametrize("text", ["9" * 5000, "1e99999", "-1"])
+@pytest.mark.parametrize("text", ["9" * 5000, "1e99999", "-1"], ids=["digits", "exponent", "negative"])
 def test_an_amount_that_no_node_has_is_refused(installed: Installed, text: str) -> None:
     cluster = installed.cluster
     space = cluster.namespace()
