@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 
 import structlog
 
@@ -204,6 +204,10 @@ class Facts:
             pod = self.cache.pods.get(key)
             if pod is not None:
                 self.hear(Change("Pod", None, pod))
+
+    def pods_kept_back(self, dagjob_uid: str) -> Iterable[str]:
+        """Keys of the pods of a DagJob that is not known, or was set aside."""
+        return self._orphans.get(dagjob_uid, ())
 
     def _check_queue(self, dagjob: DagJob) -> None:
         """Raises SetAside for a job that its queue is not open to, unless a pod of the job has been released before."""

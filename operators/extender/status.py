@@ -94,6 +94,8 @@ class StatusWriter:
         if time.monotonic() - self._all_at > _AGAIN_S:
             self._all_at = time.monotonic()
             self._again.update(dict.fromkeys(state.waiting))
+            for aside in self._asides.values():
+                self._tell_pods(aside)
         jobs.stirred.update((job, None) for job in self._jobs if self._is_over(job))
         if jobs.stirred or self._again:
             began, places = time.perf_counter(), places_of(self._brain)
@@ -122,12 +124,23 @@ class StatusWriter:
                 self._conditions.report_dagjob(
                     aside.meta.key, uid=uid, reason=aside.reason, message=aside.message, position=None, estimate_s=None
                 )
+                self._tell_pods(aside)
             elif aside.kind == "Pod" and (pod := cache.pods.get(aside.meta.key)) is not None:
                 self._pods[uid] = pod.key
                 self._conditions.report_pod(pod, aside.reason, aside.message)
             if aside.kind in ("DagJob", "Pod"):
                 self._conditions.report_event(aside.kind, aside.meta, aside.reason, aside.message)
         intake.news.clear()
+
+    def _tell_pods(self, aside: Aside) -> None:
+        """The pods of a DagJob that was set aside wait for the same reason."""
+        for number, key in enumerate(self._brain.facts.pods_kept_back(aside.meta.uid)):
+            pod = self._brain.cache.pods.get(key)
+            if pod is not None and not pod.is_terminal:
+                self._pods[pod.metadata.uid] = key
+                self._conditions.report_pod(pod, aside.reason, aside.message)
+                if number < _PODS_WITH_EVENTS:
+                    self._conditions.report_event("Pod", pod.metadata, aside.reason, aside.message)
 
     def _is_over(self, job: str) -> bool:
         """Whether nothing of the job waits any more."""

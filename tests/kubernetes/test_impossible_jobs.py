@@ -390,6 +390,11 @@ def test_its_pods_say_nothing_else(case: Case) -> None:
     assert set(watched(case).words.pods.values()) <= {case.said}
 
 
+@pytest.mark.parametrize("name", ["no such queue", "a queue that is closed to its namespace"])
+def test_the_pods_of_a_job_that_its_queue_keeps_out_say_why(name: str) -> None:
+    assert watched(CASES[name]).words.pods == {"ns/job-a-0-0": CASES[name].said}
+
+
 @pytest.mark.parametrize("case", CASES.values(), ids=CASES)
 def test_nothing_of_it_starts(case: Case) -> None:
     assert not watched(case).brain.ledger.containers
