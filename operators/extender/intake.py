@@ -134,4 +134,10 @@ class Intake:
                     QUEUE_NOT_ALLOWED,
                     f"queue '{queue}'{above} is not for namespace '{namespace}' (see spec.namespaces of Queue {name})",
                 )
-            at = self._cache.queues.get(at.spec.parent)
+            parent = at.spec.parent
+            at = self._cache.queues.get(parent)
+            if at is None and parent not in ("", DEFAULT_QUEUE):  # which may have been the one that was restricted
+                raise SetAside(
+                    QUEUE_NOT_FOUND,
+                    f"queue '{name}' names parent '{parent}', which does not exist; the job waits until it is there",
+                )

@@ -219,6 +219,11 @@ CASES = {
     "no such queue": Case(
         ("QueueNotFound", "queue 'etl' does not exist; the job waits until that queue is there"), [stage()], queue="etl"
     ),
+    "a queue whose parent is missing": Case(
+        ("QueueNotFound", "queue 'etl' names parent 'data', which does not exist; the job waits until it is there"),
+        [stage()],
+        queues={"etl": {"parent": "data"}},
+    ),
     "a queue that is closed to its namespace": Case(
         ("QueueNotAllowed", "queue 'etl' is not for namespace 'ns' (see spec.namespaces of Queue etl)"),
         [stage()],
@@ -390,7 +395,9 @@ def test_its_pods_say_nothing_else(case: Case) -> None:
     assert set(watched(case).words.pods.values()) <= {case.said}
 
 
-@pytest.mark.parametrize("name", ["no such queue", "a queue that is closed to its namespace"])
+@pytest.mark.parametrize(
+    "name", ["no such queue", "a queue whose parent is missing", "a queue that is closed to its namespace"]
+)
 def test_the_pods_of_a_job_that_its_queue_keeps_out_say_why(name: str) -> None:
     assert watched(CASES[name]).words.pods == {"ns/job-a-0-0": CASES[name].said}
 
