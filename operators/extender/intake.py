@@ -122,13 +122,14 @@ class Intake:
         if queue not in self._cache.queues and queue != DEFAULT_QUEUE:
             raise SetAside(QUEUE_NOT_FOUND, f"queue '{queue}' does not exist; the job waits until that queue is there")
         there = self._cache.namespaces.get(namespace)
-        labels = there.metadata.labels if there is not None else {}
         passed: set[str] = set()
         at = self._cache.queues.get(queue)
         while at is not None and at.metadata.name not in passed:
             name = at.metadata.name
             passed.add(name)
-            if at.spec.namespaces is not None and not at.spec.namespaces.selects(labels):
+            chosen = at.spec.namespaces
+            # Of a namespace that was not heard of yet nobody knows which labels it lacks.
+            if chosen is not None and (there is None or not chosen.selects(there.metadata.labels)):
                 above = "" if name == queue else f", which is below queue '{name}',"
                 raise SetAside(
                     QUEUE_NOT_ALLOWED,

@@ -266,6 +266,18 @@ def test_a_queue_below_a_restricted_one_is_as_restricted() -> None:
     assert cluster.brain.decisions.outbox.is_pending("Pod-good-map-0-0-00000000")
 
 
+def test_a_namespace_that_was_not_heard_of_yet_opens_no_queue_by_labels_that_it_lacks() -> None:
+    cluster = Cluster()
+    without = {"matchExpressions": [{"key": "team", "operator": "DoesNotExist"}]}
+    cluster.send("Queue", {"metadata": {"name": "etl"}, "spec": {"namespaces": without}})
+    job = dagjob("job", "later", [stage("map", 1, 5)], queue="etl")
+    cluster.send("DagJob", job)
+    (aside,) = cluster.brain.facts.intake.aside.values()
+    assert aside.reason == "QueueNotAllowed"
+    cluster.send("Namespace", {"metadata": {"name": "later"}})
+    assert not cluster.brain.facts.intake.aside
+
+
 def test_an_object_at_which_the_brain_breaks_twice_is_set_aside(monkeypatch: pytest.MonkeyPatch) -> None:
     from operators.extender.facts import Facts
     from operators.extender.intake import Broken
