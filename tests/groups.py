@@ -6,6 +6,7 @@ with one more, waits of tests that are long enough otherwise ran out.
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 CONTROL_PLANE: Final = "_controlplane.py"
@@ -21,3 +22,8 @@ def group(file: str) -> str | None:
         return None
     name = file.rpartition("/test_")[2].removesuffix(CONTROL_PLANE)
     return "killing" if name in KILLING else "whole"
+
+
+def scope(test: str) -> str:
+    """What goes to one worker as a whole: a group, the promises of one subject, which look at the same run, a test."""
+    return group(test.partition("::")[0]) or re.sub(r"-check_\w+\]$", "]", test)

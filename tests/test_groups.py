@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.groups import CONTROL_PLANE, KILLING, group
+from tests.groups import CONTROL_PLANE, KILLING, group, scope
 
 FOLDER = Path(__file__).parent / "kubernetes"
 
@@ -33,3 +33,18 @@ def test_what_needs_a_control_plane_is_named_so(file: Path) -> None:
 )
 def test_the_group_of_a_file(file: str, expected: str | None) -> None:
     assert group(file) == expected
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("tests/kubernetes/test_rbac_controlplane.py::test_a", "whole"),
+        (
+            "tests/contract/test_contracts.py::test_promise[1-las-check_safe]",
+            "tests/contract/test_contracts.py::test_promise[1-las]",
+        ),
+        ("tests/policies/test_las.py::test_b[1]", "tests/policies/test_las.py::test_b[1]"),
+    ],
+)
+def test_what_goes_to_one_worker(test: str, expected: str) -> None:
+    assert scope(test) == expected
