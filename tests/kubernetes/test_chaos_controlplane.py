@@ -23,9 +23,9 @@ CPUS = 8000
 
 
 @pytest.fixture
-def installed(alone: Devcluster) -> Iterator[Installed]:
+def installed(anew: Devcluster) -> Iterator[Installed]:
     running = Installed(
-        alone,
+        anew,
         brain={
             "leaderElection": {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"},
             "snapshot": {"everySeconds": 2},
