@@ -1,4 +1,4 @@
-"""Reads objects as `kubectl get` does, by one HTTP call: a process for each look is too dear for whoever looks often."""
+"""Reads objects as `kubectl get` does, by HTTP: for whoever looks often, a process for each look is too dear."""
 
 from __future__ import annotations
 
