@@ -23,7 +23,7 @@ from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 from schedulers.learned.shelf import _SHELF
 from tests.examples import CI, NIGHTLY
-from tests.groups import group
+from tests.groups import scope
 from tests.packaged import Packaged
 
 for profile in (CI, NIGHTLY):
@@ -80,7 +80,7 @@ def pytest_xdist_make_scheduler(config: pytest.Config, log: Any) -> Any:
 
     class Groups(LoadScopeScheduling):
         def _split_scope(self, nodeid: str) -> str:
-            return group(nodeid.partition("::")[0]) or nodeid
+            return scope(nodeid)
 
     return Groups(config, log) if config.getoption("dist") == "loadgroup" else None
 

@@ -1,16 +1,34 @@
-"""Which test files run in one worker, one after the other: those that share what is dear to start.
+"""Which tests run in one worker, one after the other: those that share what is dear to start.
 
-The control plane's are two: what kills parts of it for minutes, and all others. Two cores carry no third control plane:
-with one more, waits of tests that are long enough otherwise ran out.
+The control plane's are three, by the fixture that gives them one: a worker has one control plane at a time.
 """
 
 from __future__ import annotations
 
+import re
 from typing import Final
 
 CONTROL_PLANE: Final = "_controlplane.py"
-#: Files tests/kubernetes/test_NAME_controlplane.py; all others of this kind are of the group `whole`.
-KILLING: Final = ("chaos", "outage", "production")
+#: Files tests/kubernetes/test_NAME_controlplane.py that use one with all others of their group (`devcluster`): most ask
+#: its API server alone.
+SHARED: Final = (
+    "cache",
+    "conditions",
+    "crds",
+    "devcluster",
+    "extender_golden",
+    "lease",
+    "login",
+    "manifests",
+    "policies",
+    "rbac",
+    "releases",
+    "snapshots",
+    "tenants",
+)
+#: Those that start their own, because they kill parts of it or want it bare. All others have one that is emptied for
+#: each (`alone`).
+OWN: Final = ("chaos", "outage", "readme")
 
 
 def group(file: str) -> str | None:
@@ -20,4 +38,9 @@ def group(file: str) -> str | None:
     if not file.endswith(CONTROL_PLANE):
         return None
     name = file.rpartition("/test_")[2].removesuffix(CONTROL_PLANE)
-    return "killing" if name in KILLING else "whole"
+    return "shared" if name in SHARED else "own" if name in OWN else "alone"
+
+
+def scope(test: str) -> str:
+    """What goes to one worker as a whole: a group, the promises of one subject, which look at the same run, a test."""
+    return group(test.partition("::")[0]) or re.sub(r"-check_\w+\]$", "]", test)

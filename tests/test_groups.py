@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
+import re
 from pathlib import Path
 
 import pytest
 
-from tests.groups import CONTROL_PLANE, KILLING, group
+from tests.groups import CONTROL_PLANE, OWN, SHARED, group, scope
 
 FOLDER = Path(__file__).parent / "kubernetes"
 
 
-@pytest.mark.parametrize("name", KILLING)
+@pytest.mark.parametrize("name", [*SHARED, *OWN])
 def test_a_group_names_files_that_there_are(name: str) -> None:
     assert (FOLDER / f"test_{name}{CONTROL_PLANE}").exists()
 
@@ -21,15 +22,39 @@ def test_what_needs_a_control_plane_is_named_so(file: Path) -> None:
     assert ("pytest.mark.controlplane" in file.read_text()) is file.name.endswith(CONTROL_PLANE)
 
 
+@pytest.mark.parametrize("file", sorted(FOLDER.glob(f"test_*{CONTROL_PLANE}")), ids=lambda file: file.stem)
+def test_a_worker_has_one_control_plane(file: Path) -> None:
+    wanted = set(re.findall(r"\b(devcluster|alone): ", file.read_text()))
+    assert (
+        wanted
+        == {"shared": {"devcluster"}, "alone": {"alone"}, "own": set()}[str(group(f"tests/kubernetes/{file.name}"))]
+    )
+
+
 @pytest.mark.parametrize(
     ("file", "expected"),
     [
-        ("tests/kubernetes/test_rbac_controlplane.py", "whole"),
-        ("tests/kubernetes/test_chaos_controlplane.py", "killing"),
-        ("tests/kubernetes/test_loop_controlplane.py", "whole"),
+        ("tests/kubernetes/test_rbac_controlplane.py", "shared"),
+        ("tests/kubernetes/test_chaos_controlplane.py", "own"),
+        ("tests/kubernetes/test_loop_controlplane.py", "alone"),
         ("tests/browser/test_charts.py", "browser"),
         ("tests/policies/test_las.py", None),
     ],
 )
 def test_the_group_of_a_file(file: str, expected: str | None) -> None:
     assert group(file) == expected
+
+
+@pytest.mark.parametrize(
+    ("test", "expected"),
+    [
+        ("tests/kubernetes/test_rbac_controlplane.py::test_a", "shared"),
+        (
+            "tests/contract/test_contracts.py::test_promise[1-las-check_safe]",
+            "tests/contract/test_contracts.py::test_promise[1-las]",
+        ),
+        ("tests/policies/test_las.py::test_b[1]", "tests/policies/test_las.py::test_b[1]"),
+    ],
+)
+def test_what_goes_to_one_worker(test: str, expected: str) -> None:
+    assert scope(test) == expected

@@ -16,6 +16,7 @@ import time
 import uuid
 from collections.abc import Callable, Mapping
 from concurrent.futures import ThreadPoolExecutor
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -26,6 +27,7 @@ from operators.client import Client
 from operators.devcluster import binaries
 from operators.devcluster.pki import Authority
 from operators.devcluster.processes import Process
+from operators.devcluster.reading import Reader
 from schedulers.objects.names import RESERVED_TAINT
 
 #: Clients end before the API server, and the API server before etcd: without etcd it would hang.
@@ -90,7 +92,7 @@ class Devcluster:
         for part in ("etcd", "apiserver", "controller-manager", "kwok"):
             if self.processes[part].pid() is None:
                 self.start(part)
-        known = len(self.kubectl("get", "nodes", "-o", "name").split())
+        known = len(self.get("nodes")["items"])
         if known < nodes:
             self.add_nodes(nodes - known, start=known, **settings)
 
@@ -150,8 +152,11 @@ class Devcluster:
     def _answers(self) -> bool:
         if not _listens(self._ports["apiserver"]):
             return False
-        asked = [str(self.programs["kubectl"]), "--kubeconfig", str(self.kubeconfig), "get", "--raw", "/readyz"]
-        return subprocess.run(asked, capture_output=True, env=_environment(), check=False).returncode == 0  # noqa: S603
+        try:
+            self.reader.read_raw("/readyz")
+        except RuntimeError:
+            return False
+        return True
 
     # -- parts ----------------------------------------------------------------------------------
 
@@ -272,8 +277,14 @@ class Devcluster:
         return self.kubectl("apply", "--server-side", "--force-conflicts", flag, str(path))
 
     def get(self, *arguments: str) -> Any:
-        """`kubectl get ... -o json`, parsed."""
-        return json.loads(self.kubectl("get", *arguments, "-o", "json"))
+        """`kubectl get ... -o json`, parsed: see `Reader.get`."""
+        return self.reader.get(*arguments)
+
+    @cached_property
+    def reader(self) -> Reader:
+        """Reads objects as the administrator."""
+        pki = self.authority.folder
+        return Reader(self.url, authority=self.authority.ca, certificate=pki / "admin.crt", key=pki / "admin.key")
 
     def client(self, **settings: Any) -> Client:
         """A client as the administrator."""
@@ -331,9 +342,12 @@ class Devcluster:
         return names
 
     def _ready_nodes(self) -> set[str]:
-        path = '{range .items[*]}{.metadata.name} {.status.conditions[?(@.type=="Ready")].status}\n{end}'
-        lines = self.kubectl("get", "nodes", "-o", f"jsonpath={path}").splitlines()
-        return {line.split()[0] for line in lines if line.endswith(" True")}
+        ready = ("Ready", "True")
+        return {
+            node["metadata"]["name"]
+            for node in self.get("nodes")["items"]
+            if any((each["type"], each["status"]) == ready for each in node.get("status", {}).get("conditions", ()))
+        }
 
 
 def free_ports(count: int) -> list[int]:

@@ -8,7 +8,8 @@ from pathlib import Path
 import pytest
 
 from operators.devcluster.cluster import Devcluster
-from tests.kubernetes.installed import a_devcluster
+from tests.kubernetes.fresh import Fresh
+from tests.kubernetes.installed import NODES, a_devcluster
 from tests.kubernetes.kubeconfigs import Plugin
 
 
@@ -22,10 +23,24 @@ def devcluster(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devcluster]
         yield cluster
 
 
-@pytest.fixture(scope="module")
-def alone(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devcluster]:
-    """A control plane on which no other module has left anything: for what schedules everything that it finds."""
+@pytest.fixture(scope="session")
+def fresh(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Fresh]:
+    """Another one, and what it holds before any test has seen it."""
     with a_devcluster(tmp_path_factory.mktemp("alone")) as cluster:
+        yield Fresh(cluster, nodes=NODES)
+
+
+@pytest.fixture(scope="module")
+def alone(fresh: Fresh) -> Devcluster:
+    """A control plane on which no other module has left anything: for what schedules everything that it finds."""
+    fresh.restore()
+    return fresh.cluster
+
+
+@pytest.fixture(scope="module")
+def anew(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Devcluster]:
+    """A control plane of the module's own: for what kills parts of it."""
+    with a_devcluster(tmp_path_factory.mktemp("anew")) as cluster:
         yield cluster
 
 

@@ -23,6 +23,8 @@ from schedulers.core.replay import Replay
 from schedulers.objects import names
 
 MANIFESTS = Path(__file__).parents[2] / "manifests"
+#: Of a devcluster.
+NODES = 4
 
 
 @contextmanager
@@ -43,7 +45,7 @@ def a_control_plane(folder: Path, *, version: str = binaries.VERSION) -> Iterato
 def a_devcluster(folder: Path, *, version: str = binaries.VERSION, reserved: bool = True) -> Iterator[Devcluster]:
     """A control plane with 4 nodes (reserved: as the overlays want them) and our CRDs."""
     with a_control_plane(folder, version=version) as cluster:
-        cluster.up(nodes=4, reserved=reserved)
+        cluster.up(nodes=NODES, reserved=reserved)
         cluster.apply(MANIFESTS / "crds")
         cluster.kubectl(
             "wait", "--for=condition=Established", "crd/dagjobs.rm-emulator.io", "crd/queues.rm-emulator.io"

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 import random
 import threading
 import time
@@ -17,15 +18,15 @@ from tests.kubernetes.installed import Installed, dagjob, stage, submit, wait
 pytestmark = [pytest.mark.controlplane, pytest.mark.chaos]
 
 KILLS = 50
-#: So long after the last kill every gang is whole.
+#: After the last kill no gang stays partial for longer.
 SETTLED_S = 30
 CPUS = 8000
 
 
 @pytest.fixture
-def installed(alone: Devcluster) -> Iterator[Installed]:
+def installed(anew: Devcluster) -> Iterator[Installed]:
     running = Installed(
-        alone,
+        anew,
         brain={
             "leaderElection": {"leaseDuration": "3s", "renewDeadline": "2s", "retryPeriod": "500ms"},
             "snapshot": {"everySeconds": 2},
@@ -45,13 +46,15 @@ def installed(alone: Devcluster) -> Iterator[Installed]:
 
 
 class Watcher(threading.Thread):
-    """Looks at all pods, over and over, for a node that holds more than it has."""
+    """Looks at all pods, over and over, for a node that holds more than it has, and for gangs that stay partial."""
 
     def __init__(self, cluster: Devcluster, space: str) -> None:
         super().__init__(daemon=True)
         self.cluster, self.space = cluster, space
         self.over, self.looks = threading.Event(), 0
         self.overcommitted: list[str] = []
+        self.last_kill, self.stuck = math.inf, set[str]()
+        self._partial_since: dict[str, float] = {}
 
     def run(self) -> None:
         while not self.over.wait(0.5):
@@ -66,6 +69,13 @@ class Watcher(threading.Thread):
                 if node and pod["status"]["phase"] in ("Pending", "Running"):
                     used[node] = used.get(node, 0) + milli(pod)
             self.overcommitted += [f"{node}: {amount}" for node, amount in used.items() if amount > CPUS]
+            self._look_at_gangs(pods, time.monotonic())
+
+    def _look_at_gangs(self, pods: list[dict[str, Any]], now: float) -> None:
+        partial = [job for job, members in gangs(pods).items() if is_partial(members)]
+        self._partial_since = {job: self._partial_since.get(job, now) for job in partial}
+        since = {job: max(begun, self.last_kill) for job, begun in self._partial_since.items()}
+        self.stuck |= {job for job, begun in since.items() if now - begun > SETTLED_S}
 
 
 def milli(pod: dict[str, Any]) -> int:
@@ -93,14 +103,13 @@ def test_fifty_kills_lose_nothing(installed: Installed) -> None:
             installed.brain.kill(part)
         if kill < KILLS - 1:
             time.sleep(draw.uniform(0.5, 3))
-    time.sleep(SETTLED_S)
-    partial = [key for key, pods in gangs(cluster, space).items() if is_partial(pods)]
+    watcher.last_kill = time.monotonic()
     unfinished = wait_for_all(installed, space, jobs, 240)
     watcher.over.set()
     watcher.join()
     assert watcher.overcommitted == []
     assert watcher.looks > 20
-    assert partial == []
+    assert watcher.stuck == set()
     assert unfinished == [], installed.said(*(entry.split(":")[0] for entry in unfinished))
     assert installed.replay(cut=True) > 0
 
@@ -135,14 +144,14 @@ def wait_for_all(installed: Installed, space: str, jobs: list[str], seconds: flo
     return []
 
 
-def gangs(cluster: Devcluster, space: str) -> dict[str, list[dict[str, Any]]]:
-    """Pods of each gang."""
-    pods: dict[str, list[dict[str, Any]]] = {}
-    for pod in cluster.get("pods", "-n", space)["items"]:
+def gangs(pods: list[dict[str, Any]]) -> dict[str, list[dict[str, Any]]]:
+    """Pods of each gang, by its job."""
+    found: dict[str, list[dict[str, Any]]] = {}
+    for pod in pods:
         labels = pod["metadata"]["labels"]
         if labels[names.STAGE_LABEL] == "gang":
-            pods.setdefault(labels[names.DAGJOB_LABEL], []).append(pod)
-    return pods
+            found.setdefault(labels[names.DAGJOB_LABEL], []).append(pod)
+    return found
 
 
 def is_partial(pods: list[dict[str, Any]]) -> bool:

@@ -13,7 +13,7 @@ import pytest
 from operators.devcluster.__main__ import main
 from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
-from tests.kubernetes.installed import submit, wait
+from tests.kubernetes.installed import dagjob, stage, submit, wait
 
 pytestmark = pytest.mark.controlplane
 
@@ -67,6 +67,34 @@ def test_a_pod_without_seconds_runs_until_it_is_deleted(devcluster: Devcluster) 
     wait(lambda: devcluster.get("pod", "stays", "-n", space)["status"]["phase"] == "Running")
     devcluster.kubectl("delete", "pod", "stays", "-n", space, "--timeout=20s")
     assert devcluster.get("pods", "-n", space)["items"] == []
+
+
+def test_what_is_read_is_what_kubectl_gets(devcluster: Devcluster) -> None:
+    space = devcluster.namespace()
+    submit(devcluster, pod(space, "one"), dagjob("j", space, [stage("a", 1, 1)]))
+    devcluster.kubectl("label", "pod", "one", "-n", space, "shown=yes")
+    for asked in (
+        ("pods", "-n", space),
+        ("pods", "-n", space, "-l", "shown=no"),
+        ("pods", "-A", "-l", "shown=yes"),
+        ("pods", "-n", space, "--field-selector=spec.nodeName=n0"),
+        ("dj", "j", "-n", space),
+        ("queues.rm-emulator.io",),
+        ("crds",),
+        ("service", "kubernetes"),
+    ):
+        kubectls = json.loads(devcluster.kubectl("get", *asked, "-o", "json"))
+        assert identities(devcluster.get(*asked)) == identities(kubectls)
+    with pytest.raises(RuntimeError, match="not found"):
+        devcluster.get("pod", "nobody", "-n", space)
+    with pytest.raises(RuntimeError, match="no kind 'things'"):
+        devcluster.get("things")
+
+
+def identities(answer: dict[str, Any]) -> list[tuple[str, ...]]:
+    """Of one object or of a list; which fields they have, too."""
+    items = answer.get("items", [answer])
+    return sorted((item["apiVersion"], item["kind"], item["metadata"]["uid"], *sorted(item)) for item in items)
 
 
 def test_who_has_no_role_is_denied(devcluster: Devcluster) -> None:

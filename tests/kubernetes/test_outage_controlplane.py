@@ -76,12 +76,12 @@ def bind(cluster: Devcluster, pod: dict[str, Any], node: str) -> None:
     cluster.kubectl("create", "--raw", path, "-f", "-", input=json.dumps(binding))
 
 
-def test_pods_that_were_bound_while_the_watch_was_cut_are_not_made_anew(devcluster: Devcluster) -> None:
-    space = devcluster.namespace("deaf")
+def test_pods_that_were_bound_while_the_watch_was_cut_are_not_made_anew(anew: Devcluster) -> None:
+    space = anew.namespace("deaf")
 
     async def run() -> None:
         config = ControllersConfig(leader_election=None, recreate_after=1000 * RECREATE_S)  # type: ignore[arg-type]
-        async with Deaf(devcluster.access(**_admin(devcluster))) as client:
+        async with Deaf(anew.access(**_admin(anew))) as client:
             process = Process(config, client, "test")
             task = asyncio.create_task(asyncio.wait_for(_acting(process), 90))
             try:
@@ -91,21 +91,21 @@ def test_pods_that_were_bound_while_the_watch_was_cut_are_not_made_anew(devclust
                 await asyncio.gather(task, return_exceptions=True)
 
     def act(client: Deaf) -> None:
-        submit(devcluster, dagjob("j", space, [stage("a", 3, 600, cpu="100m")]))
-        wait(lambda: len(pods(devcluster, space)) == 3, 20)
-        before = pods(devcluster, space)
+        submit(anew, dagjob("j", space, [stage("a", 3, 600, cpu="100m")]))
+        wait(lambda: len(pods(anew, space)) == 3, 20)
+        before = pods(anew, space)
         for pod in before.values():
-            release(devcluster, pod, "n0")
+            release(anew, pod, "n0")
         time.sleep(1)  # the controllers hear of it
         client.cut = True
         time.sleep(0.5)
         for pod in before.values():
-            bind(devcluster, pod, "n0")
+            bind(anew, pod, "n0")
         time.sleep(RECREATE_S + 3)
         client.cut = False
-        wait(lambda: devcluster.get("dagjob", "j", "-n", space)["status"]["stages"][0]["running"] == 3, 30)
-        assert pods(devcluster, space).keys() == before.keys()
-        devcluster.kubectl("delete", "dagjob", "j", "-n", space)
+        wait(lambda: anew.get("dagjob", "j", "-n", space)["status"]["stages"][0]["running"] == 3, 30)
+        assert pods(anew, space).keys() == before.keys()
+        anew.kubectl("delete", "dagjob", "j", "-n", space)
 
     asyncio.run(run())
 
@@ -126,9 +126,9 @@ async def _acting(process: Process) -> None:
 
 
 @pytest.fixture
-def installed(alone: Devcluster) -> Iterator[Installed]:
+def installed(anew: Devcluster) -> Iterator[Installed]:
     settings = {"policy": {"kind": "fifo"}, "predictor": None}
-    running = Installed(alone, brain=settings)
+    running = Installed(anew, brain=settings)
     yield running
     running.stop()
 

@@ -20,8 +20,9 @@ from pathlib import Path
 from typing import Any, Final
 
 import pytest
-import yaml
 
+import rm_emulator
+from rm_emulator.results import replay
 from rm_emulator.scenario import examples
 from tests.packaged import WHOLE, Packaged
 from tests.same.scenarios import SCENARIOS
@@ -42,14 +43,8 @@ PACKAGED: Final = [name for name, _ in examples.summaries()]
 def test_a_scenario_is_decided_and_summed_up_as_before(
     name: str, tmp_path: Path, request: pytest.FixtureRequest
 ) -> None:
-    given = name
-    if name in SCENARIOS:
-        given = str(tmp_path / f"{name}.yaml")
-        Path(given).write_text(yaml.safe_dump(SCENARIOS[name], sort_keys=False), "utf-8")
     every = request.config.getoption("--every-seed")
-    arguments = [given, "--out", str(tmp_path / "out"), "--jobs", "1", *(() if every else ("--seeds", "1"))]
-    ran = _command("run", *arguments)
-    assert ran.returncode in (0, 1), ran.stderr  # 1: an expectation over all seeds that one seed alone need not meet
+    rm_emulator.run(SCENARIOS.get(name, name), out=tmp_path / "out", seeds=None if every else [1], jobs=1)
     _compare(name, _hashes(tmp_path / "out", every=every), request)
 
 
@@ -66,26 +61,24 @@ def test_a_scenario_that_a_page_runs_is_decided_and_summed_up_as_before(
 def test_known_answers_come_out_as_before(name: str, request: pytest.FixtureRequest) -> None:
     if not (SHARED / f"{name}.yaml").exists():
         pytest.skip("the known answers are not here: ../shared/cases")
-    ran = _command("case", str(SHARED / f"{name}.yaml"))
+    command = [sys.executable, "-m", "rm_emulator", "case", str(SHARED / f"{name}.yaml")]
+    environment = {**os.environ, "NO_COLOR": "1"}
+    ran = subprocess.run(command, capture_output=True, text=True, check=False, env=environment)
     assert ran.returncode == 0, ran.stdout
     _compare(f"case-{name}", {"answers": _sha256(ran.stdout.encode())}, request)
 
 
 @pytest.mark.parametrize("log", sorted(CLUSTER.glob("*.jsonl.gz")), ids=lambda log: log.name.partition(".")[0])
-def test_what_a_real_control_plane_told_is_decided_as_it_was_there(log: Path) -> None:
+def test_what_a_real_control_plane_told_is_decided_as_it_was_there(
+    log: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
     """Recorded by the brain under tests/kubernetes/test_{queues,dags}_controlplane.py at the time of b950c1e, those of
     jockey, tetrisched and alsched under test_deadlines_controlplane.py when they came.
 
     Changed since: while all nodes are cordoned, jobs are held for `no_node_matches`; they were said to be `too_large`.
     """
-    ran = _command("replay", str(log))
-    assert ran.returncode == 0, ran.stdout + ran.stderr
-    assert ", identical as far as it goes (" in ran.stdout  # no cell.json beside it
-
-
-def _command(*arguments: str) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, "-m", "rm_emulator", *arguments]
-    return subprocess.run(command, capture_output=True, text=True, check=False, env={**os.environ, "NO_COLOR": "1"})
+    assert replay.main(log) == 0
+    assert ", identical as far as it goes (" in capsys.readouterr().out  # no cell.json beside it
 
 
 def _hashes(out: Path, *, every: bool) -> dict[str, str]:
