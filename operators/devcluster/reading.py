@@ -9,6 +9,7 @@ import urllib.error
 import urllib.parse
 import urllib.request
 from collections.abc import Iterator, Mapping
+from http.client import HTTPException
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -76,7 +77,7 @@ class Reader:
                 content: bytes = answer.read()
         except urllib.error.HTTPError as error:
             raise RuntimeError(f"{path}: {error.code} {error.read().decode(errors='replace').strip()}") from None
-        except OSError as error:
+        except (OSError, HTTPException) as error:  # the latter: it was killed while it answered
             raise RuntimeError(f"{path}: {error}") from None
         return content
 
