@@ -125,17 +125,27 @@ def listable(cluster: Devcluster) -> list[Kind]:
 
 async def _list(client: Client, kind: Kind) -> Objects:
     found = {}
-    try:
-        items = (await client.get(kind.path(None, None)))["items"]
-    except ApiError as error:
-        if error.status != 404:  # its definition has gone meanwhile
-            raise
-        return {}
-    for item in items:
+    for item in await _items(client, kind):
         meta = item["metadata"]
         whole = {"apiVersion": kind.api_version, "kind": kind.kind, **item}
         found[kind.path(meta.get("namespace"), meta["name"])] = whole
     return found
+
+
+async def _items(client: Client, kind: Kind) -> list[dict[str, Any]]:
+    """None of a kind whose definition has gone; of one that has just come the API server asks for patience."""
+    until = time.monotonic() + _LONGEST_S
+    while True:
+        try:
+            items: list[dict[str, Any]] = (await client.get(kind.path(None, None)))["items"]
+        except ApiError as error:
+            if error.status == 404:
+                return []
+            if not error.is_transient or time.monotonic() > until:
+                raise
+            await asyncio.sleep(0.2)
+        else:
+            return items
 
 
 async def _create(client: Client, path: str, item: dict[str, Any]) -> None:
