@@ -126,7 +126,7 @@ def test_an_event_of_a_pod_without_gate_says_why_and_not_that_there_is_room(clus
         events = cluster.get("events.events.k8s.io", "-n", space)["items"]
         return " ".join(event.get("note", "") for event in events if event["reason"] == "FailedScheduling")
 
-    assert "queue closed holds 0 of cpu" in wait(told, 20)
+    wait(lambda: "queue closed holds 0 of cpu" in told(), 40)  # pods of the test before may hold all nodes at first
     assert "has room" not in told()
     cluster.kubectl("delete", "pod", "bare", "-n", space, "--wait=false")
     cluster.kubectl("delete", "queue.rm-emulator.io", "closed")
@@ -191,9 +191,12 @@ def test_parents_count_what_is_below_them_and_queues_that_are_gone_have_no_figur
 ) -> None:
     submit(cluster, queue("above"), queue("below", parent="above"))
     submit(cluster, dagjob("long", space, [stage("a", 2, 60)], queue="below"))
-    shown = wait(
-        lambda: (found := cluster.get("queue.rm-emulator.io", "above")["status"]).get("running") == 2 and found, 20
-    )
+
+    def shown_above() -> dict[str, Any]:
+        shown: dict[str, Any] = cluster.get("queue.rm-emulator.io", "above").get("status", {})
+        return shown if shown.get("running") == 2 else {}
+
+    shown = wait(shown_above, 20)
     assert (shown["jobs"], shown["share"]) == (1, "12.5%")
     wait(lambda: metrics(installed).get('rm_queue_share{queue="above"}') == 0.125, 5)
     assert metrics(installed)['rm_queue_running_pods{queue="below"}'] == 2
