@@ -5,7 +5,7 @@ BIN    := $(VENV)/bin
 comma  := ,
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
 
-.PHONY: demo test nightly check lint bench tables clean controlplane demo-kubernetes test-older soak fidelity
+.PHONY: demo test nightly check fast lint bench tables clean controlplane demo-kubernetes test-older soak fidelity
 
 demo: $(VENV)/.base            ## the main job on a packaged scenario: a table and out/demo/report.html
 	$(BIN)/rm-emulator run demo --out out/demo --overwrite
@@ -17,8 +17,8 @@ demo-kubernetes: $(VENV)/.dev  ## brain and controllers on a real control plane,
 controlplane: $(VENV)/.dev     ## find or build the programs of a Kubernetes control plane (Go 1.26; 10 minutes, once)
 	$(BIN)/python -m operators.devcluster build
 
-# One more than there are cores: the control plane's tests, which one of them has, mostly wait.
-WORKERS = $(shell echo $$(($$(nproc) + 1)))
+# Two more than there are cores: the control planes' tests, which three of them have at first, mostly wait.
+WORKERS = $(shell echo $$(($$(nproc) + 2)))
 # In CI nothing may be skipped, so what is missing is built; elsewhere those tests skip and say what to do.
 test: $(VENV)/.dev             ## the whole test suite
 	$(if $(filter true,$(CI)),$(BIN)/python -m operators.devcluster build)
@@ -35,7 +35,10 @@ test-older: $(VENV)/.dev       ## the whole loop on the oldest Kubernetes that i
 soak: $(VENV)/.dev             ## an hour of foreign load on a real control plane, a kill each minute: docs/results-soak.md
 	$(BIN)/python -m tests.kubernetes.soak --out docs/results-soak.md
 
-check: lint                    ## the fast lane: lint, types, contracts, fast tests
+check: $(VENV)/.dev            ## the fast lane: lint, types, contracts, fast tests
+	$(MAKE) -j2 lint fast
+
+fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup -q -m "not bench and not older and not slow and not browser and not controlplane and not chaos"
 
 lint: $(VENV)/.dev

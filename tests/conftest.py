@@ -23,7 +23,7 @@ from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 from schedulers.learned.shelf import _SHELF
 from tests.examples import CI, NIGHTLY
-from tests.groups import scope
+from tests.groups import rank, scope
 from tests.packaged import Packaged
 
 for profile in (CI, NIGHTLY):
@@ -71,6 +71,13 @@ def pytest_configure(config: pytest.Config) -> None:
     os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
     if config.getoption("--nightly"):
         settings.load_profile(NIGHTLY)
+    if hasattr(config.option, "loadscopereorder"):
+        config.option.loadscopereorder = False  # the order is that of `rank`
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    """In the order of `rank`; then those that take minutes, so that none of them is begun last."""
+    items.sort(key=lambda item: (rank(item.nodeid.partition("::")[0]), item.get_closest_marker("slow") is None))
 
 
 @pytest.hookimpl(optionalhook=True)

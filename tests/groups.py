@@ -29,6 +29,8 @@ SHARED: Final = (
 #: Those that start their own, because they kill parts of it or want it bare. All others have one that is emptied for
 #: each (`alone`).
 OWN: Final = ("chaos", "outage", "readme")
+#: Groups in the order in which they are begun.
+_BEGUN: Final = ("own", "alone", "shared")
 
 
 def group(file: str) -> str | None:
@@ -39,6 +41,16 @@ def group(file: str) -> str | None:
         return None
     name = file.rpartition("/test_")[2].removesuffix(CONTROL_PLANE)
     return "shared" if name in SHARED else "own" if name in OWN else "alone"
+
+
+def rank(file: str) -> int:
+    """The order in which files are begun: those of a control plane first, the longest wait before all others.
+
+    They mostly wait, so that all other tests run in their pauses; xdist alone would begin with the largest group, and
+    with the kills, which are few and take minutes, last.
+    """
+    own = group(file)
+    return _BEGUN.index(own) if own in _BEGUN else len(_BEGUN)
 
 
 def scope(test: str) -> str:

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.groups import CONTROL_PLANE, OWN, SHARED, group, scope
+from tests.groups import CONTROL_PLANE, OWN, SHARED, group, rank, scope
 
 FOLDER = Path(__file__).parent / "kubernetes"
 
@@ -43,6 +43,16 @@ def test_a_worker_has_one_control_plane(file: Path) -> None:
 )
 def test_the_group_of_a_file(file: str, expected: str | None) -> None:
     assert group(file) == expected
+
+
+def test_the_kills_are_begun_first_and_the_control_planes_before_all_others() -> None:
+    files = [
+        "tests/browser/test_charts.py",
+        "tests/kubernetes/test_rbac_controlplane.py",
+        "tests/kubernetes/test_loop_controlplane.py",
+        "tests/kubernetes/test_chaos_controlplane.py",
+    ]
+    assert sorted(files, key=rank) == files[::-1]
 
 
 @pytest.mark.parametrize(

@@ -26,6 +26,7 @@ from operators.bench.row import Row
 from operators.cache.cache import Change
 from operators.cache.reflector import Kind, Reflector
 from operators.devcluster.cluster import Devcluster, free_ports
+from operators.devcluster.installation import apply_crds
 from schedulers.objects import names
 from schedulers.objects.pod import Pod
 
@@ -41,7 +42,7 @@ def rows(*, tiny: bool = False) -> Iterator[Row]:
         cluster = Devcluster(Path(folder))
         try:
             cluster.up(nodes=nodes, cpu="64", memory="256Gi", pods="1000")
-            cluster.apply(Path(__file__).parents[2] / "manifests" / "crds")
+            apply_crds(cluster)
             for which in list(took) * turns:
                 took[which].append(_Turn(cluster, pods, which))
         finally:

@@ -16,6 +16,7 @@ from operators.cache.reflector import Kind, Reflector
 from operators.client import Client
 from operators.devcluster.cluster import Devcluster, free_ports
 from operators.devcluster.deployments import answers
+from operators.devcluster.installation import apply_crds
 from operators.extender.releases import Releases, release_patch
 from operators.extender.window import Window
 from schedulers.objects.names import GATE, SCHEDULER
@@ -115,7 +116,7 @@ def _pods_per_second(cluster: Devcluster, count: int) -> Row:
         f"management: {{address: 127.0.0.1, port: {management}}}\nleaderElection: null\n"
         f"storage: {{dir: {cluster.folder / 'brain'}, log: hash}}\nkubeconfig: {cluster.kubeconfig}\n"
     )
-    cluster.apply(Path(__file__).parents[2] / "manifests" / "crds")
+    apply_crds(cluster)
     command = [sys.executable, "-m", "operators.extender", "--config", str(config)]
     with (cluster.folder / "brain.log").open("wb") as log, subprocess.Popen(command, stderr=log) as brain:  # noqa: S603
         try:

@@ -14,17 +14,16 @@ from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-import yaml
-
 from operators.bench.row import Row
 from operators.devcluster.cluster import Devcluster, free_ports
 from operators.devcluster.deployments import Running
+from operators.devcluster.installation import MANIFESTS, apply_crds, change_config, running, until
 from operators.devcluster.service import Service
 from schedulers.objects import names
 
-_MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
-_CRDS: Final = ("crd/dagjobs.rm-emulator.io", "crd/queues.rm-emulator.io")
 _LONGEST_S: Final = 120.0
+#: Between two looks: how exactly a turn is timed.
+_EVERY_S: Final = 0.05
 #: Between two turns: the replica that was ended is back and has heard everything.
 _REST_S: Final = 6.0
 
@@ -58,8 +57,8 @@ def _turn(cluster: Devcluster, brain: Running, space: str, act: Callable[[], flo
     time.sleep(_REST_S)
     began = act()
     name = f"job{time.monotonic_ns()}"
-    _until(lambda: _created(cluster, name, space))
-    _until(lambda: _is_opened(cluster, space, name))
+    until(lambda: _created(cluster, name, space), _LONGEST_S, every_s=_EVERY_S)
+    until(lambda: _is_opened(cluster, space, name), _LONGEST_S, every_s=_EVERY_S)
     return time.monotonic() - began
 
 
@@ -99,39 +98,21 @@ def _is_opened(cluster: Devcluster, space: str, job: str) -> bool:
 @contextmanager
 def _installed(cluster: Devcluster) -> Iterator[Running]:
     """Two brains with a Service before them, and two controllers."""
-    cluster.apply(_MANIFESTS / "crds")
-    cluster.kubectl("wait", "--for=condition=Established", *_CRDS)
-    overlay = _MANIFESTS / "overlays" / "production"
+    apply_crds(cluster)
+    overlay = MANIFESTS / "overlays" / "production"
     cluster.apply(overlay)
     kubectl = f"{cluster.programs['kubectl']} --kubeconfig {cluster.kubeconfig}"
     env = {"PATH": os.environ["PATH"], "KUBECTL": kubectl}
     subprocess.run([overlay / "certificates.sh"], env=env, check=True, timeout=60, capture_output=True)  # noqa: S603
     service = Service(free_ports(1)[0])
-    _change(
-        cluster, "rm-scheduler", lambda text: text.replace("rm-brain.rm-system.svc:8443", f"127.0.0.1:{service.port}")
-    )
-    _change(cluster, "rm-brain", lambda text: yaml.safe_dump(yaml.safe_load(text) | {"policy": {"kind": "fifo"}}))
-    with ExitStack() as stack:
-        running = []
-        for name in ("rm-brain", "rm-controllers"):
-            running.append(Running(cluster, name))
-            stack.callback(running[-1].stop)
-        service.lead_to(running[0], "brain", 8443)
-        stack.callback(service.stop)
-        for part in running:
-            part.wait_ready()
-        yield running[0]
+    change_config(cluster, "rm-scheduler", lambda config: _reached(config, service.port))
+    change_config(cluster, "rm-brain", lambda config: config | {"policy": {"kind": "fifo"}})
+    with running(cluster, service) as brain:
+        yield brain
 
 
-def _change(cluster: Devcluster, name: str, change: Callable[[str], str]) -> None:
-    text: str = cluster.get("configmap", name, "-n", names.NAMESPACE)["data"]["config.yaml"]
-    patch: dict[str, Any] = {"data": {"config.yaml": change(text)}}
-    cluster.kubectl("patch", "configmap", name, "-n", names.NAMESPACE, "--type=merge", "-p", json.dumps(patch))
-
-
-def _until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + _LONGEST_S
-    while not true():
-        if time.monotonic() > end:
-            raise TimeoutError(f"it does not happen within {_LONGEST_S:g} s")
-        time.sleep(0.05)
+def _reached(config: dict[str, Any], port: int) -> dict[str, Any]:
+    """kube-scheduler's configuration, with the port that stands for the Service of the brain."""
+    (extender,) = config["extenders"]
+    extender["urlPrefix"] = extender["urlPrefix"].replace("rm-brain.rm-system.svc:8443", f"127.0.0.1:{port}")
+    return config

@@ -5,21 +5,17 @@ from __future__ import annotations
 import json
 import tempfile
 import time
-from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
 from pathlib import Path
 from statistics import median
 from typing import Any, Final
 
-import yaml
-
 from operators.bench.row import Row
 from operators.devcluster.cluster import Devcluster
-from operators.devcluster.deployments import Running
+from operators.devcluster.installation import MANIFESTS, apply_crds, change_config, running, until
 from schedulers.objects import names
 
-_MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
-_CRDS: Final = ("crd/dagjobs.rm-emulator.io", "crd/queues.rm-emulator.io")
 _CPUS: Final = 8
 _LONGEST_S: Final = 300.0
 #: Seconds that the small tasks run.
@@ -35,7 +31,7 @@ def rows(*, tiny: bool = False) -> Iterator[Row]:
         cluster = Devcluster(Path(folder))
         stack.callback(cluster.remove)
         cluster.up(nodes=nodes, cpu=str(_CPUS), reserved=True)
-        _install(cluster, after, stack)
+        stack.enter_context(_installed(cluster, after))
         took = [_turn(cluster, nodes) for _ in range(turns)]
     note = (
         f"until a gang of {nodes} x {_CPUS} CPU runs, in an empty queue of weight 10 on {nodes} nodes that tasks of "
@@ -45,24 +41,18 @@ def rows(*, tiny: bool = False) -> Iterator[Row]:
     yield Row(name="gang_wait", value=max(took), unit="s", target=bound, note=note)
 
 
-def _install(cluster: Devcluster, reserve_after: str, stack: ExitStack) -> None:
+@contextmanager
+def _installed(cluster: Devcluster, reserve_after: str) -> Iterator[None]:
     """Brain, kube-scheduler and controllers, with two queues."""
-    cluster.apply(_MANIFESTS / "crds")
-    cluster.kubectl("wait", "--for=condition=Established", *_CRDS)
-    cluster.apply(_MANIFESTS / "overlays" / "dev")
-    config = yaml.safe_load(cluster.get("configmap", "rm-brain", "-n", names.NAMESPACE)["data"]["config.yaml"])
-    config |= {"policy": {"kind": "hdrf"}, "predictor": None, "reserveAfter": reserve_after}
-    patch = json.dumps({"data": {"config.yaml": yaml.safe_dump(config)}})
-    cluster.kubectl("patch", "configmap", "rm-brain", "-n", names.NAMESPACE, "--type=merge", "-p", patch)
-    running = []
-    for name in ("rm-brain", "rm-controllers"):
-        running.append(Running(cluster, name))
-        stack.callback(running[-1].stop)
-    for part in running:
-        part.wait_ready()
-    for name, weight in (("gold", 10), ("batch", 1)):
-        spec = {"metadata": {"name": name}, "spec": {"weight": weight}}
-        _create(cluster, {"apiVersion": names.API_VERSION, "kind": "Queue", **spec})
+    apply_crds(cluster)
+    cluster.apply(MANIFESTS / "overlays" / "dev")
+    settings = {"policy": {"kind": "hdrf"}, "predictor": None, "reserveAfter": reserve_after}
+    change_config(cluster, "rm-brain", lambda config: config | settings)
+    with running(cluster):
+        for name, weight in (("gold", 10), ("batch", 1)):
+            spec = {"metadata": {"name": name}, "spec": {"weight": weight}}
+            _create(cluster, {"apiVersion": names.API_VERSION, "kind": "Queue", **spec})
+        yield
 
 
 def _turn(cluster: Devcluster, nodes: int) -> float:
@@ -71,16 +61,16 @@ def _turn(cluster: Devcluster, nodes: int) -> float:
     backlog = _dagjob("backlog", space, "batch", [_stage(f"s{run_s}", 10 * nodes, 2, run_s) for run_s in _RUN_S])
     train = _dagjob("train", space, "gold", [_stage("all", nodes, _CPUS, 10) | {"gang": True}])
     _create(cluster, backlog)
-    _until(lambda: _running(cluster, space, "backlog") > 3 * nodes)
+    until(lambda: _running(cluster, space, "backlog") > 3 * nodes, _LONGEST_S)
     began = time.monotonic()
     _create(cluster, train)
-    _until(lambda: _running(cluster, space, "train") == nodes)
+    until(lambda: _running(cluster, space, "train") == nodes, _LONGEST_S)
     took = time.monotonic() - began
     if not any(stage["waiting"] for stage in cluster.get("dagjob", "backlog", "-n", space)["status"]["stages"]):
         raise RuntimeError("the backlog was over before the gang began: nothing was measured")
     cluster.kubectl("delete", "dagjobs", "--all", "-n", space)
     cluster.kubectl("delete", "--raw", f"/api/v1/namespaces/{space}/pods?gracePeriodSeconds=0")  # all in one call
-    _until(lambda: not cluster.kubectl("get", "pods", "-n", space, "-o", "name"))
+    until(lambda: not cluster.kubectl("get", "pods", "-n", space, "-o", "name"), _LONGEST_S)
     return took
 
 
@@ -107,11 +97,3 @@ def _running(cluster: Devcluster, space: str, job: str) -> int:
     selector = f"{names.DAGJOB_LABEL}={job}"
     phases = cluster.kubectl("get", "pods", "-n", space, "-l", selector, "-o", "jsonpath={.items[*].status.phase}")
     return phases.split().count("Running")
-
-
-def _until(true: Callable[[], bool]) -> None:
-    end = time.monotonic() + _LONGEST_S
-    while not true():
-        if time.monotonic() > end:
-            raise TimeoutError(f"it does not happen within {_LONGEST_S:g} s")
-        time.sleep(0.2)

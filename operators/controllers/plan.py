@@ -100,7 +100,8 @@ class Plan(msgspec.Struct):
 class Surroundings(msgspec.Struct, frozen=True):
     """What else matters. heard_ms: for how long everything has been heard without a break.
 
-    unschedulable_ms: since when kube-scheduler has been heard to find no node for a pod. stamp: ms to RFC 3339.
+    unschedulable_since: by a pod's uid, when kube-scheduler was first heard to find no node for the pod (ms since the
+    epoch). stamp: ms to RFC 3339.
     resources: what templates may ask for; None: anything.
     """
 
@@ -108,14 +109,14 @@ class Surroundings(msgspec.Struct, frozen=True):
     heard_ms: int
     nodes: Collection[str]
     queues: Collection[str]
-    unschedulable_ms: Mapping[str, int]
+    unschedulable_since: Mapping[str, int]
     recreate_after_ms: int
     stamp: Callable[[int], str]
     resources: Collection[str] | None = None
 
-    def refused_ms(self, pod: Pod) -> int | None:
-        """How long kube-scheduler has found no node for it, as far as that was heard; None: it does not say so."""
-        since = self.unschedulable_ms.get(pod.metadata.uid)
+    def unschedulable_ms(self, pod: Pod) -> int | None:
+        """For how long kube-scheduler has found no node for the pod, as far as heard; None: it does not say so."""
+        since = self.unschedulable_since.get(pod.metadata.uid)
         return min(self.now_ms - since, self.heard_ms) if since is not None else None
 
 
@@ -222,9 +223,8 @@ def _task(index: int, done: bool, known: tuple[int, int], pods: Sequence[Pod], a
 
 def _unplaced(pods: Iterable[Pod], current: Pod) -> tuple[str, str] | None:
     """What kube-scheduler says of a task's pod, or the kubelet that refused it or the one before: (reason, message)."""
-    if current.verdict is not None:
-        reason, _, words = current.verdict.partition(": ")
-        return reason, f"kube-scheduler cannot bind pod {current.metadata.name}: {words}"
+    if (said := current.unbound) is not None:
+        return said.reason, f"kube-scheduler cannot bind pod {current.metadata.name}: {said.message}"
     if current.spec.nodeName and current.refusal is None:
         return None
     late = sorted((pod for pod in pods if pod.attempt >= current.attempt - 1), key=lambda pod: -pod.attempt)
@@ -262,9 +262,9 @@ def _lost(pod: Pod, around: Surroundings) -> str | None:
     if pod.narrowed_to not in around.nodes:
         return f"node {pod.narrowed_to} is gone"
     # What kube-scheduler has not tried yet, after a change of leaders or an outage, a new pod would wait for as well.
-    refused = around.refused_ms(pod)
-    if refused is not None and refused >= around.recreate_after_ms:
-        return f"kube-scheduler has found no room on node {pod.narrowed_to} for {refused // 1000} s ({pod.verdict})"
+    long = around.unschedulable_ms(pod)
+    if long is not None and long >= around.recreate_after_ms:
+        return f"kube-scheduler has found no room on node {pod.narrowed_to} for {long // 1000} s ({pod.verdict})"
     return None
 
 
@@ -480,9 +480,9 @@ def _after_the_end(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) 
 def _again_s(job: WholeDagJob, pods: Sequence[Pod], around: Surroundings) -> float | None:
     """When time alone changes what is needed."""
     due = [
-        around.now_ms + around.recreate_after_ms - refused
+        around.now_ms + around.recreate_after_ms - long
         for pod in pods
-        if (refused := around.refused_ms(pod)) is not None
+        if (long := around.unschedulable_ms(pod)) is not None
         and pod.narrowed_to is not None
         and not pod.spec.nodeName
         and not _is_ending(pod)

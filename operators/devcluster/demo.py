@@ -18,18 +18,17 @@ from rich.table import Table
 
 from operators.devcluster.cluster import Broken, Devcluster
 from operators.devcluster.deployments import Running
+from operators.devcluster.installation import MANIFESTS, apply_crds, running
 from schedulers.core.replay import Replay
 from schedulers.objects.names import QUEUE_LABEL
 
-_MANIFESTS: Final = Path(__file__).parents[2] / "manifests"
 _SPACE: Final = "demo"
-_CRDS: Final = ("crd/dagjobs.rm-emulator.io", "crd/queues.rm-emulator.io")
 _LONGEST_S: Final = 180.0
 
 
 def demo() -> int:
     """Returns 0 when every sample has succeeded and the brain's log replays; 1 otherwise. Raises Broken."""
-    if not _MANIFESTS.is_dir():
+    if not MANIFESTS.is_dir():
         raise Broken("the demonstration applies the manifests of a checkout: run it there (`make demo-kubernetes`)")
     console = Console(file=sys.stdout)
     with ExitStack() as stack:
@@ -61,25 +60,18 @@ def _control_plane(console: Console) -> Iterator[Devcluster]:
 @contextmanager
 def _installed(cluster: Devcluster, console: Console) -> Iterator[Running]:
     console.print("kubectl apply -k manifests/crds; kubectl apply -k manifests/overlays/dev")
-    cluster.apply(_MANIFESTS / "crds")
-    cluster.kubectl("wait", "--for=condition=Established", *_CRDS)
-    cluster.apply(_MANIFESTS / "overlays" / "dev")
-    with ExitStack() as stack:
-        running = []
-        for name in ("rm-brain", "rm-controllers"):
-            running.append(Running(cluster, name))
-            stack.callback(running[-1].stop)
-        for part in running:
-            part.wait_ready()
-        yield running[0]
+    apply_crds(cluster)
+    cluster.apply(MANIFESTS / "overlays" / "dev")
+    with running(cluster) as brain:
+        yield brain
 
 
 def _submit(cluster: Devcluster, console: Console) -> None:
     console.print("kubectl apply -f manifests/samples/queues.yaml; kubectl apply -k manifests/samples\n")
     cluster.kubectl("create", "namespace", _SPACE)
-    cluster.apply(_MANIFESTS / "samples" / "queues.yaml")
+    cluster.apply(MANIFESTS / "samples" / "queues.yaml")
     time.sleep(1.5)  # admission knows a new Queue after about a second
-    samples = str(_MANIFESTS / "samples")
+    samples = str(MANIFESTS / "samples")
     cluster.kubectl("apply", "--server-side", "-k", samples, "-n", _SPACE)
 
 

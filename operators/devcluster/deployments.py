@@ -147,7 +147,7 @@ class Replica:
         self.containers = {c["name"]: self._container(c) for c in self._spec["containers"]}
 
     def _run_init_containers(self) -> None:
-        """One after the other; what they have written names Services as pods know them."""
+        """Run them one after the other; then replace the Services that their files name by local ports."""
         for container in self._spec.get("initContainers", ()):
             self._container(container).run()
             for mount in container.get("volumeMounts", ()):
@@ -156,7 +156,7 @@ class Replica:
                         write(file, self._reached(file.read_text()).encode())
 
     def _reached(self, text: str) -> str:
-        """Services by the ports that stand for them."""
+        """The text with local ports where it names Services."""
         for name, port in self._services.items():
             text = re.sub(rf"//{re.escape(name)}:\d+", f"//127.0.0.1:{port}", text)
         return text

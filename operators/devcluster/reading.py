@@ -91,12 +91,15 @@ class Reader:
         return list(found.values())
 
     def _kind(self, name: str) -> Kind:
-        for known in (self._kinds, None):  # it may be new
-            self._kinds = self.kinds() if known is None else known
-            for kind in self._kinds:
-                if name in kind.names:
-                    return kind
+        if (kind := self._known(name)) is not None:
+            return kind
+        self._kinds = self.kinds()  # the kind may have come since they were read
+        if (kind := self._known(name)) is not None:
+            return kind
         raise RuntimeError(f"there is no kind {name!r}")
+
+    def _known(self, name: str) -> Kind | None:
+        return next((kind for kind in self._kinds if name in kind.names), None)
 
 
 def _of_group(path: str, group: Mapping[str, Any]) -> Iterator[Kind]:

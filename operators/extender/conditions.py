@@ -53,7 +53,10 @@ Word = TypeVar("Word")
 
 
 class Lane(enum.IntEnum):
-    """Who is told what: those that take turns first, then those that wait for them."""
+    """Words that wait to be written, by the kind of object they are about, and whether it was told anything before.
+
+    The lanes of the first tuple of `_TURNS` write in turns; those of the second write when the first have nothing.
+    """
 
     POD_OVER = 0
     POD_UNTOLD = 1

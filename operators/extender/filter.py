@@ -18,7 +18,10 @@ from schedulers.objects.pod import Pod
 
 
 class Filter:
-    """The three verbs, by what is decided already and, for pods without gate, by a decision made now."""
+    """Answers kube-scheduler's filter, prioritize and preempt calls.
+
+    A pod that was released behind our gate has a container already; for a pod without gate one is decided now.
+    """
 
     def __init__(self, decisions: Decisions, facts: Facts) -> None:
         self.scheduler, self.ledger, self.jobs = decisions.scheduler, decisions.ledger, decisions.jobs

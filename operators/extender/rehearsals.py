@@ -1,4 +1,4 @@
-"""Plays the jobs that the policy wishes to be rehearsed, beside the deciding, and tells the core what came of it."""
+"""Rehearses jobs for the policy in a thread of its own, while decisions go on, and tells the core the results."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ _PERIOD_S: Final = 0.2
 
 
 class Rehearsals:
-    """The player of one term of leadership. Of a job that is gone when its play ends nothing is told."""
+    """The rehearsals of one term of leadership. The result for a job that has gone meanwhile is dropped."""
 
     def __init__(self, brain: Brain) -> None:
         self._brain = brain
@@ -26,7 +26,7 @@ class Rehearsals:
             await self.play()
 
     async def play(self) -> None:
-        """All that is wished for now, one after the other: what comes of it is told as soon as it is there."""
+        """Rehearse every job that the policy asks for, one after the other, and tell the core each result at once."""
         decisions = self._brain.decisions
         for job, script in self._brain.scheduler.policy.new_scripts().items():
             courses, table = await asyncio.to_thread(rehearse, script)

@@ -156,7 +156,7 @@ def _finish_gangs(brain: Brain, dagjob: DagJob) -> None:
         plan = plans.get(stage.name)
         if plan is None or not stage.gang or job.waits_whole(job.stages[index]):
             continue
-        for text, node in sorted(plan.items()):
-            number = whole_number(text)
+        for index_text, node in sorted(plan.items()):
+            number = whole_number(index_text)
             if number is not None and number < stage.tasks:  # whatever else stands there is nobody's task
                 brain.decisions.place_as_planned(Task(entry.id, index, number), node)

@@ -1,4 +1,4 @@
-"""A policy around another one: it says whose turn it is, the one inside says which of their tasks goes next."""
+"""Policies around an inner policy: the outer one chooses the job, the inner one which of the job's tasks goes next."""
 
 from __future__ import annotations
 

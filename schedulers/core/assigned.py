@@ -335,8 +335,9 @@ class Lined(Policy):
     def _runs_of(self, job: JobState, stage: StageState, task: int, view: ClusterView) -> Forecast:
         """A forecast that knows all runs of this task, made anew whenever something happens, a beat among it.
 
-        When a running task ends hangs on itself alone, so nothing else is looked at: a copy may wait for thousands of
-        beats. When one ends that waits for its data hangs on what runs before it, and so on everything.
+        The end of a running task depends on that task alone, so the forecast holds its runs and nothing else: a copy
+        may wait for thousands of beats. The end of a task that still waits for its data depends on whatever runs
+        before it, so the forecast holds everything.
         """
         runs = of_task(view.containers, job, stage, task)
         if all(run.status == RUNNING for run in runs):

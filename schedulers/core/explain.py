@@ -330,7 +330,10 @@ def _nearest_free(stage: StageState, state: ClusterState) -> str:
 
 
 def _nearest(stage: StageState, rooms: Sequence[Sequence[int]]) -> Sequence[int]:
-    """Of what nodes have, that which comes nearest to what a task asks for."""
+    """The vector, of those that nodes have, which holds the largest part of what a task asks for.
+
+    Compared by the resource of which it holds the smallest part, then by the sum of all parts.
+    """
     asked = [r for r, wanted in enumerate(stage.demand) if wanted]
 
     def parts(room: Sequence[int]) -> tuple[float, float]:

@@ -105,7 +105,7 @@ class Forecast:
     # -- what is there ----------------------------------------------------------------------------
 
     def meet(self, containers: Iterable[ContainerState]) -> None:
-        """These containers are there; those that were met before are left as they are."""
+        """Take these containers' room until they are expected to end; those that were taken in before stay as is."""
         for container in containers:
             if container.id not in self._met:
                 self._met.add(container.id)

@@ -1,4 +1,4 @@
-"""Pods: what one asks for, where it may run, how far it has come."""
+"""Pods, as the API server tells of them: requests, constraints on nodes, gates, and how far each has come."""
 
 from __future__ import annotations
 
@@ -272,17 +272,24 @@ class Pod(Stored):
         return next((code for code in codes if code and -(2**31) <= code < 2**31), UNTOLD)
 
     @property
-    def verdict(self) -> str | None:
-        """Why kube-scheduler cannot bind it, in kube-scheduler's own words; None unless it says so."""
+    def unbound(self) -> Condition | None:
+        """The condition with which kube-scheduler says that it tried this pod and cannot bind it; None: no such."""
         if self.spec.nodeName or self.is_terminal:
             return None
         said = (c for c in self.status.conditions if c.type == "PodScheduled" and c.status == "False")
-        return next((f"{c.reason}: {c.message}" for c in said if c.reason in _VERDICTS), None)
+        return next((c for c in said if c.reason in _VERDICTS), None)
+
+    @property
+    def verdict(self) -> str | None:
+        """Why kube-scheduler cannot bind it, in kube-scheduler's own words; None unless it says so."""
+        said = self.unbound
+        return f"{said.reason}: {said.message}" if said is not None else None
 
     @property
     def is_unschedulable(self) -> bool:
         """Whether kube-scheduler has tried it and found no node; its own error (SchedulerError) says no such thing."""
-        return self.verdict is not None and self.verdict.startswith("Unschedulable: ")
+        said = self.unbound
+        return said is not None and said.reason == "Unschedulable"
 
     @property
     def refusal(self) -> str | None:

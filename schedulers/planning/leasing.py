@@ -376,7 +376,7 @@ class _Plan:
         self.accepted: list[str] = []
 
     def lease(self, stages: Sequence[Pending], *, on_time: bool, stopped: bool) -> list[Pending]:
-        """Plan these with what is left, and keep what comes of it; returns those of which nothing did."""
+        """Plan these stages on the room that is left, and keep their leases; returns the stages that got none."""
         wants = [_Want(job, stage, asked) for job, stage in stages if (asked := self.ask(job, stage, on_time=on_time))]
         requests = [Request(f"{job.id}/{stage.index}", asked.wants, stage.demand) for job, stage, asked in wants]
         if self._params.search == "one_by_one":

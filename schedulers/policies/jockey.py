@@ -274,7 +274,7 @@ class Jockey(Around):
 
 
 def _news_of(event: Event) -> Iterable[str]:
-    """The job of which a fact says that it is there, or what it will take."""
+    """The job that an event names, if it names one and is news of it: the job may have to be rehearsed."""
     job = getattr(event, "job", None)
     if isinstance(event, Tick | Rehearsed) or job is None:
         return ()

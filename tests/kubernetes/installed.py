@@ -18,23 +18,29 @@ import yaml
 from operators.devcluster import binaries
 from operators.devcluster.cluster import Devcluster, free_ports
 from operators.devcluster.deployments import Running
+from operators.devcluster.installation import MANIFESTS, apply_crds, change_config
 from operators.devcluster.service import Service
 from schedulers.core.replay import Replay
 from schedulers.objects import names
 
-MANIFESTS = Path(__file__).parents[2] / "manifests"
 #: Of a devcluster.
 NODES = 4
 
 
-@contextmanager
-def a_control_plane(folder: Path, *, version: str = binaries.VERSION) -> Iterator[Devcluster]:
-    """A control plane that is not up yet, and gone at the end. CI builds what is missing, others skip."""
+def programs(version: str = binaries.VERSION) -> Mapping[str, Path]:
+    """The programs of a control plane. CI builds what is missing, others skip the test."""
     ci = os.environ.get("CI") == "true"
     if binaries.missing(version) and not ci:
         lacking = ", ".join(binaries.missing(version))
         pytest.skip(f"no control plane: `make controlplane` builds {lacking} (needs Go 1.26)")
-    cluster = Devcluster(folder, build=ci, version=version)
+    return binaries.need(version, build=ci)
+
+
+@contextmanager
+def a_control_plane(folder: Path, *, version: str = binaries.VERSION) -> Iterator[Devcluster]:
+    """A control plane that is not up yet, and gone at the end."""
+    programs(version)
+    cluster = Devcluster(folder, version=version)
     try:
         yield cluster
     finally:
@@ -46,10 +52,7 @@ def a_devcluster(folder: Path, *, version: str = binaries.VERSION, reserved: boo
     """A control plane with 4 nodes (reserved: as the overlays want them) and our CRDs."""
     with a_control_plane(folder, version=version) as cluster:
         cluster.up(nodes=NODES, reserved=reserved)
-        cluster.apply(MANIFESTS / "crds")
-        cluster.kubectl(
-            "wait", "--for=condition=Established", "crd/dagjobs.rm-emulator.io", "crd/queues.rm-emulator.io"
-        )
+        apply_crds(cluster)
         yield cluster
 
 
@@ -111,10 +114,7 @@ class Installed:
         return True
 
     def _configure(self, name: str, settings: Mapping[str, Any]) -> None:
-        text = self.cluster.get("configmap", name, "-n", self.namespace)["data"]["config.yaml"]
-        config = yaml.safe_load(text) | dict(settings)
-        patch = json.dumps({"data": {"config.yaml": yaml.safe_dump(config, sort_keys=False)}})
-        self.cluster.kubectl("patch", "configmap", name, "-n", self.namespace, "--type=merge", "-p", patch)
+        change_config(self.cluster, name, lambda config: config | dict(settings), namespace=self.namespace)
 
     def _certified(self) -> Service:
         """Make the Secrets; the Service is a port that will lead to the brain that is ready."""

@@ -326,7 +326,11 @@ def test_a_job_whose_plan_took_long_rests_before_it_is_planned_again(monkeypatch
     c = Controller(StageSpec("a", TEMPLATE))
     c.watch(pod("a", 0, **GATED))
     # Began, was planned for 0.1 s, wrote the status; began again 0.1 s later.
-    clock = SimpleNamespace(monotonic=iter([100.0, 100.1, 100.1, 100.2]).__next__, time_ns=time.time_ns)
+    clock = SimpleNamespace(
+        monotonic=iter([100.0, 100.1, 100.1, 100.2]).__next__,
+        thread_time=iter([7.0, 7.1]).__next__,
+        time_ns=time.time_ns,
+    )
     monkeypatch.setattr("operators.controllers.dagjobs.time", clock)
     c.look()
     assert c.look() == pytest.approx(0.3)

@@ -93,7 +93,7 @@ def test_a_server_that_hangs_is_not_heard_although_its_watches_stay_open(monkeyp
     def hangs_then(cache: Cache) -> bool:
         if not heard and cache.heard_ms() is not None:
             heard.append(cache)
-            cache._client.get_raw = never  # type: ignore[method-assign, assignment]
+            monkeypatch.setattr(cache._client, "get_raw", never)
         return bool(heard) and cache.heard_ms() is None
 
     async def never(path: str, **params: str) -> bytes:
@@ -122,7 +122,7 @@ def test_watches_that_were_open_all_through_a_break_are_opened_anew_before_anyth
                 await asyncio.sleep(max(0.0, until - time.monotonic()))
                 return await answering(path, **params)
 
-            cache._client.get_raw = hangs  # type: ignore[method-assign]
+            monkeypatch.setattr(cache._client, "get_raw", hangs)
         broken.append(bool(opened) and cache.heard_ms() is None)
         if not any(broken) or broken[-1]:
             return False

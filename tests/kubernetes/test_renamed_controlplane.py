@@ -14,11 +14,10 @@ from typing import Any
 import pytest
 import yaml
 
-from operators.devcluster import binaries
 from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
 from tests.kubernetes.account import Account
-from tests.kubernetes.installed import Installed, dagjob, phase, renamed, stage, submit, wait
+from tests.kubernetes.installed import Installed, dagjob, phase, programs, renamed, stage, submit, wait
 from tests.pages import ROOT, blocks
 
 pytestmark = pytest.mark.controlplane
@@ -28,10 +27,9 @@ BRAIN, CONTROLLERS = f"{PREFIX}rm-brain", f"{PREFIX}rm-controllers"
 
 
 def kustomized(folder: Path) -> str:
-    kubectl = binaries.find("kubectl")
-    if kubectl is None:
-        pytest.skip("no kubectl: `make controlplane` builds it")
-    return subprocess.run([kubectl, "kustomize", folder], capture_output=True, text=True, check=True).stdout
+    return subprocess.run(
+        [programs()["kubectl"], "kustomize", folder], capture_output=True, text=True, check=True
+    ).stdout
 
 
 def rendered(folder: Path, overlay: str) -> str:

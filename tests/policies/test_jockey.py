@@ -215,32 +215,30 @@ def turn(made: Scheduler, name: str) -> str:
     return said.sentence.removeprefix("there is room for it, and ")
 
 
-def test_a_job_above_its_allocation_is_told_that_it_has_what_it_is_to_have() -> None:
-    made = scheduler(SOON, node("n", 2), offers="cycle", predictor=ORACLE)
-    submit(made, 0, job("due", stage(9), deadline=240_000), 10_000)
+def grown(policy: dict[str, Any], *, deadline: int) -> Scheduler:
+    """A job of nine tasks that has the two containers there were, and room for one more since."""
+    made = scheduler(policy, node("n", 2), offers="cycle", predictor=ORACLE)
+    submit(made, 0, job("due", stage(9), deadline=deadline), 10_000)
     told(made, 0)
     assert served(made, 0) == ["due", "due"]
     made.handle(NodeAdded(1, node("m", 1)))
+    return made
+
+
+def test_a_job_above_its_allocation_is_told_that_it_has_what_it_is_to_have() -> None:
+    made = grown(SOON, deadline=240_000)
     assert turn(made, "due") == (
         "it has the one container that it is to have for its deadline, and gets more where all others leave room"
     )
 
 
 def test_so_is_one_that_cannot_be_done_in_time() -> None:
-    made = scheduler(SOON, node("n", 2), offers="cycle", predictor=ORACLE)
-    submit(made, 0, job("due", stage(9), deadline=5_000), 10_000)
-    told(made, 0)
-    assert served(made, 0) == ["due", "due"]
-    made.handle(NodeAdded(1, node("m", 1)))
+    made = grown(SOON, deadline=5_000)
     assert turn(made, "due").startswith("it has the 2 containers that it is to have for its deadline, and gets more")
 
 
 def test_others_are_named_before_a_job_above_its_allocation() -> None:
-    made = scheduler(SOON, node("n", 2), offers="cycle", predictor=ORACLE)
-    submit(made, 0, job("due", stage(9), deadline=240_000), 10_000)
-    told(made, 0)
-    assert served(made, 0) == ["due", "due"]
-    made.handle(NodeAdded(1, node("m", 1)))
+    made = grown(SOON, deadline=240_000)
     submit(made, 1, job("plain", stage(1)), 10_000)
     assert turn(made, "due") == "1 job is served before it, the first is plain"
     assert turn(made, "plain") == "it is next"
@@ -256,12 +254,7 @@ def test_jobs_without_deadline_come_after_one_below_its_allocation() -> None:
 
 
 def test_where_the_policy_inside_keeps_no_line_its_own_reason_is_told() -> None:
-    made = scheduler({**SOON, "policy": {"kind": "graphene"}}, node("n", 2), offers="cycle", predictor=ORACLE)
-    submit(made, 0, job("due", stage(9), deadline=240_000), 10_000)
-    told(made, 0)
-    assert turn(made, "due").startswith("tasks are chosen anew in each round")
-    assert served(made, 0) == ["due", "due"]
-    made.handle(NodeAdded(1, node("m", 1)))
+    made = grown({**SOON, "policy": {"kind": "graphene"}}, deadline=240_000)
     submit(made, 1, job("plain", stage(1)), 10_000)
     assert turn(made, "due").startswith("it has the one container that it is to have for its deadline")
     assert turn(made, "plain").startswith("tasks are chosen anew in each round")
