@@ -11,25 +11,25 @@ demo: $(VENV)/.base            ## the main job on a packaged scenario: a table a
 	$(BIN)/rm-emulator run demo --out out/demo --overwrite
 
 demo-kubernetes: $(VENV)/.dev  ## brain and controllers on a real control plane, watched live; about a minute
-	$(BIN)/python -m operators.devcluster build
-	$(BIN)/python -m operators.devcluster demo
+	$(BIN)/python -m devcluster build
+	$(BIN)/python -m devcluster demo
 
 controlplane: $(VENV)/.dev     ## find or build the programs of a Kubernetes control plane (Go 1.26; 10 minutes, once)
-	$(BIN)/python -m operators.devcluster build
+	$(BIN)/python -m devcluster build
 
 # Two more than there are cores: the control planes' tests, which three of them have at first, mostly wait.
 WORKERS = $(shell echo $$(($$(nproc) + 2)))
 # In CI nothing may be skipped, so what is missing is built; elsewhere those tests skip and say what to do.
 test: $(VENV)/.dev             ## the whole test suite
-	$(if $(filter true,$(CI)),$(BIN)/python -m operators.devcluster build)
+	$(if $(filter true,$(CI)),$(BIN)/python -m devcluster build)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q
 
 nightly: $(VENV)/.dev          ## the whole test suite with all subjects and all examples; before an issue is resolved
-	$(if $(filter true,$(CI)),$(BIN)/python -m operators.devcluster build)
+	$(if $(filter true,$(CI)),$(BIN)/python -m devcluster build)
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q --nightly
 
 test-older: $(VENV)/.dev       ## the whole loop on the oldest Kubernetes that is supported (built first)
-	$(BIN)/python -m operators.devcluster build --version 1.35.4
+	$(BIN)/python -m devcluster build --version 1.35.4
 	$(BIN)/python -m pytest -q -m older
 
 soak: $(VENV)/.dev             ## an hour of foreign load on a real control plane, a kill each minute: docs/results-soak.md
@@ -55,15 +55,15 @@ TPCH ?= ../shared/data/tpch-spark-profiles.json.gz
 # A Python that has SAGA (anrg-saga), which is no dependency; without one its rows are left out.
 SAGA ?=
 tables: $(VENV)/.dev           ## the result tables of docs/
-	$(BIN)/python -m rm_emulator.lab.papers.tables
-	$(BIN)/python -m rm_emulator.lab.papers.graphene
-	$(BIN)/python -m rm_emulator.lab.papers.decima --seeds 100 --profiles $(TPCH) --docs docs
-	$(BIN)/python -m rm_emulator.lab.papers.learned --data $(dir $(TPCH)) --docs docs $(if $(RELEASED),--released $(RELEASED))
-	$(BIN)/python -m rm_emulator.lab.papers.heuristics --docs docs $(if $(SAGA),--saga $(SAGA))
-	$(BIN)/python -m rm_emulator.lab.papers.lachesis --docs docs
-	$(BIN)/python -m rm_emulator.lab.papers.architectures --docs docs
-	$(BIN)/python -m rm_emulator.lab.papers.jockey --docs docs
-	$(BIN)/python -m rm_emulator.lab.papers.tetrisched --docs docs
+	$(BIN)/python -m studies.tables
+	$(BIN)/python -m studies.graphene
+	$(BIN)/python -m studies.decima --seeds 100 --profiles $(TPCH) --docs docs
+	$(BIN)/python -m studies.learned --data $(dir $(TPCH)) --docs docs $(if $(RELEASED),--released $(RELEASED))
+	$(BIN)/python -m studies.heuristics --docs docs $(if $(SAGA),--saga $(SAGA))
+	$(BIN)/python -m studies.lachesis --docs docs
+	$(BIN)/python -m studies.architectures --docs docs
+	$(BIN)/python -m studies.jockey --docs docs
+	$(BIN)/python -m studies.tetrisched --docs docs
 
 # SLS folders to run, copied first because runs are stored in them; and how often each.
 FOLDERS ?= ../shared/data/yarn-sls

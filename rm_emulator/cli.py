@@ -7,6 +7,7 @@ one document), standard error progress and messages. Heavy imports are inside th
 
 from __future__ import annotations
 
+import subprocess
 import sys
 from collections.abc import Iterable
 from pathlib import Path
@@ -438,7 +439,7 @@ def fidelity(
     plugin: Plugin = None,
 ) -> None:
     """Compare the emulator with real runs of YARN."""
-    from rm_emulator.lab.fidelity import command
+    from rm_emulator.fidelity import command
 
     code = command.main(folders, hadoop=hadoop, seeds=seeds, tolerance_pct=tolerance, as_json=json)
     raise typer.Exit(code)
@@ -590,12 +591,15 @@ def wishes(
 
 @app.command()
 def case(
-    files: Annotated[list[Path], typer.Argument(metavar="FILE.yaml...", help="Files of known-answer cases.")],
+    files: Annotated[
+        list[Path] | None,
+        typer.Argument(metavar="FILE.yaml...", help="Files of known-answer cases (default: an example)."),
+    ] = None,
 ) -> None:
     """Run known-answer cases: PASS, FAIL or SKIP."""
-    from rm_emulator.lab.cases import runner
+    from rm_emulator.known_answers import runner
 
-    raise typer.Exit(runner.main(files))
+    raise typer.Exit(runner.main(files or [runner.EXAMPLE]))
 
 
 @app.command()
@@ -603,10 +607,15 @@ def bench(
     name: Annotated[str | None, typer.Argument(metavar="NAME", help="One group of benchmarks (default: all).")] = None,
     json: Json = False,
 ) -> None:
-    """Run the benchmarks, each beside its reference."""
-    from rm_emulator.lab import bench as benchmarks
+    """Run the benchmarks, each beside its reference (in a checkout)."""
+    from importlib.util import find_spec
 
-    raise typer.Exit(benchmarks.main(name, json))
+    from rm_emulator.issues import InvalidInput
+
+    if find_spec("benchmarks") is None:
+        raise InvalidInput("benchmarks are not part of the package: run this in a checkout, after `pip install -e .`")
+    asked = [*([name] if name else []), *(["--json"] if json else [])]
+    raise typer.Exit(subprocess.call([sys.executable, "-m", "benchmarks", *asked]))  # noqa: S603 - our own module
 
 
 app.add_typer(traces_app, name="traces")

@@ -12,7 +12,7 @@ import grimp
 import pytest
 
 ROOT = Path(__file__).parents[1]
-PROGRAM = ("schedulers", "rm_emulator", "operators")
+PROGRAM = ("schedulers", "rm_emulator", "operators", "devcluster", "benchmarks", "studies")
 FILES = sorted(file for package in PROGRAM for file in (ROOT / package).rglob("*.py"))
 MAX_MODULE, MAX_CLASS, MAX_FUNCTION = 800, 600, 60
 

@@ -12,7 +12,7 @@ three layers, because the paper measures three different things:
 
 Names, widths, levels and variations are spread evenly over the jobs (one draw per stratum), so that the
 shares of Table 8 hold for every seed. Of many random orders of arrival the first one is taken whose
-windows come near Table 5. `python -m rm_emulator.lab.papers.presets` prints all of it beside the paper.
+windows come near Table 5. `python -m studies.presets` prints all of it beside the paper.
 """
 
 from __future__ import annotations

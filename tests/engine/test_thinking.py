@@ -24,7 +24,7 @@ from rm_emulator.engine.config import (
 from rm_emulator.engine.several import Several, assigned, first_container
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.engine.thinking import Desk, Thinking
-from rm_emulator.lab.cases.kinds import omega
+from rm_emulator.known_answers.kinds import omega
 from rm_emulator.testing import Kept, case
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core import checks

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from devcluster.cluster import Devcluster
 from operators.client import ApiError, Client
-from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
 
 

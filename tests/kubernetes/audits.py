@@ -13,10 +13,10 @@ from decimal import Decimal
 from math import ceil
 from typing import Any, Final, NamedTuple
 
+from devcluster.cluster import Devcluster
+from devcluster.deployments import answers
 from operators.cache.reflector import Change, Kind, Reflector
 from operators.client import ApiError, Client, NotFound
-from operators.devcluster.cluster import Devcluster
-from operators.devcluster.deployments import answers
 from schedulers.objects import names
 from schedulers.objects.pod import Pod
 from tests.kubernetes.installed import Installed

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 
-from operators.devcluster.cluster import Devcluster
+from devcluster.cluster import Devcluster
 from tests.kubernetes.fresh import Fresh
 from tests.kubernetes.installed import NODES, a_devcluster
 from tests.kubernetes.kubeconfigs import Plugin

@@ -20,7 +20,7 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from operators.devcluster.cluster import Devcluster
+from devcluster.cluster import Devcluster
 from schedulers.objects import names
 from tests.kubernetes.installed import MANIFESTS, Installed, dagjob, stage
 

@@ -13,9 +13,9 @@ from collections.abc import Iterable, Mapping
 from contextlib import suppress
 from typing import Any, Final
 
+from devcluster.cluster import PARTS, Devcluster
+from devcluster.reading import Kind
 from operators.client import ApiError, Client
-from operators.devcluster.cluster import PARTS, Devcluster
-from operators.devcluster.reading import Kind
 
 #: By the path of each.
 Objects = dict[str, dict[str, Any]]

@@ -15,11 +15,11 @@ from typing import Any
 import pytest
 import yaml
 
-from operators.devcluster import binaries
-from operators.devcluster.cluster import Devcluster, free_ports
-from operators.devcluster.deployments import Running
-from operators.devcluster.installation import MANIFESTS, apply_crds, change_config
-from operators.devcluster.service import Service
+from devcluster import binaries
+from devcluster.cluster import Devcluster, free_ports
+from devcluster.deployments import Running
+from devcluster.installation import MANIFESTS, apply_crds, change_config
+from devcluster.service import Service
 from schedulers.core.replay import Replay
 from schedulers.objects import names
 

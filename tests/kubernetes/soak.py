@@ -22,7 +22,7 @@ from typing import Any, Final
 
 import yaml
 
-from operators.devcluster.cluster import Devcluster
+from devcluster.cluster import Devcluster
 from schedulers.objects import names
 from tests.kubernetes.audits import RECOVERY_S, Audit, Presence, exceptions, watched
 from tests.kubernetes.hostile import Hostile, drawn

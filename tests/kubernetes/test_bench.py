@@ -11,17 +11,16 @@ from typing import Any
 
 import pytest
 
-from operators.bench.__main__ import GROUPS
-from rm_emulator.lab.bench.rows import Row
+from benchmarks.groups.kubernetes import PARTS
+from benchmarks.rows import Row
 
 #: Groups that ask a real control plane.
 REAL = ("cluster", "gang", "burst", "failover")
 WITHOUT_EXTRA = """
 import sys
 sys.modules["aiohttp"] = sys.modules["starlette"] = sys.modules["uvicorn"] = None
-from operators.bench.__main__ import main
-sys.argv = ["bench", "--tiny"]
-sys.exit(main())
+from benchmarks.__main__ import main
+main(["--tiny", "--json", "kubernetes"])
 """
 
 
@@ -30,13 +29,20 @@ def rows(*command: str, **environment: str) -> dict[str, dict[str, Any]]:
         [sys.executable, *command], env={**os.environ, **environment}, capture_output=True, text=True, check=False
     )
     assert done.returncode == 0, done.stderr
-    return {row["name"]: row for row in map(json.loads, done.stdout.splitlines())}
+    return {row["name"]: row for row in json.loads(done.stdout)}
 
 
 @pytest.mark.slow
 def test_without_a_control_plane_its_groups_are_rows_that_say_so_and_the_others_are_measured(tmp_path: Path) -> None:
     found = rows(
-        "-m", "operators.bench", "--tiny", PATH=str(tmp_path), XDG_CACHE_HOME=str(tmp_path), KUBEBUILDER_ASSETS=""
+        "-m",
+        "benchmarks",
+        "--tiny",
+        "--json",
+        "kubernetes",
+        PATH=str(tmp_path),
+        XDG_CACHE_HOME=str(tmp_path),
+        KUBEBUILDER_ASSETS="",
     )
     assert [name for name, row in found.items() if row["value"] is None] == list(REAL)
     assert all("make controlplane" in found[name]["note"] for name in REAL)
@@ -45,7 +51,7 @@ def test_without_a_control_plane_its_groups_are_rows_that_say_so_and_the_others_
 
 def test_without_the_extra_each_group_is_a_row_that_says_what_to_install() -> None:
     found = rows("-c", WITHOUT_EXTRA)
-    assert list(found) == list(GROUPS)
+    assert list(found) == list(PARTS)
     assert all("rm-emulator[k8s]" in row["note"] for row in found.values())
 
 

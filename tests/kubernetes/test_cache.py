@@ -15,8 +15,8 @@ import msgspec
 import pytest
 from aiohttp import web
 
+from benchmarks.kubernetes.recorded import InvalidRecording, Page, build, feed, load, record, write
 from operators.access import Access
-from operators.bench.recorded import InvalidRecording, Page, build, feed, load, record, write
 from operators.cache.cache import Cache
 from operators.cache.reflector import AWAY_PAUSE_S, Change, Kind, Listing, Reflector
 from operators.client import ApiError, Client, Unreachable

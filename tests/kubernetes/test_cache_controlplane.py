@@ -11,7 +11,7 @@ from typing import Any
 
 import pytest
 
-from operators.bench.recorded import feed, record
+from benchmarks.kubernetes.recorded import feed, record
 from operators.cache.cache import Cache, Change
 from operators.cache.reflector import Kind
 from operators.client import ApiError, Client

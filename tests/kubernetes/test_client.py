@@ -13,6 +13,7 @@ from typing import Any
 import pytest
 from aiohttp import web
 
+from devcluster.pki import Authority
 from operators.access import Access, InvalidKubeconfig, Login
 from operators.client import (
     AlreadyExists,
@@ -25,7 +26,6 @@ from operators.client import (
     NotFound,
     Unreachable,
 )
-from operators.devcluster.pki import Authority
 from tests.kubernetes.kubeconfigs import Plugin, kubeconfig
 
 Handler = Callable[[web.Request], Awaitable[web.StreamResponse]]

@@ -9,8 +9,8 @@ from typing import Any
 
 import pytest
 
+from devcluster.cluster import Devcluster
 from operators.client import ApiError
-from operators.devcluster.cluster import Devcluster
 from schedulers.objects import names
 from tests.kubernetes.installed import dagjob, stage, submit
 

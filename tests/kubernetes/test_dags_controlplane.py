@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from operators.devcluster.cluster import Devcluster
-from operators.devcluster.deployments import Running
+from devcluster.cluster import Devcluster
+from devcluster.deployments import Running
 from schedulers.core.replay import Replay
 from schedulers.objects import names
 from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, wait

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
+from devcluster.cluster import Devcluster
 from operators.client import stamp
-from operators.devcluster.cluster import Devcluster
 from schedulers.core.events import Rehearsed
 from schedulers.core.replay import Replay
 from schedulers.objects import names
@@ -23,7 +23,8 @@ JOCKEY = {"kind": "jockey", "policy": {"kind": "fair"}, "period_ms": 2_000, "dea
 def test_a_dagjob_with_a_deadline_is_promised_an_end_and_runs(alone: Devcluster) -> None:
     space = alone.namespace()
     installed = Installed(alone, brain={"policy": JOCKEY, "predictor": {"kind": "point_estimate"}})
-    due = dagjob("due", space, [stage("map", 8, 1), stage("reduce", 2, 1, parents=["map"])])
+    # It runs for several periods: its promise is revised after it has been seen.
+    due = dagjob("due", space, [stage("map", 8, 8), stage("reduce", 2, 1, parents=["map"])])
     due["spec"]["deadline"] = stamp(round(1000 * time.time()) + 600_000)
     try:
         submit(alone, due, dagjob("other", space, [stage("only", 20, 1)]))

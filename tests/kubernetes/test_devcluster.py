@@ -12,10 +12,10 @@ from pathlib import Path
 
 import pytest
 
-from operators.devcluster import binaries
-from operators.devcluster.cluster import LOWEST_PORT, free_ports
-from operators.devcluster.deployments import Probe
-from operators.devcluster.processes import Process
+from devcluster import binaries
+from devcluster.cluster import LOWEST_PORT, free_ports
+from devcluster.deployments import Probe
+from devcluster.processes import Process
 
 SLEEP = [sys.executable, "-c", "import time; time.sleep(60)"]
 

@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from operators.devcluster.__main__ import main
-from operators.devcluster.cluster import Devcluster
+from devcluster.__main__ import main
+from devcluster.cluster import Devcluster
 from schedulers.objects import names
 from tests.kubernetes.installed import dagjob, stage, submit, wait
 

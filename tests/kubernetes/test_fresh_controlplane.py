@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from operators.devcluster.cluster import Devcluster
+from devcluster.cluster import Devcluster
 from schedulers.objects import names
 from tests.kubernetes.fresh import Fresh, content, objects
 from tests.kubernetes.installed import NODES, Installed, dagjob, phase, stage, submit, wait

@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
-from operators.devcluster.cluster import Devcluster
-from operators.devcluster.deployments import Running
+from devcluster.cluster import Devcluster
+from devcluster.deployments import Running
 from tests.kubernetes.installed import wait
 from tests.pages import Shell, blocks, commands
 

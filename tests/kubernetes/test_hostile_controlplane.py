@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from operators.devcluster.cluster import Devcluster
+from devcluster.cluster import Devcluster
 from schedulers.objects import names
 from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, wait
 

@@ -24,8 +24,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
+from devcluster.pki import Authority
 from operators.access import Access, InvalidKubeconfig, Login
-from operators.devcluster.pki import Authority
 from operators.login import from_kubeconfig, in_pod
 from tests.kubernetes.kubeconfigs import API_VERSION, Plugin, kubeconfig
 

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
+from devcluster.cluster import Devcluster
 from operators.access import Login
 from operators.client import Client, Forbidden
-from operators.devcluster.cluster import Devcluster
 from tests.kubernetes.kubeconfigs import Plugin, kubeconfig
 
 pytestmark = [pytest.mark.controlplane, pytest.mark.usefixtures("pauseless")]

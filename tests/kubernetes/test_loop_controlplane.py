@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from operators.devcluster.cluster import Devcluster
+from devcluster.cluster import Devcluster
 from schedulers.objects import names
 from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, wait
 

@@ -6,8 +6,8 @@ from collections.abc import Iterator
 
 import pytest
 
-from operators.devcluster import binaries
-from operators.devcluster.cluster import Devcluster
+from devcluster import binaries
+from devcluster.cluster import Devcluster
 from tests.kubernetes.installed import Installed, a_devcluster
 from tests.kubernetes.test_loop_controlplane import (
     test_a_dagjob_runs_to_its_end,

@@ -11,10 +11,10 @@ from typing import Any
 
 import pytest
 
+from devcluster.cluster import Devcluster
 from operators.client import Client, Unreachable
 from operators.controllers.config import ControllersConfig
 from operators.controllers.process import Process
-from operators.devcluster.cluster import Devcluster
 from tests.kubernetes.installed import Installed, dagjob, stage, submit, wait
 
 pytestmark = pytest.mark.controlplane

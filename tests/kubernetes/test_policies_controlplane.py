@@ -9,8 +9,8 @@ from typing import Any
 import msgspec
 import pytest
 
+from devcluster.cluster import Devcluster
 from operators.client import ApiError
-from operators.devcluster.cluster import Devcluster
 from operators.extender.releases import release_patch
 from schedulers.objects import names
 from schedulers.objects.pod import Pod

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from operators.devcluster.cluster import Devcluster
+from devcluster.cluster import Devcluster
 from tests.kubernetes.installed import Installed, dagjob, phase, stage, submit, wait
 
 pytestmark = pytest.mark.controlplane

@@ -6,7 +6,7 @@ from collections import Counter
 
 import pytest
 
-from operators.devcluster.cluster import Devcluster
+from devcluster.cluster import Devcluster
 from schedulers.core.replay import Replay
 from schedulers.core.scheduler import Scheduler
 from schedulers.objects import names

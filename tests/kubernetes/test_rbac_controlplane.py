@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 import yaml
 
+from devcluster.cluster import Devcluster
 from operators.client import ApiError, Client
-from operators.devcluster.cluster import Devcluster
 from operators.lease import Lease
 from schedulers.objects import names
 from tests.kubernetes.account import Account

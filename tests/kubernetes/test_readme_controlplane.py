@@ -9,8 +9,8 @@ from pathlib import Path
 
 import pytest
 
-from operators.devcluster.cluster import Devcluster
-from operators.devcluster.deployments import Running
+from devcluster.cluster import Devcluster
+from devcluster.deployments import Running
 from schedulers.objects import names
 from tests.kubernetes.installed import a_control_plane, phase, wait
 from tests.pages import ROOT, Shell, blocks, commands

@@ -14,7 +14,7 @@ from typing import Any
 import pytest
 import yaml
 
-from operators.devcluster.cluster import Devcluster
+from devcluster.cluster import Devcluster
 from schedulers.objects import names
 from tests.kubernetes.account import Account
 from tests.kubernetes.installed import Installed, dagjob, phase, programs, renamed, stage, submit, wait

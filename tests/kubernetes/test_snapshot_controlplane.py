@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 
-from operators.devcluster.cluster import Devcluster
+from devcluster.cluster import Devcluster
 from schedulers.objects import names
 from tests.kubernetes.installed import dagjob, stage, submit
 

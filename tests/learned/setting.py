@@ -9,7 +9,6 @@ from typing import Any, NamedTuple
 
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.experiments.cell import waves_of
-from rm_emulator.lab.papers import decima
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import build
@@ -18,6 +17,7 @@ from schedulers.core.log import SchedulerConfig
 from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
 from schedulers.learned.dispatch import Dispatch
+from studies import decima
 
 
 class Episode(NamedTuple):

@@ -21,7 +21,6 @@ from schedulers.learned.limits import candidates
 from schedulers.learned.observation import Observation
 from schedulers.learned.orders import RULES
 from schedulers.policies.dispatch import RuledDispatch
-from schedulers.policies.lookahead import Lookahead
 from tests.property.test_state_machine import PREDICTORS, Core
 
 
@@ -55,7 +54,7 @@ class Promised(Core):
     """As the core's, with policies that are asked."""
 
     @initialize(
-        policy=st.sampled_from([*({"kind": "dispatch", "rule": rule} for rule in RULES), {"kind": "lookahead"}]),
+        policy=st.sampled_from([{"kind": "dispatch", "rule": rule} for rule in RULES]),
         predictor=st.sampled_from(PREDICTORS),
         offers=st.sampled_from(("heartbeat", "event", "cycle")),
         kept=st.booleans(),
@@ -80,8 +79,7 @@ class Promised(Core):
 @pytest.fixture
 def held(monkeypatch: pytest.MonkeyPatch) -> None:
     """Whoever is asked looks first whether all promises can be kept."""
-    for kind in (RuledDispatch, Lookahead):
-        monkeypatch.setattr(kind, "choose", looking(kind.choose))
+    monkeypatch.setattr(RuledDispatch, "choose", looking(RuledDispatch.choose))
 
 
 def looking(choose: Callable[[Any, Graph, ClusterView], Action]) -> Callable[[Any, Graph, ClusterView], Action]:

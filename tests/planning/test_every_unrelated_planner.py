@@ -8,7 +8,7 @@ from functools import partial
 import numpy as np
 import pytest
 
-from rm_emulator.lab.schedules import Problem, Run, violations
+from rm_emulator.known_answers.schedules import Problem, Run, violations
 from schedulers.core import keyed
 from schedulers.planning.unrelated import tdca, tds
 from schedulers.planning.unrelated.deft import ORDERS, deft

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from rm_emulator.lab.schedules import Problem, Run, violations
+from rm_emulator.known_answers.schedules import Problem, Run, violations
 from schedulers.planning.unrelated.deft import ORDERS, deft
 from schedulers.planning.unrelated.instance import Instance
 from schedulers.planning.unrelated.played import played

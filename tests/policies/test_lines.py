@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.lab.schedules import Problem, Run, violations
+from rm_emulator.known_answers.schedules import Problem, Run, violations
 from rm_emulator.testing import Case, Subject, run_case
 from rm_emulator.workload.model import PerNode, Workload, WorkloadJob
 from schedulers.core.model import Copies, Edge, Job, Links, Node, Stage

@@ -13,13 +13,13 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from rm_emulator.lab.papers import presets
-from rm_emulator.lab.papers.presets import PAPER, measure
 from rm_emulator.workload import describe
 from rm_emulator.workload.model import PerTask, Workload
 from rm_emulator.workload.synthetic import PRESETS, Spec, generate, spec
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.model import check_job
+from studies import presets
+from studies.presets import PAPER, measure
 
 TABLE_4 = 0.15
 TABLE_5 = 0.25

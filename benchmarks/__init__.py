@@ -1,0 +1,1 @@
+"""How fast the product is, each figure beside a reference measured in the same run."""

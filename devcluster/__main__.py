@@ -1,0 +1,63 @@
+"""`python -m devcluster build | up | down | status | demo`."""
+
+from __future__ import annotations
+
+import argparse
+import sys
+import tempfile
+from pathlib import Path
+
+from devcluster import binaries
+from devcluster.cluster import Broken, Devcluster
+from devcluster.demo import demo
+
+_FOLDER = Path(tempfile.gettempdir()) / "rm-devcluster"
+
+
+def main() -> int:
+    """0: done; 1: something is down; 2: it cannot be."""
+    parser = argparse.ArgumentParser(prog="python -m devcluster", description=__doc__)
+    parser.add_argument("command", choices=("build", "up", "down", "status", "demo"))
+    parser.add_argument("--dir", type=Path, default=_FOLDER, help=f"where it lives (default: {_FOLDER})")
+    parser.add_argument("--nodes", type=int, default=4, help="so many fake nodes (default: 4)")
+    parser.add_argument("--cpu", default="8", help="of each node (default: 8)")
+    parser.add_argument("--memory", default="32Gi", help="of each node (default: 32Gi)")
+    parser.add_argument(
+        "--version",
+        choices=(binaries.VERSION, binaries.OLDER),
+        default=binaries.VERSION,
+        help=f"of Kubernetes (default: {binaries.VERSION})",
+    )
+    asked = parser.parse_args()
+    try:
+        return _do(asked)
+    except (binaries.NoBinaries, Broken, RuntimeError) as error:
+        sys.stderr.write(f"{error}\n")
+        return 2
+
+
+def _do(asked: argparse.Namespace) -> int:
+    if asked.command == "build":
+        binaries.build_all(asked.version)
+        sys.stdout.write(f"{binaries.cache(asked.version)}\n")
+        return 0
+    if asked.command == "demo":
+        return demo()
+    cluster = Devcluster(asked.dir, version=asked.version)
+    if asked.command == "up":
+        cluster.up(nodes=asked.nodes, cpu=asked.cpu, memory=asked.memory, reserved=True)
+        sys.stderr.write(f"{asked.nodes} nodes are ready. Use it with:\n")
+        sys.stdout.write(f"export KUBECONFIG={cluster.kubeconfig}\n")
+        return 0
+    if asked.command == "down":
+        cluster.remove()
+        return 0
+    parts = cluster.status()
+    for part, pid in parts.items():
+        sys.stdout.write(f"{part:20} {'down' if pid is None else f'runs (pid {pid})'}\n")
+    needed = [pid for part, pid in parts.items() if part != "scheduler"]
+    return 0 if all(needed) else 1
+
+
+if __name__ == "__main__":
+    sys.exit(main())

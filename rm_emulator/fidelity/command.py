@@ -1,0 +1,91 @@
+"""`rm-emulator fidelity`: fresh real runs if wanted, the comparison, the table, the exit code."""
+
+from __future__ import annotations
+
+import json
+import sys
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from pathlib import Path
+
+from rm_emulator.fidelity import table
+from rm_emulator.fidelity.check import Progress, Simulate, check_folder
+from rm_emulator.fidelity.measures import Bars, FolderFidelity
+
+
+def main(
+    folders: Sequence[Path],
+    *,
+    hadoop: int = 0,
+    seeds: int = 20,
+    tolerance_pct: float = 5.0,
+    as_json: bool = False,
+    simulate: Simulate | None = None,
+) -> int:
+    """The exit code: 0 when every folder meets the bars, else 1.
+
+    hadoop: so many fresh real runs of each folder are made first, and only they are compared with.
+    tolerance_pct: for the mean; a job may have twice that. Raises TraceError and InvalidInput.
+    """
+    from rm_emulator.fidelity.emulator import Emulator
+
+    bars = Bars(tolerance_pct, 2 * tolerance_pct)
+    with Emulator() as emulator:
+        if simulate is None:
+            for folder in folders:
+                emulator.prepare(folder)
+        fresh = [_real(folder, hadoop) if hadoop else None for folder in folders]
+        compared = _compare(folders, fresh, seeds, bars, simulate or emulator)
+    if as_json:
+        document = {"folders": [folder.as_data() for folder in compared]}
+        sys.stdout.write(json.dumps(document, indent=1, allow_nan=False) + "\n")
+    else:
+        from rich.console import Console
+
+        table.show(compared, bars, Console(file=sys.stdout, highlight=False))
+    return 0 if all(folder.holds for folder in compared) else 1
+
+
+def _real(folder: Path, count: int) -> list[Path]:
+    from rm_emulator.hadoop.runner import run_real
+
+    made: list[Path] = []
+    with _progress("real runs") as report:
+
+        def passed(share: float) -> None:
+            report(folder.name, int(100 * (len(made) + share)), 100 * count)
+
+        while len(made) < count:
+            made += run_real(folder, 1, progress=passed)
+    return made
+
+
+def _compare(
+    folders: Sequence[Path], fresh: Sequence[list[Path] | None], seeds: int, bars: Bars, simulate: Simulate
+) -> list[FolderFidelity]:
+    with _progress("emulated runs") as report:
+        return [
+            check_folder(folder, simulate, seeds=seeds, bars=bars, files=files, progress=report)
+            for folder, files in zip(folders, fresh, strict=True)
+        ]
+
+
+@contextmanager
+def _progress(title: str) -> Iterator[Progress]:
+    """A bar per folder where standard error is a terminal, else nothing."""
+    if not sys.stderr.isatty():
+        yield lambda name, done, total: None
+        return
+    from rich.console import Console
+    from rich.progress import Progress as Bars_
+    from rich.progress import TaskID
+
+    bars, tasks = Bars_(console=Console(stderr=True), transient=True), dict[str, TaskID]()
+
+    def report(name: str, done: int, total: int) -> None:
+        if name not in tasks:
+            tasks[name] = bars.add_task(f"{title}: {name}", total=total)
+        bars.update(tasks[name], completed=done)
+
+    with bars:
+        yield report

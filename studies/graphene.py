@@ -1,0 +1,81 @@
+"""Graphene's result tables: planners on real DAGs, the scheduler on TPC-H and Alibaba's jobs, sensitivity.
+
+`make tables` runs it after `tables`. Runs are kept under OUT; docs/results-graphene.md is written from its template.
+"""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Annotated, Final
+
+import typer
+
+from rm_emulator.experiments import api
+from rm_emulator.files import write_file
+from rm_emulator.program import end
+from studies import dags, offline, online
+from studies.tables import filled, table
+
+NAME: Final = "results-graphene"
+
+
+def offline_tables(measured: offline.Measured) -> dict[str, object]:
+    """What the template needs of the plans."""
+    return {
+        "shares": {
+            part: (len(plans), table(offline.HEAD, offline.rows(plans))) for part, plans in measured.shares.items()
+        },
+        "errors": (len(measured.errors), table(offline.HEAD_ERRORS, offline.error_rows(measured.errors))),
+        "dags": measured.known,
+        "tpch": (len(measured.tpch), table(offline.HEAD, offline.rows(measured.tpch))),
+    }
+
+
+def online_tables(results: dict[str, api.Results]) -> dict[str, str]:
+    """What the template needs of the runs of all experiments, by table."""
+    plain = {name: results[name] for name in ("tpch", "alibaba")}
+    yarn = [row for name, runs in plain.items() for row in online.yarn_rows(name, results[f"{name}_as_yarn"], runs)]
+    demands = {error: results[f"demands_{error}"] for error in online.ERRORS}
+    return {
+        **{name: table(online.HEAD, online.rows(results[name])) for name in (*plain, "batch")},
+        "queues": table(online.HEAD_QUEUES, online.queue_rows(results["queues"], plain["alibaba"])),
+        "errors": table(online.HEAD_ERRORS, online.error_rows(results["errors"], demands)),
+        "as_yarn": table(online.HEAD_YARN, yarn),
+        "overbook": table(online.HEAD_SWEEP, online.overbook_rows(plain["alibaba"], results)),
+        "eta": table(online.HEAD_SWEEP, online.sweep_rows(results["eta"], "k_5")),
+        "remote": table(online.HEAD_SWEEP, online.sweep_rows(results["remote"], "remote_0_8")),
+    }
+
+
+def page(template: str, plans: offline.Measured, runs: dict[str, str], seeds: int) -> str:
+    """The page: the template's prose with the measured tables in it. runs: from `online_tables`."""
+    return filled(template, offline=offline_tables(plans), online=runs, seeds=seeds, nodes=online.NODES)
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("out/graphene"),
+    docs: Annotated[Path, typer.Option(help="the folder with results-graphene.in.md")] = Path("docs"),
+    trace: Annotated[Path, typer.Option(help="Alibaba's batch_task table of 2018")] = dags.TRACE,
+    seeds: Annotated[int, typer.Option(min=2, help="number of seeds of the runs")] = 10,
+    sample: Annotated[int | None, typer.Option(min=2, help="so many DAGs at most; default: as the page says")] = None,
+    jobs: Annotated[int, typer.Option(min=1, help="parallel processes")] = 2,
+) -> None:
+    """Plan and run everything, and write docs/results-graphene.md."""
+    if not trace.exists():
+        typer.echo(f"{trace}: not there, so Graphene's tables stay as they are", err=True)
+        return
+    out.mkdir(parents=True, exist_ok=True)
+    template = (docs / f"{NAME}.in.md").read_text(encoding="utf-8")
+    plans = offline.measure(out, trace, 1, jobs, sample)
+    if plans.stopped:
+        typer.echo(
+            f"the clock ended the search for {', '.join(plans.stopped)}: these plans hang on the machine", err=True
+        )
+    online.prepare(out, trace)
+    runs = {name: online.measure(name, range(1, seeds + 1), out, jobs) for name in online.EXPERIMENTS}
+    write_file(docs / f"{NAME}.md", page(template, plans, online_tables(runs), seeds))
+    typer.echo(f"{docs / NAME}.md written", err=True)
+
+
+if __name__ == "__main__":
+    end(lambda: typer.run(main))

@@ -1,0 +1,327 @@
+"""LACHESIS's settings: the orders with DEFT, with and without copies, and plans; plays by their number; other settings.
+
+    python -m studies.lachesis --docs docs
+
+Every schedule is read from its run and held against the validator of `lab.schedules`, or the tables are not written.
+Runs are kept under a folder, so a stopped one goes on where it was.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from pathlib import Path
+from typing import Annotated, Any, Final
+
+import msgspec
+import numpy as np
+import typer
+import yaml
+
+from rm_emulator.experiments import api
+from rm_emulator.files import write_file
+from rm_emulator.known_answers.schedules import Problem, Run, violations
+from rm_emulator.program import end
+from rm_emulator.scenario import examples
+from rm_emulator.workload import lachesis
+from studies.emulated import finished
+from studies.tables import by_label, document, filled, over_seeds, run, table
+
+NAME: Final = "results-lachesis"
+ORACLE: Final = {"kind": "oracle"}
+#: As in the paper a task is assigned once its parents are done.
+DEFT: Final = {"kind": "deft", "ahead": False}
+ORDERS: Final = ("fifo", "sjf", "hrrn", "rank_up", "lachesis")
+BASELINE: Final = "rank_up, deft"
+#: Those that copy tasks where they may.
+COPYING: Final[Mapping[str, Mapping[str, Any]]] = {
+    **{f"{name}, deft": {"kind": name, "predictor": ORACLE, "placement": DEFT} for name in ORDERS},
+    "rank_up, deft ahead": {"kind": "rank_up", "predictor": ORACLE, "placement": {"kind": "deft"}},
+    "tdca": {"kind": "planned", "planner": "tdca", "predictor": ORACLE},
+    "played": {"kind": "played", "predictor": ORACLE},
+}
+POLICIES: Final[Mapping[str, Mapping[str, Any]]] = {
+    **COPYING,
+    "heft": {"kind": "planned", "planner": "heft", "predictor": ORACLE},
+    "fifo, first fit": {"kind": "fifo", "predictor": ORACLE},
+}
+#: They plan task by task, which takes minutes where stages have hundreds of them.
+PLANNING: Final = ("heft", "tdca", "played")
+
+
+class Setting(msgspec.Struct, frozen=True):
+    """A workload. seeds: at most so many; plain: without copies, too; speeds: of the executors; none: the example's."""
+
+    workload: Mapping[str, Any]
+    seeds: int = 1000
+    plain: bool = False
+    policies: Sequence[str] = tuple(POLICIES)
+    speeds: Sequence[float] = ()
+
+
+_SOME: Final = ("fifo, deft", "rank_up, deft", "lachesis, deft", "rank_up, deft ahead", "played", "heft")
+#: What each table is of, by name.
+SETTINGS: Final[Mapping[str, Setting]] = {
+    "batch_5": Setting({"jobs": 5}),
+    "batch_20": Setting({"jobs": 20}, plain=True),
+    "batch_60": Setting({"jobs": 60}, plain=True),
+    "batch_100": Setting({"jobs": 100}, seeds=3, policies=_SOME),
+    "stream_60": Setting({"jobs": 60, "arrivals": "poisson", "interarrival": "45s"}, seeds=5),
+    "tasks_5": Setting(
+        {"jobs": 5, "reading": "tasks"}, seeds=3, policies=[name for name in POLICIES if name not in PLANNING]
+    ),
+}
+#: Numbers of plays, and the settings that they are measured in, with so many seeds at most.
+PLAYS: Final = (1, 4, 16, 64, 256)
+CURVES: Final = {"batch_20": 10, "batch_60": 5}
+_FEW: Final = ("rank_up, deft", "fifo, deft", "lachesis, deft", "played")
+_SPEEDS: Final = tuple(round(speed, 1) for speed in np.linspace(1, 10, 50).tolist())
+#: What the weights did not see in training, by name. Faster links make transfers shorter, which is what `ccr` says.
+ELSEWHERE: Final[Mapping[str, Setting]] = {
+    "10 executors": Setting({"jobs": 20}, seeds=6, policies=_FEW, speeds=lachesis.speeds(10, seed=1)),
+    "100 executors": Setting({"jobs": 60}, seeds=6, policies=_FEW, speeds=lachesis.speeds(100, seed=1)),
+    "executors of 1 to 10 GHz": Setting({"jobs": 20}, seeds=6, policies=_FEW, speeds=_SPEEDS),
+    "links ten times as fast": Setting({"jobs": 20, "ccr": 0.5}, seeds=6, policies=_FEW),
+    "links a tenth as fast": Setting({"jobs": 20, "ccr": 50.0}, seeds=6, policies=_FEW),
+    "10 random DAGs of the HEFT literature": Setting(
+        {"kind": "dags", "times": "by_speed", "jobs": 10}, seeds=6, policies=_FEW
+    ),
+}
+
+
+class Cell(msgspec.Struct, frozen=True):
+    """One run. Times in ms; slr: makespan by the longest way in the least times, jobs one by one, their mean.
+
+    decision: median and 98th percentile, NaN where none was timed.
+    """
+
+    makespan: float
+    speedup: float
+    slr: float
+    copies: float
+    decision: tuple[float, float]
+
+
+def scenario(
+    name: str, setting: Setting, policies: Mapping[str, Mapping[str, Any]], seeds: Sequence[int], *, copies: bool = True
+) -> dict[str, Any]:
+    """One setting under these policies, with two runs of a task at most, or one."""
+    cluster = yaml.safe_load(examples.files("lachesis")[0].read_text(encoding="utf-8"))["spec"]["cluster"]
+    if setting.speeds:
+        alike = {"count": 1, "capacity": {"cpu": 1}}
+        nodes = [{"name": f"e{number}-", **alike, "speed": speed} for number, speed in enumerate(setting.speeds)]
+        cluster = {**cluster, "nodes": nodes}
+    if "path" in setting.workload:  # some recorded tasks ask for memory
+        roomy = {"capacity": {"cpu": 1, "memory": "64Gi"}}
+        cluster = {**cluster, "nodes": [{**node, **roomy} for node in cluster["nodes"]]}
+    return document(
+        name,
+        seeds[: setting.seeds],
+        {_label(policy): entry for policy, entry in policies.items()},
+        cluster=cluster,
+        workload={"kind": "lachesis", **setting.workload},
+        **({"copies": {"max": 2}} if copies else {}),
+    )
+
+
+def _label(policy: str) -> str:
+    return policy.replace(", ", "_").replace(" ", "_")
+
+
+def cells(results: api.Results, policies: Iterable[str]) -> dict[str, dict[int, Cell]]:
+    """What came of each run, by policy and seed. Raises ValueError for a schedule that is none."""
+    found, names = by_label(results), {_label(policy): policy for policy in policies}
+    return {
+        names[label]: {seed: _cell(results.path, label, seed, figures) for seed, figures in runs.items()}
+        for label, runs in found.items()
+    }
+
+
+def _cell(folder: Path, label: str, seed: int, figures: Mapping[str, Any]) -> Cell:
+    problem, runs = finished(folder, label, seed)
+    for wrong in violations(problem, runs):
+        raise ValueError(f"{label}, seed {seed}: what ran is no schedule: {wrong}")
+    times = np.array(problem.times)
+    makespan = max(each.end for each in runs)
+    took = [(figures["decision_us"] or {}).get(name) or math.nan for name in ("p50", "p98")]
+    return Cell(
+        makespan=makespan,
+        speedup=float(times.sum(axis=0).min()) / makespan,
+        slr=float(np.mean(list(_slrs(problem, runs)))),
+        copies=sum(each.copy and each.done for each in runs) / len(times),
+        decision=(took[0] / 1000, took[1] / 1000),
+    )
+
+
+def _slrs(problem: Problem, runs: Sequence[Run]) -> Iterator[float]:
+    """Per job its time from arrival to end by its longest way; jobs are what edges and barriers tie together."""
+    least = [min(row) for row in problem.times]
+    above: list[list[int]] = [[] for _ in least]
+    for parent, child, _ in problem.edges:
+        above[child].append(parent)
+    for first, then in problem.after:
+        for child in then:
+            above[child] += first
+    ends, jobs = [0.0] * len(least), list(range(len(least)))
+    path = [0.0] * len(least)
+    for each in runs:
+        if not each.copy and each.done:
+            ends[each.task] = each.end
+
+    def job(task: int) -> int:
+        while jobs[task] != task:
+            jobs[task] = jobs[jobs[task]]
+            task = jobs[task]
+        return task
+
+    for task in sorted(range(len(least)), key=ends.__getitem__):  # parents end before their children
+        path[task] = least[task] + max((path[parent] for parent in above[task]), default=0.0)
+        for parent in above[task]:
+            jobs[job(task)] = job(parent)
+    spans: dict[int, tuple[float, float]] = {}
+    for task in range(len(least)):
+        span, way = spans.get(job(task), (0.0, 0.0))
+        spans[job(task)] = max(span, ends[task] - problem.releases[task]), max(way, path[task])
+    return (span / way for span, way in spans.values())
+
+
+HEAD: Final = (
+    "policy",
+    "makespan by rank_up's",
+    "speedup",
+    "less rank_up's",
+    "SLR",
+    "less rank_up's",
+    "copies per task",
+    "copies save, %",
+    "decision, ms: P50, P98",
+)
+
+
+def rows(copied: Mapping[str, Mapping[int, Cell]], plain: Mapping[str, Mapping[int, Cell]]) -> list[list[str]]:
+    """Cells of HEAD; intervals over seeds of what is paired seed by seed. plain: without copies, where these ran."""
+    made, base = [], copied[BASELINE]
+    for policy, best in copied.items():
+        seeds, without = sorted(best), plain.get(policy)
+        saved = [100 * (1 - best[seed].makespan / without[seed].makespan) for seed in seeds] if without else []
+        made.append(
+            [
+                policy,
+                _beside(best, base),
+                f"{np.mean([best[seed].speedup for seed in seeds]):.2f}",
+                over_seeds([best[seed].speedup - base[seed].speedup for seed in seeds], 2),
+                f"{np.mean([best[seed].slr for seed in seeds]):.2f}",
+                over_seeds([best[seed].slr - base[seed].slr for seed in seeds], 2),
+                f"{np.mean([best[seed].copies for seed in seeds]):.2f}" if policy in COPYING else "-",
+                over_seeds(saved, 1),
+                ", ".join(_timed([best[seed].decision[q] for seed in seeds]) for q in range(2)),
+            ]
+        )
+    return made
+
+
+def _beside(runs: Mapping[int, Cell], base: Mapping[int, Cell]) -> str:
+    """Makespans by those of the baseline."""
+    return over_seeds([run.makespan / base[seed].makespan for seed, run in runs.items()], 3)
+
+
+def _timed(values: Sequence[float]) -> str:
+    timed = [value for value in values if not math.isnan(value)]
+    return f"{np.mean(timed):.2f}" if timed else "-"
+
+
+class Lab:
+    """Runs settings, and keeps the runs in a folder."""
+
+    def __init__(self, out: Path, seeds: int, jobs: int) -> None:
+        self._out, self._seeds, self._jobs = out, range(1, seeds + 1), jobs
+
+    def cells(
+        self, name: str, setting: Setting, policies: Mapping[str, Mapping[str, Any]], *, copies: bool = True
+    ) -> dict[str, dict[int, Cell]]:
+        """What comes of a setting under these policies."""
+        made = scenario(name, setting, policies, self._seeds, copies=copies)
+        return cells(run(made, self._out / name, self._jobs), policies)
+
+    def settings(self) -> Iterator[tuple[str, str]]:
+        """Name and table of each setting."""
+        for name, setting in SETTINGS.items():
+            chosen = {policy: POLICIES[policy] for policy in setting.policies}
+            copied, plain = self.cells(name, setting, chosen), {}
+            if setting.plain:
+                without = {policy: entry for policy, entry in chosen.items() if policy in COPYING and policy != "tdca"}
+                plain = self.cells(f"{name}-plain", setting, without, copies=False)
+            yield name, table(HEAD, rows(copied, plain))
+
+    def curves(self) -> str:
+        """The makespan by the number of plays."""
+        kinds = [(order, pins) for order in ("lachesis", "rank_up") for pins in (False, True)]
+        policies = {
+            f"{order} {pins} {plays}": {**POLICIES["played"], "plays": plays, "order": order, "pins": pins}
+            for plays in PLAYS
+            for order, pins in kinds
+        }
+        made = []
+        for name, seeds in CURVES.items():
+            setting = msgspec.structs.replace(SETTINGS[name], seeds=seeds)
+            found = self.cells(f"plays-{name}", setting, {BASELINE: POLICIES[BASELINE], **policies})
+            for plays in PLAYS:
+                of = [found[f"{order} {pins} {plays}"] for order, pins in kinds]
+                beside = [_beside(runs, found[BASELINE]) for runs in of]
+                made.append([name.replace("batch_", ""), str(plays), *beside])
+        return table(PLAYED, made)
+
+    def elsewhere(self) -> str:
+        """What was not seen in training."""
+        made = []
+        for number, (name, setting) in enumerate(ELSEWHERE.items()):
+            found = self.cells(f"elsewhere-{number}", setting, {name: POLICIES[name] for name in setting.policies})
+            base = found.pop(BASELINE)
+            made.append([name, *(_beside(runs, base) for runs in found.values())])
+        return table(["setting", *_FEW[1:]], made)
+
+    def workflows(self, folder: Path) -> str:
+        """Recorded workflows, each alone on the executors; a makespan has no seed."""
+        made = []
+        for file in sorted(folder.glob("*.json*")):
+            workload = {"kind": "trace", "format": "wfformat", "path": str(file.resolve())}
+            name = file.name.partition(".")[0]
+            setting = Setting(workload, seeds=1, policies=_FEW)
+            found = self.cells(f"workflow-{name}", setting, {name: POLICIES[name] for name in _FEW})
+            base = found.pop(BASELINE)[1].makespan
+            made.append([name, f"{base / 1000:.0f}", *(f"{runs[1].makespan / base:.3f}" for runs in found.values())])
+        return table(["workflow", f"{BASELINE}, s", *_FEW[1:]], made)
+
+
+PLAYED: Final = (
+    "jobs",
+    "plays",
+    "orders alone, the network's first",
+    "pinned too",
+    "orders alone, upward ranks first",
+    "pinned too",
+)
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("out/lachesis-online"),
+    docs: Annotated[Path, typer.Option(help=f"the folder with {NAME}.in.md")] = Path("docs"),
+    workflows: Annotated[Path, typer.Option(help="a folder of WfFormat; without it its table is left out")] = Path(
+        "../shared/data/wfinstances"
+    ),
+    seeds: Annotated[int, typer.Option(min=2, help="number of seeds")] = 10,
+    jobs: Annotated[int, typer.Option(min=1, help="parallel processes")] = 2,
+) -> None:
+    """Run everything, and write docs/results-lachesis.md."""
+    out.mkdir(parents=True, exist_ok=True)
+    lab = Lab(out, seeds, jobs)
+    measured = {**dict(lab.settings()), "plays": lab.curves(), "elsewhere": lab.elsewhere()}
+    recorded = lab.workflows(workflows) if workflows.is_dir() else ""
+    template = (docs / f"{NAME}.in.md").read_text(encoding="utf-8")
+    few = {name: min(seeds, setting.seeds) for name, setting in SETTINGS.items()}
+    write_file(docs / f"{NAME}.md", filled(template, seeds=seeds, few=few, workflows=recorded, **measured))
+    typer.echo(f"{docs / NAME}.md written", err=True)
+
+
+if __name__ == "__main__":
+    end(lambda: typer.run(main))

@@ -1,0 +1,299 @@
+"""Policies that learn, beside those that do not: the settings that they were made for, and others.
+
+    python -m studies.learned --data DIR --docs docs
+
+TPC-H jobs are those that the released simulator (hongzimao/decima-sim) draws from the same seeds. Every policy meets
+the same jobs, so differences are paired, seed by seed.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Mapping
+from importlib.resources import files
+from pathlib import Path
+from statistics import fmean
+from tempfile import TemporaryDirectory
+from typing import Annotated, Any, Final, NamedTuple
+
+import polars as pl
+import typer
+import yaml
+
+from rm_emulator.experiments import api, grid
+from rm_emulator.experiments.cell import Cell
+from rm_emulator.files import write_file
+from rm_emulator.program import end
+from rm_emulator.results.statistics import student_t
+from rm_emulator.scenario.load import load
+from schedulers.core.policy import needs_estimates
+from studies.decima import FIRST_SEED, ORACLE
+from studies.tables import by_label, document, filled, run, table
+
+#: Those that learned, as far as this program has them, in the order of the tables.
+LEARNED: Final = ("decima", "distilled")
+_FAIR: Final = {"kind": "weighted_fair", "alpha": 0.0}
+_CAPPED: Final = {"kind": "capped_sjf"}
+_PRICED: Final = {"kind": "dispatch", "rule": "priced"}
+_RULES: Final[Mapping[str, Mapping[str, Any]]] = {"fair": _FAIR, "capped_sjf": _CAPPED, "priced": _PRICED}
+_BATCH: Final = {"kind": "tpch", "arrivals": "batch", "draws": "released", "sizes": [2, 5, 10, 20, 50, 100]}
+_STREAM: Final = {"kind": "tpch", "jobs": 200, "draws": "released"}
+#: What is read where it is there: Decima's release as a whole, and real DAGs.
+PROFILES: Final = "tpch-spark-profiles.json.gz"
+ALIBABA: Final = "alibaba-2018-dags-batch_task.csv.gz"
+
+
+def _executors(count: int) -> dict[str, Any]:
+    """A cluster of so many Spark executors."""
+    return {
+        "nodes": [{"count": count, "capacity": {"cpu": 1, "memory": "2Gi"}}],
+        "profile": "events",
+        "executors": {"moving_delay": "2s", "warmup": "1s"},
+    }
+
+
+#: Four executor classes of one core each, a quarter of the executors each (Decima, section 7.3).
+_CLASSES: Final = {
+    "nodes": [
+        {"count": count, "name": f"m{gib}", "capacity": {"cpu": 1, "memory": f"{gib}Gi"}}
+        for gib, count in ((2, 12), (4, 12), (6, 13), (8, 13))
+    ],
+    "profile": "events",
+}
+_BEST_FIT: Final = {"placement": {"kind": "best_fit"}}
+#: Where containers end with their tasks.
+_CONTAINERS: Final[Mapping[str, Any]] = {
+    **_BATCH, "jobs": 20, "durations": "per_task", "demand": {"cpu": 1}, "drawn": {"memory": "8Gi"}
+}  # fmt: skip
+_FITTED: Final[Mapping[str, Mapping[str, Any]]] = {
+    "tetris": {"kind": "tetris"},
+    "srpt": {"kind": "srpt", **_BEST_FIT},
+    "fair": {**_FAIR, **_BEST_FIT},
+    "tuned": {**_FAIR, **_BEST_FIT, "alpha": -1.0},
+    "capped_sjf": {**_CAPPED, **_BEST_FIT},
+    "priced": {**_PRICED, **_BEST_FIT},
+}
+
+
+class Setting(NamedTuple):
+    """One workload on a cluster, and what is compared in it.
+
+    workload: its path, if it has one, is the name of a file in the folder of data. rules: policies that do not learn,
+    by label; the first one is what the others are held against. is_told: all know the mean run time of each stage; else
+    nobody knows any. fewer: labels for which so many seeds are enough.
+    """
+
+    name: str
+    seeds: int
+    workload: Mapping[str, Any]
+    rules: Mapping[str, Mapping[str, Any]]
+    cluster: Mapping[str, Any] = _executors(50)
+    is_told: bool = True
+    fewer: Mapping[str, int] = {}
+
+
+SETTINGS: Final = (
+    Setting(
+        "batch",
+        100,
+        {**_BATCH, "jobs": 20},
+        {"capped_sjf": _CAPPED, "fair": _FAIR, "tuned": {**_FAIR, "alpha": -1.1}, "priced": _PRICED},
+    ),
+    Setting(
+        "stream",
+        30,
+        {**_STREAM, "interarrival": "25s"},
+        {
+            "fair": _FAIR,
+            "capped_sjf": {**_CAPPED, "containers": 10.0},
+            "tuned": {**_FAIR, "alpha": -0.4},
+            "priced": _PRICED,
+        },
+        fewer={"capped_sjf": 10, "tuned": 10, "spark_sched_sim": 10},
+    ),
+    Setting("stream-45", 10, {**_STREAM, "interarrival": "45s"}, _RULES),
+    Setting("stream-20", 10, {**_STREAM, "interarrival": "20s"}, _RULES),
+    Setting("large", 10, {**_BATCH, "jobs": 60}, _RULES, _executors(100)),
+    Setting(
+        "dags",
+        10,
+        {"kind": "trace", "format": "alibaba2018", "path": ALIBABA, "load": 0.9, "extract": {"jobs": 200}},
+        _RULES,
+        {"nodes": [{"count": 20, "capacity": {"cpu": 8, "memory": "32Gi"}}], "profile": "events"},
+    ),
+    Setting(
+        "makespan",
+        20,
+        {**_BATCH, "jobs": 20},
+        {
+            "decima": {"kind": "decima"},
+            "decima_makespan": {"kind": "decima", "objective": "makespan"},
+            "proportional": {"kind": "dispatch", "rule": "proportional"},
+        },
+    ),
+    Setting("classes", 10, _CONTAINERS, {"graphene": {"kind": "graphene"}, **_FITTED}, _CLASSES),
+    Setting(
+        "containers",
+        10,
+        _CONTAINERS,
+        _FITTED,
+        {"nodes": [{"count": 50, "capacity": {"cpu": 1, "memory": "8Gi"}}], "profile": "events"},
+    ),
+    Setting("untold", 30, {**_BATCH, "jobs": 20}, {"fair": {"kind": "fair"}}, is_told=False),
+)
+
+
+def known(setting: Setting) -> list[str]:
+    """The policies that learned and make sense in the setting: without estimates those that need none."""
+    return [name for name in LEARNED if setting.is_told or not needs_estimates({"kind": name})]
+
+
+def compared(setting: Setting, released: Path | None = None) -> dict[str, dict[str, Any]]:
+    """Its rules and all learned policies, by label. released: the weights that spark-sched-sim released."""
+    there: dict[str, Mapping[str, Any]] = {**setting.rules, **{name: {"kind": name} for name in known(setting)}}
+    if released and "spark_sched_sim" in setting.fewer:
+        there["spark_sched_sim"] = {"kind": "spark_sched_sim", "weights": str(released)}
+    told = {"predictor": ORACLE} if setting.is_told else {}
+    return {label: {**policy, **told} for label, policy in there.items()}
+
+
+def scenario(setting: Setting, label: str, policy: Mapping[str, Any], seeds: int, data: Path | None) -> dict[str, Any]:
+    """The setting under one of its policies.
+
+    data: the folder with PROFILES and ALIBABA; None: the built-in summary of the first, and the second nowhere.
+    """
+    workload = dict(setting.workload)
+    if workload["kind"] == "tpch":
+        workload |= {"history": 0, **({"profiles": str(data / PROFILES)} if data else {})}
+    elif data:
+        workload["path"] = str(data / workload["path"])
+    return document(
+        f"learned-{setting.name}-{label}",
+        range(FIRST_SEED, FIRST_SEED + min(seeds, setting.fewer.get(label, seeds))),
+        {label: policy},
+        cluster=dict(setting.cluster),
+        workload=workload,
+        plugins=[str(Path(__file__).with_name("released.py"))] if label == "spark_sched_sim" else [],
+    )
+
+
+def measured(scenario: Mapping[str, Any], out: Path, jobs: int | None) -> dict[int, Any]:
+    """Figures by seed, of runs in `out`; those that are there are kept if this program makes the same of the first."""
+    path = out.with_name(f"{scenario['metadata']['name']}.yaml")
+    write_file(path, yaml.safe_dump(scenario, sort_keys=False))
+    cells = grid.cells(load(path))
+    kept = [cell for cell in cells if (stored := _stored(out / cell.place)) and stored["settings"] == cell.settings]
+    older = [cell for cell in kept if _stored(out / cell.place)["key"] != cell.key]
+    if older and _is_as_before(scenario, older[0], out, jobs):
+        for cell in older:
+            file = out / cell.place / "cell.json"
+            write_file(file, json.dumps(_stored(file.parent) | {"key": cell.key}, indent=1) + "\n")
+        kept, older = cells, []
+    results = api.run(path, out, None, {}, jobs, (), overwrite=bool(older) or not kept, progress=True)
+    (label,) = by_label(results)
+    return by_label(results)[label]
+
+
+def _stored(cell: Path) -> dict[str, Any]:
+    """What is kept of a run; empty where there is none."""
+    file = cell / "cell.json"
+    return dict(json.loads(file.read_text())) if file.exists() else {}
+
+
+def _is_as_before(scenario: Mapping[str, Any], cell: Cell, out: Path, jobs: int | None) -> bool:
+    """Whether a run of another version of this program, played anew, ends all jobs when they ended then."""
+    one = {**scenario, "spec": {**scenario["spec"], "seeds": [cell.seed]}}
+    with TemporaryDirectory(dir=out.parent) as folder:
+        run(one, Path(folder) / "again", jobs, progress=False)
+        again = pl.read_parquet(Path(folder) / "again" / cell.place / "jobs.parquet")
+    return again.equals(pl.read_parquet(out / cell.place / "jobs.parquet"))
+
+
+HEAD: Final = ("policy", "seeds", "mean JCT, s", "difference, s", "%", "better in", "makespan, s")
+
+
+def rows(figures: Mapping[str, Mapping[int, Mapping[str, Any]]], baseline: str) -> list[list[str]]:
+    """Cells of HEAD. Differences are paired with the baseline's runs; in brackets the interval of 95 % over seeds.
+
+    figures: of summary.json, by label and seed.
+    """
+    against = {seed: run["jct_s"]["mean"] for seed, run in figures[baseline].items()}
+    made = []
+    for label, by_seed in figures.items():
+        jcts = {seed: run["jct_s"]["mean"] for seed, run in by_seed.items()}
+        makespan = fmean(run["makespan_s"] for run in by_seed.values())
+        row = [label, str(len(jcts)), f"{fmean(jcts.values()):.1f}", "", "", "", f"{makespan:.0f}"]
+        if label != baseline:
+            off = [jcts[seed] - against[seed] for seed in jcts]
+            low, high = student_t(off)
+            row[3] = f"{fmean(off):+.1f} [{low:+.1f}, {high:+.1f}]"
+            row[4] = f"{100 * fmean(off) / fmean(against[seed] for seed in jcts):+.1f}"
+            row[5] = f"{sum(each < 0 for each in off)} of {len(off)}"
+        made.append(row)
+    return made
+
+
+WAYS: Final = ("run", "way", "from", "iterations", "minutes", "score by validation")
+
+
+def ways(story: Mapping[str, Any]) -> list[list[str]]:
+    """Cells of WAYS: the runs that led to the weights, then those that led nowhere. story: as decima.json holds it."""
+    made = []
+    for each in (*story["runs"], *story["tried"]):
+        config = each["config"]
+        cloned = (
+            "" if config["cloning"] is None or config["start"] else f" after cloning {config['cloning']['teacher']}"
+        )
+        way = f"{_METHODS[config['method']]}, network {config['network']}{cloned}"
+        scores = " → ".join(f"{point['score']:.3f}" for point in each["curve"])
+        cells = [each["name"], way, config["start"] or "", str(each["iterations"]), f"{each['elapsed_s'] / 60:.0f}"]
+        made.append([*cells, f"{scores}{': ' if each.get('note') else ''}{each.get('note', '')}"])
+    return made
+
+
+_METHODS: Final = {"ppo": "PPO", "reinforce": "REINFORCE", "evolution": "evolution strategies"}
+
+
+def page(template: str, made: Mapping[str, str], seeds: Mapping[str, int]) -> str:
+    """The page of docs: the template's prose with the measured tables in it, and how the weights came about."""
+    story = json.loads(files("schedulers.learned").joinpath("trained/decima.json").read_bytes())
+    return filled(template, tables=made, seeds=seeds, ways=table(WAYS, ways(story)), story=story)
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("out/learned"),
+    seeds: Annotated[int | None, typer.Option(min=2, help="at most so many seeds of each setting, from 1000")] = None,
+    settings: Annotated[str, typer.Option(help="which settings, separated by commas; default: all")] = "",
+    data: Annotated[Path | None, typer.Option(help=f"folder with {PROFILES} and {ALIBABA}")] = None,
+    released: Annotated[Path | None, typer.Option(help="model.pt of spark-sched-sim, to be measured too")] = None,
+    jobs: Annotated[int | None, typer.Option(min=1, help="parallel processes; default: one per core")] = None,
+    docs: Annotated[Path | None, typer.Option(help="folder whose results-learned.in.md is to become a page")] = None,
+) -> None:
+    """Run every policy in every setting and print the tables."""
+    if docs is not None and data is not None and not (data / PROFILES).exists():
+        typer.echo(f"{data / PROFILES}: not there, so the page of learned policies stays as it is", err=True)
+        return
+    there = {setting.name: setting for setting in SETTINGS if data or "path" not in setting.workload}
+    wanted = settings.split(",") if settings else list(there)
+    if unknown := [name for name in wanted if name not in there]:
+        raise typer.BadParameter(f"no setting '{unknown[0]}' (there are: {', '.join(there)})")
+    chosen = [there[name] for name in wanted]
+    counts = {setting.name: min(setting.seeds, seeds or setting.seeds) for setting in chosen}
+    folder, other = data and data.resolve(), released and released.resolve()
+    out.mkdir(parents=True, exist_ok=True)
+    made = {}
+    for setting in chosen:
+        (out / setting.name).mkdir(exist_ok=True)
+        figures = {}
+        for label, policy in compared(setting, other).items():
+            runs = scenario(setting, label, policy, counts[setting.name], folder)
+            figures[label] = measured(runs, out / setting.name / label, jobs)
+        made[setting.name] = table(HEAD, rows(figures, next(iter(setting.rules))))
+        typer.echo(f"{setting.name}\n{made[setting.name]}\n")
+    if docs is not None:
+        template = (docs / "results-learned.in.md").read_text(encoding="utf-8")
+        write_file(docs / "results-learned.md", page(template, made, counts))
+
+
+if __name__ == "__main__":
+    end(lambda: typer.run(main))

@@ -1,0 +1,247 @@
+"""TetriSched's tables: deadlines met beside its ablations and guaranteed queues, by how wrong estimates are.
+
+`make tables` runs it. Runs are kept under OUT; docs/results-wishes.md is written from its template.
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from multiprocessing import get_context
+from pathlib import Path
+from statistics import fmean
+from typing import Annotated, Any, Final
+
+import msgspec
+import numpy as np
+import typer
+
+from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.recording import JobRow, NullRecording
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.experiments.grid import code_digest
+from rm_emulator.files import write_file
+from rm_emulator.program import end
+from rm_emulator.workload.model import Drawn, PerNode, RunTimes, Workload, WorkloadJob
+from schedulers.core import keyed
+from schedulers.core.decisions import Decision
+from schedulers.core.events import Event, Tick
+from schedulers.core.log import SchedulerConfig
+from schedulers.core.model import Job, Node, Queue, Stage, Wish, Wishes
+from schedulers.core.queues import parse_limit
+from schedulers.core.resources import Resources
+from schedulers.core.scheduler import Scheduler
+from studies.jockey import DUE, OTHERS, REST, said
+from studies.tables import filled, over_seeds, table
+
+NAME: Final = "results-wishes"
+#: Racks of so many nodes, each with room for one task; the first of them have GPUs.
+RACKS, RACK, GPU_RACKS = 8, 8, 2
+#: Relative errors of all estimates.
+ERRORS: Final = (-0.5, 0.0, 0.5)
+#: Jobs of a seed, and the mean time between two: a load of about 1.
+JOBS: Final = 80
+_APART_S: Final = 6.0
+#: How many times as long tasks take on nodes that are not those that their job would like.
+_SLOWER: Final = 1.5
+#: Times over what a job takes at best that it has until its deadline.
+_FACTORS: Final = (1.5, 4.0)
+BASELINE: Final = "tetrisched"
+POLICIES: Final[Mapping[str, dict[str, Any]]] = {
+    BASELINE: {},
+    "no_preferences": {"preferences": "none"},
+    "no_global_plan": {"search": "one_by_one"},
+    "no_plan_ahead": {"plan_ahead_s": 0.0},
+    "hard": {"preferences": "hard"},
+}
+HEAD: Final = (
+    "policy",
+    "deadlines met, %",
+    "less tetrisched's",
+    "accepted, %",
+    "met of these, %",
+    "mean JCT of best effort, s",
+    "cycle, ms",
+    "longest, ms",
+)
+
+
+class Measured(msgspec.Struct, frozen=True):
+    """One run. key: of all that it depends on. cycles: CPU seconds of each plan. rest_s: mean JCT without deadlines.
+
+    due: jobs with a deadline. met: those that kept it. accepted: those that a plan ever had keep it. kept: both.
+    """
+
+    key: str
+    due: int
+    met: int
+    accepted: int
+    kept: int
+    rest_s: float
+    cycles: tuple[float, ...]
+
+
+class Watched(Scheduler):
+    """Remembers which deadlines a plan has ever kept, and how long each tick took at which anybody waited."""
+
+    def __init__(self, config: SchedulerConfig) -> None:
+        super().__init__(config)
+        self.accepted: set[str] = set()
+        self.cycles: list[float] = []
+
+    def handle(self, event: Event) -> list[Decision]:
+        """See Scheduler.handle."""
+        if not (isinstance(event, Tick) and self.state.waiting):
+            return super().handle(event)
+        begun = time.process_time()
+        decisions = super().handle(event)
+        self.cycles.append(time.process_time() - begun)
+        self.accepted |= {name for name, job in self.state.jobs.items() if self.policy.about(job).get("accepted")}
+        return decisions
+
+
+class Ended(NullRecording):
+    """Rows of the jobs that ended."""
+
+    def __init__(self) -> None:
+        self.jobs: list[JobRow] = []
+
+    def job(self, row: JobRow) -> None:
+        """See Recording."""
+        self.jobs.append(row)
+
+
+def nodes() -> tuple[Node, ...]:
+    """Each has room for one task."""
+    racks = [("gpu", rack) if rack < GPU_RACKS else ("plain", rack) for rack in range(RACKS)]
+    return tuple(
+        Node(id=f"{kind}-{rack}-{number}", capacity=(1000,), kind=kind, rack=f"r{rack}")
+        for kind, rack in racks
+        for number in range(RACK)
+    )
+
+
+def workload(seed: int) -> Workload:
+    """The jobs of a seed."""
+    random = keyed.generator(seed, "tetrisched's jobs")
+    arrivals = np.cumsum(random.exponential(1000 * _APART_S, JOBS))
+    made = (_job(f"j{number:02}", int(at), random) for number, at in enumerate(arrivals))
+    return Workload(name=f"jobs-{seed}", jobs=tuple(made), resources=("cpu",))
+
+
+def _job(name: str, at: int, random: np.random.Generator) -> WorkloadJob:
+    """Three of four have a deadline: gangs that would like GPUs, or one rack for all. The others take what there is."""
+    kind = ("gpu", "mpi", "rest")[int(random.choice(3, p=(0.375, 0.375, 0.25)))]
+    mean, tasks = float(random.uniform(20_000, 80_000)), int(random.integers(4, 25 if kind == "rest" else 9))
+    due = at + round(float(random.uniform(*_FACTORS)) * mean)
+    stage = Stage(name=kind, tasks=tasks, demand=(1000,), gang=kind != "rest")
+    job = Job(id=name, name=kind, stages=(stage,), queue=REST if kind == "rest" else DUE)
+    times: RunTimes = Drawn(mean, 0.1)
+    if kind == "gpu":
+        job = msgspec.structs.replace(job, deadline=due, wishes=Wishes(prefer=(Wish(device="gpu"), Wish())))
+        times = _by_kind(mean, tasks, random)
+    elif kind == "mpi":
+        ways = Wish(same_rack=True), Wish(slowdown=_SLOWER)
+        job = msgspec.structs.replace(job, deadline=due, wishes=Wishes(prefer=ways))
+    return WorkloadJob(job=job, submit_ms=at, runtimes=(times,), apart=_SLOWER if kind == "mpi" else 1.0)
+
+
+def _by_kind(mean: float, tasks: int, random: np.random.Generator) -> PerNode:
+    """Run times of tasks that are faster on nodes with GPUs."""
+    there = {node.id: 1.0 if node.kind == "gpu" else _SLOWER for node in nodes()}
+    drawn = np.maximum(1.0, random.normal(mean, 0.1 * mean, tasks))
+    return PerNode(tuple(there), tuple(tuple(round(ms * factor) for factor in there.values()) for ms in drawn))
+
+
+def measure(out: Path, label: str, error: float | None, seed: int) -> Measured:
+    """Run one seed under one of POLICIES with estimates as wrong as this, under one of OTHERS (None), or read it."""
+    path, key = out / f"{label}-{error}-{seed}.json", f"{code_digest()} {JOBS}"
+    if path.exists() and (known := msgspec.json.decode(path.read_bytes(), type=Measured)).key == key:
+        return known
+    policy = OTHERS[label] if error is None else {"kind": "tetrisched", **POLICIES[label]}
+    made = _run(key, policy, None if error is None else {"kind": "oracle", "error": [error, error]}, seed)
+    write_file(path, msgspec.json.encode(made))
+    return made
+
+
+def _run(key: str, policy: Mapping[str, Any], predictor: dict[str, Any] | None, seed: int) -> Measured:
+    shares = ((DUE, "75%"), (REST, "25%"))
+    queues = tuple(Queue(name=name, guaranteed=parse_limit(part, Resources(("cpu",)), 0)) for name, part in shares)
+    config = EngineConfig(nodes=nodes(), queues=queues, resources=("cpu",), profile="events")
+    scheduler = Watched(
+        SchedulerConfig(
+            resources=config.resources, policy=dict(policy), predictor=predictor, offers=config.offers, seed=seed
+        )
+    )
+    ended = Ended()
+    Simulation(config, workload(seed), scheduler, ended, seed=seed, oracle=predictor is not None).run()
+    due = {
+        row.id: row.finish_ms is not None and row.finish_ms <= row.deadline_ms for row in ended.jobs if row.deadline_ms
+    }
+    rest = [row.finish_ms - row.submit_ms for row in ended.jobs if row.finish_ms is not None and not row.deadline_ms]
+    return Measured(
+        key=key,
+        due=len(due),
+        met=sum(due.values()),
+        accepted=len(scheduler.accepted),
+        kept=sum(due[name] for name in scheduler.accepted),
+        rest_s=fmean(rest) / 1000,
+        cycles=tuple(scheduler.cycles),
+    )
+
+
+def measured(cells: Sequence[tuple[Path, str, float | None, int]], jobs: int) -> list[Measured]:
+    """What `measure` says of each, so many processes at once."""
+    if jobs == 1:
+        return [measure(*cell) for cell in cells]
+    with ProcessPoolExecutor(jobs, mp_context=get_context("spawn")) as pool:
+        return list(pool.map(measure, *zip(*cells, strict=True)))
+
+
+def rows(
+    runs: Mapping[str, Sequence[Measured]], beside: Sequence[Measured], *, plans: bool = True
+) -> Iterator[list[str]]:
+    """Cells of HEAD; runs: by policy, one for each seed. beside: what each is compared with, seed by seed."""
+    for label, seeds in runs.items():
+        less = [100 * (one.met - other.met) / one.due for one, other in zip(seeds, beside, strict=True)]
+        cycles = [1000 * cycle for each in seeds for cycle in each.cycles]
+        accepted = (
+            over_seeds([100 * each.accepted / each.due for each in seeds]),
+            over_seeds([100 * each.kept / each.accepted for each in seeds if each.accepted]),
+        )
+        yield [
+            label,
+            over_seeds([100 * each.met / each.due for each in seeds]),
+            "-" if seeds == beside else over_seeds(less),
+            *(accepted if plans else "--"),
+            over_seeds([each.rest_s for each in seeds]),
+            *((f"{fmean(cycles):.0f}", f"{max(cycles):.0f}") if plans else "--"),
+        ]
+
+
+def main(
+    out: Annotated[Path, typer.Option(help="where the runs are kept")] = Path("out/wishes"),
+    docs: Annotated[Path, typer.Option(help="the folder with results-wishes.in.md")] = Path("docs"),
+    seeds: Annotated[int, typer.Option(min=1, help="number of seeds")] = 10,
+    jobs: Annotated[int, typer.Option(min=1, help="parallel processes")] = 2,
+) -> None:
+    """Run everything, and write docs/results-wishes.md."""
+    out.mkdir(parents=True, exist_ok=True)
+    template = (docs / f"{NAME}.in.md").read_text(encoding="utf-8")
+    kinds = [*((label, error) for error in ERRORS for label in POLICIES), *((label, None) for label in OTHERS)]
+    cells = [(out, label, error, seed) for label, error in kinds for seed in range(1, seeds + 1)]
+    found = dict(zip([cell[1:] for cell in cells], measured(cells, jobs), strict=True))
+
+    def of(labels: Iterable[str], error: float | None) -> dict[str, list[Measured]]:
+        return {label: [found[label, error, seed] for seed in range(1, seeds + 1)] for label in labels}
+
+    best = {error: [found[BASELINE, error, seed] for seed in range(1, seeds + 1)] for error in ERRORS}
+    known = {said(error, error): table(HEAD, list(rows(of(POLICIES, error), best[error]))) for error in ERRORS}
+    others = table(HEAD, list(rows(of(OTHERS, None), best[0.0], plans=False)))
+    write_file(docs / f"{NAME}.md", filled(template, tetrisched=known, others=others, seeds=seeds, jobs=JOBS))
+    typer.echo(f"{docs / NAME}.md written", err=True)
+
+
+if __name__ == "__main__":
+    end(lambda: typer.run(main))

@@ -1,0 +1,46 @@
+"""The page of wishes is made from runs, of a mix of jobs that have them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import msgspec
+import pytest
+
+from studies import tetrisched
+
+DOCS = Path(__file__).parents[2] / "docs"
+
+
+@pytest.mark.slow
+def test_the_page_has_every_policy_with_every_error(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tetrisched, "JOBS", 12)
+    monkeypatch.setattr(tetrisched, "ERRORS", (-0.5, 0.0))
+    template = (DOCS / f"{tetrisched.NAME}.in.md").read_text(encoding="utf-8")
+    (tmp_path / f"{tetrisched.NAME}.in.md").write_text(template, encoding="utf-8")
+    for _ in range(2):  # the second time from what is kept
+        tetrisched.main(out=tmp_path / "out", docs=tmp_path, seeds=2, jobs=1)
+    page = (tmp_path / f"{tetrisched.NAME}.md").read_text(encoding="utf-8")
+    assert [page.count(f"\n| {policy} | ") for policy in tetrisched.POLICIES] == [2] * len(tetrisched.POLICIES)
+    assert [page.count(f"\n| {policy} | ") for policy in tetrisched.OTHERS] == [1] * len(tetrisched.OTHERS)
+    assert "nan" not in page
+
+
+def test_three_of_four_jobs_have_wishes_and_a_deadline_that_they_could_keep() -> None:
+    jobs = tetrisched.workload(1).jobs
+    due = [entry for entry in jobs if entry.job.deadline is not msgspec.UNSET]
+    assert 0.6 < len(due) / len(jobs) < 0.9
+    assert all(entry.job.wishes is not msgspec.UNSET and entry.job.stages[0].gang for entry in due)
+    assert all(entry.job.queue == tetrisched.DUE for entry in due)
+    assert {entry.apart for entry in jobs} == {1.0, 1.5}
+    assert tetrisched.workload(1) == tetrisched.workload(1) != tetrisched.workload(2)
+
+
+def test_what_is_measured_anew_says_the_same_but_for_the_clock(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(tetrisched, "JOBS", 12)
+    for name in "ab":
+        (tmp_path / name).mkdir()
+    first, second = (tetrisched.measure(tmp_path / name, "tetrisched", 0.0, 1) for name in "ab")
+    assert msgspec.structs.replace(first, cycles=()) == msgspec.structs.replace(second, cycles=())
+    assert first.due >= first.accepted >= first.kept > 0
+    assert first.cycles
