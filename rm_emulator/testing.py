@@ -29,7 +29,9 @@ import numpy as np
 from rm_emulator.audit import Audit as Audit  # noqa: PLC0414 (here plug-ins find it)
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.execution import draw
-from rm_emulator.engine.recording import Attempt, JobRow, NullRecording, Try
+from rm_emulator.engine.played import played
+from rm_emulator.engine.recording import Attempt as Attempt  # noqa: PLC0414 (here plug-ins find it)
+from rm_emulator.engine.recording import Kept as Kept  # noqa: PLC0414
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.issues import TraceError
 from rm_emulator.workload.formats import FORMATS
@@ -47,7 +49,7 @@ from schedulers.core.log import Header, Ignored, Log, SchedulerConfig, parse
 from schedulers.core.memory import dump
 from schedulers.core.model import Copies, Edge, Job, Limit, Links, Node, PastJob, PerUser, Queue, Stage
 from schedulers.core.placer import placers
-from schedulers.core.policy import Planned, policies
+from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 from schedulers.core.resources import Vector
@@ -297,32 +299,6 @@ def scheduler(policy: str | Mapping[str, Any], *nodes: Node, log: Log | None = N
 # -- a run under audit ----------------------------------------------------------------------------
 
 
-class Kept(NullRecording):
-    """A recording that keeps everything in memory; for small runs."""
-
-    def __init__(self) -> None:
-        self.tasks: list[Attempt] = []
-        self.jobs: list[JobRow] = []
-        self.plans: dict[str, Planned] = {}
-        self.tries: list[Try] = []
-
-    def tried(self, row: Try) -> None:
-        """See Recording."""
-        self.tries.append(row)
-
-    def task(self, attempt: Attempt) -> None:
-        """See Recording."""
-        self.tasks.append(Attempt(**{field: getattr(attempt, field) for field in Attempt.__slots__}))
-
-    def job(self, row: JobRow) -> None:
-        """See Recording."""
-        self.jobs.append(row)
-
-    def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
-        """See Recording."""
-        self.plans[job.id] = planned
-
-
 class Ran(NamedTuple):
     """A run that is over: its simulation, its audit, what was recorded, and its log as lines."""
 
@@ -354,10 +330,8 @@ def run_case(subject: Subject, made: Case) -> Ran:
     chunks: list[bytes] = []
     log = Log(chunks.append)
     audit = Audit(Scheduler(scheduler_config(subject, made.config, made.seed), log=log))
-    kept = Kept()
-    simulation = Simulation(made.config, made.workload, audit, kept, seed=made.seed, oracle=subject.told_truth)
     try:
-        simulation.run()
+        simulation, kept = played(made.config, made.workload, audit, seed=made.seed, oracle=subject.told_truth)
     except AssertionError as error:
         raise AssertionError(f"{subject}, {made.name}: {error}") from error
     log.flush()
@@ -503,7 +477,7 @@ def check_hands_off(subject: Subject, seeds: tuple[int, ...] = SEEDS[:2]) -> Non
     for made in _cases(subject, seeds):
         scheduler = Scheduler(scheduler_config(subject, made.config, made.seed))
         scheduler.state.__class__ = _guarded(f"{subject}, {made.name}")
-        Simulation(made.config, made.workload, Audit(scheduler), seed=made.seed, oracle=subject.told_truth).run()
+        played(made.config, made.workload, Audit(scheduler), seed=made.seed, oracle=subject.told_truth)
 
 
 def _guarded(where: str) -> type[ClusterState]:

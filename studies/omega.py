@@ -17,9 +17,8 @@ import polars as pl
 import typer
 
 from rm_emulator.engine.config import Architecture, Central, EngineConfig, JobsOf, SharedState, Thinker, TwoLevel
-from rm_emulator.engine.recording import JobRow, NullRecording, Try
+from rm_emulator.engine.played import played
 from rm_emulator.engine.several import Several, assigned, first_container
-from rm_emulator.engine.simulation import Simulation
 from rm_emulator.program import end
 from rm_emulator.results.thinking import thinkers
 from rm_emulator.workload.mixed import MixedSettings, generate
@@ -47,32 +46,21 @@ SEEDS: Final = (1, 2)
 _SERVICE: Final = JobsOf(kinds=("service",))
 
 
-class Ran(NullRecording):
+class Ran:
     """One run: the figures of its schedulers by name."""
 
     def __init__(self, architecture: Architecture, workload: Workload, machines: int, seed: int) -> None:
-        self._tries: list[Try] = []
-        self._jobs: list[JobRow] = []
         there = getattr(architecture, "schedulers", (Thinker(name="all"),))
         nodes = tuple(Node(id=f"m{number:05d}", capacity=(4000, 16384)) for number in range(machines))
         config = EngineConfig(nodes=nodes, profile="events", architecture=architecture)
         schedulers = [_scheduler(number, seed) for number in range(len(there))]
         of = assigned(workload.jobs, there)
-        simulation = Simulation(config, workload, Several(schedulers, of), self, seed=seed)
-        simulation.run()
+        simulation, kept = played(config, workload, Several(schedulers, of), seed=seed, attempts=False)
         jobs = pl.DataFrame(
-            [(row.id, row.tasks, row.submit_ms) for row in self._jobs], ["id", "tasks", "submit_ms"], orient="row"
+            [(row.id, row.tasks, row.submit_ms) for row in kept.jobs], ["id", "tasks", "submit_ms"], orient="row"
         )
-        tries = pl.DataFrame([msgspec.structs.asdict(row) for row in self._tries])
+        tries = pl.DataFrame([msgspec.structs.asdict(row) for row in kept.tries])
         self.by = thinkers(tries, jobs, simulation.end_ms / 1000)
-
-    def tried(self, row: Try) -> None:
-        """See Recording."""
-        self._tries.append(row)
-
-    def job(self, row: JobRow) -> None:
-        """See Recording."""
-        self._jobs.append(row)
 
 
 def _scheduler(number: int, seed: int) -> Scheduler:

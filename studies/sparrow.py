@@ -16,8 +16,7 @@ import numpy as np
 import typer
 
 from rm_emulator.engine.config import Decentralised, EngineConfig
-from rm_emulator.engine.recording import Attempt, JobRow, NullRecording
-from rm_emulator.engine.simulation import Simulation
+from rm_emulator.engine.played import played
 from rm_emulator.known_answers.zero_wait import zero_wait
 from rm_emulator.program import end
 from rm_emulator.results.statistics import student_t
@@ -56,12 +55,10 @@ RESPONSES: Final = Size(workers=400, slots=4, jobs=400, tasks=50)
 WAITS: Final = Size(workers=2000, slots=1, jobs=2500, tasks=ZERO_WAIT_TASKS, delay=0)
 
 
-class Ran(NullRecording):
+class Ran:
     """One run. jcts: of the jobs that count, ms. at_once: part of them of which no task waited. messages: per task."""
 
     def __init__(self, method: str, load: float, size: Size, seed: int) -> None:
-        self._rows: list[JobRow] = []
-        self._last: dict[str, int] = {}
         settings = Settings(method="late_binding" if method == IDEAL else method)  # type: ignore[arg-type]
         config = SchedulerConfig(resources=("slots",), policy={"kind": "fifo"}, offers="cycle", seed=seed)
         nodes = tuple(Node(id=f"w{number:05d}", capacity=(size.slots,)) for number in range(size.workers))
@@ -74,21 +71,16 @@ class Ran(NullRecording):
             engine = msgspec.structs.replace(
                 engine, architecture=Decentralised(message_ms=size.delay, settings=settings)
             )
-        Simulation(engine, _workload(load, size, seed), who, self, seed=seed).run()
-        counted = sorted(self._rows, key=lambda row: row.submit_ms)[int(WARM * size.jobs) :]
+        kept = played(engine, _workload(load, size, seed), who, seed=seed).kept
+        counted = sorted(kept.jobs, key=lambda row: row.submit_ms)[int(WARM * size.jobs) :]
         self.jcts = [row.finish_ms - row.submit_ms for row in counted if row.finish_ms is not None]
-        self.at_once = fmean(self._last[row.id] == row.submit_ms for row in counted)
+        last: dict[str, int] = {}
+        for attempt in kept.tasks:
+            assert attempt.started_ms is not None
+            last[attempt.job] = max(last.get(attempt.job, 0), attempt.started_ms)
+        self.at_once = fmean(last[row.id] == row.submit_ms for row in counted)
         sent = sum(tally.messages for tally in who.tallies) if isinstance(who, Decentraliser) else 0
         self.messages = sent / (size.jobs * size.tasks)
-
-    def task(self, attempt: Attempt) -> None:
-        """See Recording."""
-        assert attempt.started_ms is not None
-        self._last[attempt.job] = max(self._last.get(attempt.job, 0), attempt.started_ms)
-
-    def job(self, row: JobRow) -> None:
-        """See Recording."""
-        self._rows.append(row)
 
 
 def _workload(load: float, size: Size, seed: int) -> Workload:

@@ -18,8 +18,7 @@ import numpy as np
 import typer
 
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.recording import JobRow, NullRecording
-from rm_emulator.engine.simulation import Simulation
+from rm_emulator.engine.played import played
 from rm_emulator.experiments.grid import code_digest
 from rm_emulator.files import write_file
 from rm_emulator.program import end
@@ -101,17 +100,6 @@ class Watched(Scheduler):
         return decisions
 
 
-class Ended(NullRecording):
-    """Rows of the jobs that ended."""
-
-    def __init__(self) -> None:
-        self.jobs: list[JobRow] = []
-
-    def job(self, row: JobRow) -> None:
-        """See Recording."""
-        self.jobs.append(row)
-
-
 def nodes() -> tuple[Node, ...]:
     """Each has room for one task."""
     racks = [("gpu", rack) if rack < GPU_RACKS else ("plain", rack) for rack in range(RACKS)]
@@ -174,8 +162,8 @@ def _run(key: str, policy: Mapping[str, Any], predictor: dict[str, Any] | None, 
             resources=config.resources, policy=dict(policy), predictor=predictor, offers=config.offers, seed=seed
         )
     )
-    ended = Ended()
-    Simulation(config, workload(seed), scheduler, ended, seed=seed, oracle=predictor is not None).run()
+    oracle = predictor is not None
+    ended = played(config, workload(seed), scheduler, seed=seed, oracle=oracle, attempts=False).kept
     due = {
         row.id: row.finish_ms is not None and row.finish_ms <= row.deadline_ms for row in ended.jobs if row.deadline_ms
     }

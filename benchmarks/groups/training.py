@@ -11,7 +11,7 @@ import numpy as np
 from benchmarks.rows import Row, benchmark
 from rm_emulator.learn import config as configs
 from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
-from rm_emulator.learn.rollouts import Episode, Task, Theatre
+from rm_emulator.learn.rollouts import Rollout, Task, Theatre
 from schedulers.learned import shelf
 from schedulers.learned.weights import Weights, pack
 
@@ -38,7 +38,7 @@ def training(tiny: bool) -> Iterator[Row]:
         yield Row(name="train_iteration_s", value=taken, unit="s", note=f"the same, and PPO on its decisions: {note}")
 
 
-def _learn(config: Config, weights: Weights, episodes: list[Episode], rollouts: int) -> None:
+def _learn(config: Config, weights: Weights, episodes: list[Rollout], rollouts: int) -> None:
     from rm_emulator.learn import ppo
     from rm_emulator.learn.network import Decima
     from rm_emulator.learn.samples import Group, adam, features_of, worths

@@ -146,3 +146,34 @@ class NullRecording:
 
     def finish(self, end_ms: int) -> None:
         """See Recording."""
+
+
+class Kept(NullRecording):
+    """A recording in memory. tasks: attempts in the order in which they ended; none of them without `attempts`.
+
+    jobs: in the order in which they ended. plans: the last one of each job. tries: in order.
+    """
+
+    def __init__(self, *, attempts: bool = True) -> None:
+        self.tasks: list[Attempt] = []
+        self.jobs: list[JobRow] = []
+        self.plans: dict[str, Planned] = {}
+        self.tries: list[Try] = []
+        self._attempts = attempts
+
+    def task(self, attempt: Attempt) -> None:
+        """See Recording."""
+        if self._attempts:
+            self.tasks.append(Attempt(**{field: getattr(attempt, field) for field in Attempt.__slots__}))
+
+    def job(self, row: JobRow) -> None:
+        """See Recording."""
+        self.jobs.append(row)
+
+    def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
+        """See Recording."""
+        self.plans[job.id] = planned
+
+    def tried(self, row: Try) -> None:
+        """See Recording."""
+        self.tries.append(row)

@@ -152,7 +152,7 @@ class Simulation:
 
         Services run until then, or until the last other job is over.
         """
-        with _few_collections():
+        with few_collections():
             self.go(until)
 
     def go(self, until: int | None = None) -> None:
@@ -540,7 +540,7 @@ class Simulation:
 
 
 @contextmanager
-def _few_collections() -> Iterator[None]:
+def few_collections() -> Iterator[None]:
     """Python looks for circles of garbage after each 100,000 objects instead of 700: a run makes next to none."""
     before = gc.get_threshold()
     gc.set_threshold(max(before[0], _YOUNG) if before[0] else 0, *before[1:])

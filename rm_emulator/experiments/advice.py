@@ -14,8 +14,9 @@ from typing import Any, Final
 import msgspec
 
 from rm_emulator.engine.control import Stalled
-from rm_emulator.experiments.baselines import Times
-from rm_emulator.experiments.cell import Cell, deciders, prepared, workload_of
+from rm_emulator.engine.recording import Kept
+from rm_emulator.experiments.assembly import assemble, cluster_of, workload_of
+from rm_emulator.experiments.cell import Cell
 from rm_emulator.experiments.changes import Change, Setting, changes
 from rm_emulator.experiments.directory import stored_key
 from rm_emulator.experiments.grid import cells
@@ -23,7 +24,7 @@ from rm_emulator.issues import InvalidInput, Issue
 from rm_emulator.results.filling import uses_of_queues
 from rm_emulator.results.story import Story, clock
 from rm_emulator.results.summary import read_table
-from rm_emulator.scenario.cluster import container_sizes, engine_config
+from rm_emulator.scenario.cluster import container_sizes
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema import Scenario
 from schedulers.core.resources import Resources
@@ -94,7 +95,7 @@ def recorded(log: Path, plugins: Sequence[str | Path] = ()) -> Recorded:
     resources = Resources(built.workload.resources)
     sizes = scenario.spec.cluster.sizes
     setting = Setting(
-        engine_config(scenario, resources),
+        cluster_of(scenario, built),
         built,
         cell.seed,
         None if sizes is None else container_sizes(sizes, resources),
@@ -135,13 +136,13 @@ def _jcts(rows: Iterable[tuple[Any, ...]]) -> Jcts:
 
 def _emulated(run: Recorded, setting: Setting) -> Jcts | None:
     """By job its JCT (ms) in a changed setting; None when jobs can never finish in it."""
-    times = Times()
-    who = deciders(run.cell, run.scenario, setting.config, setting.built.workload)
+    times, entry = Kept(attempts=False), run.cell.scenario["spec"]["policies"][0]
+    made = assemble(run.scenario, entry, run.cell.seed, setting.built, times, config=setting.config)
     try:
-        prepared(run.cell, setting.config, setting.built, who, times, lambda _: None).run(run.scenario.spec.until)
+        made.simulation.run(run.scenario.spec.until)
     except Stalled:
         return None
-    return _jcts((job, submitted, done) for job, _, submitted, done in times.rows)
+    return _jcts((row.id, row.submit_ms, row.finish_ms) for row in times.jobs)
 
 
 def _tried(change: Change, told: Story, before: Jcts, after: Jcts | None) -> Tried:

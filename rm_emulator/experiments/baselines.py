@@ -25,45 +25,24 @@ import polars as pl
 
 from rm_emulator.engine.config import Decentralised, EngineConfig
 from rm_emulator.engine.execution import Execution, Listed, StageTimes
-from rm_emulator.engine.recording import JobRow, NullRecording
-from rm_emulator.experiments.cell import (
-    Cell,
-    Progress,
-    Status,
-    deciders,
-    identity,
-    prepared,
-    run_cell,
-    waves_of,
-    workload_of,
-)
+from rm_emulator.engine.recording import Kept
+from rm_emulator.experiments.assembly import assemble, cluster_of, waves_of, workload_of
+from rm_emulator.experiments.cell import Cell, Progress, Status, identity, run_cell
 from rm_emulator.experiments.fluid import FluidJob, FluidStage, finish_times
 from rm_emulator.files import replacing, write_file
 from rm_emulator.plugins import load_plugins
 from rm_emulator.results.filling import scenario_tree
 from rm_emulator.results.record import JOB_SCHEMA
-from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import Built
 from rm_emulator.version import __version__
 from rm_emulator.workload.model import PerNode, PerTask, RunTimes, WorkloadJob
+from schedulers.core.log import Log
 from schedulers.core.model import Node, Stage
 from schedulers.core.places import ANYWHERE
-from schedulers.core.resources import Resources
 
 #: The columns of a baseline's jobs.parquet.
 SCHEMA: Mapping[str, pl.DataType] = {name: JOB_SCHEMA[name] for name in ("id", "queue", "submit_ms", "finish_ms")}
-
-
-class Times(NullRecording):
-    """A recording that keeps when jobs were submitted and done."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[str, str, int, int | None]] = []
-
-    def job(self, row: JobRow) -> None:
-        """See Recording."""
-        self.rows.append((row.id, row.queue, row.submit_ms, row.finish_ms))
 
 
 def compute(cell: Cell, directory: Path, progress: Progress) -> None:
@@ -79,7 +58,7 @@ def run_baseline(cell: Cell, directory: Path, progress: Progress) -> None:
     load_plugins(cell.plugins)
     scenario = Scenario.model_validate(cell.scenario)
     built = workload_of(scenario, cell.seed)
-    config = engine_config(scenario, Resources(built.workload.resources))
+    config = cluster_of(scenario, built)
     begun = time.perf_counter()
     progress(Status(0, built.workload.tasks))
     if cell.baseline == "ideal":
@@ -109,17 +88,17 @@ def _emulated(
 ) -> tuple[list[Row], str]:
     """The jobs of each part in a run of its own, and the hash of all their logs."""
     total, before = sum(part.workload.tasks for part in parts.values()), 0
-    times, logs = Times(), hashlib.sha256()
+    entry, times, logs = cell.scenario["spec"]["policies"][0], Kept(attempts=False), hashlib.sha256()
     for part in parts.values():
-        who = deciders(cell, scenario, config, part.workload)
 
         def told(done: int, before: int = before) -> None:
             progress(Status(before + done, total))
 
-        prepared(cell, config, part, who, times, told).run(scenario.spec.until)
-        logs.update(who.sha256.encode())
+        run = assemble(scenario, entry, cell.seed, part, times, config=config, log=lambda _: Log(), progress=told)
+        run.simulation.run(scenario.spec.until)
+        logs.update(run.who.sha256.encode())
         before += part.workload.tasks
-    return times.rows, logs.hexdigest()
+    return [(row.id, row.queue, row.submit_ms, row.finish_ms) for row in times.jobs], logs.hexdigest()
 
 
 def by_queue(built: Built) -> Iterator[tuple[str, Built]]:

@@ -15,26 +15,21 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
-from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.execution import WavesOf
-from rm_emulator.engine.recording import OF_SERVICES, Recording
+from rm_emulator.engine.recording import OF_SERVICES
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.experiments.deciders import Deciders
+from rm_emulator.experiments.assembly import assemble, cluster_of, workload_of
 from rm_emulator.files import write_file
 from rm_emulator.plugins import hashes, load_plugins
 from rm_emulator.results.record import Recorder, log_blocks
 from rm_emulator.results.summary import point_folder
-from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
-from rm_emulator.scenario.workload import Built, build, offered
+from rm_emulator.scenario.workload import offered
 from rm_emulator.version import __version__
 from rm_emulator.workload.model import Workload
 from schedulers.core.log import Log
-from schedulers.core.resources import Resources
 
 #: From this many tasks on, only the hash of the log is kept unless the scenario says otherwise.
 FULL_LOG_TASKS: Final = 1_000_000
-_last: list[tuple[str, Built]] = []
 
 
 class Status(msgspec.Struct, frozen=True):
@@ -97,15 +92,21 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
     scenario = Scenario.model_validate(cell.scenario)
     built = workload_of(scenario, cell.seed)
     tasks = built.workload.tasks
-    config = engine_config(scenario, Resources(built.workload.resources))
+    config, entry = cluster_of(scenario, built), cell.scenario["spec"]["policies"][0]
     with ExitStack() as stack:
-        who = deciders(
-            cell, scenario, config, built.workload, lambda name: _log(scenario, tasks, directory, stack, name)
-        )
         more = [*columns(scenario), *(OF_SERVICES if has_services(built.workload) else ())]
         recorder = Recorder(config.nodes, config.resources, scratch=directory, more=more)
         stack.callback(recorder.close)
-        simulation = prepared(cell, config, built, who, recorder, lambda _: progress(_status(simulation)))
+        simulation, who = assemble(
+            scenario,
+            entry,
+            cell.seed,
+            built,
+            recorder,
+            config=config,
+            log=lambda name: _log(scenario, tasks, directory, stack, name),
+            progress=lambda _: progress(_status(simulation)),
+        )
         progress(_status(simulation))
         begun = time.perf_counter()
         simulation.run(scenario.spec.until)
@@ -117,7 +118,7 @@ def run_cell(cell: Cell, directory: Path, progress: Progress) -> dict[str, Any]:
     counters = {
         **identity(cell),
         "version": __version__,
-        **_names(cell.scenario["spec"]["policies"][0]),
+        **_names(entry),
         "load": load,
         "load_resource": load_resource,
         "locality": simulation.locality,
@@ -156,17 +157,6 @@ def identity(cell: Cell) -> dict[str, Any]:
     return {name: getattr(cell, name) for name in ("key", "settings", "label", "seed")}
 
 
-def deciders(
-    cell: Cell,
-    scenario: Scenario,
-    config: EngineConfig,
-    workload: Workload,
-    log: Callable[[str], Log] = lambda _: Log(),
-) -> Deciders:
-    """Who decides in the cell. log: makes the log of a scheduler from its name, '' where there is one alone."""
-    return Deciders(cell.scenario["spec"]["policies"][0], cell.seed, scenario, config, workload, log)
-
-
 def columns(scenario: Scenario) -> list[str]:
     """The columns of tasks.parquet that are there only sometimes, and are there in this scenario."""
     wanted = {"arrived_ms": scenario.spec.cluster.links, "copy": scenario.spec.copies}
@@ -178,53 +168,11 @@ def has_services(workload: Workload) -> bool:
     return any(source.job.kind == "service" for source in workload.jobs)
 
 
-def prepared(
-    cell: Cell,
-    config: EngineConfig,
-    built: Built,
-    who: Deciders,
-    recording: Recording,
-    progress: Callable[[int], None],
-) -> Simulation:
-    """The cell's simulation, ready to run. progress: hears the number of finished tasks."""
-    return Simulation(
-        config,
-        built.workload,
-        who.control,
-        recording,
-        seed=cell.seed,
-        waves_of=waves_of(built),
-        oracle=who.hears_truth,
-        progress=progress,
-    )
-
-
-def workload_of(scenario: Scenario, seed: int) -> Built:
-    """The workload of a seed, kept for the next cell: policies are compared on the very same one."""
-    spec = scenario.spec
-    basis = {"cluster": spec.cluster.model_dump(mode="json"), "workload": spec.workload.model_dump(mode="json")}
-    key = json.dumps([basis, seed], sort_keys=True)
-    if not _last or _last[0][0] != key:
-        # Paths in a resolved scenario are absolute, so the folder they are relative to does not matter.
-        _last[:] = [(key, build(scenario, Path(), seed))]
-    return _last[0][1]
-
-
 def _log(scenario: Scenario, tasks: int, directory: Path, stack: ExitStack, name: str) -> Log:
     keep = scenario.spec.log or ("full" if tasks < FULL_LOG_TASKS else "hash")
     if keep == "hash":
         return Log()
     return Log(stack.enter_context(log_blocks(directory, name)), only_decisions=keep == "decisions")
-
-
-def waves_of(built: Built) -> WavesOf | None:
-    """Looks up the measured profiles of a workload, None where it has none."""
-    profiles = built.profiles
-    if profiles is None:
-        return None
-    return lambda times, executors: profiles.waves_of(
-        times, warmup_ms=executors.warmup_ms, inverted=executors.inverted_levels
-    )
 
 
 def _names(policy: Mapping[str, Any]) -> dict[str, Any]:

@@ -15,7 +15,7 @@ import msgspec
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.execution import Execution, Listed
 from rm_emulator.engine.sizes import Sizes
-from rm_emulator.experiments.cell import waves_of
+from rm_emulator.experiments.assembly import waves_of
 from rm_emulator.results.story import FOR_DATA, STARTING
 from rm_emulator.scenario.workload import Built
 from rm_emulator.workload.model import PerNode, PerTask, WorkloadJob

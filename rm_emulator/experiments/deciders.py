@@ -1,4 +1,4 @@
-"""Who decides in a cell: one scheduler, or the several of the scenario's architecture, each with its log."""
+"""Who decides in a run: one scheduler, or the several of the scenario's architecture, each with its log."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from rm_emulator.scenario.schema.architecture import SharedState, TwoLevel
 from rm_emulator.workload.model import Workload
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Copies
+from schedulers.core.policy import Policy
 from schedulers.core.predictor import predictors
 from schedulers.decentralised.decider import Decentraliser, decider
 
@@ -23,9 +24,10 @@ Entry = Mapping[str, Any]
 
 
 class Deciders:
-    """The schedulers of a cell by name, '' where there is one alone, their logs, and the engine's control of them.
+    """The schedulers of a run by name, '' where there is one alone, their logs, and the engine's control of them.
 
-    log: makes the log of a scheduler from its name.
+    log: makes the log of a scheduler from its name; None: nobody keeps one. policy: decides in place of the entry's,
+    where there is one scheduler.
     """
 
     def __init__(
@@ -35,12 +37,13 @@ class Deciders:
         scenario: Scenario,
         config: EngineConfig,
         workload: Workload,
-        log: Callable[[str], Log] = lambda _: Log(),
+        log: Callable[[str], Log] | None = None,
+        policy: Policy | None = None,
     ) -> None:
         entries = entries_of(entry, scenario)
-        self.logs = {name: log(name) for name in entries}
+        self.logs = {name: log(name) for name in entries} if log is not None else {}
         self.schedulers = [
-            decider(scheduler_config(own, seed, scenario, config, number), log=self.logs[name])
+            decider(scheduler_config(own, seed, scenario, config, number), log=self.logs.get(name), policy=policy)
             for number, (name, own) in enumerate(entries.items())
         ]
         self.control = self._control(config, workload)
@@ -67,7 +70,7 @@ class Deciders:
 
     @property
     def sha256(self) -> str:
-        """Of the log; of several the hash of their hashes."""
+        """Of the log that is kept; of several the hash of their hashes."""
         hashes = [log.sha256 for log in self.logs.values()]
         return hashes[0] if len(hashes) == 1 else hashlib.sha256("".join(hashes).encode()).hexdigest()
 

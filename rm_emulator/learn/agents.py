@@ -63,8 +63,8 @@ Ask: TypeAlias = "Callable[[Seen, ClusterView], Chosen]"
 class AskedDispatch(Dispatch):
     """A policy of Decima's kind that is told what to do."""
 
-    def __init__(self, ask: Ask, seed: int) -> None:
-        super().__init__(NoParams(), seed=seed)
+    def __init__(self, ask: Ask) -> None:
+        super().__init__(NoParams())
         self._ask = ask
 
     def choose(self, graph: Graph, view: ClusterView) -> Action:
@@ -76,8 +76,8 @@ class AskedDispatch(Dispatch):
 class AskedNextStage(NextStage):
     """A policy of LACHESIS's kind that is told what to do."""
 
-    def __init__(self, ask: Ask, seed: int) -> None:
-        super().__init__(NoParams(), seed=seed)
+    def __init__(self, ask: Ask) -> None:
+        super().__init__(NoParams())
         self._ask = ask
 
     def choose(self, choices: Choices, view: ClusterView) -> int:
@@ -88,13 +88,13 @@ class AskedNextStage(NextStage):
 class Agent(NamedTuple):
     """kind: as in Sizes. references: rules that weights are held against, the score is the ratio to the first.
 
-    policy: who asks, from what answers and a seed. decides: from weights and draws, None: the likeliest each time.
+    policy: who asks, from what answers. decides: from weights and draws, None: the likeliest each time.
     is_forced: whether there is nothing to choose, from which nothing is learned.
     """
 
     kind: str
     sizes: Mapping[str, Sizes]
-    policy: Callable[[Ask, int], Policy]
+    policy: Callable[[Ask], Policy]
     rules: Mapping[str, Callable[[Seen, ClusterView, int], Chosen]]
     references: tuple[str, str]
     decides: Callable[[Weights, Draws], Decide]

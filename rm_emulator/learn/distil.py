@@ -18,12 +18,12 @@ from numpy.typing import NDArray
 
 from rm_emulator.files import write_file
 from rm_emulator.issues import InvalidInput, Issue
-from rm_emulator.learn.agents import DECIMA, Decide, Notes, is_forced
+from rm_emulator.learn.agents import Ask, is_forced
 from rm_emulator.learn.cart import grow
 from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
-from rm_emulator.learn.rollouts import Theatre, simulate
+from rm_emulator.learn.rollouts import Theatre
 from schedulers.core import keyed
-from schedulers.core.policy import ClusterView, Policy
+from schedulers.core.policy import ClusterView
 from schedulers.learned import facts, shelf
 from schedulers.learned.graph import Action, Graph, Ints
 from schedulers.learned.limits import STEPS
@@ -85,7 +85,7 @@ class Lesson:
     def __init__(self, lessons: Lessons, teacher: Network, pupil: Decider | None) -> None:
         self._lessons, self._teacher, self._pupil = lessons, teacher, pupil
 
-    def decide(self, graph: Graph, view: ClusterView, asked: int) -> tuple[Action, float]:
+    def ask(self, graph: Graph, _: ClusterView) -> Action:
         """The pupil's action; the teacher's where there is none."""
         scores = self._teacher.scores(graph)
         best = int(scores.stages.argmax())
@@ -96,7 +96,7 @@ class Lesson:
             self._note(graph, scores, action, _by_limit(limits, values, graph.executors))
             self._lessons.asked += 1
             self._lessons.agreed += action[:2] == told[:2]
-        return action if self._pupil else told._replace(limit=limits[int(values.argmax())]), 0.0
+        return action if self._pupil else told._replace(limit=limits[int(values.argmax())])
 
     def _note(self, graph: Graph, scores: Scores, action: Action, limits: Array) -> None:
         chances = np.exp(log_probabilities(scores.stages))
@@ -134,7 +134,6 @@ class Distillation:
             raise InvalidInput([Issue(str(folder), "holds trees already: name another --out")])
         self.config, self.folder, self._say = config, folder, say
         self._theatre = Theatre(config.workloads)
-        self._theatre.check()
         self._weights = shelf.take(config.distillation.teacher)
         self._lessons = Lessons()
 
@@ -183,27 +182,20 @@ class Distillation:
         limit_s = config.workloads[workload].limit_s
         limit = None if limit_s is None else 1 + int(draws.exponential(1000 * limit_s))
         lesson = Lesson(self._lessons, Network(self._weights), trees and Decider(trees))
-        player = _player(lesson.decide, number)
-        simulate(self._theatre.scenarios[workload], FIRST_TRAINING_SEED + number, player, limit)
+        self._theatre.episode(workload, FIRST_TRAINING_SEED + number, limit).play(lesson.ask)
 
     def _validated(self, trees: Trees | None) -> list[float]:
         """By workload the mean JCT on the validation seeds, s; trees None: the teacher's."""
         found = []
-        for each, scenario in zip(self.config.workloads, self._theatre.scenarios, strict=True):
+        for workload, each in enumerate(self.config.workloads):
             limit = None if each.limit_s is None else round(2000 * each.limit_s)
             jcts = []
             for seed in self.config.validation.numbers:
-                if trees is None:
-                    lesson = Lesson(Lessons(), Network(self._weights), None)
-                    player = _player(lesson.decide, seed)
-                else:
-                    decider = Decider(trees)
-                    player = _player(lambda graph, *_, d=decider: (d.choose(graph).action, 0.0), seed)
-                jcts.append(simulate(scenario, seed, player, limit).jct_s)
+                ask = Lesson(Lessons(), Network(self._weights), None).ask if trees is None else _asked(Decider(trees))
+                jcts.append(self._theatre.episode(workload, seed, limit).play(ask).jct_s)
             found.append(float(np.mean(jcts)))
         return found
 
 
-def _player(decide: Decide, draw: int) -> Policy:
-    """A policy that decides by this."""
-    return DECIMA.policy(Notes(decide, is_forced, draw=draw, keep=0.0).ask, draw)
+def _asked(trees: Decider) -> Ask:
+    return lambda graph, _: trees.choose(graph).action

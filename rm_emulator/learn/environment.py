@@ -19,17 +19,15 @@ import gymnasium
 import numpy as np
 from numpy.typing import NDArray
 
-from rm_emulator.experiments.cell import Cell
+from rm_emulator.engine.recording import Kept
 from rm_emulator.experiments.grid import at_point
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_value
 from rm_emulator.learn.agents import AGENTS, Chosen, Seen
-from rm_emulator.learn.episode import REWARD_MS, Episode, Objective, Setting
+from rm_emulator.learn.episode import REWARD_MS, Episode, Objective, Setting, stepped
 from rm_emulator.learn.gantt import Pixels, drawn
 from rm_emulator.learn.padded import Observation, OrderPadding, Padded, Padding
-from rm_emulator.scenario.check import check
 from rm_emulator.scenario.load import load
 from rm_emulator.scenario.schema import API_VERSION
-from rm_emulator.scenario.schema.architecture import Central
 from rm_emulator.scenario.workload import slots_of
 from schedulers.core.errors import nearest
 from schedulers.core.log import Log
@@ -83,11 +81,8 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         render_mode: str | None = None,
     ) -> None:
         loaded = load(scenario, changes=changes)
-        check(loaded)
-        if (where := loaded.scenario.spec.cluster.architecture) != Central(kind="central"):
-            raise InvalidInput(f"architecture '{where.kind}' cannot be stepped: one scheduler is, that decides at once")
-        self._data, self._scenario = at_point(loaded), loaded.scenario
-        self._policies = self._data["spec"]["policies"]
+        self._scenario = stepped(loaded)
+        self._policies = at_point(loaded)["spec"]["policies"]
         self._policy = _policy(self._policies, label)
         for name, value in (("most_jobs", most_jobs), ("most_stages", most_stages)):
             if value < 1:
@@ -130,7 +125,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         if limit is None and self._mean_limit_s is not None:
             limit = self.np_random.exponential(self._mean_limit_s)
         until = None if limit is None else max(1, round(1000 * limit))
-        setting, draws = self._setting(self._policy, chosen), self.render_mode is not None
+        setting, draws = Setting(self._scenario, self._policy, chosen), self.render_mode is not None
         self._episode = Episode(setting, self._agent, until_ms=until, keeps_log=self._keeps_log, draws=draws)
         return self._observed()
 
@@ -200,15 +195,12 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         """The same episode under one of the scenario's own policies, to its end: what the agent is held against."""
         chunks: list[bytes] = []
         log = Log(chunks.append)
-        simulation, _, course = self._setting(_policy(self._policies, label), seed).simulation(log=log)
+        kept = Kept(attempts=False)
+        simulation = Setting(self._scenario, _policy(self._policies, label), seed).run(kept, log=log).simulation
         simulation.run()
         log.flush()
-        return Played(sum(course.jct_ms) / len(course.jct_ms) / 1000, simulation.end_ms / 1000, b"".join(chunks))
-
-    def _setting(self, policy: Mapping[str, Any], seed: int) -> Setting:
-        spec = {**self._data["spec"], "policies": [policy], "seeds": [seed]}
-        label = policy["label"]
-        return Setting(self._scenario, Cell({**self._data, "spec": spec}, label, seed, key="", settings=""))
+        jcts = [row.finish_ms - row.submit_ms for row in kept.jobs if row.finish_ms is not None]
+        return Played(sum(jcts) / len(jcts) / 1000, simulation.end_ms / 1000, b"".join(chunks))
 
     def _masks(self) -> Any:
         """What `action_space.sample` takes."""

@@ -6,74 +6,67 @@ answer. An episode is stepped in the thread that began it.
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any, Final, Literal
 
 import msgspec
+import numpy as np
 from greenlet import getcurrent, greenlet
 
-from rm_emulator.engine.recording import Attempt, JobRow, NullRecording
-from rm_emulator.engine.simulation import Simulation
-from rm_emulator.experiments.cell import Cell, waves_of, workload_of
-from rm_emulator.experiments.deciders import is_told_the_truth, scheduler_config
-from rm_emulator.learn.agents import DECIMA, Agent, Chosen, Seen
+from rm_emulator.engine.recording import Kept, Recording
+from rm_emulator.engine.simulation import few_collections
+from rm_emulator.experiments.assembly import Run, assemble, workload_of
+from rm_emulator.experiments.grid import at_point
+from rm_emulator.issues import InvalidInput
+from rm_emulator.learn.agents import DECIMA, Agent, Ask, Chosen, Seen
 from rm_emulator.learn.gantt import Bar
-from rm_emulator.scenario.cluster import engine_config
+from rm_emulator.learn.returns import Outcome
+from rm_emulator.scenario.check import check
+from rm_emulator.scenario.load import Loaded
 from rm_emulator.scenario.schema import Scenario
+from rm_emulator.scenario.schema.architecture import Central
 from schedulers.core.log import Log
 from schedulers.core.policy import ClusterView, Policy
-from schedulers.core.resources import Resources
-from schedulers.core.scheduler import Scheduler
 
 Objective = Literal["mean_jct", "makespan"]
 #: What a reward of -1 stands for, in ms of waiting (decima-sim: reward_scale).
 REWARD_MS: Final = 1e5
 
 
-class _Course(NullRecording):
-    """What jobs took that are done, in ms, and, where `draws`, what ran on which node."""
-
-    def __init__(self, *, draws: bool) -> None:
-        self.jct_ms: list[int] = []
-        self.bars: list[Bar] = []
-        self._draws = draws
-
-    def task(self, attempt: Attempt) -> None:
-        """See Recording."""
-        if self._draws:
-            self.bars.append(Bar(attempt.node, attempt.job, attempt.granted_ms, attempt.ended_ms))
-
-    def job(self, row: JobRow) -> None:
-        """See Recording."""
-        if row.finish_ms is not None:
-            self.jct_ms.append(row.finish_ms - row.submit_ms)
-
-
 class Setting(msgspec.Struct, frozen=True):
-    """What an episode is made of: the scenario with one policy, whose predictor and placement serve whoever chooses."""
+    """What an episode is made of.
+
+    scenario: with absolute paths, one scheduler and no sweep (see `stepped`). entry: of its policies; the entry's
+    predictor and placement serve whoever chooses. seed: of arrivals and durations.
+    """
 
     scenario: Scenario
-    cell: Cell
+    entry: Mapping[str, Any]
+    seed: int
 
-    def simulation(
-        self, *, log: Log | None = None, policy: Policy | None = None, draws: bool = False
-    ) -> tuple[Simulation, Scheduler, _Course]:
-        """The run as the scenario has it. policy: who decides, in place of the scenario's."""
-        built, seed = workload_of(self.scenario, self.cell.seed), self.cell.seed
-        config = engine_config(self.scenario, Resources(built.workload.resources))
-        entry = self.cell.scenario["spec"]["policies"][0]
-        scheduler = Scheduler(scheduler_config(entry, seed, self.scenario, config, 0), log=log, policy=policy)
-        course, oracle = _Course(draws=draws), is_told_the_truth(entry.get("predictor"))
-        simulation = Simulation(
-            config, built.workload, scheduler, course, seed=seed, waves_of=waves_of(built), oracle=oracle
-        )
-        return simulation, scheduler, course
+    def run(self, recording: Recording, *, log: Log | None = None, policy: Policy | None = None) -> Run:
+        """The run as the scenario has it. policy: decides in place of the entry's."""
+        logs = None if log is None else lambda _: log
+        built = workload_of(self.scenario, self.seed)
+        return assemble(self.scenario, self.entry, self.seed, built, recording, log=logs, policy=policy)
+
+
+def stepped(loaded: Loaded) -> Scenario:
+    """The scenario as `Setting` wants it. Raises InvalidInput for one that cannot be run, or not step by step."""
+    check(loaded)
+    if len(loaded.points) > 1:
+        raise InvalidInput([loaded.issue(("spec", "sweep"), "a sweep cannot be stepped: name one point")])
+    scenario = Scenario.model_validate(at_point(loaded))
+    if (where := scenario.spec.cluster.architecture) != Central(kind="central"):
+        raise InvalidInput(f"architecture '{where.kind}' cannot be stepped: one scheduler is, that decides at once")
+    return scenario
 
 
 class Episode:
     """A run of a setting that is asked for one action after another.
 
     agent: who is told. until_ms: it ends there at the latest, jobs or not. asked: what has to be chosen from now, None
-    when it is over. policy: the one that is told. view: what it is shown.
+    when it is over. policy: the one that is told. view: what it is shown. draws: whether `bars` are wanted.
     """
 
     def __init__(
@@ -83,14 +76,14 @@ class Episode:
         *,
         until_ms: int | None = None,
         keeps_log: bool = False,
-        draws: bool,
+        draws: bool = False,
     ) -> None:
         self._chunks: list[bytes] = []
         self._log = Log(self._chunks.append) if keeps_log else None
-        self.policy = agent.policy(self._ask, setting.cell.seed)
-        self._simulation, scheduler, self._course = setting.simulation(log=self._log, policy=self.policy, draws=draws)
+        self.policy, self._kept = agent.policy(self._ask), Kept(attempts=draws)
+        self._simulation, who = setting.run(self._kept, log=self._log, policy=self.policy)
         self._until = until_ms
-        self.view = scheduler.view
+        self.view = who.schedulers[0].view
         self._engine: Any = greenlet(self._play)
         self.asked: Seen | None = None
         self._go_on()
@@ -109,6 +102,13 @@ class Episode:
     def act(self, action: Chosen) -> None:
         """Go on to the next choice, or to the end. Raises Stalled where jobs can never finish."""
         self._go_on(action)
+
+    def play(self, ask: Ask) -> Outcome:
+        """Go on to the end with what `ask` chooses."""
+        with few_collections():
+            while self.asked is not None:
+                self.act(ask(self.asked, self.view))
+        return self.outcome
 
     def close(self) -> None:
         """Leave it where it is."""
@@ -135,12 +135,26 @@ class Episode:
         if of == "makespan":
             return now
         live = self._simulation.jobs.values()
-        return sum(self._course.jct_ms) + sum(now - job.source.submit_ms for job in live)
+        return sum(self._jcts_ms) + sum(now - job.source.submit_ms for job in live)
+
+    @property
+    def _jcts_ms(self) -> list[int]:
+        """Of the jobs that are done, in the order of their ends."""
+        return [row.finish_ms - row.submit_ms for row in self._kept.jobs if row.finish_ms is not None]
+
+    @property
+    def outcome(self) -> Outcome:
+        """When the jobs that have come came and ended; those that are still there end now."""
+        live = self._simulation.jobs.values()
+        end = self._until if live and self._until is not None else self._simulation.end_ms
+        rows = [(row.submit_ms, row.finish_ms) for row in self._kept.jobs if row.finish_ms is not None]
+        times = np.array(sorted(rows + [(job.source.submit_ms, end) for job in live]), dtype=float).reshape(-1, 2)
+        return Outcome(times[:, 0], times[:, 1], end)
 
     @property
     def figures(self) -> dict[str, float]:
         """Mean JCT of the jobs that are done and the time, in s; how many jobs are done."""
-        done = self._course.jct_ms
+        done = self._jcts_ms
         mean = sum(done) / len(done) / 1000 if done else 0.0
         return {"mean_jct_s": mean, "time_s": self.now_ms / 1000, "finished_jobs": len(done)}
 
@@ -162,6 +176,6 @@ class Episode:
         now = self.now_ms
         running = self._simulation.containers.values()
         return [
-            *self._course.bars,
+            *(Bar(attempt.node, attempt.job, attempt.granted_ms, attempt.ended_ms) for attempt in self._kept.tasks),
             *(Bar(c.node, c.job, c.granted_ms, now) for c in running if c.stage >= 0 and c.ended_ms <= c.granted_ms),
         ]

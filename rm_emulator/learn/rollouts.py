@@ -1,6 +1,6 @@
-"""Episodes: a scenario's workload played by a policy that is being trained, in the emulator itself; by processes.
+"""Rollouts: episodes played by whoever is being trained, in processes of their own.
 
-A plain simulation rather than an environment: nothing is copied between a decision and its outcome.
+The episodes are those that the environment steps (`episode.py`); what is seen is not padded into arrays in between.
 """
 
 from __future__ import annotations
@@ -17,34 +17,23 @@ from threading import Thread
 from typing import Final
 
 import msgspec
-import numpy as np
 
-from rm_emulator.engine.recording import JobRow, NullRecording
-from rm_emulator.engine.simulation import Simulation
-from rm_emulator.experiments.cell import waves_of
-from rm_emulator.experiments.deciders import scheduler_config
 from rm_emulator.experiments.grid import at_point
-from rm_emulator.issues import InvalidInput
 from rm_emulator.learn.agents import AGENTS, DECIMA, Decide, Decision, Notes
 from rm_emulator.learn.config import Sequences
+from rm_emulator.learn.episode import Episode, Setting, stepped
 from rm_emulator.learn.returns import Outcome
-from rm_emulator.scenario.check import check
-from rm_emulator.scenario.cluster import engine_config
-from rm_emulator.scenario.load import Loaded, load
-from rm_emulator.scenario.workload import build
+from rm_emulator.scenario.load import load
 from schedulers.core import keyed
 from schedulers.core.errors import UserError
-from schedulers.core.policy import Policy
-from schedulers.core.resources import Resources
-from schedulers.core.scheduler import Scheduler
 from schedulers.learned.weights import unpack
 
 #: The predictor of a policy that is being trained: it is told mean run times, as in Decima.
 ORACLE: Final = {"kind": "oracle"}
 
 
-class Episode(msgspec.Struct, frozen=True, eq=False):
-    """What came of it. decisions: those kept; asked: how many there were."""
+class Rollout(msgspec.Struct, frozen=True, eq=False):
+    """What came of an episode. decisions: those kept; asked: how many there were."""
 
     outcome: Outcome
     decisions: list[Decision]
@@ -68,40 +57,25 @@ class Task(msgspec.Struct, frozen=True):
     keep: float = 0.0
 
 
-class _Ends(NullRecording):
-    """Keeps when each job came and ended."""
-
-    def __init__(self) -> None:
-        self.rows: list[tuple[int, int]] = []
-
-    def job(self, row: JobRow) -> None:
-        """See Recording."""
-        if row.finish_ms is not None:
-            self.rows.append((row.submit_ms, row.finish_ms))
-
-
 class Theatre:
-    """Plays episodes of some workloads in this process."""
+    """Plays episodes of some workloads in this process. Raises InvalidInput for scenarios that cannot be played."""
 
     def __init__(self, workloads: Sequence[Sequences], kind: str = DECIMA.kind) -> None:
         self._agent = AGENTS[kind]
-        self.scenarios = [load(each.scenario) for each in workloads]
+        loaded = [load(each.scenario) for each in workloads]
+        self._settings = [(stepped(each), at_point(each)["spec"]["policies"][0]) for each in loaded]
         self._weights = lru_cache(maxsize=1)(lambda data: unpack(data, "the weights in training"))
 
-    def check(self) -> None:
-        """Raises InvalidInput for scenarios that cannot be run."""
-        for loaded in self.scenarios:
-            check(loaded)
-            if len(loaded.points) > 1:
-                raise InvalidInput([loaded.issue(("spec", "sweep"), "a sweep cannot be trained on: name one point")])
+    def episode(self, workload: int, seed: int, limit_ms: int | None = None) -> Episode:
+        """A new one. Placement and copies are those of the scenario's first policy."""
+        scenario, entry = self._settings[workload]
+        return Episode(Setting(scenario, {**entry, "predictor": ORACLE}, seed), self._agent, until_ms=limit_ms)
 
-    def play(self, task: Task) -> Episode:
+    def play(self, task: Task) -> Rollout:
         """One episode."""
-        agent = self._agent
-        notes = Notes(self._decides(task), agent.is_forced, draw=task.draw, keep=task.keep)
-        policy = agent.policy(notes.ask, task.draw)
-        outcome = simulate(self.scenarios[task.workload], task.seed, policy, task.limit_ms)
-        return Episode(outcome, notes.decisions, notes.asked)
+        notes = Notes(self._decides(task), self._agent.is_forced, draw=task.draw, keep=task.keep)
+        outcome = self.episode(task.workload, task.seed, task.limit_ms).play(notes.ask)
+        return Rollout(outcome, notes.decisions, notes.asked)
 
     def _decides(self, task: Task) -> Decide:
         if isinstance(task.player, str):
@@ -110,25 +84,6 @@ class Theatre:
         draws = None if task.greedy else keyed.generator(task.draw, "actions")
         # A new network: what it keeps is of one episode.
         return self._agent.decides(self._weights(task.player), draws)
-
-
-def simulate(loaded: Loaded, seed: int, player: Policy, limit_ms: int | None = None) -> Outcome:
-    """The scenario's workload of a seed under this policy, to the end or to a time: when jobs came and ended.
-
-    Placement and copies are those of the scenario's first policy.
-    """
-    scenario = loaded.scenario
-    built = build(scenario, loaded.folder, seed)
-    config = engine_config(scenario, Resources(built.workload.resources))
-    entry = {**at_point(loaded)["spec"]["policies"][0], "predictor": ORACLE}
-    scheduler = Scheduler(scheduler_config(entry, seed, scenario, config, 0), policy=player)
-    ends = _Ends()
-    simulation = Simulation(config, built.workload, scheduler, ends, seed=seed, waves_of=waves_of(built), oracle=True)
-    simulation.run(limit_ms)
-    end = simulation.end_ms if limit_ms is None or not simulation.jobs else limit_ms
-    rows = ends.rows + [(job.source.submit_ms, end) for job in simulation.jobs.values()]
-    times = np.array(sorted(rows), dtype=float).reshape(-1, 2)
-    return Outcome(times[:, 0], times[:, 1], end)
 
 
 class Company:
@@ -141,16 +96,16 @@ class Company:
             context = multiprocessing.get_context("spawn")
             self._pool = ProcessPoolExecutor(jobs, context, initializer=_settle, initargs=(tuple(workloads), kind))
 
-    def begin(self, tasks: Sequence[Task]) -> Callable[[], list[Episode]]:
+    def begin(self, tasks: Sequence[Task]) -> Callable[[], list[Rollout]]:
         """Start; the call that is returned waits for all of them, in their order. Raises WorkerDied."""
         if self._here is not None:
             here = self._here
             return lambda: [here.play(task) for task in tasks]
         assert self._pool is not None
-        futures: list[Future[Episode]] = [self._pool.submit(_play, task) for task in tasks]
+        futures: list[Future[Rollout]] = [self._pool.submit(_play, task) for task in tasks]
         return lambda: _gathered(futures)
 
-    def play(self, tasks: Sequence[Task]) -> list[Episode]:
+    def play(self, tasks: Sequence[Task]) -> list[Rollout]:
         """All episodes, in the order of their tasks."""
         return self.begin(tasks)()
 
@@ -164,7 +119,7 @@ class WorkerDied(UserError, RuntimeError):
     """A process that played episodes is gone."""
 
 
-def _gathered(futures: Iterable[Future[Episode]]) -> list[Episode]:
+def _gathered(futures: Iterable[Future[Rollout]]) -> list[Rollout]:
     try:
         return [future.result() for future in futures]
     except BrokenProcessPool:
@@ -189,5 +144,5 @@ def _end_after(sentinel: int) -> None:
     os._exit(1)
 
 
-def _play(task: Task) -> Episode:
+def _play(task: Task) -> Rollout:
     return _theatre[0].play(task)

@@ -14,7 +14,7 @@ from rm_emulator.learn.critic import WIDTH, beside_others, features, unexplained
 from rm_emulator.learn.network import Decima, Judged, Parts, batch
 from rm_emulator.learn.order_network import Lachesis, order_batch
 from rm_emulator.learn.returns import advantages
-from rm_emulator.learn.rollouts import Episode
+from rm_emulator.learn.rollouts import Rollout
 from schedulers.core.errors import UserError
 from schedulers.learned.weights import Architecture, Weights
 
@@ -41,13 +41,13 @@ class Lot(NamedTuple):
 class Group(NamedTuple):
     """The rollouts of one sequence. horizon_s, makespan: what costs are."""
 
-    episodes: Sequence[Episode]
+    episodes: Sequence[Rollout]
     horizon_s: float | None
     makespan: bool
 
 
 #: Per episode [decisions, n], from which what the state explains of costs is estimated.
-Explains: TypeAlias = Callable[[Episode], np.ndarray]
+Explains: TypeAlias = Callable[[Rollout], np.ndarray]
 
 
 def worths(groups: Sequence[Group], rate: float, *, critic: Explains | None) -> np.ndarray:
@@ -73,7 +73,7 @@ def worths(groups: Sequence[Group], rate: float, *, critic: Explains | None) -> 
     return np.concatenate([each / (each.std() + 1e-6) for each in found if len(each)] or [np.zeros(0)])
 
 
-def features_of(episode: Episode) -> np.ndarray:
+def features_of(episode: Rollout) -> np.ndarray:
     """[decisions, features]."""
     return np.array([features(decision.graph) for decision in episode.decisions]).reshape(-1, WIDTH)
 
@@ -83,7 +83,7 @@ def critic_of(network: Parts) -> Explains:
     if isinstance(network, Decima):
         return features_of
 
-    def expects(episode: Episode) -> np.ndarray:
+    def expects(episode: Rollout) -> np.ndarray:
         if not episode.decisions:
             return np.zeros((0, 1))
         with torch.no_grad():
@@ -95,7 +95,7 @@ def critic_of(network: Parts) -> Explains:
     return expects
 
 
-def expected_of(network: Parts, episodes: Sequence[Episode]) -> np.ndarray:
+def expected_of(network: Parts, episodes: Sequence[Rollout]) -> np.ndarray:
     """[decisions]: what a critic should say of each: ln(time to go over the longest way left). NaN where none is."""
     if isinstance(network, Decima):
         return np.full(sum(len(episode.decisions) for episode in episodes), np.nan)

@@ -20,7 +20,7 @@ from rm_emulator.learn.agents import Decision, agent_of
 from rm_emulator.learn.checkpoints import State
 from rm_emulator.learn.cloning import clone
 from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
-from rm_emulator.learn.rollouts import Company, Episode, Task, Theatre
+from rm_emulator.learn.rollouts import Company, Rollout, Task, Theatre
 from rm_emulator.learn.samples import Group, adam, critic_of, expected_of, made, mean, worths
 from schedulers.core import keyed
 from schedulers.learned import shelf
@@ -65,7 +65,7 @@ class Training:
             known = ", ".join(agent.rules)
             raise InvalidInput(f"cloning.teacher: {agent.kind} cannot learn from '{config.cloning.teacher}' ({known})")
         digest = sha256(msgspec.json.encode(config)).hexdigest()
-        Theatre(config.workloads, agent.kind).check()
+        Theatre(config.workloads, agent.kind)  # refuses what cannot be played before there is anything
         if resume:
             self.state = checkpoints.load(folder)
             if self.state.config != digest:
@@ -104,7 +104,7 @@ class Training:
             self._writer.close()
         return self.state
 
-    def _iterate(self, pending: Callable[[], list[Episode]]) -> Callable[[], list[Episode]]:
+    def _iterate(self, pending: Callable[[], list[Rollout]]) -> Callable[[], list[Rollout]]:
         """One iteration; the next one's episodes are under way while this one's are learned from."""
         state, config = self.state, self.config
         begun = time.monotonic()
@@ -183,7 +183,7 @@ class Training:
 
     # -- an iteration ---------------------------------------------------------------------------
 
-    def _begin(self, iteration: int, player: bytes) -> Callable[[], list[Episode]]:
+    def _begin(self, iteration: int, player: bytes) -> Callable[[], list[Rollout]]:
         if iteration >= self.config.iterations:
             return list
         return self._company.begin(self._tasks(iteration, player))
@@ -227,7 +227,7 @@ class Training:
             for rollout in range(config.rollouts)
         ]
 
-    def _learn(self, episodes: list[Episode], iteration: int) -> dict[str, float]:
+    def _learn(self, episodes: list[Rollout], iteration: int) -> dict[str, float]:
         config = self.config
         if config.method == "evolution":
             return self._evolve(episodes, iteration)
@@ -244,7 +244,7 @@ class Training:
             return ppo.improve(self._network, self._optimiser, decisions, worth, *how)
         return reinforce.improve(self._network, self._optimiser, decisions, worth, bonus, generator, expected)
 
-    def _judged(self, episodes: list[Episode], iteration: int) -> tuple[list[Decision], np.ndarray]:
+    def _judged(self, episodes: list[Rollout], iteration: int) -> tuple[list[Decision], np.ndarray]:
         """All kept decisions, and what each was worth."""
         config, state = self.config, self.state
         rate = state.area_s / state.time_s if config.reinforce.differential and state.time_s else 0.0
@@ -261,7 +261,7 @@ class Training:
         self._meet(decisions)
         return decisions, worth
 
-    def _evolve(self, episodes: list[Episode], iteration: int) -> dict[str, float]:
+    def _evolve(self, episodes: list[Rollout], iteration: int) -> dict[str, float]:
         settings = self.config.evolution
         costs = np.array([self._cost(episode) for episode in episodes]).reshape(2, settings.pairs, -1)
         weights = self._network.export()
@@ -285,7 +285,7 @@ class Training:
         jcts = [self._cost(episode) for episode in self._company.play(tasks)]
         return [mean(jcts[index * len(seeds) : (index + 1) * len(seeds)]) for index in range(len(workloads))]
 
-    def _cost(self, episode: Episode) -> float:
+    def _cost(self, episode: Rollout) -> float:
         return episode.outcome.end / 1000 if self.config.objective == "makespan" else episode.outcome.jct_s
 
     def _validate(self) -> dict[str, float]:

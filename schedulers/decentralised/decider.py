@@ -36,6 +36,7 @@ from schedulers.core.messages import (
     Reservation,
 )
 from schedulers.core.model import Decentralised
+from schedulers.core.policy import Policy
 from schedulers.core.reasons import Reason, sentence
 from schedulers.core.resources import fits
 from schedulers.core.scheduler import Scheduler
@@ -356,6 +357,11 @@ _OF_ROOM: Final = frozenset(
 )
 
 
-def decider(config: SchedulerConfig, *, log: Log | None = None) -> Scheduler:
-    """Who decides, by its settings: one scheduler that sees the cluster, or many that do not."""
-    return (Scheduler if config.decentralised is msgspec.UNSET else Decentraliser)(config, log=log)
+def decider(config: SchedulerConfig, *, log: Log | None = None, policy: Policy | None = None) -> Scheduler:
+    """Who decides, by its settings: one scheduler that sees the cluster, or many that do not.
+
+    policy: of the one scheduler, in place of the one that its settings name.
+    """
+    if config.decentralised is msgspec.UNSET:
+        return Scheduler(config, log=log, policy=policy)
+    return Decentraliser(config, log=log)

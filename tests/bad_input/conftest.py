@@ -28,7 +28,7 @@ def program(tmp_path: Path) -> Callable[..., Ended]:
 
 
 @pytest.fixture
-def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., str]:
+def refused(capfd: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> Callable[..., str]:
     """Runs one command in this process, in an empty folder; what it says when it ends with 2. Anything else fails."""
 
     def _refused(*arguments: object) -> str:
@@ -37,7 +37,7 @@ def refused(capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch,
         monkeypatch.setattr("signal.signal", lambda *_: None)
         with pytest.raises(SystemExit) as ended:
             main()
-        said = capsys.readouterr()
+        said = capfd.readouterr()
         assert ended.value.code == 2, said
         assert "Traceback" not in said.err
         return said.err

@@ -298,10 +298,10 @@ def test_interrupted_advice_says_that_nothing_was_written(
 ) -> None:
     command("run", HELLO, "--out", tmp_path / "out")
 
-    def interrupt(*_: object) -> None:
+    def interrupt(*_: object, **__: object) -> None:
         raise KeyboardInterrupt
 
-    monkeypatch.setattr("rm_emulator.experiments.advice.prepared", interrupt)
+    monkeypatch.setattr("rm_emulator.experiments.advice.assemble", interrupt)
     said = command("explain", tmp_path / "out", "report", "--advise")
     assert (said.code, said.out) == (130, "")
     assert said.err.endswith("interrupted: nothing was written\n")

@@ -8,6 +8,7 @@ from typing import ClassVar
 import pytest
 
 from rm_emulator import testing
+from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Audit, Subject, case, run_case
 from schedulers.core.decisions import Decision, Place
 from schedulers.core.errors import UnknownName
@@ -145,12 +146,12 @@ def test_a_policy_that_counts_how_often_it_is_asked_is_caught() -> None:
 
 
 def test_a_predictor_that_peeks_is_caught(monkeypatch: pytest.MonkeyPatch) -> None:
-    class Leaky(testing.Simulation):
+    class Leaky(Simulation):
         def __init__(self, config, workload, *args, **kwargs) -> None:
             super().__init__(config, workload, *args, **kwargs)
             Peeks.told_times.update({e.job.id: 1e3 * e.runtimes[-1].ms[-1] for e in workload.jobs})
 
-    monkeypatch.setattr(testing, "Simulation", Leaky)
+    monkeypatch.setattr("rm_emulator.engine.played.Simulation", Leaky)
     subject = broken(predictors, Peeks)
     subject = Subject(policy={"kind": "sjf"}, predictor=subject.predictor)
     with pytest.raises(AssertionError, match="depend on the future"):

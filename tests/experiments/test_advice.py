@@ -338,6 +338,6 @@ def test_a_trace_that_is_gone_is_named(
     trace = "{kind: trace, format: csv, path: mine.csv, options: {time_unit: s}}"
     out = ran(MEMORY[: MEMORY.index("    kind: jobs")] + f"    {trace}\n  policies: [{{kind: fifo}}]\n")
     (tmp_path / "mine.csv").unlink()
-    monkeypatch.setattr("rm_emulator.experiments.cell._last", [])  # as in another process
+    monkeypatch.setattr("rm_emulator.experiments.assembly._last", [])  # as in another process
     with pytest.raises(InvalidInput, match=r"mine\.csv"):
         explain(out, "b", advise=True)

@@ -8,7 +8,7 @@ from statistics import fmean
 from typing import Any, NamedTuple
 
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.experiments.cell import waves_of
+from rm_emulator.experiments.assembly import waves_of
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.workload import build

@@ -7,8 +7,7 @@ from fractions import Fraction
 from typing import Any, Final
 
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.recording import JobRow, NullRecording
-from rm_emulator.engine.simulation import Simulation
+from rm_emulator.engine.played import played
 from rm_emulator.known_answers.checks import ABOUT, Case, Check, Checks, Skip, kind
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.log import SchedulerConfig
@@ -109,18 +108,6 @@ def _stages(variant: Mapping[str, Any], order: Sequence[int]) -> tuple[Stage, ..
     )
 
 
-class _Ends(NullRecording):
-    """Keeps when each job ended, by id."""
-
-    def __init__(self) -> None:
-        self.ends: dict[str, int] = {}
-
-    def job(self, row: JobRow) -> None:
-        """See Recording."""
-        assert row.finish_ms is not None
-        self.ends[row.id] = row.finish_ms
-
-
 def _finish(
     jobs: Sequence[WorkloadJob], slots: int, policy: dict[str, Any], predictor: dict[str, Any] | None
 ) -> list[int]:
@@ -129,6 +116,6 @@ def _finish(
     cluster = EngineConfig(nodes=nodes, resources=("slot",), profile="events")
     workload = Workload(name="case", jobs=tuple(jobs), resources=("slot",))
     config = SchedulerConfig(resources=("slot",), policy=policy, predictor=predictor, offers="cycle")
-    record = _Ends()
-    Simulation(cluster, workload, Scheduler(config), record, oracle=predictor is not None).run()
-    return [record.ends[job.job.id] // _UNIT_MS for job in jobs]
+    kept = played(cluster, workload, Scheduler(config), oracle=predictor is not None).kept
+    ends = {row.id: row.finish_ms for row in kept.jobs if row.finish_ms is not None}
+    return [ends[job.job.id] // _UNIT_MS for job in jobs]

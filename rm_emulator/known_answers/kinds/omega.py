@@ -6,9 +6,9 @@ from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
 from rm_emulator.engine.config import Central, EngineConfig, JobsOf, SharedState, Thinker, TwoLevel
-from rm_emulator.engine.recording import JobRow, NullRecording, Try
+from rm_emulator.engine.played import played
+from rm_emulator.engine.recording import Kept
 from rm_emulator.engine.several import Several, assigned, first_container
-from rm_emulator.engine.simulation import Simulation
 from rm_emulator.known_answers.checks import Case, Checks, Unsupported, kind, only, values
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.log import SchedulerConfig
@@ -36,22 +36,6 @@ class _Preferred(Placer):
         return min(nodes, key=lambda node: self._rank[node.spec.id])
 
 
-class _Kept(NullRecording):
-    """Keeps attempts and jobs in memory."""
-
-    def __init__(self) -> None:
-        self.tries: list[Try] = []
-        self.jobs: dict[str, JobRow] = {}
-
-    def tried(self, row: Try) -> None:
-        """See Recording."""
-        self.tries.append(row)
-
-    def job(self, row: JobRow) -> None:
-        """See Recording."""
-        self.jobs[row.id] = row
-
-
 @kind("omega_trace", (*_KEYS, "expect", "tol", "wall"))
 def _omega_trace(case: Case) -> Checks:
     for scheduler in case["schedulers"].values():
@@ -59,7 +43,7 @@ def _omega_trace(case: Case) -> Checks:
     for job in case["jobs"]:
         only(job, ("id", "by", "at", "tasks", "cpu", "dur"), "key of a job")
     kept, end = _run(case)
-    placed = {row.id for row in kept.jobs.values()} - {each.job for each in kept.tries if each.given_up}
+    placed = {row.id for row in kept.jobs} - {each.job for each in kept.tries if each.given_up}
     conflicts = sum(1 for each in kept.tries if each.refused)
     submitted = {job["id"]: job["at"] for job in case["jobs"]}
     first: dict[str, int] = {}
@@ -80,7 +64,7 @@ def _omega_trace(case: Case) -> Checks:
     yield from values(case["expect"], ways, tolerance=case.get("tol", 0.0))
 
 
-def _run(case: Case) -> tuple[_Kept, int]:
+def _run(case: Case) -> tuple[Kept, int]:
     """What was tried, the jobs, and the end of the last task or attempt."""
     machines = tuple(Node(id=name, capacity=(_whole(cpu),)) for name, cpu in case["machines"].items())
     jobs = tuple(sorted((_job(job) for job in case["jobs"]), key=lambda source: source.submit_ms))
@@ -90,9 +74,8 @@ def _run(case: Case) -> tuple[_Kept, int]:
         _decider(number, case["schedulers"].get(thinker.name, {}).get("order", list(case["machines"])))
         for number, thinker in enumerate(thinkers)
     ]
-    workload, kept = Workload(name="case", jobs=jobs, resources=("cpu",)), _Kept()
-    simulation = Simulation(cluster, workload, Several(deciders, assigned(jobs, thinkers)), kept)
-    simulation.run()
+    workload = Workload(name="case", jobs=jobs, resources=("cpu",))
+    simulation, kept = played(cluster, workload, Several(deciders, assigned(jobs, thinkers)))
     return kept, simulation.calendar.now
 
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from copy import copy
 from fractions import Fraction
 from typing import Any, Final
 
 from rm_emulator.engine.config import Decentralised as Messages
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.recording import Attempt, JobRow, NullRecording
-from rm_emulator.engine.simulation import Simulation
+from rm_emulator.engine.played import played
+from rm_emulator.engine.recording import Attempt
 from rm_emulator.known_answers.checks import Case, Check, Checks, Unsupported, kind, only, values
 from rm_emulator.known_answers.zero_wait import zero_wait, zero_wait_among
 from rm_emulator.workload.model import PerTask, Workload, WorkloadJob
@@ -154,12 +153,10 @@ class _Decider(Decentraliser):
             self._launched(Launch(job.id, stage.index, 0, job.id.removeprefix(_THERE), task), decisions)
 
 
-class _Played(NullRecording):
+class _Played:
     """A case, run to its end. decider: who decided; rows: of its jobs, in the order in which they ended."""
 
     def __init__(self, case: Case, ratio: float = 2.0) -> None:
-        self.rows: list[JobRow] = []
-        self._tasks: dict[tuple[str, int], Attempt] = {}
         jobs = {job["id"]: job for job in case["jobs"]}
         settings = Decentralised(
             method=case["policy"],
@@ -178,15 +175,9 @@ class _Played(NullRecording):
         coming = [_job(name, _ms(job["at"]), job["tasks"]) for name, job in jobs.items()]
         coming.sort(key=lambda job: job.submit_ms)
         workload = Workload(name="case", jobs=(*there, *coming), resources=("slots",))
-        Simulation(engine, workload, self.decider, self).run()
-
-    def task(self, attempt: Attempt) -> None:
-        """See Recording."""
-        self._tasks[attempt.job, attempt.task] = copy(attempt)
-
-    def job(self, row: JobRow) -> None:
-        """See Recording."""
-        self.rows.append(row)
+        kept = played(engine, workload, self.decider).kept
+        self.rows = kept.jobs
+        self._tasks = {(attempt.job, attempt.task): attempt for attempt in kept.tasks}
 
     def by_task(self, jobs: Mapping[str, Sequence[Any]], what: Callable[[Attempt], Any]) -> dict[str, list[Any]]:
         """Of each task of these jobs, by index."""

@@ -1,0 +1,34 @@
+"""A small run from its parts to its end, kept in memory: for known answers, studies and the tests of plug-ins."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.control import Control, Decider
+from rm_emulator.engine.recording import Kept
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.workload.model import Workload
+
+
+class Played(NamedTuple):
+    """A run that is over, and what was recorded of it."""
+
+    simulation: Simulation
+    kept: Kept
+
+
+def played(
+    config: EngineConfig,
+    workload: Workload,
+    control: Decider | Control,
+    *,
+    seed: int = 0,
+    oracle: bool = False,
+    attempts: bool = True,
+) -> Played:
+    """Run the workload on this cluster. oracle: true means are told; attempts: see `Kept`. Raises as `Simulation`."""
+    kept = Kept(attempts=attempts)
+    simulation = Simulation(config, workload, control, kept, seed=seed, oracle=oracle)
+    simulation.run()
+    return Played(simulation, kept)

@@ -1,0 +1,88 @@
+"""A run put together: workload, cluster, who decides, where results go. Cells, environments and training run this."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable
+from pathlib import Path
+from typing import NamedTuple
+
+from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.execution import WavesOf
+from rm_emulator.engine.recording import Recording
+from rm_emulator.engine.simulation import Simulation
+from rm_emulator.experiments.deciders import Deciders, Entry
+from rm_emulator.scenario.cluster import engine_config
+from rm_emulator.scenario.schema import Scenario
+from rm_emulator.scenario.workload import Built, build
+from schedulers.core.log import Log
+from schedulers.core.policy import Policy
+from schedulers.core.resources import Resources
+
+_last: list[tuple[str, Built]] = []
+
+
+class Run(NamedTuple):
+    """A simulation that is ready to run, and who decides in it."""
+
+    simulation: Simulation
+    who: Deciders
+
+
+def assemble(
+    scenario: Scenario,
+    entry: Entry,
+    seed: int,
+    built: Built,
+    recording: Recording,
+    *,
+    config: EngineConfig | None = None,
+    log: Callable[[str], Log] | None = None,
+    policy: Policy | None = None,
+    progress: Callable[[int], None] | None = None,
+) -> Run:
+    """The run of a seed under one entry of the scenario's `policies`, as resolved.
+
+    built: the seed's workload, or a part of it. config: the cluster, unless it is the scenario's. log: makes the log of
+    a scheduler from its name, '' where there is one alone; None: no log is kept. policy: decides in place of the
+    entry's policy, whose predictor and placement serve it. progress: hears the number of finished tasks.
+    """
+    config = config or cluster_of(scenario, built)
+    who = Deciders(entry, seed, scenario, config, built.workload, log, policy)
+    simulation = Simulation(
+        config,
+        built.workload,
+        who.control,
+        recording,
+        seed=seed,
+        waves_of=waves_of(built),
+        oracle=who.hears_truth,
+        progress=progress,
+    )
+    return Run(simulation, who)
+
+
+def cluster_of(scenario: Scenario, built: Built) -> EngineConfig:
+    """The scenario's cluster, with the resources that its workload asks for."""
+    return engine_config(scenario, Resources(built.workload.resources))
+
+
+def workload_of(scenario: Scenario, seed: int) -> Built:
+    """The workload of a seed, kept for the next run: policies are compared on the very same one."""
+    spec = scenario.spec
+    basis = {"cluster": spec.cluster.model_dump(mode="json"), "workload": spec.workload.model_dump(mode="json")}
+    key = json.dumps([basis, seed], sort_keys=True)
+    if not _last or _last[0][0] != key:
+        # Paths in a resolved scenario are absolute, so the folder they are relative to does not matter.
+        _last[:] = [(key, build(scenario, Path(), seed))]
+    return _last[0][1]
+
+
+def waves_of(built: Built) -> WavesOf | None:
+    """Looks up the measured profiles of a workload, None where it has none."""
+    profiles = built.profiles
+    if profiles is None:
+        return None
+    return lambda times, executors: profiles.waves_of(
+        times, warmup_ms=executors.warmup_ms, inverted=executors.inverted_levels
+    )
