@@ -26,9 +26,14 @@ from tests.examples import CI, NIGHTLY
 from tests.groups import rank, scope
 from tests.packaged import Packaged
 
-for profile in (CI, NIGHTLY):
+for profile, drawn in ((CI, 25), (NIGHTLY, 100)):
     settings.register_profile(
-        profile, derandomize=True, deadline=None, suppress_health_check=[HealthCheck.too_slow], database=None
+        profile,
+        max_examples=drawn,
+        derandomize=True,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+        database=None,
     )
 settings.load_profile(CI)
 

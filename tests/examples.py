@@ -1,4 +1,4 @@
-"""How many examples of a property are drawn: all of them by night, a quarter of them in CI."""
+"""How many examples of a property are drawn, and how large a large one is: all by night, a quarter in CI."""
 
 from __future__ import annotations
 

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import Any, Final, Generic, NamedTuple, TypeAlias, TypeVar
 
 import numpy as np
 from numpy.typing import NDArray
@@ -22,15 +22,16 @@ from schedulers.learned.routes import Choices
 from schedulers.learned.stage_orders import STAGE_RULES
 from schedulers.learned.weights import ARCHITECTURES, LACHESIS, Sizes, Weights
 
-#: What is chosen from and what is chosen, as the agent has them: Graph and Action, or Choices and a row.
-Seen: TypeAlias = Any
-Chosen: TypeAlias = Any
+#: What an agent chooses from, and what it chooses: Decima's a Graph and an Action, LACHESIS's Choices and a row.
+Seen = TypeVar("Seen")
+Chosen = TypeVar("Chosen")
 Draws: TypeAlias = "np.random.Generator | None"
+Ask: TypeAlias = Callable[[Seen, ClusterView], Chosen]
 #: What is done and the log of how likely that was; the number is how often was asked before.
-Decide: TypeAlias = "Callable[[Seen, ClusterView, int], tuple[Chosen, float]]"
+Decide: TypeAlias = Callable[[Seen, ClusterView, int], tuple[Chosen, float]]
 
 
-class Decision(NamedTuple):
+class Decision(NamedTuple, Generic[Seen, Chosen]):
     """One decision of an episode: at which time (ms), what was seen and done, and the log of how likely that was."""
 
     at: int
@@ -39,13 +40,15 @@ class Decision(NamedTuple):
     log_prob: float
 
 
-class Notes:
+class Notes(Generic[Seen, Chosen]):
     """Decides by a function, and remembers a part of what it decided. asked: how often it was."""
 
-    def __init__(self, decide: Decide, is_forced: Callable[[Seen], bool], *, draw: int, keep: float) -> None:
+    def __init__(
+        self, decide: Decide[Seen, Chosen], is_forced: Callable[[Seen], bool], *, draw: int, keep: float
+    ) -> None:
         self._decide, self._is_forced = decide, is_forced
         self._kept, self._keep = keyed.generator(draw, "kept"), keep
-        self.decisions: list[Decision] = []
+        self.decisions: list[Decision[Seen, Chosen]] = []
         self.asked = 0
 
     def ask(self, seen: Seen, view: ClusterView) -> Chosen:
@@ -57,26 +60,22 @@ class Notes:
         return action
 
 
-Ask: TypeAlias = "Callable[[Seen, ClusterView], Chosen]"
-
-
 class AskedDispatch(Dispatch):
     """A policy of Decima's kind that is told what to do."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask[Graph, Action]) -> None:
         super().__init__(NoParams())
         self._ask = ask
 
     def choose(self, graph: Graph, view: ClusterView) -> Action:
         """See Dispatch.choose."""
-        action: Action = self._ask(graph, view)
-        return action
+        return self._ask(graph, view)
 
 
 class AskedNextStage(NextStage):
     """A policy of LACHESIS's kind that is told what to do."""
 
-    def __init__(self, ask: Ask) -> None:
+    def __init__(self, ask: Ask[Choices, int]) -> None:
         super().__init__(NoParams())
         self._ask = ask
 
@@ -85,7 +84,7 @@ class AskedNextStage(NextStage):
         return int(self._ask(choices, view))
 
 
-class Agent(NamedTuple):
+class Agent(NamedTuple, Generic[Seen, Chosen]):
     """kind: as in Sizes. references: rules that weights are held against, the score is the ratio to the first.
 
     policy: who asks, from what answers. decides: from weights and draws, None: the likeliest each time.
@@ -94,10 +93,10 @@ class Agent(NamedTuple):
 
     kind: str
     sizes: Mapping[str, Sizes]
-    policy: Callable[[Ask], Policy]
+    policy: Callable[[Ask[Seen, Chosen]], Policy]
     rules: Mapping[str, Callable[[Seen, ClusterView, int], Chosen]]
     references: tuple[str, str]
-    decides: Callable[[Weights, Draws], Decide]
+    decides: Callable[[Weights, Draws], Decide[Seen, Chosen]]
     is_forced: Callable[[Seen], bool]
 
 
@@ -140,31 +139,32 @@ def _pick(scores: NDArray[np.float64], draws: Draws) -> tuple[int, float]:
     return index, float(logs[index])
 
 
-def _dispatching(weights: Weights, draws: Draws) -> Decide:
+def _dispatching(weights: Weights, draws: Draws) -> Decide[Graph, Action]:
     network = Network(weights)
     return lambda graph, *_: decided(network, graph, draws)
 
 
-def _ordering(weights: Weights, draws: Draws) -> Decide:
+def _ordering(weights: Weights, draws: Draws) -> Decide[Choices, int]:
     network = OrderNetwork(weights)
     return lambda choices, *_: next_decided(network, choices, draws)
 
 
-DECIMA: Final = Agent("decima", ARCHITECTURES, AskedDispatch, RULES, ("capped_sjf", "random"), _dispatching, is_forced)
-AGENTS: Final[Mapping[str, Agent]] = {
-    "decima": DECIMA,
-    "lachesis": Agent(
-        "lachesis",
-        {"lachesis": LACHESIS},
-        AskedNextStage,
-        STAGE_RULES,
-        ("rank_up", "random"),
-        _ordering,
-        lambda choices: int(np.count_nonzero(choices.valid)) == 1,
-    ),
-}
+DECIMA: Final[Agent[Graph, Action]] = Agent(
+    "decima", ARCHITECTURES, AskedDispatch, RULES, ("capped_sjf", "random"), _dispatching, is_forced
+)
+_LACHESIS: Final[Agent[Choices, int]] = Agent(
+    "lachesis",
+    {"lachesis": LACHESIS},
+    AskedNextStage,
+    STAGE_RULES,
+    ("rank_up", "random"),
+    _ordering,
+    lambda choices: int(np.count_nonzero(choices.valid)) == 1,
+)
+#: By kind. What one sees and chooses no other does, so whoever takes any of them has no type for that.
+AGENTS: Final[Mapping[str, Agent[Any, Any]]] = {agent.kind: agent for agent in (DECIMA, _LACHESIS)}
 
 
-def agent_of(network: str) -> Agent:
+def agent_of(network: str) -> Agent[Any, Any]:
     """Whose network this is, by its name in a configuration."""
     return next(agent for agent in AGENTS.values() if network in agent.sizes)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 import numpy as np
 import torch
 
-from rm_emulator.learn.agents import Decision
+from rm_emulator.learn.agents import Chosen, Decision, Seen
 from rm_emulator.learn.config import Cloning
 from rm_emulator.learn.network import Parts
 from rm_emulator.learn.samples import adam, descend, lots, mean, off
@@ -15,7 +16,7 @@ from schedulers.learned.graph import Graph
 from schedulers.learned.limits import candidates
 
 
-def offered(decision: Decision) -> Decision:
+def offered(decision: Decision[Any, Any]) -> Decision[Any, Any]:
     """The decision with the nearest limit that a network can choose: a teacher may name any."""
     if not isinstance(decision.graph, Graph):
         return decision
@@ -27,7 +28,7 @@ def offered(decision: Decision) -> Decision:
 
 def clone(
     network: Parts,
-    decisions: Sequence[Decision],
+    decisions: Sequence[Decision[Seen, Chosen]],
     settings: Cloning,
     generator: np.random.Generator,
     told: Callable[[int, float], None] = lambda *_: None,

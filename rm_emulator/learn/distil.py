@@ -197,5 +197,5 @@ class Distillation:
         return found
 
 
-def _asked(trees: Decider) -> Ask:
+def _asked(trees: Decider) -> Ask[Graph, Action]:
     return lambda graph, _: trees.choose(graph).action

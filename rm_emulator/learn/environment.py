@@ -22,7 +22,7 @@ from numpy.typing import NDArray
 from rm_emulator.engine.recording import Kept
 from rm_emulator.experiments.grid import at_point
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_value
-from rm_emulator.learn.agents import AGENTS, Chosen, Seen
+from rm_emulator.learn.agents import AGENTS
 from rm_emulator.learn.episode import REWARD_MS, Episode, Objective, Setting, stepped
 from rm_emulator.learn.gantt import Pixels, drawn
 from rm_emulator.learn.padded import Observation, OrderPadding, Padded, Padding
@@ -100,12 +100,12 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         capacities = {tuple(sorted(group.capacity.items())) for group in self._scenario.spec.cluster.nodes}
         classes = len(capacities) if 1 < len(capacities) <= MOST_CLASSES else 0
         limits = max(1, slots_of(self._scenario))
-        self._padding: Padded = (
+        self._padding: Padded[Any, Any] = (
             OrderPadding(jobs=most_jobs, stages=most_stages)
             if agent == "lachesis"
             else Padding(jobs=most_jobs, stages=most_stages, limits=limits, classes=classes)
         )
-        self._episode: Episode | None = None
+        self._episode: Episode[Any, Any] | None = None
         self._places: list[Any] = []
         self._mask: NDArray[np.int8] = np.zeros(most_stages, dtype=np.int8)
         self.observation_space = self._padding.space  # type: ignore[assignment]
@@ -161,14 +161,14 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
     # -- beside it --------------------------------------------------------------------------------
 
     @property
-    def episode(self) -> Episode:
+    def episode(self) -> Episode[Any, Any]:
         """The run that is stepped. Raises gymnasium's ResetNeeded before the first one."""
         if self._episode is None:
             raise gymnasium.error.ResetNeeded("reset comes before anything else")
         return self._episode
 
     @property
-    def graph(self) -> Seen:
+    def graph(self) -> Any:
         """What has to be chosen from (Graph or Choices), all of it and unpadded. Raises ValueError when it is over."""
         if self.episode.asked is None:
             raise ValueError("the episode is over: nothing is to be chosen")
@@ -184,7 +184,7 @@ class SchedulingEnv(gymnasium.Env[Observation, Any]):
         masks = self._masks()
         return np.concatenate(masks if isinstance(masks, tuple) else (masks,)).astype(np.bool_)
 
-    def encode(self, action: Chosen) -> NDArray[np.int64] | np.int64:
+    def encode(self, action: Any) -> NDArray[np.int64] | np.int64:
         """An action on the graph as one of this environment. Raises ValueError where there was no room for its job."""
         place = self._padding.place(action)
         if place not in self._places:

@@ -7,7 +7,7 @@ answer. An episode is stepped in the thread that began it.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Any, Final, Literal
+from typing import Any, Final, Generic, Literal
 
 import msgspec
 import numpy as np
@@ -18,7 +18,7 @@ from rm_emulator.engine.simulation import few_collections
 from rm_emulator.experiments.assembly import Run, assemble, workload_of
 from rm_emulator.experiments.grid import at_point
 from rm_emulator.issues import InvalidInput
-from rm_emulator.learn.agents import DECIMA, Agent, Ask, Chosen, Seen
+from rm_emulator.learn.agents import Agent, Ask, Chosen, Seen
 from rm_emulator.learn.gantt import Bar
 from rm_emulator.learn.returns import Outcome
 from rm_emulator.scenario.check import check
@@ -62,7 +62,7 @@ def stepped(loaded: Loaded) -> Scenario:
     return scenario
 
 
-class Episode:
+class Episode(Generic[Seen, Chosen]):
     """A run of a setting that is asked for one action after another.
 
     agent: who is told. until_ms: it ends there at the latest, jobs or not. asked: what has to be chosen from now, None
@@ -72,7 +72,7 @@ class Episode:
     def __init__(
         self,
         setting: Setting,
-        agent: Agent = DECIMA,
+        agent: Agent[Seen, Chosen],
         *,
         until_ms: int | None = None,
         keeps_log: bool = False,
@@ -92,7 +92,8 @@ class Episode:
         self._simulation.go(self._until)
 
     def _ask(self, seen: Seen, _: ClusterView) -> Chosen:
-        return self._engine.parent.switch(seen)
+        action: Chosen = self._engine.parent.switch(seen)
+        return action
 
     def _go_on(self, *answer: Chosen) -> None:
         self._engine.parent = getcurrent()
@@ -103,7 +104,7 @@ class Episode:
         """Go on to the next choice, or to the end. Raises Stalled where jobs can never finish."""
         self._go_on(action)
 
-    def play(self, ask: Ask) -> Outcome:
+    def play(self, ask: Ask[Seen, Chosen]) -> Outcome:
         """Go on to the end with what `ask` chooses."""
         with few_collections():
             while self.asked is not None:

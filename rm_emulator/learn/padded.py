@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from typing import Any, Final, Generic
 
 import numpy as np
 from gymnasium import spaces
@@ -20,7 +20,7 @@ _EDGES: Final = 2
 _FAR: Final = 2**31 - 1
 
 
-class Padded(ABC):
+class Padded(ABC, Generic[Seen, Chosen]):
     """Arrays for so many jobs with so many stages in all, and what stands for an action in them.
 
     Of more jobs than there is room for some are left out: those with nothing to choose first, then the last that came.
@@ -82,7 +82,7 @@ class Padded(ABC):
         return filled
 
 
-class Padding(Padded):
+class Padding(Padded[Graph, Action]):
     """For Decima's question: a stage, and how many executors its job may have then.
 
     classes: how many executor classes there are to choose among; 0 for none.
@@ -151,7 +151,7 @@ class Padding(Padded):
         return mask.copy(), *(np.ones(part, dtype=np.int8) for part in self._parts)
 
 
-class OrderPadding(Padded):
+class OrderPadding(Padded[Choices, int]):
     """For LACHESIS's question: which stage is next. Stages that are assigned are there, but not `left`."""
 
     def __init__(self, *, jobs: int, stages: int) -> None:

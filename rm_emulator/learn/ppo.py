@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from rm_emulator.learn.agents import Decision
+from rm_emulator.learn.agents import Chosen, Decision, Seen
 from rm_emulator.learn.config import Ppo
 from rm_emulator.learn.network import Parts
 from rm_emulator.learn.samples import descend, entropy, lots, mean, off
@@ -20,7 +20,7 @@ STOP: Final = 1.5
 def improve(
     network: Parts,
     optimiser: torch.optim.Adam,
-    decisions: Sequence[Decision],
+    decisions: Sequence[Decision[Seen, Chosen]],
     worth: np.ndarray,
     settings: Ppo,
     bonus: float,

@@ -8,7 +8,7 @@ from typing import Final
 import numpy as np
 import torch
 
-from rm_emulator.learn.agents import Decision
+from rm_emulator.learn.agents import Chosen, Decision, Seen
 from rm_emulator.learn.network import Parts
 from rm_emulator.learn.samples import Diverged, entropy, lots, mean, off
 
@@ -19,7 +19,7 @@ _AT_ONCE: Final = 1024
 def improve(
     network: Parts,
     optimiser: torch.optim.Adam,
-    decisions: Sequence[Decision],
+    decisions: Sequence[Decision[Seen, Chosen]],
     worth: np.ndarray,
     bonus: float,
     generator: np.random.Generator,

@@ -14,7 +14,7 @@ from concurrent.futures.process import BrokenProcessPool
 from functools import lru_cache
 from multiprocessing.connection import wait
 from threading import Thread
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -36,7 +36,7 @@ class Rollout(msgspec.Struct, frozen=True, eq=False):
     """What came of an episode. decisions: those kept; asked: how many there were."""
 
     outcome: Outcome
-    decisions: list[Decision]
+    decisions: list[Decision[Any, Any]]
     asked: int
 
 
@@ -66,7 +66,7 @@ class Theatre:
         self._settings = [(stepped(each), at_point(each)["spec"]["policies"][0]) for each in loaded]
         self._weights = lru_cache(maxsize=1)(lambda data: unpack(data, "the weights in training"))
 
-    def episode(self, workload: int, seed: int, limit_ms: int | None = None) -> Episode:
+    def episode(self, workload: int, seed: int, limit_ms: int | None = None) -> Episode[Any, Any]:
         """A new one. Placement and copies are those of the scenario's first policy."""
         scenario, entry = self._settings[workload]
         return Episode(Setting(scenario, {**entry, "predictor": ORACLE}, seed), self._agent, until_ms=limit_ms)
@@ -77,7 +77,7 @@ class Theatre:
         outcome = self.episode(task.workload, task.seed, task.limit_ms).play(notes.ask)
         return Rollout(outcome, notes.decisions, notes.asked)
 
-    def _decides(self, task: Task) -> Decide:
+    def _decides(self, task: Task) -> Decide[Any, Any]:
         if isinstance(task.player, str):
             rule = self._agent.rules[task.player]
             return lambda seen, view, asked: (rule(seen, view, asked), 0.0)

@@ -9,7 +9,7 @@ import numpy as np
 import torch
 from torch import Tensor, nn
 
-from rm_emulator.learn.agents import Decision
+from rm_emulator.learn.agents import Chosen, Decision, Seen
 from rm_emulator.learn.critic import WIDTH, beside_others, features, unexplained
 from rm_emulator.learn.network import Decima, Judged, Parts, batch
 from rm_emulator.learn.order_network import Lachesis, order_batch
@@ -115,7 +115,7 @@ def made(weights: Weights) -> Parts:
 
 def lots(
     network: Parts,
-    decisions: Sequence[Decision],
+    decisions: Sequence[Decision[Seen, Chosen]],
     worth: np.ndarray,
     count: int,
     generator: np.random.Generator,
@@ -135,7 +135,7 @@ def lots(
     return made
 
 
-def _given(network: Parts, decisions: Sequence[Decision]) -> Any:
+def _given(network: Parts, decisions: Sequence[Decision[Any, Any]]) -> Any:
     graphs, actions = [each.graph for each in decisions], [each.action for each in decisions]
     if isinstance(network.architecture, Architecture):
         return batch(graphs, actions, guided=network.architecture.guided)

@@ -244,7 +244,7 @@ class Training:
             return ppo.improve(self._network, self._optimiser, decisions, worth, *how)
         return reinforce.improve(self._network, self._optimiser, decisions, worth, bonus, generator, expected)
 
-    def _judged(self, episodes: list[Rollout], iteration: int) -> tuple[list[Decision], np.ndarray]:
+    def _judged(self, episodes: list[Rollout], iteration: int) -> tuple[list[Decision[Any, Any]], np.ndarray]:
         """All kept decisions, and what each was worth."""
         config, state = self.config, self.state
         rate = state.area_s / state.time_s if config.reinforce.differential and state.time_s else 0.0
@@ -328,7 +328,7 @@ class Training:
         about = {"config": self.config.name, "method": self.config.method, "iteration": str(self.state.iteration)}
         return about | {f"most {what}": str(count) for what, count in self._most.items()}
 
-    def _meet(self, decisions: Sequence[Decision]) -> None:
+    def _meet(self, decisions: Sequence[Decision[Any, Any]]) -> None:
         """Remember what the network has been trained with."""
         for decision in decisions:
             for what, count in decision.graph.amounts().items():

@@ -198,3 +198,8 @@ def test_a_log_that_was_cut_is_not_called_identical(program: Program, refused: R
     assert "1 unfinished job at its end" in program("replay", "alone.jsonl").stdout
     (cell / "events.jsonl").write_bytes(b"".join(lines[:cut]))
     assert "is not the whole log of its run" in refused("replay", cell / "events.jsonl")
+
+
+def test_benchmarks_are_in_a_checkout_alone(refused: Callable[..., str], monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("importlib.util.find_spec", lambda _: None)
+    assert "benchmarks are not part of the package: run this in a checkout" in refused("bench")

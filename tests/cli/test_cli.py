@@ -423,3 +423,9 @@ def test_completion_can_be_set_up(shell: str) -> None:
     tests = {"_TYPER_COMPLETE_TEST_DISABLE_SHELL_DETECTION": "1"}
     done = subprocess.run(command, capture_output=True, text=True, check=True, env={**os.environ, **tests})
     assert "_RM_EMULATOR_COMPLETE" in done.stdout
+
+
+def test_case_without_a_file_runs_the_example_that_ships(command: Callable[..., Any]) -> None:
+    said = command("case")
+    assert said.code == 0
+    assert said.out.splitlines() == ["PASS drf-shares", "PASS drf-one-after-another", "PASS max-min-by-weights"]

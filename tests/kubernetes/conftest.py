@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Iterator
 from pathlib import Path
 
@@ -11,6 +12,9 @@ from devcluster.cluster import Devcluster
 from tests.kubernetes.fresh import Fresh
 from tests.kubernetes.installed import NODES, a_devcluster
 from tests.kubernetes.kubeconfigs import Plugin
+
+# Go collects garbage whenever memory has doubled; API servers, of which there is memory enough for three, wait longer.
+os.environ.setdefault("GOGC", "400")
 
 
 @pytest.fixture(scope="session")

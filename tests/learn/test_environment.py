@@ -326,3 +326,19 @@ def test_mistakes_of_the_scenario_are_said_as_everywhere() -> None:
 def test_a_step_before_the_first_reset_is_refused() -> None:
     with pytest.raises(gymnasium.error.ResetNeeded):
         small().step(np.array([0, 0]))
+
+
+def test_a_trace_is_found_beside_its_scenario(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    (tmp_path / "mine.csv").write_text("job,submit,stage,tasks,mean\na,0,m,4,3\nb,1,m,4,3\n")
+    made = document({"kind": "fifo"})
+    made["spec"]["workload"] = {
+        "kind": "trace",
+        "format": "csv",
+        "path": "mine.csv",
+        "options": {"time_unit": "s"},
+    }
+    (tmp_path / "scenario.yaml").write_text(json.dumps(made))
+    monkeypatch.chdir("/")
+    env = SchedulingEnv(tmp_path / "scenario.yaml")
+    env.reset(seed=1)
+    assert len(env.graph.jobs) == 1

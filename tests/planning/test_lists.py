@@ -14,6 +14,7 @@ from schedulers.planning.dag import Dag
 from schedulers.planning.exact import shortest_makespan
 from schedulers.planning.graphene import build_schedule
 from schedulers.planning.shelves import packed, stacked
+from tests.examples import examples
 
 
 def unit(parents: list[list[int]]) -> tuple[Stage, ...]:
@@ -84,7 +85,7 @@ def wide(stages: int, tasks: int) -> tuple[tuple[Stage, ...], list[int], tuple[i
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize(("stages", "tasks"), [(100, 100), (10_000, 1), (1000, 100), (100_000, 1)])
+@pytest.mark.parametrize(("stages", "tasks"), [(100, 100), (10_000, 1), (1000, 100), (examples(100_000), 1)])
 def test_large_dags_end_by_their_budget(stages: int, tasks: int) -> None:
     made = wide(stages, tasks)
     begun = time.process_time()
