@@ -29,6 +29,7 @@ SHARED: Final = (
 #: Those that start their own, because they kill parts of it or want it bare. All others have one that is emptied for
 #: each (`alone`).
 OWN: Final = ("chaos", "outage", "readme")
+_IN_PARTS: Final = ("tests/contract/test_contracts.py", "tests/same/")
 #: Groups in the order in which they are begun.
 _BEGUN: Final = ("own", "alone", "shared")
 
@@ -54,5 +55,12 @@ def rank(file: str) -> int:
 
 
 def scope(test: str) -> str:
-    """What goes to one worker as a whole: a group, the promises of one subject, which look at the same run, a test."""
-    return group(test.partition("::")[0]) or re.sub(r"-check_\w+\]$", "]", test)
+    """What goes to one worker as a whole: a group, or a file, whose fixtures are then made once.
+
+    Of files that take minutes a part: of the contract the promises of one subject, which look at the same run; of
+    tests/same a test.
+    """
+    file = test.partition("::")[0]
+    if file.startswith(_IN_PARTS):
+        return re.sub(r"-check_\w+\]$", "]", test)
+    return group(file) or file

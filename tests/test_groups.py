@@ -63,7 +63,8 @@ def test_the_kills_are_begun_first_and_the_control_planes_before_all_others() ->
             "tests/contract/test_contracts.py::test_promise[1-las-check_safe]",
             "tests/contract/test_contracts.py::test_promise[1-las]",
         ),
-        ("tests/policies/test_las.py::test_b[1]", "tests/policies/test_las.py::test_b[1]"),
+        ("tests/same/test_same.py::test_b[demo]", "tests/same/test_same.py::test_b[demo]"),
+        ("tests/policies/test_las.py::test_b[1]", "tests/policies/test_las.py"),
     ],
 )
 def test_what_goes_to_one_worker(test: str, expected: str) -> None:

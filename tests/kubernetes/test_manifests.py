@@ -277,12 +277,17 @@ def test_kube_scheduler_expects_the_name_that_the_certificate_has() -> None:
 # -- policies -----------------------------------------------------------------------------------
 
 
+#: Policies whose parameters an API server may not have found yet; what they let in, `Intake.check_queue` sets aside.
+BRAIN_ASKS_TOO = {"rm-queue-namespaces", "rm-queue-namespaces-of-pods"}
+
+
 @pytest.mark.parametrize("kind", ["ValidatingAdmissionPolicy", "MutatingAdmissionPolicy"])
 def test_every_policy_is_bound_and_fails_closed(kind: str) -> None:
     policies = by_name(kind)
     bound = {one["spec"]["policyName"] for one in objects(f"{kind}Binding", "base")}
     assert bound == set(policies)
-    assert {one["spec"]["failurePolicy"] for one in policies.values()} == {"Fail"}
+    open_ = {name for name, one in policies.items() if one["spec"]["failurePolicy"] != "Fail"}
+    assert open_ == (BRAIN_ASKS_TOO if kind.startswith("Validating") else set())
 
 
 def test_the_policies_use_our_names() -> None:
