@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import copy
 import json
 import uuid
 from typing import Any
 
 import msgspec
 import pytest
+import yaml
 
 from devcluster.cluster import Devcluster
 from operators.client import ApiError
@@ -736,3 +738,46 @@ def test_a_daemonset_on_reserved_nodes_is_made_by_administrators(cluster: Devclu
     cluster.kubectl("create", "--dry-run=server", "-f", "-", input=json.dumps(daemonset(hers)))
     pod = json.dumps(foreign("agent-x", hers, tolerations=[TAINT]))
     cluster.kubectl("create", "--dry-run=server", f"--as={DAEMONSETS}", "-f", "-", input=pod)
+
+
+def test_dagjobs_are_let_in_while_the_api_server_has_not_found_the_kind_of_a_parameter(
+    cluster: Devcluster, space: str
+) -> None:
+    """As for up to 30 s after its start: what is not judged then, brain judges. A policy that fails closed refuses."""
+    texts = yaml.safe_load_all((MANIFESTS / "base" / "tenants.yaml").read_text(encoding="utf-8"))
+    policy, binding = (one for one in texts if one["metadata"]["name"] == "rm-queue-namespaces")
+    policy["spec"]["paramKind"]["kind"] = "Unheard"
+    closed = copy.deepcopy(policy)
+    closed["spec"]["failurePolicy"] = "Fail"
+
+    def refusal() -> str:
+        try:
+            submit(cluster, dagjob(f"probe-{uuid.uuid4().hex[:6]}", space, [stage("only", 1, 1)]))
+        except RuntimeError as error:
+            return str(error)
+        return ""
+
+    submit(cluster, *(renamed(one, "open") for one in (policy, binding)))
+    try:
+        submit(cluster, *(renamed(one, "closed") for one in (closed, binding)))
+        try:
+            wait(lambda: "Kind=Unheard" in refusal(), 30)  # so both are in force
+        finally:
+            delete(cluster, policy, binding, name="closed")
+        wait(lambda: not refusal(), 30)
+    finally:
+        delete(cluster, policy, binding, name="open")
+
+
+def delete(cluster: Devcluster, *made: dict[str, Any], name: str) -> None:
+    for one in made:
+        cluster.kubectl("delete", one["kind"], renamed(one, name)["metadata"]["name"])
+
+
+def renamed(one: dict[str, Any], name: str) -> dict[str, Any]:
+    """A policy, or its binding, as another one."""
+    copied = copy.deepcopy(one)
+    copied["metadata"]["name"] = f"test-{name}"
+    if "policyName" in copied["spec"]:
+        copied["spec"]["policyName"] = f"test-{name}"
+    return copied
