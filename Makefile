@@ -2,8 +2,9 @@
 PYTHON ?= python3
 VENV   := .venv
 BIN    := $(VENV)/bin
-comma  := ,
 export PIP_DISABLE_PIP_VERSION_CHECK = 1
+# Some containers set it; each process would then compile whatever it imports.
+unexport PYTHONDONTWRITEBYTECODE
 
 .PHONY: demo test nightly check fast lint bench tables clean controlplane demo-kubernetes test-older soak fidelity
 
@@ -19,6 +20,8 @@ controlplane: $(VENV)/.dev     ## find or build the programs of a Kubernetes con
 
 # Two more than there are cores: the control planes' tests, which three of them have at first, mostly wait.
 WORKERS = $(shell echo $$(($$(nproc) + 2)))
+# With a thread for each core the processes of torch and BLAS wait for each other's threads in a busy loop, all at once.
+test fast nightly test-older: export OMP_NUM_THREADS = 1
 # In CI nothing may be skipped, so what is missing is built; elsewhere those tests skip and say what to do.
 test: $(VENV)/.dev             ## the whole test suite
 	$(if $(filter true,$(CI)),$(BIN)/python -m devcluster build)
@@ -41,6 +44,8 @@ check: $(VENV)/.dev            ## the fast lane: lint, types, contracts, fast te
 fast: $(VENV)/.dev
 	$(BIN)/python -m pytest -n auto --dist loadgroup -q -m "not bench and not older and not slow and not browser and not controlplane and not chaos"
 
+# In CI what mypy knows of the last clone is kept: it goes by what is in the files, not by where they are.
+lint: export MYPY_CACHE_DIR = $(if $(filter true,$(CI)),$(HOME)/.cache/rm-emulator/mypy,.mypy_cache)
 lint: $(VENV)/.dev
 	$(BIN)/ruff check .
 	$(BIN)/ruff format --check .
@@ -83,7 +88,12 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	$(BIN)/pip install -q -e .
 	touch $@
 
-# Torch is gigabytes, so only CI gets it; its tests skip elsewhere.
+# Torch is gigabytes, so only CI gets it; its tests skip elsewhere. uv links them from its cache, where pip unpacks them anew.
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
-	$(BIN)/pip install -q -e '.[k8s,dev$(if $(filter true,$(CI)),$(comma)learn)]'
+ifeq ($(CI),true)
+	$(BIN)/pip install -q uv
+	$(BIN)/uv pip install -q --python $(BIN)/python -e '.[k8s,dev,learn]'
+else
+	$(BIN)/pip install -q -e '.[k8s,dev]'
+endif
 	touch $(VENV)/.base $@
