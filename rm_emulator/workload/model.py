@@ -11,19 +11,19 @@ from schedulers.core.model import Job, PastJob
 from schedulers.core.resources import Vector
 
 
-class Fixed(msgspec.Struct, frozen=True, tag="fixed"):
+class Fixed(msgspec.Struct, frozen=True, tag="fixed", forbid_unknown_fields=True):
     """Every task of the stage takes the same time (ms at node speed 1)."""
 
     ms: int
 
 
-class PerTask(msgspec.Struct, frozen=True, tag="per_task"):
+class PerTask(msgspec.Struct, frozen=True, tag="per_task", forbid_unknown_fields=True):
     """One run time per task index (ms at node speed 1)."""
 
     ms: tuple[int, ...]
 
 
-class Drawn(msgspec.Struct, frozen=True, tag="drawn"):
+class Drawn(msgspec.Struct, frozen=True, tag="drawn", forbid_unknown_fields=True):
     """Each task draws from a distribution with this mean (ms) and coefficient of variation."""
 
     mean_ms: float
@@ -31,14 +31,14 @@ class Drawn(msgspec.Struct, frozen=True, tag="drawn"):
     kind: str = "lognormal"  # lognormal | gamma | exponential | uniform | normal (cut at 1 ms)
 
 
-class PerNode(msgspec.Struct, frozen=True, tag="per_node"):
+class PerNode(msgspec.Struct, frozen=True, tag="per_node", forbid_unknown_fields=True):
     """Run times in ms by node, whose speed does not count: a row per task, or one for all; a column per node."""
 
     nodes: tuple[str, ...]
     ms: tuple[tuple[int, ...], ...]
 
 
-class Waves(msgspec.Struct, frozen=True, tag="waves"):
+class Waves(msgspec.Struct, frozen=True, tag="waves", forbid_unknown_fields=True):
     """Measured Spark durations by wave and number of executors (see `workload.tpch`).
 
     profile: key of the profile ('tpch-2g-q1'); stage: index of the stage in it.
@@ -53,7 +53,7 @@ class Waves(msgspec.Struct, frozen=True, tag="waves"):
 RunTimes = Fixed | PerTask | PerNode | Drawn | Waves
 
 
-class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One job to come: what the scheduler will see, when, and what it cannot see.
 
     submit_ms: arrival on the simulated clock, >= 0.
@@ -75,7 +75,7 @@ class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True)
         return self.usage[stage] if self.usage else self.job.stages[stage].demand
 
 
-class Remote(msgspec.Struct, frozen=True, kw_only=True):
+class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Factors on the run time of a task whose input is on its node, in its rack only, or in neither."""
 
     node: float = 1.0

@@ -13,7 +13,7 @@ from schedulers.core.places import ANYWHERE, Places, Taint
 from schedulers.core.resources import Vector
 
 
-class Edge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Edge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What ties a stage to one of its parents.
 
     parent: index of the parent stage inside the job. kind: 'barrier', nothing of the stage starts before all of the
@@ -26,7 +26,7 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     data: int = 0
 
 
-class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """N tasks with one resource demand that may start when all parent stages are done.
 
     parents: an edge to each parent stage, or its index alone; `edges` and `above` are what one reads.
@@ -68,7 +68,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.hosts[task] if len(self.hosts) > 1 else self.hosts[0]
 
 
-class Service(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Service(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """What a job is that serves until it is ended from outside.
 
     start_within_ms: its objective, from its submission to the moment when all its tasks run; None: it has none.
@@ -79,7 +79,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     preemptible: bool = True
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """One way in which a job would like its tasks to run: no demand, as `Stage.places` is.
 
     device: on nodes of this kind. rack: in this rack. same_rack: all tasks of a stage in one rack, whichever.
@@ -94,7 +94,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     slowdown: float = 1.0
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Wishes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
     """How a job would like to run; policies that know nothing of wishes pass them by.
 
     prefer: ways that will do, others do not while one of these can ever be had; (): anywhere. value: what the job is
@@ -106,7 +106,7 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     budget_ms: int | None = None
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True):
+class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """A DAG of stages with what a predictor may know about it at submission.
 
     name: the recurring name (the same script run again); app: the program; both feed history.
@@ -245,7 +245,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     preemptible: bool = True
 
 
-class PastJob(msgspec.Struct, frozen=True, kw_only=True):
+class PastJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """One finished job as history remembers it; times in ms on the scheduler's clock (negative: before it began).
 
     stages: per stage its number of tasks and their mean run time in ms, normalised to node speed 1.

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -15,10 +16,13 @@ from hypothesis import strategies as st
 
 from rm_emulator.issues import TraceError
 from rm_emulator.workload import storage
-from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Waves, Workload, WorkloadJob
+from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Remote, Waves, Workload, WorkloadJob
 from rm_emulator.workload.profiles import JobProfile, TpchProfiles, measured_stage
 from schedulers.core.errors import InvalidJob
-from schedulers.core.model import Edge, Job, PastJob, Stage, Wish, Wishes
+from schedulers.core.model import Edge, Job, PastJob, Stage
+from tests.workload import samples_stored
+
+FORMAT_1 = Path(__file__).parents[1] / "data" / "workload-1"
 
 STAGES = (
     Stage(name="a", tasks=2, demand=(1000, 1)),
@@ -215,7 +219,7 @@ def test_a_stage_without_run_times_is_not_stored(tmp_path: Path) -> None:
         storage.save(Workload(name="w", jobs=(entry,)), tmp_path / "w")
 
 
-@pytest.mark.parametrize("name", ["jobs.parquet", "stages.parquet", "history.parquet"])
+@pytest.mark.parametrize("name", ["jobs.parquet", "history.parquet"])
 @pytest.mark.parametrize("damage", ["cut", "flip"])
 def test_a_damaged_file_is_named(stored: Path, name: str, damage: str) -> None:
     data = bytearray((stored / name).read_bytes())
@@ -225,8 +229,8 @@ def test_a_damaged_file_is_named(stored: Path, name: str, damage: str) -> None:
 
 
 def test_a_missing_file_is_named(stored: Path) -> None:
-    (stored / "stages.parquet").unlink()
-    assert error_of(stored) == f"{stored / 'stages.parquet'}: missing, though workload.yaml lists it"
+    (stored / "history.parquet").unlink()
+    assert error_of(stored) == f"{stored / 'history.parquet'}: missing, though workload.yaml lists it"
 
 
 def test_a_folder_without_workload_is_named(tmp_path: Path) -> None:
@@ -254,27 +258,8 @@ def test_an_unknown_key_is_named(stored: Path) -> None:
 
 
 def test_a_table_of_other_columns_is_named(stored: Path) -> None:
-    frame = pl.DataFrame({"id": [1]})
-    frame.write_parquet(stored / "jobs.parquet")
-    header = yaml.safe_load((stored / "workload.yaml").read_text())
-    header["sha256"]["jobs.parquet"] = hashlib.sha256((stored / "jobs.parquet").read_bytes()).hexdigest()
-    edit(stored, sha256=header["sha256"])
+    rewritten(stored, "jobs.parquet", lambda _: pl.DataFrame({"id": [1]}))
     assert "jobs.parquet column 'id': of type Int64 (should be String)" in error_of(stored)
-
-
-def test_application_masters_and_hosts_are_kept(tmp_path: Path) -> None:
-    hosts = (("n1", "n2"), ())
-    stages = (
-        Stage(name="s", tasks=2, demand=(1000, 1), hosts=hosts),
-        Stage(name="t", tasks=1, demand=(1000, 1), parents=(0,)),
-    )
-    entry = WorkloadJob(job=Job(id="j", stages=stages), submit_ms=0, runtimes=(Fixed(1), Fixed(1)), am=(1000, 1024))
-    plain = WorkloadJob(
-        job=Job(id="k", stages=(Stage(name="t", tasks=1, demand=(1, 1)),)), submit_ms=0, runtimes=(Fixed(1),)
-    )
-    workload = Workload(name="w", jobs=(entry, plain))
-    storage.save(workload, tmp_path / "w")
-    assert storage.load(tmp_path / "w") == workload
 
 
 # -- edges with data, times by node ----------------------------------------------------------------
@@ -294,36 +279,41 @@ def test_edges_with_data_and_times_by_node_are_kept(tmp_path: Path, rows: tuple[
     assert storage.load(tmp_path / "w") == there
 
 
-def test_deadlines_are_kept(tmp_path: Path) -> None:
-    due = msgspec.structs.replace(JOB, id="due", deadline=7)
-    entries = (*WORKLOAD.jobs, msgspec.structs.replace(WORKLOAD.jobs[0], job=due))
-    with_them = msgspec.structs.replace(WORKLOAD, jobs=entries)
-    storage.save(with_them, tmp_path / "w")
-    assert storage.load(tmp_path / "w") == with_them
+def test_what_distance_to_input_costs_is_kept(tmp_path: Path) -> None:
+    far = msgspec.structs.replace(WORKLOAD, remote=Remote(rack=1.2, off=1.5))
+    storage.save(far, tmp_path / "w")
+    assert storage.load(tmp_path / "w") == far
 
 
-def test_wishes_are_kept(tmp_path: Path) -> None:
-    ways = (Wish(device="gpu", worth=8.0), Wish(rack="r1", same_rack=True, spread=True, slowdown=1.5))
-    jobs = [
-        msgspec.structs.replace(JOB, id=f"wish-{number}", wishes=wishes)
-        for number, wishes in enumerate((Wishes(), Wishes(prefer=ways), Wishes(value=2.0, budget_ms=7)))
-    ]
-    entries = (*WORKLOAD.jobs, *(msgspec.structs.replace(WORKLOAD.jobs[0], job=job) for job in jobs))
-    with_them = msgspec.structs.replace(WORKLOAD, jobs=entries)
-    storage.save(with_them, tmp_path / "w")
-    assert storage.load(tmp_path / "w") == with_them
+def test_columns_for_queries_stand_beside_the_job(stored: Path) -> None:
+    (row,) = pl.read_parquet(stored / "jobs.parquet").drop("job").rows(named=True)
+    assert row == {"id": "j1", "submit_ms": 4, "name": "n", "user": "u", "queue": "q", "stages": 4, "tasks": 14}
 
 
-def test_what_it_costs_to_be_in_several_racks_is_kept(tmp_path: Path) -> None:
-    entries = (*WORKLOAD.jobs, msgspec.structs.replace(WORKLOAD.jobs[0], job=JOB, apart=1.5))
-    with_them = msgspec.structs.replace(WORKLOAD, jobs=entries)
-    storage.save(with_them, tmp_path / "w")
-    assert storage.load(tmp_path / "w") == with_them
+def rewritten(folder: Path, name: str, change: Callable[[pl.DataFrame], pl.DataFrame]) -> None:
+    """Another table in a file's place, whose hash is that of the new one."""
+    change(pl.read_parquet(folder / name)).write_parquet(folder / name)
+    header = yaml.safe_load((folder / "workload.yaml").read_text())
+    header["sha256"][name] = hashlib.sha256((folder / name).read_bytes()).hexdigest()
+    edit(folder, sha256=header["sha256"])
 
 
-def test_a_workload_without_them_has_no_files_for_them(tmp_path: Path) -> None:
-    storage.save(moving(Fixed(1), 0), tmp_path / "w")
-    assert not [file for file in (tmp_path / "w").iterdir() if file.name in ("edges.parquet", "by_node.parquet")]
+def test_a_field_that_this_version_does_not_know_is_refused(stored: Path) -> None:
+    rewritten(stored, "jobs.parquet", lambda jobs: jobs.with_columns(job=pl.lit('{"colour": "red"}')))
+    assert "row 1: Object contains unknown field `colour`" in error_of(stored)
+
+
+def test_a_folder_of_format_1_is_read_whole() -> None:
+    assert storage.load(FORMAT_1) == samples_stored.WORKLOAD
+    assert storage.notes(FORMAT_1) == samples_stored.NOTES
+    found = storage.load_profiles(FORMAT_1)
+    assert found is not None
+    assert found.jobs == samples_stored.PROFILES.jobs
+
+
+def test_what_format_1_could_keep_comes_back_from_today_s(tmp_path: Path) -> None:
+    storage.save(samples_stored.WORKLOAD, tmp_path / "w")
+    assert storage.load(tmp_path / "w") == samples_stored.WORKLOAD
 
 
 @pytest.mark.parametrize(

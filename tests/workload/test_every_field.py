@@ -1,0 +1,119 @@
+"""Every field of a job goes through whatever keeps jobs; one that is new does so without a line here."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any, Final
+
+import msgspec
+import pytest
+
+from rm_emulator.testing import replay
+from rm_emulator.workload import storage
+from rm_emulator.workload.model import Workload, WorkloadJob
+from schedulers.core.events import JobSubmitted, NodeAdded
+from schedulers.core.log import Log, SchedulerConfig, parse
+from schedulers.core.model import Job, Node, Service, Stage
+from schedulers.core.places import Places, Requirement, Toleration
+from schedulers.core.scheduler import Scheduler
+from tests.workload import samples_stored
+
+RESOURCES: Final = samples_stored.WORKLOAD.resources
+_PLACES: Final = Places(
+    terms=((Requirement(key="disk", operator="In", values=("ssd",)),),), tolerations=(Toleration(key="gpu"),)
+)
+_STAGES: Final = (
+    *samples_stored.FULL.job.stages,
+    Stage(name="m", tasks=1, demand=(1, 0, 0), places=_PLACES, master=True),
+)
+#: A job in which every field of today says something.
+FULL: Final = msgspec.structs.replace(
+    samples_stored.FULL,
+    job=msgspec.structs.replace(samples_stored.FULL.job, stages=_STAGES, service=Service(start_within_ms=9)),
+    runtimes=(*samples_stored.FULL.runtimes, samples_stored.FULL.runtimes[0]),
+    usage=(*samples_stored.FULL.usage, (1, 0, 0)),
+)
+FIELDS: Final = [(cls, field) for cls in (WorkloadJob, Job, Stage) for field in msgspec.structs.fields(cls)]
+
+
+def invented(kind: msgspec.inspect.Type, default: Any) -> Any:
+    """A value of this type that is not the default."""
+    match kind:
+        case msgspec.inspect.BoolType():
+            return default is not True
+        case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
+            return 7 if isinstance(kind, msgspec.inspect.IntType) else 7.5
+        case msgspec.inspect.StrType():
+            return "something"
+        case msgspec.inspect.LiteralType(values):
+            return next(value for value in values if value != default)
+        case msgspec.inspect.UnionType(types):
+            nothing = msgspec.inspect.NoneType | msgspec.inspect.UnsetType
+            return invented(next(each for each in types if not isinstance(each, nothing)), default)
+        case msgspec.inspect.VarTupleType(item):
+            return (invented(item, None),)
+        case msgspec.inspect.DictType(key, value):
+            return {invented(key, None): invented(value, None)}
+        case msgspec.inspect.StructType(cls, fields):
+            return cls(**{each.name: invented(each.type, None) for each in fields if each.required})
+    raise AssertionError(f"nothing is known of {kind}")
+
+
+def with_something(cls: type[msgspec.Struct], field: msgspec.structs.FieldInfo) -> WorkloadJob:
+    """A job that says something in this field of it, or of one of its stages."""
+    said = [getattr(each, field.name) for each in _parts(FULL, cls)]
+    if any(value != field.default for value in said):
+        return FULL
+    info = msgspec.inspect.type_info(cls)
+    assert isinstance(info, msgspec.inspect.StructType)
+    kind = next(each.type for each in info.fields if each.name == field.name)
+    value = {field.name: invented(kind, field.default)}
+    if cls is WorkloadJob:
+        return msgspec.structs.replace(FULL, **value)
+    if cls is Job:
+        return msgspec.structs.replace(FULL, job=msgspec.structs.replace(FULL.job, **value))
+    stages = (msgspec.structs.replace(FULL.job.stages[0], **value), *FULL.job.stages[1:])
+    return msgspec.structs.replace(FULL, job=msgspec.structs.replace(FULL.job, stages=stages))
+
+
+def _parts(entry: WorkloadJob, cls: type[msgspec.Struct]) -> tuple[msgspec.Struct, ...]:
+    return {WorkloadJob: (entry,), Job: (entry.job,), Stage: entry.job.stages}[cls]
+
+
+@pytest.fixture(params=FIELDS, ids=lambda param: f"{param[0].__name__}.{param[1].name}")
+def entry(request: pytest.FixtureRequest) -> WorkloadJob:
+    """A job that says something in one of the fields."""
+    cls, field = request.param
+    made = with_something(cls, field)
+    assert any(getattr(part, field.name) != field.default for part in _parts(made, cls))
+    return made
+
+
+def heard(job: Job, log: Log | None = None) -> Scheduler:
+    """A scheduler that has heard of the job."""
+    config = SchedulerConfig(resources=RESOURCES, policy={"kind": "fifo"})
+    scheduler = Scheduler(config, log=log)
+    scheduler.handle(NodeAdded(0, Node(id="n1", capacity=(10, 10, 10))))
+    scheduler.handle(JobSubmitted(1, job))
+    return scheduler
+
+
+def test_a_stored_workload_keeps_it(entry: WorkloadJob, tmp_path: Path) -> None:
+    workload = Workload(name="w", jobs=(entry,), resources=RESOURCES)
+    storage.save(workload, tmp_path / "w")
+    assert storage.load(tmp_path / "w") == workload
+
+
+def test_a_log_tells_it_and_a_replay_hears_it(entry: WorkloadJob) -> None:
+    chunks: list[bytes] = []
+    log = Log(chunks.append)
+    heard(entry.job, log)
+    log.flush()
+    lines = b"".join(chunks).splitlines()
+    assert [line.job for line in parse(lines) if isinstance(line, JobSubmitted)] == [entry.job]
+    assert replay(lines) == lines
+
+
+def test_a_snapshot_of_the_scheduler_keeps_it(entry: WorkloadJob) -> None:
+    scheduler = Scheduler.restore(heard(entry.job).snapshot())
+    assert [state.spec for state in scheduler.state.jobs.values()] == [entry.job]
