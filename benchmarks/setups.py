@@ -34,7 +34,7 @@ class Setup(msgspec.Struct, frozen=True, kw_only=True):
     predictor: Mapping[str, Any] | None = None
     waves_of: WavesOf | None = None
     placement: Mapping[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
-    copies: Copies | msgspec.UnsetType = msgspec.UNSET
+    copies: Copies | None = None
 
 
 class Ran(msgspec.Struct, frozen=True):
@@ -93,7 +93,7 @@ def lachesis_batch(policy: Mapping[str, Any], jobs: int = 20) -> Setup:
         policy=policy,
         predictor={"kind": "oracle"},
         placement={"kind": "first_fit"} if plans else {"kind": "deft", "ahead": False},
-        copies=msgspec.UNSET if policy["kind"] == "planned" else Copies(max=2),
+        copies=None if policy["kind"] == "planned" else Copies(max=2),
     )
 
 

@@ -68,8 +68,8 @@ class Subject(msgspec.Struct, frozen=True, kw_only=True):
     policy: dict[str, Any]
     predictor: dict[str, Any] | None = None
     placement: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
-    reserve_after: int | msgspec.UnsetType = msgspec.UNSET
-    copies: Copies | msgspec.UnsetType = msgspec.UNSET
+    reserve_after: int | None = None
+    copies: Copies | None = None
 
     def __str__(self) -> str:
         reserves = self.reserve_after and {"kind": f"{self.reserve_after} ms"}

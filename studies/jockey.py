@@ -81,7 +81,7 @@ def prepare(out: Path, seed: int) -> Path:
         due = with_deadlines(plain, (1000 * SLOTS,), 0.5, FACTORS, seed)
         replace = msgspec.structs.replace
         jobs = tuple(
-            replace(entry, job=replace(entry.job, queue=REST if entry.job.deadline is msgspec.UNSET else DUE))
+            replace(entry, job=replace(entry.job, queue=REST if entry.job.deadline is None else DUE))
             for entry in due.jobs
         )
         storage.save(replace(due, jobs=jobs), folder)

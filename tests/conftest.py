@@ -10,6 +10,7 @@ import os
 import sys
 from collections import Counter
 from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
@@ -41,6 +42,20 @@ settings.load_profile(CI)
 @pytest.fixture(autouse=True)
 def _registries_as_before() -> Iterator[None]:
     """What a test registers (plug-ins, deliberately broken policies) is gone for the next one."""
+    with _nothing_registered():
+        yield
+
+
+@pytest.fixture(autouse=True, scope="module")
+def _registries_as_before_the_file() -> Iterator[None]:
+    """What the fixtures of a file register is gone for the next file."""
+    with _nothing_registered():
+        yield
+
+
+@contextmanager
+def _nothing_registered() -> Iterator[None]:
+    """Puts registries back as they were, and forgets the modules of plug-ins."""
     registries: list[Registry[Any]] = [policies, placers, predictors, FORMATS]
     before = [{entry.name: entry for entry in registry} for registry in registries]
     modules, shelf = set(sys.modules), dict(_SHELF)

@@ -427,5 +427,5 @@ def scheduler_config(config: BrainConfig) -> SchedulerConfig:
         placement=config.placement,
         offers="cycle",
         seed=config.seed,
-        reserve_after=msgspec.UNSET if after is None else int(after),
+        reserve_after=None if after is None else int(after),
     )

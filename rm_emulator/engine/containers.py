@@ -148,8 +148,8 @@ def result(job: Master, finish: int | None) -> JobRow:
         ideal_ms=None if job.lasts else _ideal_ms(job),
         service=job.lasts,
         all_started_ms=job.all_started,
-        start_within_ms=None if spec.service is msgspec.UNSET else spec.service.start_within_ms,
-        deadline_ms=None if isinstance(spec.deadline, msgspec.UnsetType) else spec.deadline,
+        start_within_ms=None if spec.service is None else spec.service.start_within_ms,
+        deadline_ms=spec.deadline,
     )
 
 

@@ -6,8 +6,6 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-import msgspec
-
 from rm_emulator.engine.config import Decentralised, EngineConfig, Thinking
 from rm_emulator.engine.control import Control
 from rm_emulator.engine.several import Several, assigned, first_container
@@ -99,10 +97,10 @@ def scheduler_config(entry: Entry, seed: int, scenario: Scenario, config: Engine
         containers_per_offer=config.containers_per_heartbeat,
         seed=seed,
         record=scenario.spec.record,
-        reserve_after=msgspec.UNSET if reserve_after is None else reserve_after,
-        copies=msgspec.UNSET if copies is None else Copies(max=copies.max, others=copies.others),
-        decentralised=architecture.settings if isinstance(architecture, Decentralised) else msgspec.UNSET,
-        first_container=first_container(number) if number else msgspec.UNSET,
+        reserve_after=reserve_after,
+        copies=None if copies is None else Copies(max=copies.max, others=copies.others),
+        decentralised=architecture.settings if isinstance(architecture, Decentralised) else None,
+        first_container=first_container(number) if number else 1,
     )
 
 

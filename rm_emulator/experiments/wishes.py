@@ -57,12 +57,12 @@ def expressions(loaded: Loaded, built: Built, name: str | None = None) -> str:
 
 
 def _has_wishes(source: WorkloadJob) -> bool:
-    return source.job.wishes is not msgspec.UNSET or source.job.deadline is not msgspec.UNSET
+    return source.job.wishes is not None or source.job.deadline is not None
 
 
 def _job(loaded: Loaded, source: WorkloadJob) -> Iterator[str]:
     spec, job = loaded.scenario.spec, source.job
-    if job.deadline is not msgspec.UNSET:
+    if job.deadline is not None:
         job = msgspec.structs.replace(job, deadline=job.deadline - source.submit_ms)
     planned = (policy.settings for policy in spec.policies if issubclass(policies.entry(policy.kind).cls, Leasing))
     resources = resources_of(loaded.scenario)

@@ -132,7 +132,7 @@ def _job(job: InlineJob, job_id: str, resources: Resources) -> WorkloadJob:
             queue=job.queue,
             weight=job.weight,
             service=_service(job.service),
-            deadline=msgspec.UNSET if job.deadline is None else job.submit + job.deadline,
+            deadline=None if job.deadline is None else job.submit + job.deadline,
             wishes=wishes(job),
         ),
         submit_ms=job.submit,
@@ -141,16 +141,16 @@ def _job(job: InlineJob, job_id: str, resources: Resources) -> WorkloadJob:
     )
 
 
-def _service(block: InlineService | None) -> Service | msgspec.UnsetType:
+def _service(block: InlineService | None) -> Service | None:
     if block is None:
-        return msgspec.UNSET
+        return None
     return Service(start_within_ms=block.start_within, preemptible=block.preemptible)
 
 
-def wishes(job: InlineJob) -> Wishes | msgspec.UnsetType:
+def wishes(job: InlineJob) -> Wishes | None:
     """What it wishes for, as the core has it."""
     if job.wishes is None:
-        return msgspec.UNSET
+        return None
     told = job.wishes.model_dump(exclude={"budget"})
     return msgspec.convert({**told, "budget_ms": job.wishes.budget}, Wishes)
 

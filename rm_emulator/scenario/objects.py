@@ -291,7 +291,7 @@ class _Reader:
         jobs = [job for item, d in dagjobs if (job := self._dagjob(item, d, resources, begin)) is not None]
         for item, pod in pods:
             meta, made = pod.metadata, pod_service(pod.metadata)
-            if not _joins(pod) or pod.is_terminal or (meta.owner is not None and made is msgspec.UNSET):
+            if not _joins(pod) or pod.is_terminal or (meta.owner is not None and made is None):
                 continue
             jobs.append(self._one(item, ("metadata",), meta, pod.spec, resources, begin, meta.name, made))
         for item, many in batch:
@@ -375,13 +375,13 @@ class _Reader:
         resources: Resources,
         begin: int,
         name: str,
-        made: Service | msgspec.UnsetType = msgspec.UNSET,
+        made: Service | None = None,
     ) -> dict[str, Any]:
         """A pod that joined by label: a job of one task. made: the service that it is of."""
         key = f"{meta.namespace}/{name}" if meta.namespace else name
-        timed = {} if made is not msgspec.UNSET else {"duration": self._run_time(item, at)}
+        timed = {} if made is not None else {"duration": self._run_time(item, at)}
         return {
-            **({} if made is msgspec.UNSET else {"service": _service(made)}),
+            **({} if made is None else {"service": _service(made)}),
             "name": meta.labels.get(RECURRING_LABEL) or meta.name,
             "id": key,
             "user": meta.labels.get(USER_LABEL, ""),
@@ -450,7 +450,7 @@ class _Reader:
 
 def _due(job: Job, created_ms: int | None) -> dict[str, Any]:
     """How long after it came a job should be done; a deadline before that is one that is missed at once."""
-    if isinstance(job.deadline, msgspec.UnsetType) or created_ms is None:
+    if job.deadline is None or created_ms is None:
         return {}
     return {"deadline": f"{max(1, job.deadline - created_ms)}ms"}
 

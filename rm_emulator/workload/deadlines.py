@@ -26,7 +26,7 @@ def with_deadlines(
     replace, jobs = msgspec.structs.replace, []
     for entry in workload.jobs:
         made, (lowest, highest) = entry, factor
-        if entry.job.deadline is msgspec.UNSET and keyed.uniform(seed, "has deadline", entry.job.id) < part:
+        if entry.job.deadline is None and keyed.uniform(seed, "has deadline", entry.job.id) < part:
             drawn = lowest + (highest - lowest) * keyed.uniform(seed, "deadline", entry.job.id)
             due = entry.submit_ms + max(1, round(drawn * _alone_ms(entry, capacity)))
             made = replace(entry, job=replace(entry.job, deadline=due))

@@ -9,6 +9,7 @@ import msgspec
 
 from schedulers.core.model import Job, PastJob
 from schedulers.core.resources import Vector
+from schedulers.core.written import Written
 
 
 class Fixed(msgspec.Struct, frozen=True, tag="fixed", forbid_unknown_fields=True):
@@ -53,7 +54,7 @@ class Waves(msgspec.Struct, frozen=True, tag="waves", forbid_unknown_fields=True
 RunTimes = Fixed | PerTask | PerNode | Drawn | Waves
 
 
-class WorkloadJob(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class WorkloadJob(Written, frozen=True, kw_only=True):
     """One job to come: what the scheduler will see, when, and what it cannot see.
 
     submit_ms: arrival on the simulated clock, >= 0.

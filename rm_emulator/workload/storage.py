@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import hashlib
 import io
+import math
 import shutil
 import tempfile
 from collections.abc import Iterator, Mapping, Sequence
@@ -30,7 +31,7 @@ import yaml
 from rm_emulator.files import load_yaml, write_file
 from rm_emulator.issues import Issues
 from rm_emulator.workload import storage_1
-from rm_emulator.workload.model import PerNode, PerTask, Remote, Workload, WorkloadJob
+from rm_emulator.workload.model import Drawn, PerNode, PerTask, Remote, Waves, Workload, WorkloadJob
 from rm_emulator.workload.profiles import TpchProfiles
 from rm_emulator.workload.tables import one, parquet_frame
 from schedulers.core.errors import SchedulerError
@@ -95,12 +96,16 @@ def save(
     profiles: what the workload's `Waves` refer to, to be stored beside it; without them, `Waves` refer to
         the built-in summary.
     Raises TraceError when something that is not a stored workload is there already, or when a stored one is
-    and `overwrite` is False; InvalidJob for a job that is not a DAG.
+    and `overwrite` is False; InvalidJob for a job that is not a DAG; ValueError for run times, factors or uses
+    that make no sense.
     """
     target = Path(path)
     check_target(target, overwrite=overwrite)
     for entry in workload.jobs:
         _check_entry(entry, len(workload.resources))
+    for past in workload.history:
+        if not all(math.isfinite(mean) for _, mean in past.stages):
+            raise ValueError(f"an earlier run of '{past.name}' has mean times that are not finite: {past.stages}")
     files = {
         _JOBS: _packed(_job_rows(workload), _TABLES[_JOBS]),
         _HISTORY: _packed(_history_rows(workload), _TABLES[_HISTORY]),
@@ -243,6 +248,12 @@ def _check_entry(entry: WorkloadJob, resources: int) -> None:
             raise ValueError(f"job '{entry.job.id}' stage '{stage.name}' has {why}")
     if entry.am and len(entry.am) != resources:
         raise ValueError(f"job '{entry.job.id}' has an application master of {entry.am} ({resources} components)")
+    numbers = [entry.apart]
+    for times in entry.runtimes:
+        numbers += (times.mean_ms, times.cov) if isinstance(times, Drawn) else ()
+        numbers += (times.scale,) if isinstance(times, Waves) else ()
+    if not all(map(math.isfinite, numbers)):
+        raise ValueError(f"job '{entry.job.id}' has times or factors that are not finite: {numbers}")
     if entry.usage:
         _check_usage(entry, resources)
 

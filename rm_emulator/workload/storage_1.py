@@ -124,7 +124,7 @@ def jobs(tables: Mapping[str, pl.DataFrame]) -> Iterator[WorkloadJob]:
         am, hosts = asks[number]
         placed = tuple(_placed(stages[number], hosts, gangs[number][0]))
         owner = {"name": name, "user": user, "app": app, "queue": queue, "weight": weight}
-        deadline, wishes = _deadline(due[number][0]), _wishes(*wished[number])
+        deadline, wishes = due[number][0] or None, _wishes(*wished[number])
         yield WorkloadJob(
             job=Job(id=job_id, stages=placed, deadline=deadline, wishes=wishes, **owner),
             submit_ms=submit_ms,
@@ -149,13 +149,9 @@ def history(tables: Mapping[str, pl.DataFrame]) -> Iterator[PastJob]:
         )
 
 
-def _deadline(stored: Any) -> int | msgspec.UnsetType:
-    return stored if isinstance(stored, int) else msgspec.UNSET
-
-
-def _wishes(prefer: Any, value: Any, budget_ms: Any) -> Wishes | msgspec.UnsetType:
+def _wishes(prefer: Any, value: Any, budget_ms: Any) -> Wishes | None:
     if not isinstance(value, float):
-        return msgspec.UNSET
+        return None
     return msgspec.convert({"prefer": prefer, "value": value, "budget_ms": budget_ms}, Wishes)
 
 

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
 
-class Decision(msgspec.Struct, frozen=True, tag_field="decision", gc=False):
+class Decision(msgspec.Struct, frozen=True, tag_field="decision", omit_defaults=True, gc=False):
     """One order of the core to its shell."""
 
 

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from schedulers.core.live import JobState
 
 
-class Event(msgspec.Struct, frozen=True, tag_field="event", gc=False):
+class Event(msgspec.Struct, frozen=True, tag_field="event", omit_defaults=True, gc=False):
     """Something that has happened; `at` is when the shell heard of it."""
 
     at: int
@@ -81,7 +81,7 @@ class StageWithdrawn(Event, frozen=True, tag="StageWithdrawn"):
     stage: int
 
 
-class JobCancelled(Event, frozen=True, tag="JobCancelled", omit_defaults=True):
+class JobCancelled(Event, frozen=True, tag="JobCancelled"):
     """A job was withdrawn: nothing of it starts any more; its containers end by their own events.
 
     why: in words, where it was given up.

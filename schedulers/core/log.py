@@ -1,8 +1,9 @@
 """The log is the run: a header, then every fact that mattered followed by the decisions it led to.
 
-One JSON object a line. A fact's line has `event`, a decision's `decision`, a note's `note`. Facts that
-changed nothing and led to nothing (an idle heartbeat) are left out, so that a run that skips idle
-heartbeats writes the same log as one that does not. `sha256` is over the lines as written.
+One JSON object a line. A fact's line has `event`, a decision's `decision`, a note's `note`; what is at its default is
+left out, so that a new field changes no log in which it says nothing. Facts that changed nothing and led to nothing (an
+idle heartbeat) are left out as well, so that a run that skips idle heartbeats writes the same log as one that does not.
+`sha256` is over the lines as written.
 """
 
 from __future__ import annotations
@@ -17,12 +18,15 @@ from schedulers.core.decisions import AnyDecision, Decision
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import AnyEvent, Event
 from schedulers.core.model import Copies, Decentralised
+from schedulers.core.written import Written
 
-FORMAT: Final = 1
+FORMAT: Final = 2
+#: Format 1 wrote what is at its default, too.
+READABLE: Final = (1, FORMAT)
 _CHUNK: Final = 1 << 12
 
 
-class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
+class SchedulerConfig(Written, frozen=True, kw_only=True):
     """All that a scheduler is made from; the log's header.
 
     policy, predictor, placement: `{'kind': name, **settings}`; predictor None: none.
@@ -30,9 +34,9 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
     'thought' all nodes to one job at each Thought.
     executors: containers outlive tasks. containers_per_offer: at most so many new ones per offer, or None.
     record: 'first' keeps the first reason per waiting job, 'full' every round. reserve_after: ms that a stage waits
-    without room before nodes are reserved for it; UNSET: never. copies: of tasks; UNSET: none. first_container: number
-    of the first one, where several schedulers share a cluster; UNSET: 1. decentralised: there are schedulers without a
-    view of the cluster, and neither policy nor placement counts; UNSET: one that sees it all.
+    without room before nodes are reserved for it; None: never. copies: of tasks; None: none. first_container: number
+    of the first one, where several schedulers share a cluster. decentralised: there are schedulers without a
+    view of the cluster, and neither policy nor placement counts; None: one that sees it all.
     """
 
     resources: tuple[str, ...]
@@ -44,10 +48,10 @@ class SchedulerConfig(msgspec.Struct, frozen=True, kw_only=True):
     containers_per_offer: int | None = None
     seed: int = 0
     record: Literal["first", "full"] = "first"
-    reserve_after: int | msgspec.UnsetType = msgspec.UNSET
-    copies: Copies | msgspec.UnsetType = msgspec.UNSET
-    decentralised: Decentralised | msgspec.UnsetType = msgspec.UNSET
-    first_container: int | msgspec.UnsetType = msgspec.UNSET
+    reserve_after: int | None = None
+    copies: Copies | None = None
+    decentralised: Decentralised | None = None
+    first_container: int = 1
 
 
 class Header(msgspec.Struct, frozen=True, tag_field="note", tag="Header"):

@@ -11,9 +11,10 @@ import msgspec
 from schedulers.core.errors import InvalidJob, InvalidTransition
 from schedulers.core.places import ANYWHERE, Places, Taint
 from schedulers.core.resources import Vector
+from schedulers.core.written import Written
 
 
-class Edge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Edge(Written, frozen=True, kw_only=True):
     """What ties a stage to one of its parents.
 
     parent: index of the parent stage inside the job. kind: 'barrier', nothing of the stage starts before all of the
@@ -26,7 +27,7 @@ class Edge(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     data: int = 0
 
 
-class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Stage(Written, frozen=True, kw_only=True):
     """N tasks with one resource demand that may start when all parent stages are done.
 
     parents: an edge to each parent stage, or its index alone; `edges` and `above` are what one reads.
@@ -68,7 +69,7 @@ class Stage(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbi
         return self.hosts[task] if len(self.hosts) > 1 else self.hosts[0]
 
 
-class Service(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Service(Written, frozen=True, kw_only=True):
     """What a job is that serves until it is ended from outside.
 
     start_within_ms: its objective, from its submission to the moment when all its tasks run; None: it has none.
@@ -79,7 +80,7 @@ class Service(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, for
     preemptible: bool = True
 
 
-class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Wish(Written, frozen=True, kw_only=True):
     """One way in which a job would like its tasks to run: no demand, as `Stage.places` is.
 
     device: on nodes of this kind. rack: in this rack. same_rack: all tasks of a stage in one rack, whichever.
@@ -94,7 +95,7 @@ class Wish(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid
     slowdown: float = 1.0
 
 
-class Wishes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forbid_unknown_fields=True):
+class Wishes(Written, frozen=True, kw_only=True):
     """How a job would like to run; policies that know nothing of wishes pass them by.
 
     prefer: ways that will do, others do not while one of these can ever be had; (): anywhere. value: what the job is
@@ -106,11 +107,11 @@ class Wishes(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True, forb
     budget_ms: int | None = None
 
 
-class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Job(Written, frozen=True, kw_only=True):
     """A DAG of stages with what a predictor may know about it at submission.
 
     name: the recurring name (the same script run again); app: the program; both feed history.
-    weight: its share against other jobs of its queue. service: of a job that does not end by itself; UNSET: batch.
+    weight: its share against other jobs of its queue. service: of a job that does not end by itself; None: batch.
     deadline: by when it should be done, in ms on the scheduler's clock. wishes: how it would like to run, and what
     that is worth to it.
     """
@@ -122,14 +123,14 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
     app: str = ""
     queue: str = "default"
     weight: float = 1.0
-    service: Service | msgspec.UnsetType = msgspec.UNSET
-    deadline: int | msgspec.UnsetType = msgspec.UNSET
-    wishes: Wishes | msgspec.UnsetType = msgspec.UNSET
+    service: Service | None = None
+    deadline: int | None = None
+    wishes: Wishes | None = None
 
     @property
     def kind(self) -> Literal["batch", "service"]:
         """What kind of job it is."""
-        return "batch" if self.service is msgspec.UNSET else "service"
+        return "batch" if self.service is None else "service"
 
     @property
     def tasks(self) -> int:
@@ -142,7 +143,7 @@ class Job(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True)
         return max(stage.tasks for stage in self.stages)
 
 
-class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Node(Written, frozen=True, kw_only=True):
     """A machine: capacity vector, relative speed (2.0 runs a task in half its time), rack and kind.
 
     labels and taints say which stages may use it (`Stage.places`). slack: how much more than its capacity containers
@@ -155,7 +156,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     speed: float = 1.0
     rack: str = ""
     kind: str = ""
-    labels: dict[str, str] = {}
+    labels: dict[str, str] = msgspec.field(default_factory=dict)
     taints: tuple[Taint, ...] = ()
     slack: Vector = ()
     slots: int = 0
@@ -166,7 +167,7 @@ class Node(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return tuple(map(sum, zip(self.capacity, self.slack, strict=True))) if self.slack else self.capacity
 
 
-class Links(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Links(Written, frozen=True, kw_only=True):
     """How fast data goes from one node to another, in bytes per second; on one node it takes no time.
 
     pairs: from one node to another. in_rack: between nodes of one rack. rate: between any others; None: no time.
@@ -175,7 +176,7 @@ class Links(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
 
     rate: int | None = None
     in_rack: int | None = None
-    pairs: dict[str, dict[str, int]] = {}
+    pairs: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
 
     def between(self, one: str, other: str, *, in_rack: bool) -> int | None:
         """The rate from one node to another, None for no time. in_rack: whether one rack holds both."""
@@ -187,7 +188,7 @@ class Links(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
         return self.in_rack if in_rack and self.in_rack is not None else self.rate
 
 
-class Copies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Copies(Written, frozen=True, kw_only=True):
     """A task may have several containers, of which the first that ends with success is the task.
 
     max: so many at once, those counted that have made its output before. others: those that still run when the first
@@ -198,7 +199,7 @@ class Copies(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     others: Literal["run", "end"] = "run"
 
 
-class Decentralised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Decentralised(Written, frozen=True, kw_only=True):
     """Schedulers that know nothing of the cluster, and workers with queues (Sparrow, SOSP 2013).
 
     schedulers: how many; each job goes to the next one. method: how one finds workers for tasks. probe_ratio: probes or
@@ -220,14 +221,14 @@ class Decentralised(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=Tru
 Limit = Vector | float | None
 
 
-class PerUser(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class PerUser(Written, frozen=True, kw_only=True):
     """Limits of each user inside a queue: what they hold, and how many jobs of theirs are let in at once."""
 
     limit: Limit = None
     max_running: int | None = None
 
 
-class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
+class Queue(Written, frozen=True, kw_only=True):
     """A node of the weighted queue tree; jobs sit in leaves.
 
     guaranteed: what it can count on; a fact for policies that preempt. max: what its containers may hold at most.
@@ -245,7 +246,7 @@ class Queue(msgspec.Struct, frozen=True, kw_only=True, omit_defaults=True):
     preemptible: bool = True
 
 
-class PastJob(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class PastJob(Written, frozen=True, kw_only=True):
     """One finished job as history remembers it; times in ms on the scheduler's clock (negative: before it began).
 
     stages: per stage its number of tasks and their mean run time in ms, normalised to node speed 1.
@@ -294,7 +295,7 @@ def check_job(job: Job, resources: int) -> None:
         raise InvalidJob(f"job '{job.id}' has no stages")
     if not (job.weight > 0 and math.isfinite(job.weight)):
         raise InvalidJob(f"job '{job.id}' has weight {job.weight} (a finite number above 0)")
-    if job.wishes is not msgspec.UNSET:
+    if job.wishes is not None:
         _check_wishes(job.id, job.wishes)
     for stage in job.stages:
         if stage.tasks < 1:

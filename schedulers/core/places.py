@@ -12,9 +12,10 @@ from typing import Literal
 import msgspec
 
 from schedulers.core.refusals import NodeCode, NodeRefusal
+from schedulers.core.written import Written
 
 
-class Requirement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Requirement(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """One condition on a node: on a label, or (field) on a field of the node, of which there is `metadata.name`."""
 
     key: str
@@ -56,7 +57,7 @@ class Requirement(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return left > right if self.operator == "Gt" else left < right
 
 
-class Taint(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Taint(Written, frozen=True, gc=False):
     """Keeps tasks off a node that do not tolerate it. effect: NoSchedule, NoExecute, or PreferNoSchedule (a wish)."""
 
     key: str
@@ -64,7 +65,7 @@ class Taint(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
     effect: str = "NoSchedule"
 
 
-class Toleration(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Toleration(Written, frozen=True, gc=False):
     """A taint that does not matter to a task. key "" with Exists: every taint; effect "": every effect."""
 
     key: str = ""
@@ -83,7 +84,7 @@ class Toleration(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
         return bool(self.key) and self.value == taint.value
 
 
-class Places(msgspec.Struct, frozen=True, omit_defaults=True, gc=False):
+class Places(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
     """Nodes that a stage may use: those that meet all requirements of any term (none given: all), taints permitting."""
 
     terms: tuple[tuple[Requirement, ...], ...] = ()

@@ -15,7 +15,7 @@ import msgspec
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import InvalidTransition, SchedulerError
 from schedulers.core.events import AnyEvent, Event
-from schedulers.core.log import FORMAT, Header, Ignored, Log, SchedulerConfig
+from schedulers.core.log import FORMAT, READABLE, Header, Ignored, Line, Log, SchedulerConfig, parse
 from schedulers.core.scheduler import Scheduler
 
 #: So many recorded lines are compared at once.
@@ -128,8 +128,8 @@ class Replay:
         header = _decode(_NOTE, line, 1)
         if not isinstance(header, Header):
             raise CorruptLog(1, f"not the header of a log: {_show(line)}")
-        if header.format != FORMAT:
-            raise CorruptLog(1, f"a log of format {header.format}; this program reads format {FORMAT}")
+        if header.format not in READABLE:
+            raise CorruptLog(1, f"a log of format {header.format}; this program reads formats up to {FORMAT}")
         self._recorded.append(line)
         if header.snapshot is not None:
             return Scheduler.restore(header.snapshot, log=self._log)
@@ -179,13 +179,18 @@ def _decode(decoder: Any, line: bytes, number: int) -> Any:
 
 
 def _same(one: bytes | None, other: bytes | None) -> bool:
-    """Whether two lines say the same, written differently (another order of keys, another form of a number)."""
+    """Whether two lines say the same, written differently: in another format, order of keys, form of a number."""
     if one is None or other is None:
         return False
     try:
-        return bool(msgspec.json.decode(one) == msgspec.json.decode(other))
-    except msgspec.DecodeError:
+        said = [_in_this_format(line) for line in parse((one, other))]
+    except InvalidTransition:
         return False
+    return said[0] == said[1]
+
+
+def _in_this_format(line: Line) -> Line:
+    return msgspec.structs.replace(line, format=FORMAT) if isinstance(line, Header) else line
 
 
 def _show(line: bytes, limit: int = 200) -> str:

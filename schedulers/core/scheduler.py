@@ -43,7 +43,7 @@ from schedulers.core.explain import (
     why_not_let_in,
     why_waiting,
 )
-from schedulers.core.log import FORMAT, Log, SchedulerConfig
+from schedulers.core.log import FORMAT, READABLE, Log, SchedulerConfig
 from schedulers.core.ordered import Sequencing
 from schedulers.core.placer import Assigner, Placer, placers
 from schedulers.core.policy import (
@@ -75,9 +75,9 @@ class Scheduler:
 
     def __init__(self, config: SchedulerConfig, *, log: Log | None = None, policy: Policy | None = None) -> None:
         self.config, self._log = config, log
-        after = None if config.reserve_after is msgspec.UNSET else config.reserve_after
+        after = config.reserve_after
         self.state = ClusterState(Resources(config.resources), has_executors=config.executors)
-        self.state.next_container = 1 if config.first_container is msgspec.UNSET else config.first_container
+        self.state.next_container = config.first_container
         self.predictor: Predictor | None = None
         if config.predictor is not None:
             make_predictor, predictor_params = predictors.parse(config.predictor)
@@ -86,7 +86,7 @@ class Scheduler:
         self.policy: Policy = make_policy(policy_params, seed=config.seed) if policy is None else policy
         if config.executors and not self.policy.runs_executors:
             raise InvalidParameters(f"policy '{config.policy['kind']}' does not serve executors that outlive tasks")
-        if config.copies is not msgspec.UNSET:
+        if config.copies is not None:
             if config.executors:
                 raise InvalidParameters("copies do not go with executors that outlive tasks")
             self.state.copies = TaskCopies(config.copies)
@@ -514,8 +514,8 @@ class Scheduler:
     def restore(cls, data: bytes, *, log: Log | None = None) -> Scheduler:
         """The scheduler that `snapshot` described; it decides on as the other would have."""
         saved: dict[str, Any] = msgspec.msgpack.decode(data)
-        if saved.get("format") != FORMAT:
-            raise InvalidTransition(f"snapshot of format {saved.get('format')}, this program reads {FORMAT}")
+        if saved.get("format") not in READABLE:
+            raise InvalidTransition(f"snapshot of format {saved.get('format')}, this program reads up to {FORMAT}")
         scheduler = cls(msgspec.convert(saved["config"], SchedulerConfig))
         memory.load(scheduler.state, saved["state"])
         if scheduler.predictor is not None:

@@ -362,6 +362,6 @@ def decider(config: SchedulerConfig, *, log: Log | None = None, policy: Policy |
 
     policy: of the one scheduler, in place of the one that its settings name.
     """
-    if config.decentralised is msgspec.UNSET:
+    if config.decentralised is None:
         return Scheduler(config, log=log, policy=policy)
     return Decentraliser(config, log=log)

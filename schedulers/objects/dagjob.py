@@ -281,7 +281,7 @@ def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> 
         raise InvalidJob(f"DagJob {dagjob.key}: two stages are called '{repeated}'")
     job = model.Job(
         id=id if id is not None else f"{dagjob.key}.{meta.uid[:8]}",
-        deadline=msgspec.UNSET if (deadline := to_ms(spec.deadline)) is None else deadline,
+        deadline=to_ms(spec.deadline),
         name=meta.labels.get(RECURRING_LABEL) or meta.generateName.rstrip("-") or meta.name,
         user=label_value(spec.user) or meta.labels.get(USER_LABEL, ""),
         queue=spec.queue,
@@ -298,10 +298,10 @@ def core_job(dagjob: DagJob, resources: Resources, *, id: str | None = None) -> 
     return job
 
 
-def _wishes(dagjob: DagJob) -> model.Wishes | msgspec.UnsetType:
+def _wishes(dagjob: DagJob) -> model.Wishes | None:
     spec = dagjob.spec.wishes
     if spec is None:
-        return msgspec.UNSET
+        return None
     if len(spec.prefer) > _MOST_WISHES:
         raise InvalidJob(f"DagJob {dagjob.key}: {len(spec.prefer)} wishes ({_MOST_WISHES} at most)")
     numbers = [("value", spec.value, _VALUE), ("budgetSeconds", spec.budgetSeconds, _BUDGET_S)]

@@ -4,8 +4,6 @@ from __future__ import annotations
 
 from typing import Final
 
-import msgspec
-
 from schedulers.core.errors import InvalidQuantity
 from schedulers.core.model import Service
 from schedulers.core.resources import parse_quantity
@@ -16,10 +14,10 @@ from schedulers.objects.names import PREEMPTIBLE, START_WITHIN
 _LONGEST_S: Final = 1e9
 
 
-def pod_service(meta: Meta) -> Service | msgspec.UnsetType:
-    """What service a pod is of; UNSET unless a ReplicaSet owns it, as of a Deployment, which replaces what ends."""
+def pod_service(meta: Meta) -> Service | None:
+    """What service a pod is of; None unless a ReplicaSet owns it, as of a Deployment, which replaces what ends."""
     owner = meta.owner
-    return service(meta.annotations) if owner is not None and owner.kind == "ReplicaSet" else msgspec.UNSET
+    return service(meta.annotations) if owner is not None and owner.kind == "ReplicaSet" else None
 
 
 def service(annotations: dict[str, str]) -> Service:

@@ -267,7 +267,7 @@ class Leasing(Policy):
 
     def _class(self, job: JobState) -> int:
         """0: its deadline was accepted, 1: it has one, 2: it has none."""
-        return 0 if job.id in self._accepted else 1 if job.spec.deadline is not msgspec.UNSET else 2
+        return 0 if job.id in self._accepted else 1 if job.spec.deadline is not None else 2
 
     def _follow(self, made: _Plan, view: ClusterView) -> None:
         self._starts = made.starts
@@ -412,7 +412,7 @@ class _Plan:
     def ask(self, job: JobState, stage: StageState, *, on_time: bool) -> Asked | None:
         """What a stage wants, to end by its deadline or as it goes; None: nothing of it would be worth anything."""
         wishes = job.spec.wishes
-        value = 1.0 if wishes is msgspec.UNSET else wishes.value
+        value = 1.0 if wishes is None else wishes.value
         takes, names = self._ways[job.id, stage.index]
         if on_time:
             worth = self._on_time(job, stage, value)
@@ -423,7 +423,7 @@ class _Plan:
 
     def _ways_of(self, job: JobState, stage: StageState) -> _Ways:
         """Ways that can ever be had; anywhere when none of those wished for can, unless preferences are hard."""
-        wishes = job.spec.wishes if job.spec.wishes is not msgspec.UNSET else None
+        wishes = job.spec.wishes
         found = _Ways({}, {})
         wished = ways(wishes, self._racks_of(job, stage) or self._racks, self._params.preferences)
         for way in self._affordable(job, wished, wishes):
@@ -465,7 +465,7 @@ class _Plan:
     def _on_time(self, job: JobState, stage: StageState, value: float) -> Callable[[Way, int], float]:
         """The whole value until the deadline, less what comes after the stage, and nothing later."""
         view = self._view
-        assert job.spec.deadline is not msgspec.UNSET
+        assert job.spec.deadline is not None
 
         def length(index: int) -> float:
             return view.task_ms(job.id, index) or 0.0

@@ -150,7 +150,7 @@ class Jockey(Around):
                 self._revise(view.jobs[name], standing, view)
         for name in _news_of(event):
             job = view.jobs.get(name)
-            if job is not None and job.spec.deadline is not msgspec.UNSET:
+            if job is not None and job.spec.deadline is not None:
                 self._wish(job, self._jobs.setdefault(name, Standing()), view)
 
     def _forget(self, view: ClusterView) -> None:
@@ -282,7 +282,7 @@ def _news_of(event: Event) -> Iterable[str]:
 
 
 def _deadline(job: JobState) -> int:
-    assert not isinstance(job.spec.deadline, msgspec.UnsetType)
+    assert job.spec.deadline is not None
     return job.spec.deadline
 
 

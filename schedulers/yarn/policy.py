@@ -228,7 +228,7 @@ class YarnPolicy(Policy, Generic[Y]):
             now=job.submitted,
             am=None if master is None else self._units.demand(master.demand),
         )
-        if job.spec.service is not msgspec.UNSET:
+        if job.spec.service is not None:
             yarn.apps[job.id].preemptible = job.spec.service.preemptible
 
     def _let_in(self, yarn: Y, job: JobState, view: ClusterView) -> None:

@@ -252,7 +252,7 @@ def test_a_log_with_copies_reads_as_it_was_written() -> None:
     ended(made, 100, 3)
     log.flush()
     lines = b"".join(chunks).splitlines()
-    assert b'{"decision":"Copy","container":3,"node":"n2","job":"a","stage":0,"task":0,"attempt":0}' in lines
+    assert b'{"decision":"Copy","container":3,"node":"n2","job":"a","stage":0,"task":0}' in lines
     assert b'{"decision":"Preempt","container":1,"rule":"copy","cause":"a"}' in lines
     assert b'"copies":{"others":"end"}' in lines[0]
 

@@ -123,7 +123,7 @@ def thinking(
             placement={"kind": "best_fit"},
             offers="thought",
             seed=seed,
-            first_container=first_container(number) if number else msgspec.UNSET,
+            first_container=first_container(number) if number else 1,
         )
         schedulers.append(Scheduler(settings, log=Log(chunks.append)))
     kept = Kept()

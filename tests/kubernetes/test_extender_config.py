@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from pathlib import Path
 
-import msgspec
 import pytest
 
 from operators.config import InvalidConfig, parse_millis
@@ -217,10 +216,10 @@ def test_hostile_yaml_is_one_message(tmp_path: Path, text: str, says: str) -> No
 
 @pytest.mark.parametrize(
     ("policy", "after"),
-    [("fifo", 30_000), ("hdrf", 30_000), ("capacity", msgspec.UNSET), ("fair_yarn", msgspec.UNSET)],
+    [("fifo", 30_000), ("hdrf", 30_000), ("capacity", None), ("fair_yarn", None)],
 )
 def test_the_core_reserves_nodes_unless_the_policy_does_so_itself(
-    tmp_path: Path, policy: str, after: int | msgspec.UnsetType
+    tmp_path: Path, policy: str, after: int | None
 ) -> None:
     file = tmp_path / "config.yaml"
     file.write_text(SMALL.replace("fifo", policy) + "reserveAfter: 30s\n")
@@ -234,7 +233,7 @@ def test_a_policy_without_an_order_that_holds_does_not_go_with_lines_of_nodes(tm
 
 def test_where_tasks_wait_in_lines_of_nodes_none_are_reserved(tmp_path: Path) -> None:
     config = read(tmp_path, "policy: {kind: fifo}\nplacement: {kind: deft}\nreserveAfter: 30s\nextender: {tls: null}\n")
-    assert scheduler_config(config).reserve_after is msgspec.UNSET
+    assert scheduler_config(config).reserve_after is None
 
 
 @pytest.mark.parametrize(

@@ -114,7 +114,7 @@ class World:
         policy: str = "fifo",
         predictor: str | None = None,
         placement: str = "first_fit",
-        reserve_after: int | msgspec.UnsetType = msgspec.UNSET,
+        reserve_after: int | None = None,
         **settings: Any,
     ) -> None:
         self.config = SchedulerConfig(

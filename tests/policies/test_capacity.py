@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from rm_emulator.engine.simulation import PREEMPTED
@@ -35,7 +34,7 @@ def test_one_number_for_all_resources_is_never_stricter(limit: Limit, expected: 
     assert fraction(limit, (10, 10)) == expected
 
 
-def two_queues(service: Service | msgspec.UnsetType = msgspec.UNSET, **preemption: object) -> Scheduler:
+def two_queues(service: Service | None = None, **preemption: object) -> Scheduler:
     """Queue a holds all of 10 CPUs, since its jobs came alone; then a job comes to b. service: what those of a are."""
     settings = {"kind": "capacity", "preemption": {"enabled": True, "period_ms": 1000, **preemption}}
     there = scheduler(settings, node("n", 10), offers="heartbeat")

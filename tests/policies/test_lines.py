@@ -7,7 +7,6 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-import msgspec
 import pytest
 import yaml
 
@@ -40,7 +39,7 @@ def emulate(
     policy: dict[str, Any],
     placement: dict[str, Any],
     *,
-    copies: Copies | msgspec.UnsetType = MANY,
+    copies: Copies | None = MANY,
     arrivals: Sequence[int] = (),
 ) -> float:
     """When all is done in profile `events`, in units; the schedule is a valid one."""
@@ -74,7 +73,7 @@ def emulate(
         edges=[(a, b, UNIT * data) for a, b, data in whole.edges],
         rates=1.0,
         releases=[UNIT * at for at, dag in zip(arrivals, dags, strict=True) for _ in dag.times] if arrivals else (),
-        copies=1 if copies is msgspec.UNSET else copies.max,
+        copies=1 if copies is None else copies.max,
     )
     assert violations(problem, runs) == []
     return ran.simulation.end_ms / UNIT
@@ -121,7 +120,7 @@ def test_high_rank_up_with_deft_reaches_the_known_answer(name: str, end: int) ->
 
 
 def test_without_copies_the_root_of_a_fork_is_run_once() -> None:
-    assert emulate([known("dup_fork")], {"kind": "rank_up"}, DEFT, copies=msgspec.UNSET) == 22
+    assert emulate([known("dup_fork")], {"kind": "rank_up"}, DEFT, copies=None) == 22
 
 
 def test_copies_of_tasks_that_have_finished_are_made_too() -> None:
@@ -172,7 +171,7 @@ def test_a_plan_is_followed_to_the_end(seed: int, planner: str) -> None:
 @pytest.mark.parametrize(("planner", "end"), [("heft", 80), ("cpop", 86), ("dls", 91), ("peft", 85), ("etf", 93)])
 def test_published_schedules_are_followed(planner: str, end: int) -> None:
     policy = {"kind": "planned", "planner": planner}
-    assert emulate([known("topcuoglu10")], policy, {"kind": "first_fit"}, copies=msgspec.UNSET) == end
+    assert emulate([known("topcuoglu10")], policy, {"kind": "first_fit"}, copies=None) == end
 
 
 def test_jobs_that_come_together_are_planned_as_one_dag() -> None:
@@ -188,8 +187,8 @@ def test_a_later_job_is_planned_around_what_runs() -> None:
 
 
 @pytest.mark.parametrize("planner", sorted(set(PLANNERS) - {"deft"}))
-@pytest.mark.parametrize("copies", [MANY, Copies(max=2, others="end"), msgspec.UNSET])
-def test_later_jobs_are_planned_behind_earlier_ones(planner: str, copies: Copies | msgspec.UnsetType) -> None:
+@pytest.mark.parametrize("copies", [MANY, Copies(max=2, others="end"), None])
+def test_later_jobs_are_planned_behind_earlier_ones(planner: str, copies: Copies | None) -> None:
     dags = [drawn(number, machines=4) for number in range(4)]
     policy = {"kind": "planned", "planner": planner}
     assert emulate(dags, policy, {"kind": "first_fit"}, copies=copies, arrivals=[0, 10, 30, 31]) > 0
@@ -199,7 +198,7 @@ def test_a_plan_whose_copies_are_left_out_starts_nobody_before_what_it_waits_for
     """By start alone tasks that were to take a copy's output would stand before their parents, and wait for ever."""
     dags = [drawn(number, machines=5) for number in (33, 34, 35)]
     policy = {"kind": "planned", "planner": "tdca"}
-    assert emulate(dags, policy, {"kind": "first_fit"}, copies=msgspec.UNSET) > 0
+    assert emulate(dags, policy, {"kind": "first_fit"}, copies=None) > 0
 
 
 # -- plays ----------------------------------------------------------------------------------------
@@ -213,8 +212,8 @@ def test_one_play_is_deft_by_upward_rank(seed: int) -> None:
 
 
 @pytest.mark.parametrize("order", ["rank_up", "lachesis"])
-@pytest.mark.parametrize("copies", [MANY, msgspec.UNSET])
-def test_plays_that_differ_are_followed_and_end_no_later(order: str, copies: Copies | msgspec.UnsetType) -> None:
+@pytest.mark.parametrize("copies", [MANY, None])
+def test_plays_that_differ_are_followed_and_end_no_later(order: str, copies: Copies | None) -> None:
     dags = [drawn(number, machines=4) for number in range(6)]
     one, many = (
         emulate(dags, {"kind": "played", "plays": plays, "order": order}, {"kind": "first_fit"}, copies=copies)

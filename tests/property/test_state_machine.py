@@ -77,7 +77,7 @@ QUEUES = ("default", "a", "a.b", "c", "undeclared")
 PREDICTORS = (None, {"kind": "slearn", "fixed_percent": 40}, {"kind": "three_sigma"}, {"kind": "posterior"})
 SIZES = ((500, 256), (1000, 1024), (1000, 0), (2000, 512))
 CAPACITIES = ((1000, 1024), (2000, 2048), (4000, 1024), (700, 4096))
-COPIES = (msgspec.UNSET, Copies(), Copies(max=3, others="end"))
+COPIES = (None, Copies(), Copies(max=3, others="end"))
 PICK = st.integers(0, 999)
 
 
@@ -121,12 +121,12 @@ class Core(RuleBasedStateMachine):
                 offers=offers,
                 executors=executors,
                 containers_per_offer=limit,
-                copies=msgspec.UNSET if executors else copies,
+                copies=None if executors else copies,
             )
         )
         for number in range(2):
             self.tell(NodeAdded(0, Node(id=f"n{number}", capacity=CAPACITIES[1])))
-        if copies is not msgspec.UNSET:
+        if copies is not None:
             self.tell(LinksSet(0, Links(rate=1000, pairs={"n0": {"n1": 7}})))
 
     # -- telling --------------------------------------------------------------------------------

@@ -148,7 +148,7 @@ def test_a_line_written_otherwise_is_no_difference(tmp_path: Path) -> None:
         (lambda data: data[:-20], None, "cut off"),
         (lambda data: data.replace(b'"event":"JobSubmitted"', b'"event":"JobSubmited"', 1), 6, "cannot be read"),
         (lambda data: data.split(b"\n", 1)[1], 1, "cannot be read"),
-        (lambda data: data.replace(b'"format":1', b'"format":9', 1), 1, "format 9"),
+        (lambda data: data.replace(b'"format":2', b'"format":9', 1), 1, "format 9"),
         (lambda data: data[: len(data) // 2] + b"\xff\x00\n" + data[len(data) // 2 :], None, "cannot be read"),
     ],
 )

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import pickle
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, Final
 
@@ -16,6 +18,7 @@ from schedulers.core.log import Log, SchedulerConfig, parse
 from schedulers.core.model import Job, Node, Service, Stage
 from schedulers.core.places import Places, Requirement, Toleration
 from schedulers.core.scheduler import Scheduler
+from schedulers.core.written import Written
 from tests.workload import samples_stored
 
 RESOURCES: Final = samples_stored.WORKLOAD.resources
@@ -43,15 +46,17 @@ def invented(kind: msgspec.inspect.Type, default: Any) -> Any:
             return default is not True
         case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
             return 7 if isinstance(kind, msgspec.inspect.IntType) else 7.5
-        case msgspec.inspect.StrType():
+        case msgspec.inspect.StrType() | msgspec.inspect.AnyType():
             return "something"
         case msgspec.inspect.LiteralType(values):
             return next(value for value in values if value != default)
         case msgspec.inspect.UnionType(types):
-            nothing = msgspec.inspect.NoneType | msgspec.inspect.UnsetType
-            return invented(next(each for each in types if not isinstance(each, nothing)), default)
+            said = next(each for each in types if not isinstance(each, msgspec.inspect.NoneType))
+            return invented(said, default)
         case msgspec.inspect.VarTupleType(item):
             return (invented(item, None),)
+        case msgspec.inspect.TupleType(items):
+            return tuple(invented(item, None) for item in items)
         case msgspec.inspect.DictType(key, value):
             return {invented(key, None): invented(value, None)}
         case msgspec.inspect.StructType(cls, fields):
@@ -117,3 +122,22 @@ def test_a_log_tells_it_and_a_replay_hears_it(entry: WorkloadJob) -> None:
 def test_a_snapshot_of_the_scheduler_keeps_it(entry: WorkloadJob) -> None:
     scheduler = Scheduler.restore(heard(entry.job).snapshot())
     assert [state.spec for state in scheduler.state.jobs.values()] == [entry.job]
+
+
+def written(cls: type[Written]) -> Iterator[type[Written]]:
+    for each in cls.__subclasses__():
+        yield each
+        yield from written(each)
+
+
+@pytest.mark.parametrize("cls", [*written(Written)], ids=lambda cls: cls.__name__)
+def test_a_default_that_comes_from_a_file_is_not_written(cls: type[Written]) -> None:
+    info = msgspec.inspect.type_info(cls)
+    assert isinstance(info, msgspec.inspect.StructType)
+    needed = {each.name: invented(each.type, None) for each in info.fields if each.required}
+    plain = cls(**needed)
+    told = {field.name: getattr(plain, field.name) for field in msgspec.structs.fields(cls)}
+    assert msgspec.json.encode(msgspec.convert(msgspec.to_builtins(told), cls)) == msgspec.json.encode(plain)
+    for name, value in told.items():
+        said = {**needed, name: pickle.loads(pickle.dumps(value))}
+        assert msgspec.json.encode(cls(**said)) == msgspec.json.encode(plain)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import hashlib
+import math
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -217,6 +218,19 @@ def test_a_stage_without_run_times_is_not_stored(tmp_path: Path) -> None:
     entry = WorkloadJob(job=JOB, submit_ms=0, runtimes=RUNTIMES[:2])
     with pytest.raises(ValueError, match="job 'j1' has 4 stages, 2 run times"):
         storage.save(Workload(name="w", jobs=(entry,)), tmp_path / "w")
+
+
+@pytest.mark.parametrize("number", [math.inf, math.nan])
+def test_a_number_that_json_does_not_have_is_not_stored(tmp_path: Path, number: float) -> None:
+    plain = WORKLOAD.jobs[0]
+    far = msgspec.structs.replace(plain, apart=number)
+    slow = msgspec.structs.replace(plain, runtimes=(Drawn(number), *RUNTIMES[1:]))
+    for entry in (far, slow):
+        with pytest.raises(ValueError, match="job 'j1' has times or factors that are not finite"):
+            storage.save(Workload(name="w", jobs=(entry,)), tmp_path / "w")
+    past = msgspec.structs.replace(PAST, stages=((1, number),))
+    with pytest.raises(ValueError, match="an earlier run of 'n' has mean times that are not finite"):
+        storage.save(msgspec.structs.replace(WORKLOAD, history=(past,)), tmp_path / "w")
 
 
 @pytest.mark.parametrize("name", ["jobs.parquet", "history.parquet"])
