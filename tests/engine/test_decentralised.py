@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 from collections import Counter
-from copy import copy
 from typing import Any, Literal
 
 import pytest
@@ -12,7 +11,7 @@ from hypothesis import strategies as st
 
 from rm_emulator.audit import Audit
 from rm_emulator.engine.config import Decentralised, EngineConfig
-from rm_emulator.engine.recording import Attempt, JobRow, NullRecording
+from rm_emulator.engine.recording import Kept
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import PerTask, Workload, WorkloadJob
 from schedulers.core.decisions import Send
@@ -48,7 +47,11 @@ def jobs(specs: list[Spec]) -> list[WorkloadJob]:
     return [job(f"j{n:02d}", at, stages) for n, (at, stages) in enumerate(sorted(specs))]
 
 
-class Run(NullRecording):
+def starts(kept: Kept) -> dict[tuple[str, int, int], int | None]:
+    return {(task.job, task.stage, task.task): task.started_ms for task in kept.tasks}
+
+
+class Run:
     """One workload under these settings, audited."""
 
     def __init__(
@@ -63,8 +66,6 @@ class Run(NullRecording):
         audited: bool = True,
         **how: Any,
     ) -> None:
-        self.tasks: list[Attempt] = []
-        self.rows: list[JobRow] = []
         self.lines = bytearray()
         chosen = Settings(**how)
         nodes = tuple(Node(id=f"w{n}", capacity=(slots,)) for n in range(workers))
@@ -76,36 +77,26 @@ class Run(NullRecording):
         architecture = Decentralised(message_ms=delay, slots_per_worker=slots, settings=chosen)
         engine = EngineConfig(nodes=nodes, resources=("slots",), queues=queues, architecture=architecture)
         of = Workload(name="test", jobs=tuple(workload), resources=("slots",))
-        Simulation(engine, of, self.audit if audited else made, self, seed=seed).run()
+        kept = Kept()
+        Simulation(engine, of, self.audit if audited else made, kept, seed=seed).run()
         log.flush()
-
-    def task(self, attempt: Attempt) -> None:
-        self.tasks.append(copy(attempt))
-
-    def job(self, row: JobRow) -> None:
-        self.rows.append(row)
-
-    @property
-    def starts(self) -> dict[tuple[str, int, int], int | None]:
-        return {(task.job, task.stage, task.task): task.started_ms for task in self.tasks}
+        self.tasks, self.rows, self.starts = kept.tasks, kept.jobs, starts(kept)
 
     def history(self) -> list[tuple[Event, list[Any]]]:
         return [(event, list(decisions)) for event, decisions in self.audit.history]
 
 
-class Central(NullRecording):
+class Central:
     """The same on one queue that knows of every slot."""
 
     def __init__(self, workload: list[WorkloadJob], *, workers: int, slots: int) -> None:
-        self.starts: dict[tuple[str, int, int], int | None] = {}
         nodes = tuple(Node(id=f"w{n}", capacity=(slots,)) for n in range(workers))
         config = SchedulerConfig(resources=("slots",), policy={"kind": "fifo"}, offers="cycle")
         engine = EngineConfig(nodes=nodes, resources=("slots",), profile="events")
         of = Workload(name="test", jobs=tuple(workload), resources=("slots",))
-        Simulation(engine, of, Scheduler(config), self).run()
-
-    def task(self, attempt: Attempt) -> None:
-        self.starts[attempt.job, attempt.stage, attempt.task] = attempt.started_ms
+        kept = Kept()
+        Simulation(engine, of, Scheduler(config), kept).run()
+        self.starts = starts(kept)
 
 
 TIMES = st.lists(st.integers(1, 9), min_size=1, max_size=5)

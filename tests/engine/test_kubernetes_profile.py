@@ -8,7 +8,7 @@ import pytest
 
 from rm_emulator.engine.config import EngineConfig, Kubernetes
 from rm_emulator.engine.pods import Pods
-from rm_emulator.engine.recording import JobRow, NullRecording
+from rm_emulator.engine.recording import JobRow, Kept
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.log import Log, SchedulerConfig
@@ -19,16 +19,6 @@ from schedulers.core.scheduler import Scheduler
 EXACT = Kubernetes(
     cycle_ms=50, create_ms=30, create_rate=100, release_rate=1000, start_ms=40, seen_ms=5, whole_seconds=False
 )
-
-
-class Jobs(NullRecording):
-    """Keeps finished jobs."""
-
-    def __init__(self) -> None:
-        self.rows: dict[str, JobRow] = {}
-
-    def job(self, row: JobRow) -> None:
-        self.rows[row.id] = row
 
 
 def run(*stages: Stage, settings: Kubernetes = EXACT, ms: int = 1000, nodes: int = 4) -> tuple[JobRow, bytes]:
@@ -42,11 +32,11 @@ def run(*stages: Stage, settings: Kubernetes = EXACT, ms: int = 1000, nodes: int
     log = Log(lines.extend)
     policy: dict[str, Any] = {"kind": "fifo"}
     scheduler = Scheduler(SchedulerConfig(resources=("cpu",), policy=policy, offers="cycle"), log=log)
-    jobs = Jobs()
+    kept = Kept()
     job = WorkloadJob(job=Job(id="j", stages=stages), submit_ms=0, runtimes=tuple(Fixed(ms) for _ in stages))
-    Simulation(config, Workload(name="w", jobs=(job,), resources=("cpu",)), scheduler, jobs).run()
+    Simulation(config, Workload(name="w", jobs=(job,), resources=("cpu",)), scheduler, kept).run()
     log.flush()
-    return jobs.rows["j"], bytes(lines)
+    return kept.jobs[0], bytes(lines)
 
 
 def test_one_pod_takes_creation_cycle_release_start_and_its_run_time() -> None:
