@@ -22,13 +22,17 @@ controlplane: $(VENV)/.dev     ## find or build the programs of a Kubernetes con
 WORKERS = $(shell echo $$(($$(nproc) + 2)))
 # With a thread for each core the processes of torch and BLAS wait for each other's threads in a busy loop, all at once.
 test fast nightly test-older: export OMP_NUM_THREADS = 1
+# On a clean clone each worker would compile the same packages and rewrite the same tests' assertions, all at once.
+COMPILE = $(BIN)/python -m pytest --collect-only -q > /dev/null
 # In CI nothing may be skipped, so what is missing is built; elsewhere those tests skip and say what to do.
 test: $(VENV)/.dev             ## the whole test suite
 	$(if $(filter true,$(CI)),$(BIN)/python -m devcluster build)
+	$(if $(filter true,$(CI)),$(COMPILE))
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q
 
 nightly: $(VENV)/.dev          ## the whole test suite with all subjects and all examples; before an issue is resolved
 	$(if $(filter true,$(CI)),$(BIN)/python -m devcluster build)
+	$(if $(filter true,$(CI)),$(COMPILE))
 	$(BIN)/python -m pytest -n $(WORKERS) --dist loadgroup -q --nightly
 
 test-older: $(VENV)/.dev       ## the whole loop on the oldest Kubernetes that is supported (built first)
