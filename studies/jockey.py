@@ -19,7 +19,7 @@ from rm_emulator.program import end
 from rm_emulator.results.replay import log_lines, logs_of
 from rm_emulator.results.summary import cell_dir, read_table
 from rm_emulator.workload import storage
-from rm_emulator.workload.deadlines import with_deadlines
+from rm_emulator.workload.deadlines import Deadlines, with_deadlines
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.model import Job, Stage
@@ -78,7 +78,7 @@ def prepare(out: Path, seed: int) -> Path:
         arrivals = np.cumsum(random.exponential(1000 * _APART_S, JOBS))
         made = (_job(f"j{number:02}", int(at), random) for number, at in enumerate(arrivals))
         plain = Workload(name=f"jobs-{seed}", jobs=tuple(made), resources=("cpu",))
-        due = with_deadlines(plain, (1000 * SLOTS,), 0.5, FACTORS, seed)
+        due = with_deadlines(plain, (1000 * SLOTS,), Deadlines(part=0.5, factor=FACTORS), seed)
         replace = msgspec.structs.replace
         jobs = tuple(
             replace(entry, job=replace(entry.job, queue=REST if entry.job.deadline is None else DUE))

@@ -16,7 +16,7 @@ import msgspec
 import polars as pl
 import typer
 
-from rm_emulator.engine.config import Architecture, Central, EngineConfig, JobsOf, SharedState, Thinker, TwoLevel
+from rm_emulator.engine.config import Architecture, Central, EngineConfig, SharedState, Thinker, TwoLevel
 from rm_emulator.engine.played import played
 from rm_emulator.engine.several import Several, assigned, first_container
 from rm_emulator.program import end
@@ -43,7 +43,6 @@ CELL: Final = MixedSettings(
     service_tasks=5.0,
 )
 SEEDS: Final = (1, 2)
-_SERVICE: Final = JobsOf(kinds=("service",))
 
 
 class Ran:
@@ -78,10 +77,10 @@ def _scheduler(number: int, seed: int) -> Scheduler:
 
 def rivals(t_job_s: float) -> dict[str, Architecture]:
     """The architectures, with services that are thought about for so long."""
-    service = Thinker(name="service", jobs=_SERVICE, t_job_ms=round(1000 * t_job_s))
+    service = Thinker(name="service", kinds=("service",), t_job_ms=round(1000 * t_job_s))
     batch = Thinker(name="batch")
     return {
-        "one path": Central(paths=(msgspec.structs.replace(service, name="", jobs=JobsOf()),)),
+        "one path": Central(t_job_ms=service.t_job_ms, t_task_ms=service.t_task_ms),
         "several paths": Central(paths=(service, batch)),
         "two-level": TwoLevel(schedulers=(service, batch)),
         "shared state": SharedState(schedulers=(service, batch)),
@@ -103,7 +102,7 @@ def commits(t_job_s: float) -> dict[str, Architecture]:
 
 def many(count: int) -> SharedState:
     """So many schedulers share the batch jobs."""
-    service = Thinker(name="service", jobs=_SERVICE)
+    service = Thinker(name="service", kinds=("service",))
     batch = tuple(Thinker(name=f"batch-{number}", t_job_ms=BATCH_T_JOB_MS) for number in range(count))
     return SharedState(schedulers=(service, *batch))
 

@@ -69,7 +69,7 @@ class Ran:
         else:
             who = Decentraliser(msgspec.structs.replace(config, decentralised=settings))
             engine = msgspec.structs.replace(
-                engine, architecture=Decentralised(message_ms=size.delay, settings=settings)
+                engine, architecture=Decentralised(message_ms=size.delay, **msgspec.structs.asdict(settings))
             )
         kept = played(engine, _workload(load, size, seed), who, seed=seed).kept
         counted = sorted(kept.jobs, key=lambda row: row.submit_ms)[int(WARM * size.jobs) :]

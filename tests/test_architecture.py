@@ -74,3 +74,16 @@ def test_no_class_is_too_long() -> None:
 
 def test_no_function_is_too_long() -> None:
     assert [found for found in lengths((ast.FunctionDef, ast.AsyncFunctionDef)) if found[0] > MAX_FUNCTION] == []
+
+
+def test_what_is_declared_below_is_not_declared_in_the_schema_again() -> None:
+    """A scenario's blocks are the structs of core, engine and workloads; see docs/decisions/004-blocks.md."""
+    schema = {cls for file in (ROOT / "rm_emulator" / "scenario" / "schema").glob("*.py") for cls in classes(file)}
+    below = ("schedulers", "rm_emulator/engine", "rm_emulator/workload")
+    declared = {cls for folder in below for file in (ROOT / folder).rglob("*.py") for cls in classes(file)}
+    assert not {cls for cls in schema & declared if not cls.startswith("_")}
+
+
+def classes(file: Path) -> list[str]:
+    """Names of a file's classes."""
+    return [node.name for node in ast.parse(file.read_text("utf-8")).body if isinstance(node, ast.ClassDef)]

@@ -8,11 +8,12 @@ from typing import Final
 
 import msgspec
 import numpy as np
+from msgspec.structs import asdict
 
 from benchmarks.reference import paired
 from benchmarks.rows import Row, benchmark
 from benchmarks.setups import SEED
-from rm_emulator.engine.config import Decentralised, EngineConfig, JobsOf, SharedState, Thinker
+from rm_emulator.engine.config import Decentralised, EngineConfig, SharedState, Thinker
 from rm_emulator.engine.several import Several, assigned, first_container
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.mixed import MixedSettings, generate
@@ -66,7 +67,7 @@ def omega_10000_nodes_day(tiny: bool) -> Iterator[Row]:
     machines, span_s = (50, 120.0) if tiny else (10_000, 86_400.0)
     # Services do not end here, so they come at half the rate: in the evening they hold half of the cell.
     workload = generate(MixedSettings(span_s=span_s, service_interarrival_s=40.0), seed=SEED)
-    there = (Thinker(name="service", jobs=JobsOf(kinds=("service",)), t_job_ms=1000), Thinker(name="batch"))
+    there = (Thinker(name="service", kinds=("service",), t_job_ms=1000), Thinker(name="batch"))
     nodes = tuple(Node(id=f"m{number:05d}", capacity=(4000, 16 * 1024)) for number in range(machines))
     config = EngineConfig(nodes=nodes, profile="events", architecture=SharedState(schedulers=there))
     schedulers = [Scheduler(_thinks(number), log=Log()) for number in range(len(there))]
@@ -93,7 +94,7 @@ def _run(workers: int, workload: Workload) -> _Ran:
     """One run; only the run itself is timed."""
     settings = Settings(schedulers=10)
     nodes = tuple(Node(id=f"w{number:05d}", capacity=(1000 * _SLOTS, 1024 * _SLOTS)) for number in range(workers))
-    architecture = Decentralised(message_ms=1, slots_per_worker=_SLOTS, settings=settings)
+    architecture = Decentralised(message_ms=1, slots_per_worker=_SLOTS, **asdict(settings))
     config = SchedulerConfig(
         resources=("cpu", "memory"), policy={"kind": "fifo"}, offers="cycle", seed=SEED, decentralised=settings
     )

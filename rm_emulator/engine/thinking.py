@@ -182,8 +182,9 @@ class Thinking(Profile):
             tries = self._tries.setdefault(name, _Tries())
             tries.count += 1
             tries.placed = tries.placed or placed > 0
-            in_vain, most = self.settings.give_up
-            given_up = bool(job.waiting) and (tries.count > most or (not tries.placed and tries.count > in_vain))
+            end = self.settings.give_up
+            in_vain = not tries.placed and tries.count > end.none_placed
+            given_up = bool(job.waiting) and (in_vain or tries.count > end.attempts)
             if given_up:
                 self._give_up(job.id, tries)
             elif job.waiting:

@@ -6,14 +6,12 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from rm_emulator.engine.config import Decentralised, EngineConfig, Thinking
+from rm_emulator.engine.config import Decentralised, EngineConfig, OfSeveral, Thinking
 from rm_emulator.engine.control import Control
 from rm_emulator.engine.several import Several, assigned, first_container
 from rm_emulator.scenario.schema import Scenario
-from rm_emulator.scenario.schema.architecture import SharedState, TwoLevel
 from rm_emulator.workload.model import Workload
 from schedulers.core.log import Log, SchedulerConfig
-from schedulers.core.model import Copies
 from schedulers.core.policy import Policy
 from schedulers.core.predictor import predictors
 from schedulers.decentralised.decider import Decentraliser, decider
@@ -48,11 +46,10 @@ class Deciders:
         self.hears_truth = any(is_told_the_truth(own.get("predictor")) for own in entries.values())
 
     def _control(self, config: EngineConfig, workload: Workload) -> Control:
-        if not isinstance(config.architecture, Thinking):
+        who, jobs = config.architecture, workload.jobs
+        if not isinstance(who, Thinking):
             return Control(self.schedulers[0])
-        thinkers = getattr(config.architecture, "schedulers", None)
-        jobs = workload.jobs
-        of = {source.job.id: 0 for source in jobs} if thinkers is None else assigned(jobs, thinkers)
+        of = assigned(jobs, who.thinkers) if isinstance(who, OfSeveral) else {each.job.id: 0 for each in jobs}
         return Several(self.schedulers, of)
 
     @property
@@ -75,16 +72,12 @@ class Deciders:
 
 def entries_of(entry: Entry, scenario: Scenario) -> dict[str, Entry]:
     """By scheduler what it is made from, as an entry of `policies`; '' where there is one alone."""
-    block = scenario.spec.cluster.architecture
-    if not isinstance(block, TwoLevel | SharedState):
-        return {"": entry}
-    own = {name: each.policy for each in block.schedulers for name in each.names}
-    return {name: entry if policy is None else policy.model_dump(mode="json") for name, policy in own.items()}
+    who = scenario.spec.cluster.architecture
+    return {each.name: each.policy or entry for each in who.thinkers} if isinstance(who, OfSeveral) else {"": entry}
 
 
 def scheduler_config(entry: Entry, seed: int, scenario: Scenario, config: EngineConfig, number: int) -> SchedulerConfig:
     """What a scheduler is made from: the header of its log."""
-    reserve_after, copies = scenario.spec.cluster.reserve_after, scenario.spec.copies
     architecture = config.architecture
     own = {k: v for k, v in entry.items() if k not in ("label", "predictor", "placement")}
     return SchedulerConfig(
@@ -97,9 +90,9 @@ def scheduler_config(entry: Entry, seed: int, scenario: Scenario, config: Engine
         containers_per_offer=config.containers_per_heartbeat,
         seed=seed,
         record=scenario.spec.record,
-        reserve_after=reserve_after,
-        copies=None if copies is None else Copies(max=copies.max, others=copies.others),
-        decentralised=architecture.settings if isinstance(architecture, Decentralised) else None,
+        reserve_after=scenario.spec.cluster.reserve_after,
+        copies=scenario.spec.copies,
+        decentralised=architecture.probing if isinstance(architecture, Decentralised) else None,
         first_container=first_container(number) if number else 1,
     )
 

@@ -13,6 +13,7 @@ import msgspec
 import numpy as np
 from greenlet import getcurrent, greenlet
 
+from rm_emulator.engine.config import Central, kind
 from rm_emulator.engine.recording import Kept, Recording
 from rm_emulator.engine.simulation import few_collections
 from rm_emulator.experiments.assembly import Run, assemble, workload_of
@@ -24,7 +25,6 @@ from rm_emulator.learn.returns import Outcome
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.load import Loaded
 from rm_emulator.scenario.schema import Scenario
-from rm_emulator.scenario.schema.architecture import Central
 from schedulers.core.log import Log
 from schedulers.core.policy import ClusterView, Policy
 
@@ -57,8 +57,8 @@ def stepped(loaded: Loaded) -> Scenario:
     if len(loaded.points) > 1:
         raise InvalidInput([loaded.issue(("spec", "sweep"), "a sweep cannot be stepped: name one point")])
     scenario = Scenario.model_validate(at_point(loaded))
-    if (where := scenario.spec.cluster.architecture) != Central(kind="central"):
-        raise InvalidInput(f"architecture '{where.kind}' cannot be stepped: one scheduler is, that decides at once")
+    if (where := scenario.spec.cluster.architecture) != Central():
+        raise InvalidInput(f"architecture '{kind(where)}' cannot be stepped: one scheduler is, that decides at once")
     return scenario
 
 

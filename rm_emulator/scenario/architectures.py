@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from typing import Any, Final
+from typing import Final
 
-from rm_emulator.engine.config import Thinker, Thinking
+from rm_emulator.engine.config import Decentralised, OfSeveral, kind
 from rm_emulator.engine.several import assigned, group
 from rm_emulator.issues import Issue
-from rm_emulator.scenario.cluster import architecture_of
+from rm_emulator.scenario.cluster import who_decides
 from rm_emulator.scenario.load import Loaded
-from rm_emulator.scenario.schema.architecture import SharedState, TwoLevel
+from rm_emulator.scenario.schema import PolicySpec
+from rm_emulator.scenario.schema.policy import PolicyEntry
 from rm_emulator.workload.model import Workload
 from schedulers.core.assigned import has_lines
 from schedulers.core.policy import no_thinking, policies
@@ -30,13 +31,13 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
     """What the blocks of a scenario show without a workload."""
     spec = loaded.scenario.spec
     block, cluster = spec.cluster.architecture, spec.cluster
-    if architecture_of(block) is None:
+    if who_decides(block) is None:
         return
-    what = f"architecture '{block.kind}'" + (" that thinks" if block.kind == "central" else "")
+    what = f"architecture '{kind(block)}'" + (" that thinks" if kind(block) == "central" else "")
     if cluster.profile != "events":
         message = f"'{cluster.profile}' is not accepted: {what} has its own timing (expected events, or nothing)"
         yield loaded.issue(("spec", "cluster", "profile"), message)
-    if block.kind == "decentralised":
+    if isinstance(block, Decentralised):
         return
     for key, why in _NOT_THERE.items():
         if getattr(cluster, key) is not None:
@@ -46,12 +47,12 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
         yield loaded.issue(("spec", "cluster", "application_master", "container"), message)
     if spec.copies is not None:
         yield loaded.issue(("spec", "copies"), f"does not go with {what}; take it out")
-    if isinstance(block, TwoLevel | SharedState):
+    if isinstance(block, OfSeveral):
         yield from _scheduler_issues(loaded, block)
     yield from _policy_issues(loaded)
 
 
-def _scheduler_issues(loaded: Loaded, block: TwoLevel | SharedState) -> Iterator[Issue]:
+def _scheduler_issues(loaded: Loaded, block: OfSeveral) -> Iterator[Issue]:
     names: list[str] = []
     for index, each in enumerate(block.schedulers):
         taken = next((name for name in each.names if name in names), None)
@@ -68,11 +69,13 @@ def _scheduler_issues(loaded: Loaded, block: TwoLevel | SharedState) -> Iterator
 def _policy_issues(loaded: Loaded) -> Iterator[Issue]:
     """Policies and placements that no scheduler that thinks can have."""
     spec = loaded.scenario.spec
-    entries: list[tuple[tuple[str | int, ...], Any]] = [
+    entries: list[tuple[tuple[str | int, ...], PolicySpec | PolicyEntry]] = [
         (("spec", "policies", index), policy) for index, policy in enumerate(spec.policies)
     ]
-    for index, each in enumerate(getattr(spec.cluster.architecture, "schedulers", ())):
-        entries += [((*_AT, "schedulers", index, "policy"), each.policy)] if each.policy is not None else []
+    who = spec.cluster.architecture
+    for index, each in enumerate(who.schedulers if isinstance(who, OfSeveral) else ()):
+        if each.policy is not None:
+            entries.append(((*_AT, "schedulers", index, "policy"), PolicyEntry.model_validate(each.policy)))
     for at, policy in entries:
         cls, params = policies.parse(policy.settings)
         lines = has_lines(policy.placement or {"kind": "first_fit"})
@@ -83,9 +86,8 @@ def _policy_issues(loaded: Loaded) -> Iterator[Issue]:
 def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     """Jobs without a scheduler, schedulers without jobs, and services that nothing ends."""
     spec = loaded.scenario.spec
-    settings = architecture_of(spec.cluster.architecture)
-    if isinstance(settings, Thinking) and (thinkers := getattr(settings, "schedulers", None)) is not None:
-        yield from _assignment_issues(loaded, workload, thinkers)
+    if isinstance(spec.cluster.architecture, OfSeveral):
+        yield from _assignment_issues(loaded, workload, spec.cluster.architecture)
     services = [source.job.id for source in workload.jobs if source.job.kind == "service"]
     if services and len(services) == len(workload.jobs) and spec.until is None:
         message = f"service '{services[0]}' has no end, nor has the run: give it `until`, or a batch job to end with"
@@ -96,15 +98,14 @@ def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
         yield loaded.issue(("spec", "cluster", key), message)
 
 
-def _assignment_issues(loaded: Loaded, workload: Workload, thinkers: tuple[Thinker, ...]) -> Iterator[Issue]:
+def _assignment_issues(loaded: Loaded, workload: Workload, block: OfSeveral) -> Iterator[Issue]:
+    thinkers = block.thinkers
     try:
         of = assigned(workload.jobs, thinkers)
     except ValueError as error:
         yield loaded.issue((*_AT, "schedulers"), str(error))
         return
     busy = set(of.values())
-    block = loaded.scenario.spec.cluster.architecture
-    assert isinstance(block, TwoLevel | SharedState)
     number = 0
     for index, each in enumerate(block.schedulers):
         idle = [name for n, name in enumerate(each.names, number) if n not in busy]

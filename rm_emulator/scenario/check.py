@@ -13,11 +13,13 @@ from rm_emulator.results import expect
 from rm_emulator.scenario import architectures, decentralised, inline
 from rm_emulator.scenario.cluster import core_queue, nodes, resources_of
 from rm_emulator.scenario.load import Loaded, gathered
-from rm_emulator.scenario.schema.cluster import Queue
-from rm_emulator.scenario.schema.values import ByNode
-from rm_emulator.scenario.schema.workload import Asks, Data, JobsWorkload, TpchWorkload, TraceWorkload
+from rm_emulator.scenario.schema.cluster import InlineQueue
+from rm_emulator.scenario.schema.values import TimesByNode
+from rm_emulator.scenario.schema.workload import JobsWorkload, TpchWorkload, TraceWorkload
 from rm_emulator.scenario.sweep import Point
 from rm_emulator.scenario.workload import Built, build
+from rm_emulator.workload.asks import Asks
+from rm_emulator.workload.data import Data
 from rm_emulator.workload.model import PerNode, Workload
 from schedulers.core.assigned import has_lines, no_lines
 from schedulers.core.errors import InvalidQuantity, SchedulerError, nearest
@@ -179,7 +181,7 @@ def _queue_issues(loaded: Loaded) -> Iterator[Issue]:
         yield from _sharing_issues(loaded)
 
 
-def _limit_issues(loaded: Loaded, queue: Queue, at: tuple[str | int, ...]) -> Iterator[Issue]:
+def _limit_issues(loaded: Loaded, queue: InlineQueue, at: tuple[str | int, ...]) -> Iterator[Issue]:
     """Limits on resources that the cluster does not have."""
     resources = resources_of(loaded.scenario)
     each = queue.per_user.limit if queue.per_user is not None else None
@@ -208,7 +210,7 @@ def _capacity(loaded: Loaded, resources: Resources) -> list[int]:
     return [sum(count * capacity[r] for count, capacity in groups) for r in range(len(resources))]
 
 
-def _is_own_ancestor(queue: Queue, queues: Sequence[Queue]) -> bool:
+def _is_own_ancestor(queue: InlineQueue, queues: Sequence[InlineQueue]) -> bool:
     parents = {other.name: other.parent for other in queues}
     at, steps = queue.parent, 0
     while at and steps <= len(queues):
@@ -255,7 +257,7 @@ def _links_issues(loaded: Loaded, known: Collection[str]) -> Iterator[Issue]:
         return
     if cluster.executors is not None:
         yield loaded.issue(at, f"{NO_LINKS} (take one of the two out of the cluster)")
-    for one, others in cluster.links.between.items():
+    for one, others in cluster.links.pairs.items():
         for path in ((one,), *((one, other) for other in others)):
             if path[-1] not in known:
                 hint = did_you_mean(nearest(path[-1], known))
@@ -346,7 +348,7 @@ def _inline_nodes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:
     known: dict[str, None] | None = None
     for j, job in enumerate(block.jobs):
         for s, stage in enumerate(job.stages):
-            if not isinstance(stage.duration, ByNode):
+            if not isinstance(stage.duration, TimesByNode):
                 continue
             if known is None:
                 groups = loaded.scenario.spec.cluster.nodes
@@ -394,7 +396,7 @@ def _inline_sizes(loaded: Loaded, block: JobsWorkload) -> Iterator[Issue]:
         for s, stage in enumerate(job.stages):
             at = ("spec", "workload", "jobs", j, "stages", s, "demand")
             demand = resources.demand(stage.demand)
-            places = inline.places(stage)
+            places = stage.places
             if not any(demand):
                 yield loaded.issue(at, "a task that asks for nothing would fit a full node without end")
             elif not any(fits(demand, node.capacity) for node in machines):

@@ -8,27 +8,14 @@ from typing import Any
 
 import msgspec
 
-from rm_emulator.engine.config import (
-    Architecture,
-    Central,
-    Decentralised,
-    Disorder,
-    EngineConfig,
-    Executors,
-    JobsOf,
-    Kubernetes,
-    SharedState,
-    Thinker,
-    TwoLevel,
-)
+from rm_emulator.engine.config import Architecture, Central, EngineConfig, Kubernetes
 from rm_emulator.engine.sizes import Sizes
-from rm_emulator.scenario.schema import Scenario, architecture
+from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.schema import cluster as blocks
-from rm_emulator.scenario.schema.values import Spread
+from rm_emulator.scenario.schema.structs import into
+from rm_emulator.scenario.schema.values import Distribution
 from rm_emulator.workload.model import Drawn, Fixed
-from schedulers.core.model import Decentralised as DecentralisedSettings
-from schedulers.core.model import Links, Node, PerUser, Queue
-from schedulers.core.places import Taint
+from schedulers.core.model import Node, PerUser, Queue
 from schedulers.core.queues import UNLIMITED, parse_limit
 from schedulers.core.resources import Resources, Vector
 
@@ -46,33 +33,27 @@ def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
         skip=cluster.mode == "skipping",
         startup=run_times(cluster.startup),
         containers_per_heartbeat=cluster.containers_per_heartbeat,
-        executors=_executors(cluster.executors),
-        disorder=_disorder(cluster.disorder),
-        kubernetes=_kubernetes(cluster.kubernetes),
-        links=_links(cluster.links),
-        architecture=architecture_of(cluster.architecture),
+        executors=cluster.executors,
+        disorder=cluster.disorder,
+        kubernetes=cluster.kubernetes or Kubernetes(),
+        links=cluster.links,
+        architecture=who_decides(cluster.architecture),
     )
 
 
-def core_queue(queue: blocks.Queue, resources: Resources) -> Queue:
+def core_queue(queue: blocks.InlineQueue, resources: Resources) -> Queue:
     """A queue as the core knows it. Raises InvalidQuantity for resources that the cluster does not have."""
     each = queue.per_user
-    per_user = None
-    if each is not None:
-        per_user = PerUser(limit=parse_limit(each.limit, resources, UNLIMITED), max_running=each.max_running)
-    return Queue(
-        name=queue.name,
-        weight=queue.weight,
-        parent=queue.parent,
+    return into(
+        Queue,
+        queue,
         guaranteed=parse_limit(queue.guaranteed, resources, 0),
         max=parse_limit(queue.max, resources, UNLIMITED),
-        per_user=per_user,
-        max_running=queue.max_running,
-        preemptible=queue.preemptible,
+        per_user=each and into(PerUser, each, limit=parse_limit(each.limit, resources, UNLIMITED)),
     )
 
 
-def container_sizes(block: blocks.Sizes, resources: Resources) -> Sizes:
+def container_sizes(block: blocks.ContainerSizes, resources: Resources) -> Sizes:
     """The sizes that the cluster hands out; a resource that is not named is left as asked for."""
     return Sizes(
         minimum=resources.demand(block.minimum),
@@ -105,16 +86,8 @@ def nodes(groups: Iterable[blocks.Nodes], resources: Resources) -> list[Node]:
         for index in range(group.count):
             number = numbers[prefix] = numbers.get(prefix, 0) + 1
             single = group.name is not None and totals[prefix] == 1
-            node = Node(
-                id=prefix if single else f"{prefix}{number:0{digits}d}",
-                capacity=capacity,
-                speed=group.speed,
-                rack=_rack(group, index),
-                kind=group.kind,
-                labels=dict(group.labels),
-                taints=tuple(Taint(t.key, t.value, t.effect) for t in group.taints),
-            )
-            made.append(node)
+            name = prefix if single else f"{prefix}{number:0{digits}d}"
+            made.append(into(Node, group, id=name, capacity=capacity, rack=_rack(group, index), slack=(), slots=0))
     return made
 
 
@@ -127,7 +100,7 @@ def _overbooked(nodes: Iterable[Node], parts: Mapping[Any, float], resources: Re
 
 def _rack(group: blocks.Nodes, index: int) -> str:
     if group.racks is None:
-        return group.rack
+        return str(group.rack)
     return f"{group.rack or 'rack'}{index * group.racks // group.count + 1}"
 
 
@@ -145,82 +118,13 @@ def _times(capacity: Vector, demand: Vector) -> int:
     return min((c // d for c, d in zip(capacity, demand, strict=True) if d), default=0)
 
 
-def run_times(value: int | Spread) -> Fixed | Drawn:
+def run_times(value: int | Distribution) -> Fixed | Drawn:
     """A duration or a distribution as the engine reads it."""
-    if isinstance(value, Spread):
+    if isinstance(value, Distribution):
         return Drawn(mean_ms=float(value.mean), cov=value.cov, kind=value.kind)
     return Fixed(value)
 
 
-def architecture_of(block: architecture.Architecture) -> Architecture | None:
+def who_decides(architecture: Architecture) -> Architecture | None:
     """The architecture as the engine wants it; None where one scheduler decides without thinking."""
-    if isinstance(block, architecture.Decentralised):
-        settings = DecentralisedSettings(
-            schedulers=block.schedulers,
-            method=block.method,
-            probe_ratio=block.probe_ratio,
-            constraints=block.constraints,
-            constrained_probe_ratio=block.constrained_probe_ratio,
-            cancellation=block.cancellation,
-            worker_order=block.worker_order,
-        )
-        return Decentralised(message_ms=block.message_delay, slots_per_worker=block.slots_per_worker, settings=settings)
-    give_up = block.give_up.none_placed, block.give_up.attempts
-    if isinstance(block, architecture.Central):
-        rest = Thinker(name="", t_job_ms=block.t_job, t_task_ms=block.t_task)
-        paths = (*(_thinker("", path) for path in block.paths), rest)
-        thinks = any(path.t_job_ms or path.t_task_ms for path in paths)
-        return Central(paths=paths, retry_ms=block.retry, give_up=give_up) if thinks else None
-    schedulers = tuple(_thinker(name, each) for each in block.schedulers for name in each.names)
-    if isinstance(block, architecture.TwoLevel):
-        return TwoLevel(schedulers=schedulers, retry_ms=block.retry, give_up=give_up)
-    return SharedState(
-        schedulers=schedulers,
-        conflict=block.conflict,
-        commit=block.commit,
-        own_ends=block.own_ends,
-        retry_ms=block.retry,
-        give_up=give_up,
-    )
-
-
-def _thinker(name: str, block: architecture.Path) -> Thinker:
-    jobs = JobsOf(queues=tuple(block.queues), users=tuple(block.users), kinds=tuple(block.kinds))
-    return Thinker(name=name, jobs=jobs, t_job_ms=block.t_job, t_task_ms=block.t_task)
-
-
-def _links(block: blocks.Links | None) -> Links | None:
-    return None if block is None else Links(rate=block.rate, in_rack=block.in_rack, pairs=block.between)
-
-
-def _executors(block: blocks.Executors | None) -> Executors | None:
-    if block is None:
-        return None
-    return Executors(moving_ms=block.moving_delay, warmup_ms=block.warmup, inverted_levels=block.inverted_levels)
-
-
-def _kubernetes(block: blocks.Kubernetes | None) -> Kubernetes:
-    if block is None:
-        return Kubernetes()
-    return Kubernetes(
-        cycle_ms=block.cycle,
-        create_ms=block.create,
-        create_rate=block.create_rate,
-        release_rate=block.release_rate,
-        start_ms=block.start,
-        seen_ms=block.seen,
-        whole_seconds=block.whole_seconds,
-    )
-
-
-def _disorder(block: blocks.Disorder | None) -> Disorder | None:
-    if block is None:
-        return None
-    return Disorder(
-        permute=block.permute,
-        delay=block.delay,
-        delay_ms=block.delay_time,
-        duplicate=block.duplicate,
-        late=block.late,
-        late_ms=block.late_time,
-    )
+    return None if isinstance(architecture, Central) and not architecture.thinks else architecture

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import Final
 
-from rm_emulator.engine.architectures.decentralised import Decentralised
+from rm_emulator.engine.architectures.decentralised import Decentralised as Workers
+from rm_emulator.engine.config import Decentralised
 from rm_emulator.issues import Issue
 from rm_emulator.scenario.cluster import engine_config
 from rm_emulator.scenario.durations import show_duration
 from rm_emulator.scenario.load import Loaded
-from rm_emulator.scenario.schema.architecture import Decentralised as Block
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Workload
 from schedulers.core.resources import Resources
 
@@ -28,7 +28,7 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
     """What the blocks of a scenario show without a workload."""
     spec = loaded.scenario.spec
     block = spec.cluster.architecture
-    if not isinstance(block, Block):
+    if not isinstance(block, Decentralised):
         return
     for key, why in _CENTRAL.items():
         if getattr(spec.cluster, key) is not None:
@@ -56,7 +56,7 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
 def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     """What does not go with the workload."""
     block = loaded.scenario.spec.cluster.architecture
-    if not isinstance(block, Block):
+    if not isinstance(block, Decentralised):
         return
     jobs = workload.jobs
     if block.schedulers > len(jobs):
@@ -66,8 +66,8 @@ def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     if horizon is None:
         longest = max((_longest_ms(times) for job in jobs for times in job.runtimes), default=0.0)
         horizon = jobs[-1].submit_ms + round(longest)
-    if block.message_delay > horizon:
-        message = f"a message takes {show_duration(block.message_delay)}, and the whole run "
+    if block.message_ms > horizon:
+        message = f"a message takes {show_duration(block.message_ms)}, and the whole run "
         message += f"{show_duration(horizon)} on an empty cluster (expected at most that)"
         yield loaded.issue((*_AT, "message_delay"), message)
     for job in jobs:
@@ -80,7 +80,7 @@ def workload_issues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
         message = "application masters have no containers of their own with architecture decentralised"
         yield loaded.issue(("spec", "workload"), message)
     try:
-        Decentralised.settled(engine_config(loaded.scenario, Resources(workload.resources)), workload)
+        Workers.settled(engine_config(loaded.scenario, Resources(workload.resources)), workload)
     except ValueError as error:
         yield loaded.issue((*_AT, "slots_per_worker"), str(error))
 

@@ -4,23 +4,20 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Mapping, Sequence
 
-import msgspec
-
 from rm_emulator.issues import did_you_mean
 from rm_emulator.scenario.cluster import run_times
-from rm_emulator.scenario.schema.values import ByNode, Spread
+from rm_emulator.scenario.schema.structs import into
+from rm_emulator.scenario.schema.values import Distribution, TimesByNode
 from rm_emulator.scenario.schema.workload import (
     InlineJob,
     InlinePastJob,
-    InlineService,
     InlineStage,
     JobsWorkload,
     ParentEdge,
 )
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Workload, WorkloadJob
 from schedulers.core.errors import InvalidJob, nearest
-from schedulers.core.model import Edge, Job, PastJob, Service, Stage, Wishes, topological_order
-from schedulers.core.places import ANYWHERE, Places
+from schedulers.core.model import Edge, Job, PastJob, Stage, topological_order
 from schedulers.core.resources import Resources
 
 #: A mistake: path below the workload block, message, hint.
@@ -70,8 +67,8 @@ def _job_mistakes(at: tuple[str | int, ...], job: InlineJob) -> Iterator[Mistake
 
 
 def _duration_mistakes(here: tuple[str | int, ...], stage: InlineStage) -> Iterator[Mistake]:
-    times: dict[tuple[str, ...], int | list[int] | Spread | ByNode | None] = {("duration",): stage.duration}
-    if isinstance(stage.duration, ByNode):
+    times: dict[tuple[str, ...], int | list[int] | Distribution | TimesByNode | None] = {("duration",): stage.duration}
+    if isinstance(stage.duration, TimesByNode):
         times = {("duration", "by_node", node): each for node, each in stage.duration.by_node.items()}
     for at, each in times.items():
         if isinstance(each, list) and len(each) != stage.tasks:
@@ -123,17 +120,12 @@ def _ids(jobs: Sequence[InlineJob]) -> list[str]:
 def _job(job: InlineJob, job_id: str, resources: Resources) -> WorkloadJob:
     names = [stage.name for stage in job.stages]
     return WorkloadJob(
-        job=Job(
+        job=into(
+            Job,
+            job,
             id=job_id,
             stages=tuple(_stage(stage, names, resources) for stage in job.stages),
-            name=job.name,
-            user=job.user,
-            app=job.app,
-            queue=job.queue,
-            weight=job.weight,
-            service=_service(job.service),
             deadline=None if job.deadline is None else job.submit + job.deadline,
-            wishes=wishes(job),
         ),
         submit_ms=job.submit,
         runtimes=tuple(_run_times(stage) for stage in job.stages),
@@ -141,36 +133,15 @@ def _job(job: InlineJob, job_id: str, resources: Resources) -> WorkloadJob:
     )
 
 
-def _service(block: InlineService | None) -> Service | None:
-    if block is None:
-        return None
-    return Service(start_within_ms=block.start_within, preemptible=block.preemptible)
-
-
-def wishes(job: InlineJob) -> Wishes | None:
-    """What it wishes for, as the core has it."""
-    if job.wishes is None:
-        return None
-    told = job.wishes.model_dump(exclude={"budget"})
-    return msgspec.convert({**told, "budget_ms": job.wishes.budget}, Wishes)
-
-
 def _stage(stage: InlineStage, names: Sequence[str], resources: Resources) -> Stage:
-    return Stage(
-        name=stage.name,
-        tasks=stage.tasks,
+    return into(
+        Stage,
+        stage,
         demand=resources.demand(stage.demand),
         parents=tuple(_edge(parent, names) for parent in stage.parents),
-        hint_ms=stage.hint,
-        gang=stage.gang,
         hosts=_hosts(stage),
-        places=places(stage),
+        master=False,
     )
-
-
-def places(stage: InlineStage) -> Places:
-    """The nodes that its tasks may use."""
-    return ANYWHERE if stage.places is None else msgspec.convert(stage.places.model_dump(), Places)
 
 
 def _hosts(stage: InlineStage) -> tuple[tuple[str, ...], ...]:
@@ -180,7 +151,7 @@ def _hosts(stage: InlineStage) -> tuple[tuple[str, ...], ...]:
 
 
 def _run_times(stage: InlineStage) -> Fixed | PerTask | PerNode | Drawn:
-    if isinstance(stage.duration, ByNode):
+    if isinstance(stage.duration, TimesByNode):
         return _by_node(stage.duration.by_node)
     if isinstance(stage.duration, list):
         return PerTask(tuple(stage.duration))

@@ -19,9 +19,8 @@ import yaml
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_value
 from rm_emulator.scenario.document import Document, parse_documents
 from rm_emulator.scenario.schema import API_VERSION
-from rm_emulator.scenario.schema.cluster import FASTEST, SLOWEST
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
-from schedulers.core.model import Job, Service
+from schedulers.core.model import FASTEST, SLOWEST, Job, Service
 from schedulers.core.places import Places
 from schedulers.core.resources import Resources, Vector, parse_quantity
 from schedulers.objects.dagjob import DagJob, Hints, core_job
@@ -258,7 +257,7 @@ class _Reader:
                 message = f"node {core.id} offers no cpu: {wanted}"
                 self._issues.append(item.issue(("status",), message))
                 continue
-            if not SLOWEST <= (node.speed or 0) <= FASTEST:
+            if node.speed is None:
                 wanted = f"expected a number from {SLOWEST:g} to {FASTEST:g}"
                 message = f"{show_value(node.said_speed)} is not a speed ({wanted})"
                 self._issues.append(item.issue(("metadata", "labels", SPEED_LABEL), message))

@@ -19,7 +19,8 @@ from pydantic import BaseModel
 from rm_emulator.scenario.durations import show_duration
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.schema.settings import Settings, struct_properties
-from rm_emulator.scenario.schema.workload import SyntheticWorkload
+from rm_emulator.scenario.schema.structs import meanings, of_annotation, whole
+from rm_emulator.scenario.schema.workload import SyntheticWorkload, WorkloadBlock
 from schedulers.core.policy import needs_estimates, policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Entry, Registry
@@ -76,8 +77,9 @@ class Section(NamedTuple):
         return f"{self.path or 'The document'}{f', kind: {self.kind}' if self.kind else ''}"
 
 
+_ANY_WORKLOAD: Final = tuple(WorkloadBlock.model_fields)
 #: Keys that all kinds of workloads, or several of architectures, have.
-_ANY: Final = ("data", "asks", "schedulers", "give_up")
+_ANY: Final = (*_ANY_WORKLOAD, "schedulers", "give_up")
 
 
 def sections() -> list[Section]:
@@ -89,16 +91,16 @@ def _sections(path: str, model: type[BaseModel], kind: str, told: set[type]) -> 
     told.add(model)
     schema = model.model_json_schema()
     properties, required = schema["properties"], schema.get("required", ())
-    keys = []
-    for name, field in model.model_fields.items():
-        meaning, example = _parted(field.description or "")
+    keys, texts = [], meanings(model)
+    for name in sorted(model.model_fields, key=_ANY_WORKLOAD.__contains__):
+        meaning, example = _parted(texts[name])
         default = "required" if name in required else _default(properties[name])
         keys.append(Key(_join(path, name), _type(properties[name]), default, meaning, example))
     if issubclass(model, Settings):
         keys += _settings(path, struct_properties(model.struct()), {}, model.model_fields)
     yield Section(path, kind, inspect.getdoc(model) or "", keys)
     for name, field in model.model_fields.items():
-        for below, part in _blocks(field.annotation):
+        for below, part in _blocks(whole(field)):
             if part not in told:
                 kinds = part.model_fields.get("kind") if name in ("workload", "architecture") else None
                 of_one = get_args(kinds.annotation)[0] if kinds is not None else kind
@@ -109,11 +111,11 @@ def _sections(path: str, model: type[BaseModel], kind: str, told: set[type]) -> 
 
 
 def _knobs(path: str) -> Section:
-    from rm_emulator.workload.synthetic import PRESETS, Spec
+    from rm_emulator.workload.synthetic import PRESETS, Preset
 
     preset = msgspec.to_builtins(PRESETS["2sigma-like"])
     about = "Settings of a preset; the examples are those of 2sigma-like."
-    return Section(path, "synthetic", about, list(_settings(path, struct_properties(Spec), preset, ())))
+    return Section(path, "synthetic", about, list(_settings(path, struct_properties(Preset), preset, ())))
 
 
 def _settings(
@@ -133,7 +135,9 @@ def _blocks(annotation: Any) -> Iterator[tuple[str, type[BaseModel]]]:
         yield "", annotation
         return
     origin, parts = get_origin(annotation), get_args(annotation)
-    if origin is Annotated:
+    if (made := of_annotation(annotation)) is not None:
+        yield from _blocks(made)
+    elif origin is Annotated:
         yield from _blocks(parts[0])
     elif origin is list or origin in (Union, types.UnionType):
         for part in parts:

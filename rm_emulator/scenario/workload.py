@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import math
-from collections.abc import Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING, Any, Final
 
@@ -14,9 +13,7 @@ from rm_emulator.scenario import inline
 from rm_emulator.scenario.cluster import container_sizes, engine_config, nodes, resources_of, slots
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.schema.workload import (
-    Asks,
     DagsWorkload,
-    Data,
     JobsWorkload,
     LachesisWorkload,
     MixedWorkload,
@@ -25,9 +22,8 @@ from rm_emulator.scenario.schema.workload import (
     TraceWorkload,
 )
 from rm_emulator.workload import asks, data, deadlines
-from rm_emulator.workload.model import Fixed, Remote, Workload
+from rm_emulator.workload.model import Fixed, Workload
 from schedulers.core.errors import InvalidParameters
-from schedulers.core.model import Node
 from schedulers.core.resources import Resources, Vector
 
 if TYPE_CHECKING:
@@ -70,16 +66,14 @@ def build(scenario: Scenario, folder: Path, seed: int) -> Built:
         built = _trace(scenario, block, folder, seed)
     resources = resources_of(scenario, built.workload.resources)
     workload = _with_masters(scenario, in_resources(built.workload, resources), resources)
+    machines = nodes(scenario.spec.cluster.nodes, resources)
     if block.data is not None:
-        workload = _with_data(block.data, workload, nodes(scenario.spec.cluster.nodes, resources), seed)
+        workload = data.given(workload, machines, block.data, seed)
     if block.asks is not None:
-        workload = _with_asks(block.asks, workload, nodes(scenario.spec.cluster.nodes, resources), seed)
+        workload = asks.misjudge(workload, machines, block.asks, seed)
     if block.deadlines is not None:
-        capacity = tuple(
-            map(sum, zip(*(node.capacity for node in nodes(scenario.spec.cluster.nodes, resources)), strict=True))
-        )
-        settings = block.deadlines.part, (block.deadlines.factor[0], block.deadlines.factor[1])
-        workload = deadlines.with_deadlines(workload, capacity, *settings, seed)
+        capacity = tuple(map(sum, zip(*(node.capacity for node in machines), strict=True)))
+        workload = deadlines.with_deadlines(workload, capacity, block.deadlines, seed)
     if scenario.spec.cluster.sizes is not None:
         workload = in_sizes(workload, container_sizes(scenario.spec.cluster.sizes, resources))
     return msgspec.structs.replace(built, workload=workload)
@@ -115,20 +109,6 @@ def _with_masters(scenario: Scenario, workload: Workload, resources: Resources) 
         return workload
     am, replace = resources.demand(container), msgspec.structs.replace
     return replace(workload, jobs=tuple(replace(job, am=job.am or am) for job in workload.jobs))
-
-
-def _with_data(block: Data, workload: Workload, machines: Sequence[Node], seed: int) -> Workload:
-    """The workload with input on nodes, and with what it costs to be away from it."""
-    if block.replicas is not None:
-        workload = data.place(workload, machines, block.replicas, seed)
-    remote = Remote(node=block.remote.node, rack=block.remote.rack, off=block.remote.off)
-    return msgspec.structs.replace(workload, remote=remote)
-
-
-def _with_asks(block: Asks, workload: Workload, machines: Sequence[Node], seed: int) -> Workload:
-    """The workload with asks that are not what its tasks use."""
-    low, high = block.error
-    return asks.misjudge(workload, machines, (low, high), block.without, seed)
 
 
 def _synthetic(scenario: Scenario, block: SyntheticWorkload, seed: int) -> Built:

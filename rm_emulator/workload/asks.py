@@ -8,29 +8,38 @@ from __future__ import annotations
 
 from collections.abc import Collection, Sequence
 from functools import cache
+from typing import Annotated
 
 import msgspec
 
 from rm_emulator.workload.model import Workload, WorkloadJob
 from schedulers.core.errors import InvalidParameters
+from schedulers.core.fields import written
 from schedulers.core.model import Node, Stage
 from schedulers.core.places import Places
 from schedulers.core.resources import Vector, fits
 from schedulers.predictors.oracle import misjudged
 
 
-def misjudge(
-    workload: Workload, nodes: Sequence[Node], error: tuple[float, float], without: Collection[str], seed: int
-) -> Workload:
+class Asks(msgspec.Struct, frozen=True, kw_only=True):
+    """Jobs that ask for something else than their tasks use, which is what the workload says."""
+
+    error: Annotated[tuple[float, float], written("errors")] = (0.0, 0.0)
+    """Relative error of what a stage asks for, [lowest, highest]; one draw per stage, by which `oracle` with the same
+    `error` misjudges its run time as well, e.g. `[-0.2, 0.5]`.
+    """
+    without: tuple[str, ...] = ()
+    """Resources that are used, but that nobody asks for, nor did in history, e.g. `[network]`."""
+
+
+def misjudge(workload: Workload, nodes: Sequence[Node], settings: Asks, seed: int) -> Workload:
     """The workload whose tasks use what they asked for so far, and whose jobs ask for something else.
 
-    error: relative, [lowest, highest]; one draw per stage, the one by which `oracle` errs with the same range and seed.
-        At least a step is asked for, and no more than a node has on which the stage's true demands fit.
-    without: names of resources that nobody asks for, nor did in history.
+    At least a step is asked for, and no more than a node has on which the stage's true demands fit.
     Raises InvalidParameters for a task that would ask for nothing, and where a node has none of what is not asked for.
     """
-    unasked = [r for r, name in enumerate(workload.resources) if name in without]
-    asks = _Asks(nodes, error, unasked, workload.resources, seed)
+    unasked = [r for r, name in enumerate(workload.resources) if name in settings.without]
+    asks = _Asks(nodes, settings.error, unasked, workload.resources, seed)
     replace = msgspec.structs.replace
     return replace(
         workload,

@@ -13,9 +13,28 @@ from collections.abc import Sequence
 
 import msgspec
 
-from rm_emulator.workload.model import Workload, WorkloadJob
+from rm_emulator.workload.model import Remote, Workload, WorkloadJob
 from schedulers.core import keyed
+from schedulers.core.fields import Count
 from schedulers.core.model import Node, Stage
+
+
+class Data(msgspec.Struct, frozen=True, kw_only=True):
+    """Input of the tasks of stages without parents, and what a task pays that runs away from it."""
+
+    replicas: Count | None = None
+    """Each task's input is on so many random nodes, spread over racks as HDFS does; a stage that has hosts keeps them,
+    e.g. `3`.
+    """
+    remote: Remote = Remote()
+    """What distance costs; only true run times know of it, e.g. `{rack: 1.2, off: 1.5}`."""
+
+
+def given(workload: Workload, nodes: Sequence[Node], settings: Data, seed: int) -> Workload:
+    """The workload with input on nodes, and with what it costs to be away from it. Raises ValueError as `place`."""
+    if settings.replicas is not None:
+        workload = place(workload, nodes, settings.replicas, seed)
+    return msgspec.structs.replace(workload, remote=settings.remote)
 
 
 def place(workload: Workload, nodes: Sequence[Node], replicas: int, seed: int) -> Workload:

@@ -3,30 +3,41 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import Annotated
 
 import msgspec
 
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters
+from schedulers.core.fields import Probability, written
 from schedulers.core.model import topological_order
 from schedulers.core.resources import Vector
 
 
-def with_deadlines(
-    workload: Workload, capacity: Vector, part: float, factor: tuple[float, float], seed: int
-) -> Workload:
-    """The workload with a deadline for this part of its jobs; those that have one keep it.
+class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
+    """Deadlines of jobs that bring none, for policies that go by them."""
+
+    part: Probability = 1.0
+    """Of the jobs so many get one, drawn by job, e.g. `0.5`."""
+    factor: Annotated[tuple[float, float], written("factors")] = (1.5, 3.0)
+    """So many times as long as the job takes at most alone on the cluster, [lowest, highest], drawn by job, e.g. `[1.5,
+    3]`.
+    """
+
+
+def with_deadlines(workload: Workload, capacity: Vector, settings: Deadlines, seed: int) -> Workload:
+    """The workload with a deadline for a part of its jobs; those that have one keep it.
 
     A job is given so many times as long as it takes at most alone on the cluster (ms): its longest path and its work
     over the tasks that run at once, by true mean run times.
-    factor: [lowest, highest], drawn by job; as is who gets one. capacity: of the cluster.
+    capacity: of the cluster.
     Raises InvalidParameters for run times that are measured waves.
     """
     replace, jobs = msgspec.structs.replace, []
     for entry in workload.jobs:
-        made, (lowest, highest) = entry, factor
-        if entry.job.deadline is None and keyed.uniform(seed, "has deadline", entry.job.id) < part:
+        made, (lowest, highest) = entry, settings.factor
+        if entry.job.deadline is None and keyed.uniform(seed, "has deadline", entry.job.id) < settings.part:
             drawn = lowest + (highest - lowest) * keyed.uniform(seed, "deadline", entry.job.id)
             due = entry.submit_ms + max(1, round(drawn * _alone_ms(entry, capacity)))
             made = replace(entry, job=replace(entry.job, deadline=due))

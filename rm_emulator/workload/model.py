@@ -5,11 +5,16 @@ True run times live here and in the engine's execution model only; the core sees
 
 from __future__ import annotations
 
+from typing import Annotated
+
 import msgspec
 
+from schedulers.core.fields import written
 from schedulers.core.model import Job, PastJob
 from schedulers.core.resources import Vector
 from schedulers.core.written import Written
+
+Factor = Annotated[float, written(ge=1)]
 
 
 class Fixed(msgspec.Struct, frozen=True, tag="fixed", forbid_unknown_fields=True):
@@ -77,11 +82,14 @@ class WorkloadJob(Written, frozen=True, kw_only=True):
 
 
 class Remote(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Factors on the run time of a task whose input is on its node, in its rack only, or in neither."""
+    """Factors on a task's run time by where its input is: on its node, only in its rack, or in neither."""
 
-    node: float = 1.0
-    rack: float = 1.0
-    off: float = 1.0
+    node: Factor = 1.0
+    """On a node with it, e.g. `1.0`."""
+    rack: Factor = 1.0
+    """In a rack with it, e.g. `1.2`."""
+    off: Factor = 1.0
+    """Elsewhere, e.g. `1.5`."""
 
 
 class Workload(msgspec.Struct, frozen=True, kw_only=True):

@@ -47,7 +47,7 @@ _ORDERS: Final = 400
 _NEAR: Final = 0.04
 
 
-class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+class Preset(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Knobs of the generator. Widths are those on 150 slots; run times are seconds at node speed 1."""
 
     window_load: Annotated[float, Meta(gt=0, description="mean load, unless another one is asked for")]
@@ -122,8 +122,8 @@ class Spec(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True
 # knob at a time, on seeds 1 to 4; drift and jitter: by hand for 3Sigma's errors, with our three_sigma at its
 # defaults. `time_cov_p90` lies above the paper's figure because the feature with the least variation counts.
 # docs/workloads.md shows what seeds 1 to 10 measure.
-PRESETS: Final[Mapping[str, Spec]] = {
-    "2sigma-like": Spec(
+PRESETS: Final[Mapping[str, Preset]] = {
+    "2sigma-like": Preset(
         window_load=1.05,
         window_p50=0.13,
         window_p90=2.47,
@@ -156,7 +156,7 @@ PRESETS: Final[Mapping[str, Spec]] = {
         drift_max_s=5000.0,
         history_days=7.0,
     ),
-    "google11-like": Spec(
+    "google11-like": Preset(
         window_load=1.01,
         window_p50=0.29,
         window_p90=1.49,
@@ -190,7 +190,7 @@ PRESETS: Final[Mapping[str, Spec]] = {
         drift_max_s=3600.0,
         history_days=2.0,
     ),
-    "google19-like": Spec(
+    "google19-like": Preset(
         window_load=1.04,
         window_p50=0.09,
         window_p90=0.91,
@@ -246,7 +246,7 @@ class _Names(NamedTuple):
     memory: Ints
 
 
-def spec(preset: str, knobs: Mapping[str, Any] | None = None) -> Spec:
+def spec(preset: str, knobs: Mapping[str, Any] | None = None) -> Preset:
     """The knobs of a preset, with some of them changed.
 
     Raises UnknownName for a preset, and InvalidParameters that names the knob, the value and what is accepted.
@@ -255,19 +255,19 @@ def spec(preset: str, knobs: Mapping[str, Any] | None = None) -> Spec:
         raise UnknownName("preset", preset, PRESETS)
     changed = dict(knobs or {})
     for name in changed:
-        if name not in Spec.__struct_fields__:
-            near = nearest(name, Spec.__struct_fields__)
+        if name not in Preset.__struct_fields__:
+            near = nearest(name, Preset.__struct_fields__)
             hint = f", did you mean '{near}'?" if near else ""
-            known = ", ".join(Spec.__struct_fields__)
+            known = ", ".join(Preset.__struct_fields__)
             raise InvalidParameters(f"preset '{preset}' has no knob '{name}'{hint} (it has: {known})")
     try:
-        return msgspec.convert({**msgspec.structs.asdict(PRESETS[preset]), **changed}, Spec)
+        return msgspec.convert({**msgspec.structs.asdict(PRESETS[preset]), **changed}, Preset)
     except msgspec.ValidationError as error:
         raise InvalidParameters(f"preset '{preset}': {error}") from None
 
 
 def generate(
-    preset: str | Spec,
+    preset: str | Preset,
     *,
     jobs: int = 1250,
     load: float | None = None,
@@ -308,7 +308,7 @@ def generate(
     )
 
 
-def _names(knobs: Spec, jobs: int, slots: int, seed: int) -> _Names:
+def _names(knobs: Preset, jobs: int, slots: int, seed: int) -> _Names:
     runs = _run_counts(knobs, jobs)
     kind = _spread(seed, "kind", runs)
     thin = kind < knobs.single + knobs.pair
@@ -346,7 +346,7 @@ def _names(knobs: Spec, jobs: int, slots: int, seed: int) -> _Names:
     )
 
 
-def _run_counts(knobs: Spec, jobs: int) -> Ints:
+def _run_counts(knobs: Preset, jobs: int) -> Ints:
     """Runs of each name: at least one, the rest by Zipf's law with the largest remainders rounded up."""
     names = max(1, round(jobs / knobs.runs_per_name))
     weights = np.arange(1, names + 1, dtype=np.float64) ** -knobs.popularity
@@ -356,7 +356,7 @@ def _run_counts(knobs: Spec, jobs: int) -> Ints:
     return runs
 
 
-def _drift(knobs: Spec, quantile: Floats) -> Floats:
+def _drift(knobs: Preset, quantile: Floats) -> Floats:
     """Logarithm of past over present run time: 0, or exponential for the `drifted` share."""
     if knobs.drifted == 0:
         return np.zeros_like(quantile)
@@ -365,7 +365,7 @@ def _drift(knobs: Spec, quantile: Floats) -> Floats:
     return drift
 
 
-def _apps(knobs: Spec, past_ms: Floats, seed: int) -> Ints:
+def _apps(knobs: Preset, past_ms: Floats, seed: int) -> Ints:
     """App number of each name: names of one app have similar run times, up to the noise."""
     level = _ranks(past_ms) / len(past_ms)
     rank = _ranks(level + knobs.app_noise * (_draw(seed, "app", len(past_ms)) - 0.5))
@@ -373,7 +373,7 @@ def _apps(knobs: Spec, past_ms: Floats, seed: int) -> Ints:
     return app
 
 
-def _history(knobs: Spec, names: _Names, seed: int) -> tuple[Floats, Floats]:
+def _history(knobs: Preset, names: _Names, seed: int) -> tuple[Floats, Floats]:
     """Mean task run time (whole ms) of each past run, shape (names, past_runs), and how much longer an outlier is.
 
     The outliers of a name are as long as its variation over time asks for: with n runs, m of them of length y,
@@ -399,7 +399,7 @@ def _history(knobs: Spec, names: _Names, seed: int) -> tuple[Floats, Floats]:
     return np.maximum(1.0, np.rint(np.minimum(past, longest))), longer
 
 
-def _runs(knobs: Spec, names: _Names, longer: Floats, seed: int) -> tuple[Ints, list[tuple[int, ...]]]:
+def _runs(knobs: Preset, names: _Names, longer: Floats, seed: int) -> tuple[Ints, list[tuple[int, ...]]]:
     """Name of each run, shape (jobs,), and the run time (ms) of each of its tasks."""
     of = np.repeat(np.arange(len(names.runs)), names.runs)
     each = np.ones(len(of), dtype=np.int64)
@@ -417,7 +417,7 @@ def _runs(knobs: Spec, names: _Names, longer: Floats, seed: int) -> tuple[Ints, 
     return of, [tuple(ms[start : start + n]) for start, n in zip(first.tolist(), tasks.tolist(), strict=True)]
 
 
-def _order(knobs: Spec, work: Ints, slots: int, seed: int) -> tuple[Ints, Floats]:
+def _order(knobs: Preset, work: Ints, slots: int, seed: int) -> tuple[Ints, Floats]:
     """Order in which the runs arrive, and arrival times as fractions of the span, both of shape (jobs,).
 
     The first of at most 400 random ones whose windows have the wanted mean, P50 and P90 within 4 %, else the
@@ -449,14 +449,14 @@ def _order(knobs: Spec, work: Ints, slots: int, seed: int) -> tuple[Ints, Floats
     return best[1], best[2]
 
 
-def _tide(knobs: Spec, jobs: int, draws: Floats) -> Floats:
+def _tide(knobs: Preset, jobs: int, draws: Floats) -> Floats:
     """Factor on the gap before each job that stays the same for `tide_jobs` jobs: the load comes and goes."""
     level = np.exp(knobs.tide * ndtri(np.maximum(draws, 2**-53)))
     factor: Floats = level[(np.arange(jobs) / knobs.tide_jobs).astype(np.int64)]
     return factor
 
 
-def _in_storm(knobs: Spec, jobs: int, draws: Floats) -> Floats:
+def _in_storm(knobs: Preset, jobs: int, draws: Floats) -> Floats:
     """Factor on the gap before each job: 1, or `_STORM_GAP` inside a storm; storms start at random places."""
     storms = round(knobs.storms * jobs / knobs.storm_jobs)
     factor = np.ones(jobs)
@@ -478,7 +478,7 @@ def _log_ratio(value: float, wanted: float) -> float:
     return abs(math.log(max(float(value), 1e-9) / wanted))
 
 
-def _job(job_id: str, names: _Names, of: int, knobs: Spec) -> Job:
+def _job(job_id: str, names: _Names, of: int, knobs: Preset) -> Job:
     stage = Stage(name="tasks", tasks=int(names.tasks[of]), demand=(knobs.cpu_milli, int(names.memory[of])))
     name, user, app = _labels(names, of)
     return Job(id=job_id, stages=(stage,), name=name, user=user, app=app)
@@ -490,7 +490,7 @@ def _labels(names: _Names, of: int) -> tuple[str, str, str]:
     return f"{app}/script-{of:04d}", f"user-{int(names.user[of]):03d}", app
 
 
-def _past_jobs(knobs: Spec, names: _Names, task_ms: Floats, seed: int) -> tuple[PastJob, ...]:
+def _past_jobs(knobs: Preset, names: _Names, task_ms: Floats, seed: int) -> tuple[PastJob, ...]:
     """The history, oldest first; the last run ends before time 0."""
     when = _draw(seed, "past arrivals", task_ms.size).reshape(task_ms.shape)
     waited = _draw(seed, "past waits", task_ms.size).reshape(task_ms.shape)

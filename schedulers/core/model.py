@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import math
 from heapq import heappop, heappush
-from typing import Final, Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
 from schedulers.core.errors import InvalidJob, InvalidTransition
+from schedulers.core.fields import Count, Duration, Interval, Name, Positive, Rate, written
 from schedulers.core.places import ANYWHERE, Places, Taint
 from schedulers.core.resources import Vector
 from schedulers.core.written import Written
@@ -28,22 +29,27 @@ class Edge(Written, frozen=True, kw_only=True):
 
 
 class Stage(Written, frozen=True, kw_only=True):
-    """N tasks with one resource demand that may start when all parent stages are done.
+    """N equal tasks, of one resource demand, that may start when all parent stages are done.
 
     parents: an edge to each parent stage, or its index alone; `edges` and `above` are what one reads.
-    hint_ms: what the submitter says a task will take, or None; a claim, not a fact.
-    places: nodes that its tasks may use. gang: its tasks start all together or not at all.
     hosts: per task the nodes that hold its input, a wish and no demand; one entry stands for all tasks, () for none.
     master: its one task is the job's application master, which nobody samples and which ends with the job.
     """
 
-    name: str
-    tasks: int
+    name: Name
+    """Its name inside the job, e.g. `map`."""
+    tasks: Count
+    """How many tasks, e.g. `20`."""
     demand: Vector
     parents: tuple[int | Edge, ...] = ()
-    hint_ms: int | None = None
+    hint_ms: Duration | None = None
+    """What its owner says that a task takes, a claim and no fact, e.g. `30s`."""
     places: Places = ANYWHERE
+    """Nodes that its tasks may use; all that have no taint when left out, e.g. `{tolerations: [{key: gpu, operator:
+    Exists}]}`.
+    """
     gang: bool = False
+    """Its tasks start all together or not at all, e.g. `true`."""
     hosts: tuple[tuple[str, ...], ...] = ()
     master: bool = False
 
@@ -70,62 +76,67 @@ class Stage(Written, frozen=True, kw_only=True):
 
 
 class Service(Written, frozen=True, kw_only=True):
-    """What a job is that serves until it is ended from outside.
+    """What makes a job a service: it serves until it is ended from outside, or until the run ends."""
 
-    start_within_ms: its objective, from its submission to the moment when all its tasks run; None: it has none.
-    preemptible: whether its containers may be stopped so that others get what is theirs.
-    """
-
-    start_within_ms: int | None = None
+    start_within_ms: Interval | None = None
+    """Its objective: from its submission until all its tasks have started, e.g. `30s`."""
     preemptible: bool = True
+    """Whether its containers may be stopped so that others get what is theirs, e.g. `false`."""
 
 
 class Wish(Written, frozen=True, kw_only=True):
-    """One way in which a job would like its tasks to run: no demand, as `Stage.places` is.
-
-    device: on nodes of this kind. rack: in this rack. same_rack: all tasks of a stage in one rack, whichever.
-    spread: no two tasks of a stage on one node. worth: against other ways. slowdown: run times there over the estimate.
-    """
+    """One way in which a job would like its tasks to run: no demand, as `places` of a stage is."""
 
     device: str = ""
+    """On nodes of this kind, e.g. `gpu`."""
     rack: str = ""
+    """On nodes of this rack, e.g. `r1`."""
     same_rack: bool = False
+    """All tasks of a stage in one rack, whichever it is, e.g. `true`."""
     spread: bool = False
-    worth: float = 1.0
-    slowdown: float = 1.0
+    """No two tasks of a stage on one node, e.g. `true`."""
+    worth: Annotated[float, written(ge=0, le=1e6)] = 1.0
+    """What it is worth against the other ways, e.g. `8`."""
+    slowdown: Annotated[float, written(ge=1e-3, le=1e3)] = 1.0
+    """How long tasks take there, as a multiple of the estimate, e.g. `1.5`."""
 
 
 class Wishes(Written, frozen=True, kw_only=True):
-    """How a job would like to run; policies that know nothing of wishes pass them by.
-
-    prefer: ways that will do, others do not while one of these can ever be had; (): anywhere. value: what the job is
-    worth against others. budget_ms: ways by which all its tasks together would take longer are left out.
-    """
+    """How a job would like to run; policies that do not plan for wishes pass them by."""
 
     prefer: tuple[Wish, ...] = ()
-    value: float = 1.0
-    budget_ms: int | None = None
+    """Ways that will do. No other is taken while one of these can ever be had, e.g. `[{device: gpu, worth: 8},
+    {worth: 3}]`.
+    """
+    value: Annotated[float, written(gt=0, le=1e6)] = 1.0
+    """What the whole job is worth against others, e.g. `5`."""
+    budget_ms: Interval | None = None
+    """Ways are left out in which all its tasks together would take longer, by estimates, e.g. `20m`."""
 
 
 class Job(Written, frozen=True, kw_only=True):
     """A DAG of stages with what a predictor may know about it at submission.
 
-    name: the recurring name (the same script run again); app: the program; both feed history.
-    weight: its share against other jobs of its queue. service: of a job that does not end by itself; None: batch.
-    deadline: by when it should be done, in ms on the scheduler's clock. wishes: how it would like to run, and what
-    that is worth to it.
+    deadline: by when it should be done, in ms on the scheduler's clock.
     """
 
     id: str
     stages: tuple[Stage, ...]
-    name: str = ""
+    name: Name = ""
+    """Its recurring name, the same when the script runs again, by which predictors find its history, e.g. `etl`."""
     user: str = ""
+    """Whose it is, e.g. `alice`."""
     app: str = ""
+    """The program that it runs, for predictors, e.g. `spark-etl`."""
     queue: str = "default"
-    weight: float = 1.0
+    """The leaf queue that it sits in, e.g. `prod`."""
+    weight: Positive = 1.0
+    """Its part of what jobs of its queue share, e.g. `2`."""
     service: Service | None = None
+    """It is a service, not a batch job: it does not end by itself, e.g. `{start_within: 30s, preemptible: false}`."""
     deadline: int | None = None
     wishes: Wishes | None = None
+    """How it would like to run, and what that is worth, e.g. `{prefer: [{device: gpu, worth: 8}, {worth: 3}]}`."""
 
     @property
     def kind(self) -> Literal["batch", "service"]:
@@ -143,21 +154,30 @@ class Job(Written, frozen=True, kw_only=True):
         return max(stage.tasks for stage in self.stages)
 
 
-class Node(Written, frozen=True, kw_only=True):
-    """A machine: capacity vector, relative speed (2.0 runs a task in half its time), rack and kind.
+#: Speeds of nodes beyond these are a mistake: run times are whole milliseconds that a log can hold.
+SLOWEST: Final = 1e-3
+FASTEST: Final = 1e3
 
-    labels and taints say which stages may use it (`Stage.places`). slack: how much more than its capacity containers
-    may ask for together, () for nothing; for resources that only slow down when too many share them (network, disk).
-    slots: so many tasks run there at once; 0 where nobody counts them.
+
+class Node(Written, frozen=True, kw_only=True):
+    """A machine.
+
+    slack: how much more than its capacity containers may ask for together, () for nothing; for resources that only
+    slow down when too many share them (network, disk). slots: so many tasks run there at once; 0 where nobody counts.
     """
 
     id: str
     capacity: Vector
-    speed: float = 1.0
+    speed: Annotated[float, written(ge=SLOWEST, le=FASTEST)] = 1.0
+    """2.0 runs a task in half its time, e.g. `1.5`."""
     rack: str = ""
+    """The rack that it stands in, e.g. `r1`."""
     kind: str = ""
+    """Name of the kind of machine, e.g. `m5.large`."""
     labels: dict[str, str] = msgspec.field(default_factory=dict)
+    """Labels that stages may ask for (`places` of a stage), e.g. `{disk: ssd}`."""
     taints: tuple[Taint, ...] = ()
+    """Keep stages away that do not tolerate them, e.g. `[{key: gpu}]`."""
     slack: Vector = ()
     slots: int = 0
 
@@ -168,15 +188,14 @@ class Node(Written, frozen=True, kw_only=True):
 
 
 class Links(Written, frozen=True, kw_only=True):
-    """How fast data goes from one node to another, in bytes per second; on one node it takes no time.
+    """How fast data that edges carry goes from node to node; on one node it takes no time."""
 
-    pairs: from one node to another. in_rack: between nodes of one rack. rate: between any others; None: no time.
-    What is named first here holds.
-    """
-
-    rate: int | None = None
-    in_rack: int | None = None
-    pairs: dict[str, dict[str, int]] = msgspec.field(default_factory=dict)
+    rate: Rate | None = None
+    """Bytes per second between nodes of which nothing else is said; no time when left out, e.g. `1Gi`."""
+    in_rack: Rate | None = None
+    """Between nodes of one rack, e.g. `10Gi`."""
+    pairs: Annotated[dict[str, dict[str, Rate]], written(key="between")] = msgspec.field(default_factory=dict)
+    """From one node to another, one way, before all else, e.g. `{n1: {n2: 100Mi}}`."""
 
     def between(self, one: str, other: str, *, in_rack: bool) -> int | None:
         """The rate from one node to another, None for no time. in_rack: whether one rack holds both."""
@@ -189,32 +208,31 @@ class Links(Written, frozen=True, kw_only=True):
 
 
 class Copies(Written, frozen=True, kw_only=True):
-    """A task may have several containers, of which the first that ends with success is the task.
+    """Policies that do so may run a task in several containers; the first that ends with success is the task."""
 
-    max: so many at once, those counted that have made its output before. others: those that still run when the first
-    ends go on ('run', and make its output as well), or are ended ('end').
-    """
-
-    max: int = 2
+    max: Annotated[int, written(ge=2, le=1000)] = 2
+    """So many containers of one task, those counted that have ended well, e.g. `3`."""
     others: Literal["run", "end"] = "run"
+    """Those that still run when the first ends go on, and their output counts as well, or are ended, e.g. `end`."""
 
 
 class Decentralised(Written, frozen=True, kw_only=True):
-    """Schedulers that know nothing of the cluster, and workers with queues (Sparrow, SOSP 2013).
+    """How schedulers that know nothing of the cluster find workers, which have queues (Sparrow, SOSP 2013)."""
 
-    schedulers: how many; each job goes to the next one. method: how one finds workers for tasks. probe_ratio: probes or
-    reservations per task, at least 1; constrained_probe_ratio: the same of a task that runs only where its input is,
-    which those with input do with `constraints`. cancellation: reservations are taken back once a stage's last task is
-    handed out. worker_order: who is next at a worker; 'priority' goes by the order in which queues were declared.
-    """
-
-    schedulers: int = 1
+    schedulers: Count = 1
+    """How many; each job goes to the next one, e.g. `10`."""
     method: Literal["random", "per_task", "batch", "late_binding"] = "late_binding"
-    probe_ratio: float = 2.0
+    """How workers are chosen, e.g. `batch`."""
+    probe_ratio: Annotated[float, written(ge=1)] = 2.0
+    """Probes, or reservations, for each task of a job, e.g. `1.05`."""
     constraints: bool = False
-    constrained_probe_ratio: float = 2.0
+    """Whether a task with input runs only on nodes that hold it, e.g. `true`."""
+    constrained_probe_ratio: Annotated[float, written(ge=1)] = 2.0
+    """Reservations for each task that does, e.g. `3`."""
     cancellation: bool = True
+    """Whether reservations are taken back once a stage's last task is handed out, e.g. `false`."""
     worker_order: Literal["fifo", "user_round_robin", "priority"] = "fifo"
+    """Who is next at a worker; `priority` goes by the order in which queues were declared, e.g. `user_round_robin`."""
 
 
 #: A resource vector (-1: no limit on that resource), a share of the cluster from 0 to 1, or None: no limit.
@@ -222,28 +240,33 @@ Limit = Vector | float | None
 
 
 class PerUser(Written, frozen=True, kw_only=True):
-    """Limits of each user inside a queue: what they hold, and how many jobs of theirs are let in at once."""
+    """Limits of each user inside a queue."""
 
     limit: Limit = None
-    max_running: int | None = None
+    """What their tasks hold at most, e.g. `25%`."""
+    max_running: Count | None = None
+    """So many of their jobs run at once, e.g. `2`."""
 
 
 class Queue(Written, frozen=True, kw_only=True):
-    """A node of the weighted queue tree; jobs sit in leaves.
+    """A queue of the weighted tree; jobs sit in leaves."""
 
-    guaranteed: what it can count on; a fact for policies that preempt. max: what its containers may hold at most.
-    max_running: how many of its jobs are let in at once; the others wait in order of submission.
-    preemptible: whether its containers may be stopped so that others get what is theirs.
-    """
-
-    name: str
-    weight: float = 1.0
+    name: Name
+    """Its name, e.g. `prod`."""
+    weight: Positive = 1.0
+    """Its part of what its siblings share, e.g. `3`."""
     parent: str = ""
+    """The queue above it; the root when left out, e.g. `company`."""
     guaranteed: Limit = None
+    """What it can count on, for policies that preempt, e.g. `40%`."""
     max: Limit = None
+    """What its tasks hold at most; a resource that is not named is not limited, e.g. `{cpu: 100}`."""
     per_user: PerUser | None = None
-    max_running: int | None = None
+    """Limits of each user inside it, e.g. `{limit: 25%}`."""
+    max_running: Count | None = None
+    """So many of its jobs run at once, the others wait in order of submission, e.g. `10`."""
     preemptible: bool = True
+    """Whether its containers may be stopped so that others get what is theirs, e.g. `false`."""
 
 
 class PastJob(Written, frozen=True, kw_only=True):

@@ -7,21 +7,28 @@ a YARN node label is one requirement.
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import Literal
+from typing import Annotated, Final, Literal
 
 import msgspec
 
+from schedulers.core.fields import Name, written
 from schedulers.core.refusals import NodeCode, NodeRefusal
 from schedulers.core.written import Written
 
+EFFECTS: Final = ("NoSchedule", "NoExecute", "PreferNoSchedule")
+
 
 class Requirement(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """One condition on a node: on a label, or (field) on a field of the node, of which there is `metadata.name`."""
+    """A condition on a node's label, or on a field of the node, of which there is `metadata.name`."""
 
-    key: str
+    key: Name
+    """Name of the label, e.g. `disk`."""
     operator: Literal["In", "NotIn", "Exists", "DoesNotExist", "Gt", "Lt"]
+    """How it is compared, e.g. `In`."""
     values: tuple[str, ...] = ()
+    """With what, e.g. `[ssd, nvme]`."""
     field: bool = False
+    """It is on the node's name (`metadata.name`) instead, e.g. `true`."""
 
     def show(self) -> str:
         """As label selectors are written: `zone in (a, b)`, `disk`, `!disk`, `cores > 8`."""
@@ -58,20 +65,27 @@ class Requirement(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknow
 
 
 class Taint(Written, frozen=True, gc=False):
-    """Keeps tasks off a node that do not tolerate it. effect: NoSchedule, NoExecute, or PreferNoSchedule (a wish)."""
+    """Keeps stages off a node that do not tolerate it (Kubernetes' meaning)."""
 
-    key: str
+    key: Name
+    """Name of the taint, e.g. `gpu`."""
     value: str = ""
-    effect: str = "NoSchedule"
+    """Its value, where tolerations compare it, e.g. `a100`."""
+    effect: Annotated[str, written(choices=EFFECTS)] = "NoSchedule"
+    """PreferNoSchedule keeps nobody away, e.g. `NoExecute`."""
 
 
 class Toleration(Written, frozen=True, gc=False):
-    """A taint that does not matter to a task. key "" with Exists: every taint; effect "": every effect."""
+    """A taint that does not matter."""
 
     key: str = ""
+    """Its name; left out with Exists: any taint, e.g. `gpu`."""
     operator: Literal["Equal", "Exists"] = "Equal"
+    """Whether its value counts, e.g. `Exists`."""
     value: str = ""
-    effect: str = ""
+    """Its value, e.g. `a100`."""
+    effect: Annotated[str, written(choices=("", *EFFECTS))] = ""
+    """Its effect; all when left out, e.g. `NoSchedule`."""
 
     def covers(self, taint: Taint) -> bool:
         """Whether this toleration makes the taint harmless."""
@@ -85,10 +99,14 @@ class Toleration(Written, frozen=True, gc=False):
 
 
 class Places(msgspec.Struct, frozen=True, omit_defaults=True, forbid_unknown_fields=True, gc=False):
-    """Nodes that a stage may use: those that meet all requirements of any term (none given: all), taints permitting."""
+    """Nodes that a stage may use: those that meet a whole term of several, and whose taints it tolerates."""
 
     terms: tuple[tuple[Requirement, ...], ...] = ()
+    """Lists of conditions: one of these lists has to be met as a whole, e.g. `[[{key: disk, operator: In, values:
+    [ssd]}]]`.
+    """
     tolerations: tuple[Toleration, ...] = ()
+    """Taints that do not matter, e.g. `[{key: gpu, operator: Exists}]`."""
 
     def show(self) -> str:
         """The requirements as label selectors are written: `zone in (a, b), disk`; empty without any."""

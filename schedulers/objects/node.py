@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from typing import Final
-
 import msgspec
 
 from schedulers.core import model
@@ -12,10 +10,6 @@ from schedulers.core.resources import Resources, to_steps
 from schedulers.objects.meta import Stored
 from schedulers.objects.names import RESERVED_TAINT, SPEED_LABEL, TYPE_LABEL, ZONE_LABEL
 from schedulers.objects.pod import Condition, Quantities
-
-#: Speeds beyond these are a mistake, as in a scenario: run times at speed 1 must stay numbers that a log can hold.
-_SLOWEST: Final = 1e-3
-_FASTEST: Final = 1e3
 
 UNSCHEDULABLE = Taint("node.kubernetes.io/unschedulable")
 NOT_READY = Taint("node.kubernetes.io/not-ready")
@@ -67,7 +61,7 @@ class Node(Stored):
             speed = float(self.said_speed or 1)
         except ValueError:
             return None
-        return speed if _SLOWEST <= speed <= _FASTEST else None
+        return speed if model.SLOWEST <= speed <= model.FASTEST else None
 
     @property
     def is_ready(self) -> bool:

@@ -23,7 +23,7 @@ from schedulers.core.resources import Vector
 from schedulers.planning import lists
 from schedulers.planning.bounds import bound_of_part, bounds
 from schedulers.planning.dag import Dag
-from schedulers.planning.schedule import Block, Plan, Schedule
+from schedulers.planning.schedule import Batch, Plan, Schedule
 from schedulers.planning.space import OutOfBudget, Space, Work
 
 #: Stretches of machines' time that a search may look at: some seconds of one core.
@@ -110,7 +110,7 @@ def build_schedule(
 class _PlannedPart(msgspec.Struct, frozen=True, kw_only=True):
     """The best schedule of a part. split: None when it is the one that `fallback` made. See Plan."""
 
-    blocks: list[Block]
+    blocks: list[Batch]
     split: Split | None
     fallback: str
     work: int
@@ -122,7 +122,7 @@ def _best(
 ) -> _PlannedPart:
     """The most compact schedule of one totally ordered part."""
     bound, ended = bound_of_part(dag, part), "all"
-    best, split, span, fallback = list[Block](), None, None, FALLBACK
+    best, split, span, fallback = list[Batch](), None, None, FALLBACK
     for name, blocks in lists.cheap(dag, part) if never_behind_lists else ():
         if span is None or _span(dag, blocks) < span:
             best, span, fallback = blocks, _span(dag, blocks), name
@@ -185,7 +185,7 @@ class _Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
 
     work: int
     span: int | None = None
-    blocks: list[Block] = []
+    blocks: list[Batch] = []
 
 
 def _starter(empty: Space, pool: Executor | None) -> Callable[[Split, int | None, int], Future[_Attempt]]:
@@ -222,7 +222,7 @@ def _attempt(empty: Space, split: Split, limit: int | None, budget: int) -> _Att
     return _Attempt(work=work.done)
 
 
-def _span(dag: Dag, blocks: list[Block]) -> int:
+def _span(dag: Dag, blocks: list[Batch]) -> int:
     ends = max(block.start + dag.runtimes[block.stage] for block in blocks)
     return ends - min(block.start for block in blocks)
 
@@ -369,7 +369,7 @@ def _thresholds_of(split: Split | None) -> tuple[float | None, float | None]:
     return None if long is None else float(long), None if frag is None else float(frag)
 
 
-def _concatenated(dag: Dag, parts: list[_PlannedPart]) -> Iterator[Block]:
+def _concatenated(dag: Dag, parts: list[_PlannedPart]) -> Iterator[Batch]:
     """The parts' blocks one after another: any schedule of the DAG has all of one part before the next."""
     at = 0
     for part in parts:

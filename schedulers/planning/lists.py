@@ -16,7 +16,7 @@ from schedulers.core.model import Stage
 from schedulers.core.resources import Vector, fits
 from schedulers.planning.bounds import bounds
 from schedulers.planning.dag import Dag
-from schedulers.planning.schedule import Block, Plan, Schedule
+from schedulers.planning.schedule import Batch, Plan, Schedule
 from schedulers.planning.shelves import level_shelves, strip_shelves
 
 Estimates = Sequence[float | None]
@@ -101,12 +101,12 @@ PLANNERS: Final[dict[str, Planner]] = {
 }
 
 
-def blocks_by_path(dag: Dag, part: Collection[int]) -> list[Block]:
+def blocks_by_path(dag: Dag, part: Collection[int]) -> list[Batch]:
     """Critical-path list schedule of a part alone; costs about tasks x log(stages x machines), whatever the DAG."""
     return _through_time(dag, part, _Ranked(dag, part, _by_path(dag)))
 
 
-def cheap(dag: Dag, part: Collection[int]) -> Iterator[tuple[str, list[Block]]]:
+def cheap(dag: Dag, part: Collection[int]) -> Iterator[tuple[str, list[Batch]]]:
     """The list schedules of a part that cost little, each with its planner's name; `cp` is the first."""
     yield "cp", blocks_by_path(dag, part)
     yield "bfs", _through_time(dag, part, _Ranked(dag, part, dag.depths()))
@@ -167,7 +167,7 @@ def _listed(name: str, dag: Dag, ranks: Callable[[Dag], Sequence[float]]) -> Pla
     return _plan(name, dag, _through_time(dag, range(len(dag)), _Ranked(dag, range(len(dag)), ranks(dag))))
 
 
-def _plan(name: str, dag: Dag, blocks: list[Block]) -> Plan:
+def _plan(name: str, dag: Dag, blocks: list[Batch]) -> Plan:
     return Plan(planner=name, schedule=Schedule.of_blocks(blocks, dag.runtimes), bounds=bounds(dag))
 
 
@@ -187,9 +187,9 @@ class _Rule(Protocol):
         """(stage, machine, tasks) to start now, one after another, until nothing ready fits anywhere."""
 
 
-def _through_time(dag: Dag, part: Collection[int], rule: _Rule) -> list[Block]:
+def _through_time(dag: Dag, part: Collection[int], rule: _Rule) -> list[Batch]:
     """From one end of tasks to the next: whoever is ready starts as the rule says."""
-    inside, blocks = set(part), list[Block]()
+    inside, blocks = set(part), list[Batch]()
     missing = {s: sum(p in inside for p in dag.parents[s]) for s in part}
     unfinished = {s: dag.stages[s].tasks for s in part}
     free = [dag.capacity] * dag.machines
@@ -199,7 +199,7 @@ def _through_time(dag: Dag, part: Collection[int], rule: _Rule) -> list[Block]:
         rule.ready(ready)
         for s, machine, tasks in rule.choose():
             free[machine] = _changed(free[machine], dag.stages[s].demand, -tasks)
-            blocks.append(Block(s, now, tasks, (machine,)))
+            blocks.append(Batch(s, now, tasks, (machine,)))
             heappush(ends, (now + dag.runtimes[s], machine, s, tasks))
         if not ends:
             return blocks

@@ -32,7 +32,7 @@ class Placement(msgspec.Struct, frozen=True, order=True, gc=False):
     machine: int
 
 
-class Block(msgspec.Struct, frozen=True, gc=False):
+class Batch(msgspec.Struct, frozen=True, gc=False):
     """Tasks of one stage that start together: `each` on every one of these machines."""
 
     stage: int
@@ -47,7 +47,7 @@ class Schedule(msgspec.Struct, frozen=True, dict=True):
     placements: tuple[Placement, ...]
 
     @classmethod
-    def of_blocks(cls, blocks: Iterable[Block], runtimes_ms: Sequence[int]) -> Schedule:
+    def of_blocks(cls, blocks: Iterable[Batch], runtimes_ms: Sequence[int]) -> Schedule:
         """The schedule that these blocks make, moved so that it starts at 0."""
         rows = sorted(
             (block.start, block.stage, machine)

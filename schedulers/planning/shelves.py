@@ -9,7 +9,7 @@ from collections.abc import Collection
 
 from schedulers.core.resources import Vector
 from schedulers.planning.dag import Dag
-from schedulers.planning.schedule import Block
+from schedulers.planning.schedule import Batch
 
 
 class _Shelf:
@@ -18,7 +18,7 @@ class _Shelf:
     def __init__(self, dag: Dag) -> None:
         self._dag, self.height = dag, 0
         self._free = [dag.capacity] * dag.machines
-        self.blocks: list[Block] = []
+        self.blocks: list[Batch] = []
 
     def take(self, stage: int, tasks: int) -> int:
         """Put as many of so many tasks on it as fit, on the first machines; returns how many are left."""
@@ -27,7 +27,7 @@ class _Shelf:
             fitting = min(tasks, dag.rooms[stage][free])
             if fitting:
                 self._free[machine] = _less(free, dag.stages[stage].demand, fitting)
-                self.blocks.append(Block(stage, 0, fitting, (machine,)))
+                self.blocks.append(Batch(stage, 0, fitting, (machine,)))
                 self.height = max(self.height, dag.runtimes[stage])
                 tasks -= fitting
             if not tasks:
@@ -57,16 +57,16 @@ def packed(dag: Dag, stages: Collection[int], *, first_fit: bool = False) -> lis
     return shelves
 
 
-def stacked(shelves: Collection[_Shelf]) -> list[Block]:
+def stacked(shelves: Collection[_Shelf]) -> list[Batch]:
     """The blocks of shelves, one shelf after another."""
     blocks, at = [], 0
     for shelf in shelves:
-        blocks += [Block(b.stage, b.start + at, b.each, b.machines) for b in shelf.blocks]
+        blocks += [Batch(b.stage, b.start + at, b.each, b.machines) for b in shelf.blocks]
         at += shelf.height
     return blocks
 
 
-def level_shelves(dag: Dag) -> list[Block]:
+def level_shelves(dag: Dag) -> list[Batch]:
     """Stages of equal depth in shelves, level by level."""
     depths = dag.depths()
     levels: list[list[int]] = [[] for _ in range(max(depths) + 1)]
@@ -75,7 +75,7 @@ def level_shelves(dag: Dag) -> list[Block]:
     return stacked([shelf for level in levels for shelf in packed(dag, level)])
 
 
-def strip_shelves(dag: Dag) -> list[Block]:
+def strip_shelves(dag: Dag) -> list[Batch]:
     """DC: the stages that an unlimited cluster would run at half of its time do not depend on each other.
 
     They are packed in shelves; what ends before is placed before them in the same way, and what starts later after.

@@ -15,7 +15,7 @@ from typing import Final
 
 from schedulers.core.resources import Vector
 from schedulers.planning.dag import Dag, Room
-from schedulers.planning.schedule import Block
+from schedulers.planning.schedule import Batch
 
 #: Where each stretch begins, and what is free in it. The first begins before all times, the last never ends.
 Profile = tuple[tuple[int, ...], tuple[Vector, ...]]
@@ -60,7 +60,7 @@ class Space:
         self._rows: list[tuple[Profile, tuple[int, ...]]] = [
             (((_EVER,), (dag.capacity,)), tuple(range(dag.machines))),
         ]
-        self.blocks: list[Block] = []
+        self.blocks: list[Batch] = []
         self.starts: dict[int, int] = {}
         self.ends: dict[int, int] = {}
         #: Where any completion begins at the latest and ends at the earliest.
@@ -102,7 +102,7 @@ class Space:
             runtimes = self._dag.runtimes
             self.work.spend(sum(len(starts) for (starts, _), _ in self._rows))
             made._rows = [(_mirror(profile), machines) for profile, machines in self._rows]
-            made.blocks = [Block(b.stage, -b.start - runtimes[b.stage], b.each, b.machines) for b in self.blocks]
+            made.blocks = [Batch(b.stage, -b.start - runtimes[b.stage], b.each, b.machines) for b in self.blocks]
             made.starts = {stage: -end for stage, end in self.ends.items()}
             made.ends = {stage: -start for stage, start in self.starts.items()}
             made._before, made._after = self._after, self._before
@@ -139,7 +139,7 @@ class Space:
             for taken, tasks in ((full, each), (1 if rest else 0, rest)):
                 if taken:
                     group = machines[at : at + taken]
-                    self.blocks.append(Block(stage, start, tasks, group))
+                    self.blocks.append(Batch(stage, start, tasks, group))
                     cut = _cut(profile, start, start + runtime, tuple(tasks * amount for amount in demand))
                     heappush(rows, (start, group[0], 0, cut, group))
                     at += taken

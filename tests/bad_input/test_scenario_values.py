@@ -384,7 +384,7 @@ ROWS: Final = [
     (
         "user: ann",
         "usr: ann",
-        "11:7 spec.workload.jobs[0].usr: unknown key 'usr' (accepted: name, id, user, app, queue, wei",
+        "11:7 spec.workload.jobs[0].usr: unknown key 'usr' (accepted: name, user, app, queue, wei",
     ),
     (
         "stages: [{name: m,",

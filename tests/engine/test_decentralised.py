@@ -8,6 +8,7 @@ from typing import Any, Literal
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from msgspec.structs import asdict
 
 from rm_emulator.audit import Audit
 from rm_emulator.engine.config import Decentralised, EngineConfig
@@ -74,7 +75,7 @@ class Run:
         made = decider(config, log=log)
         assert isinstance(made, Decentraliser)
         self.decider, self.audit = made, Audit(made)
-        architecture = Decentralised(message_ms=delay, slots_per_worker=slots, settings=chosen)
+        architecture = Decentralised(message_ms=delay, slots_per_worker=slots, **asdict(chosen))
         engine = EngineConfig(nodes=nodes, resources=("slots",), queues=queues, architecture=architecture)
         of = Workload(name="test", jobs=tuple(workload), resources=("slots",))
         kept = Kept()

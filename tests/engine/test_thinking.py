@@ -14,7 +14,7 @@ from rm_emulator.engine.config import (
     Architecture,
     Central,
     EngineConfig,
-    JobsOf,
+    GiveUp,
     Thinker,
     TwoLevel,
 )
@@ -112,7 +112,7 @@ def thinking(
     """A run of a small random scenario: its simulation, what was recorded, and each scheduler's log as lines."""
     made = case(seed, profile="events", executors=False)
     config = msgspec.structs.replace(made.config, architecture=architecture, containers_per_heartbeat=None)
-    thinkers = getattr(architecture, "schedulers", (Thinker(name="all"),))
+    thinkers = getattr(architecture, "thinkers", (Thinker(name="all"),))
     logs: list[list[bytes]] = [[] for _ in thinkers]
     schedulers = []
     for number, chunks in enumerate(logs):
@@ -141,7 +141,7 @@ THREE = tuple(
     Thinker(name=name, t_job_ms=t_job, t_task_ms=50) for name, t_job in zip(NAMES, (200, 900, 1500), strict=True)
 )
 ARCHITECTURES: dict[str, Architecture] = {
-    "central": Central(paths=(Thinker(name="", **TIMES),)),
+    "central": Central(**TIMES),
     "two_level": TwoLevel(schedulers=THREE),
     "fit": Shared(schedulers=THREE),
     "sequence": Shared(schedulers=THREE, conflict="sequence"),
@@ -251,7 +251,7 @@ def run(
     config = EngineConfig(
         nodes=(Node(id="n", capacity=(cores,)),), resources=("cpu",), profile="events", architecture=architecture
     )
-    thinkers = getattr(architecture, "schedulers", (Thinker(name="all"),))
+    thinkers = getattr(architecture, "thinkers", (Thinker(name="all"),))
     schedulers = [
         Scheduler(
             SchedulerConfig(
@@ -278,7 +278,7 @@ def source(name: str, tasks: int = 1, cores: int = 1, at: int = 0, ms: int = 100
 
 
 def test_a_job_that_never_fits_is_given_up_and_the_run_ends() -> None:
-    one = Shared(schedulers=(Thinker(name="one"),), give_up=(3, 9))
+    one = Shared(schedulers=(Thinker(name="one"),), give_up=GiveUp(none_placed=3, attempts=9))
     simulation, kept = run(one, source("large", cores=5), source("small"))
     assert {row.id: row.finish_ms is None for row in kept.jobs} == {"large": True, "small": False}
     assert sum(row.job == "large" for row in kept.tries) == 4
@@ -286,7 +286,7 @@ def test_a_job_that_never_fits_is_given_up_and_the_run_ends() -> None:
 
 
 def test_a_job_that_is_given_up_half_placed_is_over_when_nothing_of_it_runs() -> None:
-    one = Shared(schedulers=(Thinker(name="one", t_job_ms=0, t_task_ms=0),), give_up=(1, 2))
+    one = Shared(schedulers=(Thinker(name="one", t_job_ms=0, t_task_ms=0),), give_up=GiveUp(none_placed=1, attempts=2))
     _, kept = run(one, source("wide", tasks=6, ms=60_000))
     assert [row.placed for row in kept.tries] == [4, 0, 0]
     assert [task.code for task in kept.tasks] == [0, 0, 0, 0]
@@ -294,25 +294,25 @@ def test_a_job_that_is_given_up_half_placed_is_over_when_nothing_of_it_runs() ->
 
 
 def test_alike_schedulers_take_jobs_in_turn() -> None:
-    thinkers = [Thinker(name="s", jobs=JobsOf(users=("u",))), Thinker(name="a"), Thinker(name="b")]
+    thinkers = [Thinker(name="s", users=("u",)), Thinker(name="a"), Thinker(name="b")]
     jobs = [source(str(n), user="u" if n == 2 else "") for n in range(5)]
     assert assigned(jobs, thinkers) == {"0": 1, "1": 2, "2": 0, "3": 1, "4": 2}
 
 
 def test_a_job_of_nobody_is_refused() -> None:
     with pytest.raises(ValueError, match=r"job '1' .* goes to no scheduler"):
-        assigned([source("1")], [Thinker(name="s", jobs=JobsOf(users=("u",)))])
+        assigned([source("1")], [Thinker(name="s", users=("u",))])
 
 
 def test_a_service_kind_chooses_its_scheduler() -> None:
-    thinkers = [Thinker(name="s", jobs=JobsOf(kinds=("service",))), Thinker(name="b", jobs=JobsOf(kinds=("batch",)))]
+    thinkers = [Thinker(name="s", kinds=("service",)), Thinker(name="b", kinds=("batch",))]
     assert assigned([source("1"), source("2", service=Service())], thinkers) == {"1": 1, "2": 0}
 
 
 def test_the_policy_says_which_job_is_next() -> None:
     def order(policy: str) -> list[str]:
         jobs = (source("a", ms=5), source("b", tasks=3), source("c"))
-        _, kept = run(Central(paths=(Thinker(name="", t_job_ms=100),)), *jobs, policy=policy)
+        _, kept = run(Central(t_job_ms=100, t_task_ms=5), *jobs, policy=policy)
         return [row.job for row in kept.tries]
 
     assert order("fifo") == ["a", "b", "c"]
@@ -320,7 +320,7 @@ def test_the_policy_says_which_job_is_next() -> None:
 
 
 def test_a_refused_claim_is_no_failed_attempt() -> None:
-    two = Shared(schedulers=(Thinker(name="x", jobs=JobsOf(users=("x",))), Thinker(name="y")), conflict="sequence")
+    two = Shared(schedulers=(Thinker(name="x", users=("x",)), Thinker(name="y")), conflict="sequence")
     _, kept = run(two, source("a", user="x"), source("b"))
     assert sum(row.refused for row in kept.tries) == 1
     assert [task.attempt for task in kept.tasks] == [0, 0]

@@ -9,7 +9,7 @@ from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Stage
 from schedulers.core.policy import Stretch
 from schedulers.planning.bounds import Bounds
-from schedulers.planning.schedule import STRETCHES, Block, Placement, Plan, Schedule
+from schedulers.planning.schedule import STRETCHES, Batch, Placement, Plan, Schedule
 
 STAGES = (Stage(name="map", tasks=2, demand=(2, 1)), Stage(name="reduce", tasks=1, demand=(3, 3), parents=(0,)))
 RUNTIMES, CAPACITY, MACHINES = [10, 5], (4, 4), 2
@@ -67,7 +67,7 @@ def test_a_machine_is_free_at_the_instant_of_an_end() -> None:
 
 
 def test_blocks_begin_at_zero_and_tasks_are_numbered_by_start() -> None:
-    schedule = Schedule.of_blocks([Block(0, -4, 2, (1,)), Block(0, -7, 1, (0, 2))], [10])
+    schedule = Schedule.of_blocks([Batch(0, -4, 2, (1,)), Batch(0, -7, 1, (0, 2))], [10])
     assert [(p.start, p.end, p.task, p.machine) for p in schedule.placements] == [
         (0, 10, 0, 0),
         (0, 10, 1, 2),
@@ -84,7 +84,7 @@ def test_scores_fall_by_rank() -> None:
 
 
 def test_stretches_end_where_the_number_of_running_tasks_changes() -> None:
-    blocks = [Block(0, 0, 2, (0,)), Block(0, 10, 2, (0,)), Block(0, 15, 1, (1,)), Block(1, 25, 1, (0,))]
+    blocks = [Batch(0, 0, 2, (0,)), Batch(0, 10, 2, (0,)), Batch(0, 15, 1, (1,)), Batch(1, 25, 1, (0,))]
     assert Schedule.of_blocks(blocks, [10, 7]).stretches() == (
         Stretch(0, 0, 15, 30),
         Stretch(0, 15, 20, 15),
@@ -94,7 +94,7 @@ def test_stretches_end_where_the_number_of_running_tasks_changes() -> None:
 
 
 def test_many_changes_become_a_few_stretches_with_the_same_work() -> None:
-    blocks = [Block(0, start, 1, (0,)) for start in range(0, 5000, 10)]
+    blocks = [Batch(0, start, 1, (0,)) for start in range(0, 5000, 10)]
     stretches = Schedule.of_blocks(blocks, [7]).stretches()
     assert (len(stretches), sum(stretch.work for stretch in stretches)) == (STRETCHES, 500 * 7)
     assert (stretches[0].start, stretches[-1].end) == (0, 4997)

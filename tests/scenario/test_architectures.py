@@ -7,11 +7,12 @@ from typing import Any
 
 import pytest
 
-from rm_emulator.engine.config import Central, SharedState, TwoLevel
+from rm_emulator.engine.config import Central, GiveUp, SharedState, TwoLevel
 from rm_emulator.experiments.grid import at_point
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.cluster import engine_config, resources_of
 from rm_emulator.scenario.load import load
+from schedulers.core.model import Job, Service
 
 TASKS = {"name": "m", "tasks": 2, "demand": {"cpu": 1}}
 BASE: dict[str, Any] = {
@@ -44,13 +45,14 @@ def test_one_scheduler_without_think_times_is_no_architecture() -> None:
 def test_central_thinks_about_the_rest_as_about_nothing_else() -> None:
     found = settings(kind="central", t_job="2s", t_task="10ms", paths=[{"kinds": ["service"], "t_job": "6s"}])
     assert isinstance(found, Central)
-    assert [(path.t_job_ms, path.t_task_ms) for path in found.paths] == [(6000, 5), (2000, 10)]
+    paths = [found.path(Job(id="a", stages=(), service=service)) for service in (Service(), None)]
+    assert [(path.t_job_ms, path.t_task_ms) for path in paths] == [(6000, 5), (2000, 10)]
 
 
 def test_a_count_makes_so_many_schedulers() -> None:
     found = settings(kind="two_level", schedulers=[{"name": "a", "count": 2}, {"name": "b"}], retry="2s")
     assert isinstance(found, TwoLevel)
-    assert [each.name for each in found.schedulers] == ["a-1", "a-2", "b"]
+    assert [each.name for each in found.thinkers] == ["a-1", "a-2", "b"]
     assert found.retry_ms == 2000
 
 
@@ -63,7 +65,11 @@ def test_shared_state_says_what_refuses_and_when_to_give_up() -> None:
         give_up={"attempts": 7},
     )
     assert isinstance(found, SharedState)
-    assert (found.conflict, found.commit, found.give_up) == ("sequence", "all_or_nothing", (100, 7))
+    assert (found.conflict, found.commit, found.give_up) == (
+        "sequence",
+        "all_or_nothing",
+        GiveUp(none_placed=100, attempts=7),
+    )
 
 
 @pytest.mark.parametrize(

@@ -6,7 +6,7 @@ import msgspec
 import pytest
 
 from rm_emulator.testing import job
-from rm_emulator.workload.asks import misjudge
+from rm_emulator.workload.asks import Asks, misjudge
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Node, PastJob, Stage
@@ -33,18 +33,19 @@ def asked(
     without: tuple[str, ...] = (),
     seed: int = 1,
 ) -> list[tuple[int, ...]]:
-    found = misjudge(made, nodes or [NODE], error, without, seed)
+    found = misjudge(made, nodes or [NODE], Asks(error=error, without=tuple(without)), seed)
     return [stage.demand for stage in found.jobs[0].job.stages]
 
 
 def test_tasks_use_what_was_asked_for_so_far() -> None:
-    found = misjudge(workload(USE, (1, 1, 1)), [NODE], (-0.5, 0.5), ("disk",), 1)
+    found = misjudge(workload(USE, (1, 1, 1)), [NODE], Asks(error=(-0.5, 0.5), without=("disk",)), 1)
     assert found.jobs[0].usage == (USE, (1, 1, 1))
 
 
 def test_what_is_known_to_be_used_stays_the_truth() -> None:
-    once = misjudge(workload(USE), [NODE], (0.5, 0.5), (), 1)
-    assert misjudge(once, [NODE], (-0.5, -0.5), (), 1) == misjudge(workload(USE), [NODE], (-0.5, -0.5), (), 1)
+    once = misjudge(workload(USE), [NODE], Asks(error=(0.5, 0.5), without=()), 1)
+    back, at_first = Asks(error=(-0.5, -0.5)), workload(USE)
+    assert misjudge(once, [NODE], back, 1) == misjudge(at_first, [NODE], back, 1)
 
 
 def test_all_resources_of_a_stage_are_wrong_by_the_oracle_s_factor() -> None:
@@ -89,7 +90,7 @@ def test_a_task_that_is_too_large_stays_so() -> None:
 
 
 def test_what_is_left_out_is_neither_asked_for_nor_was_before() -> None:
-    found = misjudge(workload(USE), [NODE], (0.0, 0.0), ("memory", "disk"), 1)
+    found = misjudge(workload(USE), [NODE], Asks(error=(0.0, 0.0), without=("memory", "disk")), 1)
     assert found.jobs[0].job.stages[0].demand == (1000, 0, 0)
     assert found.history[0].demand == (1000, 0, 0)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from rm_emulator.testing import job, stage
-from rm_emulator.workload.deadlines import with_deadlines
+from rm_emulator.workload.deadlines import Deadlines, with_deadlines
 from rm_emulator.workload.model import Drawn, Fixed, Waves, Workload, WorkloadJob
 from schedulers.core.errors import InvalidParameters
 
@@ -13,7 +13,10 @@ CAPACITY = (10_000, 10 * 1024)  # ten tasks at once
 
 
 def due(workload: Workload, *, part: float = 1.0, factor: tuple[float, float] = (1, 1), seed: int = 1) -> list[object]:
-    return [entry.job.deadline for entry in with_deadlines(workload, CAPACITY, part, factor, seed).jobs]
+    return [
+        entry.job.deadline
+        for entry in with_deadlines(workload, CAPACITY, Deadlines(part=part, factor=factor), seed).jobs
+    ]
 
 
 def one(**fields: object) -> WorkloadJob:

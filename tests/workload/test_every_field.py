@@ -10,6 +10,11 @@ from typing import Any, Final
 import msgspec
 import pytest
 
+from rm_emulator.scenario import inline
+from rm_emulator.scenario.load import load
+from rm_emulator.scenario.schema import API_VERSION
+from rm_emulator.scenario.schema.structs import as_written
+from rm_emulator.scenario.schema.workload import JobsWorkload
 from rm_emulator.testing import replay
 from rm_emulator.workload import storage
 from rm_emulator.workload.model import Workload, WorkloadJob
@@ -17,6 +22,7 @@ from schedulers.core.events import JobSubmitted, NodeAdded
 from schedulers.core.log import Log, SchedulerConfig, parse
 from schedulers.core.model import Job, Node, Service, Stage
 from schedulers.core.places import Places, Requirement, Toleration
+from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.written import Written
 from tests.workload import samples_stored
@@ -42,6 +48,8 @@ FIELDS: Final = [(cls, field) for cls in (WorkloadJob, Job, Stage) for field in 
 def invented(kind: msgspec.inspect.Type, default: Any) -> Any:
     """A value of this type that is not the default."""
     match kind:
+        case msgspec.inspect.Metadata(type=said):
+            return invented(said, default)
         case msgspec.inspect.BoolType():
             return default is not True
         case msgspec.inspect.IntType() | msgspec.inspect.FloatType():
@@ -141,3 +149,39 @@ def test_a_default_that_comes_from_a_file_is_not_written(cls: type[Written]) -> 
     for name, value in told.items():
         said = {**needed, name: pickle.loads(pickle.dumps(value))}
         assert msgspec.json.encode(cls(**said)) == msgspec.json.encode(plain)
+
+
+#: Nobody writes these: who is an application master the cluster says.
+NOT_WRITTEN: Final = ("master",)
+
+
+def as_file(entry: WorkloadJob) -> dict[str, Any]:
+    """The job as a scenario writes it."""
+    resources = Resources(RESOURCES)
+    names = [stage.name for stage in entry.job.stages]
+    told = as_written(entry.job).model_dump(mode="json", exclude_none=True)
+    for stage, block in zip(entry.job.stages, told["stages"], strict=True):
+        block["demand"] = resources.show(stage.demand)
+        block["parents"] = [
+            {"stage": names[edge.parent], "data": edge.data} if edge.data else names[edge.parent]
+            for edge in stage.edges
+        ]
+        if entry.job.service is None:
+            block["duration"] = "1s"
+        for name in NOT_WRITTEN:
+            del block[name]
+    if entry.job.deadline is not None:
+        told["deadline"] = f"{entry.job.deadline - entry.submit_ms}ms"
+    return {**told, "submit": f"{entry.submit_ms}ms"}
+
+
+def test_a_scenario_says_it(entry: WorkloadJob) -> None:
+    workload = {"kind": "jobs", "jobs": [as_file(entry)]}
+    cluster = {"nodes": [{"capacity": dict.fromkeys(RESOURCES, 10)}]}
+    spec = {"cluster": cluster, "workload": workload, "policies": [{"kind": "fifo"}]}
+    whole = {"apiVersion": API_VERSION, "kind": "Scenario", "metadata": {"name": "x"}, "spec": spec}
+    block = load(whole).scenario.spec.workload
+    assert isinstance(block, JobsWorkload)
+    (found,) = inline.workload(block, "w", Resources(RESOURCES)).jobs
+    stages = tuple(msgspec.structs.replace(stage, master=False) for stage in entry.job.stages)
+    assert found.job == msgspec.structs.replace(entry.job, stages=stages)

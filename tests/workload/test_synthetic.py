@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 
 from rm_emulator.workload import describe
 from rm_emulator.workload.model import PerTask, Workload
-from rm_emulator.workload.synthetic import PRESETS, Spec, generate, spec
+from rm_emulator.workload.synthetic import PRESETS, Preset, generate, spec
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.model import check_job
 from studies import presets
@@ -288,7 +288,7 @@ def test_impossible_numbers_are_refused(wrong: dict[str, float]) -> None:
 
 
 def test_every_knob_is_described() -> None:
-    fields = msgspec.json.schema(Spec)["$defs"]["Spec"]["properties"]
+    fields = msgspec.json.schema(Preset)["$defs"]["Preset"]["properties"]
     assert [name for name, field in fields.items() if not field.get("description")] == []
 
 

@@ -20,10 +20,7 @@ class Central(Thinking):
 
     def __init__(self, engine: Simulation) -> None:
         super().__init__(engine)
-        self._paths = {
-            source.job.id: next(path for path in self.settings.paths if path.jobs.takes(source.job))
-            for source in engine.workload.jobs
-        }
+        self._paths = {source.job.id: self.settings.path(source.job) for source in engine.workload.jobs}
 
     @property
     def thinkers(self) -> tuple[Thinker, ...]:

@@ -28,7 +28,7 @@ class SharedState(Thinking):
     @property
     def thinkers(self) -> tuple[Thinker, ...]:
         """See Thinking."""
-        return self.settings.schedulers
+        return self.settings.thinkers
 
     def look(self, desk: Desk) -> None:
         """See Thinking. It copies what is free."""

@@ -30,7 +30,7 @@ class TwoLevel(Thinking):
     @property
     def thinkers(self) -> tuple[Thinker, ...]:
         """See Thinking."""
-        return self.settings.schedulers
+        return self.settings.thinkers
 
     def next_desks(self) -> Iterator[Desk]:
         """See Thinking."""

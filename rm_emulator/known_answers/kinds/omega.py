@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from rm_emulator.engine.config import Central, EngineConfig, JobsOf, SharedState, Thinker, TwoLevel
+from rm_emulator.engine.config import Central, EngineConfig, GiveUp, SharedState, Thinker, TwoLevel
 from rm_emulator.engine.played import played
 from rm_emulator.engine.recording import Kept
 from rm_emulator.engine.several import Several, assigned, first_container
@@ -94,10 +94,9 @@ def _schedulers(case: Case) -> list[str]:
 def _architecture(case: Case) -> tuple[Central | TwoLevel | SharedState, tuple[Thinker, ...]]:
     """The architecture's settings and its schedulers. A job's scheduler is its user."""
     kind = case["architecture"]
-    common: dict[str, Any] = {
-        "retry_ms": _whole(case.get("retry", 1)),
-        "give_up": tuple(case.get("give_up", (100, 1000))),
-    }
+    none_placed, attempts = case.get("give_up", (100, 1000))
+    give_up = GiveUp(none_placed=none_placed, attempts=attempts)
+    common: dict[str, Any] = {"retry_ms": _whole(case.get("retry", 1)), "give_up": give_up}
     each = tuple(_thinker(name, times) for name, times in case["schedulers"].items())
     if kind in ("monolithic_single", "monolithic_multi"):
         paths = (_thinker("", case["single"], everybody=True),) if kind == "monolithic_single" else each
@@ -112,7 +111,7 @@ def _architecture(case: Case) -> tuple[Central | TwoLevel | SharedState, tuple[T
 def _thinker(name: str, times: Mapping[str, Any], *, everybody: bool = False) -> Thinker:
     return Thinker(
         name=name,
-        jobs=JobsOf() if everybody else JobsOf(users=(name,)),
+        users=() if everybody else (name,),
         t_job_ms=_whole(times["t_job"]),
         t_task_ms=_whole(times["t_task"]),
     )

@@ -13,7 +13,7 @@ from schedulers.planning import lists
 from schedulers.planning.dag import Dag
 from schedulers.planning.exact import MOST_TASKS, shortest_makespan
 from schedulers.planning.graphene import build_schedule
-from schedulers.planning.schedule import Block, Placement, Plan, Schedule
+from schedulers.planning.schedule import Batch, Placement, Plan, Schedule
 from schedulers.planning.shelves import packed, stacked
 
 
@@ -55,7 +55,7 @@ class _Problem:
     def shelves(self, *, first_fit: bool) -> int:
         """The makespan in shelves, whatever the edges."""
         dag = self.dag()
-        blocks: list[Block] = stacked(packed(dag, range(len(dag)), first_fit=first_fit))
+        blocks: list[Batch] = stacked(packed(dag, range(len(dag)), first_fit=first_fit))
         return self.length(Schedule.of_blocks(blocks, dag.runtimes))
 
     def dag(self) -> Dag:

@@ -6,6 +6,8 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+from msgspec.structs import asdict
+
 from rm_emulator.engine.config import Decentralised as Messages
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.played import played
@@ -169,7 +171,7 @@ class _Played:
         engine = EngineConfig(
             nodes=tuple(Node(id=name, capacity=(slots,)) for name, slots in _workers(case["workers"])),
             resources=("slots",),
-            architecture=Messages(message_ms=_ms(case.get("delay", 0)), settings=settings),
+            architecture=Messages(message_ms=_ms(case.get("delay", 0)), **asdict(settings)),
         )
         there = [_job(_THERE + name, 0, tasks) for name, tasks in case.get("initial", {}).items()]
         coming = [_job(name, _ms(job["at"]), job["tasks"]) for name, job in jobs.items()]

@@ -10,11 +10,14 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
-from rm_emulator.scenario.schema.cluster import Cluster, Queue
-from rm_emulator.scenario.schema.decider import Decider
+from rm_emulator.scenario.schema.cluster import Cluster, InlineQueue
+from rm_emulator.scenario.schema.policy import PolicyEntry
 from rm_emulator.scenario.schema.settings import registry_schema
-from rm_emulator.scenario.schema.values import NAME, Block, Interval, Seeds
-from rm_emulator.scenario.schema.workload import Workload
+from rm_emulator.scenario.schema.structs import OF
+from rm_emulator.scenario.schema.values import Block, Interval, Seeds
+from rm_emulator.scenario.schema.workload import AnyWorkload
+from schedulers.core.fields import NAME
+from schedulers.core.model import Copies
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
@@ -32,7 +35,7 @@ class Metadata(Block):
     """For people, e.g. `What would DRF do to our jobs?`."""
 
 
-class PolicySpec(Decider):
+class PolicySpec(PolicyEntry):
     """A policy under a label, with the predictor and placer it works with; its own settings stand inline."""
 
     label: Annotated[str, Field(pattern=LABEL, max_length=60)]
@@ -48,15 +51,6 @@ class PolicySpec(Decider):
         return {"label": named or data["kind"], **data}
 
 
-class Copies(Block):
-    """Policies that do so may run a task in several containers; the first to end is the task."""
-
-    max: Annotated[int, Field(ge=2, le=1000)] = 2
-    """So many containers of one task, those counted that have ended well, e.g. `3`."""
-    others: Literal["run", "end"] = "run"
-    """Those that still run when the first ends go on, and their output counts as well, or are ended, e.g. `end`."""
-
-
 class Spec(Block):
     """What to run: policies times seeds on one cluster and workload."""
 
@@ -70,15 +64,15 @@ class Spec(Block):
     """The nodes and how the resource manager hears of them, e.g. `{nodes: [{count: 4, capacity: {cpu: 8, memory:
     32Gi}}]}`.
     """
-    queues: list[Queue] = []
+    queues: list[InlineQueue] = []
     """The tree of queues ([queues](queues.md)), e.g. `[{name: prod, weight: 3}, {name: dev}]`."""
-    workload: Workload
+    workload: AnyWorkload
     """What runs: drawn, measured, recorded or written out, e.g. `{kind: synthetic, preset: 2sigma-like, jobs: 200}`."""
     policies: Annotated[list[PolicySpec], Field(min_length=1)]
     """What is compared, e.g. `[{kind: fifo}, {kind: fair}]`."""
     until: Interval | None = None
     """The run ends then, whatever still runs; with the last job that is no service when left out, e.g. `1d`."""
-    copies: Copies | None = None
+    copies: Annotated[Copies, OF] | None = None
     """Copies of tasks; none when left out, e.g. `{max: 2}`."""
     baseline: str | None = None
     """Label that the others are compared with; the first when left out, e.g. `fifo`."""
@@ -121,7 +115,7 @@ def json_schema() -> dict[str, Any]:
     }
     schema["$defs"] |= {
         "PolicySpec": registry_schema(policies, beside | label),
-        "Decider": registry_schema(policies, beside),
+        "PolicyEntry": registry_schema(policies, beside),
         "Predictor": registry_schema(predictors),
         "Placement": registry_schema(placers),
     }

@@ -8,45 +8,30 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
 from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema, model_validator
 
 from rm_emulator.engine import known
-from rm_emulator.engine.config import Kubernetes as KubernetesDelays
-from rm_emulator.scenario.schema.architecture import Architecture, Central
+from rm_emulator.engine.config import Architecture, Disorder, Executors, Kubernetes
+from rm_emulator.scenario.schema.structs import OF, block
 from rm_emulator.scenario.schema.values import (
-    NAME,
     Block,
     Count,
-    Duration,
     Interval,
-    Positive,
-    Probability,
     Quantities,
-    Rate,
     StartUp,
     read,
 )
+from schedulers.core.fields import NAME
+from schedulers.core.model import Links, Node, PerUser, Queue
 from schedulers.core.queues import parse_share
 
-#: Node speeds that can be emulated: run times are whole milliseconds.
-SLOWEST: Final = 1e-3
-FASTEST: Final = 1e3
-_KUBERNETES: Final = KubernetesDelays()
 if TYPE_CHECKING:
     Profile = str
 else:
     Profile = Literal[known.names()]
 
 
-class Taint(Block):
-    """Keeps stages off a node that do not tolerate it (Kubernetes' meaning)."""
-
-    key: Annotated[str, Field(min_length=1)]
-    """Name of the taint, e.g. `gpu`."""
-    value: str = ""
-    """Its value, where tolerations compare it, e.g. `a100`."""
-    effect: Literal["NoSchedule", "NoExecute", "PreferNoSchedule"] = "NoSchedule"
-    """PreferNoSchedule keeps nobody away, e.g. `NoExecute`."""
+_NodeKeys: Any = block(Node, "id", "slack", "slots")
 
 
-class Nodes(Block):
+class Nodes(_NodeKeys):  # type: ignore[misc]
     """A group of equal nodes."""
 
     count: Annotated[int, Field(ge=1, le=1_000_000)] = 1
@@ -57,18 +42,8 @@ class Nodes(Block):
     """What one node has; `cpu` in cores, `memory` in bytes with a unit, others in pieces, e.g. `{cpu: 32, memory:
     128Gi}`.
     """
-    speed: Annotated[float, Field(ge=SLOWEST, le=FASTEST)] = 1.0
-    """2.0 runs a task in half its time, e.g. `1.5`."""
-    rack: str = ""
-    """The rack that all of them stand in, e.g. `r1`."""
     racks: Count | None = None
-    """Spread the group over so many racks, in blocks, instead, e.g. `5`."""
-    kind: str = ""
-    """Name of the kind of machine, for people, e.g. `m5.large`."""
-    labels: dict[str, str] = {}
-    """Labels that stages may ask for (`places` of a stage), e.g. `{disk: ssd}`."""
-    taints: list[Taint] = []
-    """Keep stages away that do not tolerate them, e.g. `[{key: gpu}]`."""
+    """Spread the group over so many racks, in blocks, instead of `rack`, e.g. `5`."""
 
 
 class ApplicationMaster(Block):
@@ -80,37 +55,7 @@ class ApplicationMaster(Block):
     """What its own container holds; it has none when left out, e.g. `{cpu: 1, memory: 1Gi}`."""
 
 
-class Executors(Block):
-    """Containers that a job keeps between tasks, as in Spark (Decima, section 6.2)."""
-
-    moving_delay: Duration = 2000
-    """Cost of taking up an executor, new or from another job, e.g. `2s`."""
-    warmup: Duration = 1000
-    """Added to a first-wave duration when no fresh duration was measured, e.g. `1s`."""
-    inverted_levels: bool = True
-    """Choose between two measured levels of parallelism as Decima's released code does; false: interpolate, e.g.
-    `false`.
-    """
-
-
-class Disorder(Block):
-    """Seeded disorder of facts and decisions, to find races."""
-
-    permute: bool = True
-    """Facts of the same millisecond come in a random order, e.g. `false`."""
-    delay: Probability = 0.0
-    """Probability that a fact is heard late, e.g. `0.1`."""
-    delay_time: Interval = 1000
-    """By how much at most, e.g. `2s`."""
-    duplicate: Probability = 0.0
-    """Probability that a fact is heard twice, e.g. `0.1`."""
-    late: Probability = 0.0
-    """Probability that a decision takes effect late, e.g. `0.1`."""
-    late_time: Interval = 1000
-    """By how much at most, e.g. `2s`."""
-
-
-class Sizes(Block):
+class ContainerSizes(Block):
     """Container sizes as YARN hands them out: demands are raised to the minimum and rounded up to the increment."""
 
     minimum: Quantities
@@ -119,36 +64,6 @@ class Sizes(Block):
     """Step of sizes; the minimum unless given, as in the CapacityScheduler, e.g. `{cpu: 1, memory: 512Mi}`."""
     maximum: Quantities | None = None
     """The largest container; a demand above it is refused, e.g. `{cpu: 8, memory: 32Gi}`."""
-
-
-class Kubernetes(Block):
-    """Delays of profile kubernetes, measured on a devcluster ([Kubernetes](kubernetes.md))."""
-
-    cycle: Duration = _KUBERNETES.cycle_ms
-    """Facts are gathered so long before the core decides, e.g. `100ms`."""
-    create: Duration = _KUBERNETES.create_ms
-    """From a stage's turn to its first pod, e.g. `30ms`."""
-    create_rate: Positive = _KUBERNETES.create_rate
-    """Pods created per second, e.g. `50`."""
-    release_rate: Positive = _KUBERNETES.release_rate
-    """Gates removed per second, e.g. `100`."""
-    start: Duration = _KUBERNETES.start_ms
-    """From the removed gate to the running container, e.g. `2s`."""
-    seen: Duration = _KUBERNETES.seen_ms
-    """From a change of a pod to the watch that tells of it, e.g. `5ms`."""
-    whole_seconds: bool = _KUBERNETES.whole_seconds
-    """A pod ends at a whole second of the clock, as fake kubelets make it, e.g. `false`."""
-
-
-class Links(Block):
-    """How fast data that edges carry goes from node to node; on one node it takes no time."""
-
-    rate: Rate | None = None
-    """Bytes per second between nodes of which nothing else is said; no time when left out, e.g. `1Gi`."""
-    in_rack: Rate | None = None
-    """Between nodes of one rack, e.g. `10Gi`."""
-    between: dict[str, dict[str, Rate]] = {}
-    """From one node to another, one way, before all else, e.g. `{n1: {n2: 100Mi}}`."""
 
 
 class Cluster(Block):
@@ -163,7 +78,7 @@ class Cluster(Block):
     """
     heartbeat: Interval = 1000
     """How often a node beats, e.g. `3s`."""
-    architecture: Architecture = Central(kind="central")
+    architecture: Annotated[Architecture, OF] = Field(default={"kind": "central"}, validate_default=True)
     """Who decides, e.g. `{kind: shared_state, schedulers: [{name: batch}]}`."""
     application_master: ApplicationMaster = ApplicationMaster()
     """Each job's application master, e.g. `{heartbeat: 3s}`."""
@@ -177,15 +92,15 @@ class Cluster(Block):
     reserve_after: Interval | None = None
     """Nodes are reserved for a large task or a gang that waited so long without room; never when left out, e.g. `30s`.
     """
-    sizes: Sizes | None = None
+    sizes: ContainerSizes | None = None
     """Container sizes as YARN hands them out; as asked for when left out, e.g. `{minimum: {cpu: 1, memory: 1Gi}}`."""
-    links: Links | None = None
+    links: Annotated[Links, OF] | None = None
     """What data takes from node to node; no time when left out, e.g. `{rate: 1Gi}`."""
-    executors: Executors | None = None
+    executors: Annotated[Executors, OF] | None = None
     """Keep containers between tasks, e.g. `{moving_delay: 2s}`."""
-    disorder: Disorder | None = None
+    disorder: Annotated[Disorder, OF] | None = None
     """Seeded disorder of facts and decisions, e.g. `{delay: 0.1}`."""
-    kubernetes: Kubernetes | None = None
+    kubernetes: Annotated[Kubernetes, OF] | None = None
     """Delays of profile kubernetes, e.g. `{start: 2s}`."""
     overbook: dict[Literal["network", "disk"], Annotated[float, Field(ge=0)]] = {}
     """How much more than a node has of network or disk its tasks may ask for, as a part of it; they slow down, as
@@ -211,6 +126,7 @@ def _limit(value: Any) -> Any:
 
 
 _QUANTITIES: Final = TypeAdapter[dict[str, Any]](Quantities)
+#: What it is in resources only the cluster can say.
 Limit = Annotated[
     dict[str, Any] | str | float,
     BeforeValidator(_limit),
@@ -226,33 +142,19 @@ Limit = Annotated[
         }
     ),
 ]
+_PerUserKeys: Any = block(PerUser)
+_QueueKeys: Any = block(Queue)
 
 
-class PerUser(Block):
+class InlinePerUser(_PerUserKeys):  # type: ignore[misc]
     """Limits of each user inside a queue."""
 
     limit: Limit | None = None
-    """What their tasks hold at most, e.g. `25%`."""
-    max_running: Count | None = None
-    """So many of their jobs run at once, e.g. `2`."""
 
 
-class Queue(Block):
+class InlineQueue(_QueueKeys):  # type: ignore[misc]
     """A queue of the weighted tree; jobs sit in leaves."""
 
-    name: Annotated[str, Field(min_length=1)]
-    """Its name, e.g. `prod`."""
-    weight: Positive = 1.0
-    """Its part of what its siblings share, e.g. `3`."""
-    parent: str = ""
-    """The queue above it; the root when left out, e.g. `company`."""
     guaranteed: Limit | None = None
-    """What it can count on, e.g. `40%`."""
     max: Limit | None = None
-    """What its tasks hold at most; a resource that is not named is not limited, e.g. `{cpu: 100}`."""
-    per_user: PerUser | None = None
-    """Limits of each user inside it, e.g. `{limit: 25%}`."""
-    max_running: Count | None = None
-    """So many of its jobs run at once, the others wait in order of submission, e.g. `10`."""
-    preemptible: bool = True
-    """Whether preemption may take containers from it, e.g. `false`."""
+    per_user: InlinePerUser | None = None

@@ -22,8 +22,6 @@ from rm_emulator.scenario.durations import parse_duration, parse_seeds, show_dur
 from schedulers.core.errors import InvalidQuantity
 from schedulers.core.resources import parse_quantity
 
-NAME: Final = r"^[A-Za-z0-9][A-Za-z0-9._-]*$"
-
 
 def read(parse: Callable[[Any], Any]) -> Callable[[Any], Any]:
     """A validator from a function that raises ValueError with a full message."""
@@ -165,7 +163,7 @@ class Block(BaseModel):
     )
 
 
-class Spread(Block):
+class Distribution(Block):
     """A distribution of times by its mean and coefficient of variation."""
 
     kind: Literal["lognormal", "gamma", "exponential", "uniform", "normal"]
@@ -191,12 +189,12 @@ def _of_task(value: Any) -> Any:
 
 
 def _show_times(value: Any) -> Any:
-    if isinstance(value, Spread | ByNode):
+    if isinstance(value, Distribution | TimesByNode):
         return value.model_dump(mode="json")
     return [show_duration(ms) for ms in value] if isinstance(value, list) else show_duration(value)
 
 
-class ByNode(Block):
+class TimesByNode(Block):
     """Run times by node, for machines on which tasks take unlike times; a node's speed does not count then."""
 
     by_node: Annotated[
@@ -210,9 +208,9 @@ class ByNode(Block):
 def _times(value: Any) -> Any:
     """A scalar is a fixed duration, a list one duration per task, a mapping a distribution or times by node."""
     if isinstance(value, Mapping) and "by_node" in value:
-        return ByNode.model_validate(dict(value))
+        return TimesByNode.model_validate(dict(value))
     if isinstance(value, Mapping):
-        return Spread.model_validate(dict(value))
+        return Distribution.model_validate(dict(value))
     return _of_task(value)
 
 
@@ -233,25 +231,33 @@ _TIMES_SCHEMA: Final = {
     "anyOf": [
         *_DURATION_SCHEMA["anyOf"],
         {"type": "array", "items": {"anyOf": _DURATION_SCHEMA["anyOf"]}, "minItems": 1},
-        Spread.model_json_schema(),
-        ByNode.model_json_schema(),
+        Distribution.model_json_schema(),
+        TimesByNode.model_json_schema(),
     ],
     "description": "a duration, a list of one per task, {kind: lognormal, mean: 30s, cov: 0.3}, {by_node: {n1: 9s}}",
 }
 Times = Annotated[
-    int | list[int] | Spread | ByNode,
+    int | list[int] | Distribution | TimesByNode,
     BeforeValidator(_times),
     PlainSerializer(_show_times),
     WithJsonSchema(_TIMES_SCHEMA),
 ]
+
+
+def _start_up(value: Any) -> Any:
+    return Distribution.model_validate(dict(value)) if isinstance(value, Mapping) else read(parse_duration)(value)
+
+
 StartUp = Annotated[
-    int | Spread,
-    BeforeValidator(lambda v: Spread.model_validate(dict(v)) if isinstance(v, Mapping) else read(parse_duration)(v)),
+    int | Distribution,
+    BeforeValidator(
+        lambda v: Distribution.model_validate(dict(v)) if isinstance(v, Mapping) else read(parse_duration)(v)
+    ),
     PlainSerializer(_show_times),
     WithJsonSchema(
         {
             "$comment": "duration or [distribution](#specclusterstartup)",
-            "anyOf": [*_DURATION_SCHEMA["anyOf"], Spread.model_json_schema()],
+            "anyOf": [*_DURATION_SCHEMA["anyOf"], Distribution.model_json_schema()],
         }
     ),
 ]

@@ -18,7 +18,7 @@ from schedulers.core.registry import Registry
 _BESIDE = ("label", "predictor", "placement")
 
 
-class Decider(BaseModel):
+class PolicyEntry(BaseModel):
     """A policy with the predictor and placer it works with; its own settings stand inline."""
 
     model_config = ConfigDict(

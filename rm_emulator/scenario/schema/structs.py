@@ -1,0 +1,251 @@
+"""Blocks of a scenario file made from structs: what the core or the engine has a struct for is declared there alone.
+
+A field's key, unit and bounds are what it says of itself (`schedulers.core.fields`, `msgspec.Meta`), what it means
+stands below it. `OF` reads such a block into its struct; `block` is for blocks that have some keys of their own.
+"""
+
+from __future__ import annotations
+
+import ast
+import inspect
+import math
+import sys
+from collections.abc import Mapping
+from functools import cache, partial
+from itertools import pairwise
+from types import NoneType, UnionType
+from typing import Annotated, Any, ClassVar, Final, Literal, TypeVar, Union, get_args, get_origin
+
+import msgspec
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    PlainSerializer,
+    SerializationInfo,
+    create_model,
+)
+from pydantic.fields import FieldInfo
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
+
+from rm_emulator.scenario.schema import values
+from rm_emulator.scenario.schema.policy import PolicyEntry
+from rm_emulator.scenario.schema.values import Block
+from schedulers.core.fields import WRITTEN
+
+
+def _range(lowest: float, highest: float, words: str) -> AfterValidator:
+    """Two numbers, the first the smaller one, above the lowest."""
+
+    def check(value: list[float]) -> list[float]:
+        if len(value) != 2 or not lowest < value[0] <= value[1] <= highest:
+            text = f"{value} is not accepted (expected two numbers, ascending, {words})"
+            raise PydanticCustomError("value", "{text}", {"text": text})
+        return value
+
+    return AfterValidator(check)
+
+
+S = TypeVar("S", bound=msgspec.Struct)
+
+#: What stands in a file where a field names a form.
+_FORMS: Final[dict[str, Any]] = {
+    "duration": values.Duration,
+    "interval": values.Interval,
+    "bytes": values.Bytes,
+    "rate": values.Rate,
+    "errors": Annotated[list[float], _range(-1, math.inf, "above -1")],
+    "factors": Annotated[list[float], _range(0, 1e6, "above 0 and up to 1e+06")],
+    "decider": Annotated[
+        PolicyEntry, AfterValidator(lambda read: read.model_dump(mode="json")), PlainSerializer(lambda told: told)
+    ],
+}
+#: Forms whose unit the code says at the end of a field's name, and a file beside the number.
+_TIMES: Final = ("duration", "interval")
+_BOUNDS: Final = ("gt", "ge", "lt", "le", "multiple_of", "pattern", "min_length", "max_length")
+
+
+class StructBlock(Block):
+    """A block whose keys, or some of them, are fields of a struct."""
+
+    of: ClassVar[type[msgspec.Struct]]
+
+    @classmethod
+    def __get_pydantic_json_schema__(cls, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        found = handler.resolve_ref_schema(handler(schema))
+        for key, text in meanings(cls).items():
+            found["properties"][key].setdefault("description", text)
+        return found
+
+
+class _Struct:
+    """Reads a block into the struct that it annotates, and writes the struct as that block."""
+
+    def __get_pydantic_core_schema__(self, struct: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        written = core_schema.plain_serializer_function_ser_schema(_dumped, info_arg=True)
+        if not isinstance(struct, type):  # one of several
+            return {**handler.generate_schema(_written(struct)), "serialization": written}
+        inner = handler.generate_schema(block(struct))
+        return core_schema.no_info_after_validator_function(partial(into, struct), inner, serialization=written)
+
+
+#: `Annotated[Links, OF]`: a key at which the block of this struct stands, or of one of these.
+OF: Final = _Struct()
+
+
+@cache
+def block(struct: type[msgspec.Struct], *without: str) -> type[StructBlock]:
+    """The block of a struct's fields, all but some. One that is made from it may say otherwise what a key holds."""
+    keys: dict[str, Any] = {}
+    if (tag := struct.__struct_config__.tag) is not None:
+        keys["kind"] = (Literal[tag], Field())
+    for field in msgspec.structs.fields(struct):
+        if field.name in without:
+            continue
+        given: Any = ... if field.default is msgspec.NODEFAULT else _thawed(field.default)
+        if isinstance(given, msgspec.Struct):  # written, so that the JSON Schema shows it
+            given = Field(default=as_written(given).model_dump(mode="json"), validate_default=True)
+        if field.default_factory is not msgspec.NODEFAULT:
+            given = Field(default_factory=field.default_factory)
+        keys[_key(field)] = (_written(field.type), given)
+    made = create_model(struct.__name__, __base__=StructBlock, __module__=struct.__module__, **keys)
+    made.__doc__, made.of = struct.__doc__, struct
+    return made
+
+
+def into(struct: type[S], read: Block, **others: Any) -> S:
+    """The struct from what was read; others: its fields that have no key there, or mean something else there."""
+    found = {
+        field.name: _frozen(getattr(read, _key(field)))
+        for field in msgspec.structs.fields(struct)
+        if field.name not in others
+    }
+    return struct(**found, **others)
+
+
+def of_annotation(annotation: Any) -> Any:
+    """The block, or the choice of blocks, that an annotation with `OF` stands for; None without `OF`."""
+    if get_origin(annotation) is not Annotated or OF not in annotation.__metadata__:
+        return None
+    struct = get_args(annotation)[0]
+    return block(struct) if isinstance(struct, type) else _written(struct)
+
+
+def whole(field: FieldInfo) -> Any:
+    """The annotation of a block's key as it was declared; pydantic keeps what is outermost beside it."""
+    return Annotated[field.annotation, *field.metadata] if field.metadata else field.annotation
+
+
+def meanings(model: type[BaseModel]) -> Mapping[str, str]:
+    """What stands below each key, of the block's own and of the struct's."""
+    found = {}
+    if issubclass(model, StructBlock) and hasattr(model, "of"):
+        said = _said(model.of)
+        found = {_key(field): said.get(field.name, "") for field in msgspec.structs.fields(model.of)}
+        found |= {"kind": f"Its kind, e.g. `{model.of.__struct_config__.tag}`."}
+    own = {name: field.description for name, field in model.model_fields.items() if field.description}
+    return {name: own.get(name) or found.get(name, "") for name in model.model_fields}
+
+
+def _key(field: msgspec.structs.FieldInfo) -> str:
+    said = _says(field.type)
+    if said.get("key") is not None:
+        return str(said["key"])
+    return field.name.removesuffix("_ms") if said.get("form") in _TIMES else field.name
+
+
+def _says(annotation: Any) -> Mapping[str, Any]:
+    """What the field says of how it is written; also of `Annotated[...] | None`."""
+    if get_origin(annotation) is Annotated:
+        for meta in annotation.__metadata__:
+            if isinstance(meta, msgspec.Meta) and meta.extra and WRITTEN in meta.extra:
+                return dict(meta.extra[WRITTEN])
+        return _says(get_args(annotation)[0])
+    if get_origin(annotation) in (Union, UnionType):
+        return next((said for part in get_args(annotation) if (said := _says(part))), {})
+    return {}
+
+
+def _written(annotation: Any) -> Any:
+    """The type of what stands in a file for a field of this type."""
+    origin, parts = get_origin(annotation), get_args(annotation)
+    if origin is Annotated:
+        return _bounded(parts[0], annotation.__metadata__)
+    if origin in (Union, UnionType):
+        several = [part for part in parts if part is not NoneType]
+        together: Any = Union.__getitem__(tuple(map(_written, parts)))
+        tagged = all(isinstance(part, type) and issubclass(part, msgspec.Struct) for part in several)
+        return Annotated[together, Field(discriminator="kind")] if tagged and len(several) > 1 else together
+    if origin is tuple:
+        several = [part for part in parts if part is not Ellipsis]
+        of_any_length: Any = list.__class_getitem__(_written(several[0]))
+        return of_any_length if Ellipsis in parts else Annotated[of_any_length, Field(min_length=2, max_length=2)]
+    if origin is dict:
+        return dict.__class_getitem__((_written(parts[0]), _written(parts[1])))
+    if isinstance(annotation, type) and issubclass(annotation, msgspec.Struct):
+        return Annotated[annotation, OF]
+    return annotation
+
+
+def _bounded(base: Any, said: tuple[Any, ...]) -> Any:
+    """A type with the bounds, or in the form, that its field says."""
+    made = _written(base)
+    bounds: dict[str, Any] = {}
+    for meta in said:
+        if isinstance(meta, msgspec.Meta):
+            bounds |= {name: value for name in _BOUNDS if (value := getattr(meta, name)) is not None}
+            told = (meta.extra or {}).get(WRITTEN, {})
+            made = Literal[told["choices"]] if told.get("choices") else _FORMS.get(told.get("form"), made)
+            bounds |= told.get("bounds", {})
+    return Annotated[made, Field(**bounds)] if bounds else made
+
+
+def _frozen(value: Any) -> Any:
+    """Lists of a file as the tuples of a struct."""
+    return tuple(map(_frozen, value)) if isinstance(value, list | tuple) else value
+
+
+def _thawed(value: Any) -> Any:
+    return [_thawed(each) for each in value] if isinstance(value, tuple) else value
+
+
+def as_written(value: msgspec.Struct) -> Block:
+    """A struct as the block that it was read from."""
+    fields = msgspec.structs.fields(value)
+    told: dict[str, Any] = {_key(field): _thawed(getattr(value, field.name)) for field in fields}
+    if (tag := value.__struct_config__.tag) is not None:
+        told["kind"] = tag
+    return block(type(value)).model_construct(**told)
+
+
+def _dumped(value: msgspec.Struct, how: SerializationInfo) -> dict[str, Any]:
+    return as_written(value).model_dump(mode=how.mode, exclude_none=how.exclude_none)
+
+
+def _said(struct: type[msgspec.Struct]) -> Mapping[str, str]:
+    """What stands below the fields of a struct, inherited ones too."""
+    found: dict[str, str] = {}
+    for cls in reversed(struct.__mro__):
+        found |= _said_in(cls.__module__).get(cls.__name__, {})
+    return found
+
+
+@cache
+def _said_in(module: str) -> Mapping[str, Mapping[str, str]]:
+    """The texts below fields, by class and field."""
+    if not module.startswith(("schedulers.", "rm_emulator.")):
+        return {}
+    found = {}
+    for cls in ast.parse(inspect.getsource(sys.modules[module])).body:
+        if isinstance(cls, ast.ClassDef):
+            found[cls.name] = {
+                field.target.id: inspect.cleandoc(str(text.value.value))
+                for field, text in pairwise(cls.body)
+                if isinstance(field, ast.AnnAssign)
+                and isinstance(field.target, ast.Name)
+                and isinstance(text, ast.Expr)
+                and isinstance(text.value, ast.Constant)
+            }
+    return found
