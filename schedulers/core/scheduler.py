@@ -14,7 +14,7 @@ import msgspec
 from schedulers.core import memory
 from schedulers.core.assigned import Assigned, Lined, no_lines
 from schedulers.core.copies import COPY, TaskCopies
-from schedulers.core.decisions import Decision, Hold, Preempt, Release, Resume, Run
+from schedulers.core.decisions import Decision, Preempt, Release, Run
 from schedulers.core.errors import InvalidParameters, InvalidTransition
 from schedulers.core.events import (
     ContainerEnded,
@@ -33,16 +33,8 @@ from schedulers.core.events import (
     Thought,
     Tick,
 )
-from schedulers.core.explain import (
-    PASSED_BY,
-    Explanation,
-    WaitReason,
-    explain_job,
-    limit_reason,
-    why_not,
-    why_not_let_in,
-    why_waiting,
-)
+from schedulers.core.explain import Explanation, WaitReason, explain_job, why_not, why_waiting
+from schedulers.core.holds import Holds
 from schedulers.core.log import FORMAT, READABLE, Log, SchedulerConfig
 from schedulers.core.ordered import Sequencing
 from schedulers.core.placer import Assigner, Placer, placers
@@ -115,7 +107,7 @@ class Scheduler:
             )
         # Those that keep books of their own, or follow a plan, would not know what was started past them.
         self._completes_gangs = not (self.policy.reserves or lines or config.executors)
-        self._doubted = self.state.journal.reasons.cursor()
+        self.holds = Holds(self.state, config.offers, lambda job: self.policy.why(job, self.view))
         self._observe = self.policy.observe if type(self.policy).observe is not Policy.observe else None
         # Without a predictor and executors the end of a container is a fact like any other.
         teaches = self.predictor is not None or config.executors
@@ -197,9 +189,9 @@ class Scheduler:
 
     def close(self, event: Event, decisions: list[Decision], version: int, *, asked: bool) -> None:
         """Say who waits, and write the log. asked: whether the policy was offered anything."""
-        doubted, log = self._doubted, self._log
+        doubted, log = self.holds.doubted, self._log
         if doubted.at < len(doubted.entries):
-            self._report_holds(decisions)
+            self.holds.report(decisions)
         if (found := self.policy.found) is not None:
             self.policy.found = None
             if log is not None:
@@ -414,67 +406,9 @@ class Scheduler:
 
     # -- why not --------------------------------------------------------------------------------
 
-    def _report_holds(self, decisions: list[Decision]) -> None:
-        state = self.state
-        for name in self._doubted.read():
-            job = state.jobs.get(name)
-            if job is None:
-                continue
-            reason = self.reason(job)
-            if reason is job.hold:
-                continue
-            if reason is None:
-                state.apply(Resume(name))
-            else:
-                hold = Hold(name, reason)
-                state.apply(hold)
-                decisions.append(hold)
-
     def reason(self, job: JobState) -> Reason | None:
-        """The first reason why the job's next task waits; None when nothing of it waits. A function of state only."""
-        if job.cancelled or job.left == job.running:
-            return None
-        if not job.admitted:
-            return why_not_let_in(job, self.state)[0]
-        if not job.waiting:
-            ready = any(s.waiting and not s.parents_left for s in job.stages)
-            asked = Reason.WAITS_FOR_RETRY if self.config.offers == "thought" else Reason.WAITS_FOR_ASK
-            return asked if ready else Reason.WAITS_FOR_STAGE
-        mine = self._reason_of_room(job)
-        said = self.policy.why(job, self.view)
-        if said is None:
-            return mine
-        return min(mine, said[0], key=lambda reason: reason.precedence)
-
-    def _reason_of_room(self, job: JobState) -> Reason:
-        """Of all launchable stages the reason that is said first."""
-        state = self.state
-        stages = [job.stages[index] for index in job.open]
-        if not state.nodes:
-            return Reason.NO_NODES
-        never = [stage.size for stage in stages if not state.sizes.can_start(job, stage)]
-        if never:
-            return Reason.TOO_LARGE if any(map(state.sizes.matches, never)) else Reason.NO_NODE_MATCHES
-        if state.sizes.bounds:
-            limits = [account for stage in stages if (account := state.sizes.kept_by(job, stage)) is not None]
-            if limits:
-                return min((limit_reason(account) for account in limits), key=lambda reason: reason.precedence)
-        reservations = state.reservations
-        if reservations is not None and any((job.id, stage.index) in reservations.held for stage in stages):
-            return Reason.HAS_RESERVATION
-        return self._reason_of_nodes(job, stages)
-
-    def _reason_of_nodes(self, job: JobState, stages: list[StageState]) -> Reason:
-        """Of stages that nothing but room keeps waiting."""
-        state = self.state
-        if not all(state.sizes.fitting(stage.size) for stage in stages):
-            return Reason.NO_ROOM
-        if not all(state.sizes.has_room_for_all(stage) for stage in stages if job.waits_whole(stage)):
-            return Reason.NO_ROOM_FOR_GANG
-        reservations = state.reservations
-        if reservations is not None and any(reservations.keeps_out(job, stage) for stage in stages):
-            return Reason.RESERVED
-        return PASSED_BY[self.config.offers]
+        """See Holds.reason."""
+        return self.holds.reason(job)
 
     def explain(self, job: str) -> Explanation:
         """The full record of why a live job waits: every reason with its numbers. Raises KeyError if it is not live."""

@@ -23,6 +23,7 @@ from schedulers.core.events import (
     NodeAdded,
 )
 from schedulers.core.explain import Explanation, WaitReason
+from schedulers.core.holds import Holds
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.messages import (
     AnyMessage,
@@ -86,6 +87,8 @@ class Decentraliser(Scheduler):
         settings = config.decentralised
         assert isinstance(settings, Decentralised)
         self._observe = None  # nobody asks the policy
+        # Nobody knows whether there is room, so that is never the reason.
+        self.holds = Holds(self.state, config.offers, lambda job: None, lambda job, stages: Reason.AT_WORKERS)
         self._settings = settings
         self._sampling = sampling if sampling is not None else Sampling(config.seed)
         self._workers: dict[str, Worker] = {}
@@ -124,8 +127,8 @@ class Decentraliser(Scheduler):
             self._look_into(event, decisions)
         else:
             return decisions
-        if self._doubted.at < len(self._doubted.entries):
-            self._report_holds(decisions)
+        if self.holds.doubted.at < len(self.holds.doubted.entries):
+            self.holds.report(decisions)
         if self._log is not None:
             self._log.add(event, decisions)
         return decisions
@@ -156,10 +159,6 @@ class Decentraliser(Scheduler):
         decisions.append(Send(message))
 
     # -- why not --------------------------------------------------------------------------------
-
-    def _reason_of_nodes(self, job: JobState, stages: list[StageState]) -> Reason:
-        """See Scheduler. Nobody knows whether there is room."""
-        return Reason.AT_WORKERS
 
     def explain(self, job: str) -> Explanation:
         """See Scheduler.explain."""

@@ -1,0 +1,90 @@
+"""Why each job waits, kept up to date: a `Hold` when its first reason changes, a `Resume` when it no longer waits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from schedulers.core.decisions import Decision, Hold, Resume
+from schedulers.core.explain import PASSED_BY, limit_reason, why_not_let_in
+from schedulers.core.reasons import Reason
+from schedulers.core.state import ClusterState, JobState, StageState
+
+
+class Holds:
+    """The first reason for which each job waits."""
+
+    def __init__(
+        self,
+        state: ClusterState,
+        offers: str,
+        why: Callable[[JobState], tuple[Reason, dict[str, object]] | None],
+        no_room: Callable[[JobState, list[StageState]], Reason] | None = None,
+    ) -> None:
+        self._state, self._why = state, why
+        self.doubted = state.journal.reasons.cursor()
+        """Jobs whose reason may have changed since the last `report`."""
+        self._asked = Reason.WAITS_FOR_RETRY if offers == "thought" else Reason.WAITS_FOR_ASK
+        self._passed_by = PASSED_BY[offers]
+        self._no_room = no_room if no_room is not None else self._reason_of_nodes
+
+    def report(self, decisions: list[Decision]) -> None:
+        """Append a `Hold` for each job whose reason changed; a job that no longer waits resumes without a decision."""
+        state = self._state
+        for name in self.doubted.read():
+            job = state.jobs.get(name)
+            if job is None:
+                continue
+            reason = self.reason(job)
+            if reason is job.hold:
+                continue
+            if reason is None:
+                state.apply(Resume(name))
+            else:
+                hold = Hold(name, reason)
+                state.apply(hold)
+                decisions.append(hold)
+
+    def reason(self, job: JobState) -> Reason | None:
+        """The first reason why the job's next task waits; None when nothing of it waits. A function of state only."""
+        if job.cancelled or job.left == job.running:
+            return None
+        if not job.admitted:
+            return why_not_let_in(job, self._state)[0]
+        if not job.waiting:
+            ready = any(s.waiting and not s.parents_left for s in job.stages)
+            return self._asked if ready else Reason.WAITS_FOR_STAGE
+        of_room = self._reason_of_room(job)
+        said = self._why(job)
+        if said is None:
+            return of_room
+        return min(of_room, said[0], key=lambda reason: reason.precedence)
+
+    def _reason_of_room(self, job: JobState) -> Reason:
+        """Of all launchable stages the reason that is said first."""
+        state = self._state
+        stages = [job.stages[index] for index in job.open]
+        if not state.nodes:
+            return Reason.NO_NODES
+        never = [stage.size for stage in stages if not state.sizes.can_start(job, stage)]
+        if never:
+            return Reason.TOO_LARGE if any(map(state.sizes.matches, never)) else Reason.NO_NODE_MATCHES
+        if state.sizes.bounds:
+            limits = [account for stage in stages if (account := state.sizes.kept_by(job, stage)) is not None]
+            if limits:
+                return min((limit_reason(account) for account in limits), key=lambda reason: reason.precedence)
+        reservations = state.reservations
+        if reservations is not None and any((job.id, stage.index) in reservations.held for stage in stages):
+            return Reason.HAS_RESERVATION
+        return self._no_room(job, stages)
+
+    def _reason_of_nodes(self, job: JobState, stages: list[StageState]) -> Reason:
+        """Of stages that nothing but room keeps waiting."""
+        state = self._state
+        if not all(state.sizes.fitting(stage.size) for stage in stages):
+            return Reason.NO_ROOM
+        if not all(state.sizes.has_room_for_all(stage) for stage in stages if job.waits_whole(stage)):
+            return Reason.NO_ROOM_FOR_GANG
+        reservations = state.reservations
+        if reservations is not None and any(reservations.keeps_out(job, stage) for stage in stages):
+            return Reason.RESERVED
+        return self._passed_by
