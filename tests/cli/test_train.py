@@ -6,6 +6,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
+import pytest
+
 from tests.learn.conftest import CONFIG, NEEDS_TORCH, SCENARIO
 
 
@@ -23,6 +25,7 @@ def test_a_configuration_with_an_unknown_key_is_bad_input(command: Callable[...,
     assert not (Path.cwd() / "out" / "train").exists()
 
 
+@pytest.mark.slow
 @NEEDS_TORCH
 def test_training_leaves_weights_and_says_how_good_they_are(command: Callable[..., Any], tmp_path: Path) -> None:
     source = write(tmp_path, CONFIG.replace("METHOD", "ppo").replace("iterations: 4", "iterations: 1"))

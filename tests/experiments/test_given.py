@@ -205,6 +205,7 @@ def test_to_pandas_without_pandas_says_what_to_install(results: Results, monkeyp
         results.to_pandas("jobs")
 
 
+@pytest.mark.slow
 def test_frames_for_pandas_have_a_type_for_each_kind_of_column(results: Results) -> None:
     pytest.importorskip("pandas", reason="pandas is not installed: pip install -e '.[dev]'")
     jobs, tasks = results.to_pandas("jobs"), results.to_pandas("tasks")

@@ -225,6 +225,7 @@ def test_a_cell_does_not_depend_on_the_other_policies(tiny: Tiny) -> None:
     assert alone.key == beside.key
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("jobs", [1, 2])
 def test_a_failing_cell_does_not_lose_the_others(tiny: Tiny, tmp_path: Path, jobs: int) -> None:
     kind = f"broken_{jobs}"  # the same name cannot be registered twice in one process

@@ -56,6 +56,7 @@ def test_an_old_java_names_its_release_in_the_old_way(programs: Path) -> None:
     assert runner.find_tools().java_version == 8
 
 
+@pytest.mark.slow
 def test_runs_are_numbered_on(programs: Path, folder: MakeFolder, tmp_path: Path) -> None:
     path = folder()
     (path / "results").mkdir()

@@ -155,6 +155,7 @@ def test_collected_cases_that_were_open(capsys: pytest.CaptureFixture[str]) -> N
     ]
 
 
+@pytest.mark.slow
 def test_all_collected_cases_of_dags(capsys: pytest.CaptureFixture[str]) -> None:
     lines = collected("dag.yaml", capsys)
     assert len(lines) == 123
@@ -245,6 +246,7 @@ def test_plans_of_a_dag(
     assert all(line.startswith(start) for line, start in zip(found, lines, strict=True)), found
 
 
+@pytest.mark.slow
 def test_all_collected_cases_of_fair_shares(capsys: pytest.CaptureFixture[str]) -> None:
     file = SHARED / "fairness.yaml"
     if not file.is_file():

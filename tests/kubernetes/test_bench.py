@@ -49,6 +49,7 @@ def test_without_a_control_plane_its_groups_are_rows_that_say_so_and_the_others_
     assert len(found) > len(REAL)
 
 
+@pytest.mark.slow
 def test_without_the_extra_each_group_is_a_row_that_says_what_to_install() -> None:
     found = rows("-c", WITHOUT_EXTRA)
     assert list(found) == list(PARTS)

@@ -380,6 +380,7 @@ CUTS = st.lists(
 )
 
 
+@pytest.mark.slow
 @settings(max_examples=60)
 @given(CUTS)
 def test_whatever_is_cut_off_and_when_there_are_never_two(cuts: list[tuple[int, str, float, float]]) -> None:

@@ -222,6 +222,7 @@ def test_one_that_stands_by_says_who_leads(tmp_path: Path) -> None:
     asyncio.run(main())
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("loop", ["_cycles", "_minutes"])
 def test_a_loop_of_the_leader_that_hangs_is_seen_by_the_liveness_probe(
     loop: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
@@ -240,6 +241,7 @@ def test_a_loop_of_the_leader_that_hangs_is_seen_by_the_liveness_probe(
     asyncio.run(main())
 
 
+@pytest.mark.slow
 def test_loops_that_turn_are_alive(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     async def main() -> None:
         async with campaigning(Store(), tmp_path) as candidate:

@@ -58,6 +58,7 @@ def small(tmp_path: Path) -> config.Config:
     )
 
 
+@pytest.mark.slow
 def test_trees_of_some_episodes_come_near_the_network(small: config.Config, tmp_path: Path) -> None:
     said: list[str] = []
     assert Distillation(small, tmp_path / "out", said.append).run() < 1.1

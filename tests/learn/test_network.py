@@ -188,6 +188,7 @@ def dags(seed: int, count: int) -> tuple[Batch, torch.Tensor]:
     return batch(graphs, [Action(0, 0, graph.jobs[0].least) for graph in graphs]), lengths
 
 
+@pytest.mark.slow
 def test_it_learns_to_find_the_stage_with_the_longest_way_to_go() -> None:
     torch.manual_seed(0)
     network = Decima(initial(ARCHITECTURES["decima"], np.random.default_rng(0)))

@@ -48,6 +48,7 @@ def test_an_episode_that_is_cut_ends_unfinished_jobs_there(theatre: Theatre) -> 
     assert np.array_equal(np.sort(np.minimum(whole.ends, 30_000)), np.sort(cut.ends))
 
 
+@pytest.mark.slow
 def test_processes_play_what_one_plays(config: Path) -> None:
     tasks = [Task(0, seed, seed, WEIGHTS, keep=1.0) for seed in range(3)]
     ends = []

@@ -38,6 +38,7 @@ def same(left: State, right: State) -> bool:
     return moments and all(getattr(left, name) == getattr(right, name) for name in fields)
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("method", ["ppo", "reinforce", "evolution"])
 def test_a_run_that_was_stopped_goes_on_bit_by_bit(
     config: Path, tmp_path: Path, method: str, monkeypatch: pytest.MonkeyPatch
@@ -76,6 +77,7 @@ def test_a_run_that_was_killed_goes_on_bit_by_bit(config: Path, tmp_path: Path) 
     assert same(checkpoints.load(folder), whole)
 
 
+@pytest.mark.slow
 def test_the_curve_has_a_row_for_each_iteration(config: Path, tmp_path: Path) -> None:
     state = training(config, tmp_path / "out").run()
     rows = [json.loads(line) for line in (tmp_path / "out" / "curve.jsonl").read_text().splitlines()]

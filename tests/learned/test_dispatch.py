@@ -250,12 +250,14 @@ def test_it_needs_no_more_decisions_than_the_released_simulator() -> None:
     assert 200 < asked < 400
 
 
+@pytest.mark.slow
 def test_the_teacher_is_as_good_as_the_policy_that_it_is_taken_from() -> None:
     pairs = [(episode({"kind": kind}, seed).mean_s for kind in ("dispatch", "capped_sjf")) for seed in (1000, 1001)]
     taught, own = (fmean(means) for means in zip(*pairs, strict=True))
     assert taught == pytest.approx(own, rel=0.03)
 
 
+@pytest.mark.slow
 def test_whatever_is_answered_all_jobs_end() -> None:
     # 1008: an executor of another job was promised to the last stage, then to nobody, and nobody was asked again.
     assert [episode({"kind": "dispatch", "rule": "random"}, seed).jobs for seed in (1003, 1008)] == [20, 20]

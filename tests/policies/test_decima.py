@@ -133,6 +133,7 @@ def test_chance_follows_the_probabilities() -> None:
         assert drawn.count(at) / 2000 == pytest.approx(chance, abs=0.04)
 
 
+@pytest.mark.slow
 def test_in_10000_draws_nothing_is_chosen_that_may_not_be() -> None:
     generator, policy = np.random.default_rng(4), Decima(Decima.Params(sample=True))
     for _ in range(500):
@@ -145,6 +146,7 @@ def test_in_10000_draws_nothing_is_chosen_that_may_not_be() -> None:
             assert action.limit in candidates(graph.jobs[action.job].least, 50)
 
 
+@pytest.mark.slow
 def test_what_is_drawn_hangs_on_the_seed(tmp_path: Path) -> None:
     logs = []
     for name, seeds in (("a", [1]), ("b", [1]), ("c", [2])):

@@ -169,6 +169,7 @@ for kind in module.KINDS:
 """
 
 
+@pytest.mark.slow
 def test_answers_do_not_depend_on_the_hash_seed() -> None:
     said = {
         subprocess.run(

@@ -349,6 +349,7 @@ def told(tree: Tree, lies: dict[str, tuple[int, int]], name: str = "") -> Tree:
     return Inner([(w, told(child, lies, f"{name}.{n}" if name else f"q{n}")) for n, (w, child) in children])
 
 
+@pytest.mark.slow
 @given(
     tree=TREES,
     liars=st.lists(st.integers(0, 6), min_size=1, max_size=2),

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 from unittest import mock
 
+import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
@@ -402,6 +403,7 @@ def _on_executors(seed: int, policy: str, *, disorder: bool, until: int) -> tupl
     return saved, log.sha256
 
 
+@pytest.mark.slow
 @given(st.integers(0, 1000), st.sampled_from(("fifo", "fair", "weighted_fair")), st.booleans(), st.floats(0.01, 1))
 @settings(max_examples=15, deadline=None)
 def test_an_executor_that_goes_on_does_as_if_its_end_were_heard_and_its_next_task_applied(

@@ -38,6 +38,7 @@ def cells(tmp_path: Path) -> Cells:
     return Cells(tmp_path / "out", read_summary(tmp_path / "out"), swept["spec"])
 
 
+@pytest.mark.slow
 def test_there_is_a_line_per_architecture_over_the_load(cells: Cells) -> None:
     chart = over_architectures(cells)
     assert chart is not None
@@ -70,6 +71,7 @@ def test_a_swept_block_is_told_by_its_kind_and_its_keys(value: object, shown: st
     assert show_swept(value) == shown
 
 
+@pytest.mark.slow
 def test_with_one_label_the_headline_says_that_no_point_is_better(cells: Cells) -> None:
     assert re.fullmatch(r"Jobs finish after [\d,]+ s on average at every point", headline(cells.summary))
 
@@ -82,6 +84,7 @@ def test_with_one_label_the_headline_says_at_which_point_jobs_finish_soonest(tmp
     assert re.fullmatch(r"Jobs finish soonest on average at point 2, after \S+ s; last at point 1, after \S+ s", said)
 
 
+@pytest.mark.slow
 def test_where_no_architecture_is_swept_they_are_not_side_by_side(tmp_path: Path) -> None:
     swept = scenario()
     swept["spec"]["cluster"]["architecture"] = {"kind": "central", "t_job": "1s"}
@@ -90,6 +93,7 @@ def test_where_no_architecture_is_swept_they_are_not_side_by_side(tmp_path: Path
     assert over_architectures(Cells(tmp_path / "out", read_summary(tmp_path / "out"), swept["spec"])) is None
 
 
+@pytest.mark.slow
 def test_copies_of_a_scheduler_are_one_line_when_their_number_is_swept(tmp_path: Path) -> None:
     swept = scenario()
     there = [{"name": "all", "count": 1, "t_job": "100ms"}]

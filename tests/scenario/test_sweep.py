@@ -83,6 +83,7 @@ def test_a_mistake_is_told_once_with_its_line(swept, lines: list[str], says: str
     assert refused.value.count == 1
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize(
     ("seeds", "values", "says"),
     [(1, 10_001, "10,001 points"), (100, 60, "60 points x 2 policies x 100 seeds .expected at most 10,000 runs")],

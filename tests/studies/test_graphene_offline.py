@@ -102,6 +102,7 @@ def test_tables_are_about_graphene_and_the_bound() -> None:
     assert last[4] == "1.000 [1.000, 1.000]"
 
 
+@pytest.mark.slow
 @pytest.mark.skipif(
     not ALIBABA.exists(), reason=f"{ALIBABA} is not there: Alibaba's DAGs are not the project's to ship"
 )

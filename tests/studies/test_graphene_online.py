@@ -73,6 +73,7 @@ def test_small_experiments_run_and_fill_their_tables(out: Path) -> None:
     assert all(rendered in text for rendered in rendered_tables.values())
 
 
+@pytest.mark.slow
 def test_a_ratio_across_experiments_is_of_the_same_jobs(out: Path) -> None:
     one, other = (online.measure(name, [1, 2], out, 1, SMALL) for name in ("alibaba", "alibaba_as_yarn"))
     above, below = tables.by_label(other)["cp"], tables.by_label(one)["graphene"]

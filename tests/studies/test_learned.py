@@ -47,6 +47,7 @@ def as_if_by_another_version(out: Path, *, ended_otherwise: bool) -> None:
             jobs.with_columns(pl.col("finish_ms") + 1).write_parquet(file.parent / "jobs.parquet")
 
 
+@pytest.mark.slow
 @pytest.mark.parametrize("ended_otherwise", [False, True])
 def test_runs_of_another_version_are_kept_if_the_first_one_ends_as_it_did(
     tmp_path: Path, ended_otherwise: bool
@@ -59,6 +60,7 @@ def test_runs_of_another_version_are_kept_if_the_first_one_ends_as_it_did(
     assert [version == "of then" for version in versions] == [not ended_otherwise] * 2
 
 
+@pytest.mark.slow
 def test_runs_of_another_workload_are_not_kept(tmp_path: Path) -> None:
     first = learned.measured(small(), tmp_path / "fair", 1)
     other = learned.measured(small(jobs=3), tmp_path / "fair", 1)

@@ -32,6 +32,7 @@ def test_probes_cost_five_messages_a_task_and_random_workers_one(
     assert [found[method, 0.9][0].messages for method in ("random", "per_task", "batch", "ideal")] == [1, 5, 5, 0]
 
 
+@pytest.mark.slow
 def test_the_part_of_jobs_that_never_waits_is_near_the_formula() -> None:
     size = Size(workers=400, slots=1, jobs=300, tasks=sparrow.ZERO_WAIT_TASKS, delay=0)
     rows = sparrow.wait_table(sparrow.waits(size, (1, 2))).splitlines()[2:]
