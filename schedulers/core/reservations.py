@@ -22,7 +22,7 @@ from schedulers.core.reasons import Reason
 
 if TYPE_CHECKING:
     from schedulers.core.journal import Journal
-    from schedulers.core.live import ContainerState, JobState, NodeState, StageState
+    from schedulers.core.live import ContainerState, Counts, JobState, NodeState, StageState
     from schedulers.core.sizes import Sizes
 
 #: A task without an estimate is expected to run as long again as it has run, and at least this long (ms).
@@ -51,7 +51,7 @@ class _Opening(NamedTuple):
 class Reservations:
     """Since when stages wait, and which nodes are kept for whom. Changed by the state alone.
 
-    after: ms without room until nodes are reserved. version: of the state, which these are a room of. estimate: ms that
+    after: ms without room until nodes are reserved. estimate: ms that
     a task of a stage takes at node speed 1, or None. one_node: nodes are offered one at a time, so that a gang starts
     on one or not at all.
     """
@@ -60,6 +60,7 @@ class Reservations:
         "_changes",
         "_classes",
         "_containers",
+        "_counts",
         "_estimate",
         "_jobs",
         "_journal",
@@ -69,7 +70,6 @@ class Reservations:
         "_one_node",
         "_open",
         "_sizes",
-        "_version",
         "_waiting",
         "after",
         "by_node",
@@ -89,15 +89,15 @@ class Reservations:
         containers: Mapping[int, ContainerState],
         sizes: Sizes,
         journal: Journal,
+        counts: Counts,
         *,
-        version: Callable[[], int],
         estimate: Callable[[str, int], float | None],
         one_node: bool,
     ) -> None:
         self.after, self._jobs, self._nodes, self._containers = after, jobs, nodes, containers
         self._sizes, self._journal = sizes, journal
         self._changes = journal.orders.cursor()
-        self._version, self._estimate, self._one_node = version, estimate, one_node
+        self._counts, self._estimate, self._one_node = counts, estimate, one_node
         self.now = 0
         """Time of the last fact, in ms."""
         self.since: dict[Key, int] = {}
@@ -153,10 +153,11 @@ class Reservations:
         for key in [key for key in self.held if not self._stands(*key, of_nodes=of_nodes)]:
             self._end(key)
 
-    def make(self, decision: Reserve) -> None:
+    def make(self, decision: Reserve, now: int) -> None:
         """Keep the nodes that were decided on."""
-        self._keep(decision, self.now)
+        self._keep(decision, now)
         self._doubt(decision.job)
+        self._counts.version += 1
 
     def _keep(self, decision: Reserve, at: int) -> None:
         key = (decision.job, decision.stage)
@@ -245,7 +246,7 @@ class Reservations:
 
     def _takers(self, size: int) -> list[tuple[NodeState, float]]:
         """The nodes that have room for this size and take others' tasks at all, each with the time of `_until`."""
-        version = self._version()
+        version = self._counts.version
         if version != self._known_at:
             self._known_at, self._known = version, {}
         takers = self._known.get(size)
