@@ -261,11 +261,11 @@ class Reservations:
 
     def is_due(self, job: JobState, stage: StageState) -> bool:
         """Whether the stage has waited so long without room that nodes are to be reserved when the policy names it."""
-        key = (job.id, stage.index)
-        mine = self._waits.due_class(key, self.now)
-        if mine is None or key in self.held or not stage.waiting:
+        waits, key = self._waits, (job.id, stage.index)
+        since = waits.since.get(key)
+        if since is None or since + waits.after > self.now or key in self.held or not stage.waiting:
             return False
-        if len(self.by_node) == len(self._nodes) or not self._is_class_due(mine):
+        if len(self.by_node) == len(self._nodes) or not self._is_class_due(waits.classes[key]):
             return False
         return self._sizes.at_limit(job, stage) is None and not self.has_room(job, stage)
 
@@ -284,9 +284,14 @@ class Reservations:
 
     def next_due(self) -> int | None:
         """When the next stage has waited for `after`, in ms, or None."""
-        waits, kept = self._waits, self.kept
-        dues = (waits.due_next(each, self.now, more=kept[each] < DEPTH) for each in waits.by_class)
-        return min((due for due in dues if due is not None), default=None)
+        waits, now, dues = self._waits, self.now, []
+        for each in waits.by_class:
+            first = waits.due(each)
+            if first > now:
+                dues.append(first)
+            elif self.kept[each] < DEPTH and (more := waits.due_after(each, now)) is not None:
+                dues.append(more)
+        return min(dues, default=None)
 
     # -- which nodes ----------------------------------------------------------------------------
 

@@ -21,18 +21,19 @@ Class = tuple[int, bool]
 class Waits:
     """The open stages. after: ms without room until a stage is due. journal: says which jobs' stages may be others."""
 
-    __slots__ = ("_changes", "_classes", "_jobs", "_open", "after", "by_class", "served", "since")
+    __slots__ = ("_changes", "_jobs", "_open", "after", "by_class", "classes", "served", "since")
 
     def __init__(self, after: int, jobs: Mapping[str, JobState], journal: Journal) -> None:
         self.after, self._jobs, self._changes = after, jobs, journal.orders.cursor()
         self.since: dict[Key, int] = {}
         """When each open stage opened, or last started a task; the earliest in front."""
+        self.classes: dict[Key, Class] = {}
+        """For what each stage of `since` waits, as it began to."""
         self.by_class: dict[Class, dict[Key, None]] = {}
         """The stages of `since`, the earliest in front."""
         self.served: dict[int, int] = {}
         """When a task of each size started last without a reservation, of those sizes of which one has."""
         self._open: dict[str, tuple[int, ...]] = {}  # the stages of `since`, by job
-        self._classes: dict[Key, Class] = {}  # of the stages of `since`
 
     def look(self, now: int) -> None:
         """Some stages may have opened since the last look, and some may be open no more."""
@@ -61,22 +62,17 @@ class Waits:
 
     def _begin(self, key: Key, now: int) -> None:
         self.since[key] = now
-        mine = self._classes[key] = self.class_of(key)
+        mine = self.classes[key] = self.class_of(key)
         self.by_class.setdefault(mine, {})[key] = None
 
     def _forget(self, key: Key) -> None:
         if self.since.pop(key, None) is not None:
-            mine = self._classes.pop(key)
+            mine = self.classes.pop(key)
             del self.by_class[mine][key]
             if not self.by_class[mine]:
                 del self.by_class[mine]
 
     # -- who is due -----------------------------------------------------------------------------
-
-    def due_class(self, key: Key, now: int) -> Class | None:
-        """For what the stage waits if it has done so for `after`, else None."""
-        since = self.since.get(key)
-        return None if since is None or since + self.after > now else self._classes[key]
 
     def due_stages(self, each: Class, now: int) -> Iterable[Key]:
         """Of the stages that wait for the same, those that have done so for `after`, the longest so in front."""
@@ -91,12 +87,10 @@ class Waits:
         since = self.since[next(iter(self.by_class[each]))]
         return self.after + (since if gang else max(since, self.served.get(size, since)))
 
-    def due_next(self, each: Class, now: int, *, more: bool) -> int | None:
-        """When the next that waits for the same is due, in ms, or None. more: whether others than the first can be."""
-        first, due = self.due(each), None
-        if first > now:
-            return first
-        for key in reversed(self.by_class[each]) if more else ():
+    def due_after(self, each: Class, now: int) -> int | None:
+        """When, after now, one more of those that wait for the same has done so for `after`; None: all have."""
+        due = None
+        for key in reversed(self.by_class[each]):
             if self.since[key] + self.after <= now:
                 break
             due = self.since[key] + self.after
