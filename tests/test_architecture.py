@@ -14,7 +14,13 @@ import pytest
 ROOT = Path(__file__).parents[1]
 PROGRAM = ("schedulers", "rm_emulator", "operators", "devcluster", "benchmarks", "studies")
 FILES = sorted(file for package in PROGRAM for file in (ROOT / package).rglob("*.py"))
-MAX_MODULE, MAX_CLASS, MAX_FUNCTION = 800, 600, 60
+MAX_MODULE, MAX_CLASS, MAX_FUNCTION = 700, 400, 60
+#: Classes that may be longer, each with the reason.
+LONGER = {
+    "schedulers/yarn/capacity.py CapacityScheduler": "follows Hadoop's class of that name method by method",
+    "rm_emulator/engine/simulation.py Simulation": "until it is split",
+    "rm_emulator/results/story.py _Teller": "until it is split",
+}
 
 
 @cache
@@ -69,7 +75,7 @@ def test_no_module_is_too_long() -> None:
 
 
 def test_no_class_is_too_long() -> None:
-    assert [found for found in lengths(ast.ClassDef) if found[0] > MAX_CLASS] == []
+    assert [found for found in lengths(ast.ClassDef) if found[0] > MAX_CLASS and found[1] not in LONGER] == []
 
 
 def test_no_function_is_too_long() -> None:

@@ -76,7 +76,7 @@ class Control:
     @property
     def version(self) -> int:
         """Counts the changes so far."""
-        return self._state.version
+        return self._state.counts.version
 
     @property
     def waiting(self) -> tuple[int, int]:

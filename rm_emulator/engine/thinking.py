@@ -20,7 +20,7 @@ from rm_emulator.engine.several import Several
 from rm_emulator.engine.simulation import Simulation
 from schedulers.core.decisions import Place
 from schedulers.core.events import ClaimRefused, JobCancelled, JobChanged, OthersSeen, StageWithdrawn, Thought
-from schedulers.core.foreign import OTHERS
+from schedulers.core.nodes import OTHERS
 from schedulers.core.resources import Vector
 from schedulers.core.scheduler import Scheduler
 

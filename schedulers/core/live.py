@@ -24,6 +24,20 @@ GRANTED, RUNNING, IDLE, MOVING = 0, 1, 2, 3
 
 
 @dataclass(slots=True, eq=False)
+class Counts:
+    """What only grows; one for all rooms of a state."""
+
+    version: int = 0
+    """Changes of any kind."""
+    next_container: int = 1
+    """Above every container there was."""
+    next_job: int = 0
+    """Jobs so far."""
+    next_node: int = 0
+    """Nodes so far."""
+
+
+@dataclass(slots=True, eq=False)
 class StageState:
     """One stage of a live job. Tasks below `next` (and those in `taken`) were launched at least once."""
 

@@ -49,7 +49,7 @@ class _Saved(msgspec.Struct):
 
 def dump(state: ClusterState) -> dict[str, Any]:
     """Everything that is not derived, as plain data."""
-    sizes, reservations = state.sizes, state.reservations
+    sizes, reservations, counts = state.sizes, state.reservations, state.counts
     kept: dict[str, Any] = {"reservations": reservations.dump()} if reservations is not None else {}
     if state.work.parted:
         kept["parted"] = list(state.work.parted)
@@ -71,7 +71,7 @@ def dump(state: ClusterState) -> dict[str, Any]:
         "active_sizes": list(sizes.active),
         "touched": list(state.journal.orders.unread()),
         "doubted": list(state.journal.reasons.unread()),
-        "next": [state.next_container, state.next_seq, state.next_node, state.version],
+        "next": [counts.next_container, counts.next_job, counts.next_node, counts.version],
         "finished": list(state.work.finished),
         **kept,
     }
@@ -80,8 +80,8 @@ def dump(state: ClusterState) -> dict[str, Any]:
 def load(state: ClusterState, data: Any) -> None:
     """Let an empty state take over what `dump` returned (after a round trip through msgpack)."""
     saved = msgspec.convert(data, _Saved)
-    state.now, state.links = saved.now, saved.links
-    state.next_container, state.next_seq, state.next_node, state.version = saved.next
+    state.now, state.work.links, counts = saved.now, saved.links, state.counts
+    counts.next_container, counts.next_job, counts.next_node, counts.version = saved.next
     state.nodes.update((n.id, n) for n in saved.nodes)
     state.jobs.update((j.id, j) for j in saved.jobs)
     state.waiting.update((j, state.jobs[j]) for j in saved.waiting)

@@ -164,8 +164,8 @@ class Offer:
         if self.limit == 0:
             return False
         state = self._state
-        if self._version != state.version:  # the scheduler asks before the policy does
-            self._version = state.version
+        if self._version != state.counts.version:  # the scheduler asks before the policy does
+            self._version = state.counts.version
             if self.nodes is None:
                 has_room = state.sizes.has_room if state.reservations is None else state.reservations.has_takers
                 self._room = bool(state.idle and state.waiting) or has_room()

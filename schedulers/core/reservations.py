@@ -4,29 +4,27 @@ Where smaller tasks take room as it frees, a large one would wait until they hav
 stage that has waited for `after` without room; others start there only beside it, or when by their estimates they end
 before it starts (backfill: Lifka, "The ANL/IBM SP scheduling system", 1995). Who is next is the policy's to say.
 
-Tasks of a size of which others have started within `after` find room as it is, and wait for their turn; of those that
-do not, the first few have reservations (that paper: the first alone; Maui: RESERVATIONDEPTH). So where thousands of
-jobs wait, plans are made for a few.
+Of those that wait for the same the first few have reservations (that paper: the first alone; Maui: RESERVATIONDEPTH).
+So where thousands of jobs wait, plans are made for a few. `Waits` says since when each waits, `Openings` where it would
+start earliest.
 """
 
 from __future__ import annotations
 
 import math
 from collections import Counter
-from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from itertools import chain
-from typing import TYPE_CHECKING, Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 from schedulers.core.decisions import Reserve
+from schedulers.core.openings import Estimate, Openings, empty, tasks_in
 from schedulers.core.reasons import Reason
+from schedulers.core.waits import Class, Key, Waits
 
 if TYPE_CHECKING:
     from schedulers.core.journal import Journal
-    from schedulers.core.live import ContainerState, JobState, NodeState, StageState
+    from schedulers.core.live import ContainerState, Counts, JobState, NodeState, StageState
     from schedulers.core.sizes import Sizes
-
-#: A task without an estimate is expected to run as long again as it has run, and at least this long (ms).
-UNKNOWN_MS: Final = 60_000
 
 #: Reasons that follow from reservations.
 _OF_RESERVATIONS: Final = (Reason.RESERVED, Reason.HAS_RESERVATION)
@@ -34,51 +32,31 @@ _OF_RESERVATIONS: Final = (Reason.RESERVED, Reason.HAS_RESERVATION)
 #: Reservations at once for tasks of one size, or for gangs of them.
 DEPTH: Final = 8
 
-#: Job and stage.
-Key = tuple[str, int]
-#: A size, and whether it is that of a gang's tasks: who waits for the same.
-Class = tuple[int, bool]
-
-
-class _Opening(NamedTuple):
-    """Room for one task. at: ms; guessed: something has to end before, of which nobody knows how long it takes."""
-
-    at: int
-    node: int
-    guessed: bool
-
 
 class Reservations:
-    """Since when stages wait, and which nodes are kept for whom. Changed by the state alone.
+    """Which nodes are kept for whom. Changed by the state alone.
 
-    after: ms without room until nodes are reserved. version: of the state, which these are a room of. estimate: ms that
-    a task of a stage takes at node speed 1, or None. one_node: nodes are offered one at a time, so that a gang starts
-    on one or not at all.
+    after: ms without room until nodes are reserved. one_node: nodes are offered one at a time, so that a gang starts on
+    one or not at all.
     """
 
     __slots__ = (
-        "_changes",
-        "_classes",
         "_containers",
+        "_counts",
         "_estimate",
         "_jobs",
         "_journal",
         "_known",
         "_known_at",
         "_nodes",
-        "_one_node",
-        "_open",
+        "_openings",
         "_sizes",
-        "_version",
-        "_waiting",
-        "after",
+        "_waits",
         "by_node",
         "held",
         "kept",
         "made",
         "now",
-        "served",
-        "since",
     )
 
     def __init__(
@@ -89,24 +67,17 @@ class Reservations:
         containers: Mapping[int, ContainerState],
         sizes: Sizes,
         journal: Journal,
+        counts: Counts,
         *,
-        version: Callable[[], int],
-        estimate: Callable[[str, int], float | None],
+        estimate: Estimate,
         one_node: bool,
     ) -> None:
-        self.after, self._jobs, self._nodes, self._containers = after, jobs, nodes, containers
-        self._sizes, self._journal = sizes, journal
-        self._changes = journal.orders.cursor()
-        self._version, self._estimate, self._one_node = version, estimate, one_node
+        self._jobs, self._nodes, self._containers = jobs, nodes, containers
+        self._sizes, self._journal, self._counts, self._estimate = sizes, journal, counts, estimate
+        self._waits = Waits(after, jobs, journal)
+        self._openings = Openings(containers, sizes, estimate, one_node=one_node)
         self.now = 0
         """Time of the last fact, in ms."""
-        self.since: dict[Key, int] = {}
-        """When each open stage opened, or last started a task; the earliest in front."""
-        self._open: dict[str, tuple[int, ...]] = {}  # the stages of `since`, by job
-        self._classes: dict[Key, Class] = {}  # of the stages of `since`
-        self._waiting: dict[Class, dict[Key, None]] = {}  # the stages of `since`, the earliest in front
-        self.served: dict[int, int] = {}
-        """When a task of each size started last without a reservation, of those sizes of which one has."""
         self.held: dict[Key, Reserve] = {}
         """The reservations, by whom they are for."""
         self.made: dict[Key, int] = {}
@@ -123,18 +94,9 @@ class Reservations:
     def look(self, now: int, *, of_nodes: bool) -> None:
         """A fact was heard, of nodes or not: which stages wait since then, and which reservations are over by it."""
         self.now = now
-        for name in self._changes.read():
-            job = self._jobs.get(name)
-            there = tuple(job.open) if job is not None else ()
-            for index in self._open.pop(name, ()):
-                if index not in there:
-                    self._forget((name, index))
-            for index in there:
-                if (name, index) not in self.since:
-                    self._wait((name, index))
-            if there:
-                self._open[name] = there
-        self._end_some(of_nodes=of_nodes)
+        self._waits.look(now)
+        if self.held:
+            self._end_some(of_nodes=of_nodes)
 
     def started(self, job: JobState, stage: StageState, now: int) -> None:
         """A task of the stage has started: its wait begins anew, and what was reserved for it is free again."""
@@ -143,32 +105,31 @@ class Reservations:
         if key in self.held:
             self._end(key)
         else:
-            self.served[stage.size] = now
-        self._forget(key)
-        if stage.waiting:
-            self._wait(key)
+            self._waits.served[stage.size] = now
+        self._waits.begin_anew(key, now, more=stage.waiting > 0)
         self._end_some(of_nodes=False)  # at once: a limit may be reached by this, and the next beat need not be heard
 
     def _end_some(self, *, of_nodes: bool) -> None:
         for key in [key for key in self.held if not self._stands(*key, of_nodes=of_nodes)]:
             self._end(key)
 
-    def make(self, decision: Reserve) -> None:
+    def make(self, decision: Reserve, now: int) -> None:
         """Keep the nodes that were decided on."""
-        self._keep(decision, self.now)
+        self._keep(decision, now)
         self._doubt(decision.job)
+        self._counts.version += 1
 
     def _keep(self, decision: Reserve, at: int) -> None:
         key = (decision.job, decision.stage)
         self.held[key], self.made[key] = decision, at
-        self.kept[self._class(key)] += 1
+        self.kept[self._waits.class_of(key)] += 1
         self.by_node.update((name, decision) for name, _ in decision.nodes)
 
     def _end(self, key: Key) -> None:
         del self.made[key]
         for name, _ in self.held.pop(key).nodes:
             del self.by_node[name]
-        self.kept = Counter(self._class(each) for each in self.held if each[0] in self._jobs)
+        self.kept = Counter(self._waits.class_of(each) for each in self.held if each[0] in self._jobs)
         self._doubt(key[0])
 
     def _doubt(self, holder: str) -> None:
@@ -182,22 +143,6 @@ class Reservations:
             ):
                 self._journal.reasons.note(job.id)
 
-    def _class(self, key: Key) -> Class:
-        job = self._jobs[key[0]]
-        return job.stages[key[1]].size, job.spec.stages[key[1]].gang
-
-    def _wait(self, key: Key) -> None:
-        self.since[key] = self.now
-        mine = self._classes[key] = self._class(key)
-        self._waiting.setdefault(mine, {})[key] = None
-
-    def _forget(self, key: Key) -> None:
-        if self.since.pop(key, None) is not None:
-            mine = self._classes.pop(key)
-            del self._waiting[mine][key]
-            if not self._waiting[mine]:
-                del self._waiting[mine]
-
     def _stands(self, name: str, index: int, *, of_nodes: bool) -> bool:
         """Whether the reservation makes sense by what is known now. of_nodes: something of nodes may be another."""
         job, nodes = self._jobs.get(name), self.held[name, index].nodes
@@ -207,7 +152,7 @@ class Reservations:
         if self._sizes.at_limit(job, stage) is not None:
             return False
         return not of_nodes or all(
-            node in self._nodes and _times(stage, self._nodes[node], _empty(self._nodes[node])) >= tasks
+            node in self._nodes and tasks_in(empty(self._nodes[node]), self._nodes[node], stage) >= tasks
             for node, tasks in nodes
         )
 
@@ -245,7 +190,7 @@ class Reservations:
 
     def _takers(self, size: int) -> list[tuple[NodeState, float]]:
         """The nodes that have room for this size and take others' tasks at all, each with the time of `_until`."""
-        version = self._version()
+        version = self._counts.version
         if version != self._known_at:
             self._known_at, self._known = version, {}
         takers = self._known.get(size)
@@ -267,7 +212,7 @@ class Reservations:
             job = self._jobs[name]
             if self.has_room(job, job.stages[index]):
                 return True
-        if any(self._is_class_due(each) for each in self._waiting):
+        if any(self._is_class_due(each) for each in self._waits.by_class):
             return self._sizes.has_room()
         return any(until > self.now for size in self._sizes.active for _, until in self._takers(size))
 
@@ -291,7 +236,7 @@ class Reservations:
         """Whether a task of the stage, or the whole gang, could start now on these nodes or on any."""
         allowed = self.allowed(job, stage, nodes)
         if job.waits_whole(stage):
-            together = [[node] for node in allowed] if self._one_node else [list(allowed)]
+            together = [[node] for node in allowed] if self._openings.one_node else [list(allowed)]
             return any(self._sizes.has_room_for_all(stage, nodes) for nodes in together)
         return next(allowed, None) is not None
 
@@ -316,122 +261,62 @@ class Reservations:
 
     def is_due(self, job: JobState, stage: StageState) -> bool:
         """Whether the stage has waited so long without room that nodes are to be reserved when the policy names it."""
-        key = (job.id, stage.index)
-        since = self.since.get(key)
-        if since is None or since + self.after > self.now or key in self.held or not stage.waiting:
+        waits, key = self._waits, (job.id, stage.index)
+        since = waits.since.get(key)
+        if since is None or since + waits.after > self.now or key in self.held or not stage.waiting:
             return False
-        if len(self.by_node) == len(self._nodes) or not self._is_class_due(self._classes[key]):
+        if len(self.by_node) == len(self._nodes) or not self._is_class_due(waits.classes[key]):
             return False
         return self._sizes.at_limit(job, stage) is None and not self.has_room(job, stage)
 
     def is_size_due(self, size: int) -> bool:
         """Whether a stage that waits for this size is due."""
         for each in ((size, False), (size, True)):
-            if each in self._waiting and self._is_class_due(each):
-                for name, index in self._waiting[each]:
-                    if self.since[name, index] + self.after > self.now:
-                        break
+            if each in self._waits.by_class and self._is_class_due(each):
+                for name, index in self._waits.due_stages(each, self.now):
                     if self.is_due(self._jobs[name], self._jobs[name].stages[index]):
                         return True
         return False
 
     def _is_class_due(self, each: Class) -> bool:
         """Whether the first that waits for the same has done so for long enough, and few of them are provided for."""
-        return self.kept[each] < DEPTH and self._due(each) <= self.now
-
-    def _due(self, each: Class) -> int:
-        """When the first that waits for the same is due; a gang is, even if tasks of its size start one by one."""
-        size, gang = each
-        since = self.since[next(iter(self._waiting[each]))]
-        return self.after + (since if gang else max(since, self.served.get(size, since)))
+        return self.kept[each] < DEPTH and self._waits.due(each) <= self.now
 
     def next_due(self) -> int | None:
         """When the next stage has waited for `after`, in ms, or None."""
-        dues = [due for each in self._waiting if (due := self._next_due(each)) is not None]
+        waits, now, dues = self._waits, self.now, []
+        for each in waits.by_class:
+            first = waits.due(each)
+            if first > now:
+                dues.append(first)
+            elif self.kept[each] < DEPTH and (more := waits.due_after(each, now)) is not None:
+                dues.append(more)
         return min(dues, default=None)
 
-    def _next_due(self, each: Class) -> int | None:
-        """When the next that waits for the same is due, in ms, or None."""
-        first, due = self._due(each), None
-        if first > self.now:
-            return first
-        for key in reversed(self._waiting[each]) if self.kept[each] < DEPTH else ():
-            if self.since[key] + self.after <= self.now:
-                break
-            due = self.since[key] + self.after
-        return due
+    # -- which nodes ----------------------------------------------------------------------------
+
+    def _free(self) -> list[NodeState]:
+        """The nodes that are kept for nobody."""
+        return [node for node in self._nodes.values() if node.spec.id not in self.by_node]
 
     def holding(self, stage: StageState) -> list[NodeState]:
         """The nodes that could be reserved for a task of the stage."""
-        nodes = (node for node in self._nodes.values() if node.spec.id not in self.by_node)
-        return [node for node in nodes if _times(stage, node, _empty(node))]
-
-    # -- which nodes ----------------------------------------------------------------------------
+        return [node for node in self._free() if tasks_in(empty(node), node, stage)]
 
     def plan(self, job: JobState, stage: StageState) -> Reserve | None:
         """The nodes on which, by the estimates of what runs there, a task or the whole gang starts earliest.
 
         None when those that are not reserved yet could not take it even if they were empty.
         """
-        count = stage.waiting if job.waits_whole(stage) else 1
-        known: dict[Key, float | None] = {}
-        free = [node for node in self._nodes.values() if node.spec.id not in self.by_node]
-        openings = [list(self._openings(job, stage, node, count, known)) for node in free]
-        if self._one_node:
-            openings = [
-                min((there for there in openings if len(there) >= count), key=lambda there: there[-1], default=[])
-            ]
-        first = sorted(chain.from_iterable(openings))[:count]
-        if len(first) < count:
-            return None
-        nodes = Counter(opening.node for opening in first)
-        kept = tuple((self._sizes.nodes[index].id, tasks) for index, tasks in sorted(nodes.items()))
-        guessed = any(opening.guessed for opening in first)
-        return Reserve(job.id, stage.index, kept, first[-1].at, guessed)
-
-    def _openings(
-        self, job: JobState, stage: StageState, node: NodeState, count: int, known: dict[Key, float | None]
-    ) -> Iterator[_Opening]:
-        """For up to `count` tasks when the node has room for one more.
-
-        What runs of a gang is not over before its missing member has come, so no room is expected of that.
-        """
-        if _times(stage, node, _empty(node)) == 0:
-            return
-        free, room, guessed = list(node.free), 0, False
-        mine = (job.id, stage.index) if job.spec.stages[stage.index].gang else None
-        there = (self._containers[number] for number in node.containers)
-        ends = sorted((self._end_of(c, node, known), c.id) for c in there if (c.job, c.stage) != mine)
-        for at, number in [(self.now, 0), *ends]:
-            if number:
-                container = self._containers[number]
-                guessed |= known[container.job, container.stage] is None
-                for r, amount in enumerate(self._sizes.demands[container.size]):
-                    free[r] += amount
-            more = min(count, _times(stage, node, free))
-            for _ in range(more - room):
-                yield _Opening(at, node.index, guessed)
-            room = max(room, more)
-
-    def _end_of(self, container: ContainerState, node: NodeState, known: dict[Key, float | None]) -> int:
-        """When a container should end: by its stage's estimate, or as long again as it has run."""
-        key = (container.job, container.stage)
-        if key not in known:
-            known[key] = self._estimate(*key)
-        takes_ms, began = known[key], container.granted if container.started < 0 else container.started
-        if takes_ms is None:
-            return self.now + max(UNKNOWN_MS, self.now - began)
-        return max(self.now, began + round(takes_ms / node.spec.speed))
+        return self._openings.earliest(job, stage, self._free(), self.now)
 
     # -- memory ---------------------------------------------------------------------------------
 
     def dump(self) -> dict[str, Any]:
         """What is not derived, as plain data."""
-        return {
-            "since": [(*key, at) for key, at in self.since.items()],
-            "held": [(self.made[key], reserve) for key, reserve in self.held.items()],
-            "served": [(size, at) for size, at in self.served.items() if at + self.after > self.now],
-        }
+        since, served = self._waits.dump(self.now)
+        held = [(self.made[key], reserve) for key, reserve in self.held.items()]
+        return {"since": since, "held": held, "served": served}
 
     def load(
         self,
@@ -441,13 +326,8 @@ class Reservations:
         served: Iterable[tuple[int, int]],
     ) -> None:
         """Take over what `dump` returned."""
-        self.served.update(served)
-        for name, index, at in since:
-            self.now = at
-            self._wait((name, index))
+        self._waits.load(since, served)
         self.now = now
-        for name, index in self.since:
-            self._open[name] = (*self._open.get(name, ()), index)
         for at, reserve in held:
             self._keep(reserve, at)
 
@@ -456,24 +336,5 @@ class Reservations:
         assert self.by_node == {name: r for r in self.held.values() for name, _ in r.nodes}, "reserved nodes"
         assert sum(len(r.nodes) for r in self.held.values()) == len(self.by_node), "a node is reserved twice"
         assert all(self._stands(*key, of_nodes=True) for key in self.held), "a reservation is over"
-        assert self.kept == Counter(map(self._class, self.held)), "for whom nodes are reserved"
-        assert list(self.since.values()) == sorted(self.since.values()), "the order of those that wait"
-        for name, index in self.since:
-            assert name in self._jobs, f"{name} waits and is gone"
-            assert index in self._jobs[name].open, f"{name}/{index} waits and is not open"
-
-
-def _times(stage: StageState, node: NodeState, free: Iterable[int]) -> int:
-    """How many tasks of the stage the node could hold with so much free."""
-    if node.draining or stage.size in node.barred:
-        return 0
-    return max(0, min((there // wanted for wanted, there in zip(stage.demand, free, strict=True) if wanted), default=1))
-
-
-def _empty(node: NodeState) -> list[int]:
-    """What a node has for containers: its room without what others hold."""
-    free = list(node.spec.room)
-    for vector in node.foreign.values():
-        for r, amount in enumerate(vector):
-            free[r] -= amount
-    return free
+        assert self.kept == Counter(map(self._waits.class_of, self.held)), "for whom nodes are reserved"
+        self._waits.validate()

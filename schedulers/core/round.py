@@ -143,7 +143,7 @@ class Round:
         if node is None or (state.reservations is not None and not state.reservations.takes(node, job, stage)):
             return Outcome(0, Reason.NO_ROOM)
         attempt = stage.attempts.get(task, 0)
-        decision = Copy(state.next_container, node.spec.id, job.id, stage.index, task, attempt)
+        decision = Copy(state.counts.next_container, node.spec.id, job.id, stage.index, task, attempt)
         if offer.limit is not None:
             offer.limit -= 1
         self._scheduler.carry_out(decision, self._decisions)
@@ -196,7 +196,7 @@ class Round:
             return None
         if offer.limit is not None:
             offer.limit -= 1
-        return Commit(state.next_container, job.id, stage.index, node.id)
+        return Commit(state.counts.next_container, job.id, stage.index, node.id)
 
     def _why_none(self, job: JobState, stage: StageState, ready: int) -> Reason:
         account = self._scheduler.state.sizes.at_limit(job, stage)
@@ -248,7 +248,7 @@ class Round:
         if decision is None and not named and (stage.size not in state.sizes.bounds or state.sizes.admits(stage.size)):
             node = node or self._node_for(stage, suggestion, offer)
             if node is not None and (state.reservations is None or state.reservations.takes(node, job, stage)):
-                decision = Place(state.next_container, node.spec.id, suggestion.job, stage.index, task, attempt)
+                decision = Place(state.counts.next_container, node.spec.id, suggestion.job, stage.index, task, attempt)
                 if offer.limit is not None:
                     offer.limit -= 1
         if decision is None and not named and state.has_executors:

@@ -13,7 +13,7 @@ import msgspec
 
 from schedulers.core import memory
 from schedulers.core.assigned import Assigned, Lined, no_lines
-from schedulers.core.copies import COPY, TaskCopies
+from schedulers.core.copies import COPY
 from schedulers.core.decisions import Decision, Preempt, Release, Run
 from schedulers.core.errors import InvalidParameters, InvalidTransition
 from schedulers.core.events import (
@@ -52,7 +52,6 @@ from schedulers.core.policy import (
 from schedulers.core.predictor import FinishedTask, Predictor, predictors
 from schedulers.core.reasons import Reason
 from schedulers.core.refusals import NodeCode, NodeRefusal
-from schedulers.core.reservations import Reservations
 from schedulers.core.resources import Resources
 from schedulers.core.round import Round, RoundRecord
 from schedulers.core.state import GRANTED, RUNNING, ClusterState, ContainerState, JobState, StageState
@@ -68,8 +67,10 @@ class Scheduler:
     def __init__(self, config: SchedulerConfig, *, log: Log | None = None, policy: Policy | None = None) -> None:
         self.config, self._log = config, log
         after = config.reserve_after
-        self.state = ClusterState(Resources(config.resources), has_executors=config.executors)
-        self.state.next_container = config.first_container
+        first, copies = config.first_container, config.copies
+        self.state = ClusterState(
+            Resources(config.resources), has_executors=config.executors, first_container=first, copies=copies
+        )
         self.predictor: Predictor | None = None
         if config.predictor is not None:
             make_predictor, predictor_params = predictors.parse(config.predictor)
@@ -78,10 +79,8 @@ class Scheduler:
         self.policy: Policy = make_policy(policy_params, seed=config.seed) if policy is None else policy
         if config.executors and not self.policy.runs_executors:
             raise InvalidParameters(f"policy '{config.policy['kind']}' does not serve executors that outlive tasks")
-        if config.copies is not None:
-            if config.executors:
-                raise InvalidParameters("copies do not go with executors that outlive tasks")
-            self.state.copies = TaskCopies(config.copies)
+        if copies is not None and config.executors:
+            raise InvalidParameters("copies do not go with executors that outlive tasks")
         self._copies = self.state.copies
         make_placer, placer_params = placers.parse(config.placement)
         self.placer: Placer = make_placer(placer_params, seed=config.seed)
@@ -100,11 +99,7 @@ class Scheduler:
             raise InvalidParameters(why)
         self.view = ClusterView(self.state, self.predictor, config.seed)
         if after is not None:
-            state, one_node = self.state, config.offers == "heartbeat"
-            rooms = state.jobs, state.nodes, state.containers, state.sizes, state.journal
-            state.reservations = Reservations(
-                after, *rooms, version=lambda: state.version, estimate=self.view.task_ms, one_node=one_node
-            )
+            self.state.keep_nodes(after, self.view.task_ms, one_node=config.offers == "heartbeat")
         # Those that keep books of their own, or follow a plan, would not know what was started past them.
         self._completes_gangs = not (self.policy.reserves or lines or config.executors)
         self.holds = Holds(self.state, config.offers, lambda job: self.policy.why(job, self.view))
@@ -126,7 +121,7 @@ class Scheduler:
 
     def handle(self, event: Event) -> list[Decision]:
         """Take in one fact and decide. Raises InvalidTransition on an impossible log or decision."""
-        version, asked = self.state.version, False
+        version, asked = self.state.counts.version, False
         decisions: list[Decision] = []
         if not self._take_in(event, decisions):
             return decisions
@@ -162,7 +157,7 @@ class Scheduler:
 
     def begin(self, event: Event) -> Round:
         """Take in one fact; the caller then suggests step by step and calls `end`."""
-        version = self.state.version
+        version = self.state.counts.version
         decisions: list[Decision] = []
         if not self._take_in(event, decisions):
             return Round(self, event, decisions, None, None)
@@ -201,7 +196,7 @@ class Scheduler:
             decisions
             or noted
             or type(event) not in _PASSING
-            or self.state.version != version
+            or self.state.counts.version != version
             or self._counts(event, asked=asked)
         ):
             log.add(event, decisions)

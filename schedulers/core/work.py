@@ -6,8 +6,22 @@ from bisect import insort
 from typing import Final
 
 from schedulers.core.admission import Admission
+from schedulers.core.decisions import Hold, Resume
+from schedulers.core.errors import InvalidTransition
+from schedulers.core.events import (
+    JobCancelled,
+    JobChanged,
+    JobSubmitted,
+    LinksSet,
+    PilotsNamed,
+    SizeEstimated,
+    StageWithdrawn,
+    TaskFound,
+)
 from schedulers.core.journal import Journal
-from schedulers.core.live import RUNNING, ContainerState, JobState, StageState
+from schedulers.core.live import RUNNING, ContainerState, Counts, JobState, StageState
+from schedulers.core.model import Job, Links, check_job, check_links
+from schedulers.core.queues import QueueTree
 from schedulers.core.sizes import Sizes
 
 #: Finished jobs remembered so that a repeated submission is not run again.
@@ -17,11 +31,26 @@ REMEMBERED: Final = 10_000
 class Work:
     """The jobs of one cluster. admission: who is let in. sizes: counts what waits. journal: hears of changes."""
 
-    __slots__ = ("_admission", "_doubt", "_sizes", "_touch", "finished", "jobs", "parted", "waiting")
+    __slots__ = (
+        "_admission",
+        "_counts",
+        "_doubt",
+        "_sizes",
+        "_touch",
+        "_tree",
+        "_width",
+        "finished",
+        "jobs",
+        "links",
+        "parted",
+        "waiting",
+    )
 
-    def __init__(self, admission: Admission, sizes: Sizes, journal: Journal) -> None:
-        self._admission, self._sizes = admission, sizes
-        self._touch, self._doubt = journal.orders.note, journal.reasons.note
+    def __init__(
+        self, width: int, admission: Admission, sizes: Sizes, tree: QueueTree, journal: Journal, counts: Counts
+    ) -> None:
+        self._width, self._admission, self._sizes, self._tree = width, admission, sizes, tree
+        self._touch, self._doubt, self._counts = journal.orders.note, journal.reasons.note, counts
         self.jobs: dict[str, JobState] = {}
         """Live jobs by id, in order of submission."""
         self.waiting: dict[str, JobState] = {}
@@ -30,6 +59,8 @@ class Work:
         """The last jobs that are over."""
         self.parted: dict[tuple[str, int], None] = {}
         """Gangs (job and stage) of which a member came back while others ran, and some that have ended since."""
+        self.links: Links | None = None
+        """How fast data goes between nodes; None: it takes no time."""
 
     def parted_gangs(self) -> list[tuple[JobState, StageState]]:
         """Gangs of which some members run and others may start, the longest so in front."""
@@ -44,22 +75,75 @@ class Work:
 
     # -- jobs come and go -----------------------------------------------------------------------
 
-    def add(self, job: JobState) -> None:
+    def submitted(self, event: JobSubmitted) -> str | None:
         """A new job: it is let in, or waits outside its queue."""
-        self.jobs[job.id] = job
-        self._touch(job.id)
-        self._doubt(job.id)
+        spec, counts = event.job, self._counts
+        if spec.id in self.jobs or spec.id in self.finished:
+            return "duplicate"
+        check_job(spec, self._width)
+        children: list[list[int]] = [[] for _ in spec.stages]
+        for index, stage in enumerate(spec.stages):
+            for parent in stage.above:
+                children[parent].append(index)
+        stages = self._stages_of(spec, event.asks)
+        job = JobState(spec, counts.next_job, event.at, stages, spec.tasks, [0] * self._width, children)
+        counts.next_job += 1
+        self.jobs[spec.id] = job
+        self._touch(spec.id)
+        self._doubt(spec.id)
         if self._admission.may_enter(job):
             self._admit(job)
         else:
             job.admitted = False
             self._admission.wait(job)
+        counts.version += 1
+        return None
 
-    def enter(self, job: JobState) -> None:
-        """Something of the job runs already by another's decision: it is in, whatever the limits say."""
+    def _stages_of(self, spec: Job, asks: str) -> list[StageState]:
+        group = self._tree.path(spec.queue, spec.user).group
+        stages = [
+            StageState(
+                index=index,
+                demand=stage.demand,
+                size=self._sizes.number(stage.demand, stage.places, group),
+                tasks=stage.tasks,
+                waiting=stage.tasks,
+                parents_left=len(stage.parents),
+                asked=asks == "all" or (asks == "roots" and not stage.parents),
+            )
+            for index, stage in enumerate(spec.stages)
+        ]
+        if self.links is not None:
+            for feeding in {edge.parent for stage in spec.stages for edge in stage.edges if edge.data}:
+                stages[feeding].outputs = {}
+        return stages
+
+    def cancelled(self, event: JobCancelled) -> str | None:
+        """Nothing more of the job is launched."""
+        job = self.jobs.get(event.job)
+        if job is None:
+            return "unknown"
+        if job.cancelled:
+            return "duplicate"
+        job.cancelled = True
+        for index in list(job.open):
+            self._close(job, job.stages[index])
+        self._touch(job.id)
+        self._forget_if_over(job)
+        self._counts.version += 1
+        return None
+
+    def enter(self, job: JobState, stage: StageState, task: int) -> bool:
+        """A task runs, or is done, by another's decision: its job is in, whatever the limits say.
+
+        Returns whether the task was waiting.
+        """
+        if job.cancelled:
+            return False
         if not job.admitted:
             self._admission.leave(job)
             self._admit(job)
+        return stage.index in job.open and stage.is_waiting(task)
 
     def admit_pending(self) -> None:
         """Let in who may enter now."""
@@ -73,15 +157,7 @@ class Work:
         self._admission.count(job, 1)
         for stage in job.stages:
             if stage.is_open and stage.waiting:
-                self.open(job, stage)
-
-    def cancel(self, job: JobState) -> None:
-        """Nothing more of the job is launched."""
-        job.cancelled = True
-        for index in list(job.open):
-            self._close(job, job.stages[index])
-        self._touch(job.id)
-        self._forget_if_over(job)
+                self._open(job, stage)
 
     def _forget_if_over(self, job: JobState) -> None:
         if job.left and not (job.cancelled and not job.running):
@@ -96,9 +172,83 @@ class Work:
         if len(self.finished) > REMEMBERED:
             del self.finished[next(iter(self.finished))]
 
+    def links_set(self, event: LinksSet) -> str | None:
+        """Data takes time from node to node."""
+        if event.links == self.links:
+            return "duplicate"
+        check_links(event.links)
+        if self._counts.next_job:
+            raise InvalidTransition("links are set once, before the first job")
+        self.links = event.links
+        return None
+
+    # -- what is said of jobs -------------------------------------------------------------------
+
+    def pilots_named(self, event: PilotsNamed) -> None:
+        """Some tasks of a job run first, so that its size is learned from them."""
+        job = self.jobs[event.job]
+        for index, task in event.plan.pilots:
+            stage = job.stages[index]
+            if not 0 <= task < stage.tasks or task in stage.taken:
+                raise InvalidTransition(f"job {job.id}: no task {task} in stage {index} to be a pilot")
+            stage.set_apart(task)
+        for stage in job.stages:
+            stage.skip_taken()
+        job.plan, job.pilots_left = event.plan, len(event.plan.pilots)
+
+    def size_estimated(self, event: SizeEstimated) -> None:
+        """A job is expected to be so much work."""
+        event.job.size_ms, event.job.size_source = event.size_ms, event.source
+        self._touch(event.job.id)
+
+    def hold(self, decision: Hold, now: int) -> None:
+        """It was said why a job waits."""
+        self.jobs[decision.job].hold = decision.reason
+
+    def resume(self, decision: Resume, now: int) -> None:
+        """Nothing of a job waits any more."""
+        self.jobs[decision.job].hold = None
+
     # -- stages ---------------------------------------------------------------------------------
 
-    def open(self, job: JobState, stage: StageState) -> None:
+    def changed(self, event: JobChanged) -> str | None:
+        """Tasks of more stages are asked for."""
+        job = self.jobs.get(event.job)
+        if job is None or job.cancelled:
+            return "late"
+        if not all(0 <= index < len(job.stages) for index in event.asked):
+            raise InvalidTransition(f"job {job.id} has stages 0 to {len(job.stages) - 1}, asked for {event.asked}")
+        fresh = [stage for index in event.asked if not (stage := job.stages[index]).asked]
+        if not fresh:
+            return "duplicate"
+        for stage in fresh:
+            stage.asked = True
+            if stage.is_open and stage.waiting:
+                self._open(job, stage)
+        self._touch(job.id)
+        self._doubt(job.id)
+        self._counts.version += 1
+        return None
+
+    def withdrawn(self, event: StageWithdrawn) -> str | None:
+        """Tasks of a stage are asked for no more."""
+        job = self.jobs.get(event.job)
+        if job is None or job.cancelled:
+            return "late"
+        if not 0 <= event.stage < len(job.stages):
+            raise InvalidTransition(f"job {job.id} has stages 0 to {len(job.stages) - 1}, not {event.stage}")
+        stage = job.stages[event.stage]
+        if not stage.asked:
+            return "duplicate"
+        stage.asked = False
+        if stage.index in job.open:
+            self._close(job, stage)
+        self._touch(job.id)
+        self._doubt(job.id)
+        self._counts.version += 1
+        return None
+
+    def _open(self, job: JobState, stage: StageState) -> None:
         """The stage's tasks may start, if the job is in."""
         if not job.admitted:
             return
@@ -108,20 +258,6 @@ class Work:
         self._touch(job.id)
         self._doubt(job.id)
         self._sizes.count(stage.size, stage.waiting)
-
-    def ask(self, job: JobState, stage: StageState) -> None:
-        """The stage's tasks are asked for."""
-        stage.asked = True
-        if stage.is_open and stage.waiting:
-            self.open(job, stage)
-
-    def withdraw(self, job: JobState, stage: StageState) -> None:
-        """They are asked for no more."""
-        stage.asked = False
-        if stage.index in job.open:
-            self._close(job, stage)
-        self._touch(job.id)
-        self._doubt(job.id)
 
     def _close(self, job: JobState, stage: StageState) -> None:
         job.open.remove(stage.index)
@@ -136,7 +272,7 @@ class Work:
             below.parents_left -= 1
             self._doubt(job.spec.id)
             if below.is_open and not job.cancelled:
-                self.open(job, below)
+                self._open(job, below)
 
     # -- tasks ----------------------------------------------------------------------------------
 
@@ -160,6 +296,19 @@ class Work:
             if not job.waiting:
                 del self.waiting[job.spec.id]
         return pilot
+
+    def found(self, event: TaskFound) -> str | None:
+        """A task is done of which nobody has heard before."""
+        job = self.jobs.get(event.job)
+        if job is None or not 0 <= event.stage < len(job.stages):
+            return "unknown"
+        stage = job.stages[event.stage]
+        if not self.enter(job, stage, event.task):
+            return "late"
+        pilot = self.launch(job, stage, event.task)
+        self.succeed(job, stage, event.runtime_ms, 1.0, pilot=pilot)
+        self._counts.version += 1
+        return None
 
     def succeed(self, job: JobState, stage: StageState, runtime_ms: int, speed: float, *, pilot: bool) -> None:
         """One more task is done, after so long on a node of this speed."""

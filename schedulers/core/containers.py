@@ -1,0 +1,283 @@
+"""The life of containers: placed or adopted, started, and over; what each holds on its node, and for whom."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from schedulers.core.admission import Admission
+from schedulers.core.copies import COPY, TaskCopies
+from schedulers.core.decisions import Commit, Copy, Place, Preempt
+from schedulers.core.errors import InvalidTransition
+from schedulers.core.events import (
+    ClaimRefused,
+    ContainerAdopted,
+    ContainerEnded,
+    ContainerExpired,
+    ContainerStarted,
+    NodeLost,
+)
+from schedulers.core.journal import Journal
+from schedulers.core.live import GRANTED, IDLE, MOVING, RUNNING, ContainerState, Counts, JobState, StageState
+from schedulers.core.nodes import ClusterNodes
+from schedulers.core.queues import QueueTree
+from schedulers.core.resources import Vector
+from schedulers.core.sizes import Sizes
+from schedulers.core.work import Work
+
+if TYPE_CHECKING:
+    from schedulers.core.reservations import Reservations
+
+#: Exit code of a container that went down with its node (YARN's ABORTED).
+ABORTED: Final = -100
+
+
+class Containers:
+    """The containers of one cluster. nodes, work: where they are, and whose tasks they run. admission: who pays."""
+
+    __slots__ = (
+        "_admission",
+        "_copies",
+        "_counts",
+        "_doubt",
+        "_jobs",
+        "_nodes",
+        "_queues",
+        "_sizes",
+        "_touch",
+        "_work",
+        "by_number",
+        "idle",
+        "moving",
+        "reservations",
+        "used",
+    )
+
+    def __init__(
+        self,
+        nodes: ClusterNodes,
+        work: Work,
+        sizes: Sizes,
+        admission: Admission,
+        tree: QueueTree,
+        journal: Journal,
+        counts: Counts,
+        copies: TaskCopies | None,
+    ) -> None:
+        self._nodes, self._work, self._sizes, self._admission = nodes, work, sizes, admission
+        self._jobs, self._queues, self._counts, self._copies = work.jobs, tree.queues, counts, copies
+        self._touch, self._doubt = journal.orders.note, journal.reasons.note
+        self.by_number: dict[int, ContainerState] = {}
+        """All of them."""
+        self.idle: dict[int, ContainerState] = {}
+        """Executors between tasks; from `by_number`, in the order in which they became idle."""
+        self.moving: dict[int, ContainerState] = {}
+        """Executors on their way to jobs that have no task for them yet; from `by_number`."""
+        self.used: list[int] = [0] * len(nodes.capacity)
+        """Held by containers; from `by_number`."""
+        self.reservations: Reservations | None = None
+        """See ClusterState."""
+
+    def story(self, number: int) -> str:
+        """What is known of a container, for messages."""
+        there = self.by_number.get(number)
+        return there.story if there is not None else f"container {number} (unknown: never granted, or over)"
+
+    # -- containers begin -----------------------------------------------------------------------
+
+    def place(self, decision: Place, now: int) -> None:
+        """A task starts in a container of its own."""
+        job = self._jobs[decision.job]
+        stage = job.stages[decision.stage]
+        self.check_room(decision, job, stage)
+        self._hold(decision, job, stage, now)
+
+    def adopted(self, event: ContainerAdopted) -> str | None:
+        """A container is there by another's decision: limits and room do not stop it any more."""
+        job = self._jobs.get(event.job)
+        if job is None or event.node not in self._nodes.by_id:
+            return "unknown"
+        if event.container < self._counts.next_container:
+            return "duplicate"
+        if not 0 <= event.stage < len(job.stages):
+            raise InvalidTransition(f"job {job.id} has stages 0 to {len(job.stages) - 1}, not {event.stage}")
+        stage = job.stages[event.stage]
+        if not self._work.enter(job, stage, event.task):
+            return "late"
+        attempt = stage.attempts.get(event.task, 0)
+        place = Place(event.container, event.node, job.id, stage.index, event.task, attempt)
+        self._hold(place, job, stage, event.at)
+        self._doubt(job.id)
+        return None
+
+    def copy(self, decision: Copy, now: int) -> None:
+        """One more container starts for a task that is under way or done."""
+        job, copies = self._jobs[decision.job], self._copies
+        stage = job.stages[decision.stage]
+        if copies is None or not copies.allows(self.by_number, job, stage, decision.task, decision.node):
+            raise InvalidTransition(
+                f"no copy of task {job.id}/{stage.index}/{decision.task} may be made on {decision.node}"
+            )
+        self.check_room(decision, job, stage)
+        number, task, attempt = decision.container, decision.task, decision.attempt
+        copy = ContainerState(
+            number, decision.node, job.id, stage.index, task, attempt, False, stage.size, now, copy=True
+        )
+        self.occupy(copy, job, stage.demand)
+        copies.add(copy, self.by_number)
+
+    def check_room(self, decision: Place | Copy | Commit, job: JobState, stage: StageState) -> None:
+        """Raises InvalidTransition when the node has no room for a new container, or a limit is in its way."""
+        node = self._nodes.by_id[decision.node]
+        if not node.fits(stage):
+            raise InvalidTransition(
+                f"node {node.id} has {node.free} free, container {decision.container} needs {stage.demand}"
+            )
+        if stage.size in self._sizes.bounds and not self._sizes.admits(stage.size):
+            raise InvalidTransition(f"container {decision.container} of job {job.id} would exceed a limit of its queue")
+
+    def _hold(self, decision: Place, job: JobState, stage: StageState, now: int) -> None:
+        """The container is there now, and holds what it needs."""
+        pilot = self._work.launch(job, stage, decision.task)
+        number, task, attempt = decision.container, decision.task, decision.attempt
+        self.occupy(
+            ContainerState(number, decision.node, job.id, stage.index, task, attempt, pilot, stage.size, now),
+            job,
+            stage.demand,
+        )
+        job.running += 1
+        stage.running += 1
+        if self.reservations is not None:
+            self.reservations.started(job, stage, now)
+
+    def occupy(self, container: ContainerState, job: JobState, demand: Vector) -> None:
+        """A new container takes its room on its node."""
+        number, node, counts = container.id, self._nodes.by_id[container.node], self._counts
+        self.by_number[number] = container
+        if self._queues:
+            self._admission.charge(number, job, demand)
+        if number >= counts.next_container:
+            counts.next_container = number + 1
+        node.containers[number] = None
+        free, used, held = node.free, self.used, job.used
+        for r, amount in enumerate(demand):
+            free[r] -= amount
+            used[r] += amount
+            held[r] += amount
+        job.executors += 1
+        counts.version += 1
+        self._sizes.room_changed(node)
+
+    def started(self, event: ContainerStarted) -> str | None:
+        """A container's task runs, or an executor that was brought to a job is there."""
+        container = self.by_number.get(event.container)
+        if container is None:
+            return "late"
+        if container.status == MOVING:
+            self._arrive(container)
+            return None
+        if container.status != GRANTED:
+            return "duplicate"
+        container.status = RUNNING
+        container.started = event.at
+        if container.copy:
+            return None
+        job = self._jobs[container.job]
+        job.started += 1
+        job.started_sum += event.at
+        self._touch(container.job)
+        return None
+
+    def _arrive(self, container: ContainerState) -> None:
+        del self.moving[container.id]
+        self.idle[container.id] = container
+        container.status = IDLE
+        self._touch(container.job)
+        self._counts.version += 1
+
+    # -- containers end -------------------------------------------------------------------------
+
+    def ended(self, event: ContainerEnded) -> str | None:
+        """A container is over, well (code 0) or not."""
+        container = self.by_number.get(event.container)
+        if container is None:
+            return "late"
+        self.end(container, event.code, event.runtime_ms, event.at)
+        return None
+
+    def expired(self, event: ContainerExpired) -> str | None:
+        """A container that was granted has not started in time."""
+        container = self.by_number.get(event.container)
+        if container is None or container.status != GRANTED:
+            return "late"
+        self.end(container, ABORTED, 0, event.at)
+        return None
+
+    def refused(self, event: ClaimRefused) -> str | None:
+        """A container that was granted did not come to be: its task was not begun."""
+        container = self.by_number.get(event.container)
+        if container is None or container.status != GRANTED:
+            return "late"
+        self.end(container, ABORTED, 0, event.at)
+        job = self._jobs.get(container.job)
+        if job is not None:
+            attempts = job.stages[container.stage].attempts
+            attempts[container.task] = container.attempt
+            if not container.attempt:
+                del attempts[container.task]
+        return None
+
+    def node_lost(self, event: NodeLost) -> str | None:
+        """A node is gone, and its containers with it."""
+        node = self._nodes.by_id.get(event.node)
+        if node is None:
+            return "unknown"
+        node.draining = False  # so that its last container does not take it away before its turn
+        for number in sorted(node.containers):
+            self.end(self.by_number[number], ABORTED, 0, event.at)
+        self._nodes.forget(node)
+        return None
+
+    def preempt(self, decision: Preempt, now: int) -> None:
+        """A container is to end; it holds its room until its end is heard."""
+        if decision.container not in self.by_number:
+            raise InvalidTransition(f"{self.story(decision.container)}: not there to be preempted")
+        if decision.rule == COPY and self._copies is not None:
+            self._copies.leaving[decision.container] = None
+
+    def end(self, container: ContainerState, code: int, runtime_ms: int, now: int) -> None:
+        """A container is gone: give back what it held, and count or requeue its task."""
+        node = self._nodes.by_id[container.node]
+        job = self._jobs.get(container.job)
+        del node.containers[container.id], self.by_number[container.id]
+        free, used = node.free, self.used
+        held = job.used if job is not None else [0] * len(used)
+        demand = self._sizes.demands[container.size]
+        for r, amount in enumerate(demand):
+            free[r] += amount
+            used[r] -= amount
+            held[r] -= amount
+        self._counts.version += 1
+        self._sizes.room_changed(node)
+        if self._queues and self._admission.discharge(container.id, demand):
+            self._sizes.limits_changed()
+        if job is not None:
+            job.executors -= 1
+            self._touch(container.job)
+        if container.status == IDLE:
+            del self.idle[container.id]
+        elif container.status == MOVING:
+            del self.moving[container.id]
+        elif self._copies is not None and not self._copies.settle(container, job, self.by_number, succeeded=code == 0):
+            if code == 0 and job is not None and job.stages[container.stage].outputs is not None:
+                job.stages[container.stage].made(container.task, container.node, container.over(runtime_ms, now))
+        elif job is not None:
+            stage = job.stages[container.stage]
+            self._work.stop(job, stage, container)
+            if code == 0:
+                if stage.outputs is not None:
+                    stage.made(container.task, container.node, container.over(runtime_ms, now))
+                self._work.succeed(job, stage, runtime_ms, node.spec.speed, pilot=container.pilot)
+            else:
+                self._work.fail(job, stage, container)
+        if node.draining and not node.containers:
+            self._nodes.forget(node)
