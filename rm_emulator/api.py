@@ -160,15 +160,13 @@ def _watched(run: Run, watch: Watch) -> None:
         raise ValueError(f"{len(run.who.schedulers)} schedulers decide: one can be watched")
     (scheduler,), control = run.who.schedulers, run.simulation.control
     decide = control.handle
-    control.handle = lambda event: watch(scheduler, event, decide)  # type: ignore[method-assign]
+    control.handle = lambda event: watch(scheduler, event, decide)
 
 
 # -- Workloads ------------------------------------------------------------------------------------------------------
 
 
-def generated(
-    block: Mapping[str, Any], *, seed: int, cluster: Mapping[str, Any] = _ONE_NODE, folder: Path | None = None
-) -> Workload:
+def generated(block: Mapping[str, Any], *, seed: int, cluster: Mapping[str, Any] = _ONE_NODE) -> Workload:
     """The jobs of a seed that a scenario's block `workload` describes, on this cluster.
 
     block: such as `{"kind": "tpch", "jobs": 20}`. cluster: the block `cluster`; generators go by its speeds, links and
