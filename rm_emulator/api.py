@@ -28,6 +28,7 @@ from rm_emulator.experiments.api import Results
 from rm_emulator.experiments.assembly import Run, assemble, workload_of
 from rm_emulator.experiments.grid import code_digest
 from rm_emulator.files import load_yaml
+from rm_emulator.issues import InvalidInput
 from rm_emulator.results import statistics
 from rm_emulator.results.figures import Speedup, Thinker
 from rm_emulator.results.metrics import Floats
@@ -124,14 +125,17 @@ def play(
 ) -> Played:
     """Run one policy with one seed in this process, and keep what came of it in memory; no file is written.
 
+    scenario: as `rm_emulator.run` takes a dict, classes in place of names included; `workload` may be a `Workload`.
     label: of the policy, the first one by default; seed: the scenario's first by default. watch: see `Watch`, for runs
     of one scheduler.
     Raises `rm_emulator.issues.InvalidInput` with every mistake of the scenario, ValueError for a label that is not
-    there or a watch over several schedulers, and `Stalled` where jobs can never finish.
+    there or a watch over several schedulers, and a `SchedulerError` of the core where jobs can never finish.
     """
     with TemporaryDirectory(prefix="rm-emulator-") as folder:
         loaded = _loaded(scenario, seed, Path(folder))
         check(loaded)
+        if len(loaded.points) > 1:
+            raise InvalidInput([loaded.issue(("spec", "sweep"), "a sweep is for `run`: one of its points is played")])
         whole = Scenario.model_validate(grid.at_point(loaded))
         entries = {entry["label"]: entry for entry in grid.at_point(loaded)["spec"]["policies"]}
         if label is not None and label not in entries:

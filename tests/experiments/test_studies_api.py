@@ -18,7 +18,10 @@ from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.decisions import Decision
 from schedulers.core.events import Event, Tick
 from schedulers.core.model import Job, Stage
+from schedulers.core.ordered import Key, Ordered
+from schedulers.core.policy import ClusterView
 from schedulers.core.scheduler import Scheduler
+from schedulers.core.state import JobState
 
 OWN = Workload(
     name="own",
@@ -123,6 +126,27 @@ def test_messages_are_counted_where_there_are_any() -> None:
 def test_a_label_that_is_not_there_is_named_beside_those_that_are() -> None:
     with pytest.raises(ValueError, match=r"no policy has the label 'drf' \(labels: fifo, sjf\)"):
         api.play(scenario(OWN), label="drf")
+
+
+def test_a_sweep_is_not_played() -> None:
+    made = scenario(OWN)
+    made["spec"]["sweep"] = {"cluster.nodes[0].count": [1, 2]}
+    with pytest.raises(InvalidInput, match="a sweep is for `run`: one of its points is played"):
+        api.play(made)
+
+
+class NewestFirst(Ordered):
+    """Serves the job that came last."""
+
+    def key(self, job: JobState, view: ClusterView) -> Key:
+        return (-job.submitted,)
+
+
+def test_a_policy_s_class_stands_for_its_name() -> None:
+    made = scenario(OWN, seeds=(1,), nodes=[{"capacity": {"cpu": 1}}])
+    made["spec"] |= {"policies": [{"kind": NewestFirst}], "baseline": None}
+    first_come = api.play(scenario(OWN, seeds=(1,), nodes=[{"capacity": {"cpu": 1}}])).jobs
+    assert not api.play(made).jobs.sort("id").equals(first_come.sort("id"))
 
 
 def test_a_scenario_with_mistakes_is_not_played() -> None:
