@@ -52,7 +52,7 @@ def _show(rows: list[dict[str, Any]]) -> None:
     console.print(table)
     for row in rows:
         if row["note"]:
-            console.print(f"[dim]{row['name']}: {row['note']}[/]", soft_wrap=True)
+            console.print(f"{row['name']}: {row['note']}", style="dim", markup=False, soft_wrap=True)
 
 
 def _number(value: float | None) -> str:

@@ -10,6 +10,13 @@ import msgspec
 
 _COMPARE: Final[dict[str, Callable[[float, float], bool]]] = {">=": operator.ge, "<=": operator.le}
 
+#: By package the extra that brings it.
+_EXTRAS: Final[dict[str, str]] = {
+    **dict.fromkeys(("aiohttp", "certifi", "cryptography", "kubernetes", "prometheus_client"), "k8s"),
+    **dict.fromkeys(("httptools", "starlette", "structlog", "uvicorn"), "k8s"),
+    **dict.fromkeys(("greenlet", "gymnasium", "torch"), "learn"),
+}
+
 
 class Row(msgspec.Struct, frozen=True, kw_only=True):
     """One line of the results.
@@ -56,6 +63,23 @@ class Benchmark(msgspec.Struct, frozen=True):
     name: str
     group: str
     run: Callable[[bool], Iterator[Row]]
+
+    def rows(self, tiny: bool) -> Iterator[Row]:
+        """The rows of `run`; without an extra that it needs, a row without a value that names the extra."""
+        try:
+            yield from self.run(tiny)
+        except ModuleNotFoundError as error:
+            missing = (error.name or "").partition(".")[0]
+            if missing not in _EXTRAS:
+                raise  # a mistake of ours
+            extra = _EXTRAS[missing]
+            why = f"no module {error.name}; install the extra {extra} (pip install 'rm-emulator[{extra}]')"
+            yield cannot_run(self.name, why)
+
+
+def cannot_run(name: str, why: str) -> Row:
+    """The row of what cannot be measured here."""
+    return Row(name=name, value=None, unit="", note=f"cannot run: {why}")
 
 
 BENCHMARKS: Final[dict[str, Benchmark]] = {}

@@ -22,7 +22,7 @@ def run(names: Iterable[str] | None = None, *, tiny: bool = False, progress: boo
     for benchmark in _chosen(names):
         if progress:
             print(f"{benchmark.group}: {benchmark.name} ...", file=sys.stderr, flush=True)  # noqa: T201
-        rows += [row.plain() for row in benchmark.run(tiny)]
+        rows += [row.plain() for row in benchmark.rows(tiny)]
     return rows
 
 

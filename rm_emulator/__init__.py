@@ -5,7 +5,8 @@
     results.comparisons
     print(rm_emulator.explain(results, "job-7"))
 
-Importing this package is cheap; what `run` needs is imported when it is called.
+`rm_emulator.api` has what whole studies need besides. Importing this package is cheap; what `run` needs is imported
+when it is called.
 """
 
 from __future__ import annotations

@@ -15,9 +15,8 @@ from typing import Any, Final
 
 import msgspec
 
-from rm_emulator.workload import formats, storage
+from rm_emulator import api
 from rm_emulator.workload.model import Fixed, PerTask, RunTimes, Workload, WorkloadJob
-from rm_emulator.workload.tpch import TpchSettings, generate
 from schedulers.core import keyed
 from schedulers.core.model import Stage
 from schedulers.core.resources import Resources, Vector
@@ -70,21 +69,20 @@ def _demand(unit: Vector, seed: int, job: str, stage: int) -> Vector:
 
 def read(path: Path, seed: int) -> Workload:
     """All jobs of a trace in Alibaba's format of 2018, with drawn demands. Raises TraceError."""
-    return drawn(formats.read("alibaba2018", path, {}).workload, seed)
+    return drawn(api.read_trace("alibaba2018", path), seed)
 
 
 def tpch(seed: int) -> Workload:
     """Every TPC-H query at each size once, with drawn demands; the built-in profiles."""
-    settings = TpchSettings(
-        jobs=None, arrivals="batch", durations="per_task", history=0, demand=dict(UNIT), drawn=dict(UNIT)
-    )
-    return generate(settings, seed=seed)
+    block = {"kind": "tpch", "jobs": None, "arrivals": "batch", "durations": "per_task", "history": 0}
+    cluster = {"nodes": [{"capacity": dict(UNIT)}]}
+    return api.generated({**block, "demand": dict(UNIT), "drawn": dict(UNIT)}, seed=seed, cluster=cluster)
 
 
 def write(path: Path, trace: Path, seed: int) -> Path:
     """The same as a workload file that scenarios can read, made once."""
     if not path.exists():
-        storage.save(read(trace, seed), path)
+        api.save_workload(read(trace, seed), path)
     return path
 
 

@@ -16,12 +16,10 @@ from typing import Annotated, Any, Final
 
 import typer
 
-from rm_emulator.experiments import api
+from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
-from rm_emulator.results.figures import Speedup
-from rm_emulator.results.statistics import student_t
-from studies.tables import by_label, document, filled, run, show, table
+from studies.tables import document, filled, run, show, table
 
 #: The released simulator's seeds begin here.
 FIRST_SEED: Final = 1000
@@ -83,7 +81,7 @@ def means(results: api.Results) -> dict[str, dict[int, float]]:
     """Mean JCT in s by label and seed; `best alpha` is the least of the grid's, seed by seed, if there is a grid."""
     jcts = {
         label: {seed: figures["jct_s"]["mean"] for seed, figures in by_seed.items()}
-        for label, by_seed in by_label(results).items()
+        for label, by_seed in results.by_label.items()
     }
     grid = [jcts.pop(label) for label in map(_label, ALPHAS) if label in jcts]
     if grid:
@@ -113,7 +111,6 @@ def rows(jcts: Mapping[str, Mapping[int, float]]) -> list[list[str]]:
         off = mean - released
         ratio, expected = mean / fmean(fair.values()), released / RELEASED["fair"][0]
         paired = [by_seed[seed] / fair[seed] for seed in by_seed]
-        interval = student_t(paired)
         made.append(
             [
                 label,
@@ -123,7 +120,7 @@ def rows(jcts: Mapping[str, Mapping[int, float]]) -> list[list[str]]:
                 f"{ratio:.3f}",
                 f"{expected:.3f}",
                 f"{100 * (ratio / expected - 1):+.1f} %",
-                show(Speedup(value=fmean(paired), ci95=list(interval)), digits=3),
+                show(api.interval(paired), digits=3),
             ]
         )
     return made

@@ -10,7 +10,7 @@ from typing import Annotated, Final
 
 import typer
 
-from rm_emulator.experiments import api
+from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
 from studies import dags, offline, online

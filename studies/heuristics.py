@@ -2,9 +2,9 @@
 
     python -m studies.heuristics --docs docs [--saga PYTHON]
 
-Every plan passes the validator of `lab.schedules`, or the run ends. SAGA runs in an environment of its own, if one is
-given, and knows machines only that differ in speed. What has been planned is kept, so that a run that is stopped goes
-on where it was; a change of planners, DAGs or settings begins anew.
+Every plan passes `rm_emulator.known_answers.schedules`, or the run ends. SAGA runs in an environment of its own, if one
+is given, and knows machines only that differ in speed. What has been planned is kept, so that a run that is stopped
+goes on where it was; a change of planners, DAGs or settings begins anew.
 """
 
 from __future__ import annotations
@@ -24,12 +24,10 @@ import numpy as np
 import typer
 
 import schedulers.planning.unrelated
+from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.known_answers.schedules import Problem, Run, violations
 from rm_emulator.program import end
-from rm_emulator.results.figures import Speedup
-from rm_emulator.results.statistics import student_t
-from rm_emulator.workload import dags, lachesis, tpch
 from rm_emulator.workload.model import Fixed
 from schedulers.planning.unrelated.deft import ORDERS, deft
 from schedulers.planning.unrelated.dfrn import dfrn
@@ -52,6 +50,8 @@ MACHINES: Final = 8
 EXECUTORS: Final = 50
 BATCHES: Final = (1, 5, 10, 20, 50)
 SMALL: Final = 20
+#: How long the mean transfer of a batch takes beside its mean task.
+CCR: Final = 5.0
 
 
 def _deft(made: Instance, order: str, *, copies: bool) -> Plan:
@@ -110,8 +110,8 @@ class Planned(msgspec.Struct, frozen=True):
 def literature(seeds: int, count: int, *, related: bool = False) -> Iterator[Sample]:
     """Random DAGs with the shapes of the HEFT paper. related: on machines of LACHESIS's speeds; else unrelated."""
     for seed in range(1, seeds + 1):
-        speeds = lachesis.speeds(MACHINES, seed=seed)
-        for made in dags.literature(count, speeds if related else MACHINES, seed=seed):
+        speeds = api.executor_speeds(MACHINES, seed=seed)
+        for made in api.literature_dags(count, speeds if related else MACHINES, seed=seed):
             if related:
                 times = np.array(made.sizes, dtype=np.float64)[:, None] / np.array(speeds)
                 yield Sample(seed, times.tolist(), made.edges, made.rate / 1000, made.sizes, speeds)
@@ -122,8 +122,9 @@ def literature(seeds: int, count: int, *, related: bool = False) -> Iterator[Sam
 def batches(seeds: int, jobs: int) -> Iterator[Sample]:
     """LACHESIS's batches of so many jobs at once, a stage as one task, as one DAG each."""
     for seed in range(1, seeds + 1):
-        speeds = lachesis.speeds(EXECUTORS, seed=seed)
-        made = lachesis.generate(lachesis.LachesisSettings(jobs=jobs), seed=seed, speeds=speeds)
+        speeds = api.executor_speeds(EXECUTORS, seed=seed)
+        cluster = {"nodes": [{"capacity": {"cpu": 1}, "speed": speed} for speed in speeds]}
+        made = api.generated({"kind": "lachesis", "jobs": jobs, "ccr": CCR}, seed=seed, cluster=cluster)
         sizes: list[float] = []
         edges: list[Edge] = []
         for entry in made.jobs:
@@ -133,7 +134,7 @@ def batches(seeds: int, jobs: int) -> Iterator[Sample]:
                 sizes.append(times.ms)
                 edges += [(first + edge.parent, first + number, edge.data) for edge in stage.edges]
         matrix = np.array(sizes)[:, None] / np.array(speeds)
-        yield Sample(seed, matrix.tolist(), edges, dags.RATE / 1000, sizes, speeds)
+        yield Sample(seed, matrix.tolist(), edges, api.DAG_RATE / 1000, sizes, speeds)
 
 
 def plan(sample: Sample) -> Planned:
@@ -257,7 +258,7 @@ def over_seeds(planned: Sequence[Planned], values: Any, digits: int = 3) -> str:
     for each, value in zip(planned, values, strict=True):
         by_seed.setdefault(each.seed, []).append(float(value))
     means = [float(np.mean(of_seed)) for of_seed in by_seed.values()]
-    return show(Speedup(value=float(np.mean(means)), ci95=list(student_t(means))), digits)
+    return show(api.interval(means), digits)
 
 
 class Measured(msgspec.Struct, frozen=True):
@@ -274,12 +275,12 @@ def measure(
     """Everything that the page needs, or what `out` keeps of it; saga: a Python that has it."""
 
     def some(name: str, made: Iterable[Sample], *, beside: bool) -> list[Planned]:
-        path, header = out / f"{name}.jsonl", f"{_digest()} {seeds} {count} {bool(saga)}"
+        samples = list(made)
+        path, header = out / f"{name}.jsonl", f"{_digest(samples)} {bool(saga)}"
         if path.exists():
             first, *lines = path.read_text(encoding="utf-8").splitlines()
             if first == header:
                 return [msgspec.json.decode(line, type=Planned) for line in lines]
-        samples = list(made)
         planned = list(map(plan, samples))
         if beside and saga:
             planned = with_saga(saga, samples, planned)
@@ -293,11 +294,10 @@ def measure(
     )
 
 
-def _digest() -> str:
-    """Of the planners' code and of what makes the DAGs."""
-    made_by = (dags.__file__, lachesis.__file__, tpch.__file__, beside_saga.__file__)
-    digest = hashlib.sha256(json.dumps(list(ALL)).encode())
-    for file in [*sorted(Path(schedulers.planning.unrelated.__path__[0]).glob("*.py")), *map(Path, made_by)]:
+def _digest(samples: Sequence[Sample]) -> str:
+    """Of the DAGs and of the planners' code."""
+    digest = hashlib.sha256(msgspec.json.encode([list(ALL), samples]))
+    for file in [*sorted(Path(schedulers.planning.unrelated.__path__[0]).glob("*.py")), Path(beside_saga.__file__)]:
         digest.update(file.read_bytes())
     return digest.hexdigest()
 
@@ -313,7 +313,7 @@ def page(measured: Measured, template: str) -> str:
         dags=len(measured.unrelated),
         machines=MACHINES,
         executors=EXECUTORS,
-        ccr=f"{lachesis.LachesisSettings().ccr:g}",
+        ccr=f"{CCR:g}",
         saga=any(ALIKE in each.makespans for each in measured.related),
         alike=sum(
             math.isclose(each.makespans[ALIKE], each.makespans["SAGA HEFT"], rel_tol=1e-9)

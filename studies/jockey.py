@@ -11,20 +11,16 @@ from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
+import polars as pl
 import typer
 
-from rm_emulator.experiments import api
+from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
-from rm_emulator.results.replay import log_lines, logs_of
-from rm_emulator.results.summary import cell_dir, read_table
-from rm_emulator.workload import storage
-from rm_emulator.workload.deadlines import Deadlines, with_deadlines
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.model import Job, Stage
-from schedulers.core.replay import Replay
-from studies.tables import by_label, document, filled, mean, over_seeds, run, table
+from studies.tables import document, filled, mean, over_seeds, run, table
 
 NAME: Final = "results-deadlines"
 SLOTS: Final = 50
@@ -73,18 +69,18 @@ def cluster() -> dict[str, Any]:
 def prepare(out: Path, seed: int) -> Path:
     """Store the jobs of a seed, those with a deadline in a queue of their own; returns the folder."""
     folder = out / f"jobs-{seed}"
-    if not storage.is_stored(folder):
+    if not api.is_workload(folder):
         random = keyed.generator(seed, "jockey's jobs")
         arrivals = np.cumsum(random.exponential(1000 * _APART_S, JOBS))
         made = (_job(f"j{number:02}", int(at), random) for number, at in enumerate(arrivals))
         plain = Workload(name=f"jobs-{seed}", jobs=tuple(made), resources=("cpu",))
-        due = with_deadlines(plain, (1000 * SLOTS,), Deadlines(part=0.5, factor=FACTORS), seed)
+        due = api.with_deadlines(plain, (1000 * SLOTS,), part=0.5, factor=FACTORS, seed=seed)
         replace = msgspec.structs.replace
         jobs = tuple(
             replace(entry, job=replace(entry.job, queue=REST if entry.job.deadline is None else DUE))
             for entry in due.jobs
         )
-        storage.save(replace(due, jobs=jobs), folder)
+        api.save_workload(replace(due, jobs=jobs), folder)
     return folder
 
 
@@ -119,14 +115,17 @@ def measure(out: Path, seed: int, error: tuple[float, float] | None, jobs: int) 
     return run(scenario, out / name, jobs)
 
 
+def of_run(results: api.Results, label: str) -> pl.DataFrame:
+    """The jobs under a label; there is one seed."""
+    return results.jobs.filter(pl.col("label") == label)
+
+
 def given_ms(results: api.Results, label: str, seed: int) -> dict[str, int]:
     """By job with a deadline its allocation summed over its life (containers x ms), read off a replay of the log."""
-    jobs = read_table(cell_dir(results.path, label, seed), "jobs")
-    ends = {name: end for name, end in jobs.select("id", "finish_ms").iter_rows() if end is not None}
+    ends = dict(of_run(results, label).select("id", "finish_ms").drop_nulls().iter_rows())
     given: dict[str, int] = {}
     last: dict[str, tuple[int, int]] = {}  # since when, and how many
-    (log,) = logs_of(cell_dir(results.path, label, seed))
-    replay = Replay(log_lines(log))
+    replay = results.replayed(label, seed)
     for _ in replay:
         for name, promise in replay.scheduler.policy.new_promises().items():
             since, containers = last.get(name, (promise.made, 0))
@@ -139,20 +138,20 @@ def given_ms(results: api.Results, label: str, seed: int) -> dict[str, int]:
 
 def over_oracle(results: api.Results, label: str, seed: int) -> float:
     """Containers given over time to jobs with deadlines, over their true work, less 1 (what an oracle gives)."""
-    work = dict(read_table(cell_dir(results.path, label, seed), "jobs").select("id", "work_ms").iter_rows())
+    work = dict(of_run(results, label).select("id", "work_ms").iter_rows())
     given = given_ms(results, label, seed)
     return float(sum(given.values()) / sum(work[name] for name in given) - 1)
 
 
 def met_of(measured: Mapping[int, api.Results], label: str) -> list[float]:
     """By seed how many of the deadlines a policy met, in %."""
-    return [100 * by_label(results)[label][seed]["deadlines"]["met"] for seed, results in measured.items()]
+    return [100 * results.by_label[label][seed]["deadlines"]["met"] for seed, results in measured.items()]
 
 
 def rows(measured: Mapping[int, api.Results], labels: Sequence[str], loop: Sequence[float]) -> Iterator[list[str]]:
     """Cells of HEAD by policy; measured: by seed. loop: what each is compared with, seed by seed."""
     for label in labels:
-        runs = [by_label(results)[label][seed] for seed, results in measured.items()]
+        runs = [results.by_label[label][seed] for seed, results in measured.items()]
         met = met_of(measured, label)
         less = "-" if label == CONTROLS[0] else over_seeds([one - other for one, other in zip(met, loop, strict=True)])
         late = mean([each["deadlines"]["late_s"]["mean"] for each in runs])

@@ -2,7 +2,7 @@
 
     python -m studies.lachesis --docs docs
 
-Every schedule is read from its run and held against the validator of `lab.schedules`, or the tables are not written.
+Every schedule is read from its run and held against `rm_emulator.known_answers.schedules`, or no table is written.
 Runs are kept under a folder, so a stopped one goes on where it was.
 """
 
@@ -16,16 +16,13 @@ from typing import Annotated, Any, Final
 import msgspec
 import numpy as np
 import typer
-import yaml
 
-from rm_emulator.experiments import api
+from rm_emulator import api
 from rm_emulator.files import write_file
+from rm_emulator.known_answers.emulated import finished
 from rm_emulator.known_answers.schedules import Problem, Run, violations
 from rm_emulator.program import end
-from rm_emulator.scenario import examples
-from rm_emulator.workload import lachesis
-from studies.emulated import finished
-from studies.tables import by_label, document, filled, over_seeds, run, table
+from studies.tables import document, filled, over_seeds, run, table
 
 NAME: Final = "results-lachesis"
 ORACLE: Final = {"kind": "oracle"}
@@ -78,8 +75,8 @@ _FEW: Final = ("rank_up, deft", "fifo, deft", "lachesis, deft", "played")
 _SPEEDS: Final = tuple(round(speed, 1) for speed in np.linspace(1, 10, 50).tolist())
 #: What the weights did not see in training, by name. Faster links make transfers shorter, which is what `ccr` says.
 ELSEWHERE: Final[Mapping[str, Setting]] = {
-    "10 executors": Setting({"jobs": 20}, seeds=6, policies=_FEW, speeds=lachesis.speeds(10, seed=1)),
-    "100 executors": Setting({"jobs": 60}, seeds=6, policies=_FEW, speeds=lachesis.speeds(100, seed=1)),
+    "10 executors": Setting({"jobs": 20}, seeds=6, policies=_FEW, speeds=api.executor_speeds(10, seed=1)),
+    "100 executors": Setting({"jobs": 60}, seeds=6, policies=_FEW, speeds=api.executor_speeds(100, seed=1)),
     "executors of 1 to 10 GHz": Setting({"jobs": 20}, seeds=6, policies=_FEW, speeds=_SPEEDS),
     "links ten times as fast": Setting({"jobs": 20, "ccr": 0.5}, seeds=6, policies=_FEW),
     "links a tenth as fast": Setting({"jobs": 20, "ccr": 50.0}, seeds=6, policies=_FEW),
@@ -106,7 +103,7 @@ def scenario(
     name: str, setting: Setting, policies: Mapping[str, Mapping[str, Any]], seeds: Sequence[int], *, copies: bool = True
 ) -> dict[str, Any]:
     """One setting under these policies, with two runs of a task at most, or one."""
-    cluster = yaml.safe_load(examples.files("lachesis")[0].read_text(encoding="utf-8"))["spec"]["cluster"]
+    cluster = api.example("lachesis")["spec"]["cluster"]
     if setting.speeds:
         alike = {"count": 1, "capacity": {"cpu": 1}}
         nodes = [{"name": f"e{number}-", **alike, "speed": speed} for number, speed in enumerate(setting.speeds)]
@@ -130,7 +127,7 @@ def _label(policy: str) -> str:
 
 def cells(results: api.Results, policies: Iterable[str]) -> dict[str, dict[int, Cell]]:
     """What came of each run, by policy and seed. Raises ValueError for a schedule that is none."""
-    found, names = by_label(results), {_label(policy): policy for policy in policies}
+    found, names = results.by_label, {_label(policy): policy for policy in policies}
     return {
         names[label]: {seed: _cell(results.path, label, seed, figures) for seed, figures in runs.items()}
         for label, runs in found.items()

@@ -9,26 +9,23 @@ the same jobs, so differences are paired, seed by seed.
 from __future__ import annotations
 
 import json
+import math
 from collections.abc import Mapping
 from importlib.resources import files
 from pathlib import Path
 from statistics import fmean
-from tempfile import TemporaryDirectory
 from typing import Annotated, Any, Final, NamedTuple
 
-import polars as pl
 import typer
 import yaml
 
-from rm_emulator.experiments import api, grid
-from rm_emulator.experiments.cell import Cell
+import rm_emulator
+from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
-from rm_emulator.results.statistics import student_t
-from rm_emulator.scenario.load import load
 from schedulers.core.policy import needs_estimates
 from studies.decima import FIRST_SEED, ORACLE
-from studies.tables import by_label, document, filled, run, table
+from studies.tables import document, filled, table
 
 #: Those that learned, as far as this program has them, in the order of the tables.
 LEARNED: Final = ("decima", "distilled")
@@ -181,32 +178,10 @@ def measured(scenario: Mapping[str, Any], out: Path, jobs: int | None) -> dict[i
     """Figures by seed, of runs in `out`; those that are there are kept if this program makes the same of the first."""
     path = out.with_name(f"{scenario['metadata']['name']}.yaml")
     write_file(path, yaml.safe_dump(scenario, sort_keys=False))
-    cells = grid.cells(load(path))
-    kept = [cell for cell in cells if (stored := _stored(out / cell.place)) and stored["settings"] == cell.settings]
-    older = [cell for cell in kept if _stored(out / cell.place)["key"] != cell.key]
-    if older and _is_as_before(scenario, older[0], out, jobs):
-        for cell in older:
-            file = out / cell.place / "cell.json"
-            write_file(file, json.dumps(_stored(file.parent) | {"key": cell.key}, indent=1) + "\n")
-        kept, older = cells, []
-    results = api.run(path, out, None, {}, jobs, (), overwrite=bool(older) or not kept, progress=True)
-    (label,) = by_label(results)
-    return by_label(results)[label]
-
-
-def _stored(cell: Path) -> dict[str, Any]:
-    """What is kept of a run; empty where there is none."""
-    file = cell / "cell.json"
-    return dict(json.loads(file.read_text())) if file.exists() else {}
-
-
-def _is_as_before(scenario: Mapping[str, Any], cell: Cell, out: Path, jobs: int | None) -> bool:
-    """Whether a run of another version of this program, played anew, ends all jobs when they ended then."""
-    one = {**scenario, "spec": {**scenario["spec"], "seeds": [cell.seed]}}
-    with TemporaryDirectory(dir=out.parent) as folder:
-        run(one, Path(folder) / "again", jobs, progress=False)
-        again = pl.read_parquet(Path(folder) / "again" / cell.place / "jobs.parquet")
-    return again.equals(pl.read_parquet(out / cell.place / "jobs.parquet"))
+    kept = api.adopt(path, out, jobs=jobs)
+    results = rm_emulator.run(path, out=out, jobs=jobs, overwrite=not kept, progress=True)
+    (label,) = results.by_label
+    return results.by_label[label]
 
 
 HEAD: Final = ("policy", "seeds", "mean JCT, s", "difference, s", "%", "better in", "makespan, s")
@@ -225,7 +200,7 @@ def rows(figures: Mapping[str, Mapping[int, Mapping[str, Any]]], baseline: str) 
         row = [label, str(len(jcts)), f"{fmean(jcts.values()):.1f}", "", "", "", f"{makespan:.0f}"]
         if label != baseline:
             off = [jcts[seed] - against[seed] for seed in jcts]
-            low, high = student_t(off)
+            low, high = api.interval(off).ci95 or (math.nan, math.nan)
             row[3] = f"{fmean(off):+.1f} [{low:+.1f}, {high:+.1f}]"
             row[4] = f"{100 * fmean(off) / fmean(against[seed] for seed in jcts):+.1f}"
             row[5] = f"{sum(each < 0 for each in off)} of {len(off)}"

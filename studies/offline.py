@@ -9,7 +9,7 @@ from __future__ import annotations
 import hashlib
 import json
 import time
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from functools import partial
 from multiprocessing import get_context
@@ -20,9 +20,7 @@ import msgspec
 import numpy as np
 
 import schedulers.planning
-from rm_emulator.results.figures import Speedup
-from rm_emulator.results.metrics import Floats
-from rm_emulator.results.statistics import Pairs, Statistic, bootstrap, mean_of_ratios, p50_of_ratios
+from rm_emulator import api
 from schedulers.core import keyed
 from schedulers.core.model import Stage
 from schedulers.core.resources import Vector
@@ -247,40 +245,51 @@ HEAD_ERRORS: Final = (
 )
 
 
-def p90_of_ratios(baseline: Floats, label: Floats) -> Floats:
-    """P90 over DAGs of the ratio."""
-    quantiles: Floats = np.quantile(baseline / label, 0.9, axis=-1)
+def p90(ratios: api.Floats) -> api.Floats:
+    """The ninth decile over the last axis."""
+    quantiles: api.Floats = np.quantile(ratios, 0.9, axis=-1)
     return quantiles
 
 
-def pairs(each: Iterable[tuple[str, int, int]]) -> Pairs:
-    """From (id, ms, ms to divide by)."""
-    ids, above, below = zip(*each, strict=True)
-    return Pairs(list(ids), np.array(above, dtype=np.float64), np.array(below, dtype=np.float64), [""] * len(ids))
+def mean(ratios: api.Floats) -> api.Floats:
+    """The mean over the last axis."""
+    means: api.Floats = np.mean(ratios, axis=-1)
+    return means
 
 
-def figure(pairs: Pairs, statistic: Statistic) -> str:
+def median(ratios: api.Floats) -> api.Floats:
+    """The median over the last axis."""
+    medians: api.Floats = np.median(ratios, axis=-1)
+    return medians
+
+
+def ratios(pairs: Iterable[tuple[float, float]]) -> api.Floats:
+    """The first of each pair by the second."""
+    above, below = np.array(list(pairs), dtype=np.float64).T
+    divided: api.Floats = above / below
+    return divided
+
+
+def figure(each: api.Floats, statistic: Callable[[api.Floats], api.Floats] = mean) -> str:
     """A statistic with its 95 % interval over resampled DAGs."""
-    value = float(statistic(pairs.baseline, pairs.label))
-    return show(Speedup(value=value, ci95=list(bootstrap(pairs, statistic))), digits=3)
+    return show(api.resampled(each, statistic), digits=3)
 
 
 def rows(plans: Sequence[Planned]) -> list[list[str]]:
     """Cells of HEAD: makespan by Graphene's, and by the bound."""
     made = []
     for name in plans[0].makespans:
-        versus = pairs((each.id, each.makespans[name], each.makespans["graphene"]) for each in plans)
-        bound = pairs((each.id, each.makespans[name], each.bound) for each in plans)
-        ratios = versus.ratios
+        versus = ratios((each.makespans[name], each.makespans["graphene"]) for each in plans)
+        bound = ratios((each.makespans[name], each.bound) for each in plans)
         made.append(
             [
                 name,
-                *(figure(versus, statistic) for statistic in (mean_of_ratios, p50_of_ratios, p90_of_ratios)),
-                f"{ratios.max():.2f}",
-                f"{100 * (ratios > 1).mean():.1f}",
-                f"{100 * (ratios < 1).mean():.1f}",
-                figure(bound, mean_of_ratios),
-                f"{100 * (bound.ratios == 1).mean():.1f}",
+                *(figure(versus, statistic) for statistic in (mean, median, p90)),
+                f"{versus.max():.2f}",
+                f"{100 * (versus > 1).mean():.1f}",
+                f"{100 * (versus < 1).mean():.1f}",
+                figure(bound),
+                f"{100 * (bound == 1).mean():.1f}",
             ]
         )
     return made
@@ -290,18 +299,13 @@ def error_rows(plans: Sequence[Planned]) -> list[list[str]]:
     """Cells of HEAD_ERRORS: makespan by the one from true estimates, and others' by Graphene's."""
     made = []
     for e, (low, high) in enumerate(ERRORS):
-        own = {name: pairs((each.id, each.misled[name][e], each.misled[name][0]) for each in plans) for name in MISLED}
-        others = [
-            pairs((each.id, each.misled[name][e], each.misled["graphene"][e]) for each in plans) for name in MISLED[1:]
-        ]
+        own = {name: ratios((each.misled[name][e], each.misled[name][0]) for each in plans) for name in MISLED}
+        others = [ratios((each.misled[name][e], each.misled["graphene"][e]) for each in plans) for name in MISLED[1:]]
         made.append(
             [
                 "none" if (low, high) == (0.0, 0.0) else f"{100 * low:+.0f} to {100 * high:+.0f} %",
-                *(
-                    f"{figure(own[name], mean_of_ratios)}, {p90_of_ratios(own[name].baseline, own[name].label):.3f}"
-                    for name in MISLED
-                ),
-                *(figure(versus, mean_of_ratios) for versus in others),
+                *(f"{figure(own[name])}, {p90(own[name]):.3f}" for name in MISLED),
+                *(figure(versus) for versus in others),
             ]
         )
     return made

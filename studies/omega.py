@@ -10,113 +10,86 @@ from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
 from statistics import fmean
-from typing import Final
+from typing import Any, Final
 
-import msgspec
-import polars as pl
 import typer
 
-from rm_emulator.engine.config import Architecture, Central, EngineConfig, SharedState, Thinker, TwoLevel
-from rm_emulator.engine.played import played
-from rm_emulator.engine.several import Several, assigned, first_container
+from rm_emulator import api
 from rm_emulator.program import end
-from rm_emulator.results.thinking import thinkers
-from rm_emulator.workload.mixed import MixedSettings, generate
-from rm_emulator.workload.model import Workload
-from schedulers.core.log import SchedulerConfig
-from schedulers.core.model import Node
-from schedulers.core.scheduler import Scheduler
-from studies.tables import table
+from studies.tables import document, table
 
 #: Think times of services per job that are compared, s; a batch job takes the usual 0.1 s.
 T_JOBS: Final = (0.1, 1.0, 10.0, 30.0, 100.0)
 #: So many schedulers share the batch jobs, each of which they think about for 2 s.
 SCHEDULERS: Final = (1, 2, 4, 8, 16)
 BATCH_T_JOB_MS: Final = 2000
+#: The usual think times, of a job and for each of its tasks.
+BATCH: Final = {"t_job": "100ms", "t_task": "5ms"}
 MACHINES: Final = 250
-CELL: Final = MixedSettings(
-    span_s=1200.0,
-    batch_interarrival_s=5.0,
-    batch_tasks=50.0,
-    batch_task_s=60.0,
-    service_interarrival_s=60.0,
-    service_tasks=5.0,
-)
+CELL: Final[Mapping[str, float]] = {
+    "span_s": 1200.0,
+    "batch_interarrival_s": 5.0,
+    "batch_tasks": 50.0,
+    "batch_task_s": 60.0,
+    "service_interarrival_s": 60.0,
+    "service_tasks": 5.0,
+}
 SEEDS: Final = (1, 2)
 
 
-class Ran:
-    """One run: the figures of its schedulers by name."""
-
-    def __init__(self, architecture: Architecture, workload: Workload, machines: int, seed: int) -> None:
-        there = getattr(architecture, "schedulers", (Thinker(name="all"),))
-        nodes = tuple(Node(id=f"m{number:05d}", capacity=(4000, 16384)) for number in range(machines))
-        config = EngineConfig(nodes=nodes, profile="events", architecture=architecture)
-        schedulers = [_scheduler(number, seed) for number in range(len(there))]
-        of = assigned(workload.jobs, there)
-        simulation, kept = played(config, workload, Several(schedulers, of), seed=seed, attempts=False)
-        jobs = pl.DataFrame(
-            [(row.id, row.tasks, row.submit_ms) for row in kept.jobs], ["id", "tasks", "submit_ms"], orient="row"
-        )
-        tries = pl.DataFrame([msgspec.structs.asdict(row) for row in kept.tries])
-        self.by = thinkers(tries, jobs, simulation.end_ms / 1000)
+Architecture = Mapping[str, Any]
 
 
-def _scheduler(number: int, seed: int) -> Scheduler:
-    return Scheduler(
-        SchedulerConfig(
-            resources=("cpu", "memory"),
-            policy={"kind": "requeue"},
-            placement={"kind": "random_fit"},
-            offers="thought",
-            seed=seed,
-            first_container=first_container(number),
-        )
-    )
+def played(architecture: Architecture, cell: Mapping[str, float], machines: int, seed: int) -> api.Played:
+    """One run on machines of four cores."""
+    nodes = [{"name": "m", "count": machines, "capacity": {"cpu": 4, "memory": "16Gi"}}]
+    cluster = {"nodes": nodes, "profile": "events", "architecture": architecture}
+    policy = {"kind": "requeue", "placement": {"kind": "random_fit"}}
+    return api.play(document("omega", [seed], {"requeue": policy}, cluster=cluster, workload={"kind": "mixed", **cell}))
 
 
 def rivals(t_job_s: float) -> dict[str, Architecture]:
     """The architectures, with services that are thought about for so long."""
-    service = Thinker(name="service", kinds=("service",), t_job_ms=round(1000 * t_job_s))
-    batch = Thinker(name="batch")
+    t_job = f"{round(1000 * t_job_s)}ms"
+    service, batch = {"name": "service", "kinds": ["service"], "t_job": t_job}, {"name": "batch"}
     return {
-        "one path": Central(t_job_ms=service.t_job_ms, t_task_ms=service.t_task_ms),
-        "several paths": Central(paths=(service, batch)),
-        "two-level": TwoLevel(schedulers=(service, batch)),
-        "shared state": SharedState(schedulers=(service, batch)),
+        "one path": {"kind": "central", **BATCH, "t_job": t_job},
+        "several paths": {**BATCH, "kind": "central", "paths": [{"kinds": ["service"], **BATCH, "t_job": t_job}]},
+        "two-level": {"kind": "two_level", "schedulers": [service, batch]},
+        "shared state": {"kind": "shared_state", "schedulers": [service, batch]},
     }
 
 
 def commits(t_job_s: float) -> dict[str, Architecture]:
     """Shared state by what refuses a claim, and what that means for the others."""
     shared = rivals(t_job_s)["shared state"]
-    assert isinstance(shared, SharedState)
-    replace = msgspec.structs.replace
     return {
         "fit, incremental": shared,
-        "sequence, incremental": replace(shared, conflict="sequence"),
-        "fit, all or nothing": replace(shared, commit="all_or_nothing"),
-        "sequence, all or nothing": replace(shared, conflict="sequence", commit="all_or_nothing"),
+        "sequence, incremental": {**shared, "conflict": "sequence"},
+        "fit, all or nothing": {**shared, "commit": "all_or_nothing"},
+        "sequence, all or nothing": {**shared, "conflict": "sequence", "commit": "all_or_nothing"},
     }
 
 
-def many(count: int) -> SharedState:
+def many(count: int) -> Architecture:
     """So many schedulers share the batch jobs."""
-    service = Thinker(name="service", kinds=("service",))
-    batch = tuple(Thinker(name=f"batch-{number}", t_job_ms=BATCH_T_JOB_MS) for number in range(count))
-    return SharedState(schedulers=(service, *batch))
+    batch = [{"name": f"batch-{number}", "t_job": f"{BATCH_T_JOB_MS}ms"} for number in range(count)]
+    return {"kind": "shared_state", "schedulers": [{"name": "service", "kinds": ["service"]}, *batch]}
 
 
 def runs(
-    architecture: Architecture, cell: MixedSettings = CELL, machines: int = MACHINES, seeds: Sequence[int] = SEEDS
-) -> list[Ran]:
+    architecture: Architecture,
+    cell: Mapping[str, float] = CELL,
+    machines: int = MACHINES,
+    seeds: Sequence[int] = SEEDS,
+) -> list[api.Played]:
     """One run per seed."""
-    return [Ran(architecture, generate(cell, seed=seed), machines, seed) for seed in seeds]
+    return [played(architecture, cell, machines, seed) for seed in seeds]
 
 
-def _mean(found: Sequence[Ran], scheduler: str, figure: str) -> float:
+def _mean(found: Sequence[api.Played], scheduler: str, figure: str) -> float:
     """Of all schedulers whose name begins so; over the seeds. Of a fraction all conflicts over all jobs."""
-    each = [[thinker for name, thinker in ran.by.items() if name.startswith(scheduler)] for ran in found]
+    each = [[thinker for name, thinker in ran.schedulers.items() if name.startswith(scheduler)] for ran in found]
     if figure == "conflict_fraction":
         return fmean(sum(t.conflicts for t in some) / max(1, sum(t.jobs for t in some)) for some in each)
     if figure == "wait_s":
@@ -126,7 +99,7 @@ def _mean(found: Sequence[Ran], scheduler: str, figure: str) -> float:
     return fmean(fmean(getattr(t, figure) or 0 for t in some) for some in each)
 
 
-def rival_table(found: Mapping[tuple[float, str], Sequence[Ran]], figure: str, scheduler: str) -> str:
+def rival_table(found: Mapping[tuple[float, str], Sequence[api.Played]], figure: str, scheduler: str) -> str:
     """A row per architecture, a column per think time of services. scheduler: of several, whose figure."""
     times = list(dict.fromkeys(t for t, _ in found))
     rows = []
@@ -136,7 +109,7 @@ def rival_table(found: Mapping[tuple[float, str], Sequence[Ran]], figure: str, s
     return table(("architecture", *(f"t_job {t:g} s" for t in times)), rows)
 
 
-def commit_table(found: Mapping[tuple[float, str], Sequence[Ran]]) -> str:
+def commit_table(found: Mapping[tuple[float, str], Sequence[api.Played]]) -> str:
     """Conflicts per service by how claims are refused."""
     times = list(dict.fromkeys(t for t, _ in found))
     rows = [
@@ -145,7 +118,7 @@ def commit_table(found: Mapping[tuple[float, str], Sequence[Ran]]) -> str:
     return table(("claims", *(f"t_job {t:g} s" for t in times)), rows)
 
 
-def many_table(found: Mapping[int, Sequence[Ran]]) -> str:
+def many_table(found: Mapping[int, Sequence[api.Played]]) -> str:
     """What becomes of batch jobs with more schedulers."""
     rows = [
         [

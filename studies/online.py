@@ -14,15 +14,11 @@ from typing import Any, Final
 import msgspec
 import polars as pl
 
-from rm_emulator.experiments import api
-from rm_emulator.results.figures import Speedup
-from rm_emulator.results.statistics import student_t
-from rm_emulator.results.summary import cell_dir, read_table
-from rm_emulator.workload import storage
+from rm_emulator import api
 from rm_emulator.workload.model import WorkloadJob
 from schedulers.core import keyed
 from studies import dags
-from studies.tables import by_label, document, mean, run, show, versus
+from studies.tables import document, mean, run, show
 
 Policies = Mapping[str, Mapping[str, Any]]
 ORACLE: Final[Mapping[str, Any]] = {"kind": "oracle"}
@@ -147,8 +143,10 @@ def prepare(out: Path, trace: Path) -> None:
     """Write Alibaba's jobs with drawn demands into `out`, and again with each job in one of QUEUES, drawn evenly."""
     plain = dags.write(out / "alibaba", trace, 1)
     if not (path := out / "alibaba-queues").exists():
-        workload = storage.load(plain)
-        storage.save(msgspec.structs.replace(workload, jobs=tuple(_queued(entry) for entry in workload.jobs)), path)
+        workload = api.load_workload(plain)
+        api.save_workload(
+            msgspec.structs.replace(workload, jobs=tuple(_queued(entry) for entry in workload.jobs)), path
+        )
 
 
 def _queued(entry: WorkloadJob) -> WorkloadJob:
@@ -200,11 +198,11 @@ HEAD: Final = (
 
 def rows(results: api.Results, against: str = "graphene") -> list[list[str]]:
     """Cells of HEAD: means over seeds, ratios with Student's t over seeds."""
-    figures = by_label(results)
+    figures = results.by_label
     seeds = sorted(figures[against])
     made = []
     for label, by_seed in figures.items():
-        slower = versus(results, against, label, seeds)
+        slower = results.versus(against, label)
         longer = [by_seed[s]["makespan_s"] / figures[against][s]["makespan_s"] for s in seeds]
         made.append(
             [
@@ -227,7 +225,7 @@ HEAD_QUEUES: Final = ("policy", "JCT / kappa 0.25's", "two queues / one", "Jain,
 
 def queue_rows(two: api.Results, one: api.Results, against: str = "kappa_0_25") -> list[list[str]]:
     """Cells of HEAD_QUEUES: mean JCT beside Graphene's and beside that with one queue; means of Jain's index."""
-    figures, single = by_label(two), by_label(one)
+    figures, single = two.by_label, one.by_label
     seeds = sorted(figures[against])
     alone = {label: name for name, label in ONE_QUEUE.items()}
     made = []
@@ -236,7 +234,7 @@ def queue_rows(two: api.Results, one: api.Results, against: str = "kappa_0_25") 
         made.append(
             [
                 label,
-                show(versus(two, against, label, seeds).ratio_of_means) if label != against else "1",
+                show(two.versus(against, label).ratio_of_means) if label != against else "1",
                 ratio(own) if own else "-",
                 *(_jain([by_seed[s]["fairness"][f"jain_{w}s"]["mean"] for s in seeds]) for w in (10, 60, 240)),
             ]
@@ -263,17 +261,16 @@ def error_rows(right: api.Results, demands: Mapping[str, api.Results]) -> list[l
 
     right: runs where demands are right. demands: by name of the error, runs where they are wrong as well.
     """
-    seeds = sorted(by_label(right)["graphene"])
     own = ["1" for _ in MISLED]
-    made = [["none", "-", *own, *(jct(right, name, right, "graphene", seeds) for name in MISLED[1:])]]
+    made = [["none", "-", *own, *(jct(right, name, right, "graphene") for name in MISLED[1:])]]
     for error, (low, high) in ERRORS.items():
         for what, wrong in (("run times", right), ("run times and demands", demands[error])):
             made.append(
                 [
                     f"{100 * low:+.0f} to {100 * high:+.0f} %",
                     what,
-                    *(jct(wrong, f"{name}_{error}", right, name, seeds) for name in MISLED),
-                    *(jct(wrong, f"{name}_{error}", wrong, f"graphene_{error}", seeds) for name in MISLED[1:]),
+                    *(jct(wrong, f"{name}_{error}", right, name) for name in MISLED),
+                    *(jct(wrong, f"{name}_{error}", wrong, f"graphene_{error}") for name in MISLED[1:]),
                 ]
             )
     return made
@@ -284,27 +281,27 @@ HEAD_YARN: Final = ("jobs", "policy", "JCT / graphene's", "JCT / its own asking 
 
 def yarn_rows(jobs: str, blind: api.Results, plain: api.Results) -> list[list[str]]:
     """Cells of HEAD_YARN: means of those that ask for cores and memory alone, by those that ask for all they use."""
-    seeds = sorted(by_label(plain)["graphene"])
+    seeds = sorted(plain.by_label["graphene"])
     return [
         [
             jobs,
             label,
-            jct(blind, label, plain, "graphene", seeds),
-            jct(blind, label, plain, label, seeds),
+            jct(blind, label, plain, "graphene"),
+            jct(blind, label, plain, label),
             makespan(blind, label, plain, "graphene", seeds),
         ]
         for label in AS_YARN
     ]
 
 
-def jct(results: api.Results, label: str, other: api.Results, against: str, seeds: Sequence[int]) -> str:
+def jct(results: api.Results, label: str, other: api.Results, against: str) -> str:
     """Mean JCT by that of another policy, which may be in the results of another experiment with the same jobs."""
-    return show(versus(other, against, label, seeds, results).ratio_of_means)
+    return show(other.versus(against, label, of=results).ratio_of_means)
 
 
 def makespan(results: api.Results, label: str, other: api.Results, against: str, seeds: Sequence[int]) -> str:
     """Makespan by that of another policy, as `jct`."""
-    above, below = by_label(results)[label], by_label(other)[against]
+    above, below = results.by_label[label], other.by_label[against]
     return ratio([above[s]["makespan_s"] / below[s]["makespan_s"] for s in seeds])
 
 
@@ -318,11 +315,11 @@ def sweep_rows(results: api.Results, default: str) -> list[list[str]]:
 
 def overbook_rows(plain: api.Results, booked: Mapping[str, api.Results]) -> list[list[str]]:
     """Cells of HEAD_SWEEP: Graphene's by those without overbooking."""
-    seeds, name = sorted(by_label(plain)["graphene"]), "graphene"
+    seeds, name = sorted(plain.by_label["graphene"]), "graphene"
     return [
         ["0", "1", "1"],
         *(
-            [f"{part:g}", jct(booked[e], name, plain, name, seeds), makespan(booked[e], name, plain, name, seeds)]
+            [f"{part:g}", jct(booked[e], name, plain, name), makespan(booked[e], name, plain, name, seeds)]
             for e, part in OVERBOOK.items()
         ),
     ]
@@ -330,10 +327,10 @@ def overbook_rows(plain: api.Results, booked: Mapping[str, api.Results]) -> list
 
 def running(results: api.Results, label: str, seed: int) -> float:
     """Tasks that run at once, mean over the makespan."""
-    cell = cell_dir(results.path, label, seed)
-    tasks = read_table(cell, "tasks", ["started_ms", "ended_ms"]).filter(pl.col("started_ms").is_not_null())
+    of_run = (pl.col("label") == label) & (pl.col("seed") == seed)
+    tasks = results.tasks.filter(of_run & pl.col("started_ms").is_not_null())
     area = float((tasks["ended_ms"] - tasks["started_ms"]).sum())
-    return area / (1000 * float(by_label(results)[label][seed]["makespan_s"]))
+    return area / (1000 * float(results.by_label[label][seed]["makespan_s"]))
 
 
 def used(run: Mapping[str, Any]) -> float:
@@ -343,4 +340,4 @@ def used(run: Mapping[str, Any]) -> float:
 
 def ratio(paired: Sequence[float]) -> str:
     """`1.23 [1.10, 1.36]`: the mean of a ratio per seed, with Student's t."""
-    return show(Speedup(value=fmean(paired), ci95=list(student_t(paired))))
+    return show(api.interval(paired))

@@ -13,9 +13,9 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from rm_emulator import api
 from rm_emulator.workload import describe
 from rm_emulator.workload.model import PerTask, Workload, WorkloadJob
-from rm_emulator.workload.synthetic import PRESETS, SLOTS, Floats, generate
 from schedulers.core import keyed
 from schedulers.core.errors import UnknownName
 from schedulers.core.predictor import FinishedTask, Predictor, predictors
@@ -67,7 +67,7 @@ PAPER: Final[Mapping[str, Mapping[str, tuple[float, ...]]]] = {
 }
 
 
-def measure(workload: Workload, *, slots: int = SLOTS, seed: int = 1) -> Measured:
+def measure(workload: Workload, *, slots: int = api.SLOTS, seed: int = 1) -> Measured:
     """The paper's figures of one workload of single-stage jobs with a history."""
     submit = np.array([job.submit_ms for job in workload.jobs], dtype=np.int64)
     work = np.array([describe.work_ms(job) for job in workload.jobs], dtype=np.float64)
@@ -86,7 +86,7 @@ def measure(workload: Workload, *, slots: int = SLOTS, seed: int = 1) -> Measure
     )
 
 
-def history_errors(workload: Workload, predictor: str = "three_sigma", **settings: Any) -> Floats:
+def history_errors(workload: Workload, predictor: str = "three_sigma", **settings: Any) -> api.Floats:
     """(estimate - truth) / truth of the mean task run time of each wide job, the predictor asked at submission.
 
     Jobs finish before the next one comes, so that history is as fresh as it can be (paper, section 4.3).
@@ -106,7 +106,7 @@ def history_errors(workload: Workload, predictor: str = "three_sigma", **setting
     return np.array(errors)
 
 
-def sampling_errors(workload: Workload, *, ratio: float = describe.SAMPLED, seed: int = 1) -> Floats:
+def sampling_errors(workload: Workload, *, ratio: float = describe.SAMPLED, seed: int = 1) -> api.Floats:
     """(mean of random pilots - truth) / truth of each wide job, with max(1, ratio x tasks) pilots, rounded down.
 
     That is how the accuracy study of the paper samples (section 4.3).
@@ -128,7 +128,7 @@ def _task_ms(job: WorkloadJob) -> tuple[int, ...]:
     return times.ms
 
 
-def _quantiles(values: Floats | Sequence[float]) -> tuple[float, float]:
+def _quantiles(values: api.Floats | Sequence[float]) -> tuple[float, float]:
     p50, p90 = np.quantile(values, (0.5, 0.9))
     return float(p50), float(p90)
 
@@ -148,7 +148,7 @@ _ROWS: Final = (
 
 def table(preset: str, seeds: Sequence[int]) -> list[str]:
     """One preset beside the paper as a Markdown table: mean over seeds, and the least and largest."""
-    measured = [measure(generate(preset, seed=seed), seed=seed) for seed in seeds]
+    measured = [measure(api.synthetic(preset, seed=seed), seed=seed) for seed in seeds]
     text = [f"| {preset} | paper | measured | least .. largest | source |", "| --- | ---: | ---: | --- | --- |"]
     for field, labels, source in _ROWS:
         figures = np.array([_figures(each, field) for each in measured])
@@ -173,15 +173,15 @@ def _figures(measured: Measured, field: str) -> tuple[float, ...]:
 def main(arguments: Sequence[str] | None = None) -> None:
     """Print every preset beside the paper."""
     parser = argparse.ArgumentParser(prog="python -m studies.presets", description=main.__doc__)
-    parser.add_argument("presets", nargs="*", metavar="PRESET", help=f"{', '.join(PRESETS)}; all unless given")
+    parser.add_argument("presets", nargs="*", metavar="PRESET", help=f"{', '.join(api.PRESETS)}; all unless given")
     parser.add_argument("--seeds", type=int, default=5, metavar="N", help="measure seeds 1 to N (5)")
     wanted = parser.parse_args(arguments)
     for name in wanted.presets:
-        if name not in PRESETS:
-            parser.error(str(UnknownName("preset", name, PRESETS)))
+        if name not in api.PRESETS:
+            parser.error(str(UnknownName("preset", name, api.PRESETS)))
     if wanted.seeds < 1:
         parser.error(f"--seeds {wanted.seeds}: at least 1")
-    for name in wanted.presets or PRESETS:
+    for name in wanted.presets or api.PRESETS:
         sys.stdout.write("\n".join(table(name, range(1, wanted.seeds + 1))) + "\n\n")
 
 

@@ -7,27 +7,23 @@ Tasks take 200 ms on average and a message 1 ms: the ratio of 100 ms to 0.5 ms, 
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping, Sequence
 from statistics import fmean
 from typing import Final
 
 import msgspec
 import numpy as np
+import polars as pl
 import typer
 
-from rm_emulator.engine.config import Decentralised, EngineConfig
-from rm_emulator.engine.played import played
+from rm_emulator import api
 from rm_emulator.known_answers.zero_wait import zero_wait
 from rm_emulator.program import end
-from rm_emulator.results.statistics import student_t
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core import keyed
-from schedulers.core.log import SchedulerConfig
-from schedulers.core.model import Decentralised as Settings
-from schedulers.core.model import Job, Node, Stage
-from schedulers.core.scheduler import Scheduler
-from schedulers.decentralised.decider import Decentraliser
-from studies.tables import table
+from schedulers.core.model import Job, Stage
+from studies.tables import document, table
 
 #: One queue that knows every slot, and needs no messages.
 IDEAL: Final = "ideal"
@@ -59,39 +55,32 @@ class Ran:
     """One run. jcts: of the jobs that count, ms. at_once: part of them of which no task waited. messages: per task."""
 
     def __init__(self, method: str, load: float, size: Size, seed: int) -> None:
-        settings = Settings(method="late_binding" if method == IDEAL else method)  # type: ignore[arg-type]
-        config = SchedulerConfig(resources=("slots",), policy={"kind": "fifo"}, offers="cycle", seed=seed)
-        nodes = tuple(Node(id=f"w{number:05d}", capacity=(size.slots,)) for number in range(size.workers))
-        engine = EngineConfig(nodes=nodes, resources=("slots",), profile="events")
-        who: Scheduler
-        if method == IDEAL:
-            who = Scheduler(config)
-        else:
-            who = Decentraliser(msgspec.structs.replace(config, decentralised=settings))
-            engine = msgspec.structs.replace(
-                engine, architecture=Decentralised(message_ms=size.delay, **msgspec.structs.asdict(settings))
-            )
-        kept = played(engine, _workload(load, size, seed), who, seed=seed).kept
-        counted = sorted(kept.jobs, key=lambda row: row.submit_ms)[int(WARM * size.jobs) :]
-        self.jcts = [row.finish_ms - row.submit_ms for row in counted if row.finish_ms is not None]
-        last: dict[str, int] = {}
-        for attempt in kept.tasks:
-            assert attempt.started_ms is not None
-            last[attempt.job] = max(last.get(attempt.job, 0), attempt.started_ms)
-        self.at_once = fmean(last[row.id] == row.submit_ms for row in counted)
-        sent = sum(tally.messages for tally in who.tallies) if isinstance(who, Decentraliser) else 0
-        self.messages = sent / (size.jobs * size.tasks)
+        decentralised = {"kind": "decentralised", "method": method, "message_delay": f"{size.delay}ms"}
+        cluster = {
+            "nodes": [{"name": "w", "count": size.workers, "capacity": {"cpu": size.slots}}],
+            "profile": "events",
+            "architecture": {"kind": "central"} if method == IDEAL else decentralised,
+        }
+        jobs = _workload(load, size, seed)
+        played = api.play(document("sparrow", [seed], {"fifo": {"kind": "fifo"}}, cluster=cluster, workload=jobs))
+        counted = played.jobs.sort("submit_ms", maintain_order=True)[int(WARM * size.jobs) :]
+        ended = counted.drop_nulls("finish_ms")
+        self.jcts = (ended["finish_ms"] - ended["submit_ms"]).to_list()
+        last = played.tasks.group_by("job").agg(pl.col("started_ms").max())
+        whole = counted.join(last, left_on="id", right_on="job")
+        self.at_once = fmean(whole["started_ms"] == whole["submit_ms"])
+        self.messages = (played.messages or 0) / (size.jobs * size.tasks)
 
 
 def _workload(load: float, size: Size, seed: int) -> Workload:
     """Jobs of equal width that come at random; run times of tasks are exponential."""
     gap = size.tasks * MEAN_MS / (size.workers * size.slots * load)
     draw = keyed.generator(seed, "sparrow", "arrivals")
-    stage = Stage(name="run", tasks=size.tasks, demand=(1,))
+    stage = Stage(name="run", tasks=size.tasks, demand=(1000,))
     times = Drawn(mean_ms=MEAN_MS, kind="exponential")
     return Workload(
         name="sparrow",
-        resources=("slots",),
+        resources=("cpu",),
         jobs=tuple(
             WorkloadJob(job=Job(id=f"j{number:06d}", stages=(stage,)), submit_ms=int(at), runtimes=(times,))
             for number, at in enumerate(np.cumsum(draw.exponential(gap, size.jobs)))
@@ -141,7 +130,7 @@ def wait_table(found: Mapping[str, Sequence[Ran]]) -> str:
     rows = []
     for method, runs in found.items():
         parts = [ran.at_once for ran in runs]
-        low, high = student_t(parts)
+        low, high = api.interval(parts).ci95 or (math.nan, math.nan)
         formula = "batch" if method == "late_binding" else method
         expected = zero_wait(formula, ZERO_WAIT_LOAD, ZERO_WAIT_TASKS, 2.0)
         inside = "yes" if low <= expected <= high else "no"

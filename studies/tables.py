@@ -14,14 +14,13 @@ import jinja2
 import typer
 import yaml
 
-from rm_emulator.experiments import api
+import rm_emulator
+from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
-from rm_emulator.results.figures import Speedup, Speedups
-from rm_emulator.results.statistics import SPEEDUPS, pair, speedups, student_t
-from rm_emulator.results.summary import cell_dir, read_table
-from rm_emulator.scenario.schema import API_VERSION
 
+#: Three averages of the speedup, as `Results.versus` has them.
+SPEEDUPS: Final = ("ratio_of_means", "mean_of_ratios", "p50_of_ratios")
 LOADS: Final = (0.8, 1.05, 1.3)
 PRESETS: Final = ("2sigma-like", "google11-like", "google19-like")
 #: What is compared, in the paper's words (SLearn, section 6.1), and our `posterior`.
@@ -112,7 +111,7 @@ def scenario(workload: str, load: float, seeds: Sequence[int]) -> dict[str, Any]
 def document(name: str, seeds: Sequence[int], policies: Mapping[str, Mapping[str, Any]], **spec: Any) -> dict[str, Any]:
     """A scenario whose logs are not kept. policies: by label; spec: the other blocks."""
     return {
-        "apiVersion": API_VERSION,
+        "apiVersion": api.API_VERSION,
         "kind": "Scenario",
         "metadata": {"name": name},
         "spec": {
@@ -128,7 +127,7 @@ def run(scenario: Mapping[str, Any], out: Path, jobs: int | None, *, progress: b
     """Run a scenario into `out` (the file stands beside it), or read what is kept of it."""
     path = out.with_name(f"{scenario['metadata']['name']}.yaml")
     write_file(path, yaml.safe_dump(scenario, sort_keys=False))
-    return api.run(path, out, None, {}, jobs, (), overwrite=False, progress=progress)
+    return rm_emulator.run(path, out=out, jobs=jobs, progress=progress)
 
 
 def _narrow(policy: Mapping[str, Any]) -> dict[str, Any]:
@@ -141,29 +140,12 @@ def measure(workload: str, load: float, seeds: Sequence[int], out: Path, jobs: i
     return run(scenario(workload, load, seeds), out / f"{workload}-{load}", jobs)
 
 
-def versus(
-    results: api.Results, label: str, baseline: str, seeds: Sequence[int], other: api.Results | None = None
-) -> Speedups:
-    """How much sooner jobs finish under `label` than under `baseline`: the three averages with intervals.
-
-    other: where the baseline's runs are of the same jobs, `results` unless given.
-    """
-    pairs = [
-        pair(
-            read_table(cell_dir((other or results).path, baseline, seed), "jobs"),
-            read_table(cell_dir(results.path, label, seed), "jobs"),
-        )
-        for seed in seeds
-    ]
-    return speedups(pairs)
-
-
-def speedup_rows(results: api.Results, workload: str, label: str, seeds: Sequence[int]) -> list[list[str]]:
+def speedup_rows(results: api.Results, workload: str, label: str) -> list[list[str]]:
     """Markdown cells: baseline, three averages with intervals, the paper's figure."""
     rows = []
-    for baseline in by_label(results):
+    for baseline in results.by_label:
         if baseline != label:
-            averages = versus(results, label, baseline, seeds)
+            averages = results.versus(label, baseline)
             paper = PAPER.get(workload, {}).get(baseline, "-") if label == "slearn" else "-"
             rows.append([baseline, *(show(getattr(averages, name)) for name in SPEEDUPS), paper])
     return rows
@@ -172,7 +154,7 @@ def speedup_rows(results: api.Results, workload: str, label: str, seeds: Sequenc
 def accuracy_rows(results: api.Results, workload: str) -> list[list[str]]:
     """Markdown cells: label, correct queue %, error P50 and P90 in %, and the paper's three."""
     rows = []
-    for label, runs in by_label(results).items():
+    for label, runs in results.by_label.items():
         correct = mean([run["queue_placement_correct"] for run in runs.values()])
         if correct is None:
             continue
@@ -183,7 +165,7 @@ def accuracy_rows(results: api.Results, workload: str) -> list[list[str]]:
     return rows
 
 
-def show(speedup: Speedup, digits: int = 2) -> str:
+def show(speedup: api.Speedup, digits: int = 2) -> str:
     """`1.23 [1.10, 1.36]`."""
     if speedup.value is None or speedup.ci95 is None:
         return "-"
@@ -197,14 +179,6 @@ def table(head: Sequence[str], rows: Sequence[Sequence[str]]) -> str:
     return "\n".join([*lines, *("| " + " | ".join(row) + " |" for row in rows)])
 
 
-def by_label(results: api.Results) -> dict[str, dict[int, Any]]:
-    """Figures by label and seed."""
-    figures: dict[str, dict[int, Any]] = {}
-    for run in results.summary["runs"]:
-        figures.setdefault(run["label"], {})[run["seed"]] = run
-    return figures
-
-
 def mean(values: Sequence[float | None]) -> float | None:
     """The plain mean of those that apply, None when none does."""
     known = [value for value in values if value is not None]
@@ -213,9 +187,8 @@ def mean(values: Sequence[float | None]) -> float | None:
 
 def over_seeds(values: Sequence[float], digits: int = 0) -> str:
     """The mean of one value per seed with its 95 % interval by Student's t; of one seed without."""
-    if len(values) < 2:
-        return f"{sum(values):.{digits}f}" if values else "-"
-    return show(Speedup(value=sum(values) / len(values), ci95=list(student_t(values))), digits)
+    made = api.interval(values)
+    return f"{made.value:.{digits}f}" if made.value is not None and made.ci95 is None else show(made, digits)
 
 
 def filled(template: str, **measured: object) -> str:
@@ -228,7 +201,7 @@ def page(measured: Mapping[tuple[str, float], api.Results], seeds: Sequence[int]
     """The page: the template's prose with the measured tables in it."""
     averages = [name.replace("_", " ") for name in SPEEDUPS]
     slearn = {
-        key: table(["over", *averages, "paper"], speedup_rows(results, key[0], "slearn", seeds))
+        key: table(["over", *averages, "paper"], speedup_rows(results, key[0], "slearn"))
         for key, results in measured.items()
     }
     posterior = table(
@@ -236,7 +209,7 @@ def page(measured: Mapping[tuple[str, float], api.Results], seeds: Sequence[int]
         [
             [workload, str(load), *row[:-1]]
             for (workload, load), results in measured.items()
-            for row in speedup_rows(results, workload, "posterior", seeds)
+            for row in speedup_rows(results, workload, "posterior")
             if row[0] in ("slearn", "three_sigma", "oracle", *DAG_POLICIES)
         ],
     )
@@ -251,7 +224,7 @@ def page(measured: Mapping[tuple[str, float], api.Results], seeds: Sequence[int]
 
     def gain(label: str, baseline: str, workload: str, load: float, average: str = "ratio_of_means") -> str:
         """For the prose: one speedup with its interval, so that text and tables cannot disagree."""
-        return show(getattr(versus(measured[workload, load], label, baseline, seeds), average))
+        return show(getattr(measured[workload, load].versus(label, baseline), average))
 
     return filled(
         template,

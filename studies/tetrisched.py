@@ -15,24 +15,20 @@ from typing import Annotated, Any, Final
 
 import msgspec
 import numpy as np
+import polars as pl
 import typer
 
-from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.played import played
-from rm_emulator.experiments.grid import code_digest
+from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
 from rm_emulator.workload.model import Drawn, PerNode, RunTimes, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.decisions import Decision
 from schedulers.core.events import Event, Tick
-from schedulers.core.log import SchedulerConfig
-from schedulers.core.model import Job, Node, Queue, Stage, Wish, Wishes
-from schedulers.core.queues import parse_limit
-from schedulers.core.resources import Resources
+from schedulers.core.model import Job, Stage, Wish, Wishes
 from schedulers.core.scheduler import Scheduler
 from studies.jockey import DUE, OTHERS, REST, said
-from studies.tables import filled, over_seeds, table
+from studies.tables import document, filled, over_seeds, table
 
 NAME: Final = "results-wishes"
 #: Racks of so many nodes, each with room for one task; the first of them have GPUs.
@@ -81,33 +77,43 @@ class Measured(msgspec.Struct, frozen=True):
     cycles: tuple[float, ...]
 
 
-class Watched(Scheduler):
+class Watched:
     """Remembers which deadlines a plan has ever kept, and how long each tick took at which anybody waited."""
 
-    def __init__(self, config: SchedulerConfig) -> None:
-        super().__init__(config)
+    def __init__(self) -> None:
         self.accepted: set[str] = set()
         self.cycles: list[float] = []
 
-    def handle(self, event: Event) -> list[Decision]:
-        """See Scheduler.handle."""
-        if not (isinstance(event, Tick) and self.state.waiting):
-            return super().handle(event)
+    def __call__(self, scheduler: Scheduler, event: Event, decide: api.Decide) -> list[Decision]:
+        """See `api.Watch`."""
+        if not (isinstance(event, Tick) and scheduler.state.waiting):
+            return decide(event)
         begun = time.process_time()
-        decisions = super().handle(event)
+        decisions = decide(event)
         self.cycles.append(time.process_time() - begun)
-        self.accepted |= {name for name, job in self.state.jobs.items() if self.policy.about(job).get("accepted")}
+        state, policy = scheduler.state, scheduler.policy
+        self.accepted |= {name for name, job in state.jobs.items() if policy.about(job).get("accepted")}
         return decisions
 
 
-def nodes() -> tuple[Node, ...]:
-    """Each has room for one task."""
-    racks = [("gpu", rack) if rack < GPU_RACKS else ("plain", rack) for rack in range(RACKS)]
-    return tuple(
-        Node(id=f"{kind}-{rack}-{number}", capacity=(1000,), kind=kind, rack=f"r{rack}")
-        for kind, rack in racks
-        for number in range(RACK)
-    )
+#: By name of each rack the instance type of its nodes, which have room for one task each.
+KINDS: Final = {f"{'gpu' if rack < GPU_RACKS else 'plain'}-{rack}": rack < GPU_RACKS for rack in range(RACKS)}
+NODES: Final = {f"{rack}-{number + 1}": has_gpus for rack, has_gpus in KINDS.items() for number in range(RACK)}
+
+
+def cluster() -> dict[str, Any]:
+    """Racks of equal nodes that decide at once."""
+    racks = [
+        {
+            "name": f"{rack}-",
+            "count": RACK,
+            "capacity": {"cpu": 1},
+            "rack": rack,
+            "kind": "gpu" if has_gpus else "plain",
+        }
+        for rack, has_gpus in KINDS.items()
+    ]
+    return {"nodes": racks, "profile": "events"}
 
 
 def workload(seed: int) -> Workload:
@@ -137,14 +143,14 @@ def _job(name: str, at: int, random: np.random.Generator) -> WorkloadJob:
 
 def _by_kind(mean: float, tasks: int, random: np.random.Generator) -> PerNode:
     """Run times of tasks that are faster on nodes with GPUs."""
-    there = {node.id: 1.0 if node.kind == "gpu" else _SLOWER for node in nodes()}
+    there = {node: 1.0 if has_gpus else _SLOWER for node, has_gpus in NODES.items()}
     drawn = np.maximum(1.0, random.normal(mean, 0.1 * mean, tasks))
     return PerNode(tuple(there), tuple(tuple(round(ms * factor) for factor in there.values()) for ms in drawn))
 
 
 def measure(out: Path, label: str, error: float | None, seed: int) -> Measured:
     """Run one seed under one of POLICIES with estimates as wrong as this, under one of OTHERS (None), or read it."""
-    path, key = out / f"{label}-{error}-{seed}.json", f"{code_digest()} {JOBS}"
+    path, key = out / f"{label}-{error}-{seed}.json", f"{api.code_digest()} {JOBS}"
     if path.exists() and (known := msgspec.json.decode(path.read_bytes(), type=Measured)).key == key:
         return known
     policy = OTHERS[label] if error is None else {"kind": "tetrisched", **POLICIES[label]}
@@ -154,28 +160,25 @@ def measure(out: Path, label: str, error: float | None, seed: int) -> Measured:
 
 
 def _run(key: str, policy: Mapping[str, Any], predictor: dict[str, Any] | None, seed: int) -> Measured:
-    shares = ((DUE, "75%"), (REST, "25%"))
-    queues = tuple(Queue(name=name, guaranteed=parse_limit(part, Resources(("cpu",)), 0)) for name, part in shares)
-    config = EngineConfig(nodes=nodes(), queues=queues, resources=("cpu",), profile="events")
-    scheduler = Watched(
-        SchedulerConfig(
-            resources=config.resources, policy=dict(policy), predictor=predictor, offers=config.offers, seed=seed
-        )
+    told = {"predictor": predictor} if predictor is not None else {}
+    queues = [{"name": DUE, "guaranteed": "75%"}, {"name": REST, "guaranteed": "25%"}]
+    made = document(
+        "wishes", [seed], {"one": {**policy, **told}}, cluster=cluster(), queues=queues, workload=workload(seed)
     )
-    oracle = predictor is not None
-    ended = played(config, workload(seed), scheduler, seed=seed, oracle=oracle, attempts=False).kept
-    due = {
-        row.id: row.finish_ms is not None and row.finish_ms <= row.deadline_ms for row in ended.jobs if row.deadline_ms
-    }
-    rest = [row.finish_ms - row.submit_ms for row in ended.jobs if row.finish_ms is not None and not row.deadline_ms]
+    watched = Watched()
+    ended = api.play(made, watch=watched).jobs
+    finished, jct_s = pl.col("finish_ms"), (pl.col("finish_ms") - pl.col("submit_ms")).mean() / 1000
+    hurried = ended.filter(pl.col("deadline_ms").is_not_null())
+    due = dict(hurried.select("id", (finished <= pl.col("deadline_ms")).fill_null(False)).iter_rows())
+    rest = ended.filter(pl.col("deadline_ms").is_null() & finished.is_not_null())
     return Measured(
         key=key,
         due=len(due),
         met=sum(due.values()),
-        accepted=len(scheduler.accepted),
-        kept=sum(due[name] for name in scheduler.accepted),
-        rest_s=fmean(rest) / 1000,
-        cycles=tuple(scheduler.cycles),
+        accepted=len(watched.accepted),
+        kept=sum(due[name] for name in watched.accepted),
+        rest_s=rest.select(jct_s).item(),
+        cycles=tuple(watched.cycles),
     )
 
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gzip
 import json
 import re
 import shutil
@@ -295,6 +296,77 @@ def test_the_schema_takes_the_profile_once_its_file_is_in_the_package(tmp_path: 
     assert json.loads(done.stdout)["runs"]
     frame = pl.read_parquet(next((tmp_path / "out" / "runs").glob("*/*/jobs.parquet")))
     assert frame["finish_ms"].null_count() == 0
+
+
+# -- a field of a job -----------------------------------------------------------------------------
+
+IMPORTANT = """
+apiVersion: rm-emulator.io/v1alpha1
+kind: Scenario
+metadata: {name: important}
+spec:
+  plugins: [by_importance.py]
+  cluster: {nodes: [{capacity: {cpu: 1}}], profile: events}
+  workload:
+    kind: jobs
+    jobs:
+    - {name: blocker, stages: [{name: s, tasks: 1, duration: 5s, demand: {cpu: 1}}]}
+    - {name: plain, submit: 1s, stages: [{name: s, tasks: 1, duration: 5s, demand: {cpu: 1}}]}
+    - {name: missed, submit: 2s, importance: 2.5, stages: [{name: s, tasks: 1, duration: 5s, demand: {cpu: 1}}]}
+  policies: [{kind: by_importance}]
+  log: full
+"""
+BY_IMPORTANCE = """
+from schedulers.core.ordered import Ordered
+from schedulers.core.policy import policies
+
+@policies.register("by_importance", source="a test")
+class ByImportance(Ordered):
+    \"\"\"Serves the most important job first.\"\"\"
+
+    def key(self, job, view):
+        return (-job.spec.importance, view.tie(job, "submit"))
+"""
+STORED = """
+import yaml
+from rm_emulator import api
+block = yaml.safe_load(open("important.yaml"))["spec"]["workload"]
+made = api.generated(block, seed=1)
+api.save_workload(made, "stored")
+assert api.load_workload("stored") == made
+assert [entry.job.importance for entry in made.jobs] == [0.0, 0.0, 2.5]
+"""
+
+
+@pytest.mark.slow
+def test_a_field_of_a_job_is_a_line_in_one_file(tmp_path: Path) -> None:
+    patch = EXAMPLES / "job_importance.patch"
+    assert re.findall(r"^\+\+\+ b/(.*)$", patch.read_text("utf-8"), flags=re.MULTILINE) == ["schedulers/core/model.py"]
+    for folder in ("schedulers", "rm_emulator", "tests/workload"):
+        shutil.copytree(ROOT / folder, tmp_path / folder, ignore=shutil.ignore_patterns("__pycache__"))
+    for name, text in (("important.yaml", IMPORTANT), ("by_importance.py", BY_IMPORTANCE)):
+        (tmp_path / name).write_text(text)
+    environment = {"PYTHONPATH": str(tmp_path), "PATH": "/usr/bin:/bin"}
+
+    def does(*command: str) -> str:
+        done = subprocess.run(command, cwd=tmp_path, env=environment, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stdout + done.stderr
+        return done.stdout
+
+    python, program = sys.executable, (sys.executable, "-m", "rm_emulator")
+    does("git", "apply", str(patch))
+    does(*program, "run", "important.yaml", "--out", "out")
+    (cell,) = (tmp_path / "out" / "runs").glob("*/*")
+    ends = dict(pl.read_parquet(cell / "jobs.parquet").select("name", "finish_ms").iter_rows())
+    assert ends == {"blocker": 5000, "missed": 10_000, "plain": 15_000}
+    (log,) = cell.glob("events.jsonl*")
+    assert b'"importance":2.5' in (gzip.decompress(log.read_bytes()) if log.suffix == ".gz" else log.read_bytes())
+    assert "identical" in does(*program, "replay", str(log))
+    does(python, "-c", STORED)
+    assert "importance" in does(*program, "schema", "--markdown")
+    does(
+        python, "-m", "pytest", "-q", "-p", "no:cacheprovider", "tests/workload/test_every_field.py", "-k", "importance"
+    )
 
 
 # -- a field of DagJob ----------------------------------------------------------------------------

@@ -5,20 +5,25 @@ from __future__ import annotations
 import time
 from collections.abc import Iterator
 from importlib.util import find_spec
+from typing import TYPE_CHECKING
 
 import numpy as np
 
 from benchmarks.rows import Row, benchmark
 from rm_emulator.learn import config as configs
 from rm_emulator.learn.config import FIRST_TRAINING_SEED, Config
-from rm_emulator.learn.rollouts import Rollout, Task, Theatre
 from schedulers.learned import shelf
 from schedulers.learned.weights import Weights, pack
+
+if TYPE_CHECKING:
+    from rm_emulator.learn.rollouts import Rollout
 
 
 @benchmark("training", "learned")
 def training(tiny: bool) -> Iterator[Row]:
     """Sampled episodes of 20 TPC-H jobs at once on 50 executors, and, where torch is there, learning from them."""
+    from rm_emulator.learn.rollouts import Task, Theatre  # needs the extra learn
+
     config = configs.read(configs.find("decima"))
     weights, theatre = shelf.take("decima", "decima"), Theatre(config.workloads[:1])
     sequences, rollouts = (1, 2) if tiny else (config.sequences, config.rollouts)

@@ -24,12 +24,13 @@ from rm_emulator.experiments.progress import display as shown
 from rm_emulator.issues import InvalidInput, Issue, show_value
 from rm_emulator.plugins import load_plugins
 from rm_emulator.results import compare as comparing
-from rm_emulator.results import summary, sweep, table
-from rm_emulator.results.figures import Summary
+from rm_emulator.results import replay, statistics, summary, sweep, table
+from rm_emulator.results.figures import Speedups, Summary
 from rm_emulator.results.story import Story
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.durations import parse_seeds
 from rm_emulator.scenario.load import load as load_scenario
+from schedulers.core.replay import Replay
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -72,6 +73,46 @@ class Results:
         head = "".join(f"<th>{escape(column.heading)}</th>" for column in columns)
         body = "".join(f"<tr>{''.join(f'<td>{escape(cell.plain)}</td>' for cell in row)}</tr>" for row in rows)
         return f"<table><caption>{escape(title)}</caption><thead><tr>{head}</tr></thead><tbody>{body}</tbody></table>"
+
+    @cached_property
+    def by_label(self) -> dict[str, dict[int, dict[str, Any]]]:
+        """The runs of summary.json by label and seed, in its order; of a sweep those of its last point."""
+        found: dict[str, dict[int, dict[str, Any]]] = {}
+        for run in self.summary["runs"]:
+            found.setdefault(run["label"], {})[run["seed"]] = run
+        return found
+
+    def versus(self, label: str, baseline: str, *, of: Results | None = None) -> Speedups:
+        """How much sooner jobs finish under `label` than under `baseline`, paired job by job and seed by seed.
+
+        Three averages of JCT(baseline) / JCT(label), each with its 95 % interval, as `comparisons` has them. of: the
+        results that hold the baseline, where they are of the same jobs; these by default. Raises
+        `rm_emulator.results.summary.MissingCell` for a label, a seed or a table that is not there.
+        """
+        if label not in self.by_label:
+            raise summary.MissingCell(f"{self.path}: no runs of '{label}' (there are: {', '.join(self.by_label)})")
+        return statistics.speedups(
+            [
+                statistics.pair((of or self)._table("jobs", baseline, seed), self._table("jobs", label, seed))
+                for seed in sorted(self.by_label[label])
+            ]
+        )
+
+    def replayed(self, label: str, seed: int) -> Replay:
+        """The log of a run, decided on anew as it is gone through; its `scheduler` is who decides.
+
+        Not for a run of several schedulers, nor of a sweep. Raises InvalidInput where no whole log was kept
+        (`log: full`), and `schedulers.core.replay.LogDiffers` while it is gone through.
+        """
+        logs = replay.logs_of(summary.cell_dir(self.path, label, seed))
+        if len(logs) != 1:
+            message = f"{len(logs)} logs of '{label}' with seed {seed}: expected one, which `log: full` keeps"
+            raise InvalidInput([Issue(str(self.path), message)])
+        return Replay(replay.log_lines(logs[0]))
+
+    def _table(self, name: str, label: str, seed: int) -> pl.DataFrame:
+        """A table of one cell, without a sweep."""
+        return summary.read_table(summary.cell_dir(self.path, label, seed), name)
 
     def to_pandas(self, name: Literal["runs", "comparisons", "jobs", "tasks", "nodes"]) -> pd.DataFrame:
         """One of the frames for pandas, with columns of the same names, and so with the same units.

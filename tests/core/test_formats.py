@@ -1,4 +1,7 @@
-"""What was written in an earlier format is read: snapshots here, logs in tests/same, workloads in tests/workload."""
+"""What was written in any earlier format is read: snapshots, logs and weights here, workloads in tests/workload.
+
+Objects and files of an older brain: tests/kubernetes/test_old_brains.py; longer logs of format 1: tests/same.
+"""
 
 from __future__ import annotations
 
@@ -6,43 +9,53 @@ from pathlib import Path
 from typing import Final
 
 import msgspec
+import numpy as np
 import pytest
 
+from rm_emulator.testing import replay
 from schedulers.core.errors import InvalidTransition
-from schedulers.core.events import ContainerEnded, ContainerStarted, Event, Heartbeat, JobSubmitted, NodeAdded
-from schedulers.core.log import SchedulerConfig
-from schedulers.core.model import Node
+from schedulers.core.log import READABLE
 from schedulers.core.scheduler import Scheduler
-from tests.workload.samples_stored import WORKLOAD
+from schedulers.learned.weights import unpack
+from tests import stored
 
-#: What a scheduler of format 1 kept when it had heard of HEARD.
-SNAPSHOT: Final = Path(__file__).parents[1] / "data" / "snapshot-1.msgpack"
-HEARD: Final[tuple[Event, ...]] = (
-    NodeAdded(0, Node(id="n1", capacity=(4000, 4096, 4))),
-    *(JobSubmitted(entry.submit_ms, entry.job) for entry in WORKLOAD.jobs),
-    Heartbeat(1000, "n1"),
-)
-LATER: Final[tuple[Event, ...]] = (
-    *(ContainerStarted(1100 + number, number) for number in range(1, 17)),
-    *(ContainerEnded(2000 + number, number, runtime_ms=900) for number in range(1, 17)),
-    Heartbeat(3000, "n1"),
-)
+DATA: Final = Path(__file__).parents[1] / "data"
 
 
-def test_a_snapshot_of_format_1_is_decided_on_as_by_one_who_has_heard_it_all() -> None:
-    restored = Scheduler.restore(SNAPSHOT.read_bytes())
-    other = Scheduler(
-        SchedulerConfig(resources=WORKLOAD.resources, policy={"kind": "srpt"}, predictor={"kind": "slearn"})
-    )
-    for event in HEARD:
-        other.handle(event)
-    decided = [restored.handle(event) for event in LATER]
-    assert decided == [other.handle(event) for event in LATER]
+def snapshot(number: int) -> bytes:
+    """What a scheduler of that format kept when it had heard of `stored.HEARD`."""
+    return (DATA / f"snapshot-{number}.msgpack").read_bytes()
+
+
+@pytest.mark.parametrize("number", READABLE)
+def test_a_snapshot_of_any_format_is_decided_on_as_by_one_who_has_heard_it_all(number: int) -> None:
+    restored, other = Scheduler.restore(snapshot(number)), stored.scheduler()
+    decided = [restored.handle(event) for event in stored.LATER]
+    assert decided == [other.handle(event) for event in stored.LATER]
     assert any(decided)
     assert restored.snapshot() == other.snapshot()
 
 
 def test_a_snapshot_of_a_later_format_is_refused() -> None:
-    data = msgspec.msgpack.decode(SNAPSHOT.read_bytes())
+    data = msgspec.msgpack.decode(snapshot(1))
     with pytest.raises(InvalidTransition, match="snapshot of format 9, this program reads up to 2"):
         Scheduler.restore(msgspec.msgpack.encode(data | {"format": 9}))
+
+
+def test_a_log_of_format_2_replays_to_itself() -> None:
+    lines = (DATA / "log-2.jsonl").read_bytes().splitlines()
+    assert replay(lines) == lines
+
+
+def test_weights_of_format_1_are_read_whole() -> None:
+    found, made = unpack((DATA / "weights-1.safetensors").read_bytes(), "w"), stored.weights()
+    assert found.architecture == made.architecture
+    assert found.arrays.keys() == made.arrays.keys()
+    assert all(np.array_equal(found.arrays[name], array) for name, array in made.arrays.items())
+
+
+def test_what_is_written_today_is_what_the_newest_format_has(tmp_path: Path) -> None:
+    stored.write(tmp_path)
+    written = [path for path in tmp_path.iterdir() if path.is_file()]
+    assert len(written) == 3
+    assert {path.name for path in written if path.read_bytes() != (DATA / path.name).read_bytes()} == set()

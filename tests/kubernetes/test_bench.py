@@ -16,11 +16,12 @@ from benchmarks.rows import Row
 
 #: Groups that ask a real control plane.
 REAL = ("cluster", "gang", "burst", "failover")
-WITHOUT_EXTRA = """
+WITHOUT_EXTRAS = """
 import sys
-sys.modules["aiohttp"] = sys.modules["starlette"] = sys.modules["uvicorn"] = None
+for missing in ("aiohttp", "greenlet", "gymnasium", "kubernetes", "starlette", "structlog", "uvicorn"):
+    sys.modules[missing] = None
 from benchmarks.__main__ import main
-main(["--tiny", "--json", "kubernetes"])
+main(["--tiny", "--json", "kubernetes", "learned"])
 """
 
 
@@ -50,10 +51,14 @@ def test_without_a_control_plane_its_groups_are_rows_that_say_so_and_the_others_
 
 
 @pytest.mark.slow
-def test_without_the_extra_each_group_is_a_row_that_says_what_to_install() -> None:
-    found = rows("-c", WITHOUT_EXTRA)
-    assert list(found) == list(PARTS)
-    assert all("rm-emulator[k8s]" in row["note"] for row in found.values())
+def test_without_extras_what_needs_them_is_a_row_that_names_the_extra_and_the_others_are_measured() -> None:
+    found = rows("-c", WITHOUT_EXTRAS)
+    said = {name: row["note"] for name, row in found.items() if row["value"] is None}
+    assert list(said) == [*PARTS, "training"]
+    assert all(note.startswith("cannot run: no module ") for note in said.values())
+    assert [name for name, note in said.items() if "rm-emulator[k8s]" not in note] == ["training"]
+    assert "rm-emulator[learn]" in said["training"]
+    assert len(found) > len(said)
 
 
 def test_what_was_not_measured_has_met_no_target() -> None:

@@ -135,8 +135,11 @@ class World:
 
     # -- leaders --------------------------------------------------------------------------------
 
-    def new_leader(self, snapshot: bytes | None = None) -> None:
-        """The leader before is gone with all that it had not written; the next begins."""
+    def new_leader(self, snapshot: bytes | None = None, history: Sequence[PastJob] = ()) -> None:
+        """The leader before is gone with all that it had not written; the next begins.
+
+        history: what its predictor starts from without a snapshot.
+        """
         self.writes, lines = Writes(lambda: self.clock), bytearray()
         self.logs.append(lines)
         log = Log(lines.extend)
@@ -157,7 +160,7 @@ class World:
             remember=lambda job, queue: past.append(job),
             reserved=self.reserved,
         )
-        take_over(self.brain, identity="test", pods=pods, history=())
+        take_over(self.brain, identity="test", pods=pods, history=history)
 
     def now(self) -> int:
         self.clock += 1

@@ -28,7 +28,7 @@ def test_the_jobs_of_a_seed_are_the_same_again_and_half_of_them_have_deadlines(t
     folders = [tmp_path / name for name in ("a", "b")]
     for folder in folders:
         folder.mkdir()
-    first, second = (jockey.storage.load(jockey.prepare(folder, 1)) for folder in folders)
+    first, second = (jockey.api.load_workload(jockey.prepare(folder, 1)) for folder in folders)
     assert first == second
     due = [isinstance(entry.job.deadline, int) for entry in first.jobs]
     assert len(due) / 4 < sum(due) < 3 * len(due) / 4

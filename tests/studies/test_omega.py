@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-import msgspec
 import pytest
 
 from studies import omega
 
-CELL = msgspec.structs.replace(omega.CELL, span_s=240.0, batch_tasks=20.0, service_interarrival_s=20.0)
+CELL = {**omega.CELL, "span_s": 240.0, "batch_tasks": 20.0, "service_interarrival_s": 20.0}
 LONG = {name: omega.runs(each, CELL, 60, (1,)) for name, each in omega.rivals(20.0).items()}
 
 

@@ -1,4 +1,4 @@
-"""A workload with all that format 1 of stored workloads could keep; `tests/data/workload-1` is what it wrote of it."""
+"""A workload with all that format 1 could keep; `tests/data/workload-N` is what each format wrote of it."""
 
 from __future__ import annotations
 

@@ -25,6 +25,8 @@ from schedulers.core.places import Places, Requirement, Toleration
 from schedulers.core.resources import Resources
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.written import Written
+from schedulers.objects.dagjob import DagJob, DagJobSpec, StageSpec, core_job
+from schedulers.objects.names import RECURRING_LABEL
 from tests.workload import samples_stored
 
 RESOURCES: Final = samples_stored.WORKLOAD.resources
@@ -130,6 +132,47 @@ def test_a_log_tells_it_and_a_replay_hears_it(entry: WorkloadJob) -> None:
 def test_a_snapshot_of_the_scheduler_keeps_it(entry: WorkloadJob) -> None:
     scheduler = Scheduler.restore(heard(entry.job).snapshot())
     assert [state.spec for state in scheduler.state.jobs.values()] == [entry.job]
+
+
+#: What says a field in a DagJob, where the object's spec has no field of that name.
+OTHERWISE: Final = {
+    (Job, "id"): "metadata", (Job, "name"): "metadata", (Stage, "hint_ms"): "hints", (Stage, "demand"): "template",
+    (Stage, "places"): "template",
+}  # fmt: skip
+OBJECTS: Final[dict[type[msgspec.Struct], type[msgspec.Struct]]] = {Job: DagJobSpec, Stage: StageSpec}
+IN_OBJECTS: Final = [
+    (cls, field)
+    for cls, field in FIELDS
+    if cls in OBJECTS and ((cls, field.name) in OTHERWISE or field.name in OBJECTS[cls].__struct_fields__)
+]
+_POD: Final = {
+    "containers": [{"name": "c", "resources": {"requests": {"cpu": "2", "memory": "1Gi"}}}],
+    "nodeSelector": {"disk": "ssd"},
+}
+#: A DagJob that says all that it can of a job.
+DAGJOB: Final = {
+    "metadata": {"name": "etl-1", "namespace": "ns", "uid": "u", "labels": {RECURRING_LABEL: "etl"}},
+    "spec": {
+        "queue": "prod",
+        "user": "ada",
+        "deadline": "2026-01-01T00:00:00Z",
+        "wishes": {"prefer": [{"device": "gpu"}]},
+        "stages": [
+            {"name": "a", "tasks": 2, "template": {"spec": _POD}, "hints": {"durationSeconds": 3}},
+            {"name": "b", "tasks": 3, "template": {"spec": _POD}, "parents": ["a"], "gang": True},
+        ],
+    },
+}
+
+
+@pytest.mark.parametrize("place", IN_OBJECTS, ids=lambda place: f"{place[0].__name__}.{place[1].name}")
+def test_a_dagjob_says_it_where_the_object_has_a_place_for_it(
+    place: tuple[type[msgspec.Struct], msgspec.structs.FieldInfo],
+) -> None:
+    cls, field = place
+    job = core_job(msgspec.convert(DAGJOB, DagJob), Resources())
+    parts: tuple[msgspec.Struct, ...] = (job,) if cls is Job else job.stages
+    assert any(getattr(part, field.name) != field.default for part in parts)
 
 
 def written(cls: type[Written]) -> Iterator[type[Written]]:

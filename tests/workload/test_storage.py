@@ -23,7 +23,7 @@ from schedulers.core.errors import InvalidJob
 from schedulers.core.model import Edge, Job, PastJob, Stage
 from tests.workload import samples_stored
 
-FORMAT_1 = Path(__file__).parents[1] / "data" / "workload-1"
+OLDER = sorted((Path(__file__).parents[1] / "data").glob("workload-*"))
 
 STAGES = (
     Stage(name="a", tasks=2, demand=(1000, 1)),
@@ -317,10 +317,11 @@ def test_a_field_that_this_version_does_not_know_is_refused(stored: Path) -> Non
     assert "row 1: Object contains unknown field `colour`" in error_of(stored)
 
 
-def test_a_folder_of_format_1_is_read_whole() -> None:
-    assert storage.load(FORMAT_1) == samples_stored.WORKLOAD
-    assert storage.notes(FORMAT_1) == samples_stored.NOTES
-    found = storage.load_profiles(FORMAT_1)
+@pytest.mark.parametrize("folder", OLDER, ids=lambda folder: folder.name)
+def test_a_folder_of_any_format_is_read_whole(folder: Path) -> None:
+    assert storage.load(folder) == samples_stored.WORKLOAD
+    assert storage.notes(folder) == samples_stored.NOTES
+    found = storage.load_profiles(folder)
     assert found is not None
     assert found.jobs == samples_stored.PROFILES.jobs
 

@@ -117,12 +117,14 @@ def block(struct: type[msgspec.Struct], *without: str) -> type[StructBlock]:
 
 def into(struct: type[S], read: Block, **others: Any) -> S:
     """The struct from what was read; others: its fields that have no key there, or mean something else there."""
-    found = {
-        field.name: _frozen(getattr(read, _key(field)))
-        for field in msgspec.structs.fields(struct)
-        if field.name not in others
-    }
+    found = {name: _frozen(getattr(read, key)) for name, key in _keys(struct) if name not in others}
     return struct(**found, **others)
+
+
+@cache  # msgspec resolves the annotations of a struct anew each time, and a cluster has thousands of nodes
+def _keys(struct: type[msgspec.Struct]) -> tuple[tuple[str, str], ...]:
+    """(field, key) of each field."""
+    return tuple((field.name, _key(field)) for field in msgspec.structs.fields(struct))
 
 
 def of_annotation(annotation: Any) -> Any:

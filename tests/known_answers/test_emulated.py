@@ -9,10 +9,10 @@ import polars as pl
 import pytest
 
 import rm_emulator
+from rm_emulator.known_answers.emulated import finished
 from rm_emulator.known_answers.schedules import violations
 from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions
 from schedulers.policies.fifo import Fifo
-from studies.emulated import finished
 
 NODES = [
     {"name": "n1", "capacity": {"cpu": 1}, "rack": "a"},

@@ -1,0 +1,262 @@
+"""For studies in Python, beyond `rm_emulator.run`: one run in memory, workloads, intervals, results of older versions.
+
+    from rm_emulator import api
+    played = api.play(scenario, seed=3)                       # no files: frames, figures of schedulers, messages
+    jobs = api.generated({"kind": "tpch", "jobs": 20}, seed=3)  # a workload by its generator's name
+    api.interval([1.2, 1.1, 1.3])                             # a mean with its 95 % interval
+
+A scenario is a dict of what a file has in it. In what `play` takes, `workload` may also be a `Workload` of one's own:
+`rm_emulator.workload.model` and `schedulers.core.model` have its parts. Times are ms on the simulated clock.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Mapping, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any, Final, cast
+
+import msgspec
+import numpy as np
+import polars as pl
+
+import rm_emulator
+from rm_emulator.engine.recording import Kept
+from rm_emulator.experiments import given, grid
+from rm_emulator.experiments.api import Results
+from rm_emulator.experiments.assembly import Run, assemble, workload_of
+from rm_emulator.experiments.grid import code_digest
+from rm_emulator.files import load_yaml
+from rm_emulator.issues import InvalidInput
+from rm_emulator.results import statistics
+from rm_emulator.results.figures import Speedup, Thinker
+from rm_emulator.results.metrics import Floats
+from rm_emulator.results.thinking import thinkers
+from rm_emulator.scenario import examples
+from rm_emulator.scenario.check import build_first, check
+from rm_emulator.scenario.load import Loaded
+from rm_emulator.scenario.load import load as load_scenario
+from rm_emulator.scenario.schema import API_VERSION, Scenario
+from rm_emulator.workload import formats
+from rm_emulator.workload.dags import RATE as DAG_RATE
+from rm_emulator.workload.dags import literature as literature_dags
+from rm_emulator.workload.deadlines import Deadlines
+from rm_emulator.workload.deadlines import with_deadlines as _with_deadlines
+from rm_emulator.workload.lachesis import speeds as executor_speeds
+from rm_emulator.workload.model import Workload
+from rm_emulator.workload.storage import is_stored as is_workload
+from rm_emulator.workload.storage import load as load_workload
+from rm_emulator.workload.storage import save as save_workload
+from rm_emulator.workload.synthetic import PRESETS, SLOTS
+from rm_emulator.workload.synthetic import generate as synthetic
+from schedulers.core.decisions import Decision
+from schedulers.core.events import Event
+from schedulers.core.resources import Vector
+from schedulers.core.scheduler import Scheduler
+
+__all__ = [
+    "API_VERSION",
+    "DAG_RATE",
+    "PRESETS",
+    "SLOTS",
+    "Decide",
+    "Floats",
+    "Played",
+    "Results",
+    "Speedup",
+    "Watch",
+    "adopt",
+    "code_digest",
+    "example",
+    "executor_speeds",
+    "generated",
+    "interval",
+    "is_workload",
+    "literature_dags",
+    "load_workload",
+    "play",
+    "read_trace",
+    "resampled",
+    "save_workload",
+    "synthetic",
+    "with_deadlines",
+]
+
+Decide = Callable[[Event], list[Decision]]
+#: Stands between the engine and who decides: hears each fact, and returns what `decide` makes of the fact.
+Watch = Callable[[Scheduler, Event, Decide], list[Decision]]
+#: What a generator is told of the cluster unless it is given one.
+_ONE_NODE: Final[Mapping[str, Any]] = {"nodes": [{"capacity": {"cpu": 1}}]}
+
+
+class Played:
+    """A run that is over, in memory.
+
+    jobs: one row per job with the columns of jobs.parquet. end_ms: when the last of them ended, or nothing could.
+    schedulers: figures by the name of each scheduler that takes its time, empty where none does. messages: between
+    schedulers and workers, None where they need none.
+    """
+
+    def __init__(self, run: Run, kept: Kept) -> None:
+        self.end_ms, self.messages = run.simulation.end_ms, run.who.messages
+        self.jobs = pl.DataFrame([msgspec.structs.asdict(row) for row in kept.jobs], infer_schema_length=None)
+        self._kept = kept
+
+    @property
+    def tasks(self) -> pl.DataFrame:
+        """One row per attempt: job, stage, task, node, started_ms, ended_ms, code."""
+        names = ("job", "stage", "task", "node", "started_ms", "ended_ms", "code")
+        return pl.DataFrame(
+            [[getattr(attempt, name) for name in names] for attempt in self._kept.tasks], names, orient="row"
+        )
+
+    @property
+    def schedulers(self) -> dict[str, Thinker]:
+        """Busyness, conflicts and waits of each, as `schedulers` in summary.json."""
+        if not self._kept.tries:
+            return {}
+        tries = pl.DataFrame([msgspec.structs.asdict(row) for row in self._kept.tries])
+        return thinkers(tries, self.jobs, self.end_ms / 1000)
+
+
+def play(
+    scenario: Mapping[str, Any], *, label: str | None = None, seed: int | None = None, watch: Watch | None = None
+) -> Played:
+    """Run one policy with one seed in this process, and keep what came of it in memory; no file is written.
+
+    scenario: as `rm_emulator.run` takes a dict, classes in place of names included; `workload` may be a `Workload`.
+    label: of the policy, the first one by default; seed: the scenario's first by default. watch: see `Watch`, for runs
+    of one scheduler.
+    Raises `rm_emulator.issues.InvalidInput` with every mistake of the scenario, ValueError for a label that is not
+    there or a watch over several schedulers, and a `SchedulerError` of the core where jobs can never finish.
+    """
+    with TemporaryDirectory(prefix="rm-emulator-") as folder:
+        loaded = _loaded(scenario, seed, Path(folder))
+        check(loaded)
+        if len(loaded.points) > 1:
+            raise InvalidInput([loaded.issue(("spec", "sweep"), "a sweep is for `run`: one of its points is played")])
+        whole = Scenario.model_validate(grid.at_point(loaded))
+        entries = {entry["label"]: entry for entry in grid.at_point(loaded)["spec"]["policies"]}
+        if label is not None and label not in entries:
+            raise ValueError(f"no policy has the label '{label}' (labels: {', '.join(entries)})")
+        chosen, kept = whole.spec.seeds[0], Kept()
+        entry = entries[label] if label is not None else next(iter(entries.values()))
+        run = assemble(whole, entry, chosen, workload_of(whole, chosen), kept)
+    if watch is not None:
+        _watched(run, watch)
+    run.simulation.run(whole.spec.until)
+    return Played(run, kept)
+
+
+def _loaded(scenario: Mapping[str, Any], seed: int | None, folder: Path) -> Loaded:
+    """The scenario as it is read; a workload of the caller's own is stored first."""
+    own = scenario["spec"].get("workload") if isinstance(scenario.get("spec"), Mapping) else None
+    if isinstance(own, Workload):
+        save_workload(own, folder / "workload")
+        block = {"kind": "trace", "path": str(folder / "workload")}
+        scenario = {**scenario, "spec": {**scenario["spec"], "workload": block}}
+    return load_scenario(cast(dict[str, Any], given.plain(scenario)), seeds=None if seed is None else [seed])
+
+
+def _watched(run: Run, watch: Watch) -> None:
+    if len(run.who.schedulers) > 1:
+        raise ValueError(f"{len(run.who.schedulers)} schedulers decide: one can be watched")
+    (scheduler,), control = run.who.schedulers, run.simulation.control
+    decide = control.handle
+    control.handle = lambda event: watch(scheduler, event, decide)
+
+
+# -- Workloads ------------------------------------------------------------------------------------------------------
+
+
+def generated(block: Mapping[str, Any], *, seed: int, cluster: Mapping[str, Any] = _ONE_NODE) -> Workload:
+    """The jobs of a seed that a scenario's block `workload` describes, on this cluster.
+
+    block: such as `{"kind": "tpch", "jobs": 20}`. cluster: the block `cluster`; generators go by its speeds, links and
+    cores. Raises InvalidInput.
+    """
+    spec = {"cluster": cluster, "workload": block, "policies": [{"kind": "fifo"}], "seeds": [seed]}
+    scenario = {"apiVersion": API_VERSION, "kind": "Scenario", "metadata": {"name": "generated"}, "spec": spec}
+    return build_first(load_scenario(cast(dict[str, Any], given.plain(scenario)))).workload
+
+
+def read_trace(format: str, path: str | Path, **options: Any) -> Workload:  # noqa: A002 (as a scenario calls it)
+    """The jobs of a trace. format, options: as `rm-emulator traces` lists them. Raises TraceError."""
+    return formats.read(format, Path(path), options).workload
+
+
+def with_deadlines(
+    workload: Workload, capacity: Vector, *, part: float, factor: tuple[float, float], seed: int
+) -> Workload:
+    """The same jobs, a part of them with a deadline: so many times what a job takes alone on the cluster.
+
+    capacity: of the cluster, in the core's steps. factor: lowest and highest, drawn by job. Raises InvalidParameters.
+    """
+    return _with_deadlines(workload, capacity, Deadlines(part=part, factor=factor), seed)
+
+
+def example(name: str) -> dict[str, Any]:
+    """A packaged scenario (`rm-emulator init` lists them). Raises InvalidInput for a name that is not there."""
+    scenario: dict[str, Any] = load_yaml(examples.files(name)[0].read_text(encoding="utf-8"))
+    return scenario
+
+
+# -- Intervals ------------------------------------------------------------------------------------------------------
+
+
+def interval(values: Sequence[float]) -> Speedup:
+    """The mean of one value per seed with its 95 % interval by Student's t; of one value without, of none without both.
+
+    >>> interval([1.0, 2.0, 3.0]).value
+    2.0
+    """
+    if len(values) < 2:
+        return Speedup(value=values[0] if values else None)
+    return Speedup(value=sum(values) / len(values), ci95=list(statistics.student_t(values)))
+
+
+def resampled(values: Sequence[float] | Floats, statistic: Callable[[Floats], Floats]) -> Speedup:
+    """A statistic with its 95 % interval over resampled values (percentile bootstrap, 1,000 draws, always the same).
+
+    statistic: of any number of draws at once, over the last axis, such as `lambda drawn: np.median(drawn, axis=-1)`.
+    """
+    each = np.asarray(values, dtype=np.float64)
+    pairs = statistics.Pairs([""] * len(each), each, np.ones(len(each)), [""] * len(each))
+    return Speedup(
+        value=float(statistic(each)), ci95=list(statistics.bootstrap(pairs, lambda drawn, _: statistic(drawn)))
+    )
+
+
+# -- Results of an older version ------------------------------------------------------------------------------------
+
+
+def adopt(scenario: Mapping[str, Any] | Path, out: Path, *, jobs: int | None = None) -> bool:
+    """Take what another version of this program left in `out` for this one's; returns whether it is there, and whole.
+
+    The first of those runs is made anew: where all its jobs end when they ended then, the others are this version's
+    too, so that `rm_emulator.run` takes them for finished. Raises InvalidInput.
+    """
+    cells = grid.cells(load_scenario(scenario if isinstance(scenario, Path) else cast(dict[str, Any], scenario)))
+    stored = {cell: _stored(out / cell.place) for cell in cells}
+    kept = [cell for cell in cells if stored[cell].get("settings") == cell.settings]
+    older = [cell for cell in kept if stored[cell]["key"] != cell.key]
+    if older and not _ends_as_before(older[0], out, jobs):
+        return False
+    for cell in older:
+        text = json.dumps(stored[cell] | {"key": cell.key}, indent=1) + "\n"
+        (out / cell.place / "cell.json").write_text(text, encoding="utf-8")
+    return bool(kept)
+
+
+def _stored(cell: Path) -> dict[str, Any]:
+    """What is kept of a run; empty where there is none."""
+    file = cell / "cell.json"
+    return dict(json.loads(file.read_text(encoding="utf-8"))) if file.exists() else {}
+
+
+def _ends_as_before(cell: Any, out: Path, jobs: int | None) -> bool:
+    with TemporaryDirectory(dir=out.parent) as folder:
+        rm_emulator.run(cell.scenario, out=Path(folder) / "again", jobs=jobs)
+        again = pl.read_parquet(Path(folder) / "again" / cell.place / "jobs.parquet")
+    return again.equals(pl.read_parquet(out / cell.place / "jobs.parquet"))
