@@ -16,17 +16,19 @@ import numpy as np
 import typer
 
 from rm_emulator.engine.config import Decentralised, EngineConfig
+from rm_emulator.engine.control import OneScheduler
 from rm_emulator.engine.played import played
+from rm_emulator.engine.workers import Workers
 from rm_emulator.known_answers.zero_wait import zero_wait
 from rm_emulator.program import end
 from rm_emulator.results.statistics import student_t
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.log import SchedulerConfig
-from schedulers.core.model import Decentralised as Settings
 from schedulers.core.model import Job, Node, Stage
 from schedulers.core.scheduler import Scheduler
 from schedulers.decentralised.decider import Decentraliser
+from schedulers.decentralised.settings import Probing
 from studies.tables import table
 
 #: One queue that knows every slot, and needs no messages.
@@ -59,19 +61,20 @@ class Ran:
     """One run. jcts: of the jobs that count, ms. at_once: part of them of which no task waited. messages: per task."""
 
     def __init__(self, method: str, load: float, size: Size, seed: int) -> None:
-        settings = Settings(method="late_binding" if method == IDEAL else method)  # type: ignore[arg-type]
         config = SchedulerConfig(resources=("slots",), policy={"kind": "fifo"}, offers="cycle", seed=seed)
         nodes = tuple(Node(id=f"w{number:05d}", capacity=(size.slots,)) for number in range(size.workers))
         engine = EngineConfig(nodes=nodes, resources=("slots",), profile="events")
-        who: Scheduler
+        control: OneScheduler | Workers
+        who: Decentraliser | None = None
         if method == IDEAL:
-            who = Scheduler(config)
+            control = OneScheduler(Scheduler(config))
         else:
-            who = Decentraliser(msgspec.structs.replace(config, decentralised=settings))
-            engine = msgspec.structs.replace(
-                engine, architecture=Decentralised(message_ms=size.delay, **msgspec.structs.asdict(settings))
-            )
-        kept = played(engine, _workload(load, size, seed), who, seed=seed).kept
+            settings = Probing(method=method)  # type: ignore[arg-type]
+            architecture = Decentralised(message_ms=size.delay, **msgspec.structs.asdict(settings))
+            engine = msgspec.structs.replace(engine, architecture=architecture)
+            who = Decentraliser(msgspec.structs.replace(config, decentralised=msgspec.to_builtins(settings)))
+            control = Workers(who)
+        kept = played(engine, _workload(load, size, seed), control, seed=seed).kept
         counted = sorted(kept.jobs, key=lambda row: row.submit_ms)[int(WARM * size.jobs) :]
         self.jcts = [row.finish_ms - row.submit_ms for row in counted if row.finish_ms is not None]
         last: dict[str, int] = {}
@@ -79,7 +82,7 @@ class Ran:
             assert attempt.started_ms is not None
             last[attempt.job] = max(last.get(attempt.job, 0), attempt.started_ms)
         self.at_once = fmean(last[row.id] == row.submit_ms for row in counted)
-        sent = sum(tally.messages for tally in who.tallies) if isinstance(who, Decentraliser) else 0
+        sent = sum(tally.messages for tally in who.tallies) if who is not None else 0
         self.messages = sent / (size.jobs * size.tasks)
 
 
