@@ -15,6 +15,7 @@ from schedulers.core.decisions import Decision, Place, Send
 from schedulers.core.errors import InvalidParameters, InvalidTransition
 from schedulers.core.events import (
     ContainerEnded,
+    ContainerStarted,
     Delivered,
     Event,
     JobCancelled,
@@ -120,18 +121,21 @@ class Decentraliser:
     def handle(self, event: Event) -> list[Decision]:
         """Take in one fact and decide. Raises InvalidTransition on an impossible log."""
         decisions: list[Decision] = []
+        kind = type(event)  # compared as it is, without a call: there are five messages for each task
         # The state forgets a container that has ended, so its worker is looked up before.
-        ended = self.state.containers.get(event.container) if isinstance(event, ContainerEnded) else None
+        ended = self.state.containers.get(event.container) if kind is ContainerEnded else None  # type: ignore[attr-defined]
         if (why := self.state.hear(event)) is not None:
             if self._log is not None:
                 self._log.ignored(event, why)
             return decisions
-        if isinstance(event, Delivered):
-            message = event.message if isinstance(event.message, Message) else _read(event.message)
+        if kind is Delivered:
+            message = event.message  # type: ignore[attr-defined]
+            if type(message) not in self._hears:
+                message = _read(message)
             self._hears[type(message)](message, decisions)
         elif ended is not None:
             self._slot_freed(self._workers[ended.node], decisions)
-        else:
+        elif kind is not ContainerStarted:
             self._look_into(event, decisions)
         if self.holds.doubted.at < len(self.holds.doubted.entries):
             self.holds.report(decisions)
