@@ -94,6 +94,8 @@ class Several(Control):
         self.of = of
         """Each job's scheduler."""
         self.held = _Held(schedulers)
+        self.queues: list[Collection[str]] = [state.waiting for state in self._states]
+        """Each scheduler's jobs with tasks that wait to be placed, kept up to date."""
         self.plans = any(scheduler.policy.plans for scheduler in schedulers)
         self._deferred: dict[int, list[Event]] = {}
         """Ends that were heard of while their scheduler thinks, to be delivered when it has finished."""
@@ -126,10 +128,6 @@ class Several(Control):
                 yield scheduler.state.jobs[name].spec, planned
 
     # -- one of them ----------------------------------------------------------------------------
-
-    def waiting_of(self, number: int) -> Collection[str]:
-        """The scheduler's jobs with tasks that wait to be placed, kept up to date."""
-        return self._states[number].waiting
 
     def first_in_line(self, number: int) -> JobState | None:
         """The job that the scheduler would think about next; None where its policy holds back all of them."""

@@ -63,7 +63,6 @@ class Thinking(Profile):
     An attempt at a job takes t_job, and t_task for each of its tasks that are not placed. Which job is next is for the
     policy to say. Where its tasks go is said at the end, by policy and placer, in the scheduler's own view: these are
     its claims. A job with tasks left is in the queue again after a while, and given up after many attempts.
-
     """
 
     offers = "thought"
@@ -80,8 +79,8 @@ class Thinking(Profile):
         assert isinstance(control, Several)
         self.settings, self.control = settings, control
         self.schedulers = [
-            ThinkingScheduler(number, thinker, control.waiting_of(number))
-            for number, thinker in enumerate(self.thinkers)
+            ThinkingScheduler(number, thinker, waiting)
+            for number, (thinker, waiting) in enumerate(zip(self.thinkers, control.queues, strict=True))
         ]
         self.free = [list(node.room) for node in engine.config.nodes]
         """By node what really nobody holds."""

@@ -47,7 +47,7 @@ class Deciders:
             for number, (name, own) in enumerate(entries.items())
         ]
         self.schedulers = [each for each in self._all if isinstance(each, Scheduler)]
-        """Those that see the cluster."""
+        """Those that see the cluster: none where workers queue."""
         self.control = self._control(config, workload)
         self.hears_truth = any(is_told_the_truth(own.get("predictor")) for own in entries.values())
 
