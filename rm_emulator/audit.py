@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import msgspec
 
+from schedulers.core.decider import Decider
 from schedulers.core.decisions import Commit, Copy, Decision, Hold, Move, Place, Release, Run
 from schedulers.core.events import (
     ContainerEnded,
@@ -37,17 +38,17 @@ class _Held(msgspec.Struct):
     copy: bool = False
 
 
-class Audit:
-    """A control that lets a scheduler decide and keeps books of its own about it.
+class Books:
+    """Books of one's own about whoever decides, kept while the decider goes on deciding.
 
     Raises AssertionError at the first decision that over-commits a node, starts a task before its parents,
     twice at once or again after it succeeded, and at the first job left waiting without a reason.
     history: every fact with the decisions it led to.
     """
 
-    def __init__(self, scheduler: Scheduler) -> None:
-        self.scheduler = scheduler
-        self.state: ClusterState = scheduler.state
+    def __init__(self, decider: Decider) -> None:
+        self._decider = decider
+        self.state: ClusterState = decider.state
         self.history: list[tuple[Event, list[Decision]]] = []
         self._free: dict[str, list[int]] = {}
         self._jobs: dict[str, Job] = {}
@@ -56,23 +57,14 @@ class Audit:
         self.placed = 0
         self.ended = 0
 
-    @property
-    def policy(self) -> Policy:
-        """See Scheduler.policy."""
-        return self.scheduler.policy
-
     def explain(self, job: str) -> Explanation:
-        """See Scheduler.explain."""
-        return self.scheduler.explain(job)
-
-    def next_change(self) -> int | None:
-        """See Scheduler.next_change."""
-        return self.scheduler.next_change()
+        """See Decider."""
+        return self._decider.explain(job)
 
     def handle(self, event: Event) -> list[Decision]:
-        """See Scheduler.handle."""
+        """See Decider."""
         self._hear(event)
-        decisions = self.scheduler.handle(event)
+        decisions = self._decider.handle(event)
         self.history.append((event, decisions))
         for decision in decisions:
             self._book(decision)
@@ -189,3 +181,20 @@ class Audit:
         self.placed += 1
         node = self._take(decision, decision.node, stage.demand)
         self._held[decision.container] = _Held(node, *task, stage.demand, copy=True)
+
+
+class Audit(Books):
+    """Books about one scheduler, in whose place the engine asks."""
+
+    def __init__(self, scheduler: Scheduler) -> None:
+        super().__init__(scheduler)
+        self.scheduler = scheduler
+
+    @property
+    def policy(self) -> Policy:
+        """See Scheduler.policy."""
+        return self.scheduler.policy
+
+    def next_change(self) -> int | None:
+        """See Scheduler.next_change."""
+        return self.scheduler.next_change()

@@ -21,6 +21,9 @@ LONGER = {
     "rm_emulator/engine/simulation.py Simulation": "until it is split",
     "rm_emulator/results/story.py _Teller": "until it is split",
 }
+MAX_MODULE, MAX_CLASS, MAX_FUNCTION = 800, 600, 60
+#: Whoever decides, and what it knows.
+DECIDERS = ("Scheduler", "Decentraliser", "ClusterState")
 
 
 @cache
@@ -88,6 +91,26 @@ def test_what_is_declared_below_is_not_declared_in_the_schema_again() -> None:
     below = ("schedulers", "rm_emulator/engine", "rm_emulator/workload")
     declared = {cls for folder in below for file in (ROOT / folder).rglob("*.py") for cls in classes(file)}
     assert not {cls for cls in schema & declared if not cls.startswith("_")}
+
+
+def test_of_the_engine_only_controls_look_into_a_scheduler_s_state() -> None:
+    """`job.state`, and what a `Master` calls its own, is one job's."""
+    found = []
+    for file in sorted((ROOT / "rm_emulator" / "engine").rglob("*.py")):
+        if file.name in ("control.py", "several.py", "workers.py"):
+            continue
+        for node in ast.walk(ast.parse(file.read_text("utf-8"))):
+            if isinstance(node, ast.ImportFrom):
+                found += [f"{file.name} {each.name}" for each in node.names if each.name in DECIDERS]
+            elif isinstance(node, ast.Attribute) and node.attr == "state":
+                whose = ast.unparse(node.value)
+                found += [] if whose in ("job", "self") else [f"{file.name} {whose}.state"]
+    assert found == []
+
+
+def test_the_core_knows_no_workers_with_queues() -> None:
+    core = (ROOT / "schedulers" / "core").rglob("*.py")
+    assert [file.name for file in core if "sparrow" in file.read_text("utf-8").lower()] == []
 
 
 def classes(file: Path) -> list[str]:

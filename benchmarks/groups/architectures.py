@@ -8,7 +8,6 @@ from typing import Final
 
 import msgspec
 import numpy as np
-from msgspec.structs import asdict
 
 from benchmarks.reference import paired
 from benchmarks.rows import Row, benchmark
@@ -16,14 +15,15 @@ from benchmarks.setups import SEED
 from rm_emulator.engine.config import Decentralised, EngineConfig, SharedState, Thinker
 from rm_emulator.engine.several import Several, assigned, first_container
 from rm_emulator.engine.simulation import Simulation
+from rm_emulator.engine.workers import Workers
 from rm_emulator.workload.mixed import MixedSettings, generate
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.log import Log, SchedulerConfig
-from schedulers.core.model import Decentralised as Settings
 from schedulers.core.model import Job, Node, Stage
 from schedulers.core.scheduler import Scheduler
-from schedulers.decentralised.decider import decider
+from schedulers.decentralised.decider import Decentraliser
+from schedulers.decentralised.settings import Probing
 
 _REPETITIONS: Final = 3
 _TASKS: Final = 100
@@ -92,13 +92,17 @@ def _thinks(number: int) -> SchedulerConfig:
 
 def _run(workers: int, workload: Workload) -> _Ran:
     """One run; only the run itself is timed."""
-    settings = Settings(schedulers=10)
+    settings = Probing(schedulers=10)
     nodes = tuple(Node(id=f"w{number:05d}", capacity=(1000 * _SLOTS, 1024 * _SLOTS)) for number in range(workers))
-    architecture = Decentralised(message_ms=1, slots_per_worker=_SLOTS, **asdict(settings))
+    architecture = Decentralised(message_ms=1, slots_per_worker=_SLOTS, **msgspec.structs.asdict(settings))
     config = SchedulerConfig(
-        resources=("cpu", "memory"), policy={"kind": "fifo"}, offers="cycle", seed=SEED, decentralised=settings
+        resources=("cpu", "memory"),
+        policy={"kind": "fifo"},
+        offers="cycle",
+        seed=SEED,
+        decentralised=msgspec.to_builtins(settings),
     )
-    who = decider(config, log=Log())
+    who = Workers(Decentraliser(config, log=Log()))
     simulation = Simulation(EngineConfig(nodes=nodes, architecture=architecture), workload, who, seed=SEED)
     begun = time.process_time()
     simulation.run()

@@ -7,6 +7,7 @@ from typing import ClassVar
 from rm_emulator.engine.calendar import END
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
+from rm_emulator.engine.control import OneScheduler
 from rm_emulator.engine.masters import Masters
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.ring import Ring
@@ -33,15 +34,18 @@ class Beats(Profile):
 
     def __init__(self, engine: Simulation, *, answer_ms: int = 0, begin_ms: int = 0) -> None:
         super().__init__(engine)
+        control = engine.control
+        assert isinstance(control, OneScheduler)  # nodes are offered to nobody else
+        self.control = control
         config = engine.config
         self._ids = [node.id for node in config.nodes]
         phases = keyed.generator(engine.seed, "phases").integers(0, config.heartbeat_ms, len(self._ids)).tolist()
         beat = self._hear_beat if engine.disorder is None else self._beat_in_disorder
         self.ring = Ring(engine.calendar, phases, config.heartbeat_ms, beat, begin=begin_ms)
-        self._unheard = engine.control.unheard
+        self._unheard = self.control.unheard
         self.masters = Masters(engine, config.am_heartbeat_ms, answer_ms, self.report_later)
-        self._skip = config.skip and not engine.control.triggers.every_beat
-        self._again = engine.control.triggers.every_offer  # refused offers are made again
+        self._skip = config.skip and not self.control.triggers.every_beat
+        self._again = self.control.triggers.every_offer  # refused offers are made again
         self._ended: list[list[Container]] = [[] for _ in self._ids]
         self._unreported = 0  # containers in all of these
         self._parked: dict[int, None] = {}
@@ -97,7 +101,7 @@ class Beats(Profile):
         """Nodes that could now be given something beat."""
         if not self._skip:
             return
-        control = self.engine.control
+        control = self.control
         if self._unheard.at < len(self._unheard.entries):
             self.ring.add_all(control.woken())
         if control.urged:
@@ -113,7 +117,7 @@ class Beats(Profile):
         if node is not None:
             self.ring.add(node)
         else:
-            could_place = self.engine.control.could_place
+            could_place = self.control.could_place
             self.ring.add_all([index for index, name in enumerate(self._ids) if could_place(name)])
 
     def report_later(self, container: Container) -> None:
@@ -147,9 +151,9 @@ class Beats(Profile):
     def _hear_beat(self, node: int) -> None:
         """A node reports what has ended and is offered work."""
         engine, name = self.engine, self._ids[node]
-        version = engine.control.version
+        version = self.control.version
         ended = self._ended[node]
-        if self._skip and not ended and not engine.control.could_place(name):
+        if self._skip and not ended and not self.control.could_place(name):
             self.ring.discard(node)
             return  # nobody waits for what is free here: the beat would change nothing
         if ended:
@@ -158,7 +162,7 @@ class Beats(Profile):
             for container in ended:
                 self.report(container)
         engine.ask(Heartbeat(engine.calendar.now, name))
-        self._settle(node, changed=engine.control.version != version)
+        self._settle(node, changed=self.control.version != version)
 
     def _settle(self, node: int, *, changed: bool) -> None:
         """After a beat: does the node beat on?"""
@@ -166,7 +170,7 @@ class Beats(Profile):
             if not self.is_patient(changed=changed):
                 self.ring.clear()
             return
-        control = self.engine.control
+        control = self.control
         if not control.could_place(self._ids[node]):
             self.ring.discard(node)
         elif changed or (self._again and self.is_patient(changed=False)):

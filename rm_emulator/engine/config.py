@@ -9,8 +9,8 @@ import msgspec
 from rm_emulator.engine.known import architecture, profile
 from rm_emulator.workload.model import Drawn, Fixed
 from schedulers.core.fields import NAME, Count, Duration, Interval, Name, Positive, Probability, written
-from schedulers.core.model import Decentralised as Probing
 from schedulers.core.model import Job, Links, Node, Queue
+from schedulers.decentralised.settings import Probing
 
 
 class Disorder(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):

@@ -1,17 +1,19 @@
-"""Who decides, as the engine sees it."""
+"""Whoever decides, as the engine sees it: an interface, and its implementation for one scheduler."""
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterator, Mapping
+from abc import ABC, abstractmethod
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 
+from schedulers.core.decider import Decider
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import SchedulerError
 from schedulers.core.events import Event, Rehearsed
 from schedulers.core.explain import Explanation
 from schedulers.core.model import Job
-from schedulers.core.policy import Offer, Planned, Policy
+from schedulers.core.policy import Offer, Planned, Policy, Triggers
 from schedulers.core.rehearsal import Course, Script, Table
 from schedulers.core.state import ClusterState, ContainerState, JobState
 from schedulers.core.transfers import arrival
@@ -25,46 +27,94 @@ class Stalled(SchedulerError, RuntimeError):
     """Nothing can happen any more and jobs are unfinished; the message says which and why."""
 
 
-class Decider(Protocol):
-    """One that decides. `Scheduler` is the default."""
-
-    state: ClusterState
+class Scheduling(Decider, Protocol):
+    """A decider that goes by a policy: a `Scheduler`, or what stands in for one."""
 
     @property
     def policy(self) -> Policy:
-        """Whose triggers say what it wants to hear of."""
-
-    def handle(self, event: Event) -> list[Decision]:
-        """Take in a fact, return decisions."""
-
-    def explain(self, job: str) -> Explanation:
-        """Why a live job waits."""
+        """The policy, whose triggers say what it wants to hear of."""
 
     def next_change(self) -> int | None:
         """When time alone would change what is decided, or None."""
 
 
-class Control:
-    """All that the engine asks of who decides: nothing else in the engine looks into a scheduler's state.
+class Control(ABC):
+    """All that the simulation asks of whoever decides.
 
-    One decider stands behind it; it is the place where several would be told apart.
-    handle, explain, next_change: the decider's; the last is None where the policy never says. triggers: what its policy
-    wants to hear of. plans: whether that policy plans jobs. copies: whether tasks may have several containers.
-    held: its containers by number. active: sizes of which tasks wait to be placed. unheard: sizes that woke,
-    for `woken`, which need not be asked when all of it was read.
+    Only the implementations look into the states of schedulers: `OneScheduler`, `Several` that think about jobs of
+    their own, and `Workers` with queues.
     """
 
-    def __init__(self, decider: Decider) -> None:
-        self._decide, self.explain = decider.handle, decider.explain
-        self._state, self._policy = decider.state, decider.policy
-        self.handle = self._rehearse if self._policy.rehearses else self._decide
-        says = type(self._policy).next_change is not Policy.next_change or self._state.reservations is not None
-        self.next_change = decider.next_change if says else None
-        self.unheard = decider.state.journal.sizes.cursor()
-        self.active = decider.state.sizes.active
-        self.held: Mapping[int, ContainerState] = decider.state.containers
-        self.copies = decider.state.copies is not None
-        self.triggers, self.plans = self._policy.triggers, self._policy.plans
+    handle: Callable[[Event], list[Decision]]
+    """Take in a fact, return decisions. An attribute, so that one scheduler's own method can stand here: it is called
+    for each fact."""
+    explain: Callable[[str], Explanation]
+    """Why a live job waits."""
+    held: Mapping[int, ContainerState]
+    """The containers by number."""
+    triggers: Triggers = Triggers()
+    """What a policy wants to hear of."""
+    next_change: Callable[[], int | None] | None = None
+    """When time alone would change what is decided; None: never."""
+    plans: bool = False
+    """Whether jobs are planned, so that `new_plans` has to be asked."""
+    copies: bool = False
+    """Whether tasks may have several containers."""
+
+    def __init__(self, states: Sequence[ClusterState]) -> None:
+        self._states = states
+
+    @abstractmethod
+    def _state_of(self, job: str) -> ClusterState:
+        """The state of the job's scheduler."""
+
+    @property
+    def version(self) -> int:
+        """Counts the changes so far."""
+        return sum(state.version for state in self._states)
+
+    @property
+    def waiting(self) -> tuple[int, int]:
+        """How many jobs have tasks that wait to be placed, and how many tasks these are."""
+        states = self._states
+        return sum(len(state.waiting) for state in states), sum(sum(state.sizes.waiting) for state in states)
+
+    def job(self, name: str) -> JobState:
+        """What is known of a live job."""
+        return self._state_of(name).jobs[name]
+
+    def arrival(self, job: JobState, stage: int, node: str) -> int:
+        """When what a task of the stage takes is on the node, in ms; its parents are done."""
+        state = self._state_of(job.id)
+        return arrival(job, job.stages[stage], state.nodes[node], state.links, state.nodes)
+
+    def new_plans(self) -> Iterator[tuple[Job, Planned]]:
+        """Jobs that were planned since this was asked last."""
+        return iter(())
+
+
+class OneScheduler(Control):
+    """One scheduler that sees the whole cluster; what profiles ask that offer nodes is asked of it."""
+
+    def __init__(self, scheduler: Scheduling) -> None:
+        state, policy = scheduler.state, scheduler.policy
+        super().__init__((state,))
+        self._decide, self.explain = scheduler.handle, scheduler.explain
+        self._state, self._policy = state, policy
+        self.held = state.containers
+        self.copies = state.copies is not None
+        self.unheard = state.journal.sizes.cursor()
+        """Sizes that woke, for `woken`, which need not be asked when all of this was read."""
+        self.active = state.sizes.active
+        """Sizes of which tasks wait to be placed."""
+        # All that is read of a policy once, as it is asked for each fact or beat.
+        self.handle = self._rehearse if policy.rehearses else self._decide
+        says = type(policy).next_change is not Policy.next_change or state.reservations is not None
+        self.next_change = scheduler.next_change if says else None
+        self.triggers, self.plans = policy.triggers, policy.plans
+
+    def _state_of(self, job: str) -> ClusterState:
+        return self._state
 
     def _rehearse(self, event: Event) -> list[Decision]:
         """A fact, and what comes of the rehearsals that it made the policy wish for."""
@@ -75,13 +125,8 @@ class Control:
 
     @property
     def version(self) -> int:
-        """Counts the changes so far."""
+        """See Control. Asked twice for each beat."""
         return self._state.counts.version
-
-    @property
-    def waiting(self) -> tuple[int, int]:
-        """How many jobs have tasks that wait to be placed, and how many tasks these are."""
-        return len(self._state.waiting), sum(self._state.sizes.waiting)
 
     def could_place(self, node: str) -> bool:
         """Whether anything that waits could start on this node now, or the policy is to be offered it all the same."""
@@ -104,17 +149,8 @@ class Control:
         """Nodes on which the policy has something to start that nobody waits for."""
         return self._policy.urges
 
-    def job(self, name: str) -> JobState:
-        """What is known of a live job."""
-        return self._state.jobs[name]
-
-    def arrival(self, job: JobState, stage: int, node: str) -> int:
-        """When what a task of the stage takes is on the node, in ms; its parents are done."""
-        state = self._state
-        return arrival(job, job.stages[stage], state.nodes[node], state.links, state.nodes)
-
     def new_plans(self) -> Iterator[tuple[Job, Planned]]:
-        """Jobs that were planned since this was asked last."""
+        """See Control."""
         for name, planned in self._policy.new_plans().items():
             yield self._state.jobs[name].spec, planned
 

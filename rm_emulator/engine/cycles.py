@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from rm_emulator.engine.calendar import TICK
+from rm_emulator.engine.control import OneScheduler
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.simulation import Simulation
 from schedulers.core.events import Tick
@@ -20,19 +21,22 @@ class Cycles(Profile):
 
     def __init__(self, engine: Simulation, *, gather_ms: int = 0) -> None:
         super().__init__(engine)
+        control = engine.control
+        assert isinstance(control, OneScheduler)  # nodes are offered to nobody else
+        self.control = control
         self._gather_ms = gather_ms
         self._is_due = self._is_due_again = False  # a cycle after facts; one for what was refused
 
     def offer(self) -> None:
         """See Profile."""
-        if not self._is_due and self.engine.control.has_takers():
+        if not self._is_due and self.control.has_takers():
             self._is_due = True
             calendar = self.engine.calendar
             calendar.at(calendar.now + self._gather_ms, TICK, 0, self._cycle)
 
     def _cycle(self, _: None) -> None:
         self._is_due = False
-        control = self.engine.control
+        control = self.control
         version = control.version
         self.engine.ask(Tick(self.engine.calendar.now))
         if control.triggers.every_offer and not self._is_due_again:
@@ -40,7 +44,7 @@ class Cycles(Profile):
 
     def _offer_again(self, *, changed: bool) -> None:
         """What was refused in a cycle is offered once more, an interval later."""
-        if self.engine.control.has_takers() and self.is_patient(changed=changed):
+        if self.control.has_takers() and self.is_patient(changed=changed):
             self._is_due_again = True
             calendar = self.engine.calendar
             calendar.at(calendar.now + self.engine.config.heartbeat_ms, TICK, 2, self._cycle_again)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.control import Control, Decider
+from rm_emulator.engine.control import Control, Scheduling
 from rm_emulator.engine.recording import Kept
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Workload
@@ -21,7 +21,7 @@ class Played(NamedTuple):
 def played(
     config: EngineConfig,
     workload: Workload,
-    control: Decider | Control,
+    control: Scheduling | Control,
     *,
     seed: int = 0,
     oracle: bool = False,

@@ -1,8 +1,8 @@
-"""Several that decide behind one control, each about jobs of its own."""
+"""Several schedulers that think behind one control, each about jobs of its own."""
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from rm_emulator.engine.config import Thinker
@@ -18,15 +18,17 @@ from schedulers.core.events import (
     JobCancelled,
     JobChanged,
     JobSubmitted,
+    OthersSeen,
     StageWithdrawn,
     Thought,
 )
 from schedulers.core.explain import Explanation
 from schedulers.core.model import Job
-from schedulers.core.policy import Planned, Triggers
+from schedulers.core.nodes import OTHERS
+from schedulers.core.policy import Planned
+from schedulers.core.resources import Vector, dominant_share
 from schedulers.core.scheduler import Scheduler
-from schedulers.core.state import ContainerState, JobState
-from schedulers.core.transfers import arrival
+from schedulers.core.state import ClusterState, ContainerState, JobState
 
 #: Bits of a container's number that count; those above name its scheduler.
 _BITS: Final = 32
@@ -83,29 +85,27 @@ class _Held(Mapping[int, ContainerState]):
 
 
 class Several(Control):
-    """All that the engine asks of who decides, where these are several.
-
-    schedulers: with container numbers from `first_container` on. of: each job's scheduler by number.
-    deaf: those that hear of no end as long as they think, with what they have to be told when they are through.
-    """
-
-    copies = False
-    triggers = Triggers()
-    next_change = None
-    urged = ()
+    """Several schedulers that think, each about jobs of its own. They are told apart by number."""
 
     def __init__(self, schedulers: Sequence[Scheduler], of: Mapping[str, int]) -> None:
-        self.schedulers, self.of = list(schedulers), of
-        self.deaf: dict[int, list[Event]] = {}
-        self.held = _Held(self.schedulers)
-        self.plans = any(scheduler.policy.plans for scheduler in self.schedulers)
+        super().__init__([scheduler.state for scheduler in schedulers])
+        self.schedulers = list(schedulers)
+        """With container numbers from `first_container` on."""
+        self.of = of
+        """Each job's scheduler."""
+        self.held = _Held(schedulers)
+        self.queues: list[Collection[str]] = [state.waiting for state in self._states]
+        """Each scheduler's jobs with tasks that wait to be placed, kept up to date."""
+        self.plans = any(scheduler.policy.plans for scheduler in schedulers)
+        self._deferred: dict[int, list[Event]] = {}
+        """Ends that were heard of while their scheduler thinks, to be delivered when it has finished."""
 
     def handle(self, event: Event) -> list[Decision]:
         """Tell whom it concerns; a fact about neither a job nor a container is told to all."""
         if isinstance(event, _OF_CONTAINERS):
             number = event.container >> _BITS
-            if number in self.deaf and isinstance(event, ContainerEnded):
-                self.deaf[number].append(event)
+            if number in self._deferred and isinstance(event, ContainerEnded):
+                self._deferred[number].append(event)
                 return []
             return self.schedulers[number].handle(event)
         if isinstance(event, JobSubmitted):
@@ -115,31 +115,50 @@ class Several(Control):
         return [decision for scheduler in self.schedulers for decision in scheduler.handle(event)]
 
     def explain(self, job: str) -> Explanation:
-        """See Scheduler.explain."""
+        """See Control."""
         return self.schedulers[self.of[job]].explain(job)
 
-    @property
-    def version(self) -> int:
-        """See Control."""
-        return sum(scheduler.state.version for scheduler in self.schedulers)
-
-    @property
-    def waiting(self) -> tuple[int, int]:
-        """See Control."""
-        states = [scheduler.state for scheduler in self.schedulers]
-        return sum(len(state.waiting) for state in states), sum(sum(state.sizes.waiting) for state in states)
-
-    def job(self, name: str) -> JobState:
-        """See Control."""
-        return self.schedulers[self.of[name]].state.jobs[name]
-
-    def arrival(self, job: JobState, stage: int, node: str) -> int:
-        """See Control."""
-        state = self.schedulers[self.of[job.id]].state
-        return arrival(job, job.stages[stage], state.nodes[node], state.links, state.nodes)
+    def _state_of(self, job: str) -> ClusterState:
+        return self._states[self.of[job]]
 
     def new_plans(self) -> Iterator[tuple[Job, Planned]]:
         """See Control."""
         for scheduler in self.schedulers:
             for name, planned in scheduler.policy.new_plans().items():
                 yield scheduler.state.jobs[name].spec, planned
+
+    # -- one of them ----------------------------------------------------------------------------
+
+    def first_in_line(self, number: int) -> JobState | None:
+        """The job that the scheduler would think about next; None where its policy holds back all of them."""
+        name = self.schedulers[number].first_in_line()
+        return None if name is None else self._states[number].jobs[name]
+
+    def job_if_live(self, name: str) -> JobState | None:
+        """As `job`, None for one that is over."""
+        return self._state_of(name).jobs.get(name)
+
+    def share(self, number: int) -> float:
+        """The dominant share of what the scheduler's tasks hold."""
+        state = self._states[number]
+        return dominant_share(state.used, state.capacity)
+
+    def show(self, number: int, at: int, free: Iterable[tuple[str, Sequence[int]]]) -> None:
+        """Tell the scheduler what others hold on these nodes, so that it sees so much free on each."""
+        state, seen = self._states[number], dict[str, Vector | None]()
+        for name, there in free:
+            node = state.nodes[name]
+            if node.free != there:
+                held = node.foreign.get(OTHERS) or (0,) * len(there)
+                now = tuple(map(sum, zip(held, node.free, map(int.__neg__, there), strict=True)))
+                seen[name] = now if any(now) else None
+        if seen:
+            self.schedulers[number].handle(OthersSeen(at, seen))
+
+    def defer_ends(self, number: int) -> None:
+        """The scheduler begins to think, and hears of no end before `take_deferred`."""
+        self._deferred[number] = []
+
+    def take_deferred(self, number: int) -> list[Event]:
+        """The scheduler has finished thinking, and hears of ends again; those that it has missed, to be told now."""
+        return self._deferred.pop(number, [])

@@ -19,7 +19,7 @@ from rm_emulator.engine import containers, execution
 from rm_emulator.engine.calendar import ARRIVE, ASK, END, START, TICK, Calendar
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
-from rm_emulator.engine.control import PATIENCE, Control, Decider, Stalled
+from rm_emulator.engine.control import PATIENCE, Control, OneScheduler, Scheduling, Stalled
 from rm_emulator.engine.disorder import DisorderDraws
 from rm_emulator.engine.execution import ByNode, Distances, Execution, WavesOf
 from rm_emulator.engine.known import profile, with_trait
@@ -69,7 +69,7 @@ class Simulation:
         self,
         config: EngineConfig,
         workload: Workload,
-        control: Decider | Control,
+        control: Scheduling | Control,
         record: Recording | None = None,
         *,
         seed: int = 0,
@@ -80,7 +80,7 @@ class Simulation:
         _check(config, workload)
         config = config.when.settled(config, workload)
         self.config, self.workload, self.seed = config, workload, seed
-        self.control = control if isinstance(control, Control) else Control(control)
+        self.control = control if isinstance(control, Control) else OneScheduler(control)
         self.record: Recording = record if record is not None else NullRecording()
         self._record_task, self._held = self.record.task, self.control.held
         self._next_change = self.control.next_change

@@ -3,9 +3,8 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
-from typing import Any
 
 import msgspec
 
@@ -19,33 +18,35 @@ from rm_emulator.engine.recording import Try
 from rm_emulator.engine.several import Several
 from rm_emulator.engine.simulation import Simulation
 from schedulers.core.decisions import Place
-from schedulers.core.events import ClaimRefused, JobCancelled, JobChanged, OthersSeen, StageWithdrawn, Thought
-from schedulers.core.nodes import OTHERS
+from schedulers.core.events import ClaimRefused, JobCancelled, JobChanged, StageWithdrawn, Thought
 from schedulers.core.resources import Vector
-from schedulers.core.scheduler import Scheduler
+
+_ByNode = Sequence[Sequence[int]] | Mapping[int, Sequence[int]]
 
 
 @dataclass(slots=True, eq=False)
-class Desk:
-    """A scheduler at work.
-
-    job: what it thinks about, since `began`, where `asked` tasks were to be placed. copied: how many commits there were
-    when it looked at the cluster. stale: nodes of which others may hold another amount than it knows.
-    """
+class ThinkingScheduler:
+    """A scheduler that thinks, as its architecture sees it: by the number that the control knows it by."""
 
     number: int
     thinker: Thinker
-    scheduler: Scheduler
+    waiting: Collection[str]
+    """The jobs in its queue, kept up to date."""
     job: str | None = None
+    """The job that it thinks about; None: it is idle."""
     began: int = 0
+    """When the attempt at this job began, ms."""
     asked: int = 0
+    """Tasks that were to be placed when the attempt began."""
     copied: int = 0
+    """Commits there had been when it last looked at the cluster."""
     stale: dict[int, None] = field(default_factory=dict)
+    """Nodes of which others may hold another amount than it knows."""
 
     @property
     def wants(self) -> bool:
         """Whether it could think about something: it is idle, and a job waits."""
-        return self.job is None and bool(self.scheduler.state.waiting)
+        return self.job is None and bool(self.waiting)
 
 
 @dataclass(slots=True)
@@ -62,13 +63,12 @@ class Thinking(Profile):
     An attempt at a job takes t_job, and t_task for each of its tasks that are not placed. Which job is next is for the
     policy to say. Where its tasks go is said at the end, by policy and placer, in the scheduler's own view: these are
     its claims. A job with tasks left is in the queue again after a while, and given up after many attempts.
-
-    free: by node what really nobody holds. hears: whether a scheduler hears of ends of its tasks while it thinks.
     """
 
     offers = "thought"
     asks = "all"
     hears = False
+    """Whether a scheduler hears of ends of its tasks while it thinks."""
 
     engine: Simulation
 
@@ -78,12 +78,12 @@ class Thinking(Profile):
         assert isinstance(settings, Settings)
         assert isinstance(control, Several)
         self.settings, self.control = settings, control
-        self.desks = [
-            Desk(number, thinker, scheduler)
-            for number, (thinker, scheduler) in enumerate(zip(self.thinkers, control.schedulers, strict=True))
+        self.schedulers = [
+            ThinkingScheduler(number, thinker, waiting)
+            for number, (thinker, waiting) in enumerate(zip(self.thinkers, control.queues, strict=True))
         ]
         self.free = [list(node.room) for node in engine.config.nodes]
-        self._nothing = (0,) * len(engine.config.resources)
+        """By node what really nobody holds."""
         self._names = [node.id for node in engine.config.nodes]
         self.index = {name: index for index, name in enumerate(self._names)}
         self._tries: dict[str, _Tries] = {}
@@ -98,26 +98,26 @@ class Thinking(Profile):
 
     # -- what an architecture decides -----------------------------------------------------------
 
-    def next_desks(self) -> Iterator[Desk]:
-        """Who begins to think now, one after the other: whoever is idle and has a job."""
-        return (desk for desk in self.desks if desk.wants)
+    def next_to_think(self) -> Iterator[ThinkingScheduler]:
+        """The schedulers that begin to think now, one after the other: all that are idle and have a job."""
+        return (scheduler for scheduler in self.schedulers if scheduler.wants)
 
-    def look(self, desk: Desk) -> None:
+    def look(self, scheduler: ThinkingScheduler) -> None:
         """A scheduler that begins to think looks at the cluster."""
 
-    def think_ms(self, desk: Desk, job: str) -> int:
+    def think_ms(self, scheduler: ThinkingScheduler, job: str) -> int:
         """How long it thinks about a job."""
-        return desk.thinker.t_job_ms + desk.thinker.t_task_ms * desk.asked
+        return scheduler.thinker.t_job_ms + scheduler.thinker.t_task_ms * scheduler.asked
 
-    def is_enough(self, desk: Desk, chosen: list[Place]) -> bool:
+    def is_enough(self, scheduler: ThinkingScheduler, chosen: list[Place]) -> bool:
         """Whether it claims what it has chosen; else it claims nothing."""
         return True
 
-    def refused(self, desk: Desk, claims: list[Place]) -> list[Place]:
+    def refused(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
         """Which of the claims of an attempt cannot be carried out; the others are then."""
         return []
 
-    def through(self, desk: Desk) -> None:
+    def finished(self, scheduler: ThinkingScheduler) -> None:
         """An attempt has ended, and its claims are carried out."""
 
     def changed(self, node: int, by: int) -> None:
@@ -127,38 +127,37 @@ class Thinking(Profile):
 
     def offer(self) -> None:
         """See Profile. Whoever is idle begins when all facts of the instant are in."""
-        if not self._is_due and any(desk.wants for desk in self.desks):
+        if not self._is_due and any(scheduler.wants for scheduler in self.schedulers):
             self._is_due = True
             self.engine.calendar.at(self.engine.calendar.now, TICK, 0, self._begin_all)
 
     def _begin_all(self, _: None) -> None:
         self._is_due = False
-        for desk in self.next_desks():
-            self._begin(desk)
+        for scheduler in self.next_to_think():
+            self._begin(scheduler)
 
-    def _begin(self, desk: Desk) -> None:
+    def _begin(self, scheduler: ThinkingScheduler) -> None:
         """It begins to think about the job that is next, if its policy does not hold back all of them."""
         now = self.engine.calendar.now
-        name = desk.scheduler.first_in_line()
-        if name is None:
+        job = self.control.first_in_line(scheduler.number)
+        if job is None:
             return
-        self.look(desk)
-        job = desk.scheduler.state.jobs[name]
-        desk.job, desk.began, desk.asked = name, now, job.waiting
+        self.look(scheduler)
+        scheduler.job, scheduler.began, scheduler.asked = job.id, now, job.waiting
         if not self.hears:
-            self.control.deaf[desk.number] = []
+            self.control.defer_ends(scheduler.number)
         self._turns += 1
-        self.engine.calendar.at(now + self.think_ms(desk, name), BEAT, self._turns, self._end, desk)
+        self.engine.calendar.at(now + self.think_ms(scheduler, job.id), BEAT, self._turns, self._end, scheduler)
 
-    def _end(self, desk: Desk) -> None:
-        """It has thought: its claims are carried out or refused, then it hears what it has missed."""
-        engine, name, now = self.engine, desk.job, self.engine.calendar.now
+    def _end(self, scheduler: ThinkingScheduler) -> None:
+        """It has finished thinking: its claims are carried out or refused, then it hears what it has missed."""
+        engine, name, now = self.engine, scheduler.job, self.engine.calendar.now
         assert name is not None
-        missed = self.control.deaf.pop(desk.number, [])
+        deferred = self.control.take_deferred(scheduler.number)
         decisions = engine.handle(Thought(now, name))
         chosen = [decision for decision in decisions if isinstance(decision, Place)]
-        claims = chosen if self.is_enough(desk, chosen) else []
-        refused = self.refused(desk, claims)
+        claims = chosen if self.is_enough(scheduler, chosen) else []
+        refused = self.refused(scheduler, claims)
         gone = {place.container for place in (refused if claims else chosen)}
         engine.obey([d for d in decisions if not isinstance(d, Place) or d.container not in gone])
         for place in chosen:
@@ -166,17 +165,17 @@ class Thinking(Profile):
                 engine.tell(ClaimRefused(now, place.container))
             else:
                 demand = engine.jobs[place.job].source.job.stages[place.stage].demand
-                self._add(self.index[place.node], demand, -1, desk.number)
-        for event in missed:
+                self._add(self.index[place.node], demand, -1, scheduler.number)
+        for event in deferred:
             engine.tell(msgspec.structs.replace(event, at=now))
-        desk.job = None
-        self.through(desk)
-        self._requeue(desk, name, len(claims) - len(refused), len(refused))
+        scheduler.job = None
+        self.finished(scheduler)
+        self._requeue(scheduler, name, len(claims) - len(refused), len(refused))
         engine.carry_on()
 
-    def _requeue(self, desk: Desk, name: str, placed: int, refused: int) -> None:
+    def _requeue(self, scheduler: ThinkingScheduler, name: str, placed: int, refused: int) -> None:
         """A job with tasks left is in the queue again later, or given up."""
-        now, job = self.engine.calendar.now, desk.scheduler.state.jobs.get(name)
+        now, job = self.engine.calendar.now, self.control.job_if_live(name)
         given_up = False
         if job is not None:
             tries = self._tries.setdefault(name, _Tries())
@@ -195,11 +194,11 @@ class Thinking(Profile):
                 self.engine.later(now + self.settings.retry_ms, ASK, self._turns, self._again, (name, stages))
         self.engine.record.tried(
             Try(
-                scheduler=desk.thinker.name,
+                scheduler=scheduler.thinker.name,
                 job=name,
-                began_ms=desk.began,
+                began_ms=scheduler.began,
                 ended_ms=now,
-                asked=desk.asked,
+                asked=scheduler.asked,
                 placed=placed,
                 refused=refused,
                 given_up=given_up,
@@ -249,14 +248,8 @@ class Thinking(Profile):
 
     # -- what others hold -----------------------------------------------------------------------
 
-    def show(self, desk: Desk, nodes: Iterable[int], free: Any) -> None:
+    def show(self, scheduler: ThinkingScheduler, nodes: Collection[int], free: _ByNode) -> None:
         """Tell a scheduler what others hold on these nodes, so that it sees free what `free` says by node."""
-        there, names, seen = desk.scheduler.state.nodes, self._names, dict[str, Vector | None]()
-        for index in nodes:
-            node = there[names[index]]
-            if node.free != free[index]:
-                held = node.foreign.get(OTHERS, self._nothing)
-                now = tuple(map(sum, zip(held, node.free, map(int.__neg__, free[index]), strict=True)))
-                seen[names[index]] = now if any(now) else None
-        if seen:
-            desk.scheduler.handle(OthersSeen(self.engine.calendar.now, seen))
+        # Without a call for each node: there are thousands of them at each look.
+        seen = zip(map(self._names.__getitem__, nodes), map(free.__getitem__, nodes), strict=True)
+        self.control.show(scheduler.number, self.engine.calendar.now, seen)

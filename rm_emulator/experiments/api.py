@@ -31,6 +31,7 @@ from rm_emulator.scenario.check import check
 from rm_emulator.scenario.durations import parse_seeds
 from rm_emulator.scenario.load import load as load_scenario
 from schedulers.core.replay import Replay
+from schedulers.core.scheduler import Scheduler
 
 if TYPE_CHECKING:
     import pandas as pd
@@ -98,10 +99,10 @@ class Results:
             ]
         )
 
-    def replayed(self, label: str, seed: int) -> Replay:
+    def replayed(self, label: str, seed: int) -> Replay[Scheduler]:
         """The log of a run, decided on anew as it is gone through; its `scheduler` is who decides.
 
-        Not for a run of several schedulers, nor of a sweep. Raises InvalidInput where no whole log was kept
+        Not for a run of several schedulers, of schedulers without a view of the cluster (Sparrow's), nor of a sweep. Raises InvalidInput where no whole log was kept
         (`log: full`), and `schedulers.core.replay.LogDiffers` while it is gone through.
         """
         logs = replay.logs_of(summary.cell_dir(self.path, label, seed))

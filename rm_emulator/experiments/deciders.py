@@ -6,23 +6,27 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+import msgspec
+
 from rm_emulator.engine.config import Decentralised, EngineConfig, OfSeveral, Thinking
-from rm_emulator.engine.control import Control
+from rm_emulator.engine.control import Control, OneScheduler
 from rm_emulator.engine.several import Several, assigned, first_container
+from rm_emulator.engine.workers import Workers
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.workload.model import Workload
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.policy import Policy
 from schedulers.core.predictor import predictors
+from schedulers.core.scheduler import Scheduler
 from schedulers.decentralised.decider import Decentraliser, decider
 
 Entry = Mapping[str, Any]
 
 
 class Deciders:
-    """The schedulers of a run by name, '' where there is one alone, their logs, and the engine's control of them.
+    """Whoever decides in a run by name, '' where there is one decider alone, their logs, the engine's control of them.
 
-    log: makes the log of a scheduler from its name; None: nobody keeps one. policy: decides in place of the entry's,
+    log: makes the log of a decider from its name; None: nobody keeps one. policy: decides in place of the entry's,
     where there is one scheduler.
     """
 
@@ -38,29 +42,33 @@ class Deciders:
     ) -> None:
         entries = entries_of(entry, scenario)
         self.logs = {name: log(name) for name in entries} if log is not None else {}
-        self.schedulers = [
+        self._all = [
             decider(scheduler_config(own, seed, scenario, config, number), log=self.logs.get(name), policy=policy)
             for number, (name, own) in enumerate(entries.items())
         ]
+        self.schedulers = [each for each in self._all if isinstance(each, Scheduler)]
+        """Those that see the cluster: none where workers queue."""
         self.control = self._control(config, workload)
         self.hears_truth = any(is_told_the_truth(own.get("predictor")) for own in entries.values())
 
     def _control(self, config: EngineConfig, workload: Workload) -> Control:
-        who, jobs = config.architecture, workload.jobs
+        first, who, jobs = self._all[0], config.architecture, workload.jobs
+        if isinstance(first, Decentraliser):
+            return Workers(first)
         if not isinstance(who, Thinking):
-            return Control(self.schedulers[0])
+            return OneScheduler(first)
         of = assigned(jobs, who.thinkers) if isinstance(who, OfSeveral) else {each.job.id: 0 for each in jobs}
         return Several(self.schedulers, of)
 
     @property
     def decided(self) -> int:
         """Decisions so far."""
-        return sum(scheduler.decided for scheduler in self.schedulers)
+        return sum(each.decided for each in self._all)
 
     @property
     def messages(self) -> int | None:
         """Between schedulers and workers; None where they need none."""
-        who = self.schedulers[0]
+        who = self._all[0]
         return sum(tally.messages for tally in who.tallies) if isinstance(who, Decentraliser) else None
 
     @property
@@ -92,7 +100,7 @@ def scheduler_config(entry: Entry, seed: int, scenario: Scenario, config: Engine
         record=scenario.spec.record,
         reserve_after=scenario.spec.cluster.reserve_after,
         copies=scenario.spec.copies,
-        decentralised=architecture.probing if isinstance(architecture, Decentralised) else None,
+        decentralised=msgspec.to_builtins(architecture.probing) if isinstance(architecture, Decentralised) else None,
         first_container=first_container(number) if number else 1,
     )
 

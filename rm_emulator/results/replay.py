@@ -21,6 +21,7 @@ from rm_emulator.plugins import hashes, load_plugins
 from rm_emulator.results.sweep import name_one
 from schedulers.core.errors import InvalidJob, InvalidParameters, UnknownName, nearest
 from schedulers.core.replay import CorruptLog, IncompleteLog, LogDiffers, Replay
+from schedulers.core.state import ClusterState
 from schedulers.decentralised.decider import decider
 
 #: A cell's event log, as it is called now and where it is not compressed.
@@ -42,7 +43,9 @@ def main(path: Path) -> int:
     except LogDiffers as difference:
         show_difference(path, difference)
         return 1
-    whole = "identical" if _check_hash(path, replay.sha256) else f"identical as far as it goes ({_open_end(replay)})"
+    whole = "identical"
+    if not _check_hash(path, replay.sha256):
+        whole += f" as far as it goes ({_open_end(replay.scheduler.state)})"
     print(f"{replay.events} events, {replay.decisions} decisions, {whole}; sha256 {replay.sha256}")  # noqa: T201 (the answer)
     return 0
 
@@ -110,9 +113,9 @@ def _check_hash(path: Path, sha256: str) -> bool:
     return True
 
 
-def _open_end(replay: Replay) -> str:
+def _open_end(state: ClusterState) -> str:
     """Why more may have followed."""
-    left = len(replay.scheduler.state.jobs)
+    left = len(state.jobs)
     jobs = f"{left} unfinished job{'' if left == 1 else 's'} at its end" if left else "no job is unfinished at its end"
     return f"no cell.json beside it says that it is whole; {jobs}"
 

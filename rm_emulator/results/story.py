@@ -33,8 +33,8 @@ from schedulers.core.model import Job
 from schedulers.core.replay import Replay
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import RUNNING, ContainerState, JobState
-from schedulers.core.transfers import Parcel
-from schedulers.decentralised.decider import decider
+from schedulers.core.transfers import Parcel, parcels
+from schedulers.decentralised.decider import Decentraliser, decider
 
 #: How often a waiting job is looked at, at first; the interval doubles after `_LOOKS` looks.
 _LOOK_MS: Final = 1000
@@ -244,8 +244,9 @@ class _Stretches:
 class _Teller:
     """Listens to a replay and keeps what concerns one job. task: (stage, index) to tell of in detail."""
 
-    def __init__(self, scheduler: Scheduler, spec: Job, task: tuple[int, int] | None) -> None:
+    def __init__(self, scheduler: Scheduler | Decentraliser, spec: Job, task: tuple[int, int] | None) -> None:
         self._scheduler, self._spec, self._task = scheduler, spec, task
+        self._about = scheduler.policy.about if isinstance(scheduler, Scheduler) else lambda job: {}
         self._moments: list[Moment] = []
         self._stretches = _Stretches()
         self._tallies = [_Tally() for _ in spec.stages]
@@ -438,7 +439,7 @@ class _Teller:
         self._pilots_left = state.pilots_left
         if not state.left:
             return
-        rank = self._scheduler.policy.about(state)
+        rank = self._about(state)
         told = self._promised(rank.pop("promise", None))
         if state.size_ms is not None and state.size_ms != self._size:
             source = f" ({state.size_source})" if state.size_source else ""
@@ -489,10 +490,10 @@ class _Teller:
 
     def _parcel(self, stage: int, node: str, at: int) -> Parcel | None:
         """What a task of the stage takes that is there last, if that is not on the node yet."""
-        view, state = self._scheduler.view, self._scheduler.state
+        state = self._scheduler.state
         if state.links is None or self._state is None or node not in state.nodes:
             return None
-        found = view.parcels(self._state, self._state.stages[stage], state.nodes[node])
+        found = parcels(self._state, self._state.stages[stage], state.nodes[node], state.links, state.nodes)
         return found[0] if found and found[0].at > at else None
 
     def _copied(self, decision: Copy, at: int) -> None:

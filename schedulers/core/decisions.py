@@ -2,11 +2,10 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from schedulers.core.messages import AnyMessage
 from schedulers.core.reasons import Reason
 
 if TYPE_CHECKING:
@@ -113,7 +112,8 @@ class Hold(Decision, frozen=True, tag="Hold"):
 class Send(Decision, frozen=True, tag="Send"):
     """Bring a message to whom it is for; it is heard as `Delivered`."""
 
-    message: AnyMessage
+    message: Any
+    """A struct of whoever sends messages, plain data where it was read from a log: the core looks into none."""
 
 
 class Resume(Decision, frozen=True):

@@ -6,11 +6,10 @@ Facts may repeat or come late; the core ignores those. The log is the JSON of th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Literal
+from typing import TYPE_CHECKING, Any, Literal
 
 import msgspec
 
-from schedulers.core.messages import AnyMessage
 from schedulers.core.model import Job, Links, Node, PastJob, Queue
 from schedulers.core.predictor import SamplePlan
 from schedulers.core.rehearsal import Course, Table
@@ -251,7 +250,8 @@ class LeaderStarted(Event, frozen=True, tag="LeaderStarted"):
 class Delivered(Event, frozen=True, tag="Delivered"):
     """A message between a scheduler and workers has arrived."""
 
-    message: AnyMessage
+    message: Any
+    """As `Send` had it; plain data where it was read from a log."""
 
 
 class PilotsNamed(Event, frozen=True):

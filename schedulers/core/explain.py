@@ -62,17 +62,24 @@ class Explanation(msgspec.Struct, frozen=True):
 
 def explain_job(job: JobState, state: ClusterState, policy: Policy, view: ClusterView, offers: str) -> Explanation:
     """See `Scheduler.explain`."""
+    return explained(job, state, why_waiting(job, state, policy, view, offers), policy.about(job))
+
+
+def explained(
+    job: JobState, state: ClusterState, reasons: tuple[WaitReason, ...], about: dict[str, Any] | None = None
+) -> Explanation:
+    """Where a job stands, with these reasons."""
     return Explanation(
         job.id,
         state.now,
         job.submitted,
         job.running,
         job.waiting,
-        why_waiting(job, state, policy, view, offers),
+        reasons,
         tuple(_stage_view(job, stage, state) for stage in job.stages),
         job.size_ms,
         job.size_source,
-        policy.about(job),
+        about or {},
     )
 
 
@@ -80,6 +87,17 @@ def why_waiting(
     job: JobState, state: ClusterState, policy: Policy, view: ClusterView, offers: str
 ) -> tuple[WaitReason, ...]:
     """See `Scheduler.reasons`."""
+    now, later = reasons_of_state(job, state, offers)
+    if Reason.BEHIND_OTHERS in now:
+        now[Reason.BEHIND_OTHERS] = _turn(job, policy, view)
+    said = policy.why(job, view) if job.waiting else None
+    if said is not None:
+        now[said[0]] = dict(said[1])
+    return in_order(now, later)
+
+
+def reasons_of_state(job: JobState, state: ClusterState, offers: str) -> tuple[Found, Found]:
+    """Reasons that need no policy: why what could start now waits, and what later stages wait for."""
     now: Found = {}
     later: Found = {}
     if not job.admitted:
@@ -88,14 +106,12 @@ def why_waiting(
         found = now if stage.index in job.open else later
         for reason, data in _stage_reasons(job, stage, state, offers).items():
             found.setdefault(reason, data)
-    if Reason.BEHIND_OTHERS in now:
-        now[Reason.BEHIND_OTHERS] = _turn(job, policy, view)
-    said = policy.why(job, view) if job.waiting else None
-    if said is not None:
-        now[said[0]] = dict(said[1])
-    # What holds back the next task comes before what the stages after it wait for.
-    later = {reason: data for reason, data in later.items() if reason not in now}
-    return (*_in_order(now), *_in_order(later))
+    return now, later
+
+
+def in_order(now: Found, later: Found) -> tuple[WaitReason, ...]:
+    """What holds back the next task comes before what the stages after it wait for."""
+    return (*_in_order(now), *_in_order({reason: data for reason, data in later.items() if reason not in now}))
 
 
 Found = dict[Reason, dict[str, Any]]

@@ -17,7 +17,7 @@ import msgspec
 from schedulers.core.decisions import AnyDecision, Decision
 from schedulers.core.errors import InvalidTransition
 from schedulers.core.events import AnyEvent, Event
-from schedulers.core.model import Copies, Decentralised
+from schedulers.core.model import Copies
 from schedulers.core.written import Written
 
 FORMAT: Final = 2
@@ -35,8 +35,9 @@ class SchedulerConfig(Written, frozen=True, kw_only=True):
     executors: containers outlive tasks. containers_per_offer: at most so many new ones per offer, or None.
     record: 'first' keeps the first reason per waiting job, 'full' every round. reserve_after: ms that a stage waits
     without room before nodes are reserved for it; None: never. copies: of tasks; None: none. first_container: number
-    of the first one, where several schedulers share a cluster. decentralised: there are schedulers without a
-    view of the cluster, and neither policy nor placement counts; None: one that sees it all.
+    of the first one, where several schedulers share a cluster. decentralised: settings of schedulers
+    without a view of the cluster (`schedulers.decentralised`), for which neither policy nor placement counts; None: one
+    scheduler that sees the whole cluster.
     """
 
     resources: tuple[str, ...]
@@ -50,7 +51,7 @@ class SchedulerConfig(Written, frozen=True, kw_only=True):
     record: Literal["first", "full"] = "first"
     reserve_after: int | None = None
     copies: Copies | None = None
-    decentralised: Decentralised | None = None
+    decentralised: dict[str, Any] | None = None
     first_container: int = 1
 
 

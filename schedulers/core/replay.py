@@ -8,10 +8,11 @@ from __future__ import annotations
 import hashlib
 from collections.abc import Iterable, Iterator
 from itertools import zip_longest
-from typing import Any, Final, Protocol
+from typing import Any, Final, Generic, Protocol, TypeVar, cast, overload
 
 import msgspec
 
+from schedulers.core.decider import Decider
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import InvalidTransition, SchedulerError
 from schedulers.core.events import AnyEvent, Event
@@ -48,11 +49,15 @@ class LogDiffers(SchedulerError):
         super().__init__(f"line {line}: the log says {expected}, the replay {got} (after {fact})")
 
 
-class Make(Protocol):
-    """Makes a scheduler from a log's header."""
+D = TypeVar("D", bound=Decider)
+D_co = TypeVar("D_co", bound=Decider, covariant=True)
 
-    def __call__(self, config: SchedulerConfig, *, log: Log | None = None) -> Scheduler:
-        """One that begins with nothing."""
+
+class Make(Protocol[D_co]):
+    """Makes whoever decides from a log's header."""
+
+    def __call__(self, config: SchedulerConfig, *, log: Log | None = None) -> D_co:
+        """A decider that begins with nothing."""
         ...
 
 
@@ -64,18 +69,25 @@ class Step(msgspec.Struct, frozen=True, gc=False):
     decisions: list[Decision]
 
 
-class Replay:
-    """Feeds the facts of a log to a scheduler made from the log's header.
+class Replay(Generic[D]):
+    """Feeds the facts of a log to whoever decides, made from the log's header.
 
-    lines: as a file gives them, each with its line end. make: of what kind the scheduler is. Iterate to replay, once;
-    `scheduler` stands just after the fact of the last step. Decisions are compared with the log's in batches:
-    LogDiffers may be raised some steps after the one that it tells of, and is always raised before the iteration ends.
+    lines: as a file gives them, each with its line end. make: makes the decider, a `Scheduler` by default. Iterate to
+    replay, once; `scheduler` stands just after the fact of the last step. Decisions are compared with the log's in
+    batches: LogDiffers may be raised some steps after the one that it tells of, and is always raised before the
+    iteration ends.
 
     Raises CorruptLog for a log that is cut off or cannot be read, IncompleteLog when the facts were left out,
     and UnknownName or InvalidParameters when the header names a policy, placer or predictor that is not there.
     """
 
-    def __init__(self, lines: Iterable[bytes], make: Make = Scheduler) -> None:
+    @overload
+    def __init__(self: Replay[Scheduler], lines: Iterable[bytes]) -> None: ...
+
+    @overload
+    def __init__(self, lines: Iterable[bytes], make: Make[D]) -> None: ...
+
+    def __init__(self, lines: Iterable[bytes], make: Any = Scheduler) -> None:
         self._lines, self._make = iter(lines), make
         self._hash = hashlib.sha256()
         self._read = 0  # lines read
@@ -121,7 +133,7 @@ class Replay:
             yield Step(self._read, event, decisions)
         self._compare()
 
-    def _begin(self) -> Scheduler:
+    def _begin(self) -> D:
         line = self._next()
         if line is None:
             raise CorruptLog(1, "the log is empty")
@@ -132,8 +144,10 @@ class Replay:
             raise CorruptLog(1, f"a log of format {header.format}; this program reads formats up to {FORMAT}")
         self._recorded.append(line)
         if header.snapshot is not None:
-            return Scheduler.restore(header.snapshot, log=self._log)
-        return self._make(header.config, log=self._log)
+            # Snapshots are kept by a brain, which is one scheduler.
+            return cast(D, Scheduler.restore(header.snapshot, log=self._log))
+        made: D = self._make(header.config, log=self._log)
+        return made
 
     def _next(self) -> bytes | None:
         line = next(self._lines, None)

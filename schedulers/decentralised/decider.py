@@ -1,7 +1,7 @@
 """Who decides where nobody sees the cluster: schedulers that ask workers, and workers that take what waits with them.
 
-Sparrow (SOSP 2013); radlab/sparrow. A stage is one job of the paper: its tasks are looked for when it is asked for.
-The state is the emulator's own book of what runs where; no scheduler and no worker reads it to decide.
+Sparrow (SOSP 2013); radlab/sparrow. A stage is one job of the paper: workers are sought for its tasks when the stage is
+asked for. The state is the emulator's own book of what runs where; no scheduler and no worker reads it to decide.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from typing import Any, Final
 import msgspec
 
 from schedulers.core.decisions import Decision, Place, Send
+from schedulers.core.errors import InvalidParameters, InvalidTransition
 from schedulers.core.events import (
     ContainerEnded,
     ContainerStarted,
@@ -22,10 +23,16 @@ from schedulers.core.events import (
     JobSubmitted,
     NodeAdded,
 )
-from schedulers.core.explain import Explanation, WaitReason
+from schedulers.core.explain import Explanation, WaitReason, explained, in_order, reasons_of_state
 from schedulers.core.holds import Holds
 from schedulers.core.log import Log, SchedulerConfig
-from schedulers.core.messages import (
+from schedulers.core.policy import Policy
+from schedulers.core.reasons import Reason, sentence
+from schedulers.core.resources import Resources, fits
+from schedulers.core.scheduler import Scheduler
+from schedulers.core.state import ClusterState, JobState, StageState
+from schedulers.decentralised.finding import Allowed, Loads, Reservations
+from schedulers.decentralised.messages import (
     AnyMessage,
     Cancellation,
     Launch,
@@ -36,15 +43,9 @@ from schedulers.core.messages import (
     Request,
     Reservation,
 )
-from schedulers.core.model import Decentralised
-from schedulers.core.policy import Policy
-from schedulers.core.reasons import Reason, sentence
-from schedulers.core.resources import fits
-from schedulers.core.scheduler import Scheduler
-from schedulers.core.state import JobState, StageState
-from schedulers.decentralised.finding import Allowed, Loads, Reservations
 from schedulers.decentralised.queues import QUEUES, RESERVED, Entry, Queue
 from schedulers.decentralised.sampling import Sampling, probes
+from schedulers.decentralised.settings import Probing
 
 
 class Worker:
@@ -75,27 +76,34 @@ class Tally(msgspec.Struct):
     messages: int = 0
 
 
-class Decentraliser(Scheduler):
+class Decentraliser:
     """All schedulers and workers of one cluster.
 
-    sampling: whom they ask; drawn by default. tallies: of the schedulers. requests: for a task that reached a
-    scheduler; no_tasks: of these, in vain. cancelled: reservations that were taken out of queues.
+    config: of which resources, seed, offers and the settings in `decentralised` count. sampling: the workers that are
+    asked; drawn by default. Raises InvalidParameters for settings that cannot be read.
     """
 
     def __init__(self, config: SchedulerConfig, *, log: Log | None = None, sampling: Sampling | None = None) -> None:
-        super().__init__(config, log=log)
-        settings = config.decentralised
-        assert isinstance(settings, Decentralised)
-        self._observe = None  # nobody asks the policy
-        # Nobody knows whether there is room, so that is never the reason.
+        try:
+            self._settings = msgspec.convert(config.decentralised, Probing)
+        except msgspec.ValidationError as error:
+            raise InvalidParameters(f"decentralised: {error}") from None
+        self.config, self._log = config, log
+        self.state = ClusterState(Resources(config.resources))
+        # Nobody knows whether there is room, so room is never the reason.
         self.holds = Holds(self.state, config.offers, lambda job: None, lambda job, stages: Reason.AT_WORKERS)
-        self._settings = settings
         self._sampling = sampling if sampling is not None else Sampling(config.seed)
         self._workers: dict[str, Worker] = {}
         self._finding: dict[tuple[str, int], Loads | Reservations] = {}
         self._eligible: dict[int, list[str]] = {}
-        self.tallies = [Tally() for _ in range(settings.schedulers)]
-        self.requests = self.no_tasks = self.cancelled = 0
+        self.tallies = [Tally() for _ in range(self._settings.schedulers)]
+        """What each scheduler had to do."""
+        self.requests = self.no_tasks = 0
+        """Requests for a task that reached a scheduler, and those of them that were in vain."""
+        self.cancelled = 0
+        """Reservations that were taken out of queues."""
+        self.decided = 0
+        """Tasks that were started so far."""
         self._hears: dict[type[Message], Callable[[Any, list[Decision]], None]] = {
             Probe: self._probed,
             Load: self._load,
@@ -105,28 +113,30 @@ class Decentraliser(Scheduler):
             NoTask: self._no_task,
             Cancellation: self._cancelled,
         }
+        if log is not None:
+            log.header(config)
 
     # -- facts ----------------------------------------------------------------------------------
 
     def handle(self, event: Event) -> list[Decision]:
-        """See Scheduler.handle."""
+        """Take in one fact and decide. Raises InvalidTransition on an impossible log."""
         decisions: list[Decision] = []
-        kind = type(event)
-        if kind is Delivered:
-            self.state.hear(event)
-            message = event.message  # type: ignore[attr-defined]
-            self._hears[type(message)](message, decisions)
-        elif kind is ContainerStarted or kind is ContainerEnded:
-            container = self.state.containers.get(event.container)  # type: ignore[attr-defined]
-            if (why := self.state.hear(event)) is not None:
-                self._ignore(event, why)
-                return decisions
-            if kind is ContainerEnded and container is not None:
-                self._slot_freed(self._workers[container.node], decisions)
-        elif self._take_in(event, decisions):
-            self._look_into(event, decisions)
-        else:
+        kind = type(event)  # compared as it is, without a call: there are five messages for each task
+        # The state forgets a container that has ended, so its worker is looked up before.
+        ended = self.state.containers.get(event.container) if kind is ContainerEnded else None  # type: ignore[attr-defined]
+        if (why := self.state.hear(event)) is not None:
+            if self._log is not None:
+                self._log.ignored(event, why)
             return decisions
+        if kind is Delivered:
+            message = event.message  # type: ignore[attr-defined]
+            if type(message) not in self._hears:
+                message = _read(message)
+            self._hears[type(message)](message, decisions)
+        elif ended is not None:
+            self._slot_freed(self._workers[ended.node], decisions)
+        elif kind is not ContainerStarted:
+            self._look_into(event, decisions)
         if self.holds.doubted.at < len(self.holds.doubted.entries):
             self.holds.report(decisions)
         if self._log is not None:
@@ -161,17 +171,21 @@ class Decentraliser(Scheduler):
     # -- why not --------------------------------------------------------------------------------
 
     def explain(self, job: str) -> Explanation:
-        """See Scheduler.explain."""
-        return msgspec.structs.replace(super().explain(job), reasons=self.reasons(job))
+        """The full record of why a live job waits: where its reservations and tasks are, instead of what room there is.
 
-    def reasons(self, job: str) -> tuple[WaitReason, ...]:
-        """See Scheduler.reasons. Instead of what room there is it says where reservations and tasks are."""
-        found = [each for each in super().reasons(job) if each.reason not in _OF_ROOM]
+        Raises KeyError if the job is not live.
+        """
         there = self.state.jobs[job]
+        all_reasons = in_order(*reasons_of_state(there, self.state, self.config.offers))
+        found = [each for each in all_reasons if each.reason not in _OF_ROOM]
         if self.reason(there) is Reason.AT_WORKERS:
             data = {"stage": there.spec.stages[there.open[0]].name, "where": self._where(there)}
             found.insert(0, WaitReason(Reason.AT_WORKERS, data, sentence(Reason.AT_WORKERS, data)))
-        return tuple(found)
+        return explained(there, self.state, tuple(found))
+
+    def reason(self, job: JobState) -> Reason | None:
+        """See Holds.reason."""
+        return self.holds.reason(job)
 
     def _where(self, job: JobState) -> str:
         """Where what a job waits for is now."""
@@ -290,7 +304,10 @@ class Decentraliser(Scheduler):
     def _start(self, worker: Worker, job: str, stage: int, task: int, decisions: list[Decision]) -> None:
         state = self.state
         attempt = state.jobs[job].stages[stage].attempts.get(task, 0)
-        self.carry_out(Place(state.next_container, worker.name, job, stage, task, attempt), decisions)
+        place = Place(state.next_container, worker.name, job, stage, task, attempt)
+        state.apply(place)
+        decisions.append(place)
+        self.decided += 1
 
     def _group(self, job: str) -> str | int:
         """With whom an entry of this job waits at a worker."""
@@ -356,8 +373,19 @@ _OF_ROOM: Final = frozenset(
 )
 
 
-def decider(config: SchedulerConfig, *, log: Log | None = None, policy: Policy | None = None) -> Scheduler:
-    """Who decides, by its settings: one scheduler that sees the cluster, or many that do not.
+def _read(message: Any) -> AnyMessage:
+    """A message as a log has it. Raises InvalidTransition for anything else."""
+    try:
+        found: AnyMessage = msgspec.convert(message, AnyMessage)
+    except msgspec.ValidationError as error:
+        raise InvalidTransition(f"a message that cannot be read: {error}") from None
+    return found
+
+
+def decider(
+    config: SchedulerConfig, *, log: Log | None = None, policy: Policy | None = None
+) -> Scheduler | Decentraliser:
+    """Whoever decides, by the settings: one scheduler that sees the cluster, or many that do not.
 
     policy: of the one scheduler, in place of the one that its settings name.
     """

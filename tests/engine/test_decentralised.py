@@ -5,25 +5,27 @@ from __future__ import annotations
 from collections import Counter
 from typing import Any, Literal
 
+import msgspec
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from msgspec.structs import asdict
 
-from rm_emulator.audit import Audit
+from rm_emulator.audit import Books
 from rm_emulator.engine.config import Decentralised, EngineConfig
 from rm_emulator.engine.recording import Kept
 from rm_emulator.engine.simulation import Simulation
+from rm_emulator.engine.workers import Workers
 from rm_emulator.workload.model import PerTask, Workload, WorkloadJob
 from schedulers.core.decisions import Send
+from schedulers.core.errors import InvalidParameters
 from schedulers.core.events import Delivered, Event
 from schedulers.core.log import Log, SchedulerConfig
-from schedulers.core.messages import Reservation
-from schedulers.core.model import Decentralised as Settings
 from schedulers.core.model import Job, Node, Queue, Stage
-from schedulers.core.replay import Replay
+from schedulers.core.replay import CorruptLog, Replay
 from schedulers.core.scheduler import Scheduler
 from schedulers.decentralised.decider import Decentraliser, decider
+from schedulers.decentralised.messages import Reservation
+from schedulers.decentralised.settings import Probing
 
 METHODS: tuple[Literal["random", "per_task", "batch", "late_binding"], ...] = (
     "random",
@@ -68,18 +70,18 @@ class Run:
         **how: Any,
     ) -> None:
         self.lines = bytearray()
-        chosen = Settings(**how)
+        chosen = Probing(**how)
         nodes = tuple(Node(id=f"w{n}", capacity=(slots,)) for n in range(workers))
-        config = SchedulerConfig(resources=("slots",), policy={"kind": "fifo"}, seed=seed, decentralised=chosen)
+        plain = msgspec.to_builtins(chosen)
+        config = SchedulerConfig(resources=("slots",), policy={"kind": "fifo"}, seed=seed, decentralised=plain)
         log = Log(self.lines.extend)
-        made = decider(config, log=log)
-        assert isinstance(made, Decentraliser)
-        self.decider, self.audit = made, Audit(made)
-        architecture = Decentralised(message_ms=delay, slots_per_worker=slots, **asdict(chosen))
+        self.decider = Decentraliser(config, log=log)
+        self.audit = Books(self.decider)
+        architecture = Decentralised(message_ms=delay, slots_per_worker=slots, **msgspec.structs.asdict(chosen))
         engine = EngineConfig(nodes=nodes, resources=("slots",), queues=queues, architecture=architecture)
         of = Workload(name="test", jobs=tuple(workload), resources=("slots",))
         kept = Kept()
-        Simulation(engine, of, self.audit if audited else made, kept, seed=seed).run()
+        Simulation(engine, of, Workers(self.audit if audited else self.decider), kept, seed=seed).run()
         log.flush()
         self.tasks, self.rows, self.starts = kept.tasks, kept.jobs, starts(kept)
 
@@ -140,6 +142,33 @@ def test_every_message_is_delivered_once_and_one_delay_later(specs: list[Spec], 
 def test_a_log_replays_to_the_same_decisions(specs: list[Spec], how: dict[str, Any]) -> None:
     lines = bytes(Run(jobs(specs), **how).lines).splitlines(keepends=True)
     assert sum(len(step.decisions) for step in Replay(lines, decider)) > 0
+
+
+def log_of_one_job() -> list[bytes]:
+    return bytes(Run([job("a", 0, [[5] * 3])]).lines).splitlines(keepends=True)
+
+
+def test_a_message_that_nobody_knows_is_told_with_its_line() -> None:
+    lines = log_of_one_job()
+    number = next(n for n, line in enumerate(lines, start=1) if b'"Delivered"' in line and b'"Request"' in line)
+    lines[number - 1] = lines[number - 1].replace(b'"Request"', b'"Rumour"')
+    said = f"line {number}: a fact that cannot be: a message that cannot be read: Invalid value 'Rumour'"
+    with pytest.raises(CorruptLog, match=said):
+        list(Replay(lines, decider))
+
+
+def test_a_log_whose_header_names_settings_at_their_default_replays() -> None:
+    header, *lines = log_of_one_job()
+    assert b'"decentralised":{}' in header
+    told = header.replace(b'"decentralised":{}', b'"decentralised":{"schedulers":1,"method":"late_binding"}')
+    assert sum(len(step.decisions) for step in Replay([told, *lines], decider)) > 0
+
+
+def test_a_log_whose_header_has_settings_that_are_not_there_is_refused() -> None:
+    header, *lines = log_of_one_job()
+    told = header.replace(b'"decentralised":{}', b'"decentralised":{"methods":"batch"}')
+    with pytest.raises(InvalidParameters, match="decentralised: Object contains unknown field `methods`"):
+        Replay([told, *lines], decider)
 
 
 @settings(max_examples=40)

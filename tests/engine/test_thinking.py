@@ -23,7 +23,7 @@ from rm_emulator.engine.config import (
 )
 from rm_emulator.engine.several import Several, assigned, first_container
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.engine.thinking import Desk, Thinking
+from rm_emulator.engine.thinking import Thinking, ThinkingScheduler
 from rm_emulator.known_answers.kinds import omega
 from rm_emulator.testing import Kept, case
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
@@ -185,7 +185,7 @@ def test_capacity_is_never_exceeded(architecture: Architecture, seed: int, monke
 
     requeue = Thinking._requeue
 
-    def committed(self: Thinking, desk: Desk, *rest: Any) -> None:
+    def committed(self: Thinking, scheduler: ThinkingScheduler, *rest: Any) -> None:
         nonlocal looked
         looked += 1
         free = [list(node.room) for node in self.engine.config.nodes]
@@ -194,7 +194,7 @@ def test_capacity_is_never_exceeded(architecture: Architecture, seed: int, monke
                 free[container.index][r] -= amount
         assert free == self.free
         assert min(map(min, free)) >= 0
-        requeue(self, desk, *rest)
+        requeue(self, scheduler, *rest)
 
     monkeypatch.setattr(Thinking, "_requeue", committed)
     thinking(architecture, seed=seed)
@@ -209,16 +209,17 @@ def test_a_scheduler_that_begins_to_think_sees_what_is_free(
     seen = 0
     think_ms = Thinking.think_ms
 
-    def look(self: Thinking, desk: Desk, name: str) -> int:
+    def look(self: Thinking, scheduler: ThinkingScheduler, name: str) -> int:
         nonlocal seen
         seen += 1
-        shown = getattr(self, "_locks", {}).get(desk.number)
-        state = desk.scheduler.state
+        shown = getattr(self, "_locks", {}).get(scheduler.number)
+        assert isinstance(self.control, Several)
+        state = self.control.schedulers[scheduler.number].state
         checks.validate(state)
         for index, node in enumerate(state.nodes.values()):
             free = self.free[index] if shown is None else shown.get(index, [0] * len(node.free))
             assert node.free == free
-        return think_ms(self, desk, name)
+        return think_ms(self, scheduler, name)
 
     monkeypatch.setattr(Thinking, "think_ms", look)
     thinking(architecture, seed=seed)
@@ -233,11 +234,11 @@ def test_what_resource_fit_refuses_sequence_numbers_refuse_too(
     refused = SharedState.refused
     compared = []
 
-    def both(self: SharedState, desk: Desk, claims: list[Place]) -> list[Place]:
-        too_large, newer = self._too_large(desk, claims), self._newer(desk, claims)
+    def both(self: SharedState, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
+        too_large, newer = self._too_large(scheduler, claims), self._newer(scheduler, claims)
         compared.append((len(too_large), len(newer)))
         assert {claim.container for claim in too_large} <= {claim.container for claim in newer}
-        return refused(self, desk, claims)
+        return refused(self, scheduler, claims)
 
     monkeypatch.setattr(SharedState, "refused", both)
     thinking(Shared(schedulers=THREE, conflict=conflict), seed=seed)

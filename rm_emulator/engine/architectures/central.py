@@ -5,7 +5,7 @@ from __future__ import annotations
 from rm_emulator.engine.config import Central as Settings
 from rm_emulator.engine.config import Thinker
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.engine.thinking import Desk, Thinking
+from rm_emulator.engine.thinking import Thinking, ThinkingScheduler
 
 
 class Central(Thinking):
@@ -27,7 +27,7 @@ class Central(Thinking):
         """See Thinking."""
         return (Thinker(name="all"),)
 
-    def think_ms(self, desk: Desk, job: str) -> int:
+    def think_ms(self, scheduler: ThinkingScheduler, job: str) -> int:
         """See Thinking."""
         path = self._paths[job]
-        return path.t_job_ms + path.t_task_ms * desk.asked
+        return path.t_job_ms + path.t_task_ms * scheduler.asked

@@ -5,7 +5,7 @@ from __future__ import annotations
 from rm_emulator.engine.config import SharedState as Settings
 from rm_emulator.engine.config import Thinker
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.engine.thinking import Desk, Thinking
+from rm_emulator.engine.thinking import Thinking, ThinkingScheduler
 from schedulers.core.decisions import Place
 
 
@@ -30,26 +30,26 @@ class SharedState(Thinking):
         """See Thinking."""
         return self.settings.thinkers
 
-    def look(self, desk: Desk) -> None:
+    def look(self, scheduler: ThinkingScheduler) -> None:
         """See Thinking. It copies what is free."""
-        desk.copied = self._commits
-        self.show(desk, desk.stale, self.free)
-        desk.stale.clear()
+        scheduler.copied = self._commits
+        self.show(scheduler, scheduler.stale, self.free)
+        scheduler.stale.clear()
 
     def changed(self, node: int, by: int) -> None:
         """See Thinking. What it does itself a scheduler knows."""
-        for desk in self.desks:
-            if desk.number != by:
-                desk.stale[node] = None
+        for scheduler in self.schedulers:
+            if scheduler.number != by:
+                scheduler.stale[node] = None
 
-    def is_enough(self, desk: Desk, chosen: list[Place]) -> bool:
+    def is_enough(self, scheduler: ThinkingScheduler, chosen: list[Place]) -> bool:
         """See Thinking."""
-        return self.settings.commit == "incremental" or len(chosen) == desk.asked
+        return self.settings.commit == "incremental" or len(chosen) == scheduler.asked
 
-    def refused(self, desk: Desk, claims: list[Place]) -> list[Place]:
+    def refused(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
         """See Thinking."""
         against = self._newer if self.settings.conflict == "sequence" else self._too_large
-        refused = against(desk, claims)
+        refused = against(scheduler, claims)
         if refused and self.settings.commit == "all_or_nothing":
             refused = claims
         self._commits += 1
@@ -59,11 +59,11 @@ class SharedState(Thinking):
                 self._last[self.index[claim.node]] = self._commits
         return refused
 
-    def _newer(self, desk: Desk, claims: list[Place]) -> list[Place]:
+    def _newer(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
         """Claims on nodes where anybody has placed anything since they were copied."""
-        return [claim for claim in claims if self._last[self.index[claim.node]] > desk.copied]
+        return [claim for claim in claims if self._last[self.index[claim.node]] > scheduler.copied]
 
-    def _too_large(self, desk: Desk, claims: list[Place]) -> list[Place]:
+    def _too_large(self, scheduler: ThinkingScheduler, claims: list[Place]) -> list[Place]:
         """Claims for which there is too little room, earlier ones of this commit counted."""
         left: dict[int, list[int]] = {}
         found = []

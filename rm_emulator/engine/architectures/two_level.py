@@ -7,8 +7,7 @@ from collections.abc import Iterator
 from rm_emulator.engine.config import Thinker
 from rm_emulator.engine.config import TwoLevel as Settings
 from rm_emulator.engine.simulation import Simulation
-from rm_emulator.engine.thinking import Desk, Thinking
-from schedulers.core.resources import dominant_share
+from rm_emulator.engine.thinking import Thinking, ThinkingScheduler
 
 
 class TwoLevel(Thinking):
@@ -32,26 +31,25 @@ class TwoLevel(Thinking):
         """See Thinking."""
         return self.settings.thinkers
 
-    def next_desks(self) -> Iterator[Desk]:
+    def next_to_think(self) -> Iterator[ThinkingScheduler]:
         """See Thinking."""
-        while self._open and (wanting := [desk for desk in self.desks if desk.wants]):
-            capacity = wanting[0].scheduler.state.capacity
-            yield min(wanting, key=lambda desk: dominant_share(desk.scheduler.state.used, capacity))
+        while self._open and (wanting := [scheduler for scheduler in self.schedulers if scheduler.wants]):
+            yield min(wanting, key=lambda scheduler: self.control.share(scheduler.number))
 
-    def look(self, desk: Desk) -> None:
+    def look(self, scheduler: ThinkingScheduler) -> None:
         """See Thinking. It is offered all that is free, and sees nothing else."""
         offer = {index: list(self._shown[index]) for index in self._open}
         nothing = [0] * len(self.free[0])
         seen = [offer.get(index, nothing) for index in range(len(self.free))]
-        self.show(desk, range(len(self.free)), seen)
-        self._locks[desk.number] = offer
+        self.show(scheduler, range(len(self.free)), seen)
+        self._locks[scheduler.number] = offer
         for index in offer:
-            self.changed(index, desk.number)
+            self.changed(index, scheduler.number)
 
-    def through(self, desk: Desk) -> None:
+    def finished(self, scheduler: ThinkingScheduler) -> None:
         """See Thinking. What it did not use is free again."""
-        for index in self._locks.pop(desk.number):
-            self.changed(index, desk.number)
+        for index in self._locks.pop(scheduler.number):
+            self.changed(index, scheduler.number)
 
     def changed(self, node: int, by: int) -> None:
         """See Thinking."""

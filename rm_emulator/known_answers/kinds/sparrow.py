@@ -6,23 +6,25 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
-from msgspec.structs import asdict
+import msgspec
 
 from rm_emulator.engine.config import Decentralised as Messages
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.played import played
 from rm_emulator.engine.recording import Attempt
+from rm_emulator.engine.workers import Workers
 from rm_emulator.known_answers.checks import Case, Check, Checks, Unsupported, kind, only, values
 from rm_emulator.known_answers.zero_wait import zero_wait, zero_wait_among
 from rm_emulator.workload.model import PerTask, Workload, WorkloadJob
 from schedulers.core.decisions import Decision
 from schedulers.core.log import SchedulerConfig
-from schedulers.core.messages import Launch
-from schedulers.core.model import Decentralised, Job, Node, Stage
+from schedulers.core.model import Job, Node, Stage
 from schedulers.core.state import JobState, StageState
 from schedulers.decentralised.decider import Decentraliser
+from schedulers.decentralised.messages import Launch
 from schedulers.decentralised.queues import QUEUES, Entry
 from schedulers.decentralised.sampling import Sampling
+from schedulers.decentralised.settings import Probing
 
 #: Job of the tasks that are at a worker at time 0.
 _THERE: Final = "at the start: "
@@ -160,24 +162,26 @@ class _Played:
 
     def __init__(self, case: Case, ratio: float = 2.0) -> None:
         jobs = {job["id"]: job for job in case["jobs"]}
-        settings = Decentralised(
+        settings = Probing(
             method=case["policy"],
             probe_ratio=ratio,
             constraints=True,
             cancellation=case.get("cancellation", True),
         )
-        config = SchedulerConfig(resources=("slots",), policy={"kind": "fifo"}, decentralised=settings)
+        config = SchedulerConfig(
+            resources=("slots",), policy={"kind": "fifo"}, decentralised=msgspec.to_builtins(settings)
+        )
         self.decider = _Decider(config, sampling=_Given(jobs))
         engine = EngineConfig(
             nodes=tuple(Node(id=name, capacity=(slots,)) for name, slots in _workers(case["workers"])),
             resources=("slots",),
-            architecture=Messages(message_ms=_ms(case.get("delay", 0)), **asdict(settings)),
+            architecture=Messages(message_ms=_ms(case.get("delay", 0)), **msgspec.structs.asdict(settings)),
         )
         there = [_job(_THERE + name, 0, tasks) for name, tasks in case.get("initial", {}).items()]
         coming = [_job(name, _ms(job["at"]), job["tasks"]) for name, job in jobs.items()]
         coming.sort(key=lambda job: job.submit_ms)
         workload = Workload(name="case", jobs=(*there, *coming), resources=("slots",))
-        kept = played(engine, workload, self.decider).kept
+        kept = played(engine, workload, Workers(self.decider)).kept
         self.rows = kept.jobs
         self._tasks = {(attempt.job, attempt.task): attempt for attempt in kept.tasks}
 

@@ -33,7 +33,7 @@ class Load(Message, frozen=True, tag="Load"):
 
 
 class Reservation(Message, frozen=True, tag="Reservation"):
-    """To workers: when this is at the head of your queue and a slot is free, request a task."""
+    """To workers: a probe of late binding. Queue a reservation; at its turn, with a slot free, request a task."""
 
     workers: tuple[str, ...]
 

@@ -1,0 +1,19 @@
+"""Workers that queue, and the schedulers that ask them, behind one control."""
+
+from __future__ import annotations
+
+from rm_emulator.engine.control import Control
+from schedulers.core.decider import Decider
+from schedulers.core.state import ClusterState
+
+
+class Workers(Control):
+    """Schedulers and workers of one cluster (Sparrow, SOSP 2013): no policy has a say, and nothing is ever on offer."""
+
+    def __init__(self, decider: Decider) -> None:
+        super().__init__((decider.state,))
+        self.handle, self.explain = decider.handle, decider.explain
+        self.held = decider.state.containers
+
+    def _state_of(self, job: str) -> ClusterState:
+        return self._states[0]
