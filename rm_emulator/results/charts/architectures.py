@@ -26,7 +26,7 @@ _FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
 _Line = list[tuple[float, Estimate]]
 
 
-@register(SWEEP, order=5, wide=True)
+@register(SWEEP, order=5, wide=True, source="rm-emulator")
 def over_architectures(cells: Cells) -> Chart | None:
     """Response times of each architecture over a swept number: a line per architecture."""
     summary = cells.summary

@@ -31,7 +31,7 @@ Values = Mapping[str, Any]
 Figures = dict[str, dict[tuple[int, str], Estimate]]
 
 
-@register(SWEEP, order=10, wide=True)
+@register(SWEEP, order=10, wide=True, source="rm-emulator")
 def over_axes(cells: Cells) -> Chart | None:
     """The main figures over each axis, a line per label with its interval over the seeds."""
     summary = cells.summary
@@ -70,7 +70,7 @@ def over_axes(cells: Cells) -> Chart | None:
     )
 
 
-@register(SWEEP, order=20, wide=True)
+@register(SWEEP, order=20, wide=True, source="rm-emulator")
 def best_label(cells: Cells) -> Chart | None:
     """Of a sweep of two settings: under which label jobs finish soonest at each point."""
     summary = cells.summary
