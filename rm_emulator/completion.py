@@ -45,6 +45,13 @@ def placers(incomplete: str) -> list[str]:
     return _registered(registry, incomplete)
 
 
+def charts(incomplete: str) -> list[str]:
+    """The registered charts."""
+    from rm_emulator.results.chart import charts as registry
+
+    return _registered(registry, incomplete)
+
+
 def formats(incomplete: str) -> list[str]:
     """What `convert` reads."""
     from rm_emulator.workload import formats as readers

@@ -34,6 +34,7 @@ from rm_emulator.engine.recording import Attempt as Attempt  # noqa: PLC0414 (he
 from rm_emulator.engine.recording import Kept as Kept  # noqa: PLC0414
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.issues import TraceError
+from rm_emulator.results.checked import check_chart as check_chart  # noqa: PLC0414
 from rm_emulator.workload.formats import FORMATS
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
 from schedulers.core import keyed

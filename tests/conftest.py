@@ -17,6 +17,7 @@ from typing import Any, Final
 import pytest
 from hypothesis import HealthCheck, settings
 
+from rm_emulator.results.chart import charts
 from rm_emulator.workload.formats import FORMATS
 from schedulers.core.placer import placers
 from schedulers.core.policy import policies
@@ -56,7 +57,7 @@ def _registries_as_before_the_file() -> Iterator[None]:
 @contextmanager
 def _nothing_registered() -> Iterator[None]:
     """Puts registries back as they were, and forgets the modules of plug-ins."""
-    registries: list[Registry[Any]] = [policies, placers, predictors, FORMATS]
+    registries: list[Registry[Any]] = [policies, placers, predictors, FORMATS, charts]
     before = [{entry.name: entry for entry in registry} for registry in registries]
     modules, shelf = set(sys.modules), dict(_SHELF)
     yield

@@ -18,12 +18,13 @@ import rm_emulator
 from rm_emulator.engine import profiles
 from rm_emulator.engine.recording import JobRow
 from rm_emulator.plugins import load_plugins
-from rm_emulator.results import chart
+from rm_emulator.results.chart import Cells, charts
 from rm_emulator.testing import (
     POLICY_CHECKS,
     PolicyCheck,
     Subject,
     case,
+    check_chart,
     check_format,
     check_placer,
     check_predictor,
@@ -46,14 +47,6 @@ GUIDE = (ROOT / "docs" / "extending.md").read_text(encoding="utf-8")
 LANGUAGES = {".py": "python", ".patch": "diff"}
 #: The README shows this one.
 ELSEWHERE = {"widest_first.py"}
-
-
-@pytest.fixture(autouse=True)
-def _charts_as_before() -> Iterator[None]:
-    before = {each.id: each for each in chart.registered()}  # imports all: a module registers its chart only once
-    yield
-    chart._CHARTS.clear()
-    chart._CHARTS.update(before)
 
 
 def load(*names: str) -> None:
@@ -231,12 +224,28 @@ def test_the_chart_and_the_policy_stand_in_the_report_of_a_run(tmp_path: Path) -
     (tmp_path / "users.yaml").write_text(SCENARIO)
     plugins = [str(EXAMPLES / "user_ageing.py"), str(EXAMPLES / "wait_by_user.py")]
     options = [option for plugin in plugins for option in ("--plugin", plugin)]
+    options += ["--set", "spec.report.charts=[{kind: wait_by_user, users: 2}]"]
     command = [sys.executable, "-m", "rm_emulator", "run", "users.yaml", "--out", "out", *options]
     done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     page = (tmp_path / "out" / "report.html").read_text(encoding="utf-8")
     assert "Waiting time by user" in page
     assert {"ann", "ben"} <= set(re.findall(r"<td>(\w+)</td>", page)) | set(re.findall(r"\w+", page))
+
+
+def test_the_chart_keeps_its_promises_and_says_whom_it_left_out(tmp_path: Path) -> None:
+    load("wait_by_user")
+    third = SCENARIO.splitlines()[-1].replace("name: b", "name: c").replace("ben", "cat")
+    for name, text in (("three", f"{SCENARIO}{third}\n"), ("one", SCENARIO.replace("user: ben", "user: ann"))):
+        (tmp_path / f"{name}.yaml").write_text(text.replace("user_ageing", "fair"))
+        rm_emulator.run(tmp_path / f"{name}.yaml", out=tmp_path / name)
+    check_registered(charts, "wait_by_user")
+    check_chart("wait_by_user", tmp_path / "three", tmp_path / "one")
+    drawing, params = charts.parse({"kind": "wait_by_user", "users": 2})
+    chart = drawing(params).draw(Cells.of(tmp_path / "three"))
+    assert chart is not None
+    assert len(chart.rows) == 2
+    assert "1 more are left out" in chart.caption
 
 
 def test_the_chart_leaves_a_run_of_one_user_alone(tmp_path: Path) -> None:

@@ -102,8 +102,9 @@ class Results:
     def replayed(self, label: str, seed: int) -> Replay[Scheduler]:
         """The log of a run, decided on anew as it is gone through; its `scheduler` is who decides.
 
-        Not for a run of several schedulers, of schedulers without a view of the cluster (Sparrow's), nor of a sweep. Raises InvalidInput where no whole log was kept
-        (`log: full`), and `schedulers.core.replay.LogDiffers` while it is gone through.
+        Not for a run of several schedulers, of schedulers without a view of the cluster (Sparrow's), nor of a sweep.
+        Raises InvalidInput where no whole log was kept (`log: full`), and `schedulers.core.replay.LogDiffers` while it
+        is gone through.
         """
         logs = replay.logs_of(summary.cell_dir(self.path, label, seed))
         if len(logs) != 1:

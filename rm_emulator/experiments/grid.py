@@ -138,7 +138,8 @@ def _cell(
     baseline: str = "",
     point: int = 0,
 ) -> Cell:
-    spec = {k: v for k, v in data["spec"].items() if k not in ("baseline", "baselines", "expect", "plugins")}
+    beside = ("baseline", "baselines", "expect", "plugins", "report")  # no cell depends on these
+    spec = {k: v for k, v in data["spec"].items() if k not in beside}
     scenario = {**data, "spec": {**spec, "policies": [policy], "seeds": [seed]}}
     # Neither its name nor where its trace lies changes what a scenario computes: the trace's content is in `outside`.
     workload = {k: v for k, v in spec["workload"].items() if k not in ("path", "profiles")}

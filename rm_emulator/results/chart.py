@@ -6,7 +6,8 @@ A chart is a function in a file in `charts/`, or in one of a plug-in:
     def late(cells: Cells) -> Chart | None:
         '''One line on what it shows.'''
 
-Its id is the function's name. It stands in its section of the page, in order; None: the run has nothing to show for it.
+Its name is the function's. It stands in its section of the page, in order; None: the run has nothing to show for it.
+With `params=` it has settings, a struct as those of policies, which a scenario gives it under `report.charts`.
 The page of a sweep has the charts of the section SWEEP alone, each point's own page has all others.
 Sections stand in their order as well, those that have nothing to show are left out. A chart may bring its own.
 Colours are names of CSS variables (`$s0` to `$s7`, `$ink`, `$faint`): the page fills them in for its light or dark
@@ -16,16 +17,15 @@ theme. Nothing here draws.
 from __future__ import annotations
 
 import functools
-import importlib
-import pkgutil
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, ClassVar, Final
 
 import msgspec
 import numpy as np
 import polars as pl
 
+from rm_emulator.files import load_yaml
 from rm_emulator.results import fairness, metrics, waits
 from rm_emulator.results.figures import Summary
 from rm_emulator.results.replay import logs_of
@@ -34,10 +34,12 @@ from rm_emulator.results.summary import (
     listed_queues,
     read_attempts,
     read_for_figures,
+    read_summary,
     read_table,
     references,
     sometimes,
 )
+from schedulers.core.registry import NoParams, Registry
 
 Figure = dict[str, Any]
 #: Columns of tasks.parquet that charts read.
@@ -127,8 +129,15 @@ class Cells:
     """
 
     def __init__(self, out_dir: Path, summary: Summary, spec: Mapping[str, Any]) -> None:
-        self._out_dir, self._spec = out_dir, spec
+        self._out_dir, self.spec = out_dir, spec
         self.summary, self.labels, self.seeds = summary, summary.labels, summary.seeds
+
+    @classmethod
+    def of(cls, out_dir: Path) -> Cells:
+        """Those of a run directory. spec: its scenario's as resolved, {} when the file is absent."""
+        file = out_dir / "scenario.yaml"
+        scenario = load_yaml(file.read_text()) if file.is_file() else None
+        return cls(out_dir, read_summary(out_dir), scenario.get("spec", {}) if isinstance(scenario, dict) else {})
 
     @functools.cached_property
     def jobs(self) -> Mapping[tuple[str, int], pl.DataFrame]:
@@ -162,7 +171,7 @@ class Cells:
         """By label the queues over time in the first seed; none for a run with a single queue."""
         if not self.summary.several_queues:
             return {}
-        jobs, queues = self.jobs, listed_queues(self._spec)
+        jobs, queues = self.jobs, listed_queues(self.spec)
         courses = {
             label: fairness.course(jobs[label, self.seeds[0]], *read_for_figures(self._first(label)), queues)
             for label in self.labels
@@ -196,12 +205,12 @@ class Cells:
     @property
     def objectives(self) -> Mapping[str, str]:
         """By label what its policy is told to minimise, its setting `objective`; empty where that is not set."""
-        of_policy = {policy.get("label"): policy for policy in self._spec.get("policies", ())}
+        of_policy = {policy.get("label"): policy for policy in self.spec.get("policies", ())}
         return {label: of_policy.get(label, {}).get("objective", "") for label in self.labels}
 
     def references(self, label: str) -> Mapping[str, pl.DataFrame]:
         """By baseline of the scenario (`alone`, `one_node`, `ideal`) the jobs of a label's first seed under it."""
-        return references(self._spec, self._out_dir, label, self.seeds[0])
+        return references(self.spec, self._out_dir, label, self.seeds[0])
 
     @functools.cached_property
     def plans(self) -> Mapping[str, pl.DataFrame]:
@@ -213,39 +222,66 @@ class Cells:
         return cell_dir(self._out_dir, label, self.seeds[0])
 
 
-Make = Callable[[Cells], Chart | None]
+Make = Callable[..., Chart | None]
 
 
-class Registered(msgspec.Struct, frozen=True):
-    """A chart and its place. wide: over the whole width of the page."""
+class Drawing:
+    """A registered chart with its settings: the function that makes it, and its place."""
 
-    make: Make
-    section: Section
-    order: int
-    wide: bool
+    id: ClassVar[str]
+    """Of its element on the page; the name that it is registered by."""
+    make: ClassVar[Make]
+    """`make(cells)`, or `make(cells, params)` where it has settings."""
+    section: ClassVar[Section]
+    order: ClassVar[int]
+    """Its place in its section."""
+    wide: ClassVar[bool]
+    """Whether it goes over the whole width of the page."""
+    Params: ClassVar[type[msgspec.Struct]]
 
-    @property
-    def id(self) -> str:
-        """Of its element on the page."""
-        return self.make.__name__
+    def __init__(self, params: msgspec.Struct) -> None:
+        self._params = params
+
+    def draw(self, cells: Cells) -> Chart | None:
+        """The chart of a run, None where it has nothing to show. Raises as `Cells` does."""
+        return self.make(cells) if self.Params is NoParams else self.make(cells, self._params)
 
 
-_CHARTS: Final[dict[str, Registered]] = {}
+charts: Final[Registry[Drawing]] = Registry("chart", "rm_emulator.results.charts")
 
 
-def register(section: Section, order: int, *, wide: bool = False) -> Callable[[Make], Make]:
-    """Decorator: show this chart in a section of the page."""
+def register(
+    section: Section,
+    order: int,
+    *,
+    wide: bool = False,
+    source: str = "",
+    params: type[msgspec.Struct] = NoParams,
+) -> Callable[[Make], Make]:
+    """Function decorator: show this chart in a section of the page, under the function's name.
+
+    source: where the picture is taken from. params: its settings, which the function is given after the cells.
+    """
 
     def add(make: Make) -> Make:
-        _CHARTS[make.__name__] = Registered(make, section, order, wide)
+        own = {"id": make.__name__, "make": staticmethod(make), "section": section, "order": order, "wide": wide}
+        known = {"Params": params, "__doc__": make.__doc__, "__module__": make.__module__}
+        charts.register(make.__name__, source=source, worlds=("emulator",))(
+            type(make.__name__, (Drawing,), own | known)
+        )
         return make
 
     return add
 
 
-def registered() -> Sequence[Registered]:
-    """All charts in the order of the page."""
-    package = importlib.import_module("rm_emulator.results.charts")
-    for module in pkgutil.iter_modules(package.__path__):
-        importlib.import_module(f"{package.__name__}.{module.name}")
-    return sorted(_CHARTS.values(), key=lambda each: (each.section.order, each.order, each.id))
+def drawings(given: Iterable[Mapping[str, Any]] = ()) -> Sequence[Drawing]:
+    """All charts in the order of the page. given: settings of some, `{'kind': name, **settings}`.
+
+    Raises UnknownName and InvalidParameters.
+    """
+    settings = {each["kind"]: each for each in given}
+    parsed = [charts.parse(settings.pop(entry.name, {"kind": entry.name})) for entry in charts]
+    for left in settings.values():
+        charts.parse(left)
+    made = [cls(params) for cls, params in parsed]
+    return sorted(made, key=lambda each: (each.section.order, each.order, each.id))

@@ -17,13 +17,12 @@ from typing import Any, Final
 import jinja2
 import msgspec
 
-from rm_emulator.files import load_yaml, write_file
+from rm_emulator.files import write_file
 from rm_emulator.issues import show_point
 from rm_emulator.results import sweep, table
-from rm_emulator.results.chart import SECTIONS, SWEEP, Cells, Chart, Registered, Section, registered
+from rm_emulator.results.chart import SECTIONS, SWEEP, Cells, Chart, Drawing, Section, drawings
 from rm_emulator.results.figures import Costs, Summary
 from rm_emulator.results.filling import unused_settings
-from rm_emulator.results.summary import read_summary
 from rm_emulator.results.who import contenders, who
 
 #: Points of a sweep that have a page of their own: each takes half a second and 2 MB.
@@ -43,11 +42,15 @@ def write(out_dir: Path) -> Path:
 
 def render(out_dir: Path) -> str:
     """The page as text. Raises as `write` does."""
-    summary = read_summary(out_dir)
-    cells = Cells(out_dir, summary, _spec(out_dir))
+    cells = Cells.of(out_dir)
+    summary, spec = cells.summary, cells.spec
     standing = [section for section in SECTIONS if (section == SWEEP) == bool(summary.axes)]
-    shown = [place for place in registered() if (place.section == SWEEP) == bool(summary.axes)]
-    made = [(place, chart) for place in shown if (chart := place.make(cells)) is not None]
+    shown = [
+        place
+        for place in drawings(spec.get("report", {}).get("charts", ()))
+        if (place.section == SWEEP) == bool(summary.axes)
+    ]
+    made = [(place, chart) for place in shown if (chart := place.draw(cells)) is not None]
     environment = jinja2.Environment(
         loader=jinja2.PackageLoader("rm_emulator.results"),
         autoescape=True,
@@ -69,7 +72,7 @@ def render(out_dir: Path) -> str:
     return environment.get_template("report.html.jinja").render(
         **{"queues": [], **shared},
         headline=sweep.headline(summary) if summary.axes else headline(summary),
-        unused=unused_settings(_spec(out_dir)),
+        unused=unused_settings(spec),
         facts=_facts(summary, cells),
         sections=_sections(environment, made, shared, standing),
         figures=_embedded({place.id: [figure for _, figure in chart.variants] for place, chart in made}),
@@ -100,14 +103,14 @@ class _Shown(msgspec.Struct, frozen=True):
     """A section with its charts, and as HTML what stands above and below them."""
 
     section: Section
-    charts: list[tuple[Registered, Chart]]
+    charts: list[tuple[Drawing, Chart]]
     above: str
     below: str
 
 
 def _sections(
     environment: jinja2.Environment,
-    made: Sequence[tuple[Registered, Chart]],
+    made: Sequence[tuple[Drawing, Chart]],
     shared: Mapping[str, Any],
     standing: Sequence[Section],
 ) -> list[_Shown]:
@@ -172,13 +175,6 @@ def plotly_compressed() -> str:
     from plotly.offline import get_plotlyjs
 
     return base64.b64encode(zlib.compress(get_plotlyjs().encode(), 9)).decode()
-
-
-def _spec(out_dir: Path) -> Mapping[str, Any]:
-    """The scenario's spec as resolved, {} when the file is absent."""
-    text = _text(out_dir / "scenario.yaml")
-    scenario = load_yaml(text) if text else None
-    return scenario.get("spec", {}) if isinstance(scenario, dict) else {}
 
 
 #: The held load is shown where it is so many times the load, or more.

@@ -154,3 +154,8 @@ def _expectations(summary: Summary) -> Text:
             sides = f"({table.number(outcome.left, 4)} against {table.number(outcome.right, 4)})"
             text.append(f"       {show_point(outcome.sweep or {})}   {sides}\n", style="dim")
     return text
+
+
+def numeric(values: Sequence[Any]) -> bool:
+    """Whether an axis is one of numbers."""
+    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)

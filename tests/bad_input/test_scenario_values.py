@@ -751,6 +751,31 @@ ROWS: Final = [
     ),
     (
         "{kind: fifo}",
+        "{kind: fifo}\n  report: {charts: [{kind: share}]}",
+        "15:28 spec.report.charts[0].kind: unknown chart 'share' (accepted: best_label, bins,",
+    ),
+    (
+        "{kind: fifo}",
+        "{kind: fifo}\n  report: {charts: [{kind: shares, queus: 3}]}",
+        "15:36 spec.report.charts[0].queus: 'shares' has no setting 'queus' (accepted: kind, queues), did you m",
+    ),
+    (
+        "{kind: fifo}",
+        "{kind: fifo}\n  report: {charts: [{kind: shares, queues: 1}]}",
+        "15:44 spec.report.charts[0].queues: 1 is not accepted: expected `int` >= 2",
+    ),
+    (
+        "{kind: fifo}",
+        "{kind: fifo}\n  report: {charts: [{kind: jct}, {kind: jct}]}",
+        "15:11 spec.report: chart 'jct' is set 2 times: name it once",
+    ),
+    (
+        "{kind: fifo}",
+        "{kind: fifo}\n  report: {charts: [{}]}",
+        "15:21 spec.report.charts[0]: kind is missing (accepted: best_label, bins,",
+    ),
+    (
+        "{kind: fifo}",
         "{kind: fifo}\n  expect: ['fifo.jct_s.mean < 1e999']",
         "15:12 spec.expect[0]: expectation 'fifo.jct_s.mean < 1e999', column 19: expected a smaller n",
     ),

@@ -367,13 +367,22 @@ def test_one_policy_is_told_in_full(command: Callable[..., Any]) -> None:
     assert "sjf_cp  " not in said
 
 
-@pytest.mark.parametrize(("kind", "name"), [("policies", "gs"), ("predictors", "slearn"), ("placers", "dot")])
+@pytest.mark.parametrize(
+    ("kind", "name"), [("policies", "gs"), ("predictors", "slearn"), ("placers", "dot"), ("charts", "shares")]
+)
 def test_one_name_as_json(command: Callable[..., Any], kind: str, name: str) -> None:
     entry = json.loads(command(kind, name, "--json").out)
     assert entry["name"] == name
     assert entry["example"].startswith("{kind: ")
     listed = next(each for each in json.loads(command(kind, "--json").out) if each["name"] == name)
     assert listed == {key: value for key, value in entry.items() if key not in ("description", "example")}
+
+
+def test_one_chart_is_told_with_its_settings_and_where_they_are_given(command: Callable[..., Any]) -> None:
+    said = command("charts", "shares").out
+    assert said.startswith("shares  What each queue holds over time")
+    assert "    queues = 12  (integer) areas at most" in said
+    assert "    report:\n      charts:\n      - {kind: shares, queues: 12}\n" in said
 
 
 def test_an_unknown_policy_has_the_nearest(command: Callable[..., Any]) -> None:

@@ -26,20 +26,20 @@ TWO = [row("a", 0, 0, 10_000, 2.0), row("a", 1, 10_000, 20_000, 2.0)]
 ONE = [row("b", 0, 0, 10_000, 2.0)]
 
 
-def shown(plans: dict[str, list[dict]], *, finished: str = "ab") -> Chart | None:
+def shown(plans: dict[str, list[dict]], *, finished: str = "ab", job: str = "") -> Chart | None:
     """The chart of these plans by label; under every label the jobs went as WENT says, two tasks per stage."""
     jobs = pl.DataFrame(
         {
             "id": list(WENT),
             "submit_ms": [submit for submit, _ in WENT.values()],
-            "finish_ms": [stages[-1][1] if job in finished else None for job, (_, stages) in WENT.items()],
+            "finish_ms": [stages[-1][1] if name in finished else None for name, (_, stages) in WENT.items()],
         },
         schema_overrides={"finish_ms": pl.Int64},
     )
     tasks = pl.DataFrame(
         [
-            {"job": job, "stage": stage, "started_ms": start, "ended_ms": end}
-            for job, (_, stages) in WENT.items()
+            {"job": name, "stage": stage, "started_ms": start, "ended_ms": end}
+            for name, (_, stages) in WENT.items()
             for stage, (start, end) in enumerate(stages)
             for _ in range(2)
         ],
@@ -47,7 +47,8 @@ def shown(plans: dict[str, list[dict]], *, finished: str = "ab") -> Chart | None
     )
     frames = {label: pl.DataFrame(rows, schema=PLAN_SCHEMA) for label, rows in plans.items()}
     jobs_of = {(label, 7): jobs for label in plans}
-    return plan.plan(SimpleNamespace(seeds=[7], jobs=jobs_of, tasks=lambda _: tasks, plans=frames))
+    cells = SimpleNamespace(seeds=[7], jobs=jobs_of, tasks=lambda _: tasks, plans=frames)
+    return plan.plan(cells, plan.Params(job=job))
 
 
 def bars(found: Chart | None, axis: str, variant: int = 0) -> list[tuple[int, float, float]]:
@@ -89,6 +90,11 @@ def test_without_troublesome_stages_the_legend_has_none() -> None:
 def test_a_job_with_troublesome_stages_is_shown_before_one_with_more_stages() -> None:
     found = shown({"x": [*TWO, {**ONE[0], "troublesome": True}]})
     assert bars(found, "y") == [(0, 0.0, 10.0)]
+
+
+def test_the_job_of_the_setting_is_shown_where_it_has_finished() -> None:
+    assert "Job b " in shown({"g": TWO + ONE}, job="b").caption
+    assert "Job a " in shown({"g": TWO + ONE}, job="b", finished="a").caption
 
 
 def test_a_job_that_has_not_finished_is_not_shown() -> None:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from types import SimpleNamespace
+from types import MappingProxyType, SimpleNamespace
 
 import numpy as np
 import pytest
 
 from rm_emulator.results import fairness
+from rm_emulator.results.chart import charts
 from rm_emulator.results.charts import jain, shares, states
 from rm_emulator.results.fairness import HUNGRY, IDLE, SATISFIED, STARVED, Course
 from rm_emulator.results.figures import Run, Summary
@@ -29,8 +30,10 @@ def summary(**courses):
     return Summary(scenario="made", version=None, workload=None, baseline=runs[0].label, runs=runs, comparisons=[])
 
 
-def drawn(make, **courses):
-    return make(SimpleNamespace(courses=courses, summary=summary(**courses), seeds=[1]))
+def drawn(make, settings=MappingProxyType({}), /, **courses):
+    cells = SimpleNamespace(courses=courses, summary=summary(**courses), seeds=[1])
+    drawing, params = charts.parse({"kind": make.__name__, **settings})
+    return drawing(params).draw(cells)
 
 
 HALVES = course([[1.0, 0.0]] * 30, [[0.5, 0.5]] * 30, [[SATISFIED, STARVED]] * 10 + [[IDLE, HUNGRY]] * 20)
@@ -115,3 +118,9 @@ def test_of_many_queues_those_that_starved_longest_are_shown():
     assert found.variants[0][1]["layout"]["yaxis"]["ticktext"] == [f"q{index:02d}" for index in range(3, 15)]
     assert "3 more are in the table" in found.caption
     assert len(found.rows) == 15
+
+
+def test_more_queues_than_the_setting_says_are_summed():
+    parts = [[0.25] * 4] * 30
+    traces = drawn(shares.shares, {"queues": 3}, fifo=course(parts, parts)).variants[0][1]["data"]
+    assert [trace["name"] for trace in traces if trace["yaxis"] == "y"] == ["q00", "q01", shares.OTHERS]

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rm_emulator.results.chart import charts
 from rm_emulator.scenario import reference
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.load import load
@@ -30,6 +31,7 @@ spec:
   queues: [{name: a}]
   workload: WORKLOAD
   policies: [{kind: gs, predictor: {kind: oracle}}]
+  report: {charts: [{kind: jct}]}
 """
 WORKLOADS = {
     "synthetic": "{kind: synthetic, preset: google11-like}",
@@ -100,10 +102,11 @@ def test_the_smallest_file_is_good(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize(
     ("registry", "name"),
-    [(registry, each.name) for registry in (policies, predictors, placers) for each in registry],
+    [(registry, each.name) for registry in (policies, predictors, placers, charts) for each in registry],
     ids=lambda value: value if isinstance(value, str) else value.kind,
 )
 def test_the_example_of_a_registered_name_is_accepted(registry: object, name: str, bases: Path) -> None:
     example = reference.entry(registry, name)["example"]  # type: ignore[arg-type]
     assert f"kind: {name}" in example
-    load(bases / "jobs.yaml", overrides=[f"spec.policies=[{example}]"])
+    where = "report.charts" if registry is charts else "policies"
+    load(bases / "jobs.yaml", overrides=[f"spec.{where}=[{example}]"])

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from typing import Any, Final
+from collections.abc import Mapping
+from typing import Final
 
 from rm_emulator.issues import show_swept
 from rm_emulator.results import sweep
@@ -26,12 +26,12 @@ _FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
 _Line = list[tuple[float, Estimate]]
 
 
-@register(SWEEP, order=5, wide=True)
+@register(SWEEP, order=5, wide=True, source="rm-emulator")
 def over_architectures(cells: Cells) -> Chart | None:
     """Response times of each architecture over a swept number: a line per architecture."""
     summary = cells.summary
     axes = summary.axes or {}
-    numeric = [axis for axis, values in axes.items() if len(values) > 1 and _is_numeric(values)]
+    numeric = [axis for axis, values in axes.items() if len(values) > 1 and sweep.numeric(values)]
     if not numeric or not any(len(axes.get(axis, ())) > 1 for axis in _AXES):
         return None
     across, names = numeric[0], sweep.names(axes)
@@ -55,10 +55,6 @@ def over_architectures(cells: Cells) -> Chart | None:
         rows=tuple(rows),
         choose="figure",
     )
-
-
-def _is_numeric(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
 
 
 def _lines(summary: Summary, across: str, path: tuple[str, ...]) -> dict[str, _Line]:

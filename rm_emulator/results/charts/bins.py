@@ -10,7 +10,7 @@ from rm_emulator.results.figures import BINS, Bin
 from rm_emulator.results.table import BIN_NAMES, SPEEDUP_NAMES, interval, percent, times
 
 
-@register(KINDS, order=10, wide=True)
+@register(KINDS, order=10, wide=True, source="SLearn (NSDI'22), Table 8")
 def bins(cells: Cells) -> Chart | None:
     """Speedup by size and width of the job (SLearn, NSDI'22, Table 8)."""
     summary, labels = cells.summary, cells.labels

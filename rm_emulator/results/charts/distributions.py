@@ -6,7 +6,7 @@ from rm_emulator.results.chart import PREDICTION, TIMES, Cells, Chart, register
 from rm_emulator.results.drawing import distribution
 
 
-@register(TIMES, order=10)
+@register(TIMES, order=10, source="rm-emulator")
 def jct(cells: Cells) -> Chart | None:
     """Distribution of the job completion time."""
     return distribution(
@@ -18,7 +18,7 @@ def jct(cells: Cells) -> Chart | None:
     )
 
 
-@register(TIMES, order=30, wide=True)
+@register(TIMES, order=30, wide=True, source="rm-emulator")
 def wait(cells: Cells) -> Chart | None:
     """Distribution of the wait for the first task."""
     return distribution(
@@ -32,7 +32,7 @@ def wait(cells: Cells) -> Chart | None:
     )
 
 
-@register(PREDICTION, order=10)
+@register(PREDICTION, order=10, source="rm-emulator")
 def error(cells: Cells) -> Chart | None:
     """Distribution of the prediction error."""
     return distribution(

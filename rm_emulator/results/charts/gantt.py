@@ -26,7 +26,7 @@ GANTT_SLICES: Final = 4000
 _SLICES: Final = 16_000
 
 
-@register(CLUSTER, order=20, wide=True)
+@register(CLUSTER, order=20, wide=True, source="rm-emulator")
 def gantt(cells: Cells) -> Chart | None:
     """Nodes against time, one variant per label."""
     variants, rows, notes, most = [], [], set(), 0

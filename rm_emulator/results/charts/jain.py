@@ -12,7 +12,7 @@ from rm_emulator.results.metrics import Floats
 from rm_emulator.results.table import mean_over_seeds, number
 
 
-@register(SHARING, order=30, wide=True)
+@register(SHARING, order=30, wide=True, source="Jain, Chiu and Hawe 1984: index of fairness")
 def jain(cells: Cells) -> Chart | None:
     """Jain's index over time, one line per label, one variant per length of its windows."""
     courses, summary = cells.courses, cells.summary

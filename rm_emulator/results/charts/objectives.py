@@ -50,7 +50,7 @@ class Course(NamedTuple):
     end_s: float
 
 
-@register(OBJECTIVES, order=10, wide=True)
+@register(OBJECTIVES, order=10, wide=True, source="Decima (SIGCOMM'19), Figure 13")
 def objectives(cells: Cells) -> Chart | None:
     """Nodes against time, a panel per label; only where the policies' settings `objective` differ."""
     wanted = cells.objectives

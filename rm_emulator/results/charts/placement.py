@@ -7,7 +7,7 @@ from rm_emulator.results.drawing import hatched
 from rm_emulator.results.table import mean_over_seeds
 
 
-@register(PREDICTION, order=20)
+@register(PREDICTION, order=20, source="rm-emulator")
 def placement(cells: Cells) -> Chart | None:
     """Correct, over and under: where the estimates put wide jobs among the GS queues."""
     parts = {

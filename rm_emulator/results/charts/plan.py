@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Final
+from typing import Annotated, Final
 
 import msgspec
 import numpy as np
@@ -56,10 +56,18 @@ class Course(msgspec.Struct, frozen=True):
         return f"{number(ms / divisor)} {unit}"
 
 
-@register(PLANNING, order=10, wide=True)
-def plan(cells: Cells) -> Chart | None:
+class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Settings."""
+
+    job: Annotated[
+        str, msgspec.Meta(description="the job to show where it was planned and has finished; empty: a telling one")
+    ] = ""
+
+
+@register(PLANNING, order=10, wide=True, source="Graphene (OSDI'16), section 4: troublesome tasks first", params=Params)
+def plan(cells: Cells, params: Params) -> Chart | None:
     """The plan of one job above its course, one variant per label."""
-    courses = _courses(cells)
+    courses = _courses(cells, params.job)
     if not courses:
         return None
     most = max(len(course.stages) for course in courses.values())
@@ -81,10 +89,9 @@ def plan(cells: Cells) -> Chart | None:
     )
 
 
-def _courses(cells: Cells) -> dict[str, Course]:
+def _courses(cells: Cells, shown: str) -> dict[str, Course]:
     """By label the course of the job to show, the same one wherever it was planned and has finished."""
     courses: dict[str, Course] = {}
-    shown = ""
     for label, each in cells.plans.items():
         jobs = cells.jobs[label, cells.seeds[0]].filter(pl.col("finish_ms").is_not_null())
         ranked = _ranked(each.join(jobs, left_on="job", right_on="id", how="semi"))

@@ -12,7 +12,7 @@ from rm_emulator.results.figures import RatioQuantiles
 from rm_emulator.results.table import number
 
 
-@register(TIMES, order=20)
+@register(TIMES, order=20, source="rm-emulator")
 def ratios(cells: Cells) -> Chart | None:
     """Distribution of the per-job ratio, over all jobs and seeds."""
     summary, jobs = cells.summary, cells.jobs

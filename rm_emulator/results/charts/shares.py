@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from collections.abc import Mapping, Sequence
-from typing import Final
+from typing import Annotated, Final
 
+import msgspec
 import numpy as np
 
 from rm_emulator.results import fairness
@@ -14,18 +15,24 @@ from rm_emulator.results.fairness import Course
 from rm_emulator.results.metrics import Floats
 from rm_emulator.results.table import percent
 
-#: Queues with a colour of their own; what is left of more of them is summed.
-SHOWN: Final = 12
 OTHERS: Final = "others"
 
 
-@register(SHARING, order=10, wide=True)
-def shares(cells: Cells) -> Chart | None:
+class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Settings."""
+
+    queues: Annotated[
+        int, msgspec.Meta(ge=2, le=100, description="areas at most; what is left of more queues is summed in the last")
+    ] = 12
+
+
+@register(SHARING, order=10, wide=True, source="DRF (NSDI'11): dominant shares", params=Params)
+def shares(cells: Cells, params: Params) -> Chart | None:
     """What each queue holds over time, above what would be its fair share; one variant per label."""
     courses = cells.courses
     if not fairness.several(courses):
         return None
-    groups = _groups(courses)
+    groups = _groups(courses, params.queues)
     some = f" The {len(groups) - 1} largest queues have a colour each." if len(groups[-1][1]) > 1 else ""
     return Chart(
         title="Shares of the queues over time",
@@ -41,15 +48,15 @@ def shares(cells: Cells) -> Chart | None:
     )
 
 
-def _groups(courses: Mapping[str, Course]) -> list[tuple[str, list[int]]]:
+def _groups(courses: Mapping[str, Course], most: int) -> list[tuple[str, list[int]]]:
     """Name and columns of each area: every queue by itself, of many the largest, and the others together."""
     first = next(iter(courses.values()))
-    if len(first.queues) <= SHOWN:
+    if len(first.queues) <= most:
         return [(name, [index]) for index, name in enumerate(first.queues)]
     weight = np.sum([course.held.mean(axis=0) + course.fair.mean(axis=0) for course in courses.values()], axis=0)
     order = np.argsort(-weight, kind="stable").tolist()
-    largest = sorted(order[: SHOWN - 1])
-    return [*((first.queues[i], [i]) for i in largest), (OTHERS, sorted(order[SHOWN - 1 :]))]
+    largest = sorted(order[: most - 1])
+    return [*((first.queues[i], [i]) for i in largest), (OTHERS, sorted(order[most - 1 :]))]
 
 
 def _two_panels(course: Course, groups: Sequence[tuple[str, list[int]]]) -> Figure:

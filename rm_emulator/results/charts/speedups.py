@@ -8,7 +8,7 @@ from rm_emulator.results.figures import Speedup
 from rm_emulator.results.table import SPEEDUP_NAMES, interval, times
 
 
-@register(RESULTS, order=10, wide=True)
+@register(RESULTS, order=10, wide=True, source="rm-emulator")
 def speedups(cells: Cells) -> Chart | None:
     """The three average speedups of every label with their intervals."""
     summary = cells.summary

@@ -26,7 +26,7 @@ _LOOKS: Final = {
 }
 
 
-@register(SHARING, order=20, wide=True)
+@register(SHARING, order=20, wide=True, source="rm-emulator")
 def states(cells: Cells) -> Chart | None:
     """When each queue was starved, hungry or satisfied; one variant per label."""
     courses = cells.courses

@@ -31,7 +31,7 @@ Values = Mapping[str, Any]
 Figures = dict[str, dict[tuple[int, str], Estimate]]
 
 
-@register(SWEEP, order=10, wide=True)
+@register(SWEEP, order=10, wide=True, source="rm-emulator")
 def over_axes(cells: Cells) -> Chart | None:
     """The main figures over each axis, a line per label with its interval over the seeds."""
     summary = cells.summary
@@ -70,7 +70,7 @@ def over_axes(cells: Cells) -> Chart | None:
     )
 
 
-@register(SWEEP, order=20, wide=True)
+@register(SWEEP, order=20, wide=True, source="rm-emulator")
 def best_label(cells: Cells) -> Chart | None:
     """Of a sweep of two settings: under which label jobs finish soonest at each point."""
     summary = cells.summary
@@ -180,7 +180,7 @@ def _lines(
     summary: Summary, axis: str, fixed: Values, drawn: Mapping[tuple[int, str], Estimate], panel: str
 ) -> list[Figure]:
     """A line per label through the points of one panel."""
-    numeric = _numeric(summary.axes[axis])
+    numeric = sweep.numeric(summary.axes[axis])
     here = [(at, values[axis]) for at, (values, _) in enumerate(summary.points) if _agree(values, fixed)]
     if numeric:
         here.sort(key=lambda point: float(point[1]))
@@ -222,7 +222,7 @@ def _lines(
 
 def _beside(value: Any, values: Sequence[Any], index: int, labels: int) -> Any:
     """Where a label's point is drawn: numbers a little apart, so that the bars of their intervals are."""
-    if not _numeric(values):
+    if not sweep.numeric(values):
         return show_swept(value)
     apart = 0.008 * (index - (labels - 1) / 2)
     low, high = min(values), max(values)
@@ -237,13 +237,9 @@ def _agree(values: Values, fixed: Values) -> bool:
     return all(values[name] == value for name, value in fixed.items())
 
 
-def _numeric(values: Sequence[Any]) -> bool:
-    return all(isinstance(value, int | float) and not isinstance(value, bool) for value in values)
-
-
 def _scale(name: str, values: Sequence[Any]) -> Figure:
     """The axis of a swept setting: of numbers, wide ranges logarithmic, or of words in their order."""
-    if not _numeric(values):
+    if not sweep.numeric(values):
         return {**in_words([show_swept(value) for value in values]), **_titled(name)}
     ticks = sorted(values)
     scale = {"type": "log" if _logarithmic(values) else "linear"}

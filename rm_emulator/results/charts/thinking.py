@@ -31,7 +31,7 @@ def _names(summary: Summary) -> list[str]:
     return list(dict.fromkeys(name for each in found if isinstance(each, dict) for name in each))
 
 
-@register(JOBS, order=15, wide=True)
+@register(JOBS, order=15, wide=True, source="rm-emulator")
 def thinking(cells: Cells) -> Chart | None:
     """A bar per label and scheduler."""
     summary, names = cells.summary, _names(cells.summary)
@@ -74,7 +74,7 @@ def thinking(cells: Cells) -> Chart | None:
     )
 
 
-@register(SWEEP, order=6, wide=True)
+@register(SWEEP, order=6, wide=True, source="rm-emulator")
 def over_thinking(cells: Cells) -> Chart | None:
     """The same over a swept setting, a number if there is one: a line per scheduler and combination of all else."""
     summary = cells.summary

@@ -10,7 +10,7 @@ from rm_emulator.results.metrics import whole_cluster
 from rm_emulator.results.table import mean_over_seeds, percent
 
 
-@register(CLUSTER, order=10, wide=True)
+@register(CLUSTER, order=10, wide=True, source="rm-emulator")
 def utilisation(cells: Cells) -> Chart | None:
     """What of the cluster is held, over time, one variant per resource."""
     series: dict[str, list[Figure]] = {}

@@ -10,7 +10,7 @@ from rm_emulator.results.drawing import colour, line
 from rm_emulator.results.table import number, percent
 
 
-@register(PREDICTION, order=30, wide=True)
+@register(PREDICTION, order=30, wide=True, source="SLearn (NSDI'22), section 4.1")
 def variation(cells: Cells) -> Chart | None:
     """CoV over time against CoV over space, per group of recurring jobs, from the tasks that ran."""
     label = cells.labels[0]

@@ -12,7 +12,7 @@ _HOUR: float = 3_600_000.0
 _SHAPES = ("", "/")
 
 
-@register(JOBS, order=10, wide=True)
+@register(JOBS, order=10, wide=True, source="rm-emulator")
 def waits(cells: Cells) -> Chart | None:
     """How long jobs waited for each reason, a bar per label."""
     if not cells.reasons:

@@ -10,8 +10,10 @@ from typing import Annotated, Any, Final, Literal
 
 from pydantic import Field, model_validator
 
+from rm_emulator.results.chart import charts
 from rm_emulator.scenario.schema.cluster import Cluster, InlineQueue
 from rm_emulator.scenario.schema.policy import PolicyEntry
+from rm_emulator.scenario.schema.report import Report
 from rm_emulator.scenario.schema.settings import registry_schema
 from rm_emulator.scenario.schema.structs import OF
 from rm_emulator.scenario.schema.values import Block, Interval, Seeds
@@ -86,6 +88,8 @@ class Spec(Block):
     """Runs to compare with: each queue alone, one giant node, ideal water-filling ([queues](queues.md)), e.g. `[alone,
     ideal]`.
     """
+    report: Report | None = None
+    """Settings of the report; as ever when left out, e.g. `{charts: [{kind: shares, queues: 20}]}`."""
     log: Literal["full", "decisions", "hash"] | None = None
     """What the event log keeps; by size when left out: full below a million tasks, else hash, e.g. `full`."""
     record: Literal["first", "full"] = "first"
@@ -118,5 +122,6 @@ def json_schema() -> dict[str, Any]:
         "PolicyEntry": registry_schema(policies, beside),
         "Predictor": registry_schema(predictors),
         "Placement": registry_schema(placers),
+        "ChartEntry": registry_schema(charts),
     }
     return {"$schema": "https://json-schema.org/draft/2020-12/schema", **schema}

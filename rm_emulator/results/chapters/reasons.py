@@ -1,0 +1,77 @@
+"""What the job's tasks without a container wait for, and why."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rm_emulator.results.chapters.data import Data, waits_for
+from rm_emulator.results.chapters.diary import FOR_DATA, STARTING, Part, Stretches, plural
+from rm_emulator.results.chapters.tasks import Tasks
+from schedulers.core.scheduler import Scheduler
+from schedulers.core.state import JobState
+from schedulers.decentralised.decider import Decentraliser
+
+#: How often a waiting job is looked at, at first; the interval doubles after `_LOOKS` looks.
+_LOOK_MS: Final = 1000
+_LOOKS: Final = 512
+
+
+class Reasons:
+    """Asks the scheduler why the job waits, whenever something happens to it, and now and then while it waits."""
+
+    def __init__(
+        self,
+        scheduler: Scheduler | Decentraliser,
+        state: JobState,
+        tasks: Tasks,
+        data: Data,
+        stretches: Stretches,
+    ) -> None:
+        self._scheduler, self._state, self._tasks, self._data = scheduler, state, tasks, data
+        self._stretches = stretches
+        self._looked = self._looks = 0
+        self._every = _LOOK_MS
+
+    def due(self, at: int) -> bool:
+        """Whether it is time to look again.
+
+        Of several facts at one instant the last counts: what was so between them lasted no time.
+        """
+        return at - self._looked >= self._every or at == self._looked
+
+    def look(self, at: int) -> None:
+        """Ask the scheduler why the job waits now."""
+        self._looked, self._looks = at, self._looks + 1
+        if self._looks % _LOOKS == 0:
+            self._every *= 2
+        stretches, reason = self._stretches, self._scheduler.reason(self._state)
+        if reason is not None:
+            stretches.reason = reason.value
+        elif self._tasks.run:
+            stretches.reason = None
+            return
+        else:
+            stretches.reason = FOR_DATA if self._data.awaited(at) else STARTING
+        if stretches.reason not in stretches:
+            stretches.note(self._part(stretches.reason, at))
+
+    def _part(self, reason: str, at: int) -> Part:
+        if reason == STARTING:
+            return Part(reason, 0, "its containers are starting")
+        if reason == FOR_DATA:
+            return Part(reason, 0, waits_for(self._data.awaited(at)[-1]))
+        job, waiting = self._state.spec.id, self._scheduler.state.waiting
+        said = next((why for why in self._scheduler.explain(job).reasons if why.reason == reason), None)
+        if said is None:
+            return Part(reason, 0, reason.replace("_", " "))
+        others = len(waiting) - (job in waiting)
+        also = f"; {others} other {plural(others, 'job waits', 'jobs wait')}" if others else ""
+        return Part(reason, 0, said.sentence + also)
+
+    def in_words(self) -> str:
+        """All that the scheduler says now, after a colon."""
+        job = self._state.spec.id
+        if job not in self._scheduler.state.jobs:
+            return ""
+        sentences = [reason.sentence for reason in self._scheduler.explain(job).reasons]
+        return f": {'; '.join(sentences)}" if sentences else ""

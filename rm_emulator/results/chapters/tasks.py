@@ -1,0 +1,257 @@
+"""What happened to the tasks of the job: granted, started, done, copied, lost."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import msgspec
+
+from rm_emulator.results.chapters.diary import Diary, clock, plural
+from schedulers.core.copies import COPY
+from schedulers.core.decisions import Copy, Decision, Move, Place, Preempt, Reserve, Run
+from schedulers.core.events import (
+    ClaimRefused,
+    ContainerEnded,
+    ContainerExpired,
+    ContainerStarted,
+    Event,
+    NodeLost,
+    TaskEnded,
+)
+from schedulers.core.explain import show_nodes
+from schedulers.core.scheduler import Scheduler
+from schedulers.core.state import RUNNING, JobState
+from schedulers.core.transfers import Parcel, parcels
+from schedulers.decentralised.decider import Decentraliser
+
+
+class Attempt(msgspec.Struct):
+    """A task of the job in a container. parcel: what of its data is there last, if that was not there yet."""
+
+    stage: int
+    task: int
+    attempt: int
+    node: str
+    pilot: bool
+    started: int | None = None
+    copy: bool = False
+    parcel: Parcel | None = None
+
+
+class Tally:
+    """What has happened to a stage so far; runtimes in ms."""
+
+    def __init__(self) -> None:
+        self.started = self.ended = self.lost = self.moved = self.total = self.longest = self.last_start = 0
+        self.nodes: dict[str, None] = {}
+
+
+class Tasks:
+    """The job's tasks by container, and what has become of each stage. task: (stage, index) to tell of in detail."""
+
+    def __init__(
+        self, scheduler: Scheduler | Decentraliser, state: JobState, task: tuple[int, int] | None, diary: Diary
+    ) -> None:
+        self._scheduler, self._state, self._spec, self._task, self._diary = scheduler, state, state.spec, task, diary
+        self.held: dict[int, Attempt] = {}
+        self._tallies = [Tally() for _ in state.spec.stages]
+        self._done: set[tuple[int, int]] = set()
+        self._refusals = 0
+        self._hears: dict[type[Event], Callable[[Any], None]] = {
+            ContainerStarted: self._started,
+            ContainerEnded: self._ended,
+            TaskEnded: self._task_ended,
+            ContainerExpired: self._expired,
+            ClaimRefused: self._refused,
+            NodeLost: self._node_lost,
+        }
+
+    @property
+    def run(self) -> bool:
+        """Whether one does; copies of tasks that are done do not count."""
+        return any(
+            attempt.started is not None and (attempt.stage, attempt.task) not in self._done
+            for attempt in self.held.values()
+        )
+
+    def take_up(self) -> None:
+        """Those that were there when the log begins."""
+        for container in self._scheduler.state.containers.values():
+            if container.job == self._spec.id:
+                started = container.started if container.status == RUNNING else None
+                which = container.stage, container.task, container.attempt
+                self.held[container.id] = Attempt(*which, container.node, container.pilot, started, container.copy)
+        for stage, tally in zip(self._state.stages, self._tallies, strict=True):
+            tally.ended = stage.finished
+            tally.started = stage.finished + stage.running
+
+    def hear(self, event: Event) -> None:
+        """A fact, after the scheduler has heard it."""
+        hear = self._hears.get(type(event))
+        if hear is not None:
+            hear(event)
+
+    def decided(self, decision: Decision, at: int) -> None:
+        """A decision, after it was carried out."""
+        if isinstance(decision, Place | Run | Move):
+            if decision.job == self._spec.id:
+                self._granted(decision, at)
+            else:
+                self.held.pop(decision.container, None)
+        elif isinstance(decision, Copy) and decision.job == self._spec.id:
+            self._copied(decision, at)
+        elif isinstance(decision, Preempt) and decision.rule == COPY:
+            return
+        elif isinstance(decision, Preempt) and decision.container in self.held:
+            attempt = self.held[decision.container]
+            cause = f" to make room for {decision.cause}" if decision.cause else ""
+            self._diary.note("lost", at, f"{self.called(attempt)} is preempted ({decision.rule}){cause}")
+        elif isinstance(decision, Reserve) and decision.job == self._spec.id:
+            stage = self._spec.stages[decision.stage].name
+            nodes, starts = show_nodes(decision), clock(decision.starts)
+            self._diary.note(
+                "reserved", at, f"reserved for stage {stage}: {nodes}, where it is expected to start at {starts}"
+            )
+
+    def _granted(self, decision: Place | Run | Move, at: int) -> None:
+        container = self._scheduler.state.containers.get(decision.container)
+        node = container.node if container is not None else ""
+        pilot = container is not None and container.pilot
+        parcel = self._parcel(decision.stage, node, at)
+        attempt = Attempt(decision.stage, decision.task, decision.attempt, node, pilot, parcel=parcel)
+        self.held[decision.container] = attempt
+        self._tallies[attempt.stage].moved += isinstance(decision, Move)
+        if (attempt.stage, attempt.task) == self._task:
+            how = "placed" if isinstance(decision, Place) else "given an executor that stays"
+            how = "given an executor of another job" if isinstance(decision, Move) else how
+            self._diary.note("task", at, f"{self.called(attempt)} is {how} on node {node}")
+        if isinstance(decision, Run):
+            self._begin(attempt, at)
+
+    def _copied(self, decision: Copy, at: int) -> None:
+        parcel = self._parcel(decision.stage, decision.node, at)
+        attempt = Attempt(
+            decision.stage, decision.task, decision.attempt, decision.node, False, copy=True, parcel=parcel
+        )
+        self.held[decision.container] = attempt
+        done = ", which is done," if (attempt.stage, attempt.task) in self._done else ""
+        self._diary.note("copy", at, f"{self.called(attempt)}{done} is copied to node {decision.node}")
+
+    def _parcel(self, stage: int, node: str, at: int) -> Parcel | None:
+        """What a task of the stage takes that is there last, if that is not on the node yet."""
+        state = self._scheduler.state
+        if state.links is None or node not in state.nodes:
+            return None
+        found = parcels(self._state, self._state.stages[stage], state.nodes[node], state.links, state.nodes)
+        return found[0] if found and found[0].at > at else None
+
+    def _started(self, event: ContainerStarted) -> None:
+        attempt = self.held.get(event.container)
+        if attempt is not None and attempt.started is None:
+            self._begin(attempt, event.at)
+
+    def _begin(self, attempt: Attempt, at: int) -> None:
+        attempt.started = at
+        if attempt.copy:
+            return
+        tally, stage = self._tallies[attempt.stage], self._spec.stages[attempt.stage]
+        if not tally.started:
+            pilot = ", a pilot," if attempt.pilot else ""
+            self._diary.note(
+                "stage", at, f"stage {stage.name} begins: task {attempt.task}{pilot} on node {attempt.node}"
+            )
+        elif (attempt.stage, attempt.task) == self._task:
+            self._diary.note("task", at, f"{self.called(attempt)} starts")
+        tally.started += 1
+        tally.last_start = at
+        tally.nodes[attempt.node] = None
+
+    def _task_ended(self, event: TaskEnded) -> None:
+        attempt = self.held.get(event.container)
+        ended = event.stage, event.task, event.attempt
+        if attempt is not None and (attempt.stage, attempt.task, attempt.attempt) == ended:
+            del self.held[event.container]
+            self._succeeded(attempt, event.runtime_ms, event.at)
+
+    def _ended(self, event: ContainerEnded) -> None:
+        attempt = self.held.pop(event.container, None)
+        if attempt is None:
+            return
+        if event.code == 0:
+            self._succeeded(attempt, event.runtime_ms, event.at)
+        else:
+            self._lost(attempt, event.at, f"ended with code {event.code}")
+
+    def _succeeded(self, attempt: Attempt, runtime_ms: int, at: int) -> None:
+        if (attempt.stage, attempt.task) in self._done:
+            return
+        self._done.add((attempt.stage, attempt.task))
+        tally, stage = self._tallies[attempt.stage], self._spec.stages[attempt.stage]
+        tally.ended += 1
+        tally.nodes[attempt.node] = None
+        tally.total += runtime_ms
+        tally.longest = max(tally.longest, runtime_ms)
+        if (attempt.stage, attempt.task) == self._task:
+            self._diary.note("task", at, f"{self.called(attempt)} is done after {clock(runtime_ms)}")
+        if tally.ended == stage.tasks:
+            self._diary.note("stage", at, self._stage_done(stage.name, stage.tasks, tally))
+
+    @staticmethod
+    def _stage_done(name: str, tasks: int, tally: Tally) -> str:
+        text = f"stage {name} is done"
+        if tasks > 1:
+            nodes = len(tally.nodes)
+            text += (
+                f": {tasks} tasks on {nodes} {plural(nodes, 'node', 'nodes')}, the last began at "
+                f"{clock(tally.last_start)}; they took {clock(tally.total // tasks)} on average, "
+                f"the longest {clock(tally.longest)}"
+            )
+        if tally.moved:
+            text += f"; {tally.moved} {plural(tally.moved, 'executor', 'executors')} came from other jobs"
+        if tally.lost:
+            text += f"; {tally.lost} {plural(tally.lost, 'attempt', 'attempts')} failed"
+        return text
+
+    def _expired(self, event: ContainerExpired) -> None:
+        attempt = self.held.get(event.container)
+        if attempt is not None and event.container not in self._scheduler.state.containers:
+            del self.held[event.container]
+            self._lost(attempt, event.at, "was not started in time")
+
+    def _refused(self, event: ClaimRefused) -> None:
+        """All refusals of an instant are one moment."""
+        if self.held.pop(event.container, None) is None:
+            return
+        last = self._diary.moments[-1]
+        again = last.kind == "refused" and last.at_ms == event.at
+        self._refusals = self._refusals + 1 if again else 1
+        if again:
+            self._diary.moments.pop()
+        claims = f"{self._refusals} {plural(self._refusals, 'claim was', 'claims were')}"
+        self._diary.note("refused", event.at, f"{claims} refused: others were faster, or all or nothing was asked for")
+
+    def _node_lost(self, event: NodeLost) -> None:
+        for container, attempt in list(self.held.items()):
+            if attempt.node == event.node:
+                del self.held[container]
+                self._lost(attempt, event.at, f"is lost with node {event.node}")
+
+    def _lost(self, attempt: Attempt, at: int, why: str) -> None:
+        if (attempt.stage, attempt.task) in self._done:
+            return
+        others = [each for each in self.held.values() if (each.stage, each.task) == (attempt.stage, attempt.task)]
+        if others or attempt.copy:
+            self._diary.note("lost", at, f"{self.called(attempt)} {why}; another copy of it goes on")
+            return
+        self._tallies[attempt.stage].lost += 1
+        if attempt.started is not None:
+            self._tallies[attempt.stage].started -= 1
+        self._diary.note("lost", at, f"{self.called(attempt)} {why}; it waits again")
+
+    def called(self, attempt: Attempt) -> str:
+        """What an attempt is called."""
+        name = f"task {self._spec.stages[attempt.stage].name}/{attempt.task}"
+        if attempt.pilot:
+            name += " (a pilot)"
+        return name + (f", attempt {attempt.attempt + 1}," if attempt.attempt else "")
