@@ -22,6 +22,7 @@ from rm_emulator.workload import storage
 from rm_emulator.workload.deadlines import Deadlines, with_deadlines
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core import keyed
+from schedulers.core.abilities import Rehearses, ability
 from schedulers.core.model import Job, Stage
 from schedulers.core.replay import Replay
 from studies.tables import by_label, document, filled, mean, over_seeds, run, table
@@ -128,7 +129,9 @@ def given_ms(results: api.Results, label: str, seed: int) -> dict[str, int]:
     (log,) = logs_of(cell_dir(results.path, label, seed))
     replay = Replay(log_lines(log))
     for _ in replay:
-        for name, promise in replay.scheduler.policy.new_promises().items():
+        rehearses = ability(replay.scheduler.policy, Rehearses)
+        assert rehearses is not None
+        for name, promise in rehearses.new_promises().items():
             since, containers = last.get(name, (promise.made, 0))
             given[name] = given.get(name, 0) + containers * (promise.made - since)
             last[name] = promise.made, promise.containers

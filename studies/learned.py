@@ -26,7 +26,7 @@ from rm_emulator.files import write_file
 from rm_emulator.program import end
 from rm_emulator.results.statistics import student_t
 from rm_emulator.scenario.load import load
-from schedulers.core.policy import needs_estimates
+from schedulers.core.compatible import needs_estimates
 from studies.decima import FIRST_SEED, ORACLE
 from studies.tables import by_label, document, filled, run, table
 

@@ -6,6 +6,7 @@ from collections.abc import Collection, Iterator, Mapping
 from functools import lru_cache
 from typing import Final, Protocol
 
+from schedulers.core.abilities import DecidesInCycles, Plans, Rehearses, Urges, ability
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import SchedulerError
 from schedulers.core.events import Event, Rehearsed
@@ -57,19 +58,23 @@ class Control:
     def __init__(self, decider: Decider) -> None:
         self._decide, self.explain = decider.handle, decider.explain
         self._state, self._policy = decider.state, decider.policy
-        self.handle = self._rehearse if self._policy.rehearses else self._decide
+        self._plans, self._urges = ability(self._policy, Plans), ability(self._policy, Urges) or Urges()
+        self._cycles = ability(self._policy, DecidesInCycles) or DecidesInCycles()
+        self._rehearses = ability(self._policy, Rehearses)
+        self.handle = self._decide if self._rehearses is None else self._rehearse
         says = type(self._policy).next_change is not Policy.next_change or self._state.reservations is not None
         self.next_change = decider.next_change if says else None
         self.unheard = decider.state.journal.sizes.cursor()
         self.active = decider.state.sizes.active
         self.held: Mapping[int, ContainerState] = decider.state.containers
         self.copies = decider.state.copies is not None
-        self.triggers, self.plans = self._policy.triggers, self._policy.plans
+        self.triggers, self.plans = self._policy.triggers, self._plans is not None
 
     def _rehearse(self, event: Event) -> list[Decision]:
         """A fact, and what comes of the rehearsals that it made the policy wish for."""
         decisions = self._decide(event)
-        for job, script in self._policy.new_scripts().items():
+        assert self._rehearses is not None
+        for job, script in self._rehearses.new_scripts().items():
             decisions += self._decide(Rehearsed(event.at, job, *_rehearsed(script)))
         return decisions
 
@@ -86,11 +91,11 @@ class Control:
     def could_place(self, node: str) -> bool:
         """Whether anything that waits could start on this node now, or the policy is to be offered it all the same."""
         state = self._state
-        return node in self._policy.urges or state.sizes.could_place(state.nodes[node])
+        return node in self._urges.urges or state.sizes.could_place(state.nodes[node])
 
     def has_takers(self) -> bool:
         """Whether anything that waits could start anywhere now, in an idle executor too, or the policy is to decide."""
-        if self._policy.due or self._policy.urges:
+        if self._cycles.due or self._urges.urges:
             return True
         return bool(self._state.waiting) and Offer(self._state, None).has_room()
 
@@ -102,7 +107,7 @@ class Control:
     @property
     def urged(self) -> Collection[str]:
         """Nodes on which the policy has something to start that nobody waits for."""
-        return self._policy.urges
+        return self._urges.urges
 
     def job(self, name: str) -> JobState:
         """What is known of a live job."""
@@ -115,7 +120,8 @@ class Control:
 
     def new_plans(self) -> Iterator[tuple[Job, Planned]]:
         """Jobs that were planned since this was asked last."""
-        for name, planned in self._policy.new_plans().items():
+        assert self._plans is not None
+        for name, planned in self._plans.new_plans().items():
             yield self._state.jobs[name].spec, planned
 
 

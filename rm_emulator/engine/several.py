@@ -8,6 +8,7 @@ from typing import Final
 from rm_emulator.engine.config import Thinker
 from rm_emulator.engine.control import Control
 from rm_emulator.workload.model import WorkloadJob
+from schedulers.core.abilities import Plans, ability
 from schedulers.core.decisions import Decision
 from schedulers.core.events import (
     ClaimRefused,
@@ -98,7 +99,7 @@ class Several(Control):
         self.schedulers, self.of = list(schedulers), of
         self.deaf: dict[int, list[Event]] = {}
         self.held = _Held(self.schedulers)
-        self.plans = any(scheduler.policy.plans for scheduler in self.schedulers)
+        self.plans = any(ability(scheduler.policy, Plans) for scheduler in self.schedulers)
 
     def handle(self, event: Event) -> list[Decision]:
         """Tell whom it concerns; a fact about neither a job nor a container is told to all."""
@@ -141,5 +142,6 @@ class Several(Control):
     def new_plans(self) -> Iterator[tuple[Job, Planned]]:
         """See Control."""
         for scheduler in self.schedulers:
-            for name, planned in scheduler.policy.new_plans().items():
+            plans = ability(scheduler.policy, Plans)
+            for name, planned in plans.new_plans().items() if plans is not None else ():
                 yield scheduler.state.jobs[name].spec, planned
