@@ -6,7 +6,7 @@ suggest, check and apply each suggestion, say who waits and why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 import msgspec
@@ -120,17 +120,16 @@ class Scheduler:
             return decisions
         if self._offering is None or type(event) in self._offering:
             offer = self._offer(event, decisions)
-            if offer is not None and (offer.has_room() or self._is_urged(offer)):
+            if offer is not None and (offer.has_room() or (self._urges and self._is_urged(offer, self._urges.urges))):
                 asked = True
                 self._ask(Round(self, event, decisions, offer, version))
         self.close(event, decisions, version, asked=asked)
         return decisions
 
-    def _is_urged(self, offer: Offer) -> bool:
+    @staticmethod
+    def _is_urged(offer: Offer, urges: Collection[str]) -> bool:
         """Whether the policy has something to start here that nobody waits for."""
-        if self._urges is None or not (urges := self._urges.urges):
-            return False
-        return offer.nodes is None or any(node.spec.id in urges for node in offer.nodes)
+        return bool(urges) and (offer.nodes is None or any(node.spec.id in urges for node in offer.nodes))
 
     def _ask(self, round_: Round) -> None:
         """Let the policy suggest, until it has no more to suggest."""
