@@ -38,7 +38,7 @@ from rm_emulator.workload.formats import FORMATS
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.checks import validate
-from schedulers.core.compatible import Setup, clashes, has_lines, policy_of, with_lines
+from schedulers.core.compatible import Setup, clashes, has_lines, with_lines
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.events import (
@@ -348,10 +348,9 @@ def case_for(subject: Subject, seed: int, *, disorder: bool = False) -> Case:
 
     Where tasks are copied, stages hand on data over slow links.
     """
-    policy = policy_of(subject.policy)
-    assert policy is not None
+    cls, params = policies.parse(subject.policy)
     setup = Setup(
-        policy=policy,
+        policy=cls(params),
         kind=subject.policy["kind"],
         placement=subject.placement["kind"],
         executors=True,
