@@ -10,11 +10,11 @@ import msgspec
 import numpy as np
 
 from schedulers.core import keyed
+from schedulers.core.compatible import needs_estimates
 from schedulers.core.decisions import Decision, Place
 from schedulers.core.events import ContainerEnded, ContainerStarted, Heartbeat, JobSubmitted, NodeAdded, QueueChanged
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Limit, Node, Queue, Stage
-from schedulers.core.policy import needs_estimates
 from schedulers.core.scheduler import Scheduler
 
 _TASKS: Final = 100

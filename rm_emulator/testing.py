@@ -38,8 +38,8 @@ from rm_emulator.results.checked import check_chart as check_chart  # noqa: PLC0
 from rm_emulator.workload.formats import FORMATS
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Workload, WorkloadJob
 from schedulers.core import keyed
-from schedulers.core.assigned import has_lines, with_lines
 from schedulers.core.checks import validate
+from schedulers.core.compatible import Setup, clashes, has_lines, with_lines
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.events import (
@@ -349,10 +349,17 @@ def case_for(subject: Subject, seed: int, *, disorder: bool = False) -> Case:
 
     Where tasks are copied, stages hand on data over slow links.
     """
-    serves = policies.entry(subject.policy["kind"]).cls.runs_executors and not has_lines(subject.placement)
-    serves = serves and not subject.reserve_after and not subject.copies
-    made = case(seed, disorder=disorder, executors=None if serves else False)
-    return with_data(made) if subject.copies else made
+    cls, params = policies.parse(subject.policy)
+    setup = Setup(
+        policy=cls(params),
+        kind=subject.policy["kind"],
+        placement=subject.placement["kind"],
+        executors=True,
+        copies=subject.copies is not None,
+        reserve_after=subject.reserve_after is not None,
+    )
+    drawn = case(seed, disorder=disorder, executors=False if clashes(setup) else None)
+    return with_data(drawn) if subject.copies else drawn
 
 
 def with_data(made: Case) -> Case:

@@ -19,6 +19,7 @@ from rm_emulator.files import write_file
 from rm_emulator.program import end
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
 from schedulers.core import keyed
+from schedulers.core.abilities import Rehearses, ability
 from schedulers.core.model import Job, Stage
 from studies.tables import document, filled, mean, over_seeds, run, table
 
@@ -127,7 +128,9 @@ def given_ms(results: api.Results, label: str, seed: int) -> dict[str, int]:
     last: dict[str, tuple[int, int]] = {}  # since when, and how many
     replay = results.replayed(label, seed)
     for _ in replay:
-        for name, promise in replay.scheduler.policy.new_promises().items():
+        rehearses = ability(replay.scheduler.policy, Rehearses)
+        assert rehearses is not None
+        for name, promise in rehearses.new_promises().items():
             since, containers = last.get(name, (promise.made, 0))
             given[name] = given.get(name, 0) + containers * (promise.made - since)
             last[name] = promise.made, promise.containers

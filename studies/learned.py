@@ -23,7 +23,7 @@ import rm_emulator
 from rm_emulator import api
 from rm_emulator.files import write_file
 from rm_emulator.program import end
-from schedulers.core.policy import needs_estimates
+from schedulers.core.compatible import needs_estimates
 from studies.decima import FIRST_SEED, ORACLE
 from studies.tables import document, filled, table
 

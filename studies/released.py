@@ -22,6 +22,7 @@ import numpy as np
 
 from rm_emulator.issues import InvalidInput, Issue
 from schedulers.core import keyed
+from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.policy import ClusterView, policies
 from schedulers.learned.dispatch import Dispatch
 from schedulers.learned.graph import Action, Floats, Graph, Ints
@@ -77,15 +78,13 @@ def _tensor(storage: Floats, offset: int, shape: tuple[int, ...], stride: tuple[
 
 
 @policies.register("spark_sched_sim", source="ArchieGertsman/spark-sched-sim, its released model", worlds=("emulator",))
-class SparkSchedSim(Dispatch):
+class SparkSchedSim(Dispatch, NeedsEstimates):
     """The released agent of spark-sched-sim; it draws a stage and a number of executors more, as it does there."""
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""
 
         weights: Annotated[str, msgspec.Meta(description="path of its model.pt")] = "model.pt"
-
-    needs_estimates = True
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)

@@ -11,6 +11,8 @@ from pathlib import Path
 import grimp
 import pytest
 
+from schedulers.core.policy import Policy
+
 ROOT = Path(__file__).parents[1]
 PROGRAM = ("schedulers", "rm_emulator", "operators", "devcluster", "benchmarks", "studies")
 FILES = sorted(file for package in PROGRAM for file in (ROOT / package).rglob("*.py"))
@@ -115,3 +117,23 @@ def test_the_core_knows_no_workers_with_queues() -> None:
 def classes(file: Path) -> list[str]:
     """Names of a file's classes."""
     return [node.name for node in ast.parse(file.read_text("utf-8")).body if isinstance(node, ast.ClassDef)]
+
+
+def test_a_policy_has_at_most_ten_members_inherited_ones_counted() -> None:
+    members = {name for cls in Policy.__mro__[:-1] for name in (*vars(cls), *getattr(cls, "__annotations__", {}))}
+    own = {name for name in members if not name.startswith("_")} | {"__init__"}
+    assert len(own) <= 10, sorted(own)
+
+
+def test_the_scheduler_asks_for_abilities_and_for_no_kind_of_policy_or_placer() -> None:
+    tree = ast.parse((ROOT / "schedulers" / "core" / "scheduler.py").read_text("utf-8"))
+    asked = {
+        name.id
+        for call in ast.walk(tree)
+        if isinstance(call, ast.Call) and isinstance(call.func, ast.Name) and call.func.id == "isinstance"
+        for name in ast.walk(call.args[1])
+        if isinstance(name, ast.Name)
+    }
+    assert asked <= {"Heartbeat", "OfferAsked", "Thought"}
+    imported = {node.module for node in ast.walk(tree) if isinstance(node, ast.ImportFrom)}
+    assert not imported & {"schedulers.core.assigned", "schedulers.core.ordered"}

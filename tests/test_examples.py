@@ -96,6 +96,7 @@ POLICIES = [
     Subject(policy={"kind": "user_ageing", "half_life_s": 3.0}),
     Subject(policy={"kind": "user_ageing"}, predictor={"kind": "slearn", "fixed_percent": 30}),
     Subject(policy={"kind": "settling", "pause_s": 1.5}),
+    Subject(policy={"kind": "longest_first"}, predictor={"kind": "oracle"}),
 ]
 
 

@@ -12,10 +12,11 @@ from operators.config import Document, InvalidConfig, Millis, Nodes, Where, own_
 from operators.lease import LeaderElection
 from operators.log import Level
 from operators.serving.ports import ExtenderPort, ManagementPort
-from schedulers.core.assigned import no_lines
+from schedulers.core.abilities import NeedsCopies, Preempts, ability
+from schedulers.core.compatible import Setup, clashes, policy_of
 from schedulers.core.errors import InvalidParameters, UnknownName, nearest
 from schedulers.core.placer import placers
-from schedulers.core.policy import Policy, needs_estimates, policies
+from schedulers.core.policy import Policy, policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 
@@ -156,10 +157,10 @@ def _not_usable(registry: Registry[Any], part: Mapping[str, Any]) -> tuple[str, 
         here = [e.name for e in registry if "kubernetes" in e.worlds]
         return "kind", f"{registry.kind} '{entry.name}' {NOT_HERE}; in a cluster there are: {', '.join(here)}"
     made = cls(params)
-    if isinstance(made, Policy) and made.needs_copies:
+    if ability(made, NeedsCopies) is not None:
         key = "planner" if "planner" in part else "kind"
         said = f"policy '{entry.name}' would copy tasks, and in a cluster a pod runs once: take another planner"
-    elif getattr(made, "preempts", False):
+    elif ability(made, Preempts) is not None:
         key = "preemption" if "preemption" in part else "kind"
         said = f"{registry.kind} '{entry.name}' would have pods stopped, and brain evicts none: leave preemption off"
     else:
@@ -167,12 +168,22 @@ def _not_usable(registry: Registry[Any], part: Mapping[str, Any]) -> tuple[str, 
     return key, said
 
 
+def setup_of(config: BrainConfig, policy: Policy, *, reserve_after: bool = False) -> Setup:
+    """The policy with what brain gives it."""
+    return Setup(
+        policy=policy,
+        kind=config.policy["kind"],
+        placement=config.placement["kind"],
+        predictor=config.predictor is not None,
+        reserve_after=reserve_after,
+    )
+
+
 def _whole(config: BrainConfig) -> Iterator[tuple[Where, str]]:
     """What is wrong between fields that are right by themselves."""
-    if config.predictor is None and needs_estimates(config.policy):
-        yield ("policy",), f"policy '{config.policy['kind']}' orders jobs by estimated run time: give it a predictor"
-    if (why := no_lines(config.policy, config.placement, executors=False)) is not None:
-        yield ("placement",), why
+    if (policy := policy_of(config.policy)) is not None:
+        for key, why in clashes(setup_of(config, policy)).items():
+            yield ("policy" if key == "predictor" else key,), why
     for name in NEEDED:
         if name not in config.resources:
             near = nearest(name, config.resources)

@@ -25,7 +25,7 @@ from operators.client import ApiError, Client
 from operators.extender.app import Extender
 from operators.extender.brain import Brain, Saved
 from operators.extender.conditions import Conditions
-from operators.extender.config import BrainConfig
+from operators.extender.config import BrainConfig, setup_of
 from operators.extender.eventlog import EventLog
 from operators.extender.figures import QueueFigures
 from operators.extender.history import History
@@ -40,11 +40,11 @@ from operators.lease import Lease
 from operators.serving.program import cause_of
 from operators.serving.server import management, serve
 from operators.serving.turns import Turns
-from schedulers.core.assigned import has_lines
+from schedulers.core.compatible import clashes
 from schedulers.core.errors import SchedulerError
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import PastJob
-from schedulers.core.policy import no_reservations, policies
+from schedulers.core.policy import policies
 from schedulers.core.scheduler import Scheduler
 from schedulers.objects.meta import Stored
 from schedulers.objects.names import API_VERSION
@@ -415,11 +415,8 @@ def wall_ms() -> int:
 def scheduler_config(config: BrainConfig) -> SchedulerConfig:
     """What the core is made from. Policies that make reservations themselves, as YARN's do, are left to that."""
     cls, params = policies.parse(config.policy)
-    after = (
-        None
-        if no_reservations(cls(params), executors=False, lines=has_lines(config.placement))
-        else config.reserve_after_ms
-    )
+    setup = setup_of(config, cls(params), reserve_after=True)
+    after = None if "reserve_after" in clashes(setup) else config.reserve_after_ms
     return SchedulerConfig(
         resources=tuple(config.resources),
         policy=config.policy,

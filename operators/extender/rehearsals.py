@@ -6,6 +6,7 @@ import asyncio
 from typing import Final
 
 from operators.extender.brain import Brain
+from schedulers.core.abilities import Rehearses, ability
 from schedulers.core.events import Rehearsed
 from schedulers.planning.rehearsal import rehearse
 
@@ -28,7 +29,10 @@ class Rehearsals:
     async def play(self) -> None:
         """Rehearse every job that the policy asks for, one after the other, and tell the core each result at once."""
         decisions = self._brain.decisions
-        for job, script in self._brain.scheduler.policy.new_scripts().items():
+        rehearses = ability(self._brain.scheduler.policy, Rehearses)
+        if rehearses is None:
+            return
+        for job, script in rehearses.new_scripts().items():
             courses, table = await asyncio.to_thread(rehearse, script)
             if job in self._brain.scheduler.state.jobs:
                 decisions.tell(Rehearsed(decisions.now(), job, courses, table))

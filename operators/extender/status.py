@@ -18,6 +18,7 @@ from operators.extender.conditions import Conditions
 from operators.extender.intake import Aside
 from operators.extender.jobs import JobEntry
 from operators.extender.ledger import Task
+from schedulers.core.abilities import Plans, Rehearses, TellsTurn, ability
 from schedulers.core.model import Job
 from schedulers.core.policy import Planned, Promise
 from schedulers.core.reasons import Reason
@@ -160,12 +161,14 @@ class StatusWriter:
 
     def _report_plans(self) -> None:
         """Plans and promises that were made since."""
-        for job, planned in self._brain.scheduler.policy.new_plans().items():
+        policy = self._brain.scheduler.policy
+        plans, rehearses = ability(policy, Plans), ability(policy, Rehearses)
+        for job, planned in plans.new_plans().items() if plans is not None else ():
             entry = self._brain.jobs.get(job)
             if entry is not None and not entry.plain:
                 self._conditions.report_plan(entry.key, uid=entry.owner, plan=shown(entry.job, planned))
 
-        for job, promise in self._brain.scheduler.policy.new_promises().items():
+        for job, promise in rehearses.new_promises().items() if rehearses is not None else ():
             entry = self._brain.jobs.get(job)
             if entry is not None and not entry.plain:
                 self._conditions.report_promise(entry.key, uid=entry.owner, promise=said(promise))
@@ -212,7 +215,8 @@ class StatusWriter:
 def places_of(brain: Brain) -> Places:
     """Places of all jobs that wait for others: open ones as the policy serves them, then those not let in yet."""
     scheduler, state = brain.scheduler, brain.scheduler.state
-    line = scheduler.policy.line(scheduler.view)
+    tells = ability(scheduler.policy, TellsTurn)
+    line = None if tells is None else tells.line(scheduler.view)
     # What was set back is not open for the moment, and waits as it did before.
     back = [name for name in dict.fromkeys(brain.decisions.setbacks.jobs(brain.decisions.now())) if name in state.jobs]
     if line is None:

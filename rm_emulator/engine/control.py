@@ -7,6 +7,7 @@ from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Final, Protocol
 
+from schedulers.core.abilities import DecidesInCycles, Plans, Rehearses, Urges, ability
 from schedulers.core.decider import Decider
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import SchedulerError
@@ -103,15 +104,18 @@ class OneScheduler(Control):
         self._state, self._policy = state, policy
         self.held = state.containers
         self.copies = state.copies is not None
+        # Looked up once, as they are asked for each fact or beat.
+        self._plans, self._urges = ability(policy, Plans), ability(policy, Urges) or Urges()
+        self._cycles = ability(policy, DecidesInCycles) or DecidesInCycles()
+        self._rehearses = ability(policy, Rehearses)
         self.unheard = state.journal.sizes.cursor()
         """Sizes that woke, for `woken`, which need not be asked when all of this was read."""
         self.active = state.sizes.active
         """Sizes of which tasks wait to be placed."""
-        # All that is read of a policy once, as it is asked for each fact or beat.
-        self.handle = self._rehearse if policy.rehearses else self._decide
+        self.handle = self._decide if self._rehearses is None else self._rehearse
         says = type(policy).next_change is not Policy.next_change or state.reservations is not None
         self.next_change = scheduler.next_change if says else None
-        self.triggers, self.plans = policy.triggers, policy.plans
+        self.triggers, self.plans = policy.triggers, self._plans is not None
 
     def _state_of(self, job: str) -> ClusterState:
         return self._state
@@ -119,7 +123,8 @@ class OneScheduler(Control):
     def _rehearse(self, event: Event) -> list[Decision]:
         """A fact, and what comes of the rehearsals that it made the policy wish for."""
         decisions = self._decide(event)
-        for job, script in self._policy.new_scripts().items():
+        assert self._rehearses is not None
+        for job, script in self._rehearses.new_scripts().items():
             decisions += self._decide(Rehearsed(event.at, job, *_rehearsed(script)))
         return decisions
 
@@ -131,11 +136,11 @@ class OneScheduler(Control):
     def could_place(self, node: str) -> bool:
         """Whether anything that waits could start on this node now, or the policy is to be offered it all the same."""
         state = self._state
-        return node in self._policy.urges or state.sizes.could_place(state.nodes[node])
+        return node in self._urges.urges or state.sizes.could_place(state.nodes[node])
 
     def has_takers(self) -> bool:
         """Whether anything that waits could start anywhere now, in an idle executor too, or the policy is to decide."""
-        if self._policy.due or self._policy.urges:
+        if self._cycles.due or self._urges.urges:
             return True
         return bool(self._state.waiting) and Offer(self._state, None).has_room()
 
@@ -147,11 +152,12 @@ class OneScheduler(Control):
     @property
     def urged(self) -> Collection[str]:
         """Nodes on which the policy has something to start that nobody waits for."""
-        return self._policy.urges
+        return self._urges.urges
 
     def new_plans(self) -> Iterator[tuple[Job, Planned]]:
         """See Control."""
-        for name, planned in self._policy.new_plans().items():
+        assert self._plans is not None
+        for name, planned in self._plans.new_plans().items():
             yield self._state.jobs[name].spec, planned
 
 

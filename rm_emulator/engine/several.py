@@ -8,6 +8,7 @@ from typing import Final
 from rm_emulator.engine.config import Thinker
 from rm_emulator.engine.control import Control
 from rm_emulator.workload.model import WorkloadJob
+from schedulers.core.abilities import Plans, ability
 from schedulers.core.decisions import Decision
 from schedulers.core.events import (
     ClaimRefused,
@@ -96,7 +97,7 @@ class Several(Control):
         self.held = _Held(schedulers)
         self.queues: list[Collection[str]] = [state.waiting for state in self._states]
         """Each scheduler's jobs with tasks that wait to be placed, kept up to date."""
-        self.plans = any(scheduler.policy.plans for scheduler in schedulers)
+        self.plans = any(ability(scheduler.policy, Plans) for scheduler in schedulers)
         self._deferred: dict[int, list[Event]] = {}
         """Ends that were heard of while their scheduler thinks, to be delivered when it has finished."""
 
@@ -124,7 +125,8 @@ class Several(Control):
     def new_plans(self) -> Iterator[tuple[Job, Planned]]:
         """See Control."""
         for scheduler in self.schedulers:
-            for name, planned in scheduler.policy.new_plans().items():
+            plans = ability(scheduler.policy, Plans)
+            for name, planned in plans.new_plans().items() if plans is not None else ():
                 yield scheduler.state.jobs[name].spec, planned
 
     # -- one of them ----------------------------------------------------------------------------

@@ -19,6 +19,7 @@ import numpy as np
 import numpy.typing as npt
 
 from rm_emulator.results.metrics import Floats, Ints
+from schedulers.core import abilities
 from schedulers.core.policy import policies
 from schedulers.core.queues import UNLIMITED, parse_limit
 from schedulers.core.resources import Resources
@@ -241,7 +242,7 @@ def uses_of_queues(policy: Mapping[str, Any]) -> Collection[str]:
     own = {key: value for key, value in policy.items() if key not in ("label", "predictor", "placement")}
     try:
         cls, params = policies.parse(own)
-        return cls.uses_of_queues(params)
+        return abilities.uses_of_queues(cls, params)
     except Exception:  # not known here, or a plug-in that cannot say
         return ("weight", "guaranteed", "preemptible")
 

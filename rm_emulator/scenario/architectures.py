@@ -13,8 +13,7 @@ from rm_emulator.scenario.load import Loaded
 from rm_emulator.scenario.schema import PolicySpec
 from rm_emulator.scenario.schema.policy import PolicyEntry
 from rm_emulator.workload.model import Workload
-from schedulers.core.assigned import has_lines
-from schedulers.core.policy import no_thinking, policies
+from schedulers.core.compatible import Setup, clashes, policy_of
 
 _AT: Final = ("spec", "cluster", "architecture")
 #: Keys of the cluster that mean nothing where schedulers take their time or know nothing, and why.
@@ -77,9 +76,12 @@ def _policy_issues(loaded: Loaded) -> Iterator[Issue]:
         if each.policy is not None:
             entries.append(((*_AT, "schedulers", index, "policy"), PolicyEntry.model_validate(each.policy)))
     for at, policy in entries:
-        cls, params = policies.parse(policy.settings)
-        lines = has_lines(policy.placement or {"kind": "first_fit"})
-        if (why := no_thinking(cls(params), lines=lines)) is not None:
+        placement = (policy.placement or {"kind": "first_fit"})["kind"]
+        one = policy_of(policy.settings)
+        if one is None:
+            continue
+        setup = Setup(policy=one, kind=policy.kind, placement=placement, thinks=True)
+        if (why := clashes(setup).get("thinks")) is not None:
             yield loaded.issue((*at, "kind"), f"policy '{policy.kind}': {why}")
 
 

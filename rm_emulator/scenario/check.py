@@ -21,12 +21,14 @@ from rm_emulator.scenario.workload import Built, build
 from rm_emulator.workload.asks import Asks
 from rm_emulator.workload.data import Data
 from rm_emulator.workload.model import PerNode, Workload
-from schedulers.core.assigned import has_lines, no_lines
+from schedulers.core.abilities import Copies, ability
+from schedulers.core.abilities import mistakes as queue_mistakes
+from schedulers.core.compatible import Setup, clashes, policy_of
 from schedulers.core.errors import InvalidQuantity, SchedulerError, nearest
 from schedulers.core.model import Node
 from schedulers.core.placer import placers
 from schedulers.core.places import ANYWHERE, Places
-from schedulers.core.policy import no_reservations, policies
+from schedulers.core.policy import Policy, policies
 from schedulers.core.queues import QueueTree, amount, mistakes
 from schedulers.core.registry import Registry
 from schedulers.core.resources import Resources, Vector, fits, show_steps, to_steps
@@ -103,19 +105,34 @@ def _policy_issues(loaded: Loaded) -> Iterator[Issue]:
             message = f"label '{policy.label}' is taken by policies[{first}]: give one of them another"
             yield loaded.issue(("spec", "policies", index, "label"), message)
         labels.append(policy.label)
-        if spec.cluster.executors is not None and not policies.entry(policy.kind).cls.runs_executors:
-            message = f"policy '{policy.kind}' does not serve executors: take `executors` out of the cluster"
-            yield loaded.issue(("spec", "policies", index, "kind"), message)
-        executors, placement = spec.cluster.executors is not None, policy.placement or {"kind": "first_fit"}
-        if (why := no_lines(policy.settings, placement, executors=executors)) is not None:
-            yield loaded.issue(("spec", "policies", index, "placement"), why)
-        why = no_reservations(policies.entry(policy.kind).cls, executors=executors, lines=has_lines(placement))
-        if spec.cluster.reserve_after is not None and why is not None:
-            message = f"policy '{policy.kind}': {why}; take `reserve_after` out of the cluster"
-            yield loaded.issue(("spec", "cluster", "reserve_after"), message)
+        yield from _clashes(loaded, index)
     if spec.baseline is not None and spec.baseline not in labels:
         message = f"no policy has the label '{spec.baseline}' (labels: {', '.join(labels)})"
         yield loaded.issue(("spec", "baseline"), message, did_you_mean(nearest(spec.baseline, labels)))
+
+
+def _clashes(loaded: Loaded, index: int) -> Iterator[Issue]:
+    """What of the cluster does not go with a policy, by the table of schedulers/core/compatible.py."""
+    spec = loaded.scenario.spec
+    policy, at = spec.policies[index], ("spec", "policies", index)
+    if (one := policy_of(policy.settings)) is None:
+        return
+    setup = Setup(
+        policy=one,
+        kind=policy.kind,
+        placement=(policy.placement or {"kind": "first_fit"})["kind"],
+        executors=spec.cluster.executors is not None,
+        reserve_after=spec.cluster.reserve_after is not None,
+    )
+    for key, why in clashes(setup).items():
+        if key == "executors":
+            message = f"policy '{policy.kind}' does not serve executors: take `executors` out of the cluster"
+            yield loaded.issue((*at, "kind"), message)
+        elif key == "placement":
+            yield loaded.issue((*at, "placement"), why)
+        elif key == "reserve_after":
+            message = f"policy '{policy.kind}': {why}; take `reserve_after` out of the cluster"
+            yield loaded.issue(("spec", "cluster", "reserve_after"), message)
 
 
 def _copies_issues(loaded: Loaded) -> Iterator[Issue]:
@@ -137,12 +154,13 @@ def _copies(registry: Registry[Any], settings: Mapping[str, Any] | None) -> bool
     if settings is None:
         return False
     cls, params = registry.parse(settings)
-    return bool(cls(params).copies)
+    one = cls(params)
+    return ability(one, Copies) is not None if isinstance(one, Policy) else bool(one.copies)
 
 
 def _copying(registry: Registry[Any]) -> Iterator[str]:
     """Names of those that copy tasks, in some setting at least."""
-    return (entry.name for entry in registry if entry.cls.copies is not False)
+    return (entry.name for entry in registry if getattr(entry.cls, "copies", False) or issubclass(entry.cls, Copies))
 
 
 def _expect_issues(loaded: Loaded) -> Iterator[Issue]:
@@ -577,7 +595,7 @@ def _policies_and_queues(loaded: Loaded, workload: Workload) -> Iterator[Issue]:
     for index, policy in enumerate(spec.policies):
         cls, params = policies.parse({"kind": policy.kind, **policy.settings})
         try:
-            found = [(keys, str(message)) for keys, message in cls.mistakes(params, queues, used)]
+            found = [(keys, str(message)) for keys, message in queue_mistakes(cls, params, queues, used)]
         except Exception as error:  # a plug-in's own
             found = [(("kind",), f"policy '{policy.kind}' cannot look at the queues: {type(error).__name__}: {error}")]
         for keys, message in found:

@@ -22,7 +22,8 @@ from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.schema.settings import Settings, struct_properties
 from rm_emulator.scenario.schema.structs import meanings, of_annotation, whole
 from rm_emulator.scenario.schema.workload import SyntheticWorkload, WorkloadBlock
-from schedulers.core.policy import needs_estimates, policies
+from schedulers.core.compatible import needs_estimates
+from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Entry, Registry
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from abc import abstractmethod
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Generator, Mapping, Sequence
 from typing import Annotated, Any, Protocol
 
 import msgspec
 
+from schedulers.core.abilities import MindsQueues, Mistakes, TellsTurn, ability, mistakes, uses_of_queues
 from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.events import Event
 from schedulers.core.model import Queue
@@ -15,16 +16,12 @@ from schedulers.core.policy import (
     ClusterView,
     Offer,
     Outcome,
-    Planned,
     Policy,
-    Promise,
     Suggestion,
     Suggestions,
-    Victim,
     policies,
 )
 from schedulers.core.reasons import Reason
-from schedulers.core.rehearsal import Script
 from schedulers.core.state import JobState, StageState
 
 Inside = Annotated[
@@ -54,7 +51,7 @@ class NarrowedOffer(Offer):
         return self.admits(job) and self._whole.fits(job, stage)
 
 
-class Around(Policy):
+class Around(Policy, MindsQueues, TellsTurn):
     """Serves whom another policy serves among those whose turn it is, turn by turn, and at last among all.
 
     Whose turn it is and has nothing that fits loses nothing by it: the next one is asked.
@@ -62,31 +59,24 @@ class Around(Policy):
 
     def __init__(self, params: Any, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self._policy = made(type(self), params, seed)
-        self.triggers, self.runs_executors = self._policy.triggers, self._policy.runs_executors
-        self.reserves = self._policy.reserves
-        self.preempts, self.plans = self._policy.preempts, self._policy.plans
-        self.rehearses = self._policy.rehearses
-        self.needs_estimates = self._policy.needs_estimates
+        self.inside = made(type(self), params, seed)
+        self.triggers = self.inside.triggers
 
     @classmethod
     def uses_of_queues(cls, params: Any) -> Collection[str]:
-        """See Policy.uses_of_queues: what the policy inside does."""
-        kind, inner = policies.parse(params.policy)
-        return kind.uses_of_queues(inner)
+        """See MindsQueues: what the policy inside does."""
+        return uses_of_queues(*policies.parse(params.policy))
 
     @classmethod
-    def mistakes(
-        cls, params: Any, queues: Mapping[str, Queue], used: Collection[str]
-    ) -> Iterable[tuple[tuple[str, ...], str]]:
-        """See Policy.mistakes: those of the policy inside."""
+    def mistakes(cls, params: Any, queues: Mapping[str, Queue], used: Collection[str]) -> Mistakes:
+        """See MindsQueues: those of the policy inside."""
         try:
             kind, inner = policies.parse(params.policy)
             made(cls, params, 0)
         except (UnknownName, InvalidParameters) as error:
             yield ("policy",), str(error)
             return
-        for keys, sentence in kind.mistakes(inner, queues, used):
+        for keys, sentence in mistakes(kind, inner, queues, used):
             yield ("policy", *keys), sentence
 
     # -- whose turn it is ---------------------------------------------------------------------------
@@ -120,7 +110,7 @@ class Around(Policy):
         """Let the policy inside suggest, until it is another's turn; returns whether anything was placed."""
         narrowed = NarrowedOffer(offer, lambda job: turn is None or self.admits(turn, job))
         turns, placed = self.turns(view), False
-        suggestions = self._policy.schedule(view, narrowed)
+        suggestions = self.inside.schedule(view, narrowed)
         suggestion = next(suggestions, None)
         while suggestion is not None:
             outcome = yield from self._try(suggestion, view, narrowed)
@@ -152,23 +142,16 @@ class Around(Policy):
 
     def observe(self, event: Event, view: ClusterView) -> None:
         """See Policy.observe."""
-        self._policy.observe(event, view)
-
-    def take_note(self) -> bool:
-        """See Policy.take_note."""
-        return self._policy.take_note()
-
-    def victims(self, view: ClusterView) -> Sequence[Victim]:
-        """See Policy.victims."""
-        return self._policy.victims(view)
+        self.inside.observe(event, view)
 
     def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
         """See Policy.why."""
-        return self._policy.why(job, view)
+        return self.inside.why(job, view)
 
     def line(self, view: ClusterView) -> Sequence[str] | None:
-        """See Policy.line: turn by turn as the policy inside has them, then all others."""
-        inside = self._policy.line(view)
+        """See TellsTurn: turn by turn as the policy inside has them, then all others."""
+        tells = ability(self.inside, TellsTurn)
+        inside = None if tells is None else tells.line(view)
         if inside is None:
             return None
         left, found = dict.fromkeys(inside), list[str]()
@@ -180,36 +163,25 @@ class Around(Policy):
         return [*found, *left]
 
     def passes_by(self, job: JobState, view: ClusterView) -> str | None:
-        """See Policy.passes_by."""
-        return self._policy.passes_by(job, view)
+        """See TellsTurn."""
+        tells = ability(self.inside, TellsTurn)
+        return None if tells is None else tells.passes_by(job, view)
 
     def next_change(self, view: ClusterView) -> int | None:
         """See Policy.next_change."""
-        return self._policy.next_change(view)
+        return self.inside.next_change(view)
 
     def about(self, job: JobState) -> dict[str, Any]:
         """See Policy.about."""
-        return self._policy.about(job)
-
-    def new_plans(self) -> Mapping[str, Planned]:
-        """See Policy.new_plans."""
-        return self._policy.new_plans()
-
-    def new_scripts(self) -> Mapping[str, Script]:
-        """See Policy.new_scripts."""
-        return self._policy.new_scripts()
-
-    def new_promises(self) -> Mapping[str, Promise]:
-        """See Policy.new_promises."""
-        return self._policy.new_promises()
+        return self.inside.about(job)
 
     def dump(self) -> Any:
         """What the policy inside remembers."""
-        return {"policy": self._policy.dump()}
+        return {"policy": self.inside.dump()}
 
     def load(self, data: Any, view: ClusterView) -> None:
         """See Policy.load."""
-        self._policy.load(data["policy"], view)
+        self.inside.load(data["policy"], view)
 
 
 def made(around: type[Policy], params: HasInside, seed: int) -> Policy:

@@ -8,12 +8,13 @@ from __future__ import annotations
 import math
 from abc import abstractmethod
 from collections import Counter
-from collections.abc import Iterable, Iterator, Mapping, Sequence
-from typing import Any
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
 
 import msgspec
 import numpy as np
 
+from schedulers.core.abilities import AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urges
 from schedulers.core.copies import of_task
 from schedulers.core.events import (
     ContainerAdopted,
@@ -34,13 +35,51 @@ from schedulers.core.forecast import UNKNOWN_MS, Forecast, Rates, room_of
 from schedulers.core.lines import Lines, Turn, without_turn
 from schedulers.core.live import RUNNING, JobState, NodeState, StageState
 from schedulers.core.ordered import Sequencing
-from schedulers.core.placer import Assigner, Choice, placers
-from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Triggers, policies
+from schedulers.core.placer import Placer
+from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Triggers
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
 
 
-class Lined(Policy):
+class Choice(NamedTuple):
+    """Where a task is to run, and from when to when (ms). parent: stage and task that are copied there first, or None.
+
+    copy_start, copy_end: when that copy runs.
+    """
+
+    node: str
+    start: float
+    end: float
+    parent: tuple[int, int] | None = None
+    copy_start: float = 0.0
+    copy_end: float = 0.0
+
+
+class Assigner(Placer):
+    """A placer that assigns each task to a node before it can start there; it waits in the node's line.
+
+    It does so in the policy's order, which has to be one that a start does not change (`Ordered.ahead`).
+    """
+
+    assigns = True
+    #: Whether tasks are assigned as soon as all their parents are; False: once their parents are done.
+    ahead = True
+
+    @abstractmethod
+    def choose(self, job: JobState, stage: StageState, forecast: Forecast, copies: int) -> Choice | None:
+        """The node for a task of this stage, None if it fits none. copies: how often a task may run, 1: no copies."""
+
+    def pick(self, demand: Vector, nodes: Sequence[NodeState], capacity: Vector) -> NodeState:
+        """See Placer.pick: for what was not assigned (a gang, which starts where it fits)."""
+        return nodes[0]
+
+    def around(self, policy: Policy) -> Policy:
+        """See Placer.around. The policy is asked for its order alone; its tasks wait in lines of nodes."""
+        assert isinstance(policy, Sequencing)
+        return Assigned(policy, self)
+
+
+class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urges):
     """A policy whose tasks wait in lines of nodes: every task that may be is assigned to a node as facts come in.
 
     In cycles all facts of an instant are known before anything is assigned. Turns of a job are assigned anew when its
@@ -48,8 +87,6 @@ class Lined(Policy):
     that has a turn again. A subclass says `assign`.
     """
 
-    runs_executors = False
-    reserves = True
     #: Whether tasks are assigned as soon as all their parents are; False: once their parents are done.
     ahead = True
     #: Whether copies are made as they were laid out; False: only those that are still of use by then.
@@ -494,29 +531,3 @@ def _ends(node: NodeState, view: ClusterView) -> list[tuple[float, Vector]]:
 
 def _fits(demand: Sequence[int], left: Sequence[int]) -> bool:
     return all(wanted <= there for wanted, there in zip(demand, left, strict=True))
-
-
-def has_lines(placement: Mapping[str, Any]) -> bool:
-    """Whether this placement (`kind` and settings) assigns tasks to nodes ahead of time; False for an unknown one."""
-    name = placement.get("kind", "")
-    return name in placers and placers.entry(name).cls.assigns
-
-
-def no_lines(policy: Mapping[str, Any], placement: Mapping[str, Any], *, executors: bool) -> str | None:
-    """Why this placement does not go with this policy or cluster, or None."""
-    name, assigner = policy.get("kind", ""), placement.get("kind", "")
-    if not has_lines(placement) or name not in policies:
-        return None
-    if executors:
-        return f"placement '{assigner}' does not go with executors that outlive tasks: it assigns each task to a node"
-    if name in with_lines():
-        return None
-    return (
-        f"placement '{assigner}' assigns tasks before they can start, in the policy's order of jobs and stages, "
-        f"and '{name}' has none that holds until then (it goes with {', '.join(with_lines())})"
-    )
-
-
-def with_lines() -> list[str]:
-    """The policies in whose order tasks can be assigned."""
-    return [entry.name for entry in policies if issubclass(entry.cls, Sequencing) and entry.cls.ahead]

@@ -220,7 +220,7 @@ class Estimated(Event, frozen=True, tag="Estimated", omit_defaults=True):
 
 
 class Rehearsed(Event, frozen=True, tag="Rehearsed"):
-    """A job was played forward on estimates, as the policy wished (`Policy.new_scripts`).
+    """A job was played forward on estimates, as the policy wished (`Rehearses.new_scripts`).
 
     courses: what each stage goes through on the largest allocation. table: how long the job still takes.
     """

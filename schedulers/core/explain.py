@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 
+from schedulers.core.abilities import TellsTurn, ability
 from schedulers.core.reasons import Reason, sentence
 from schedulers.core.refusals import NodeCode, NodeRefusal
 from schedulers.core.resources import fits, show_steps
@@ -241,14 +242,15 @@ def _room_reasons(job: JobState, stage: StageState, state: ClusterState, offers:
 
 def _turn(job: JobState, policy: Policy, view: ClusterView) -> dict[str, Any]:
     """Who is served before a job that has room, or else what its policy says."""
-    line = policy.line(view)
+    tells = ability(policy, TellsTurn)
+    line = None if tells is None else tells.line(view)
     before = list(takewhile(lambda name: name != job.id, line or ()))
     if before:
         jobs = "1 job is" if len(before) == 1 else f"{len(before)} jobs are"
         turn = f"{jobs} served before it, the first is {before[0]}"
     else:
         usual = "the policy keeps no line of jobs and chooses anew in each round" if line is None else "it is next"
-        turn = policy.passes_by(job, view) or usual
+        turn = (None if tells is None else tells.passes_by(job, view)) or usual
     return {"ahead": len(before), "first": before[0] if before else "", "turn": turn}
 
 

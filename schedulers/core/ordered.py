@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
+from schedulers.core.abilities import TellsTurn
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Tie
 
 if TYPE_CHECKING:
@@ -100,7 +101,7 @@ class Sequencing(Policy):
         """An empty one, for what is assigned now."""
 
 
-class Ordered(Sequencing):
+class Ordered(Sequencing, TellsTurn):
     """Serves jobs in the order of `key`; inside a job stages in the order of `arrange`.
 
     bundles: placing a task does not change the job's key, so a whole stage is suggested at once.
@@ -151,7 +152,7 @@ class Ordered(Sequencing):
                 break
 
     def line(self, view: ClusterView) -> Sequence[str]:
-        """See Policy.line: by key, then those that came since, in order of submission."""
+        """See TellsTurn.line: by key, then those that came since, in order of submission."""
         known = [name for name in self._order if name in view.waiting]
         new = view.waiting.keys() - set(known)
         return [*known, *sorted(new, key=lambda name: view.jobs[name].seq)]

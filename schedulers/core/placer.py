@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
-from typing import TYPE_CHECKING, Annotated, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
@@ -13,8 +13,8 @@ from schedulers.core.registry import NoParams, Registry
 from schedulers.core.resources import Vector
 
 if TYPE_CHECKING:
-    from schedulers.core.forecast import Forecast
-    from schedulers.core.live import JobState, NodeState, StageState
+    from schedulers.core.live import NodeState
+    from schedulers.core.policy import Policy
 
 
 class Placer(ABC):
@@ -38,38 +38,9 @@ class Placer(ABC):
         capacity: of the whole cluster, to weigh resources against each other.
         """
 
-
-class Choice(NamedTuple):
-    """Where a task is to run, and from when to when (ms). parent: stage and task that are copied there first, or None.
-
-    copy_start, copy_end: when that copy runs.
-    """
-
-    node: str
-    start: float
-    end: float
-    parent: tuple[int, int] | None = None
-    copy_start: float = 0.0
-    copy_end: float = 0.0
-
-
-class Assigner(Placer):
-    """A placer that assigns each task to a node before it can start there; it waits in the node's line.
-
-    It does so in the policy's order, which has to be one that a start does not change (`Ordered.ahead`).
-    """
-
-    assigns = True
-    #: Whether tasks are assigned as soon as all their parents are; False: once their parents are done.
-    ahead = True
-
-    @abstractmethod
-    def choose(self, job: JobState, stage: StageState, forecast: Forecast, copies: int) -> Choice | None:
-        """The node for a task of this stage, None if it fits none. copies: how often a task may run, 1: no copies."""
-
-    def pick(self, demand: Vector, nodes: Sequence[NodeState], capacity: Vector) -> NodeState:
-        """See Placer.pick: for what was not assigned (a gang, which starts where it fits)."""
-        return nodes[0]
+    def around(self, policy: Policy) -> Policy:
+        """The policy as the scheduler asks it: another one around it, where this placer decides more than nodes."""
+        return policy
 
 
 class Tied(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

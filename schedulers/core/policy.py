@@ -7,24 +7,22 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from bisect import bisect_left
-from collections.abc import Callable, Collection, Generator, Iterable, Mapping, Sequence
+from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
 from schedulers.core import keyed
 from schedulers.core.copies import holders
-from schedulers.core.errors import InvalidParameters, UnknownName
 from schedulers.core.registry import NoParams, Registry
 from schedulers.core.transfers import Parcel, arrival, parcels
 
 if TYPE_CHECKING:
-    from schedulers.core.events import Event, SearchEnded
+    from schedulers.core.events import Event
     from schedulers.core.model import Links, Queue
     from schedulers.core.predictor import Estimate, Informed
     from schedulers.core.queues import QueueTree
     from schedulers.core.reasons import Reason
-    from schedulers.core.rehearsal import Script
     from schedulers.core.resources import Vector
     from schedulers.core.state import ClusterState, ContainerState, Fitting, JobState, NodeState, StageState
 
@@ -496,57 +494,12 @@ class Policy(ABC):
 
     Params: type[msgspec.Struct] = NoParams
     triggers = Triggers()
-    #: Whether it serves clusters whose containers outlive tasks.
-    runs_executors = True
-    #: Whether it makes reservations itself, so that the core makes none.
-    reserves = False
-    #: Whether, set as it is, its order is made of estimates, so that it makes no sense without a predictor.
-    needs_estimates = False
-    #: Whether, set as it is, it names victims.
-    preempts = False
-    #: Whether it has to decide something for itself at the next cycle, room or not; that cycle stands in the log.
-    due = False
-    #: Nodes on which it has something to start that does not count as waiting (a copy), so that they are on offer.
-    urges: Collection[str] = ()
-    #: Whether, set as it is, it plans jobs, so that `new_plans` is worth asking.
-    plans = False
-    #: Whether, set as it is, it wants jobs rehearsed and makes promises, so that `new_scripts` is worth asking.
-    rehearses = False
-    #: Whether, set as it is, it copies tasks where copies are allowed.
-    copies = False
-    #: Whether it is poor without these copies, so that it is refused where there are none.
-    needs_copies = False
-    #: Whether it has remembered something of which no decision tells since the core asked; that fact stands in the log.
-    noted = False
-    #: What a search of its own came to that a replay cannot find out by itself; the core logs it and takes it away.
-    found: SearchEnded | None = None
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         self.params, self.seed = params, seed
 
-    @classmethod
-    def uses_of_queues(cls, params: Any) -> Collection[str]:
-        """Which of a queue's `weight`, `guaranteed` and `preemptible` it follows; limits hold whatever the policy."""
-        return ()
-
-    @classmethod
-    def mistakes(
-        cls, params: Any, queues: Mapping[str, Queue], used: Collection[str]
-    ) -> Iterable[tuple[tuple[str, ...], str]]:
-        """Settings that do not go with the declared queues and those that jobs name: keys down to them, a sentence."""
-        return ()
-
     def observe(self, event: Event, view: ClusterView) -> None:
         """Hears every fact, after the state has changed."""
-
-    def take_note(self) -> bool:
-        """Whether it has `noted` something since this was asked last."""
-        noted, self.noted = self.noted, False
-        return noted
-
-    def victims(self, view: ClusterView) -> Sequence[Victim]:
-        """Containers to be killed now, asked after each fact; each is named once."""
-        return ()
 
     @abstractmethod
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
@@ -554,17 +507,6 @@ class Policy(ABC):
 
     def why(self, job: JobState, view: ClusterView) -> tuple[Reason, dict[str, object]] | None:
         """Why this policy does not serve a waiting job although there is room; None: nothing to add."""
-        return None
-
-    def line(self, view: ClusterView) -> Sequence[str] | None:
-        """Waiting jobs in the order of serving, as of the last round; None: the policy keeps no such order.
-
-        Asked at any time: nothing that is decided may hang on it.
-        """
-        return None
-
-    def passes_by(self, job: JobState, view: ClusterView) -> str | None:
-        """In words, why a waiting job is not served although there is room and nobody is named before it."""
         return None
 
     def next_change(self, view: ClusterView) -> int | None:
@@ -579,18 +521,6 @@ class Policy(ABC):
         """What an explanation should tell of a job: its queue, say; under `said` a sentence on its last decision."""
         return {}
 
-    def new_plans(self) -> Mapping[str, Planned]:
-        """By job the plans made since this was asked last, for whoever watches; none where nothing is planned."""
-        return {}
-
-    def new_scripts(self) -> Mapping[str, Script]:
-        """By job what is to be played since this was asked last; what comes of it is told as `Rehearsed`."""
-        return {}
-
-    def new_promises(self) -> Mapping[str, Promise]:
-        """By job the promises made since this was asked last, for whoever watches."""
-        return {}
-
     def dump(self) -> Any:
         """Its own observations, as plain data."""
         return None
@@ -599,39 +529,4 @@ class Policy(ABC):
         """Takes over what `dump` returned, with the state already restored."""
 
 
-def no_reservations(policy: Policy | type[Policy], *, executors: bool, lines: bool = False) -> str | None:
-    """Why the core can make no reservations under this policy, or None. lines: whether tasks are assigned to nodes."""
-    if lines:
-        return "reserve_after does not go with a placement that assigns tasks to nodes, where they wait in line"
-    if policy.reserves:
-        return "reserve_after does not go with a policy that makes reservations itself, as YARN's schedulers do"
-    if executors:
-        return "reserve_after does not go with executors that outlive tasks: their room is not given back by task"
-    return None
-
-
-def no_thinking(policy: Policy, *, lines: bool = False) -> str | None:
-    """Why it cannot be the policy of a scheduler that thinks, or None. lines: whether tasks are assigned to nodes."""
-    triggers = policy.triggers
-    if lines:
-        return "a scheduler that takes its time assigns no tasks ahead: another placement or policy is needed"
-    if policy.reserves or policy.preempts or triggers.period_ms is not None:
-        return "a scheduler that takes its time needs a policy that does not reserve, preempt or act by the clock"
-    if triggers.every_beat or triggers.every_offer:
-        return "a scheduler that takes its time needs a policy that does not count the offers that it passes up"
-    return None
-
-
 policies: Registry[Policy] = Registry("policy", "schedulers.policies")
-
-
-def needs_estimates(settings: Mapping[str, Any]) -> bool:
-    """Whether a policy with these settings (`kind` among them) makes no sense without a predictor.
-
-    False where the settings are wrong, which is said elsewhere.
-    """
-    try:
-        cls, params = policies.parse(settings)
-        return cls(params).needs_estimates
-    except (UnknownName, InvalidParameters):
-        return False

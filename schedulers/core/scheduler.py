@@ -6,13 +6,23 @@ suggest, check and apply each suggestion, say who waits and why.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Collection, Iterable
 from typing import Any, Final
 
 import msgspec
 
 from schedulers.core import memory
-from schedulers.core.assigned import Assigned, Lined, no_lines
+from schedulers.core.abilities import (
+    AssignsAhead,
+    DecidesInCycles,
+    KeepsNodes,
+    Preempts,
+    Remembers,
+    Searches,
+    Urges,
+    ability,
+)
+from schedulers.core.compatible import Setup, clashes
 from schedulers.core.copies import COPY
 from schedulers.core.decisions import Decision, Preempt, Release, Run
 from schedulers.core.errors import InvalidParameters, InvalidTransition
@@ -36,8 +46,7 @@ from schedulers.core.events import (
 from schedulers.core.explain import Explanation, WaitReason, explain_job, why_not, why_waiting
 from schedulers.core.holds import Holds
 from schedulers.core.log import FORMAT, READABLE, Log, SchedulerConfig
-from schedulers.core.ordered import Sequencing
-from schedulers.core.placer import Assigner, Placer, placers
+from schedulers.core.placer import Placer, placers
 from schedulers.core.policy import (
     Anything,
     ClusterView,
@@ -45,8 +54,6 @@ from schedulers.core.policy import (
     Offer,
     Policy,
     Suggestion,
-    no_reservations,
-    no_thinking,
     policies,
 )
 from schedulers.core.predictor import FinishedTask, Predictor, predictors
@@ -66,56 +73,43 @@ class Scheduler:
 
     def __init__(self, config: SchedulerConfig, *, log: Log | None = None, policy: Policy | None = None) -> None:
         self.config, self._log = config, log
-        after = config.reserve_after
         first, copies = config.first_container, config.copies
         self.state = ClusterState(
             Resources(config.resources), has_executors=config.executors, first_container=first, copies=copies
         )
-        self.predictor: Predictor | None = None
-        if config.predictor is not None:
-            make_predictor, predictor_params = predictors.parse(config.predictor)
-            self.predictor = make_predictor(predictor_params, seed=config.seed)
-        make_policy, policy_params = policies.parse(config.policy)
-        self.policy: Policy = make_policy(policy_params, seed=config.seed) if policy is None else policy
-        if config.executors and not self.policy.runs_executors:
-            raise InvalidParameters(f"policy '{config.policy['kind']}' does not serve executors that outlive tasks")
-        if copies is not None and config.executors:
-            raise InvalidParameters("copies do not go with executors that outlive tasks")
         self._copies = self.state.copies
-        make_placer, placer_params = placers.parse(config.placement)
-        self.placer: Placer = make_placer(placer_params, seed=config.seed)
-        self.placer.next_container = lambda: self.state.next_container
-        if isinstance(self.placer, Assigner):
-            if (why := no_lines(config.policy, config.placement, executors=config.executors)) is not None:
-                raise InvalidParameters(why)
-            assert isinstance(self.policy, Sequencing)
-            self.policy = Assigned(self.policy, self.placer)
-        lines = isinstance(self.policy, Lined)
-        if config.offers == "thought" and (why := no_thinking(self.policy, lines=lines)) is not None:
-            raise InvalidParameters(why)
-        if isinstance(self.policy, Lined):
-            self.policy.offered(config.offers)
-        if after is not None and (why := no_reservations(self.policy, executors=config.executors, lines=lines)):
-            raise InvalidParameters(why)
+        self.predictor = _predictor(config)
+        self.placer = _placer(config, self.state)
+        self.policy = _policy(config, self.placer, policy)
         self.view = ClusterView(self.state, self.predictor, config.seed)
-        if after is not None:
-            self.state.keep_nodes(after, self.view.task_ms, one_node=config.offers == "heartbeat")
-        # Those that keep books of their own, or follow a plan, would not know what was started past them.
-        self._completes_gangs = not (self.policy.reserves or lines or config.executors)
+        if config.reserve_after is not None:
+            self.state.keep_nodes(config.reserve_after, self.view.task_ms, one_node=config.offers == "heartbeat")
         self.holds = Holds(self.state, config.offers, lambda job: self.policy.why(job, self.view))
-        self._observe = self.policy.observe if type(self.policy).observe is not Policy.observe else None
+        self._find_abilities()
         # Without a predictor and executors the end of a container is a fact like any other.
         teaches = self.predictor is not None or config.executors
         self._learns = {kind: learn for kind, learn in _LEARNS.items() if teaches or kind is not ContainerEnded}
         # Whether nobody learns from a task after which its executor goes on with its stage.
         self._goes_on = self.predictor is None or self.predictor.stays
-        self._was_due = False  # the policy, before it heard the fact at hand
-        self._victims = self.policy.victims if type(self.policy).victims is not Policy.victims else None
         self.rounds: list[RoundRecord] = []
         self.decided = 0
         self._offering = _OFFERING[config.offers]
         if log is not None:
             log.header(config)
+
+    def _find_abilities(self) -> None:
+        """What the policy can do, found once: most facts are over before a policy would have been searched."""
+        policy = self.policy
+        self._observe = policy.observe if type(policy).observe is not Policy.observe else None
+        preempts = ability(policy, Preempts)
+        self._victims = None if preempts is None else preempts.victims
+        remembers = ability(policy, Remembers)
+        self._take_note = None if remembers is None else remembers.take_note
+        self._searches, self._urges = ability(policy, Searches), ability(policy, Urges)
+        self._decides = ability(policy, DecidesInCycles)
+        self._was_due = False  # the policy, before it heard the fact at hand
+        # Those that keep books of their own, or follow a plan, would not know what was started past them.
+        self._completes_gangs = not (ability(policy, KeepsNodes) or self.config.executors)
 
     # -- the loop -------------------------------------------------------------------------------
 
@@ -127,15 +121,16 @@ class Scheduler:
             return decisions
         if self._offering is None or type(event) in self._offering:
             offer = self._offer(event, decisions)
-            if offer is not None and (offer.has_room() or (self.policy.urges and self._is_urged(offer))):
+            if offer is not None and (offer.has_room() or (self._urges and self._is_urged(offer, self._urges.urges))):
                 asked = True
                 self._ask(Round(self, event, decisions, offer, version))
         self.close(event, decisions, version, asked=asked)
         return decisions
 
-    def _is_urged(self, offer: Offer) -> bool:
+    @staticmethod
+    def _is_urged(offer: Offer, urges: Collection[str]) -> bool:
         """Whether the policy has something to start here that nobody waits for."""
-        return offer.nodes is None or any(node.spec.id in self.policy.urges for node in offer.nodes)
+        return bool(urges) and (offer.nodes is None or any(node.spec.id in urges for node in offer.nodes))
 
     def _ask(self, round_: Round) -> None:
         """Let the policy suggest, until it has no more to suggest."""
@@ -172,7 +167,7 @@ class Scheduler:
         elif (why := self.state.hear(event)) is not None:
             return self._ignore(event, why)
         if self._observe is not None:
-            self._was_due = self.policy.due
+            self._was_due = self._decides is not None and self._decides.due
             self._observe(event, self.view)
         if self._victims is not None:
             for victim in self._victims(self.view):
@@ -187,11 +182,11 @@ class Scheduler:
         doubted, log = self.holds.doubted, self._log
         if doubted.at < len(doubted.entries):
             self.holds.report(decisions)
-        if (found := self.policy.found) is not None:
-            self.policy.found = None
+        if self._searches is not None and (found := self._searches.found) is not None:
+            self._searches.found = None
             if log is not None:
                 log.add(found, [])
-        noted = self.policy.take_note()
+        noted = self._take_note is not None and self._take_note()
         if log is not None and (
             decisions
             or noted
@@ -357,7 +352,7 @@ class Scheduler:
     def _offer(self, event: Event, decisions: list[Decision]) -> Offer | None:
         """What the policy may use now, on this fact."""
         state, limit = self.state, self.config.containers_per_offer
-        if not state.waiting and not self.policy.urges:
+        if not state.waiting and (self._urges is None or not self._urges.urges):
             return None
         if state.idle:
             self._release_misfits(decisions)
@@ -455,6 +450,42 @@ class Scheduler:
         if log is not None:
             log.header(scheduler.config, data)
         return scheduler
+
+
+def _predictor(config: SchedulerConfig) -> Predictor | None:
+    if config.predictor is None:
+        return None
+    make, params = predictors.parse(config.predictor)
+    return make(params, seed=config.seed)
+
+
+def _placer(config: SchedulerConfig, state: ClusterState) -> Placer:
+    make, params = placers.parse(config.placement)
+    placer = make(params, seed=config.seed)
+    placer.next_container = lambda: state.next_container
+    return placer
+
+
+def _policy(config: SchedulerConfig, placer: Placer, given: Policy | None) -> Policy:
+    """The policy as it is asked, the placer's lines around it. Raises InvalidParameters for what does not go."""
+    make, params = policies.parse(config.policy)
+    policy = make(params, seed=config.seed) if given is None else given
+    setup = Setup(
+        policy=policy,
+        kind=config.policy["kind"],
+        placement=config.placement["kind"],
+        executors=config.executors,
+        copies=config.copies is not None,
+        reserve_after=config.reserve_after is not None,
+        thinks=config.offers == "thought",
+    )
+    for sentence in clashes(setup).values():
+        raise InvalidParameters(sentence)
+    policy = placer.around(policy)
+    assigns = ability(policy, AssignsAhead)
+    if assigns is not None:
+        assigns.offered(config.offers)
+    return policy
 
 
 #: Which facts put something on offer; None: all of them.

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 import msgspec
 
+from schedulers.core.abilities import Remembers
 from schedulers.core.events import Event, NodeAdded, NodeChanged, NodeLost, NodeRemoved
 from schedulers.core.live import IDLE
 from schedulers.core.parties import serve_asked
@@ -38,7 +39,7 @@ class Given(NamedTuple):
     among: frozenset[str] | None = None
 
 
-class Dispatch(Policy):
+class Dispatch(Policy, Remembers):
     """Asks `choose` while there are executors to give and stages to give them to. asked: how often it has asked."""
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:

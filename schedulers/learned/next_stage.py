@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING
 
 import msgspec
 
+from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.ordered import Contest, Sequencing
 from schedulers.core.partition import executors_of
 from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions
@@ -21,11 +22,10 @@ if TYPE_CHECKING:
     from schedulers.core.state import JobState, StageState
 
 
-class NextStage(Sequencing):
+class NextStage(Sequencing, NeedsEstimates):
     """Asks `choose` while there are stages to choose from."""
 
     ahead = True
-    needs_estimates = True
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)

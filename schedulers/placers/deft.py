@@ -7,7 +7,8 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import numpy as np
 
-from schedulers.core.placer import Assigner, Choice, placers
+from schedulers.core.assigned import Assigner, Choice
+from schedulers.core.placer import placers
 
 if TYPE_CHECKING:
     from schedulers.core.forecast import Floats, Forecast

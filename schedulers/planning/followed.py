@@ -9,7 +9,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple, TypeAlias
 import msgspec
 import numpy as np
 
-from schedulers.core.assigned import Lined
+from schedulers.core.abilities import NeedsEstimates
+from schedulers.core.assigned import Assigner, Lined
 from schedulers.core.lines import Turn, without_turn
 from schedulers.core.model import topological_order
 from schedulers.core.policy import ClusterView
@@ -17,7 +18,6 @@ from schedulers.planning.unrelated.instance import Instance
 
 if TYPE_CHECKING:
     from schedulers.core.forecast import Floats, Forecast
-    from schedulers.core.placer import Assigner
     from schedulers.core.state import JobState, StageState
     from schedulers.planning.unrelated.timelines import Placement, Plan
 
@@ -46,7 +46,7 @@ class Run(NamedTuple):
     sake: int | None = None
 
 
-class Followed(Lined):
+class Followed(Lined, NeedsEstimates):
     """Lays out all jobs that come in one instant as one DAG, behind what there is, and follows that plan.
 
     Each node is one machine, or as many as it can run of the largest task at once. What has to be assigned anew (after
@@ -54,7 +54,6 @@ class Followed(Lined):
     for what a plan put where it may not run.
     """
 
-    needs_estimates = True
     follows = True
 
     def __init__(self, params: msgspec.Struct, placer: Assigner, *, seed: int = 0) -> None:

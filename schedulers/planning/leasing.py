@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple, Ty
 import msgspec
 import numpy as np
 
+from schedulers.core.abilities import KeepsNodes, MindsQueues, OneTaskEach, Searches, TellsTurn, Urges
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.events import Event, SearchEnded, Tick
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Triggers
@@ -154,11 +155,9 @@ def _end(container: ContainerState, view: ClusterView, quantum: int) -> int:
     return max(end, view.now + quantum)
 
 
-class Leasing(Policy):
+class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, MindsQueues):
     """A plan per cycle. Subclasses say over how many slices, and whether times count at all (`ahead_ms`)."""
 
-    reserves = True
-    runs_executors = False
     Params: type[msgspec.Struct] = LeaseSettings
     params: LeaseSettings
 
@@ -196,7 +195,7 @@ class Leasing(Policy):
     def mistakes(
         cls, params: Any, queues: Mapping[str, Queue], used: Collection[str]
     ) -> Iterable[tuple[tuple[str, ...], str]]:
-        """See Policy.mistakes."""
+        """See MindsQueues.mistakes."""
         if (why := cls.unsound(params)) is not None:
             yield ("plan_ahead_s",), why
 
@@ -311,7 +310,7 @@ class Leasing(Policy):
         return Reason.PLANNED_LATER, data
 
     def passes_by(self, job: JobState, view: ClusterView) -> str | None:
-        """See Policy.passes_by."""
+        """See TellsTurn.passes_by."""
         if any(key[0] == job.id and start.count for key, starts in self._starts.items() for start in starts):
             return "it is planned to start now"
         return f"nothing of it starts by the last plan; the next one is made within {self.cycle_ms / 1000:g} s"

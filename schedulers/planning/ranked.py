@@ -9,6 +9,7 @@ from typing import TYPE_CHECKING, TypeAlias
 
 import msgspec
 
+from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.events import Event, LinksSet, NodeAdded, NodeChanged, NodeLost, NodeRemoved
 from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView, TieSetting
@@ -91,7 +92,7 @@ class Lengths:
             self._speed = None
 
 
-class Ranked(Ordered):
+class Ranked(Ordered, NeedsEstimates):
     """Serves the job that has the open stage of the highest rank, and in it that stage; ties: the lowest index.
 
     A rank is one of a task: what one takes, and what one of a parent's tasks hands to one of its own (`Lengths`).
@@ -99,7 +100,6 @@ class Ranked(Ordered):
 
     bundles = True
     ahead = True
-    needs_estimates = True
     Params = RankParams
     params: RankParams
 

@@ -32,7 +32,7 @@ class Bounded(Around):
 
     @classmethod
     def uses_of_queues(cls, params: Any) -> Collection[str]:
-        """See Policy.uses_of_queues: by the deficits, and what the policy inside does."""
+        """See MindsQueues.uses_of_queues: by the deficits, and what the policy inside does."""
         return {"weight", *super().uses_of_queues(params)}
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from schedulers.core.abilities import MindsQueues, Preempts
 from schedulers.core.model import Queue
 from schedulers.core.policy import ClusterView, Triggers, policies
 from schedulers.core.resources import Vector
@@ -47,7 +48,7 @@ class Preemption(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_onl
 
 
 @policies.register("capacity", source="Hadoop 3.3 CapacityScheduler; checked against real runs (yarn-sls-measured)")
-class Capacity(YarnPolicy[CapacityScheduler]):
+class Capacity(YarnPolicy[CapacityScheduler], Preempts, MindsQueues):
     """Queues in order of used over guaranteed capacity, applications in order, within limits of queues and users.
 
     A queue without settings of its own has the capacity that it is guaranteed, or gets one by its weight among its
@@ -94,20 +95,21 @@ class Capacity(YarnPolicy[CapacityScheduler]):
 
     @classmethod
     def uses_of_queues(cls, params: Any) -> Collection[str]:
-        """See Policy.uses_of_queues."""
+        """See MindsQueues.uses_of_queues."""
         return ("weight", "guaranteed", "preemptible") if params.preemption.enabled else ("weight", "guaranteed")
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self.preempts = params.preemption.enabled
-        if self.preempts:
+        if params.preemption.enabled:
             self.triggers = Triggers(every_beat=True, period_ms=params.preemption.period_ms)
+        else:
+            self.without = frozenset({Preempts})
 
     @classmethod
     def mistakes(
         cls, params: Params, queues: Mapping[str, Queue], used: Collection[str]
     ) -> Iterator[tuple[tuple[str, ...], str]]:
-        """See Policy.mistakes: unknown queues, and capacities that the CapacityScheduler would not start with."""
+        """See MindsQueues.mistakes: unknown queues, and capacities that the CapacityScheduler would not start with."""
         yield from ((("queues", path), message) for path, message in unknown(params.queues, queues, used))
         for path, mine in params.queues.items():
             if (

@@ -8,6 +8,7 @@ from typing import Annotated
 
 import msgspec
 
+from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.ordered import Key
 from schedulers.core.partition import Partitioned
 from schedulers.core.policy import ClusterView, TieSetting, policies
@@ -19,7 +20,7 @@ UNIT_MS = 5e5
 
 
 @policies.register("capped_sjf", source="rm-emulator; SJF-CP of Decima (SIGCOMM'19) with a number of executors per job")
-class CappedShortestJob(Partitioned):
+class CappedShortestJob(Partitioned, NeedsEstimates):
     """As `sjf_cp`, but a job is served first only up to containers x (total work / 500 s) ^ growth, at least one.
 
     What no job below its number can use goes to the others in the same order. Jobs without an estimate come last and
@@ -27,7 +28,6 @@ class CappedShortestJob(Partitioned):
     """
 
     bundles = True
-    needs_estimates = True
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""

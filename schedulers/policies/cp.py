@@ -6,6 +6,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState, StageState
@@ -13,7 +14,7 @@ from schedulers.planning.paths import Length, critical_first
 
 
 @policies.register("cp", source="Graphene (OSDI'16), baseline CP; list scheduling by critical path: Graham 1969")
-class CriticalPath(Ordered):
+class CriticalPath(Ordered, NeedsEstimates):
     """Serves jobs in order of submission, inside a job the stage with the longest estimated path to the output first.
 
     A stage without an estimate adds nothing to a path.
@@ -21,7 +22,6 @@ class CriticalPath(Ordered):
 
     bundles = True
     ahead = True
-    needs_estimates = True
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""

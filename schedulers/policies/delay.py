@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
+from schedulers.core.abilities import OneTaskEach
 from schedulers.core.events import Event, NodeAdded, NodeChanged, NodeLost, NodeRemoved
 from schedulers.core.ordered import ByShare, Key, Measure, place_by_share
 from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions, TieSetting, Triggers, policies
@@ -54,7 +55,7 @@ class _Found(NamedTuple):
 
 
 @policies.register("delay", source="Delay Scheduling (EuroSys'10), section 3")
-class Delay(ByShare):
+class Delay(ByShare, OneTaskEach):
     """Fair sharing in which a job passes up nodes without its input, for so many offers or so long, then takes any.
 
     A launch where the input is makes the job wait anew, one in its rack only for the rack (section 4.1). A task
@@ -96,8 +97,6 @@ class Delay(ByShare):
 
     params: Params
     triggers = Triggers(every_offer=True)
-    # The next task of an executor is the stage's next one, wherever its input is.
-    runs_executors = False
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)

@@ -6,6 +6,7 @@ from typing import Annotated, Literal
 
 import msgspec
 
+from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.policy import ClusterView, policies
 from schedulers.learned.dispatch import Dispatch
 from schedulers.learned.graph import Action, Graph
@@ -13,7 +14,7 @@ from schedulers.learned.orders import RULES
 
 
 @policies.register("dispatch", source="Decima (SIGCOMM'19), sections 5.2 and 7.1; decima-sim's action")
-class RuledDispatch(Dispatch):
+class RuledDispatch(Dispatch, NeedsEstimates):
     """A simple rule that answers Decima's question: which stage gets these executors, until its job has how many."""
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -29,10 +30,10 @@ class RuledDispatch(Dispatch):
 
     params: Params
 
-    @property
-    def needs_estimates(self) -> bool:  # type: ignore[override]
-        """See Policy."""
-        return self.params.rule in ("capped_sjf", "priced", "proportional")
+    def __init__(self, params: Params, *, seed: int = 0) -> None:
+        super().__init__(params, seed=seed)
+        if params.rule in ("fair", "random"):
+            self.without = frozenset({NeedsEstimates})
 
     def choose(self, graph: Graph, view: ClusterView) -> Action:
         """See Dispatch."""

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from schedulers.core.abilities import MindsQueues
 from schedulers.core.ordered import Key, Order
 from schedulers.core.parties import DIGITS, Inside, Parties, Party, place_in_party, serve, serve_asked
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestions, TieSetting, policies
@@ -16,7 +17,7 @@ from schedulers.core.state import JobState
 
 
 @policies.register("drf", source="DRF (NSDI'11), section 4 and Algorithm 1; weights: section 4.3")
-class Drf(Policy):
+class Drf(Policy, MindsQueues):
     """Serves the queue, user or job with the lowest dominant share per unit of weight, as long as anything fits.
 
     Progressive filling, one task at a time (section 4.2): a party whose next task fits nowhere is passed over and
@@ -38,7 +39,7 @@ class Drf(Policy):
 
     @classmethod
     def uses_of_queues(cls, params: Any) -> Collection[str]:
-        """See Policy.uses_of_queues."""
+        """See MindsQueues.uses_of_queues."""
         return ("weight",) if params.level == "queue" else ()
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:

@@ -7,6 +7,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from schedulers.core.abilities import MindsQueues
 from schedulers.core.model import Queue
 from schedulers.core.policy import ClusterView, Offer, Suggestions, policies
 from schedulers.yarn.fair import FairConfig, FairScheduler
@@ -30,7 +31,7 @@ class QueueSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_
 
 
 @policies.register("fair_yarn", source="Hadoop 3.3 FairScheduler; checked against real runs (yarn-sls-measured)")
-class FairYarn(YarnPolicy[FairScheduler]):
+class FairYarn(YarnPolicy[FairScheduler], MindsQueues):
     """Serves the queue, and in it the application, furthest below its fair share; reserves nodes for the starved."""
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
@@ -79,14 +80,14 @@ class FairYarn(YarnPolicy[FairScheduler]):
 
     @classmethod
     def uses_of_queues(cls, params: Any) -> Collection[str]:
-        """See Policy.uses_of_queues."""
+        """See MindsQueues.uses_of_queues."""
         return ("weight",)
 
     @classmethod
     def mistakes(
         cls, params: Params, queues: Mapping[str, Queue], used: Collection[str]
     ) -> Iterator[tuple[tuple[str, ...], str]]:
-        """See Policy.mistakes: unknown queues."""
+        """See MindsQueues.mistakes: unknown queues."""
         return ((("queues", path), message) for path, message in unknown(params.queues, queues, used))
 
     @property

@@ -8,6 +8,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from schedulers.core.abilities import MindsQueues, Plans, TellsTurn
 from schedulers.core.bundles import (
     Bundle,
     Bundling,
@@ -74,7 +75,7 @@ class Mean(msgspec.Struct):
 
 
 @policies.register("graphene", source="Graphene (OSDI'16), sections 5 and 7")
-class Graphene(Bundling):
+class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
     """Starts the task with the highest score, pScore x tpriScore - eta x srpt, unless a group is owed too much.
 
     pScore: how well it packs, less where its input is elsewhere. tpriScore: how early it stands in its job's plan.
@@ -123,12 +124,14 @@ class Graphene(Bundling):
 
     @classmethod
     def uses_of_queues(cls, params: Any) -> Collection[str]:
-        """See Policy.uses_of_queues."""
+        """See MindsQueues.uses_of_queues."""
         return ("weight",)
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self.bundled, self.plans = params.bundling, params.plan not in ("path", "none")
+        self.bundled = params.bundling
+        if params.plan in ("path", "none"):
+            self.without = frozenset({Plans})
         self._fills = enough_to_fill(params.enough or 1.0)
         self.choices = Choices(
             enough=None if params.enough is None else self._is_enough,
@@ -190,7 +193,7 @@ class Graphene(Bundling):
         ]
 
     def passes_by(self, job: JobState, view: ClusterView) -> str | None:
-        """See Policy.passes_by."""
+        """See TellsTurn.passes_by."""
         if self._owed and self._owed[0] != self._balance.group_of(job.spec):
             return f"{self.params.level} {self._owed[0]} is owed most and is served first where its tasks fit"
         settings = self.params
@@ -300,7 +303,7 @@ class Graphene(Bundling):
         return JobRank(by_plan(plan), planned=plan.in_short(machines))
 
     def new_plans(self) -> Mapping[str, Planned]:
-        """See Policy.new_plans."""
+        """See Plans.new_plans."""
         news, self._news = self._news, {}
         return news
 

@@ -12,6 +12,7 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
+from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.events import ContainerEnded, ContainerExpired, Event, Heartbeat, NodeLost, Tick
 from schedulers.core.levels import Levels, LevelSettings
 from schedulers.core.ordered import Order
@@ -36,13 +37,11 @@ class _Place(msgspec.Struct):
 
 
 @policies.register("gs", source="SLearn (NSDI'22), sections 5.1 and 5.2")
-class GenericScheduler(Policy):
+class GenericScheduler(Policy, NeedsEstimates):
     """Priority queues by estimated job size, weighted sharing between them, FIFO inside; starves nobody.
 
     Works with any predictor; one that samples (slearn, posterior) gets a sampling queue for its pilots.
     """
-
-    needs_estimates = True
 
     class Params(LevelSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings; the silent points of the paper are named here."""

@@ -24,6 +24,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
+from schedulers.core.abilities import MindsQueues
 from schedulers.core.parties import DIGITS, Inside, Parties, Party, place_in_party, serve, serve_asked
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestions, TieSetting, policies
 from schedulers.core.reasons import Reason
@@ -262,7 +263,7 @@ def _power(count: int) -> int:
 
 
 @policies.register("hdrf", source="H-DRF (SoCC'13), sections 3.4 and 4: the dynamic algorithm, with weights")
-class HierarchicalDrf(Policy):
+class HierarchicalDrf(Policy, MindsQueues):
     """Shares along the tree of queues: each queue gets its part of what its parent has, whatever its siblings want.
 
     The variants leave a half of the algorithm out, for contrast: `naive` adds vectors up (it starves leaves with
@@ -283,7 +284,7 @@ class HierarchicalDrf(Policy):
 
     @classmethod
     def uses_of_queues(cls, params: Any) -> Collection[str]:
-        """See Policy.uses_of_queues."""
+        """See MindsQueues.uses_of_queues."""
         return ("weight",)
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:

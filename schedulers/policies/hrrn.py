@@ -6,13 +6,14 @@ import math
 
 import msgspec
 
+from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState
 
 
 @policies.register("hrrn", source="Brinch Hansen 1971; a baseline of LACHESIS (arXiv 2103.06980, section 5)")
-class HighestResponseRatio(Ordered):
+class HighestResponseRatio(Ordered, NeedsEstimates):
     """Serves the job with the highest (wait + service) / service first; jobs without an estimate come last.
 
     wait: since its submission. service: its estimated total work. LACHESIS writes wait / (wait + service), which is the
@@ -21,7 +22,6 @@ class HighestResponseRatio(Ordered):
 
     bundles = True
     ahead = True
-    needs_estimates = True
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""

@@ -9,6 +9,7 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from schedulers.core import keyed
+from schedulers.core.abilities import NeedsEstimates, Rehearses, ability
 from schedulers.core.around import Around, Inside
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.events import Event, Rehearsed, Tick
@@ -44,7 +45,7 @@ class Standing(msgspec.Struct):
 
 
 @policies.register("jockey", source="Jockey (EuroSys'12), section 4")
-class Jockey(Around):
+class Jockey(Around, NeedsEstimates, Rehearses):
     """Gives each job with a deadline the containers that it needs to be done in time; another policy says the rest.
 
     Jobs below their allocation go first, least served first, then jobs without deadline, then whoever is left. Once
@@ -100,7 +101,6 @@ class Jockey(Around):
                 )
         super().__init__(params, seed=seed)
         self.triggers = Triggers(period_ms=params.period_ms)
-        self.rehearses = self.needs_estimates = True
         self._jobs: dict[str, Standing] = {}
         self._revised = 0  # the period in which allocations were looked at last
         self._scripts: dict[str, Script] = {}  # that nobody has asked for yet
@@ -127,7 +127,7 @@ class Jockey(Around):
         return standing is None or standing.allocation is None
 
     def passes_by(self, job: JobState, view: ClusterView) -> str | None:
-        """See Policy.passes_by: whoever has its allocation comes after all others."""
+        """See TellsTurn.passes_by: whoever has its allocation comes after all others."""
         standing = self._jobs.get(job.id)
         if standing is None or standing.allocation is None or job.executors < standing.allocation:
             return super().passes_by(job, view)
@@ -234,14 +234,16 @@ class Jockey(Around):
         )
 
     def new_scripts(self) -> Mapping[str, Script]:
-        """See Policy.new_scripts."""
+        """See Rehearses.new_scripts."""
         scripts, self._scripts = self._scripts, {}
-        return {**super().new_scripts(), **scripts}
+        inside = ability(self.inside, Rehearses)
+        return scripts if inside is None else {**inside.new_scripts(), **scripts}
 
     def new_promises(self) -> Mapping[str, Promise]:
-        """See Policy.new_promises."""
+        """See Rehearses.new_promises."""
         promises, self._promises = self._promises, {}
-        return {**super().new_promises(), **promises}
+        inside = ability(self.inside, Rehearses)
+        return promises if inside is None else {**inside.new_promises(), **promises}
 
     def next_change(self, view: ClusterView) -> int | None:
         """See Policy.next_change: the next period, while any job has a deadline."""

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Final, Literal
 
 import msgspec
 
+from schedulers.core.abilities import Copies, NeedsCopies
 from schedulers.core.policy import ClusterView, policies
 from schedulers.placers.deft import Deft
 from schedulers.planning.followed import Followed, Layout
@@ -19,14 +20,12 @@ COPYING: Final = ("dfrn", "tdca", "tds")
 
 
 @policies.register("planned", source="heft, cpop: TPDS 2002; dls, etf, peft, tds, dfrn, tdca: see docs/planning.md")
-class PlannedAhead(Followed):
+class PlannedAhead(Followed, NeedsCopies):
     """Lays out all jobs that come in one instant as one DAG by a planner, behind what there is, and follows the plan.
 
     Each node is one machine, or as many as it can run of the largest task at once. What has to be assigned anew (after
     a failure, say) is planned anew. Planners that copy tasks do so where copies are on.
     """
-
-    copies = True
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""
@@ -40,7 +39,8 @@ class PlannedAhead(Followed):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, Deft(Deft.Params()), seed=seed)
-        self.copies = self.needs_copies = params.planner in COPYING
+        if params.planner not in COPYING:
+            self.without = frozenset({Copies, NeedsCopies})
 
     def plan(self, layout: Layout, most: int, view: ClusterView) -> Plan:
         """See Followed."""

@@ -7,6 +7,7 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
+from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.ordered import Key
 from schedulers.core.partition import Partitioned
 from schedulers.core.policy import ClusterView, TieSetting, policies
@@ -15,7 +16,7 @@ from schedulers.planning.paths import Length, critical_first
 
 
 @policies.register("sjf_cp", source="Decima (SIGCOMM'19), section 7.1: SJF-CP")
-class ShortestJobCriticalPath(Partitioned):
+class ShortestJobCriticalPath(Partitioned, NeedsEstimates):
     """Serves the job with the least estimated total work first, in it the stage with the longest path to the output.
 
     Jobs without an estimate come last. With executors these follow the order of jobs too: one is held for the first
@@ -24,7 +25,6 @@ class ShortestJobCriticalPath(Partitioned):
 
     bundles = True
     ahead = True
-    needs_estimates = True
     stays = False
     limits = False
 

@@ -6,18 +6,18 @@ import math
 
 import msgspec
 
+from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState
 
 
 @policies.register("srpt", source="Schrage 1968; remaining work = estimate x unfinished tasks")
-class ShortestRemaining(Ordered):
+class ShortestRemaining(Ordered, NeedsEstimates):
     """Serves the job with the least estimated work left first; jobs without an estimate come last."""
 
     bundles = True
     ahead = True
-    needs_estimates = True
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""

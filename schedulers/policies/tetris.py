@@ -7,6 +7,7 @@ from typing import Annotated, NamedTuple
 
 import msgspec
 
+from schedulers.core.abilities import NeedsEstimates, OneTaskEach
 from schedulers.core.events import Event, NodeAdded, NodeChanged, NodeLost, NodeRemoved
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, TieSetting, policies
 from schedulers.core.resources import alignment
@@ -26,7 +27,7 @@ class _Candidate(NamedTuple):
 
 
 @policies.register("tetris", source="Tetris (SIGCOMM'14), sections 3.2 and 3.3; remote penalty: Graphene (OSDI'16)")
-class Tetris(Policy):
+class Tetris(Policy, NeedsEstimates, OneTaskEach):
     """Serves the task and node with the best alignment of demand and free room, less a part for what its job has left.
 
     Score of a task on a node: demand . free room, both as fractions of the node, times `remote` where the task has
@@ -34,9 +35,6 @@ class Tetris(Policy):
     over what fits now. Work left: estimated task time x sum of the demand's fractions of the cluster, over all tasks
     that have not finished. The paper's knob for fairness between jobs is left out. With `m: 0` it needs no predictor.
     """
-
-    runs_executors = False
-    needs_estimates = True
 
     class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""

@@ -6,18 +6,17 @@ from typing import Annotated, Any
 
 import msgspec
 
+from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.policy import policies
 from schedulers.planning.leasing import LeaseSettings, Leasing
 
 
 @policies.register("tetrisched", source="TetriSched (EuroSys'16)")
-class TetriSched(Leasing):
+class TetriSched(Leasing, NeedsEstimates):
     """Starts what the best plan for all pending jobs together starts now; each cycle plans anew.
 
     Its ablations: `preferences: none` (no heterogeneity), `search: one_by_one` (no global plan), `plan_ahead_s: 0`.
     """
-
-    needs_estimates = True
 
     class Params(LeaseSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
         """Settings."""

@@ -7,6 +7,7 @@ from typing import Annotated
 
 import msgspec
 
+from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.ordered import ByShare, Key, Measure
 from schedulers.core.partition import Partitioned, executors_of
 from schedulers.core.policy import ClusterView, TieSetting, policies
@@ -16,7 +17,7 @@ from schedulers.core.state import JobState
 @policies.register(
     "weighted_fair", source="Decima (SIGCOMM'19), section 7.1: (tuned) weighted fair; alpha 0: decima-sim"
 )
-class WeightedFair(Partitioned, ByShare):
+class WeightedFair(Partitioned, ByShare, NeedsEstimates):
     """Shares the cluster in proportion to (weight x total work ^ alpha): 0 is plain fair, 1 naive, about -1 tuned.
 
     Total work is the estimated one; a job without an estimate counts as one of `unsized_ms`. Containers that end with
@@ -40,7 +41,8 @@ class WeightedFair(Partitioned, ByShare):
 
     def __init__(self, params: Params, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
-        self.needs_estimates = params.alpha != 0
+        if params.alpha == 0:
+            self.without = frozenset({NeedsEstimates})
         self._whole = (0.0, 0)
 
     def key(self, job: JobState, view: ClusterView) -> Key:

@@ -13,6 +13,7 @@ from typing import Any, Final, Generic, TypeVar
 
 import msgspec
 
+from schedulers.core.abilities import KeepsNodes, OneTaskEach
 from schedulers.core.events import (
     ContainerAdopted,
     ContainerEnded,
@@ -104,12 +105,10 @@ def _by_amount(view: ClusterView) -> bool:
     return any(isinstance(limit, tuple) for q in view.queues.values() for limit in (q.guaranteed, q.max))
 
 
-class YarnPolicy(Policy, Generic[Y]):
+class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes):
     """What `capacity` and `fair_yarn` have in common."""
 
     triggers = Triggers(every_beat=True)
-    runs_executors = False
-    reserves = True
 
     def __init__(self, params: msgspec.Struct, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
@@ -333,7 +332,7 @@ class YarnPolicy(Policy, Generic[Y]):
                 self._victims.append(Victim(number, measure.rule, measure.cause))
 
     def victims(self, view: ClusterView) -> Sequence[Victim]:
-        """See Policy.victims."""
+        """See Preempts.victims."""
         victims, self._victims = self._victims, []
         return victims
 

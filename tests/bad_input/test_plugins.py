@@ -116,7 +116,8 @@ def test_weights_that_nobody_gave_are_missed_where_they_are_named(refused: Refus
 @pytest.mark.parametrize("body", CLASSES)
 def test_a_policy_that_cannot_be_made_or_asked(refused: Refused, tmp_path: Path, body: str) -> None:
     (tmp_path / "s.yaml").write_text(SCENARIO)
-    (tmp_path / "p.py").write_text(HEAD + CLASS + body)
+    able = CLASS.replace("(Fifo)", "(Fifo, MindsQueues)")
+    (tmp_path / "p.py").write_text(HEAD + "from schedulers.core.abilities import MindsQueues\n" + able + body)
     assert CLASSES[body] in refused("check", "s.yaml", "--plugin", "p.py")
 
 

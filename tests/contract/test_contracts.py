@@ -23,6 +23,7 @@ from rm_emulator.testing import (
     subjects,
 )
 from rm_emulator.workload.formats import FORMATS
+from schedulers.core.abilities import KeepsNodes
 from schedulers.core.decisions import Decision, Place
 from schedulers.core.model import Copies
 from schedulers.core.placer import placers
@@ -83,7 +84,7 @@ VARIANTS += [
 RESERVING = [
     Subject(policy={"kind": entry.name}, predictor={"kind": "three_sigma"}, reserve_after=2_000)
     for entry in policies
-    if not entry.cls.reserves
+    if not issubclass(entry.cls, KeepsNodes)
 ]
 SUBJECTS = subjects() + VARIANTS + RESERVING
 BY_NAME = {f"{number:02}-{subject}": subject for number, subject in enumerate(SUBJECTS)}

@@ -11,6 +11,7 @@ from rm_emulator.engine.known import names
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Audit, Kept, job, node, stage
 from rm_emulator.workload.model import Fixed, PerNode, RunTimes, Workload, WorkloadJob
+from schedulers.core import abilities
 from schedulers.core.decisions import Copy
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Copies, Edge, Job, Links, Stage
@@ -24,10 +25,8 @@ MIB = 1024**2
 SHUFFLE = job("a", stage(2, name="map"), stage(4, parents=(Edge(parent=0, data=80 * MIB),), name="reduce"))
 
 
-class Copying(Fifo):
+class Copying(Fifo, abilities.Copies):
     """Copies whatever has begun wherever there is room, before it starts anything."""
-
-    copies = True
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """See Policy."""

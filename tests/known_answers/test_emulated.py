@@ -11,6 +11,7 @@ import pytest
 import rm_emulator
 from rm_emulator.known_answers.emulated import finished
 from rm_emulator.known_answers.schedules import violations
+from schedulers.core import abilities
 from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions
 from schedulers.policies.fifo import Fifo
 
@@ -33,10 +34,8 @@ STAGES = [
 ]
 
 
-class Copying(Fifo):
+class Copying(Fifo, abilities.Copies):
     """Copies whatever has begun wherever there is room, before it starts anything."""
-
-    copies = True
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         for live in list(view.jobs.values()):

@@ -16,9 +16,9 @@ from operators.cache.cache import Change
 from operators.client import Client
 from operators.extender.conditions import Conditions
 from operators.extender.status import StatusWriter, why
-from schedulers.core.assigned import with_lines
 from schedulers.core.checks import validate
-from schedulers.core.policy import needs_estimates, policies
+from schedulers.core.compatible import needs_estimates, with_lines
+from schedulers.core.policy import policies
 from schedulers.core.reasons import Reason
 from schedulers.core.replay import Replay
 from schedulers.objects import names

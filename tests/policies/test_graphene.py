@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
+
 import pytest
 
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import job, node, scheduler, stage
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
+from schedulers.core.abilities import Plans, ability
 from schedulers.core.bundles import Room
 from schedulers.core.decisions import Place
 from schedulers.core.events import (
@@ -227,6 +230,12 @@ def test_a_job_follows_the_plan_of_another_planner() -> None:
     assert policy(made)._ranks["s"].priorities == by_plan(planned) != by_path(chain, (50.0, 1.0, 1.0))
 
 
+def new_plans(made: Scheduler) -> Mapping[str, Planned]:
+    plans = ability(made.policy, Plans)
+    assert plans is not None
+    return plans.new_plans()
+
+
 @pytest.mark.parametrize("around", [False, True])
 def test_a_plan_is_shown_once_and_after_a_restore(around: bool) -> None:
     spec = {"kind": "graphene"}
@@ -234,9 +243,9 @@ def test_a_plan_is_shown_once_and_after_a_restore(around: bool) -> None:
     submit(made, DIAMOND, 10, 90, 5, 1)
     times = ((0, 0, 10), (1, 10, 100), (2, 100, 105), (3, 105, 106))
     stretches = tuple(Stretch(stage, start, end, end - start) for stage, start, end in times)
-    assert made.policy.new_plans() == {"d": Planned(1, 106, 106, (10, 90, 5, 1), stretches)}
-    assert made.policy.new_plans() == {}
-    assert list(Scheduler.restore(made.snapshot()).policy.new_plans()) == ["d"]
+    assert new_plans(made) == {"d": Planned(1, 106, 106, (10, 90, 5, 1), stretches)}
+    assert new_plans(made) == {}
+    assert list(new_plans(Scheduler.restore(made.snapshot()))) == ["d"]
 
 
 @pytest.mark.parametrize(("plan", "plans"), [("schedule", True), ("path", False), ("none", False)])
@@ -244,7 +253,7 @@ def test_a_plan_is_shown_once_and_after_a_restore(around: bool) -> None:
 def test_only_schedules_are_worth_asking_for(around: bool, plan: str, plans: bool) -> None:
     spec = {"kind": "graphene", "plan": plan}
     made = scheduler({"kind": "bounded", "policy": spec} if around else spec, node("n", 1), predictor=ORACLE)
-    assert made.policy.plans is plans
+    assert (ability(made.policy, Plans) is not None) is plans
 
 
 def test_nothing_is_shown_of_a_job_that_is_gone_or_has_no_schedule() -> None:
@@ -252,7 +261,7 @@ def test_nothing_is_shown_of_a_job_that_is_gone_or_has_no_schedule() -> None:
     submit(made, job("unknown", stage(1)))
     submit(made, DIAMOND, 10, 90, 5, 1)
     made.handle(JobCancelled(1, "d"))
-    assert made.policy.new_plans() == {}
+    assert new_plans(made) == {}
 
 
 # -- estimates ------------------------------------------------------------------------------------

@@ -7,6 +7,7 @@ from collections.abc import Iterable
 import pytest
 
 from rm_emulator.testing import job, node, scheduler, stage
+from schedulers.core.compatible import needs_estimates
 from schedulers.core.decisions import Move, Place, Run
 from schedulers.core.events import (
     ContainerEnded,
@@ -19,7 +20,6 @@ from schedulers.core.events import (
     Tick,
 )
 from schedulers.core.model import Node
-from schedulers.core.policy import needs_estimates
 from schedulers.core.scheduler import Scheduler
 
 

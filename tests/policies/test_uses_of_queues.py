@@ -9,6 +9,7 @@ import pytest
 
 import rm_emulator
 from rm_emulator.results.filling import unused_settings
+from schedulers.core.abilities import uses_of_queues
 from schedulers.core.policy import policies
 
 SCENARIO: Final = """\
@@ -59,7 +60,7 @@ def test_a_setting_changes_what_a_policy_does_only_if_it_says_so(
     usual: dict[str, list[int]], tmp_path: Path, name: str, setting: str
 ) -> None:
     other = finish(tmp_path, setting)
-    says = {label: policies.entry(label).cls.uses_of_queues(policies.parse({"kind": label})[1]) for label in LABELS}
+    says = {label: uses_of_queues(*policies.parse({"kind": label})) for label in LABELS}
     changed = {label for label in LABELS if other[label] != usual[label]}
     assert changed <= {label for label, used in says.items() if name in used}
 
@@ -71,4 +72,4 @@ def test_what_a_policy_does_not_use_is_said(policy: str, name: str) -> None:
     given = {"weight": 2.0, "guaranteed": 0.5, "preemptible": False}[name]
     cls, params = policies.parse(spec)
     said = unused_settings({"queues": [{"name": "a", name: given}], "policies": [{**spec, "label": policy}]})
-    assert bool(said) == (name not in cls.uses_of_queues(params))
+    assert bool(said) == (name not in uses_of_queues(cls, params))

@@ -18,6 +18,7 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
+from schedulers.core.abilities import OneTaskEach
 from schedulers.core.checks import validate
 from schedulers.core.copies import holders
 from schedulers.core.decisions import Commit, Copy, Decision, Hold, Move, Place, Release, Run
@@ -111,7 +112,7 @@ class Core(RuleBasedStateMachine):
     def begin(
         self, policy: str, predictor: Any, offers: Any, placement: str, kept: bool, limit: int | None, copies: Any
     ) -> None:
-        executors = kept and policies.entry(policy).cls.runs_executors
+        executors = kept and not issubclass(policies.entry(policy).cls, OneTaskEach)
         self.scheduler = Scheduler(
             SchedulerConfig(
                 resources=("cpu", "memory"),

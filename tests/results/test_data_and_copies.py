@@ -21,15 +21,15 @@ from rm_emulator.results.summary import read_summary
 
 #: A policy that copies the first task of `map` to n3 as soon as something waits.
 COPYING = '''
+from schedulers.core import abilities
 from schedulers.core.policy import Suggestion, policies
 from schedulers.policies.fifo import Fifo
 
 
 @policies.register("copies_to_n3", source="a test")
-class Copying(Fifo):
+class Copying(Fifo, abilities.Copies):
     """Copies."""
 
-    copies = True
 
     def schedule(self, view, offer):
         for job in list(view.jobs.values()):

@@ -10,8 +10,9 @@ from pydantic_core import InitErrorDetails
 
 from rm_emulator.issues import did_you_mean, show_value
 from rm_emulator.scenario.schema.settings import error_at, registered_errors
+from schedulers.core.compatible import needs_estimates
 from schedulers.core.placer import placers
-from schedulers.core.policy import needs_estimates, policies
+from schedulers.core.policy import policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 

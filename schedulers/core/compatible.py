@@ -1,0 +1,156 @@
+"""Compatible: one table of what does not go with what, read by the scheduler, by checks of files and by the brain."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping
+from typing import Any, Final, NamedTuple
+
+import msgspec
+
+from schedulers.core.abilities import AssignsAhead, KeepsNodes, NeedsEstimates, OneTaskEach, Preempts, ability
+from schedulers.core.errors import InvalidParameters, UnknownName
+from schedulers.core.ordered import Sequencing
+from schedulers.core.placer import placers
+from schedulers.core.policy import Policy, policies
+
+
+class Setup(msgspec.Struct, frozen=True, kw_only=True):
+    """A policy and what it is to work with."""
+
+    policy: Policy
+    kind: str
+    """The name of the policy."""
+    placement: str = ""
+    """The name of the placer."""
+    executors: bool = False
+    """Whether containers outlive tasks."""
+    copies: bool = False
+    """Whether a task may have several containers."""
+    reserve_after: bool = False
+    """Whether the core reserves nodes."""
+    thinks: bool = False
+    """Whether the scheduler takes its time (offers: thought)."""
+    predictor: bool = True
+    """Whether anybody estimates run times."""
+
+    @property
+    def lines(self) -> bool:
+        """Whether tasks wait in lines of nodes."""
+        return has_lines({"kind": self.placement}) or ability(self.policy, AssignsAhead) is not None
+
+    def has(self, *kinds: type[Any]) -> bool:
+        """Whether the policy has any of these abilities."""
+        return any(ability(self.policy, kind) is not None for kind in kinds)
+
+
+class Rule(NamedTuple):
+    """One row: where it applies, and the sentence, with `{kind}`, `{placement}` and `{ordered}` to be filled in."""
+
+    key: str
+    """The setting that would have to go."""
+    breaks: Callable[[Setup], bool]
+    sentence: str
+
+
+def _acts_by_itself(setup: Setup) -> bool:
+    return setup.has(KeepsNodes, Preempts) or setup.policy.triggers.period_ms is not None
+
+
+def _counts_offers(setup: Setup) -> bool:
+    return setup.policy.triggers.every_beat or setup.policy.triggers.every_offer
+
+
+def _is_assigner(setup: Setup) -> bool:
+    return has_lines({"kind": setup.placement})
+
+
+#: Of each key the first row that applies is said. Rows of one key are in the order in which they are looked at.
+RULES: Final = (
+    Rule(
+        "predictor",
+        lambda s: not s.predictor and s.has(NeedsEstimates),
+        "policy '{kind}' orders jobs by estimated run time: give it a predictor",
+    ),
+    Rule(
+        "executors",
+        lambda s: s.executors and s.has(OneTaskEach),
+        "policy '{kind}' does not serve executors that outlive tasks",
+    ),
+    Rule("copies", lambda s: s.copies and s.executors, "copies do not go with executors that outlive tasks"),
+    Rule(
+        "placement",
+        lambda s: _is_assigner(s) and s.executors,
+        "placement '{placement}' does not go with executors that outlive tasks: it assigns each task to a node",
+    ),
+    Rule(
+        "placement",
+        lambda s: _is_assigner(s) and s.kind in policies and s.kind not in with_lines(),
+        "placement '{placement}' assigns tasks before they can start, in the policy's order of jobs and stages, "
+        "and '{kind}' has none that holds until then (it goes with {ordered})",
+    ),
+    Rule(
+        "thinks",
+        lambda s: s.thinks and s.lines,
+        "a scheduler that takes its time assigns no tasks ahead: another placement or policy is needed",
+    ),
+    Rule(
+        "thinks",
+        lambda s: s.thinks and _acts_by_itself(s),
+        "a scheduler that takes its time needs a policy that does not reserve, preempt or act by the clock",
+    ),
+    Rule(
+        "thinks",
+        lambda s: s.thinks and _counts_offers(s),
+        "a scheduler that takes its time needs a policy that does not count the offers that it passes up",
+    ),
+    Rule(
+        "reserve_after",
+        lambda s: s.reserve_after and s.lines,
+        "reserve_after does not go with a placement that assigns tasks to nodes, where they wait in line",
+    ),
+    Rule(
+        "reserve_after",
+        lambda s: s.reserve_after and s.has(KeepsNodes),
+        "reserve_after does not go with a policy that makes reservations itself, as YARN's schedulers do",
+    ),
+    Rule(
+        "reserve_after",
+        lambda s: s.reserve_after and s.executors,
+        "reserve_after does not go with executors that outlive tasks: their room is not given back by task",
+    ),
+)
+
+
+def clashes(setup: Setup) -> Mapping[str, str]:
+    """By key a sentence on what does not go together, in the table's order."""
+    found: dict[str, str] = {}
+    for rule in RULES:
+        if rule.key not in found and rule.breaks(setup):
+            words = {"kind": setup.kind, "placement": setup.placement, "ordered": ", ".join(with_lines())}
+            found[rule.key] = rule.sentence.format(**words)
+    return found
+
+
+def policy_of(settings: Mapping[str, Any]) -> Policy | None:
+    """The policy of these settings (`kind` among them); None where they are wrong, which is said elsewhere."""
+    try:
+        cls, params = policies.parse(settings)
+        return cls(params)
+    except (UnknownName, InvalidParameters):
+        return None
+
+
+def needs_estimates(settings: Mapping[str, Any]) -> bool:
+    """Whether a policy with these settings makes no sense without a predictor; False where they are wrong."""
+    return ability(policy_of(settings), NeedsEstimates) is not None
+
+
+def has_lines(placement: Mapping[str, Any]) -> bool:
+    """Whether this placement (`kind` and settings) assigns tasks to nodes ahead of time; False for an unknown one."""
+    name = placement.get("kind", "")
+    return name in placers and placers.entry(name).cls.assigns
+
+
+def with_lines() -> list[str]:
+    """The policies in whose order tasks can be assigned."""
+    return [entry.name for entry in policies if issubclass(entry.cls, Sequencing) and entry.cls.ahead]
