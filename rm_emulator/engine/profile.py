@@ -3,27 +3,84 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Literal, Protocol
 
 from rm_emulator.engine.calendar import Calendar
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.control import PATIENCE, Control
+from rm_emulator.engine.recording import Recording
 from rm_emulator.workload.model import Workload
+from schedulers.core.decisions import Decision
+from schedulers.core.events import Event
 
 
 class Engine(Protocol):
-    """What every profile needs of the simulation; those that need more say so by its class."""
+    """What profiles and features need of the simulation; see `Simulation`. Profiles that need more say so by its class.
+
+    config, workload, seed: what the run is made from. until: when it ends at the latest, ms. end_ms: when it has ended.
+    obeys: who carries out a decision. launch: sees to it that what is granted now starts.
+    """
 
     calendar: Calendar
     config: EngineConfig
+    workload: Workload
     control: Control
+    record: Recording
+    profile: Profile
+    seed: int
+    until: int | None
+    end_ms: int
     jobs: dict[str, Master]
+    containers: dict[int, Container]
+    obeys: dict[type[Decision], Callable[[Any], None]]
+    launch: Callable[[Container], None]
+    tell_completion: Callable[[Event], list[Decision]]
 
     @property
     def is_busy(self) -> bool:
         """See Simulation."""
         ...
+
+    @property
+    def arrivals_left(self) -> bool:
+        """See Simulation."""
+        ...
+
+    def handle(self, event: Event) -> list[Decision]:
+        """See Simulation."""
+        ...
+
+    def tell(self, event: Event) -> list[Decision]:
+        """See Simulation."""
+        ...
+
+    def obey(self, decisions: Iterable[Decision]) -> None:
+        """See Simulation."""
+
+    def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
+        """See Simulation."""
+
+    def carry_on(self) -> None:
+        """See Simulation."""
+
+    def contain(self, number: int, node: str, job: str) -> Container:
+        """See Simulation."""
+        ...
+
+    def start_of(self, container: Container, at: int) -> int:
+        """See Simulation."""
+        ...
+
+    def started(self, container: Container) -> None:
+        """See Simulation."""
+
+    def start(self, container: Container, now: int) -> None:
+        """See Simulation."""
+
+    def over(self, container: Container) -> None:
+        """See Simulation."""
 
     def count(self, container: Container) -> None:
         """See Simulation."""

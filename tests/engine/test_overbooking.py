@@ -11,7 +11,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.overbooking import Sharers
+from rm_emulator.engine.features.overbooking import Sharers
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Audit, Kept, job, scheduler, stage
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob

@@ -3,8 +3,6 @@
 from __future__ import annotations
 
 from rm_emulator.engine.cycles import Cycles
-from rm_emulator.engine.executors import KeptExecutors
-from rm_emulator.engine.simulation import Simulation
 
 
 class Events(Cycles):
@@ -16,10 +14,3 @@ class Events(Cycles):
 
     asks = "all"
     has_executors = True
-
-    def __init__(self, engine: Simulation) -> None:
-        super().__init__(engine)
-        kept = engine.config.executors
-        if kept is not None:
-            executors = KeptExecutors(engine, kept.moving_ms)
-            self.launch, self.ended = executors.launch, executors.ended  # type: ignore[method-assign]
