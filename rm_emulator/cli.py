@@ -53,7 +53,7 @@ Plugin = Annotated[
         "--plugin",
         metavar="FILE.py",
         callback=_loaded,
-        help="Python file that registers policies, predictors, placers or formats.",
+        help="Python file that registers policies, predictors, placers, profiles or formats.",
     ),
 ]
 Set = Annotated[
@@ -92,6 +92,9 @@ PredictorName = Annotated[
 ]
 PlacerName = Annotated[
     str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.placers)
+]
+ProfileName = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.profiles)
 ]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no notes: say only what is wrong.")]
 
@@ -286,7 +289,15 @@ def placers(name: PlacerName = None, json: Json = False, plugin: Plugin = None) 
     _list(registry, name, json)
 
 
-def _list(registry: Any, name: str | None, json: bool) -> None:
+@app.command()
+def profiles(name: ProfileName = None, json: Json = False, plugin: Plugin = None) -> None:
+    """List the profiles, the timing of real systems, with their settings, or tell all of one."""
+    from rm_emulator.engine.profile import profiles as registry
+
+    _list(registry, name, json, at="cluster:\n      profile: ")
+
+
+def _list(registry: Any, name: str | None, json: bool, at: str = "policies:\n    - ") -> None:
     if name is not None:
         from rm_emulator.scenario.reference import entry
 
@@ -296,10 +307,10 @@ def _list(registry: Any, name: str | None, json: bool) -> None:
     if json:
         _print_json(entries if name is None else entries[0])
     else:
-        _show_entries(entries)
+        _show_entries(entries, at)
 
 
-def _show_entries(entries: list[dict[str, Any]]) -> None:
+def _show_entries(entries: list[dict[str, Any]], at: str = "") -> None:
     from rich.console import Console
     from rich.text import Text
 
@@ -317,7 +328,7 @@ def _show_entries(entries: list[dict[str, Any]]) -> None:
             shown = "" if default is None else f" = {str(default).lower() if isinstance(default, bool) else default}"
             console.print(Text(f"    {setting['name']}{shown}  ({setting['type']}) {setting['description']}"))
         if "example" in entry:
-            console.print(Text(f"    in a scenario:\n    policies:\n    - {entry['example']}"))
+            console.print(Text(f"    in a scenario:\n    {at}{entry['example']}"))
 
 
 @traces_app.callback()

@@ -1,4 +1,4 @@
-"""Policies, placers, predictors and trace formats from outside the tree: entry points and files (`FILE.py`).
+"""Policies, placers, predictors, profiles and trace formats from outside the tree: entry points and files (`FILE.py`).
 
 Files are named by `--plugin`, or by the scenario itself.
 

@@ -1,4 +1,4 @@
-"""Contract tests for policies, predictors, placers and trace formats, from inside the tree or outside it.
+"""Contract tests for policies, predictors, placers, profiles and trace formats, from inside the tree or outside it.
 
 Whatever registers itself must hold what the scheduler promises, and each promise is a function here:
 
@@ -27,9 +27,11 @@ import msgspec
 import numpy as np
 
 from rm_emulator.audit import Audit as Audit  # noqa: PLC0414 (here plug-ins find it)
+from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.execution import draw
 from rm_emulator.engine.played import played
+from rm_emulator.engine.profile import profiles
 from rm_emulator.engine.recording import Attempt as Attempt  # noqa: PLC0414 (here plug-ins find it)
 from rm_emulator.engine.recording import Kept as Kept  # noqa: PLC0414
 from rm_emulator.engine.simulation import Simulation
@@ -58,7 +60,9 @@ from schedulers.core.state import ClusterState
 
 #: Scenarios that each check runs unless told otherwise: every profile, with executors, with disorder.
 SEEDS: Final = (0, 1, 2, 3)
-_PROFILES: Final = ("yarn", "sls", "events", "events", "kubernetes")
+#: Profiles of the scenarios, in turn: those of the tree, so that no plug-in changes which scenarios there are. The one
+#: whose containers may outlive tasks comes twice.
+_DRAWN: Final = ("yarn", "sls", "events", "events", "kubernetes")
 _DISORDER: Final = Disorder(delay=0.2, delay_ms=2500, duplicate=0.2, late=0.2, late_ms=1500)
 
 
@@ -134,14 +138,22 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
 
 
-def case(seed: int, *, disorder: bool = False, profile: str | None = None, executors: bool | None = None) -> Case:
+def case(
+    seed: int,
+    *,
+    disorder: bool = False,
+    profile: str | None = None,
+    executors: bool | None = None,
+    settings: Mapping[str, Any] | None = None,
+) -> Case:
     """Scenario number `seed`: few unlike nodes, few jobs, some of them DAGs, run times of seconds.
 
-    Everything is drawn from the number; `profile` and `executors` override what was drawn.
+    Everything is drawn from the number; `profile` and `executors` override what was drawn. settings: of the profile.
     """
     rng = keyed.generator(seed, "contract")
-    profile = profile or _PROFILES[seed % len(_PROFILES)]
-    has_executors = profile == "events" and seed % 4 == 3 if executors is None else executors
+    profile = profile or _DRAWN[seed % len(_DRAWN)]
+    keeps = profiles.entry(profile).cls.has_executors and seed % 4 == 3
+    has_executors = keeps if executors is None else executors
     resources = ("cpu", "memory", "gpu")[: int(rng.integers(2, 4))]
     # Executors of unlike sizes block each other's nodes by nature; the promise concerns equal ones.
     demands = _demands(rng, len(resources), 1 if has_executors else int(rng.integers(1, 5)))
@@ -154,6 +166,7 @@ def case(seed: int, *, disorder: bool = False, profile: str | None = None, execu
         resources=resources,
         queues=queues,
         profile=profile,
+        settings=settings or {},
         heartbeat_ms=int(rng.choice([10, 20, 50] if fine else [500, 1000, 1700])),
         am_heartbeat_ms=int(rng.choice([10, 20] if fine else [400, 1000])),
         startup=Fixed(0) if fine or rng.random() < 0.5 else Drawn(800.0, 0.5),
@@ -166,7 +179,8 @@ def case(seed: int, *, disorder: bool = False, profile: str | None = None, execu
         jobs = _in_queues(keyed.generator(seed, "contract jobs' queues"), jobs, queues)
     jobs = _with_deadlines(keyed.generator(seed, "contract deadlines"), jobs)
     workload = Workload(name=f"case {seed}", jobs=jobs, history=_history(rng), resources=resources)
-    name = f"case({seed}, disorder={disorder}, profile={profile!r}, executors={has_executors})"
+    own = f", settings={settings}" if settings else ""
+    name = f"case({seed}, disorder={disorder}, profile={profile!r}, executors={has_executors}{own})"
     return Case(name=name, config=config, workload=workload, seed=seed)
 
 
@@ -316,7 +330,7 @@ def scheduler_config(subject: Subject, config: EngineConfig, seed: int) -> Sched
         policy=subject.policy,
         predictor=subject.predictor,
         placement=subject.placement,
-        offers=config.offers,
+        offers=timing(config).offers,
         executors=config.executors is not None,
         containers_per_offer=config.containers_per_heartbeat,
         seed=seed,
@@ -392,13 +406,17 @@ _REMEMBERED: Final = 32
 def check_safe(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """No over-commit, no task before its parents, each task succeeds once, every hold has a reason, it drains."""
     for made in _cases(subject, seeds):
-        ran = _known(subject, made)
-        validate(ran.audit.state)
-        try:
-            ran.audit.drained()
-            _recorded_once(ran, made, subject.copies.max if subject.copies else 1)
-        except AssertionError as error:
-            raise AssertionError(f"{subject}, {made.name}: {error}") from error
+        _is_safe(subject, made)
+
+
+def _is_safe(subject: Subject, made: Case) -> None:
+    ran = _known(subject, made)
+    validate(ran.audit.state)
+    try:
+        ran.audit.drained()
+        _recorded_once(ran, made, subject.copies.max if subject.copies else 1)
+    except AssertionError as error:
+        raise AssertionError(f"{subject}, {made.name}: {error}") from error
 
 
 def _recorded_once(ran: Ran, made: Case, most: int) -> None:
@@ -412,19 +430,26 @@ def _recorded_once(ran: Ran, made: Case, most: int) -> None:
 def check_repeatable(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """The same seed gives the same log, byte for byte."""
     for made in _cases(subject, seeds):
-        first, second = _known(subject, made), _known(subject, made, guarded=True)
-        assert first.lines == second.lines, f"{subject}, {made.name}: two runs differ{_parting(first, second)}"
+        _repeats(subject, made)
+
+
+def _repeats(subject: Subject, made: Case) -> None:
+    first, second = _known(subject, made), _known(subject, made, guarded=True)
+    assert first.lines == second.lines, f"{subject}, {made.name}: two runs differ{_parting(first, second)}"
 
 
 def check_skipping(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """Leaving out heartbeats that cannot change anything changes nothing."""
     for seed in seeds:
         made = case(seed, profile=("yarn", "sls")[seed % 2])
-        made = with_data(made) if subject.copies else made
-        naive = msgspec.structs.replace(made, config=msgspec.structs.replace(made.config, skip=False))
-        first, second = run_case(subject, made), run_case(subject, naive)
-        where = f"{subject}, {made.name}"
-        assert first.log.sha256 == second.log.sha256, f"{where}: naive and skipping differ{_parting(first, second)}"
+        _skips(subject, with_data(made) if subject.copies else made)
+
+
+def _skips(subject: Subject, made: Case) -> None:
+    naive = msgspec.structs.replace(made, config=msgspec.structs.replace(made.config, skip=False))
+    first, second = run_case(subject, made), run_case(subject, naive)
+    where = f"{subject}, {made.name}"
+    assert first.log.sha256 == second.log.sha256, f"{where}: naive and skipping differ{_parting(first, second)}"
 
 
 def check_no_peeking(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
@@ -510,10 +535,14 @@ def _guarded(where: str) -> type[ClusterState]:
 def check_replay(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """Replaying a log writes the same log."""
     for made in _cases(subject, seeds):
-        lines = _known(subject, made).lines
-        replayed = replay(lines)
-        where = next((n for n, (a, b) in enumerate(zip(lines, replayed, strict=False), 1) if a != b), None)
-        assert replayed == lines, f"{subject}, {made.name}: the replayed log differs at line {where}"
+        _replays(subject, made)
+
+
+def _replays(subject: Subject, made: Case) -> None:
+    lines = _known(subject, made).lines
+    replayed = replay(lines)
+    where = next((n for n, (a, b) in enumerate(zip(lines, replayed, strict=False), 1) if a != b), None)
+    assert replayed == lines, f"{subject}, {made.name}: the replayed log differs at line {where}"
 
 
 def replay(lines: list[bytes]) -> list[bytes]:
@@ -606,6 +635,31 @@ def check_placer(name: str, **settings: Any) -> None:
     placement = {"kind": name, **settings}
     _check_all(Subject(policy={"kind": "fifo" if has_lines(placement) else "fair"}, placement=placement))
     check_registered(placers, name)
+
+
+# -- the promises of profiles ---------------------------------------------------------------------
+
+#: Under these a profile is checked: tasks alone, and pilots that are told apart from the others.
+_UNDER: Final = (
+    Subject(policy={"kind": "fair"}),
+    Subject(policy={"kind": "gs"}, predictor={"kind": "slearn", "fixed_percent": 30}),
+)
+
+
+def check_profile(name: str, seeds: tuple[int, ...] = SEEDS, **settings: Any) -> None:
+    """What holds for every profile, by name, with these settings, in each scenario with disorder and without.
+
+    Nothing is over-committed, each task succeeds once, every job ends; the same seed gives the same log, whose replay
+    writes it again byte for byte; without disorder, heartbeats that are left out change nothing.
+    """
+    check_registered(profiles, name)
+    made = [case(n, disorder=d, profile=name, settings=settings) for n in seeds for d in (False, True)]
+    for subject, each in itertools.product(_UNDER, made):
+        _is_safe(subject, each)
+        _repeats(subject, each)
+        _replays(subject, each)
+        if each.config.disorder is None:
+            _skips(subject, each)
 
 
 # -- the promises of registrations ----------------------------------------------------------------

@@ -17,6 +17,7 @@ import msgspec
 import numpy as np
 import typer
 
+from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.played import played
 from rm_emulator.experiments.grid import code_digest
@@ -159,7 +160,11 @@ def _run(key: str, policy: Mapping[str, Any], predictor: dict[str, Any] | None, 
     config = EngineConfig(nodes=nodes(), queues=queues, resources=("cpu",), profile="events")
     scheduler = Watched(
         SchedulerConfig(
-            resources=config.resources, policy=dict(policy), predictor=predictor, offers=config.offers, seed=seed
+            resources=config.resources,
+            policy=dict(policy),
+            predictor=predictor,
+            offers=timing(config).offers,
+            seed=seed,
         )
     )
     oracle = predictor is not None

@@ -87,3 +87,20 @@ def test_what_is_declared_below_is_not_declared_in_the_schema_again() -> None:
 def classes(file: Path) -> list[str]:
     """Names of a file's classes."""
     return [node.name for node in ast.parse(file.read_text("utf-8")).body if isinstance(node, ast.ClassDef)]
+
+
+def test_modules_are_imported_by_name_in_registries_and_the_plug_in_loader_alone() -> None:
+    """An import by name is in no picture of the tree: whoever needs one finds it through a registry."""
+    allowed = {"schedulers/core/registry.py", "rm_emulator/results/chart.py", "rm_emulator/plugins.py"}
+    product = [ROOT / folder for folder in ("schedulers", "rm_emulator", "operators")]
+    found = {
+        str(file.relative_to(ROOT)) for folder in product for file in folder.rglob("*.py") if imports_by_name(file)
+    }
+    assert found <= allowed
+
+
+def imports_by_name(file: Path) -> int:
+    """How often a file imports a module whose name is data."""
+    ways = {"import_module", "__import__", "spec_from_file_location", "exec_module"}
+    calls = [node.func for node in ast.walk(ast.parse(file.read_text("utf-8"))) if isinstance(node, ast.Call)]
+    return sum(getattr(called, "attr", getattr(called, "id", "")) in ways for called in calls)

@@ -4,7 +4,9 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Callable, Iterable
-from typing import Any, ClassVar, Literal, Protocol
+from typing import Any, ClassVar, Final, Literal, Protocol
+
+import msgspec
 
 from rm_emulator.engine.calendar import Calendar
 from rm_emulator.engine.config import EngineConfig
@@ -14,6 +16,7 @@ from rm_emulator.engine.recording import Recording
 from rm_emulator.workload.model import Workload
 from schedulers.core.decisions import Decision
 from schedulers.core.events import Event
+from schedulers.core.registry import NoParams, Registry
 
 
 class Engine(Protocol):
@@ -104,6 +107,9 @@ class Profile(ABC):
     asks: what a job asks for on its arrival, see `JobSubmitted`.
     has_executors: containers may outlive tasks. has_masters: application masters may have containers of their own.
     prompt: nothing comes between a grant and the task's start but start-up times and data.
+
+    A class `Params` inside the class has the settings of the profile, as of whatever registers itself; params: those
+    of this cluster.
     """
 
     offers: ClassVar[Literal["heartbeat", "cycle", "thought"]]
@@ -111,10 +117,16 @@ class Profile(ABC):
     has_executors: ClassVar[bool] = False
     has_masters: ClassVar[bool] = False
     prompt: ClassVar[bool] = False
+    Params: ClassVar[type[msgspec.Struct]] = NoParams
 
     def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+        self.engine, self.params = engine, self.params_of(engine.config)
         self._idle_offers = 0
+
+    @classmethod
+    def params_of(cls, config: EngineConfig) -> Any:
+        """The profile's `Params` on this cluster. Raises msgspec.ValidationError."""
+        return msgspec.convert(dict(config.settings), cls.Params)
 
     @classmethod
     def settled(cls, config: EngineConfig, workload: Workload) -> EngineConfig:
@@ -182,3 +194,11 @@ class Profile(ABC):
         triggers = self.engine.control.triggers
         counts = (triggers.every_beat or triggers.every_offer) and self.engine.jobs
         return self._idle_offers <= (PATIENCE if counts else 1) * len(self.engine.config.nodes)
+
+
+#: Profiles by name; `Profile` says what one is.
+profiles: Final[Registry[Profile]] = Registry("profile", "rm_emulator.engine.profiles", worlds=("emulator",))
+#: Who decides, where that is not one scheduler at once, by the kind of its block. Each takes the place of a profile.
+architectures: Final[Registry[Profile]] = Registry(
+    "architecture", "rm_emulator.engine.architectures", worlds=("emulator",)
+)

@@ -15,6 +15,7 @@ from typing import Any, Final, TypeVar
 
 from rm_emulator.engine import containers
 from rm_emulator.engine.arrivals import Arrivals, first_facts
+from rm_emulator.engine.assemble import settled, timing
 from rm_emulator.engine.calendar import END, START, Calendar
 from rm_emulator.engine.clock import Clock
 from rm_emulator.engine.config import EngineConfig
@@ -24,21 +25,15 @@ from rm_emulator.engine.execution import Execution, WavesOf
 from rm_emulator.engine.features import features_of
 from rm_emulator.engine.features.disorder import shuffle
 from rm_emulator.engine.features.feature import Feature, Hooks
-from rm_emulator.engine.features.overbooking import is_overbooked
 from rm_emulator.engine.features.unlike import UnlikeNodes
-from rm_emulator.engine.known import profile, with_trait
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.recording import NullRecording, Recording
-from rm_emulator.workload.model import PerNode, Workload
+from rm_emulator.workload.model import Workload
 from schedulers.core.copies import COPY
 from schedulers.core.decisions import Decision, Place, Preempt
 from schedulers.core.events import ContainerEnded, ContainerStarted, Event
 
 F = TypeVar("F", bound=Feature)
-#: Why no data moves between executors that outlive tasks.
-NO_LINKS: Final = "links do not go with executors that outlive tasks: what waits for data holds a container of its own"
-#: Why services need room of their own.
-NO_SERVICES: Final = "services go neither with executors that outlive tasks nor with nodes that are overbooked"
 #: Exit code of a preempted container (YARN).
 PREEMPTED: Final = -102
 _SAMPLE: Final = 15  # every 16th decision is timed
@@ -69,8 +64,7 @@ class Simulation:
         oracle: bool = False,
         progress: Callable[[int], None] | None = None,
     ) -> None:
-        _check(config, workload)
-        config = config.when.settled(config, workload)
+        config = settled(config, workload)
         self.config, self.workload, self.seed = config, workload, seed
         self.control = control if isinstance(control, Control) else Control(control)
         self.record: Recording = record if record is not None else NullRecording()
@@ -89,7 +83,7 @@ class Simulation:
         self._mind_time = self._clock.mind if self.control.next_change is not None else None
         self._features = features_of(self)
         self._hooks = hooks = Hooks(self._features)
-        self.profile: Profile = config.when(self)
+        self.profile: Profile = timing(config)(self)
         # What is called for each task is bound once; where nothing comes between, a grant starts in the same step.
         self._ended = hooks.ended or self.profile.ended
         self.tell_completion: Callable[[Event], list[Decision]] = hooks.completed or self.tell
@@ -363,29 +357,3 @@ def _stalled(jobs: Mapping[str, Master], control: Control) -> Stalled:
     name = next(name for name, job in jobs.items() if not job.lasts)
     why = "; ".join(because.sentence for because in control.explain(name).reasons) or "no reason is known"
     return Stalled(f"{len(jobs)} jobs can never finish; the first is '{name}': {why}")
-
-
-def _check(config: EngineConfig, workload: Workload) -> None:
-    """Raises ValueError for what the profile does not have."""
-    there = profile(config.profile)
-    if config.executors is not None and not there.has_executors:
-        raise ValueError(
-            f"executors need the profile {with_trait('has_executors')}, this cluster has '{config.profile}'"
-        )
-    if config.links is not None and config.executors is not None:
-        raise ValueError(NO_LINKS)
-    if any(source.job.kind == "service" for source in workload.jobs) and (
-        config.executors is not None or is_overbooked(config, workload)
-    ):
-        raise ValueError(NO_SERVICES)
-    names = {node.id for node in config.nodes}
-    for job in workload.jobs:
-        for stage, times in zip(job.job.stages, job.runtimes, strict=True):
-            if isinstance(times, PerNode) and (missing := names.difference(times.nodes)):
-                raise ValueError(
-                    f"job '{job.job.id}' stage '{stage.name}' has run times by node, but none for '{min(missing)}'"
-                )
-    if not there.has_masters and any(job.am for job in workload.jobs):
-        raise ValueError(
-            f"application masters have containers in profiles {with_trait('has_masters')}, not '{config.profile}'"
-        )

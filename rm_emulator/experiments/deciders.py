@@ -6,6 +6,7 @@ import hashlib
 from collections.abc import Callable, Mapping
 from typing import Any
 
+from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import Decentralised, EngineConfig, OfSeveral, Thinking
 from rm_emulator.engine.control import Control
 from rm_emulator.engine.several import Several, assigned, first_container
@@ -85,7 +86,7 @@ def scheduler_config(entry: Entry, seed: int, scenario: Scenario, config: Engine
         policy=own,
         predictor=entry.get("predictor"),
         placement=entry.get("placement") or {"kind": "first_fit"},
-        offers=config.offers,
+        offers=timing(config).offers,
         executors=config.executors is not None,
         containers_per_offer=config.containers_per_heartbeat,
         seed=seed,

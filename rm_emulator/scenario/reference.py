@@ -16,6 +16,7 @@ import msgspec
 import yaml
 from pydantic import BaseModel
 
+from rm_emulator.engine.profile import profiles
 from rm_emulator.scenario.durations import show_duration
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.schema.settings import Settings, struct_properties
@@ -29,8 +30,9 @@ _INTRODUCTION: Final = """\
 # The scenario file
 
 All keys of a scenario, made from the schema by `rm-emulator schema --markdown` (without the option: as JSON Schema, for
-editors). `rm-emulator check FILE` names every mistake of a file with its line. Settings of a policy, predictor or
-placer stand beside its `kind`; `rm-emulator policies NAME`, `predictors NAME` and `placers NAME` tell them.
+editors). `rm-emulator check FILE` names every mistake of a file with its line. Settings of a policy, predictor, placer
+or profile stand beside its `kind`; `rm-emulator policies NAME`, `predictors NAME`, `placers NAME` and `profiles NAME`
+tell them.
 
 The smallest file:
 
@@ -234,9 +236,11 @@ def entry(registry: Registry[Any], name: str) -> dict[str, Any]:
 
 
 def _example(registry: Registry[Any], found: Entry[Any]) -> dict[str, Any]:
-    """An entry of `policies:` that uses it, with some of its settings as they are by default."""
+    """A `profile:` or an entry of `policies:` that uses it, with some of its settings as they are by default."""
     settings = [(p.name, p.default) for p in found.parameters() if p.default not in (None, {}, [])]
     used = {"kind": found.name, **dict(settings[:3])}
+    if registry is profiles:
+        return used
     if registry is predictors:
         return {"kind": "sjf", "predictor": used}
     if registry is not policies:

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rm_emulator.engine.profile import profiles
 from rm_emulator.scenario import reference
 from rm_emulator.scenario.check import check
 from rm_emulator.scenario.load import load
@@ -107,3 +108,10 @@ def test_the_example_of_a_registered_name_is_accepted(registry: object, name: st
     example = reference.entry(registry, name)["example"]  # type: ignore[arg-type]
     assert f"kind: {name}" in example
     load(bases / "jobs.yaml", overrides=[f"spec.policies=[{example}]"])
+
+
+@pytest.mark.parametrize("name", profiles.names)
+def test_the_example_of_a_profile_is_accepted(name: str, bases: Path) -> None:
+    example = reference.entry(profiles, name)["example"]
+    assert f"kind: {name}" in example
+    load(bases / "jobs.yaml", overrides=[f"spec.cluster.profile={example}"])
