@@ -20,26 +20,36 @@ from schedulers.core.registry import NoParams, Registry
 
 
 class Engine(Protocol):
-    """What profiles and features need of the simulation; see `Simulation`. Profiles that need more say so by its class.
+    """What profiles and features need of the simulation. Profiles that need more say so by its class, `Simulation`."""
 
-    config, workload, seed: what the run is made from. until: when it ends at the latest, ms. end_ms: when it has ended.
-    obeys: who carries out a decision. launch: sees to it that what is granted now starts.
-    """
-
-    calendar: Calendar
     config: EngineConfig
+    """The cluster."""
     workload: Workload
-    control: Control
-    record: Recording
-    profile: Profile
+    """Its jobs."""
     seed: int
-    until: int | None
-    end_ms: int
+    """Of all draws by name."""
+    control: Control
+    """Who decides."""
+    record: Recording
+    """Where results go."""
+    calendar: Calendar
+    """What happens when."""
+    profile: Profile
+    """When things are heard and acted upon."""
     jobs: dict[str, Master]
+    """The jobs that live, by id."""
     containers: dict[int, Container]
+    """The containers that live, by number."""
     obeys: dict[type[Decision], Callable[[Any], None]]
+    """Who carries out a decision."""
     launch: Callable[[Container], None]
+    """Sees to it that what is granted now starts."""
     tell_completion: Callable[[Event], list[Decision]]
+    """Tells a completion, late where there is disorder; what was decided at once."""
+    until: int | None
+    """When the run ends at the latest, in ms; None: with its last job."""
+    end_ms: int
+    """When it has ended."""
 
     @property
     def is_busy(self) -> bool:

@@ -280,7 +280,7 @@ class Simulation:
         for started in self._hooks.started:
             if started(container):
                 return
-        if is_master:
+        if is_master:  # only now, so that what it uses of its node counts before it asks for anything
             self.profile.master_started(container)
             return
         runtime = job.times[container.stage].ms(container.task, job.state.executors, container.wave, container.attempt)

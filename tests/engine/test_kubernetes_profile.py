@@ -11,6 +11,7 @@ from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.profiles.kubernetes import Kubernetes, Pods
 from rm_emulator.engine.recording import JobRow, Kept
 from rm_emulator.engine.simulation import Simulation
+from rm_emulator.scenario.schema import Cluster
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.log import Log, SchedulerConfig
 from schedulers.core.model import Job, Node, Stage
@@ -78,3 +79,21 @@ def test_the_log_replays(whole: bool) -> None:
     settings = Kubernetes.Params(whole_seconds=whole)
     _, lines = run(Stage(name="a", tasks=30, demand=(1,)), settings=settings)
     assert sum(1 for _ in Replay(lines.splitlines(keepends=True))) > 60
+
+
+def test_settings_beside_the_kind_mean_the_same_as_the_block_with_units() -> None:
+    nodes = [{"capacity": {"cpu": 1}}]
+    block = Cluster.model_validate(
+        {"nodes": nodes, "profile": "kubernetes", "kubernetes": {"cycle": "2s", "create_rate": 3.0}}
+    )
+    beside = Cluster.model_validate(
+        {"nodes": nodes, "profile": {"kind": "kubernetes", "cycle_ms": 2000, "create_rate": 3}}
+    )
+    read = [msgspec.convert(each.profile_settings, Kubernetes.Params) for each in (block, beside)]
+    assert read == [Kubernetes.Params(cycle_ms=2000, create_rate=3.0)] * 2
+    assert block.profile_name == beside.profile_name == "kubernetes"
+
+
+def test_the_block_means_nothing_to_another_profile() -> None:
+    other = Cluster.model_validate({"nodes": [{"capacity": {"cpu": 1}}], "kubernetes": {"cycle": "2s"}})
+    assert other.profile_settings == {}
