@@ -43,10 +43,7 @@ from schedulers.core.assigned import has_lines, with_lines
 from schedulers.core.checks import validate
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import InvalidParameters, UnknownName
-from schedulers.core.events import (
-    Event,
-    NodeAdded,
-)
+from schedulers.core.events import Event, NodeAdded
 from schedulers.core.log import Header, Ignored, Log, SchedulerConfig, parse
 from schedulers.core.memory import dump
 from schedulers.core.model import Copies, Edge, Job, Limit, Links, Node, PastJob, PerUser, Queue, Stage
@@ -67,18 +64,22 @@ _DISORDER: Final = Disorder(delay=0.2, delay_ms=2500, duplicate=0.2, late=0.2, l
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check is about: a policy with what it works with, each as `{'kind': name, **settings}`."""
+    """What a check is about: a policy with what it works with, each as `{'kind': name, **settings}`.
+
+    profile: the one in whose scenarios it is checked; None: those of the tree, in turn.
+    """
 
     policy: dict[str, Any]
     predictor: dict[str, Any] | None = None
     placement: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
     reserve_after: int | None = None
     copies: Copies | None = None
+    profile: dict[str, Any] | None = None
 
     def __str__(self) -> str:
         reserves = self.reserve_after and {"kind": f"{self.reserve_after} ms"}
         copies = self.copies and {"kind": f"{self.copies.max} copies, others {self.copies.others}"}
-        parts = (self.policy, self.predictor, self.placement, reserves, copies)
+        parts = (self.policy, self.predictor, self.placement, reserves, copies, self.profile)
         return "+".join(_short(part) for part in parts if part and part["kind"] != "first_fit")
 
     @property
@@ -139,16 +140,11 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
 
 
 def case(
-    seed: int,
-    *,
-    disorder: bool = False,
-    profile: str | None = None,
-    executors: bool | None = None,
-    settings: Mapping[str, Any] | None = None,
+    seed: int, *, disorder: bool = False, profile: str | None = None, executors: bool | None = None, **settings: Any
 ) -> Case:
     """Scenario number `seed`: few unlike nodes, few jobs, some of them DAGs, run times of seconds.
 
-    Everything is drawn from the number; `profile` and `executors` override what was drawn. settings: of the profile.
+    Everything is drawn from the number; `profile` and `executors` override what was drawn. settings: the profile's own.
     """
     rng = keyed.generator(seed, "contract")
     profile = profile or _DRAWN[seed % len(_DRAWN)]
@@ -166,7 +162,7 @@ def case(
         resources=resources,
         queues=queues,
         profile=profile,
-        settings=settings or {},
+        settings=settings,
         heartbeat_ms=int(rng.choice([10, 20, 50] if fine else [500, 1000, 1700])),
         am_heartbeat_ms=int(rng.choice([10, 20] if fine else [400, 1000])),
         startup=Fixed(0) if fine or rng.random() < 0.5 else Drawn(800.0, 0.5),
@@ -179,7 +175,7 @@ def case(
         jobs = _in_queues(keyed.generator(seed, "contract jobs' queues"), jobs, queues)
     jobs = _with_deadlines(keyed.generator(seed, "contract deadlines"), jobs)
     workload = Workload(name=f"case {seed}", jobs=jobs, history=_history(rng), resources=resources)
-    own = f", settings={settings}" if settings else ""
+    own = "".join(f", {name}={value!r}" for name, value in settings.items())
     name = f"case({seed}, disorder={disorder}, profile={profile!r}, executors={has_executors}{own})"
     return Case(name=name, config=config, workload=workload, seed=seed)
 
@@ -364,7 +360,8 @@ def case_for(subject: Subject, seed: int, *, disorder: bool = False) -> Case:
     """
     serves = policies.entry(subject.policy["kind"]).cls.runs_executors and not has_lines(subject.placement)
     serves = serves and not subject.reserve_after and not subject.copies
-    made = case(seed, disorder=disorder, executors=None if serves else False)
+    own = {"profile" if name == "kind" else name: value for name, value in (subject.profile or {}).items()}
+    made = case(seed, disorder=disorder, executors=None if serves else False, **own)
     return with_data(made) if subject.copies else made
 
 
@@ -406,17 +403,13 @@ _REMEMBERED: Final = 32
 def check_safe(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """No over-commit, no task before its parents, each task succeeds once, every hold has a reason, it drains."""
     for made in _cases(subject, seeds):
-        _is_safe(subject, made)
-
-
-def _is_safe(subject: Subject, made: Case) -> None:
-    ran = _known(subject, made)
-    validate(ran.audit.state)
-    try:
-        ran.audit.drained()
-        _recorded_once(ran, made, subject.copies.max if subject.copies else 1)
-    except AssertionError as error:
-        raise AssertionError(f"{subject}, {made.name}: {error}") from error
+        ran = _known(subject, made)
+        validate(ran.audit.state)
+        try:
+            ran.audit.drained()
+            _recorded_once(ran, made, subject.copies.max if subject.copies else 1)
+        except AssertionError as error:
+            raise AssertionError(f"{subject}, {made.name}: {error}") from error
 
 
 def _recorded_once(ran: Ran, made: Case, most: int) -> None:
@@ -430,26 +423,19 @@ def _recorded_once(ran: Ran, made: Case, most: int) -> None:
 def check_repeatable(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """The same seed gives the same log, byte for byte."""
     for made in _cases(subject, seeds):
-        _repeats(subject, made)
-
-
-def _repeats(subject: Subject, made: Case) -> None:
-    first, second = _known(subject, made), _known(subject, made, guarded=True)
-    assert first.lines == second.lines, f"{subject}, {made.name}: two runs differ{_parting(first, second)}"
+        first, second = _known(subject, made), _known(subject, made, guarded=True)
+        assert first.lines == second.lines, f"{subject}, {made.name}: two runs differ{_parting(first, second)}"
 
 
 def check_skipping(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """Leaving out heartbeats that cannot change anything changes nothing."""
     for seed in seeds:
-        made = case(seed, profile=("yarn", "sls")[seed % 2])
-        _skips(subject, with_data(made) if subject.copies else made)
-
-
-def _skips(subject: Subject, made: Case) -> None:
-    naive = msgspec.structs.replace(made, config=msgspec.structs.replace(made.config, skip=False))
-    first, second = run_case(subject, made), run_case(subject, naive)
-    where = f"{subject}, {made.name}"
-    assert first.log.sha256 == second.log.sha256, f"{where}: naive and skipping differ{_parting(first, second)}"
+        made = case_for(subject, seed) if subject.profile else case(seed, profile=("yarn", "sls")[seed % 2])
+        made = with_data(made) if subject.copies else made
+        naive = msgspec.structs.replace(made, config=msgspec.structs.replace(made.config, skip=False))
+        first, second = run_case(subject, made), run_case(subject, naive)
+        where = f"{subject}, {made.name}"
+        assert first.log.sha256 == second.log.sha256, f"{where}: naive and skipping differ{_parting(first, second)}"
 
 
 def check_no_peeking(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
@@ -535,14 +521,10 @@ def _guarded(where: str) -> type[ClusterState]:
 def check_replay(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """Replaying a log writes the same log."""
     for made in _cases(subject, seeds):
-        _replays(subject, made)
-
-
-def _replays(subject: Subject, made: Case) -> None:
-    lines = _known(subject, made).lines
-    replayed = replay(lines)
-    where = next((n for n, (a, b) in enumerate(zip(lines, replayed, strict=False), 1) if a != b), None)
-    assert replayed == lines, f"{subject}, {made.name}: the replayed log differs at line {where}"
+        lines = _known(subject, made).lines
+        replayed = replay(lines)
+        where = next((n for n, (a, b) in enumerate(zip(lines, replayed, strict=False), 1) if a != b), None)
+        assert replayed == lines, f"{subject}, {made.name}: the replayed log differs at line {where}"
 
 
 def replay(lines: list[bytes]) -> list[bytes]:
@@ -637,29 +619,16 @@ def check_placer(name: str, **settings: Any) -> None:
     check_registered(placers, name)
 
 
-# -- the promises of profiles ---------------------------------------------------------------------
-
-#: Under these a profile is checked: tasks alone, and pilots that are told apart from the others.
-_UNDER: Final = (
-    Subject(policy={"kind": "fair"}),
-    Subject(policy={"kind": "gs"}, predictor={"kind": "slearn", "fixed_percent": 30}),
-)
-
-
 def check_profile(name: str, seeds: tuple[int, ...] = SEEDS, **settings: Any) -> None:
-    """What holds for every profile, by name, with these settings, in each scenario with disorder and without.
-
-    Nothing is over-committed, each task succeeds once, every job ends; the same seed gives the same log, whose replay
-    writes it again byte for byte; without disorder, heartbeats that are left out change nothing.
-    """
+    """Safe, repeatable, skipping and replay, for a profile by name: under `fair`, and under `gs` with pilots."""
+    profile, pilots = {"kind": name, **settings}, {"kind": "slearn", "fixed_percent": 30}
+    for subject in (
+        Subject(policy={"kind": "fair"}, profile=profile),
+        Subject(policy={"kind": "gs"}, predictor=pilots, profile=profile),
+    ):
+        for check in (check_safe, check_repeatable, check_skipping, check_replay):
+            check(subject, seeds)
     check_registered(profiles, name)
-    made = [case(n, disorder=d, profile=name, settings=settings) for n in seeds for d in (False, True)]
-    for subject, each in itertools.product(_UNDER, made):
-        _is_safe(subject, each)
-        _repeats(subject, each)
-        _replays(subject, each)
-        if each.config.disorder is None:
-            _skips(subject, each)
 
 
 # -- the promises of registrations ----------------------------------------------------------------

@@ -270,7 +270,7 @@ def test_a_profile_keeps_all_promises(out_of_band: bool) -> None:
 @pytest.mark.usefixtures("_job_tracker")
 @pytest.mark.parametrize("out_of_band", OUT_OF_BAND)
 def test_a_setting_of_the_profile_says_whether_an_end_waits_for_the_next_beat(out_of_band: bool) -> None:
-    made = case(2, profile="job_tracker", executors=False, settings={"out_of_band": out_of_band})
+    made = case(2, profile="job_tracker", executors=False, out_of_band=out_of_band)
     ran = run_case(Subject(policy={"kind": "fifo"}), made)
     heard = {event.container: event.at for event, _ in ran.audit.history if isinstance(event, ContainerEnded)}
     late = [task for task in ran.kept.tasks if heard[task.container] > task.ended_ms]
