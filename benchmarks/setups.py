@@ -10,6 +10,7 @@ from typing import Any, Final
 import msgspec
 import numpy as np
 
+from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.execution import WavesOf
 from rm_emulator.engine.recording import Recording
@@ -64,7 +65,7 @@ def run(setup: Setup, log: Log | None = None, record: Recording | None = None, p
         predictor=dict(setup.predictor) if setup.predictor is not None else None,
         placement=dict(setup.placement),
         copies=setup.copies,
-        offers=cluster.offers,
+        offers=timing(cluster).offers,
         executors=cluster.executors is not None,
         containers_per_offer=cluster.containers_per_heartbeat,
         seed=SEED,

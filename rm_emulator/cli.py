@@ -53,7 +53,7 @@ Plugin = Annotated[
         "--plugin",
         metavar="FILE.py",
         callback=_loaded,
-        help="Python file that registers policies, predictors, placers, formats or charts.",
+        help="Python file that registers policies, predictors, placers, profiles, formats or charts.",
     ),
 ]
 Set = Annotated[
@@ -95,6 +95,9 @@ PlacerName = Annotated[
 ]
 ChartName = Annotated[
     str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.charts)
+]
+ProfileName = Annotated[
+    str | None, typer.Argument(metavar="NAME", help="Only this one, in full.", autocompletion=completion.profiles)
 ]
 Quiet = Annotated[bool, typer.Option("-q", "--quiet", help="No progress and no notes: say only what is wrong.")]
 
@@ -295,6 +298,14 @@ def charts(name: ChartName = None, json: Json = False, plugin: Plugin = None) ->
     from rm_emulator.results.chart import charts as registry
 
     _list(registry, name, json, among="    report:\n      charts:\n      - ")
+
+
+@app.command()
+def profiles(name: ProfileName = None, json: Json = False, plugin: Plugin = None) -> None:
+    """List the profiles, the timing of real systems, with their settings, or tell all of one."""
+    from rm_emulator.engine.profile import profiles as registry
+
+    _list(registry, name, json, among="    cluster:\n      profile: ")
 
 
 def _list(registry: Any, name: str | None, json: bool, among: str = "    policies:\n    - ") -> None:

@@ -52,6 +52,13 @@ def charts(incomplete: str) -> list[str]:
     return _registered(registry, incomplete)
 
 
+def profiles(incomplete: str) -> list[str]:
+    """The registered profiles."""
+    from rm_emulator.engine.profile import profiles as registry
+
+    return _registered(registry, incomplete)
+
+
 def formats(incomplete: str) -> list[str]:
     """What `convert` reads."""
     from rm_emulator.workload import formats as readers
@@ -65,7 +72,7 @@ def labels(context: Context, incomplete: str) -> list[str]:
 
 
 def _registered(registry: Any, incomplete: str) -> list[str]:
-    return _from((entry.name for entry in registry), incomplete)
+    return _from(registry.names, incomplete)
 
 
 def _from(names: Iterable[str], incomplete: str) -> list[str]:

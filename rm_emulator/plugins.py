@@ -1,4 +1,4 @@
-"""Policies, placers, predictors, trace formats and charts from outside the tree: entry points and files (`FILE.py`).
+"""What plugs in from outside the tree, such as policies, trace formats and charts: entry points and files (`FILE.py`).
 
 Files are named by `--plugin`, or by the scenario itself.
 

@@ -1,4 +1,4 @@
-"""Contract tests for policies, predictors, placers and trace formats, from inside the tree or outside it.
+"""Contract tests for policies, predictors, placers, profiles and trace formats, from inside the tree or outside it.
 
 Whatever registers itself must hold what the scheduler promises, and each promise is a function here:
 
@@ -27,9 +27,11 @@ import msgspec
 import numpy as np
 
 from rm_emulator.audit import Audit as Audit  # noqa: PLC0414 (here plug-ins find it)
+from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.execution import draw
 from rm_emulator.engine.played import played
+from rm_emulator.engine.profile import profiles
 from rm_emulator.engine.recording import Attempt as Attempt  # noqa: PLC0414 (here plug-ins find it)
 from rm_emulator.engine.recording import Kept as Kept  # noqa: PLC0414
 from rm_emulator.engine.simulation import Simulation
@@ -42,10 +44,7 @@ from schedulers.core.checks import validate
 from schedulers.core.compatible import Setup, clashes, has_lines, with_lines
 from schedulers.core.decisions import Decision
 from schedulers.core.errors import InvalidParameters, UnknownName
-from schedulers.core.events import (
-    Event,
-    NodeAdded,
-)
+from schedulers.core.events import Event, NodeAdded
 from schedulers.core.log import Header, Ignored, Log, SchedulerConfig, parse
 from schedulers.core.memory import dump
 from schedulers.core.model import Copies, Edge, Job, Limit, Links, Node, PastJob, PerUser, Queue, Stage
@@ -59,23 +58,29 @@ from schedulers.core.state import ClusterState
 
 #: Scenarios that each check runs unless told otherwise: every profile, with executors, with disorder.
 SEEDS: Final = (0, 1, 2, 3)
-_PROFILES: Final = ("yarn", "sls", "events", "events", "kubernetes")
+#: Profiles of the scenarios, in turn: those of the tree, so that no plug-in changes which scenarios there are. The one
+#: whose containers may outlive tasks comes twice.
+_DRAWN: Final = ("yarn", "sls", "events", "events", "kubernetes")
 _DISORDER: Final = Disorder(delay=0.2, delay_ms=2500, duplicate=0.2, late=0.2, late_ms=1500)
 
 
 class Subject(msgspec.Struct, frozen=True, kw_only=True):
-    """What a check is about: a policy with what it works with, each as `{'kind': name, **settings}`."""
+    """What a check is about: a policy with what it works with, each as `{'kind': name, **settings}`.
+
+    profile: the one in whose scenarios it is checked; None: those of the tree, in turn.
+    """
 
     policy: dict[str, Any]
     predictor: dict[str, Any] | None = None
     placement: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
     reserve_after: int | None = None
     copies: Copies | None = None
+    profile: dict[str, Any] | None = None
 
     def __str__(self) -> str:
         reserves = self.reserve_after and {"kind": f"{self.reserve_after} ms"}
         copies = self.copies and {"kind": f"{self.copies.max} copies, others {self.copies.others}"}
-        parts = (self.policy, self.predictor, self.placement, reserves, copies)
+        parts = (self.policy, self.predictor, self.placement, reserves, copies, self.profile)
         return "+".join(_short(part) for part in parts if part and part["kind"] != "first_fit")
 
     @property
@@ -135,14 +140,17 @@ class Case(msgspec.Struct, frozen=True, kw_only=True):
     seed: int
 
 
-def case(seed: int, *, disorder: bool = False, profile: str | None = None, executors: bool | None = None) -> Case:
+def case(
+    seed: int, *, disorder: bool = False, profile: str | None = None, executors: bool | None = None, **settings: Any
+) -> Case:
     """Scenario number `seed`: few unlike nodes, few jobs, some of them DAGs, run times of seconds.
 
-    Everything is drawn from the number; `profile` and `executors` override what was drawn.
+    Everything is drawn from the number; `profile` and `executors` override what was drawn. settings: the profile's own.
     """
     rng = keyed.generator(seed, "contract")
-    profile = profile or _PROFILES[seed % len(_PROFILES)]
-    has_executors = profile == "events" and seed % 4 == 3 if executors is None else executors
+    profile = profile or _DRAWN[seed % len(_DRAWN)]
+    keeps = profiles.entry(profile).cls.has_executors and seed % 4 == 3
+    has_executors = keeps if executors is None else executors
     resources = ("cpu", "memory", "gpu")[: int(rng.integers(2, 4))]
     # Executors of unlike sizes block each other's nodes by nature; the promise concerns equal ones.
     demands = _demands(rng, len(resources), 1 if has_executors else int(rng.integers(1, 5)))
@@ -155,6 +163,7 @@ def case(seed: int, *, disorder: bool = False, profile: str | None = None, execu
         resources=resources,
         queues=queues,
         profile=profile,
+        settings=settings,
         heartbeat_ms=int(rng.choice([10, 20, 50] if fine else [500, 1000, 1700])),
         am_heartbeat_ms=int(rng.choice([10, 20] if fine else [400, 1000])),
         startup=Fixed(0) if fine or rng.random() < 0.5 else Drawn(800.0, 0.5),
@@ -167,7 +176,8 @@ def case(seed: int, *, disorder: bool = False, profile: str | None = None, execu
         jobs = _in_queues(keyed.generator(seed, "contract jobs' queues"), jobs, queues)
     jobs = _with_deadlines(keyed.generator(seed, "contract deadlines"), jobs)
     workload = Workload(name=f"case {seed}", jobs=jobs, history=_history(rng), resources=resources)
-    name = f"case({seed}, disorder={disorder}, profile={profile!r}, executors={has_executors})"
+    own = "".join(f", {name}={value!r}" for name, value in settings.items())
+    name = f"case({seed}, disorder={disorder}, profile={profile!r}, executors={has_executors}{own})"
     return Case(name=name, config=config, workload=workload, seed=seed)
 
 
@@ -317,7 +327,7 @@ def scheduler_config(subject: Subject, config: EngineConfig, seed: int) -> Sched
         policy=subject.policy,
         predictor=subject.predictor,
         placement=subject.placement,
-        offers=config.offers,
+        offers=timing(config).offers,
         executors=config.executors is not None,
         containers_per_offer=config.containers_per_heartbeat,
         seed=seed,
@@ -358,7 +368,8 @@ def case_for(subject: Subject, seed: int, *, disorder: bool = False) -> Case:
         copies=subject.copies is not None,
         reserve_after=subject.reserve_after is not None,
     )
-    drawn = case(seed, disorder=disorder, executors=False if clashes(setup) else None)
+    own = {"profile" if name == "kind" else name: value for name, value in (subject.profile or {}).items()}
+    drawn = case(seed, disorder=disorder, executors=False if clashes(setup) else None, **own)
     return with_data(drawn) if subject.copies else drawn
 
 
@@ -427,7 +438,7 @@ def check_repeatable(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
 def check_skipping(subject: Subject, seeds: tuple[int, ...] = SEEDS) -> None:
     """Leaving out heartbeats that cannot change anything changes nothing."""
     for seed in seeds:
-        made = case(seed, profile=("yarn", "sls")[seed % 2])
+        made = case_for(subject, seed) if subject.profile else case(seed, profile=("yarn", "sls")[seed % 2])
         made = with_data(made) if subject.copies else made
         naive = msgspec.structs.replace(made, config=msgspec.structs.replace(made.config, skip=False))
         first, second = run_case(subject, made), run_case(subject, naive)
@@ -614,6 +625,18 @@ def check_placer(name: str, **settings: Any) -> None:
     placement = {"kind": name, **settings}
     _check_all(Subject(policy={"kind": "fifo" if has_lines(placement) else "fair"}, placement=placement))
     check_registered(placers, name)
+
+
+def check_profile(name: str, seeds: tuple[int, ...] = SEEDS, **settings: Any) -> None:
+    """Safe, repeatable, skipping and replay, for a profile by name: under `fair`, and under `gs` with pilots."""
+    profile, pilots = {"kind": name, **settings}, {"kind": "slearn", "fixed_percent": 30}
+    for subject in (
+        Subject(policy={"kind": "fair"}, profile=profile),
+        Subject(policy={"kind": "gs"}, predictor=pilots, profile=profile),
+    ):
+        for check in (check_safe, check_repeatable, check_skipping, check_replay):
+            check(subject, seeds)
+    check_registered(profiles, name)
 
 
 # -- the promises of registrations ----------------------------------------------------------------

@@ -15,10 +15,10 @@ import polars as pl
 import pytest
 
 import rm_emulator
-from rm_emulator.engine import profiles
-from rm_emulator.engine.recording import JobRow
+from rm_emulator.engine.profile import profiles
 from rm_emulator.plugins import load_plugins
 from rm_emulator.results.chart import Cells, charts
+from rm_emulator.scenario.schema import json_schema
 from rm_emulator.testing import (
     POLICY_CHECKS,
     PolicyCheck,
@@ -28,6 +28,7 @@ from rm_emulator.testing import (
     check_format,
     check_placer,
     check_predictor,
+    check_profile,
     check_registered,
     job,
     node,
@@ -258,54 +259,53 @@ def test_the_chart_leaves_a_run_of_one_user_alone(tmp_path: Path) -> None:
 
 # -- profile --------------------------------------------------------------------------------------
 
+OUT_OF_BAND = [False, True]
+
 
 @pytest.fixture
-def _job_tracker(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
-    """As if the file stood in the package."""
-    monkeypatch.setattr(profiles, "__path__", [*profiles.__path__, str(EXAMPLES / "profiles")])
+def _job_tracker() -> Iterator[None]:
+    before = {entry.name: entry for entry in profiles}
+    load("job_tracker")
     yield
-    sys.modules.pop("rm_emulator.engine.profiles.job_tracker", None)
+    profiles._entries = before
+    for name in [name for name in sys.modules if name.startswith("rm_emulator_plugin_job_tracker_")]:
+        del sys.modules[name]
 
 
 @pytest.mark.usefixtures("_job_tracker")
-@pytest.mark.parametrize("disorder", [False, True])
-@pytest.mark.parametrize("seed", range(6))
-def test_every_task_of_the_profile_is_executed_once(seed: int, disorder: bool) -> None:
-    made = case(seed, profile="job_tracker", disorder=disorder, executors=False)
-    ran = run_case(Subject(policy={"kind": "fair"}), made)
-    ran.audit.drained()
-    tasks = [(task.job, task.stage, task.task) for task in ran.kept.tasks]
-    assert len(tasks) == len(set(tasks)) == made.workload.tasks
+@pytest.mark.parametrize("out_of_band", OUT_OF_BAND)
+def test_a_profile_keeps_all_promises(out_of_band: bool) -> None:
+    check_profile("job_tracker", tuple(range(6)), out_of_band=out_of_band)
 
 
 @pytest.mark.usefixtures("_job_tracker")
-def test_tasks_of_the_profile_start_with_the_beat_that_grants_them_and_end_with_the_next() -> None:
-    ran = run_case(Subject(policy={"kind": "fifo"}), case(2, profile="job_tracker", executors=False))
-    assert all(task.started_ms is not None for task in ran.kept.tasks)
-    finished: list[JobRow] = ran.kept.jobs
-    assert len(finished) == len(ran.simulation.workload.jobs)
+@pytest.mark.parametrize("out_of_band", OUT_OF_BAND)
+def test_a_setting_of_the_profile_says_whether_an_end_waits_for_the_next_beat(out_of_band: bool) -> None:
+    made = case(2, profile="job_tracker", executors=False, out_of_band=out_of_band)
+    ran = run_case(Subject(policy={"kind": "fifo"}), made)
     heard = {event.container: event.at for event, _ in ran.audit.history if isinstance(event, ContainerEnded)}
-    assert any(heard[task.container] > task.ended_ms for task in ran.kept.tasks)
+    late = [task for task in ran.kept.tasks if heard[task.container] > task.ended_ms]
+    assert bool(late) is not out_of_band
+
+
+@pytest.mark.usefixtures("_job_tracker")
+def test_the_schema_has_the_profile_with_its_setting() -> None:
+    shown = json_schema()["$defs"]["Cluster"]["properties"]["profile"]["anyOf"]
+    assert "job_tracker" in shown[0]["enum"]
+    settings = next(each for each in shown[1]["oneOf"] if each["title"] == "job_tracker")["properties"]
+    assert settings["out_of_band"]["type"] == "boolean"
 
 
 @pytest.mark.slow
-def test_the_schema_takes_the_profile_once_its_file_is_in_the_package(tmp_path: Path) -> None:
-    shutil.copytree(ROOT / "rm_emulator", tmp_path / "rm_emulator")
-    shutil.copy(EXAMPLES / "profiles" / "job_tracker.py", tmp_path / "rm_emulator" / "engine" / "profiles")
-    command = [sys.executable, "-m", "rm_emulator", "run", "hello", "--set", "spec.cluster.profile=job_tracker"]
-    paths = f"{tmp_path}:{ROOT}"
-    done = subprocess.run(
-        [*command, "--out", "out", "--json"],
-        cwd=tmp_path,
-        env={"PYTHONPATH": paths, "PATH": "/usr/bin:/bin"},
-        capture_output=True,
-        text=True,
-        check=False,
-    )
+def test_a_scenario_names_the_file_of_its_profile_and_sets_it(tmp_path: Path) -> None:
+    shutil.copy(EXAMPLES / "job_tracker.py", tmp_path)
+    text = SCENARIO.replace("spec:", "spec:\n  plugins: [job_tracker.py]", 1)
+    text = text.replace("cluster: {", "cluster: {profile: {kind: job_tracker, out_of_band: true}, ", 1)
+    (tmp_path / "hadoop.yaml").write_text(text.replace("user_ageing", "fair"))
+    command = [sys.executable, "-m", "rm_emulator", "run", "hadoop.yaml", "--out", "out", "--json", "--jobs", "2"]
+    done = subprocess.run(command, cwd=tmp_path, capture_output=True, text=True, check=False)
     assert done.returncode == 0, done.stderr
     assert json.loads(done.stdout)["runs"]
-    frame = pl.read_parquet(next((tmp_path / "out" / "runs").glob("*/*/jobs.parquet")))
-    assert frame["finish_ms"].null_count() == 0
 
 
 # -- a field of a job -----------------------------------------------------------------------------

@@ -40,7 +40,6 @@ ELSEWHERE = {
     "rm-emulator train ": "minutes and hours: tests/learn/test_train.py",
     "tensorboard ": "another program, which serves a page until it is stopped",
     "rm-emulator fidelity monday --hadoop": "needs Hadoop and minutes: make fidelity; tests/hadoop/test_runner.py",
-    "rm-emulator run hello --set spec.cluster.profile=job_tracker": "a file copied into the package: test_examples.py",
 }
 #: What those would have left in the folder -> the text, or the sample of a format.
 LEFT = {

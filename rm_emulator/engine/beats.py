@@ -8,6 +8,7 @@ from rm_emulator.engine.calendar import END
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.control import OneScheduler
+from rm_emulator.engine.features.disorder import Disorder
 from rm_emulator.engine.masters import Masters
 from rm_emulator.engine.profile import Profile
 from rm_emulator.engine.ring import Ring
@@ -40,7 +41,8 @@ class Beats(Profile):
         config = engine.config
         self._ids = [node.id for node in config.nodes]
         phases = keyed.generator(engine.seed, "phases").integers(0, config.heartbeat_ms, len(self._ids)).tolist()
-        beat = self._hear_beat if engine.disorder is None else self._beat_in_disorder
+        self._disorder = engine.feature(Disorder)
+        beat = self._hear_beat if self._disorder is None else self._beat_in_disorder
         self.ring = Ring(engine.calendar, phases, config.heartbeat_ms, beat, begin=begin_ms)
         self._unheard = self.control.unheard
         self.masters = Masters(engine, config.am_heartbeat_ms, answer_ms, self.report_later)
@@ -134,8 +136,8 @@ class Beats(Profile):
 
     def _beat_in_disorder(self, node: int) -> None:
         """A node's turn to beat; it may be heard late, or twice."""
-        assert self.engine.disorder is not None
-        delays = self.engine.disorder.deliveries()
+        assert self._disorder is not None
+        delays = self._disorder.deliveries()
         for delay in delays:
             if delay:
                 self.engine.calendar.at(self.engine.calendar.now + delay, END, node, self._beat_late, node)

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Annotated, Any, Literal
 
 import msgspec
 
-from rm_emulator.engine.known import architecture, profile
 from rm_emulator.workload.model import Drawn, Fixed
-from schedulers.core.fields import NAME, Count, Duration, Interval, Name, Positive, Probability, written
+from schedulers.core.fields import NAME, Count, Duration, Interval, Name, Probability, written
 from schedulers.core.model import Job, Links, Node, Queue
 from schedulers.decentralised.settings import Probing
 
@@ -40,27 +40,6 @@ class Executors(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields
     inverted_levels: bool = True
     """Choose between two measured levels of parallelism as Decima's released code does (spark_env/node.py), which
     inverts the interpolation; false: interpolate, e.g. `false`.
-    """
-
-
-class Kubernetes(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
-    """Delays of profile kubernetes, measured on a devcluster of two cores ([Kubernetes](kubernetes.md))."""
-
-    cycle_ms: Duration = 50
-    """Facts are gathered so long before the core decides, e.g. `100ms`."""
-    create_ms: Duration = 30
-    """From a stage's turn to its first pod, e.g. `30ms`."""
-    create_rate: Positive = 130.0
-    """Pods created per second, e.g. `50`."""
-    release_rate: Positive = 230.0
-    """Gates removed per second, e.g. `100`."""
-    start_ms: Duration = 40
-    """From the removed gate to the running container (bind, start), e.g. `2s`."""
-    seen_ms: Duration = 5
-    """From a change of a pod to the watch that tells of it, e.g. `5ms`."""
-    whole_seconds: bool = True
-    """A pod ends at a whole second of the clock, because its start is stamped in whole seconds, as fake kubelets do,
-    e.g. `false`.
     """
 
 
@@ -211,42 +190,33 @@ def kind(architecture: Architecture) -> str:
 
 
 class EngineConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """A cluster and how it behaves.
-
-    profile: how the resource manager hears and acts, a name of `rm_emulator.engine.profiles`.
-    heartbeat_ms, am_heartbeat_ms: intervals of nodes and application masters.
-    skip: skip heartbeats that cannot change anything; False beats every node every interval (same log).
-    startup: time between launch and the task's first instant.
-    containers_per_heartbeat: at most so many new containers per node heartbeat; None: as many as fit.
-    executors: keep containers between tasks, or None.
-    links: how fast data goes from node to node; None: it takes no time.
-    architecture: who decides, and when; None: one scheduler, when the profile says.
-    """
+    """A cluster and how it behaves, as plain data: `assemble.timing` says which class times it."""
 
     nodes: tuple[Node, ...]
+    """The nodes, capacities in the order of `resources`."""
     resources: tuple[str, ...] = ("cpu", "memory")
+    """Names of the resources."""
     queues: tuple[Queue, ...] = ()
+    """The tree of queues."""
     profile: str = "yarn"
+    """How the resource manager hears and acts: a name of `rm_emulator.engine.profile.profiles`."""
+    settings: Mapping[str, Any] = {}
+    """The profile's own settings, as its registry parses them."""
     heartbeat_ms: int = 1000
+    """How often a node beats."""
     am_heartbeat_ms: int = 1000
+    """How often an application master calls."""
     skip: bool = True
+    """Skip heartbeats that cannot change anything; false beats every node every interval (same log)."""
     startup: Fixed | Drawn = Fixed(0)
+    """Time between launch and the task's first instant."""
     containers_per_heartbeat: int | None = None
+    """At most so many new containers per node heartbeat; None: as many as fit."""
     executors: Executors | None = None
+    """Keep containers between tasks; None: a container for each task."""
     disorder: Disorder | None = None
-    kubernetes: Kubernetes = Kubernetes()
+    """Disorder of facts and decisions; None: there is none."""
     links: Links | None = None
+    """How fast data goes from node to node; None: it takes no time."""
     architecture: Architecture | None = None
-
-    @property
-    def when(self) -> type[Any]:
-        """When things are heard and acted upon: the class of the architecture, else of the profile."""
-        if self.architecture is None:
-            return profile(self.profile)
-        return architecture(kind(self.architecture))
-
-    @property
-    def offers(self) -> Literal["heartbeat", "cycle", "thought"]:
-        """What a scheduler is offered: the node that beats, all nodes in each cycle, or to the job it thought about."""
-        offers: Literal["heartbeat", "cycle", "thought"] = self.when.offers
-        return offers
+    """Who decides, and when; None: one scheduler, when the profile says."""

@@ -6,19 +6,18 @@ All draws are keyed by (seed, job, stage, task, attempt), so that two policies m
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Protocol
 
 import numpy as np
 
 from rm_emulator.engine.config import EngineConfig, Executors
-from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, Remote, RunTimes, Waves, WorkloadJob
+from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Waves, WorkloadJob
 from rm_emulator.workload.waves import StageWaves, TaskDraws, TaskDurations, Wave
 from schedulers.core import keyed
-from schedulers.core.model import Node, Stage
 
 #: As long as a duration of a scenario may be: what is drawn or stretched beyond it would not be counted right.
-_LONGEST_MS = 10**15
+LONGEST_MS = 10**15
 WavesOf = Callable[[Waves, Executors], StageWaves]
 
 
@@ -126,43 +125,6 @@ class Execution:
     def _again(self, runtimes: Drawn, job: str, stage: int, task: int, attempt: int) -> int:
         return draw(runtimes, keyed.generator(self._seed, "durations", job, stage, task, attempt), 1)[0]
 
-    def startup_ms(self, startup: Fixed | Drawn, job: str, stage: int, task: int, attempt: int) -> int:
-        """Time between launch and the task's first instant."""
-        if isinstance(startup, Fixed):
-            return startup.ms
-        return draw(startup, keyed.generator(self._seed, "startup", job, stage, task, attempt), 1)[0]
-
-
-class Distances:
-    """How far each task runs from its input and from the others of its gang, what the former costs, and how many did.
-
-    counts: tasks with input that succeeded on a node with it, in a rack with it, elsewhere.
-    """
-
-    __slots__ = ("_factors", "_nodes", "_racks", "counts")
-
-    def __init__(self, nodes: Sequence[Node], remote: Remote) -> None:
-        self._nodes, self._racks = nodes, {node.id: node.rack for node in nodes}
-        self._factors = (remote.node, remote.rack, remote.off)
-        self.counts = [0, 0, 0]
-
-    def of(self, stage: Stage, task: int, node: int) -> int | None:
-        """0 on a node with the input, 1 in a rack with it, 2 elsewhere; None for a task without input."""
-        hosts, there = stage.hosts_of(task), self._nodes[node]
-        if not hosts:
-            return None
-        if there.id in hosts:
-            return 0
-        return 1 if there.rack and any(self._racks.get(host) == there.rack for host in hosts) else 2
-
-    def apart(self, nodes: Iterable[int]) -> bool:
-        """Whether these nodes are not all in one rack."""
-        return len({self._nodes[node].rack for node in nodes}) > 1
-
-    def stretched(self, runtime: float, distance: int | None) -> int:
-        """A run time at this distance, in whole ms, at least 1."""
-        return max(1, round(runtime if distance is None else min(runtime * self._factors[distance], _LONGEST_MS)))
-
 
 def draw(runtimes: Drawn, generator: np.random.Generator, tasks: int) -> list[int]:
     """`tasks` run times in ms, at least 1, with the mean and coefficient of variation asked for."""
@@ -181,5 +143,5 @@ def draw(runtimes: Drawn, generator: np.random.Generator, tasks: int) -> list[in
         drawn = generator.uniform(mean - half, mean + half, tasks)
     else:
         drawn = generator.normal(mean, mean * cov, tasks)
-    whole: list[int] = np.clip(np.rint(drawn), 1, _LONGEST_MS).astype(np.int64).tolist()
+    whole: list[int] = np.clip(np.rint(drawn), 1, LONGEST_MS).astype(np.int64).tolist()
     return whole

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Callable
 
 from rm_emulator.engine.calendar import ASK
@@ -45,8 +44,6 @@ class Masters:
         """Its own container has started."""
         job = container.master
         job.container = container
-        if self._engine.shared is not None:
-            self._engine.shared.start(container, job.source.am, math.inf)
         self.ask(job, job.roots, self.call(job))
 
     def unregister(self, job: Master) -> None:

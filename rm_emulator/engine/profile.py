@@ -3,27 +3,97 @@
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import ClassVar, Literal, Protocol
+from collections.abc import Callable, Iterable
+from typing import Any, ClassVar, Final, Literal, Protocol
+
+import msgspec
 
 from rm_emulator.engine.calendar import Calendar
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.control import PATIENCE, Control
+from rm_emulator.engine.recording import Recording
 from rm_emulator.workload.model import Workload
+from schedulers.core.decisions import Decision
+from schedulers.core.events import Event
+from schedulers.core.registry import NoParams, Registry
 
 
 class Engine(Protocol):
-    """What every profile needs of the simulation; those that need more say so by its class."""
+    """What profiles and features need of the simulation. Profiles that need more say so by its class, `Simulation`."""
 
-    calendar: Calendar
     config: EngineConfig
+    """The cluster."""
+    workload: Workload
+    """Its jobs."""
+    seed: int
+    """Of all draws by name."""
     control: Control
+    """Who decides."""
+    record: Recording
+    """Where results go."""
+    calendar: Calendar
+    """What happens when."""
+    profile: Profile
+    """When things are heard and acted upon."""
     jobs: dict[str, Master]
+    """The jobs that live, by id."""
+    containers: dict[int, Container]
+    """The containers that live, by number."""
+    obeys: dict[type[Decision], Callable[[Any], None]]
+    """Who carries out a decision."""
+    launch: Callable[[Container], None]
+    """Sees to it that what is granted now starts."""
+    tell_completion: Callable[[Event], list[Decision]]
+    """Tells a completion, late where there is disorder; what was decided at once."""
+    until: int | None
+    """When the run ends at the latest, in ms; None: with its last job."""
+    end_ms: int
+    """When it has ended."""
 
     @property
     def is_busy(self) -> bool:
         """See Simulation."""
         ...
+
+    @property
+    def arrivals_left(self) -> bool:
+        """See Simulation."""
+        ...
+
+    def handle(self, event: Event) -> list[Decision]:
+        """See Simulation."""
+        ...
+
+    def tell(self, event: Event) -> list[Decision]:
+        """See Simulation."""
+        ...
+
+    def obey(self, decisions: Iterable[Decision]) -> None:
+        """See Simulation."""
+
+    def later(self, at: int, rank: int, key: int, tell: Callable[[Any], None], about: Any) -> None:
+        """See Simulation."""
+
+    def carry_on(self) -> None:
+        """See Simulation."""
+
+    def contain(self, number: int, node: str, job: str) -> Container:
+        """See Simulation."""
+        ...
+
+    def start_of(self, container: Container, at: int) -> int:
+        """See Simulation."""
+        ...
+
+    def started(self, container: Container) -> None:
+        """See Simulation."""
+
+    def start(self, container: Container, now: int) -> None:
+        """See Simulation."""
+
+    def over(self, container: Container) -> None:
+        """See Simulation."""
 
     def count(self, container: Container) -> None:
         """See Simulation."""
@@ -47,6 +117,9 @@ class Profile(ABC):
     asks: what a job asks for on its arrival, see `JobSubmitted`.
     has_executors: containers may outlive tasks. has_masters: application masters may have containers of their own.
     prompt: nothing comes between a grant and the task's start but start-up times and data.
+
+    A class `Params` inside the class has the settings of the profile, as of whatever registers itself; params: those
+    of this cluster.
     """
 
     offers: ClassVar[Literal["heartbeat", "cycle", "thought"]]
@@ -54,10 +127,16 @@ class Profile(ABC):
     has_executors: ClassVar[bool] = False
     has_masters: ClassVar[bool] = False
     prompt: ClassVar[bool] = False
+    Params: ClassVar[type[msgspec.Struct]] = NoParams
 
     def __init__(self, engine: Engine) -> None:
-        self.engine = engine
+        self.engine, self.params = engine, self.params_of(engine.config)
         self._idle_offers = 0
+
+    @classmethod
+    def params_of(cls, config: EngineConfig) -> Any:
+        """The profile's `Params` on this cluster. Raises msgspec.ValidationError."""
+        return msgspec.convert(dict(config.settings), cls.Params)
 
     @classmethod
     def settled(cls, config: EngineConfig, workload: Workload) -> EngineConfig:
@@ -125,3 +204,11 @@ class Profile(ABC):
         triggers = self.engine.control.triggers
         counts = (triggers.every_beat or triggers.every_offer) and self.engine.jobs
         return self._idle_offers <= (PATIENCE if counts else 1) * len(self.engine.config.nodes)
+
+
+#: Profiles by name; `Profile` says what one is.
+profiles: Final[Registry[Profile]] = Registry("profile", "rm_emulator.engine.profiles", worlds=("emulator",))
+#: Who decides, where that is not one scheduler at once, by the kind of its block. Each takes the place of a profile.
+architectures: Final[Registry[Profile]] = Registry(
+    "architecture", "rm_emulator.engine.architectures", worlds=("emulator",)
+)

@@ -8,6 +8,7 @@ from typing import Any
 
 import msgspec
 
+from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import Decentralised, EngineConfig, OfSeveral, Thinking
 from rm_emulator.engine.control import Control, OneScheduler
 from rm_emulator.engine.several import Several, assigned, first_container
@@ -93,7 +94,7 @@ def scheduler_config(entry: Entry, seed: int, scenario: Scenario, config: Engine
         policy=own,
         predictor=entry.get("predictor"),
         placement=entry.get("placement") or {"kind": "first_fit"},
-        offers=config.offers,
+        offers=timing(config).offers,
         executors=config.executors is not None,
         containers_per_offer=config.containers_per_heartbeat,
         seed=seed,

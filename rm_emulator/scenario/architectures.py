@@ -33,8 +33,8 @@ def block_issues(loaded: Loaded) -> Iterator[Issue]:
     if who_decides(block) is None:
         return
     what = f"architecture '{kind(block)}'" + (" that thinks" if kind(block) == "central" else "")
-    if cluster.profile != "events":
-        message = f"'{cluster.profile}' is not accepted: {what} has its own timing (expected events, or nothing)"
+    if cluster.profile_name != "events":
+        message = f"'{cluster.profile_name}' is not accepted: {what} has its own timing (expected events, or nothing)"
         yield loaded.issue(("spec", "cluster", "profile"), message)
     if isinstance(block, Decentralised):
         return

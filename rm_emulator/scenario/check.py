@@ -6,8 +6,8 @@ from collections.abc import Collection, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from rm_emulator.engine.known import profile, with_trait
-from rm_emulator.engine.simulation import NO_LINKS
+from rm_emulator.engine.assemble import NO_LINKS, no_executors
+from rm_emulator.engine.profile import profiles
 from rm_emulator.issues import InvalidInput, Issue, TraceError, did_you_mean
 from rm_emulator.results import expect
 from rm_emulator.scenario import architectures, decentralised, inline
@@ -259,9 +259,11 @@ def _cluster_issues(loaded: Loaded) -> Iterator[Issue]:
             message = f"more than can be counted (at most {show_steps('memory', _MOST)} of memory in a group)"
             yield loaded.issue(("spec", "cluster", "nodes", index, "capacity"), message)
     cluster = scenario.spec.cluster
-    if cluster.executors is not None and not profile(cluster.profile).has_executors:
-        message = f"executors need the profile {with_trait('has_executors')}, this cluster has '{cluster.profile}'"
-        yield loaded.issue(("spec", "cluster", "executors"), message)
+    if cluster.executors is not None and not profiles.entry(cluster.profile_name).cls.has_executors:
+        yield loaded.issue(("spec", "cluster", "executors"), no_executors(cluster.profile_name))
+    if cluster.kubernetes is not None and not isinstance(cluster.profile, str):
+        message = "settings of the profile stand in `profile` already; take one of the two out"
+        yield loaded.issue(("spec", "cluster", "kubernetes"), message)
     yield from _links_issues(loaded, seen)
     for name in scenario.spec.cluster.overbook:
         if not any(name in group.capacity for group in scenario.spec.cluster.nodes):
@@ -438,15 +440,14 @@ def _never_starts(loaded: Loaded, demand: Vector, places: Places, machines: Sequ
     if not any(each):
         return "no node that its places and the nodes' taints leave to a task is large enough for it"
     cluster = loaded.scenario.spec.cluster
-    beats = profile(cluster.profile).offers == "heartbeat"
+    beats = profiles.entry(cluster.profile_name).cls.offers == "heartbeat"
     most = max(each) if beats else sum(each)
     if beats and cluster.containers_per_heartbeat is not None:
         most = min(most, cluster.containers_per_heartbeat)
     if together <= most:
         return ""
-    where = (
-        f"profile '{cluster.profile}' offers one node at a time, which takes" if beats else "the empty cluster takes"
-    )
+    one = f"profile '{cluster.profile_name}' offers one node at a time, which takes"
+    where = one if beats else "the empty cluster takes"
     return f"the {together} tasks of a gang start together, and {where} at most {most} of them"
 
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import msgspec
 
-from rm_emulator.engine.config import Architecture, Central, EngineConfig, Kubernetes
+from rm_emulator.engine.config import Architecture, Central, EngineConfig
 from rm_emulator.engine.sizes import Sizes
 from rm_emulator.scenario.schema import Scenario
 from rm_emulator.scenario.schema import cluster as blocks
@@ -27,7 +27,8 @@ def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
         nodes=tuple(_overbooked(nodes(cluster.nodes, resources), cluster.overbook, resources)),
         resources=resources.names,
         queues=tuple(core_queue(queue, resources) for queue in scenario.spec.queues),
-        profile=cluster.profile,
+        profile=cluster.profile_name,
+        settings=cluster.profile_settings,
         heartbeat_ms=cluster.heartbeat,
         am_heartbeat_ms=cluster.application_master.heartbeat,
         skip=cluster.mode == "skipping",
@@ -35,7 +36,6 @@ def engine_config(scenario: Scenario, resources: Resources) -> EngineConfig:
         containers_per_heartbeat=cluster.containers_per_heartbeat,
         executors=cluster.executors,
         disorder=cluster.disorder,
-        kubernetes=cluster.kubernetes or Kubernetes(),
         links=cluster.links,
         architecture=who_decides(cluster.architecture),
     )

@@ -16,6 +16,7 @@ import msgspec
 import yaml
 from pydantic import BaseModel
 
+from rm_emulator.engine.profile import profiles
 from rm_emulator.results.chart import charts
 from rm_emulator.scenario.durations import show_duration
 from rm_emulator.scenario.schema import Scenario
@@ -32,8 +33,8 @@ _INTRODUCTION: Final = """\
 
 All keys of a scenario, made from the schema by `rm-emulator schema --markdown` (without the option: as JSON Schema, for
 editors). `rm-emulator check FILE` names every mistake of a file with its line. Settings of a policy, predictor, placer
-or chart stand beside its `kind`; `rm-emulator policies NAME`, `predictors NAME`, `placers NAME` and `charts NAME` tell
-them.
+profile or chart stand beside its `kind`; `rm-emulator policies NAME`, `predictors NAME`, `placers NAME`,
+`profiles NAME` and `charts NAME` tell them.
 
 The smallest file:
 
@@ -237,10 +238,10 @@ def entry(registry: Registry[Any], name: str) -> dict[str, Any]:
 
 
 def _example(registry: Registry[Any], found: Entry[Any]) -> dict[str, Any]:
-    """An entry of `policies:` (a chart's: of `charts:`) with some of its settings as they are by default."""
+    """An entry of `policies:`, of `charts:` for a chart, `profile:` for a profile, with some of its settings."""
     settings = [(p.name, p.default) for p in found.parameters() if p.default not in (None, {}, [])]
     used = {"kind": found.name, **dict(settings[:3])}
-    if registry is charts:
+    if registry is charts or registry is profiles:
         return used
     if registry is predictors:
         return {"kind": "sjf", "predictor": used}

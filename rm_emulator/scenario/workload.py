@@ -235,11 +235,11 @@ def launches(scenario: Scenario, built: Built) -> float | None:
 
     By the profile's usual delays and the mean start-up time, of the resource that binds (`offered`), at node speed 1.
     """
-    from rm_emulator.engine.known import profile
+    from rm_emulator.engine.profile import profiles
     from rm_emulator.workload.describe import mean_task
 
     config = engine_config(scenario, resources_of(scenario, built.workload.resources))
-    usual = profile(config.profile).usual_launch_ms(config)
+    usual = profiles.entry(config.profile).cls.usual_launch_ms(config)
     each = usual + (config.startup.ms if isinstance(config.startup, Fixed) else config.startup.mean_ms)
     run = mean_task(built.workload, measured_slots(scenario, built)[1], sampler(built))
     return None if run is None else each / (each + run)

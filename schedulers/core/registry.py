@@ -79,14 +79,14 @@ class Entry(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Registry(Generic[T]):
-    """Named classes of one kind."""
+    """Named classes of one kind. packages: where they are; worlds: in which they run, unless one says otherwise."""
 
-    def __init__(self, kind: str, *packages: str) -> None:
-        self.kind, self._packages = kind, packages
+    def __init__(self, kind: str, *packages: str, worlds: tuple[str, ...] = WORLDS) -> None:
+        self.kind, self._packages, self._worlds = kind, packages, worlds
         self._entries: dict[str, Entry[T]] = {}
         self._loaded = False
 
-    def register(self, name: str, *, source: str, worlds: tuple[str, ...] = WORLDS) -> Callable[[type[T]], type[T]]:
+    def register(self, name: str, *, source: str, worlds: tuple[str, ...] = ()) -> Callable[[type[T]], type[T]]:
         """Class decorator: make `name` known. source: paper and section, or what the idea is taken from."""
 
         def add(cls: type[T]) -> type[T]:
@@ -97,10 +97,15 @@ class Registry(Generic[T]):
                 raise InvalidParameters(f"{self.kind} '{name}' is registered already, by {there.cls.__module__}")
             if missing := sorted(getattr(cls, "__abstractmethods__", ())):
                 raise InvalidParameters(f"{self.kind} '{name}' lacks methods of its base: {', '.join(missing)}")
-            self._entries[name] = Entry(name, cls, source, worlds)
+            self._entries[name] = Entry(name, cls, source, worlds or self._worlds)
             return cls
 
         return add
+
+    @property
+    def names(self) -> list[str]:
+        """What is registered, sorted."""
+        return [entry.name for entry in self]
 
     def entry(self, name: str) -> Entry[T]:
         """Raises UnknownName with the nearest valid name."""

@@ -604,6 +604,21 @@ ROWS: Final = [
     ),
     (
         "nodes: [",
+        "profile: {kind: yran}, nodes: [",
+        "6:29 spec.cluster.profile.kind: unknown profile 'yran' (accepted: events, kubernetes, sls, yarn), did you",
+    ),
+    (
+        "nodes: [",
+        "profile: {kind: kubernetes, create_rate: 0}, nodes: [",
+        "6:54 spec.cluster.profile.create_rate: 0 is not accepted: expected `float` > 0.0",
+    ),
+    (
+        "nodes: [",
+        "profile: {kind: kubernetes, seen_ms: 3}, kubernetes: {seen: 5ms}, nodes: [",
+        "6:66 spec.cluster.kubernetes: settings of the profile stand in `profile` already; take one of the two out",
+    ),
+    (
+        "nodes: [",
         "profile: kubernetes, kubernetes: {x: 1}, nodes: [",
         "6:47 spec.cluster.kubernetes.x: unknown key 'x' (accepted: cycle, create, create_rate, relea",
     ),

@@ -155,14 +155,14 @@ def test_a_second_run_reuses_what_is_there(command: Callable[..., Any], tmp_path
     assert "3 of 3 runs are there already" in command("run", HELLO, "--out", tmp_path / "out").err
 
 
-@pytest.mark.parametrize("name", ["policies", "predictors", "placers", "traces"])
+@pytest.mark.parametrize("name", ["policies", "predictors", "placers", "profiles", "traces"])
 def test_listings_for_machines(command: Callable[..., Any], name: str) -> None:
     entries = json.loads(command(name, "--json").out)
     assert entries
     assert all({"name", "summary", "source", "parameters"} <= entry.keys() for entry in entries)
 
 
-@pytest.mark.parametrize("name", ["policies", "predictors", "placers", "traces"])
+@pytest.mark.parametrize("name", ["policies", "predictors", "placers", "profiles", "traces"])
 def test_listings_for_people(command: Callable[..., Any], name: str) -> None:
     names = [entry["name"] for entry in json.loads(command(name, "--json").out)]
     text = command(name).out
@@ -368,7 +368,8 @@ def test_one_policy_is_told_in_full(command: Callable[..., Any]) -> None:
 
 
 @pytest.mark.parametrize(
-    ("kind", "name"), [("policies", "gs"), ("predictors", "slearn"), ("placers", "dot"), ("charts", "shares")]
+    ("kind", "name"),
+    [("policies", "gs"), ("predictors", "slearn"), ("placers", "dot"), ("charts", "shares"), ("profiles", "sls")],
 )
 def test_one_name_as_json(command: Callable[..., Any], kind: str, name: str) -> None:
     entry = json.loads(command(kind, name, "--json").out)
@@ -411,6 +412,7 @@ def completed(line: str, cwd: Path) -> list[str]:
         ("rm-emulator policies ca", ["capacity", "capped_sjf"]),
         ("rm-emulator predictors thr", ["three_sigma", "three_sigma_dag"]),
         ("rm-emulator placers w", ["worst_fit"]),
+        ("rm-emulator profiles k", ["kubernetes"]),
         ("rm-emulator convert alibaba201", ["alibaba2017", "alibaba2018"]),
         ("rm-emulator replay out --label ", ["fair", "fifo"]),
         ("rm-emulator compare out --label fi", ["fifo"]),

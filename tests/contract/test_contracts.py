@@ -8,6 +8,7 @@ import sys
 
 import pytest
 
+from rm_emulator.engine.profile import profiles
 from rm_emulator.testing import (
     BLIND,
     POLICY_CHECKS,
@@ -17,6 +18,7 @@ from rm_emulator.testing import (
     case,
     case_for,
     check_format,
+    check_profile,
     check_registered,
     check_skipping,
     run_case,
@@ -126,6 +128,17 @@ def test_scenarios_that_once_differed(seed: int) -> None:
     check_skipping(VARIANTS[0], (seed,))
 
 
+@pytest.mark.parametrize("name", profiles.names)
+def test_a_profile_keeps_all_promises(name: str) -> None:
+    check_profile(name)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", profiles.names)
+def test_a_profile_keeps_all_promises_in_more_scenarios(name: str) -> None:
+    check_profile(name, tuple(range(100, 112)))
+
+
 REGISTERED = [(registry, entry.name) for registry in (policies, predictors, placers) for entry in registry]
 
 
@@ -165,10 +178,14 @@ def _hashes(hash_seed: str) -> list[str]:
     return done.stdout.split()
 
 
+def _is_ours(cls: type) -> bool:
+    return cls.__module__.startswith("rm_emulator.")
+
+
 def test_scenarios_cover_what_the_engine_can_do() -> None:
     made: list[Case] = [case(seed) for seed in range(40)]
     configs = [c.config for c in made]
-    assert {c.profile for c in configs} == {"yarn", "sls", "events", "kubernetes"}
+    assert {c.profile for c in configs} == {each.name for each in profiles if _is_ours(each.cls)}
     assert any(c.executors for c in configs)
     assert any(c.containers_per_heartbeat for c in configs)
     assert any(len(c.resources) == 3 for c in configs)

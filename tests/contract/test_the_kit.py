@@ -8,6 +8,10 @@ from typing import ClassVar
 import pytest
 
 from rm_emulator import testing
+from rm_emulator.engine.containers import Container
+from rm_emulator.engine.control import Stalled
+from rm_emulator.engine.profile import Profile, profiles
+from rm_emulator.engine.profiles.yarn import Yarn
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Audit, Subject, case, run_case
 from schedulers.core.decisions import Decision, Place
@@ -25,7 +29,7 @@ from schedulers.core.state import JobState
 
 @pytest.fixture(autouse=True)
 def _registries_as_before() -> Iterator[None]:
-    before = {registry: dict(registry._entries) for registry in (policies, predictors) if list(registry)}
+    before = {registry: dict(registry._entries) for registry in (policies, predictors, profiles) if list(registry)}
     yield
     for registry, entries in before.items():
         registry._entries = entries
@@ -176,6 +180,38 @@ def test_a_registration_without_a_sentence_is_caught() -> None:
     policies.register("broken", source="a test")(Silent)
     with pytest.raises(AssertionError, match="first docstring line"):
         testing.check_registered(policies, "broken")
+
+
+class CountsBeats(Yarn):
+    """Tasks start later the more beats there were."""
+
+    beats = 0
+
+    def _hear_beat(self, node: int) -> None:
+        self.beats += 1
+        super()._hear_beat(node)
+
+    def launch(self, container: Container) -> int:
+        return super().launch(container) + self.beats % 7
+
+
+class LosesEnds(Yarn):
+    """Nobody hears of every fifth end."""
+
+    ends = 0
+
+    def ended(self, container: Container) -> bool:
+        self.ends += 1
+        return self.ends % 5 == 0 or super().ended(container)
+
+
+@pytest.mark.parametrize(
+    ("profile", "words"), [(CountsBeats, "naive and skipping differ"), (LosesEnds, "can never finish")]
+)
+def test_a_profile_that_breaks_a_promise_is_caught(profile: type[Profile], words: str) -> None:
+    profiles.register("broken", source="a test")(profile)
+    with pytest.raises((AssertionError, Stalled), match=words):
+        testing.check_profile("broken")
 
 
 class Obedient(Scheduler):

@@ -6,8 +6,9 @@ from collections.abc import Iterator
 
 import pytest
 
+from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import Disorder, EngineConfig
-from rm_emulator.engine.known import names
+from rm_emulator.engine.profile import profiles
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Audit, Kept, job, node, stage
 from rm_emulator.workload.model import Fixed, PerNode, RunTimes, Workload, WorkloadJob
@@ -57,7 +58,7 @@ class Run:
         chunks: list[bytes] = []
         log = Log(chunks.append)
         made = SchedulerConfig(
-            resources=("cpu", "memory"), policy={"kind": "copying"}, offers=engine.offers, copies=copies
+            resources=("cpu", "memory"), policy={"kind": "copying"}, offers=timing(engine).offers, copies=copies
         )
         self.audit, self.kept = Audit(Scheduler(made, log=log)), Kept()
         entries = tuple(WorkloadJob(job=spec, submit_ms=0, runtimes=times) for spec, times in jobs)
@@ -76,7 +77,7 @@ class Run:
 TWO = ((SHUFFLE, (Fixed(3000), Fixed(2000))), (job("b", stage(6)), (Fixed(5000),)))
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", profiles.names)
 @pytest.mark.parametrize("others", ["run", "end"])
 @pytest.mark.parametrize("links", [None, Links(rate=10 * MIB)])
 def test_every_profile_carries_copies_out_and_counts_each_task_once(
@@ -90,7 +91,7 @@ def test_every_profile_carries_copies_out_and_counts_each_task_once(
     assert {attempt.container for attempt in run.kept.tasks if attempt.copy} == {copy.container for copy in run.copies}
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", profiles.names)
 @pytest.mark.parametrize("others", ["run", "end"])
 def test_a_log_with_copies_is_replayed_to_the_same_decisions(name: str, others: str) -> None:
     run = Run(*TWO, copies=Copies(others=others), links=Links(rate=10 * MIB), profile=name)
@@ -98,7 +99,7 @@ def test_a_log_with_copies_is_replayed_to_the_same_decisions(name: str, others: 
     assert [decision for decision in replayed if isinstance(decision, Copy)] == run.copies
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", profiles.names)
 def test_in_disorder_too_everything_ends(name: str) -> None:
     disorder = Disorder(delay=0.3, duplicate=0.3, late=0.3)
     run = Run(*TWO, copies=Copies(others="end"), links=Links(rate=10 * MIB), profile=name, disorder=disorder)

@@ -6,7 +6,9 @@ import numpy as np
 import pytest
 
 from rm_emulator.engine.config import EngineConfig, Executors
-from rm_emulator.engine.execution import Distances, Execution, NoProfiles, draw
+from rm_emulator.engine.execution import Execution, NoProfiles, draw
+from rm_emulator.engine.features.startup import startup_ms
+from rm_emulator.engine.features.unlike import Distances
 from rm_emulator.testing import job, node, stage
 from rm_emulator.workload.model import Drawn, Fixed, PerTask, Remote, RunTimes, Waves, WorkloadJob
 from rm_emulator.workload.waves import StageWaves
@@ -75,11 +77,10 @@ def test_no_run_time_is_below_a_millisecond(kind: str) -> None:
 
 
 def test_startup_times_are_drawn_by_name() -> None:
-    execution = Execution(CONFIG, 1)
-    first = execution.startup_ms(Drawn(500, 0.5), "a", 0, 3, 0)
-    assert execution.startup_ms(Drawn(500, 0.5), "a", 0, 3, 0) == first
-    assert execution.startup_ms(Drawn(500, 0.5), "a", 0, 3, 1) != first
-    assert execution.startup_ms(Fixed(40), "a", 0, 3, 0) == 40
+    first = startup_ms(Drawn(500, 0.5), 1, "a", 0, 3, 0)
+    assert startup_ms(Drawn(500, 0.5), 1, "a", 0, 3, 0) == first
+    assert startup_ms(Drawn(500, 0.5), 1, "a", 0, 3, 1) != first
+    assert startup_ms(Fixed(40), 1, "a", 0, 3, 0) == 40
 
 
 def test_measured_waves_need_executors() -> None:

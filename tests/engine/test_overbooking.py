@@ -10,8 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import EngineConfig
-from rm_emulator.engine.overbooking import Sharers
+from rm_emulator.engine.features.overbooking import Sharers
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Audit, Kept, job, scheduler, stage
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
@@ -45,7 +46,7 @@ def ends(
     )
     settings: dict[str, object] = {"profile": "events", **config}
     cluster = EngineConfig(nodes=(node,), resources=("cpu", "network"), **settings)
-    offers = cluster.offers
+    offers = timing(cluster).offers
     audit = Audit(Scheduler(SchedulerConfig(resources=("cpu", "network"), policy={"kind": "fifo"}, offers=offers)))
     kept = Kept()
     Simulation(cluster, Workload(name="test", jobs=jobs, resources=("cpu", "network")), audit, kept).run()

@@ -6,17 +6,18 @@ from typing import Any
 
 import pytest
 
+from rm_emulator.engine.assemble import NO_SERVICES, timing
 from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.control import Stalled
-from rm_emulator.engine.known import names
-from rm_emulator.engine.simulation import NO_SERVICES, Simulation
+from rm_emulator.engine.profile import profiles
+from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Kept
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Service, Stage
 from schedulers.core.scheduler import Scheduler
 
-PROFILES = pytest.mark.parametrize("profile", [name for name in names() if name != "sls"])
+PROFILES = pytest.mark.parametrize("profile", [name for name in profiles.names if name != "sls"])
 
 
 def batch(name: str, tasks: int = 1, at: int = 0, ms: int = 10_000, **fields: Any) -> WorkloadJob:
@@ -45,7 +46,10 @@ def run(
         queues=queues,
     )
     settings = SchedulerConfig(
-        resources=("cpu", "memory"), policy=policy or {"kind": "fifo"}, predictor=predictor, offers=config.offers
+        resources=("cpu", "memory"),
+        policy=policy or {"kind": "fifo"},
+        predictor=predictor,
+        offers=timing(config).offers,
     )
     kept = Kept()
     workload = Workload(name="w", jobs=jobs, resources=("cpu", "memory"))

@@ -9,9 +9,10 @@ from typing import Any
 
 import pytest
 
+from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import EngineConfig, Executors
 from rm_emulator.engine.control import Stalled
-from rm_emulator.engine.known import names
+from rm_emulator.engine.profile import profiles
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Attempt, Audit, Kept, job, node, stage
 from rm_emulator.workload.model import Fixed, PerNode, PerTask, Remote, RunTimes, Waves, Workload, WorkloadJob
@@ -46,7 +47,7 @@ class Run:
             resources=("cpu", "memory"),
             policy={"kind": policy} if isinstance(policy, str) else policy,
             predictor=predictor,
-            offers=self.config.offers,
+            offers=timing(self.config).offers,
             executors=self.config.executors is not None,
             containers_per_offer=self.config.containers_per_heartbeat,
         )
@@ -506,13 +507,13 @@ def test_a_move_to_a_task_without_input_forgets_the_distance() -> None:
     assert made.simulation.locality == {"node": 0.0, "rack": 0.0, "off": 1.0}
 
 
-@pytest.mark.parametrize("profile", names())
+@pytest.mark.parametrize("profile", profiles.names)
 def test_plans_are_recorded(profile: str) -> None:
     made = Run(single(1000), policy="graphene", predictor={"kind": "oracle"}, profile=profile)
     assert [planned.makespan for planned in made.kept.plans.values()] == [1000]
 
 
-@pytest.mark.parametrize("profile", names())
+@pytest.mark.parametrize("profile", profiles.names)
 def test_a_wait_that_never_ends_is_a_stall(profile: str) -> None:
     small = Node(id="n1", capacity=(500, 512))
     policy = {"kind": "delay", "node_skips": 10**9}
@@ -520,7 +521,7 @@ def test_a_wait_that_never_ends_is_a_stall(profile: str) -> None:
         Run(reads(("n1",)), small, node("n2"), policy=policy, profile=profile)
 
 
-@pytest.mark.parametrize("profile", names())
+@pytest.mark.parametrize("profile", profiles.names)
 @pytest.mark.parametrize("settings", [{"node_skips": 7}, {"form": "time"}], ids=str)
 def test_a_wait_on_an_idle_cluster_ends(profile: str, settings: dict[str, Any]) -> None:
     small = Node(id="n1", capacity=(500, 512))

@@ -4,8 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import EngineConfig, Executors
-from rm_emulator.engine.known import names, profile
+from rm_emulator.engine.profile import profiles
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Attempt, Audit, Kept, job, node, stage
 from rm_emulator.workload.model import Drawn, Fixed, RunTimes, Workload, WorkloadJob
@@ -30,7 +31,7 @@ class Run:
         self.config = EngineConfig(nodes=nodes, **config)
         chunks: list[bytes] = []
         log = Log(chunks.append)
-        made = SchedulerConfig(resources=("cpu", "memory"), policy={"kind": "fifo"}, offers=self.config.offers)
+        made = SchedulerConfig(resources=("cpu", "memory"), policy={"kind": "fifo"}, offers=timing(self.config).offers)
         self.audit, self.kept = Audit(Scheduler(made, log=log)), Kept()
         entry = WorkloadJob(job=spec, submit_ms=0, runtimes=runtimes, am=(1, 1) if am else ())
         Simulation(self.config, Workload(name="t", jobs=(entry,)), self.audit, self.kept).run()
@@ -50,7 +51,7 @@ def test_a_child_starts_when_its_input_has_arrived_and_holds_its_node_until_then
     ] * 3
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", profiles.names)
 @pytest.mark.parametrize("startup", [Fixed(0), Drawn(3000.0, 0.5)])
 def test_in_every_profile_no_task_starts_before_its_launch_or_its_input(name: str, startup: Fixed | Drawn) -> None:
     run = Run(SHUFFLE, Fixed(500), Fixed(100), profile=name, links=RATE, startup=startup)
@@ -77,7 +78,7 @@ def test_without_rates_data_takes_no_time(links: Links | None) -> None:
     assert [task.started_ms for task in reduces.values()] == [500] * 3
 
 
-@pytest.mark.parametrize("name", names())
+@pytest.mark.parametrize("name", profiles.names)
 def test_a_log_with_transfers_is_replayed_to_the_same_decisions(name: str) -> None:
     lines = Run(SHUFFLE, Fixed(500), Drawn(700.0, 0.5), profile=name, links=RATE).lines
     assert any(b'"LinksSet"' in line for line in lines)
@@ -95,6 +96,6 @@ def test_the_arrival_is_a_column_only_where_data_may_move() -> None:
 
 
 def test_executors_that_outlive_tasks_wait_for_no_data() -> None:
-    name = next(each for each in names() if profile(each).has_executors)
+    name = next(each for each in profiles.names if profiles.entry(each).cls.has_executors)
     with pytest.raises(ValueError, match="links do not go with executors"):
         Run(SHUFFLE, Fixed(1), Fixed(1), profile=name, links=RATE, executors=Executors())

@@ -7,6 +7,7 @@ from pathlib import Path
 from statistics import fmean
 from typing import Any, NamedTuple
 
+from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.experiments.assembly import waves_of
 from rm_emulator.scenario.cluster import engine_config
@@ -44,7 +45,7 @@ def episode(policy: dict[str, Any], seed: int) -> Episode:
             policy=policy,
             predictor={"kind": "oracle"},
             placement={"kind": "first_fit"},
-            offers=config.offers,
+            offers=timing(config).offers,
             executors=True,
             seed=seed,
         )

@@ -11,6 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rm_emulator.engine.assemble import timing
 from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Drawn, Workload, WorkloadJob
@@ -392,7 +393,7 @@ def _on_executors(seed: int, policy: str, *, disorder: bool, until: int) -> tupl
         disorder=Disorder(duplicate=0.2, delay=0.2, delay_ms=4000) if disorder else None,
     )
     config = SchedulerConfig(
-        resources=workload.resources, policy={"kind": policy}, offers=cluster.offers, executors=True
+        resources=workload.resources, policy={"kind": policy}, offers=timing(cluster).offers, executors=True
     )
     log = Log()
     scheduler = Scheduler(config, log=log)

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from rm_emulator.engine.profile import profiles
 from rm_emulator.results.chart import charts
 from rm_emulator.scenario import reference
 from rm_emulator.scenario.check import check
@@ -110,3 +111,10 @@ def test_the_example_of_a_registered_name_is_accepted(registry: object, name: st
     assert f"kind: {name}" in example
     where = "report.charts" if registry is charts else "policies"
     load(bases / "jobs.yaml", overrides=[f"spec.{where}=[{example}]"])
+
+
+@pytest.mark.parametrize("name", profiles.names)
+def test_the_example_of_a_profile_is_accepted(name: str, bases: Path) -> None:
+    example = reference.entry(profiles, name)["example"]
+    assert f"kind: {name}" in example
+    load(bases / "jobs.yaml", overrides=[f"spec.cluster.profile={example}"])

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from rm_emulator.engine.config import Central as Settings
 from rm_emulator.engine.config import Thinker
+from rm_emulator.engine.profile import architectures
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.engine.thinking import Thinking, ThinkingScheduler
 
 
+@architectures.register("central", source="Omega (EuroSys 2013), section 3.1")
 class Central(Thinking):
     """Omega's monolithic scheduler (Schwarzkopf et al., EuroSys 2013, section 3.1): one queue, and nobody else.
 

@@ -14,7 +14,7 @@ from rm_emulator.engine.calendar import BEAT, TICK
 from rm_emulator.engine.config import Decentralised as Settings
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
-from rm_emulator.engine.profile import Profile
+from rm_emulator.engine.profile import Profile, architectures
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.workload.model import Workload
 from schedulers.core.decisions import Hold, Send
@@ -27,6 +27,7 @@ _index = attrgetter("index")
 _NEVER: Final = frozenset({Reason.TOO_LARGE, Reason.NO_NODE_MATCHES, Reason.NO_NODES})
 
 
+@architectures.register("decentralised", source="Sparrow (SOSP 2013)")
 class Decentralised(Profile):
     """Sparrow (SOSP 2013): every message takes the same time, and what has arrived is acted upon at once.
 

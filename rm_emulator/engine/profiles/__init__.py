@@ -1,1 +1,1 @@
-"""The profiles: one module each, found by its name. `profiles/mesos.py` with a class `Mesos` is profile 'mesos'."""
+"""The profiles: one real system's timing in each module."""

@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from rm_emulator.engine.cycles import Cycles
-from rm_emulator.engine.executors import KeptExecutors
-from rm_emulator.engine.simulation import Simulation
+from rm_emulator.engine.profile import profiles
 
 
+@profiles.register("events", source="Decima (SIGCOMM 2019), section 6.2; hongzimao/decima-sim")
 class Events(Cycles):
     """A scheduler that is called at scheduling events, and whose decisions take effect at once.
 
@@ -16,10 +16,3 @@ class Events(Cycles):
 
     asks = "all"
     has_executors = True
-
-    def __init__(self, engine: Simulation) -> None:
-        super().__init__(engine)
-        kept = engine.config.executors
-        if kept is not None:
-            executors = KeptExecutors(engine, kept.moving_ms)
-            self.launch, self.ended = executors.launch, executors.ended  # type: ignore[method-assign]

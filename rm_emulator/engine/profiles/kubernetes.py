@@ -2,25 +2,70 @@
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import msgspec
+from msgspec import Meta
+
 from rm_emulator.engine.calendar import ASK
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
 from rm_emulator.engine.cycles import Cycles
-from rm_emulator.engine.pods import Pods
+from rm_emulator.engine.profile import profiles
 from rm_emulator.engine.simulation import Simulation
+from schedulers.core import keyed
 from schedulers.core.events import JobChanged
+from schedulers.core.fields import written
+
+#: Times are written with a unit in a block of their own, and in ms among the settings of a profile.
+_TIME = written("duration")
 
 
+@profiles.register("kubernetes", source="measured on a devcluster of two cores (docs/kubernetes.md)")
 class Kubernetes(Cycles):
     """This project's operators on Kubernetes: pods that are created, released, bound and watched; cycles that decide.
 
-    Source: measured on a devcluster of two cores (docs/kubernetes.md); the delays are settings, see
-    `rm_emulator.engine.config.Kubernetes`.
+    Source: measured on a devcluster of two cores (docs/kubernetes.md); the delays are settings. In a scenario they may
+    also stand in a block of the cluster, `kubernetes`, with units.
     """
 
+    class Params(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
+        """Delays of profile kubernetes, measured on a devcluster of two cores ([Kubernetes](kubernetes.md))."""
+
+        cycle_ms: Annotated[
+            int,
+            _TIME,
+            Meta(ge=0, description="facts are gathered so long before the core decides", examples=[100]),
+        ] = 50
+        create_ms: Annotated[
+            int, _TIME, Meta(ge=0, description="from a stage's turn to its first pod", examples=[30])
+        ] = 30
+        create_rate: Annotated[float, Meta(gt=0, description="pods created per second", examples=[50])] = 130.0
+        release_rate: Annotated[float, Meta(gt=0, description="gates removed per second", examples=[100])] = 230.0
+        start_ms: Annotated[
+            int,
+            _TIME,
+            Meta(ge=0, description="from the removed gate to the running container (bind, start)", examples=[2000]),
+        ] = 40
+        seen_ms: Annotated[
+            int,
+            _TIME,
+            Meta(ge=0, description="from a change of a pod to the watch that tells of it", examples=[5]),
+        ] = 5
+        whole_seconds: Annotated[
+            bool,
+            Meta(
+                description="a pod ends at a whole second of the clock, because its start is stamped in whole seconds, "
+                "as fake kubelets do",
+                examples=[False],
+            ),
+        ] = True
+
+    params: Params
+
     def __init__(self, engine: Simulation) -> None:
-        super().__init__(engine, gather_ms=engine.config.kubernetes.cycle_ms)
-        self._pods = Pods(engine.config.kubernetes, engine.seed)
+        super().__init__(engine, gather_ms=self.params_of(engine.config).cycle_ms)
+        self._pods = Pods(self.params, engine.seed)
 
     def arrived(self, job: Master) -> None:
         """See Profile. The controllers create the pods of the first stages."""
@@ -48,8 +93,39 @@ class Kubernetes(Cycles):
     @classmethod
     def usual_launch_ms(cls, config: EngineConfig) -> float:
         """See Profile. Without the wait of many releases at once."""
-        return config.kubernetes.start_ms + config.kubernetes.seen_ms
+        params: Kubernetes.Params = cls.params_of(config)
+        return params.start_ms + params.seen_ms
 
     def runs(self, runtime: int) -> int:
         """See Profile."""
         return self._pods.runs(self.engine.calendar.now, runtime)
+
+
+class Pods:
+    """When pods are there, released, running and seen to end: creations and releases pass through a client.
+
+    Each of the two passes through one queue with a fixed rate, as through one process's client.
+    """
+
+    def __init__(self, settings: Kubernetes.Params, seed: int) -> None:
+        self.settings = settings
+        self._phase = int(keyed.uniform(seed, "whole-seconds") * 1000)
+        self._creating = self._releasing = 0.0  # until when each queue is busy
+
+    def created(self, now: int, pods: int) -> int:
+        """When the last of so many pods, wanted now, has been seen."""
+        begin = max(now + self.settings.create_ms, self._creating)
+        self._creating = begin + 1000 * pods / self.settings.create_rate
+        return round(self._creating) + self.settings.seen_ms
+
+    def released(self, now: int) -> int:
+        """When a pod that is decided on now has been seen running."""
+        self._releasing = max(float(now), self._releasing) + 1000 / self.settings.release_rate
+        return round(self._releasing) + self.settings.start_ms + self.settings.seen_ms
+
+    def runs(self, now: int, runtime: int) -> int:
+        """How long a pod that was seen running now is seen to run."""
+        if not self.settings.whole_seconds:
+            return runtime
+        since = (now - self.settings.seen_ms - self._phase) % 1000
+        return max(1, 1000 * -(-runtime // 1000) - since)

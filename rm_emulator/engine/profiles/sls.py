@@ -5,9 +5,11 @@ from __future__ import annotations
 from rm_emulator.engine.beats import Beats
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container, Master
+from rm_emulator.engine.profile import profiles
 from rm_emulator.engine.simulation import Simulation
 
 
+@profiles.register("sls", source="hadoop-sls 3.3: NMSimulator, AMSimulator")
 class Sls(Beats):
     """YARN's Scheduler Load Simulator: nodes and application masters act at their ticks and at no other time.
 

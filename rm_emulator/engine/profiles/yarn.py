@@ -4,8 +4,10 @@ from __future__ import annotations
 
 from rm_emulator.engine.beats import Beats
 from rm_emulator.engine.containers import Container
+from rm_emulator.engine.profile import profiles
 
 
+@profiles.register("yarn", source="hadoop-yarn 3.3: NodeStatusUpdaterImpl, AMRMClientAsync")
 class Yarn(Beats):
     """YARN on a cluster: a container's end is reported at once, by a heartbeat out of band.
 

@@ -3,12 +3,26 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING, Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal
 
-from pydantic import BeforeValidator, Field, TypeAdapter, WithJsonSchema, model_validator
+import msgspec
+from pydantic import (
+    BeforeValidator,
+    Field,
+    GetCoreSchemaHandler,
+    GetJsonSchemaHandler,
+    TypeAdapter,
+    ValidationError,
+    WithJsonSchema,
+    model_validator,
+)
+from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
-from rm_emulator.engine import known
-from rm_emulator.engine.config import Architecture, Disorder, Executors, Kubernetes
+from rm_emulator.engine.config import Architecture, Disorder, Executors
+from rm_emulator.engine.profile import profiles
+from rm_emulator.engine.profiles.kubernetes import Kubernetes
+from rm_emulator.issues import did_you_mean, show_value
+from rm_emulator.scenario.schema.settings import named_errors, registry_schema
 from rm_emulator.scenario.schema.structs import OF, block
 from rm_emulator.scenario.schema.values import (
     Block,
@@ -18,14 +32,33 @@ from rm_emulator.scenario.schema.values import (
     StartUp,
     read,
 )
+from schedulers.core.errors import nearest
 from schedulers.core.fields import NAME
 from schedulers.core.model import Links, Node, PerUser, Queue
 from schedulers.core.queues import parse_share
 
-if TYPE_CHECKING:
-    Profile = str
-else:
-    Profile = Literal[known.names()]
+
+class _Profile:
+    """Reads the name of a profile, or `{kind: NAME, settings}`, both as the registry has them when a file is read."""
+
+    def __get_pydantic_core_schema__(self, source: Any, handler: GetCoreSchemaHandler) -> CoreSchema:
+        return core_schema.no_info_before_validator_function(_known_profile, handler(source))
+
+    def __get_pydantic_json_schema__(self, schema: CoreSchema, handler: GetJsonSchemaHandler) -> dict[str, Any]:
+        names = {"type": "string", "enum": profiles.names}
+        return {"anyOf": [names, {"$comment": "{kind: NAME, settings}", **registry_schema(profiles)}]}
+
+
+def _known_profile(value: Any) -> Any:
+    if isinstance(value, Mapping) and all(isinstance(key, str) for key in value):
+        if errors := named_errors(profiles, value):
+            raise ValidationError.from_exception_data("profile", errors)
+    elif value not in (names := profiles.names):
+        words = " or ".join(filter(None, [", ".join(f"'{name}'" for name in names[:-1]), f"'{names[-1]}'"]))
+        hint = did_you_mean(nearest(value, names)) if isinstance(value, str) else ""
+        text = f"{show_value(value)} is not accepted (expected {words})"
+        raise PydanticCustomError("value", "{text}", {"text": text, "hint": hint})
+    return value
 
 
 _NodeKeys: Any = block(Node, "id", "slack", "slots")
@@ -71,10 +104,11 @@ class Cluster(Block):
 
     nodes: Annotated[list[Nodes], Field(min_length=1)]
     """Groups of equal nodes, e.g. `[{count: 4, capacity: {cpu: 8, memory: 32Gi}}]`."""
-    profile: Profile = "yarn"
-    """yarn: out-of-band heartbeat at a container's end; sls: ticks only; events: no heartbeats, and what every
-    architecture has in which schedulers think, or know nothing; kubernetes: decisions in cycles, pods are created,
-    released, bound and watched, e.g. `events`.
+    profile: Annotated[str | dict[str, Any], _Profile()] = "yarn"
+    """A name that `rm-emulator profiles` lists, or with settings `{kind: NAME, settings}`; yarn: out-of-band heartbeat
+    at a container's end; sls: ticks only; events: no heartbeats, and what every architecture has in which schedulers
+    think, or know nothing; kubernetes: decisions in cycles, pods are created, released, bound and watched, e.g.
+    `events`.
     """
     heartbeat: Interval = 1000
     """How often a node beats, e.g. `3s`."""
@@ -100,12 +134,24 @@ class Cluster(Block):
     """Keep containers between tasks, e.g. `{moving_delay: 2s}`."""
     disorder: Annotated[Disorder, OF] | None = None
     """Seeded disorder of facts and decisions, e.g. `{delay: 0.1}`."""
-    kubernetes: Annotated[Kubernetes, OF] | None = None
-    """Delays of profile kubernetes, e.g. `{start: 2s}`."""
+    kubernetes: Annotated[Kubernetes.Params, OF] | None = None
+    """Delays of profile kubernetes, the settings of that profile with units, e.g. `{start: 2s}`."""
     overbook: dict[Literal["network", "disk"], Annotated[float, Field(ge=0)]] = {}
     """How much more than a node has of network or disk its tasks may ask for, as a part of it; they slow down, as
     where tasks use more than they ask for (`asks` of the workload), e.g. `{network: 0.5}`.
     """
+
+    @property
+    def profile_name(self) -> str:
+        """The profile, without its settings."""
+        return self.profile if isinstance(self.profile, str) else str(self.profile["kind"])
+
+    @property
+    def profile_settings(self) -> dict[str, Any]:
+        """The settings of the profile that the file gives."""
+        if isinstance(self.profile, str):
+            return msgspec.to_builtins(self.kubernetes) if self.kubernetes and self.profile == "kubernetes" else {}
+        return {key: value for key, value in self.profile.items() if key != "kind"}
 
     @model_validator(mode="before")
     @classmethod

@@ -57,6 +57,23 @@ class Settings(BaseModel):
 def registered_errors(
     registry: Registry[Any], settings: Mapping[str, Any], beside: Iterable[str] = ()
 ) -> list[InitErrorDetails]:
+    """As `named_errors`, and that nothing can be made of it."""
+    errors = named_errors(registry, settings, beside)
+    if not errors:
+        try:
+            make, params = registry.parse(settings)
+            make(params)
+        except (InvalidParameters, UnknownName) as error:
+            errors.append(error_at((), str(error), dict(settings)))
+        except Exception as error:  # a plug-in's own
+            text = f"{registry.kind} '{settings['kind']}' cannot be made: {type(error).__name__}: {error}"
+            errors.append(error_at((), text, dict(settings)))
+    return errors
+
+
+def named_errors(
+    registry: Registry[Any], settings: Mapping[str, Any], beside: Iterable[str] = ()
+) -> list[InitErrorDetails]:
     """Every mistake in `{'kind': name, **settings}`, each at its own key; `beside`: other keys of the same block."""
     name = settings.get("kind")
     if name is None:
@@ -68,17 +85,7 @@ def registered_errors(
         text = f"unknown {registry.kind} '{name}' (accepted: {', '.join(error.known)})"
         return [error_at(("kind",), text, name, did_you_mean(error.nearest))]
     own = {key: value for key, value in settings.items() if key != "kind"}
-    errors = list(setting_errors(f"'{entry.name}'", entry.params, own, ("kind", *beside)))
-    if not errors:
-        try:
-            make, params = registry.parse(settings)
-            make(params)
-        except (InvalidParameters, UnknownName) as error:
-            errors.append(error_at((), str(error), dict(settings)))
-        except Exception as error:  # a plug-in's own
-            text = f"{registry.kind} '{name}' cannot be made: {type(error).__name__}: {error}"
-            errors.append(error_at((), text, dict(settings)))
-    return errors
+    return list(setting_errors(f"'{entry.name}'", entry.params, own, ("kind", *beside)))
 
 
 def setting_errors(

@@ -30,6 +30,7 @@ from pydantic import (
 from pydantic.fields import FieldInfo
 from pydantic_core import CoreSchema, PydanticCustomError, core_schema
 
+from rm_emulator.scenario.durations import show_duration
 from rm_emulator.scenario.schema import values
 from rm_emulator.scenario.schema.policy import PolicyEntry
 from rm_emulator.scenario.schema.values import Block
@@ -110,7 +111,8 @@ def block(struct: type[msgspec.Struct], *without: str) -> type[StructBlock]:
         if field.default_factory is not msgspec.NODEFAULT:
             given = Field(default_factory=field.default_factory)
         keys[_key(field)] = (_written(field.type), given)
-    made = create_model(struct.__name__, __base__=StructBlock, __module__=struct.__module__, **keys)
+    name = struct.__qualname__.removesuffix(".Params")
+    made = create_model(name, __base__=StructBlock, __module__=struct.__module__, **keys)
     made.__doc__, made.of = struct.__doc__, struct
     return made
 
@@ -145,10 +147,23 @@ def meanings(model: type[BaseModel]) -> Mapping[str, str]:
     found = {}
     if issubclass(model, StructBlock) and hasattr(model, "of"):
         said = _said(model.of)
-        found = {_key(field): said.get(field.name, "") for field in msgspec.structs.fields(model.of)}
+        found = {_key(field): said.get(field.name) or _told(field) for field in msgspec.structs.fields(model.of)}
         found |= {"kind": f"Its kind, e.g. `{model.of.__struct_config__.tag}`."}
     own = {name: field.description for name, field in model.model_fields.items() if field.description}
     return {name: own.get(name) or found.get(name, "") for name in model.model_fields}
+
+
+def _told(field: msgspec.structs.FieldInfo) -> str:
+    """What settings of a registered name say of themselves, with the example written as it stands in a block."""
+    of = msgspec.json.schema(field.type)
+    text = str(of.get("description", ""))
+    if "examples" not in of:
+        return text
+    example = of["examples"][0]
+    written = (
+        show_duration(example) if _says(field.type).get("form") in _TIMES else msgspec.json.encode(example).decode()
+    )
+    return f"{text[:1].upper()}{text[1:]}, e.g. `{written}`."
 
 
 def _key(field: msgspec.structs.FieldInfo) -> str:

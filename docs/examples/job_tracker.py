@@ -1,18 +1,34 @@
-"""Profile `job_tracker`."""
+"""Hadoop 1's JobTracker: a profile from outside the tree, with a setting."""
 
 from __future__ import annotations
 
+from typing import Annotated
+
+import msgspec
+
 from rm_emulator.engine.beats import Beats
 from rm_emulator.engine.containers import Container, Master
-from rm_emulator.engine.profile import Profile
+from rm_emulator.engine.profile import Profile, profiles
 
 
+@profiles.register("job_tracker", source="hadoop-mapred 1.2: JobTracker.heartbeat, TaskTracker.offerService")
 class JobTracker(Beats):
     """Hadoop 1: one JobTracker knows all jobs, and its answer to a TaskTracker's heartbeat starts tasks there.
 
-    Source: hadoop-mapred 1.2, JobTracker.heartbeat and TaskTracker.offerService, with
-    mapreduce.tasktracker.outofband.heartbeat off, as it is by default: an end is told by the node's next heartbeat.
+    An end is told by the node's next heartbeat, or at once by one out of band.
     """
+
+    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+        """Settings."""
+
+        out_of_band: Annotated[
+            bool,
+            msgspec.Meta(
+                description="a node beats at once when a task ends there: mapreduce.tasktracker.outofband.heartbeat"
+            ),
+        ] = False
+
+    params: Params
 
     asks = "all"
     has_masters = False
@@ -28,8 +44,10 @@ class JobTracker(Beats):
         return Profile.launch(self, container)
 
     def ended(self, container: Container) -> bool:
-        """See Profile. The next beat of its node reports it."""
+        """See Profile. A beat of its node reports it: the next, or one that comes at once."""
         self.report_later(container)
+        if self.params.out_of_band:
+            self.ring.beat_now(container.index)
         return True
 
     def report(self, container: Container) -> None:

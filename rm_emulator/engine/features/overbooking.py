@@ -9,12 +9,15 @@ they ask for. That holds for memory as well; a real container that outgrows its 
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Collection, Sequence
+from collections.abc import Collection, Sequence
 
 import msgspec
 
-from rm_emulator.engine.calendar import END, Calendar
+from rm_emulator.engine.calendar import END
+from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.containers import Container
+from rm_emulator.engine.features.feature import Feature
+from rm_emulator.engine.profile import Engine
 from rm_emulator.workload.model import Workload
 from schedulers.core.model import Node
 from schedulers.core.resources import Vector
@@ -75,27 +78,41 @@ class Sharers:
         return moved
 
 
-class SharedNodes:
-    """Containers on nodes that can be overrun: a start or an end on a node moves the ends of the others there.
+class Overbooking(Feature):
+    """Nodes that can be overrun: a start or an end on a node moves the ends of the others there."""
 
-    over(container) is called at the last instant of each.
-    """
-
-    def __init__(self, calendar: Calendar, sharers: Sharers, over: Callable[[Container], None]) -> None:
-        self._calendar, self._sharers, self._over = calendar, sharers, over
+    def __init__(self, engine: Engine) -> None:
+        super().__init__(engine)
+        self._calendar, self._over = engine.calendar, engine.over
+        self._sharers = Sharers(engine.config.nodes, overrun(engine.workload))
         self._there: dict[int, Container] = {}
 
-    def start(self, container: Container, use: Vector, runtime: float) -> None:
+    @classmethod
+    def is_in(cls, engine: Engine) -> bool:
+        """See Feature."""
+        return is_overbooked(engine.config, engine.workload)
+
+    def started(self, container: Container) -> bool:
+        """See Feature. An application master uses its node until it says so."""
+        if container.stage == container.master.own_stage:
+            self._start(container, container.master.source.am, math.inf)
+        return False
+
+    def runs(self, container: Container) -> None:
+        """See Feature."""
+        self._start(container, container.master.source.uses(container.stage), container.runtime)
+
+    def left(self, container: Container) -> None:
+        """See Feature."""
+        container.forecasts += 1
+        self._there.pop(container.container, None)
+        self._foretell(self._sharers.end(container.index, container.container, self._calendar.now))
+
+    def _start(self, container: Container, use: Vector, runtime: float) -> None:
         """A container uses so much of its node from now on; runtime as for `Sharers.start`."""
         self._there[container.container] = container
         now = self._calendar.now
         self._foretell(self._sharers.start(container.index, container.container, use, runtime, now))
-
-    def end(self, container: Container) -> None:
-        """A container uses nothing any more; it need not have started."""
-        container.forecasts += 1
-        self._there.pop(container.container, None)
-        self._foretell(self._sharers.end(container.index, container.container, self._calendar.now))
 
     def _foretell(self, ends: list[tuple[int, int]]) -> None:
         for number, end in ends:
@@ -108,8 +125,13 @@ class SharedNodes:
         container, forecasts = foretold
         if container.forecasts == forecasts and container.started_ms is not None:
             container.runtime = self._calendar.now - container.started_ms
-            self.end(container)
+            self.left(container)
             self._over(container)
+
+
+def is_overbooked(config: EngineConfig, workload: Workload) -> bool:
+    """Whether a node could be overrun."""
+    return any(any(node.slack) for node in config.nodes) or bool(overrun(workload))
 
 
 def overrun(workload: Workload) -> set[int]:

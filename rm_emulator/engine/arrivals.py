@@ -1,0 +1,65 @@
+"""Arrivals: what is told before the first job, and each job when it comes, with its true run times."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+from rm_emulator.engine import containers
+from rm_emulator.engine.calendar import ARRIVE
+from rm_emulator.engine.config import EngineConfig
+from rm_emulator.engine.containers import Master
+from rm_emulator.engine.execution import Execution, by_node
+from rm_emulator.engine.profile import Engine
+from rm_emulator.workload.model import Workload
+from schedulers.core.events import Estimated, Event, HistoryPrimed, JobSubmitted, LinksSet, NodeAdded, QueueChanged
+
+
+class Arrivals:
+    """The jobs of a workload in the order in which they come.
+
+    execution: draws their true run times. oracle: the true means are told before each job.
+    count: how many have come.
+    """
+
+    def __init__(self, engine: Engine, execution: Execution, *, oracle: bool) -> None:
+        self._engine, self._execution, self._oracle = engine, execution, oracle
+        self._jobs = engine.workload.jobs
+        self.count = 0
+
+    @property
+    def are_left(self) -> bool:
+        """Whether jobs are still to come."""
+        return self.count < len(self._jobs)
+
+    def expect(self) -> None:
+        """Only the next arrival is on the calendar, so that a long workload costs no memory there."""
+        if self.are_left:
+            self._engine.calendar.at(self._jobs[self.count].submit_ms, ARRIVE, self.count, self._arrive, self.count)
+
+    def _arrive(self, number: int) -> None:
+        self.count = number + 1
+        self.expect()
+        engine, source = self._engine, self._jobs[number]
+        now, spec = engine.calendar.now, source.job
+        times = self._execution.stages(source)
+        if source.am:
+            spec = containers.with_master(spec, source.am)
+        if self._oracle and spec.kind == "batch":
+            engine.tell(Estimated(now, spec.id, tuple(round(t.mean_ms) for t in times), by_node(times)))
+        decisions = engine.handle(JobSubmitted(now, spec, "asked" if source.am else engine.profile.asks))
+        job = engine.jobs[spec.id] = Master(source, number, times, engine.control.job(spec.id))
+        for index, stage in enumerate(spec.stages):
+            engine.record.demand(spec.id, index, stage.demand)
+        engine.obey(decisions)
+        engine.profile.arrived(job)
+        engine.carry_on()
+
+
+def first_facts(config: EngineConfig, workload: Workload) -> Iterator[Event]:
+    """What is told before the first job comes."""
+    yield from (QueueChanged(0, queue) for queue in config.queues)
+    yield from (NodeAdded(0, node) for node in config.nodes)
+    if config.links is not None:
+        yield LinksSet(0, config.links)
+    if workload.history:
+        yield HistoryPrimed(0, workload.history)

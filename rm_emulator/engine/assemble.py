@@ -1,0 +1,61 @@
+"""From a cluster as data to the class that times it, and what of a cluster and a workload does not go together."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rm_emulator.engine.config import EngineConfig, kind
+from rm_emulator.engine.features.overbooking import is_overbooked
+from rm_emulator.engine.profile import Profile, architectures, profiles
+from rm_emulator.workload.model import PerNode, Workload
+
+#: Why no data moves between executors that outlive tasks.
+NO_LINKS: Final = "links do not go with executors that outlive tasks: what waits for data holds a container of its own"
+#: Why services need room of their own.
+NO_SERVICES: Final = "services go neither with executors that outlive tasks nor with nodes that are overbooked"
+
+
+def timing(config: EngineConfig) -> type[Profile]:
+    """When things are heard and acted upon: the class of the architecture, else of the profile.
+
+    Raises UnknownName, and InvalidParameters for settings that the profile does not have.
+    """
+    if config.architecture is not None:
+        return architectures.entry(kind(config.architecture)).cls
+    return profiles.parse({**config.settings, "kind": config.profile})[0]
+
+
+def settled(config: EngineConfig, workload: Workload) -> EngineConfig:
+    """The cluster with what follows from the workload.
+
+    Raises as `timing`, and ValueError for what does not go together.
+    """
+    there = profiles.entry(config.profile).cls
+    if config.executors is not None and not there.has_executors:
+        raise ValueError(no_executors(config.profile))
+    if config.links is not None and config.executors is not None:
+        raise ValueError(NO_LINKS)
+    services = any(source.job.kind == "service" for source in workload.jobs)
+    if services and (config.executors is not None or is_overbooked(config, workload)):
+        raise ValueError(NO_SERVICES)
+    names = {node.id for node in config.nodes}
+    for job in workload.jobs:
+        for stage, times in zip(job.job.stages, job.runtimes, strict=True):
+            if isinstance(times, PerNode) and (missing := names.difference(times.nodes)):
+                raise ValueError(
+                    f"job '{job.job.id}' stage '{stage.name}' has run times by node, but none for '{min(missing)}'"
+                )
+    if not there.has_masters and any(job.am for job in workload.jobs):
+        known = _with_trait("has_masters")
+        raise ValueError(f"application masters have containers in profiles {known}, not '{config.profile}'")
+    return timing(config).settled(config, workload)
+
+
+def no_executors(profile: str) -> str:
+    """Why executors do not go with a profile."""
+    return f"executors need the profile {_with_trait('has_executors')}, this cluster has '{profile}'"
+
+
+def _with_trait(trait: str) -> str:
+    """The profiles that have a trait, for a message."""
+    return " and ".join(f"'{entry.name}'" for entry in profiles if getattr(entry.cls, trait))

@@ -1,0 +1,59 @@
+"""What comes of time alone: a policy's own period, and the times at which it would decide otherwise than now."""
+
+from __future__ import annotations
+
+from rm_emulator.engine.calendar import ASK, TICK
+from rm_emulator.engine.control import PATIENCE
+from rm_emulator.engine.profile import Engine
+from schedulers.core.events import Tick
+
+
+class Clock:
+    """Asks the policy again when it is time; not for ever when nothing comes of it."""
+
+    def __init__(self, engine: Engine) -> None:
+        self._engine = engine
+        self._next_change = engine.control.next_change
+        self._due: int | None = None  # when time alone changes what is decided, as said last
+        self._idle_turns = self._idle_periods = 0  # in a row
+
+    @property
+    def is_set(self) -> bool:
+        """Whether the policy will be asked again for the sake of time, and something may come of it."""
+        return self._due is not None and self._idle_turns <= PATIENCE
+
+    def begin(self) -> None:
+        """The run begins."""
+        if (period := self._engine.control.triggers.period_ms) is not None:
+            self._engine.calendar.at(period, TICK, 1, self._period, period)
+
+    def _period(self, period: int) -> None:
+        """A policy's own period; it ends with the last job, or when nothing has come of it for long."""
+        engine = self._engine
+        version = engine.control.version
+        engine.tell(Tick(engine.calendar.now))
+        busy = engine.control.version != version or engine.is_busy
+        self._idle_periods = 0 if busy else self._idle_periods + 1
+        if engine.arrivals_left or (engine.jobs and self._idle_periods <= PATIENCE):
+            engine.calendar.at(engine.calendar.now + period, TICK, 1, self._period, period)
+        engine.carry_on()
+
+    def mind(self) -> None:
+        """Be there when time alone changes what is decided; what was asked for an earlier time comes first."""
+        assert self._next_change is not None
+        due, now = self._next_change(), self._engine.calendar.now
+        if due is not None and now < due and (self._due is None or due < self._due):
+            self._due = due
+            self._engine.calendar.at(due, ASK, 0, self._time_has_come, (due, self._engine.control.version))
+
+    def _time_has_come(self, entered: tuple[int, int]) -> None:
+        """Whatever was refused is offered anew, as if room were given back."""
+        engine, (due, version) = self._engine, entered
+        if due != self._due:
+            return
+        self._due = None
+        busy = engine.control.version != version or engine.is_busy
+        self._idle_turns = 0 if busy else self._idle_turns + 1
+        if self._idle_turns <= PATIENCE:
+            engine.profile.freed(None)
+            engine.carry_on()

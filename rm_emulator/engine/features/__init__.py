@@ -1,0 +1,35 @@
+"""Features: what a run may have beside the plain life of a task, each a part of its own."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from rm_emulator.engine.features.copies import Copies
+from rm_emulator.engine.features.data import Data, DataOfCopies
+from rm_emulator.engine.features.disorder import Disorder
+from rm_emulator.engine.features.executors import KeptExecutors
+from rm_emulator.engine.features.feature import Feature
+from rm_emulator.engine.features.overbooking import Overbooking
+from rm_emulator.engine.features.services import Services
+from rm_emulator.engine.features.startup import Startup
+from rm_emulator.engine.features.unlike import UnlikeNodes
+from rm_emulator.engine.profile import Engine
+
+#: In the order in which a hook asks them. A grant waits for its executor, then for its start-up, which disorder delays,
+#: and only then for data.
+_ALL: Final[tuple[type[Feature], ...]] = (
+    KeptExecutors,
+    Startup,
+    Disorder,
+    Data,
+    DataOfCopies,
+    UnlikeNodes,
+    Overbooking,
+    Services,
+    Copies,
+)
+
+
+def features_of(engine: Engine) -> list[Feature]:
+    """The features that this run has."""
+    return [feature(engine) for feature in _ALL if feature.is_in(engine)]
