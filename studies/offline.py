@@ -24,9 +24,9 @@ from rm_emulator import api
 from schedulers.core import keyed
 from schedulers.core.model import Stage
 from schedulers.core.resources import Vector
-from schedulers.planning.graphene import build_schedule
-from schedulers.planning.lists import PLANNERS, Estimates, Planner, in_order
-from schedulers.planning.schedule import Plan
+from schedulers.planning.dags.lists import PLANNERS, Estimates, Planner, in_order
+from schedulers.planning.dags.schedule import Plan
+from schedulers.planning.graphene.construction import build_schedule
 from studies import dags
 from studies.dags import Sample
 from studies.tables import show

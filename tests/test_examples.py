@@ -327,7 +327,7 @@ spec:
   log: full
 """
 BY_IMPORTANCE = """
-from schedulers.core.ordered import Ordered
+from schedulers.kit.ordered import Ordered
 from schedulers.core.policy import policies
 
 @policies.register("by_importance", source="a test")

@@ -10,12 +10,12 @@ import numpy as np
 from benchmarks.reference import quiet
 from benchmarks.rows import Row, benchmark
 from schedulers.core import keyed
-from schedulers.core.bundles import Bundling
 from schedulers.core.decisions import Decision, Place
 from schedulers.core.events import Estimated, Heartbeat, JobSubmitted, NodeAdded
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Stage
 from schedulers.core.scheduler import Scheduler
+from schedulers.kit.bundles import Bundling
 
 _NODE: Final = (16000, 65536)
 _DEMANDS: Final = ((1000, 2048), (2000, 4096), (1000, 8192), (4000, 8192), (500, 1024))

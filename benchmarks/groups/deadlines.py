@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from benchmarks.rows import Row, benchmark
 from schedulers.core import keyed
 from schedulers.core.rehearsal import Act, Script
-from schedulers.planning.rehearsal import rehearse
+from schedulers.planning.jockey.rehearsal import rehearse
 
 
 @benchmark("jockey_table", "architectures")

@@ -12,11 +12,11 @@ import numpy as np
 from benchmarks import setups
 from benchmarks.rows import Row, benchmark
 from schedulers.core.live import JobState, StageState
-from schedulers.core.ordered import Contest
 from schedulers.core.policy import ClusterView
+from schedulers.kit.ordered import Contest
 from schedulers.learned.dispatch import Given
 from schedulers.learned.observation import Offered, Source
-from schedulers.planning.followed import Layout
+from schedulers.planning.unrelated.followed import Layout
 from schedulers.planning.unrelated.timelines import Plan
 from schedulers.policies.decima import Decima
 from schedulers.policies.lachesis import Lachesis

@@ -21,9 +21,9 @@ from benchmarks.setups import lachesis_batch, run
 from rm_emulator.workload import dags, lachesis
 from schedulers.core import keyed
 from schedulers.core.model import Stage
-from schedulers.planning import lists
-from schedulers.planning.graphene import build_schedule
-from schedulers.planning.schedule import Plan
+from schedulers.planning.dags import lists
+from schedulers.planning.dags.schedule import Plan
+from schedulers.planning.graphene.construction import build_schedule
 from schedulers.planning.unrelated.deft import choose
 from schedulers.planning.unrelated.heft import heft
 from schedulers.planning.unrelated.instance import Instance

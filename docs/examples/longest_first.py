@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from schedulers.core.abilities import NeedsEstimates
-from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView, policies
 from schedulers.core.state import JobState
+from schedulers.kit.ordered import Key, Ordered
 
 
 @policies.register("longest_first", source="LPT: Graham 1969, by estimated size")

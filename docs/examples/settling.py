@@ -7,9 +7,9 @@ from typing import Annotated
 
 import msgspec
 
-from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView, policies
 from schedulers.core.state import JobState, StageState
+from schedulers.kit.ordered import Key, Ordered
 
 
 @policies.register("settling", source="an example")

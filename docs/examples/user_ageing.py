@@ -7,8 +7,8 @@ from typing import Annotated, Any
 
 import msgspec
 
-from schedulers.core.ordered import Order
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, policies
+from schedulers.kit.ordered import Order
 
 
 @policies.register("user_ageing", source="Slurm, multifactor priority: fair share with PriorityDecayHalfLife")

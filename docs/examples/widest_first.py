@@ -2,9 +2,9 @@
 
 import msgspec
 
-from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState
+from schedulers.kit.ordered import Key, Ordered
 
 
 @policies.register("widest_first", source="an example")

@@ -8,7 +8,7 @@ from typing import Final
 from operators.extender.brain import Brain
 from schedulers.core.abilities import Rehearses, ability
 from schedulers.core.events import Rehearsed
-from schedulers.planning.rehearsal import rehearse
+from schedulers.planning.jockey.rehearsal import rehearse
 
 #: Seconds between two looks at what is wished for.
 _PERIOD_S: Final = 0.2

@@ -18,7 +18,7 @@ from schedulers.core.policy import Offer, Planned, Policy, Triggers
 from schedulers.core.rehearsal import Course, Script, Table
 from schedulers.core.state import ClusterState, ContainerState, JobState
 from schedulers.core.transfers import arrival
-from schedulers.planning.rehearsal import rehearse
+from schedulers.planning.jockey.rehearsal import rehearse
 
 #: So many beats of every node, cycles, or periods may pass without any change where these themselves count.
 PATIENCE: Final = 200

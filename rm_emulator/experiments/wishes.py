@@ -18,8 +18,8 @@ from schedulers.core.events import Estimated, JobSubmitted, NodeAdded
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.policy import policies
 from schedulers.core.scheduler import Scheduler
-from schedulers.planning.leasing import Leasing
-from schedulers.planning.strl import InvalidExpression, parse, write
+from schedulers.planning.tetrisched.leasing import Leasing
+from schedulers.planning.tetrisched.strl import InvalidExpression, parse, write
 
 #: Without a policy in the scenario that plans for wishes it is as with this one.
 _USUAL: Final[dict[str, Any]] = {"kind": "tetrisched"}

@@ -140,6 +140,13 @@ class Copies(Ability):
     """Copies tasks where copies are allowed; the log shows one more `Place` for a task."""
 
 
+class OrdersAhead(Ability):
+    """Has an order of jobs and stages, in which a placer may assign tasks to nodes before they can start (`deft`)."""
+
+    ahead = False
+    """Whether the order holds until then: who is next depends on no start."""
+
+
 # -- what a policy needs or refuses (schedulers/core/compatible.py) -----------------------------------
 
 

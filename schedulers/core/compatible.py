@@ -7,9 +7,16 @@ from typing import Any, Final, NamedTuple
 
 import msgspec
 
-from schedulers.core.abilities import AssignsAhead, KeepsNodes, NeedsEstimates, OneTaskEach, Preempts, ability
+from schedulers.core.abilities import (
+    AssignsAhead,
+    KeepsNodes,
+    NeedsEstimates,
+    OneTaskEach,
+    OrdersAhead,
+    Preempts,
+    ability,
+)
 from schedulers.core.errors import InvalidParameters, UnknownName
-from schedulers.core.ordered import Sequencing
 from schedulers.core.placer import placers
 from schedulers.core.policy import Policy, policies
 
@@ -153,4 +160,4 @@ def has_lines(placement: Mapping[str, Any]) -> bool:
 
 def with_lines() -> list[str]:
     """The policies in whose order tasks can be assigned."""
-    return [entry.name for entry in policies if issubclass(entry.cls, Sequencing) and entry.cls.ahead]
+    return [entry.name for entry in policies if issubclass(entry.cls, OrdersAhead) and entry.cls.ahead]

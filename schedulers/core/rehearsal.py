@@ -2,7 +2,7 @@
 
 A rehearsal plays one job forward on so many containers at once, many times, with run times drawn from estimates. It
 takes too long to be played while a decision waits, so whoever runs the scheduler plays it and tells what came of it;
-`schedulers.planning.rehearsal` is the play itself.
+`schedulers.planning.jockey.rehearsal` is the play itself.
 """
 
 from __future__ import annotations

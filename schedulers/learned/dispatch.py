@@ -17,9 +17,9 @@ import msgspec
 from schedulers.core.abilities import Remembers
 from schedulers.core.events import Event, NodeAdded, NodeChanged, NodeLost, NodeRemoved
 from schedulers.core.live import IDLE
-from schedulers.core.parties import serve_asked
-from schedulers.core.partition import executors_of
 from schedulers.core.policy import ClusterView, Offer, Outcome, Policy, Suggestion, Suggestions
+from schedulers.kit.parties import serve_asked
+from schedulers.kit.partition import executors_of
 from schedulers.learned.classes import Classes, classes_of
 from schedulers.learned.graph import Action, Graph, class_of
 from schedulers.learned.observation import Observation, Offered, Source

@@ -12,9 +12,9 @@ from typing import TYPE_CHECKING
 import msgspec
 
 from schedulers.core.abilities import NeedsEstimates
-from schedulers.core.ordered import Contest, Sequencing
-from schedulers.core.partition import executors_of
 from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions
+from schedulers.kit.ordered import Contest, Sequencing
+from schedulers.kit.partition import executors_of
 from schedulers.learned.routes import Choices, Routes
 
 if TYPE_CHECKING:

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 import numpy as np
 
 from schedulers.core.model import Stage, topological_order
+from schedulers.kit.paths import longest_path
 from schedulers.learned.graph import JOB_FEATURES, Bools, Floats, Graph, Ints, JobGraph
-from schedulers.planning.paths import longest_path
 
 if TYPE_CHECKING:
     from schedulers.core.policy import ClusterView

@@ -13,8 +13,8 @@ from typing import TYPE_CHECKING, Final
 import msgspec
 import numpy as np
 
+from schedulers.kit.ranked import Lengths, Transfer
 from schedulers.learned.graph import Bools, Floats, Ints, amounts
-from schedulers.planning.ranked import Lengths, Transfer
 from schedulers.planning.unrelated.ranks import rank_down, rank_up
 
 if TYPE_CHECKING:

@@ -7,12 +7,12 @@ from typing import TYPE_CHECKING, Annotated
 import msgspec
 import numpy as np
 
-from schedulers.core.assigned import Assigner, Choice
 from schedulers.core.placer import placers
+from schedulers.kit.assigned import Assigner, Choice
 
 if TYPE_CHECKING:
-    from schedulers.core.forecast import Floats, Forecast
     from schedulers.core.live import JobState, StageState
+    from schedulers.kit.forecast import Floats, Forecast
 
 
 @placers.register("deft", source="LACHESIS (arXiv 2103.06980), equations 9 to 11")

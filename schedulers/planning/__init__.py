@@ -1,1 +1,1 @@
-"""Offline answers: what allocations would be at their best, to compare policies with."""
+"""Plans that are made ahead, by the papers that they are from; `locality` is delay scheduling's own arithmetic."""

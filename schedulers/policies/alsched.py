@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from schedulers.core.policy import policies
-from schedulers.planning.leasing import LeaseSettings, Leasing
+from schedulers.planning.tetrisched.leasing import LeaseSettings, Leasing
 
 
 @policies.register("alsched", source="alsched (SoCC'12); STRL without times, as in TetriSched (EuroSys'16), section 4")

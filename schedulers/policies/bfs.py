@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 
 import msgspec
 
-from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState, StageState
-from schedulers.planning.paths import breadth_first
+from schedulers.kit.ordered import Key, Ordered
+from schedulers.kit.paths import breadth_first
 
 
 @policies.register("bfs", source="Graphene (OSDI'16), baseline BFS: Tez over the order of one Capacity Scheduler queue")

@@ -7,10 +7,10 @@ from typing import Any
 
 import msgspec
 
-from schedulers.core.around import Around, Inside
-from schedulers.core.deficits import Balance, Factor, Kappa, Level
 from schedulers.core.policy import ClusterView, policies
 from schedulers.core.state import JobState, StageState
+from schedulers.kit.around import Around, Inside
+from schedulers.kit.deficits import Balance, Factor, Kappa, Level
 
 
 @policies.register("bounded", source="Graphene (OSDI'16), section 5: deficit counters, around any policy")

@@ -9,11 +9,11 @@ from typing import Annotated
 import msgspec
 
 from schedulers.core.abilities import NeedsEstimates
-from schedulers.core.ordered import Key
-from schedulers.core.partition import Partitioned
 from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState, StageState
-from schedulers.planning.paths import Length, critical_first
+from schedulers.kit.ordered import Key
+from schedulers.kit.partition import Partitioned
+from schedulers.kit.paths import Length, critical_first
 
 #: The total work, in task ms, at which a job gets `containers`.
 UNIT_MS = 5e5

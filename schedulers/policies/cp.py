@@ -7,10 +7,10 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from schedulers.core.abilities import NeedsEstimates
-from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState, StageState
-from schedulers.planning.paths import Length, critical_first
+from schedulers.kit.ordered import Key, Ordered
+from schedulers.kit.paths import Length, critical_first
 
 
 @policies.register("cp", source="Graphene (OSDI'16), baseline CP; list scheduling by critical path: Graham 1969")

@@ -9,11 +9,11 @@ import msgspec
 
 from schedulers.core.abilities import OneTaskEach
 from schedulers.core.events import Event, NodeAdded, NodeChanged, NodeLost, NodeRemoved
-from schedulers.core.ordered import ByShare, Key, Measure, place_by_share
 from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions, TieSetting, Triggers, policies
 from schedulers.core.reasons import Reason
 from schedulers.core.state import JobState
-from schedulers.planning.inputs import Inputs, Near
+from schedulers.kit.inputs import Inputs, Near
+from schedulers.kit.ordered import ByShare, Key, Measure, place_by_share
 from schedulers.planning.locality import skips_for
 
 Skips = Annotated[int, msgspec.Meta(ge=0)]

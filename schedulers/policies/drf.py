@@ -9,11 +9,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from schedulers.core.abilities import MindsQueues
-from schedulers.core.ordered import Key, Order
-from schedulers.core.parties import DIGITS, Inside, Parties, Party, place_in_party, serve, serve_asked
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestions, TieSetting, policies
 from schedulers.core.reasons import Reason
 from schedulers.core.state import JobState
+from schedulers.kit.ordered import Key, Order
+from schedulers.kit.parties import DIGITS, Inside, Parties, Party, place_in_party, serve, serve_asked
 
 
 @policies.register("drf", source="DRF (NSDI'11), section 4 and Algorithm 1; weights: section 4.3")

@@ -7,9 +7,9 @@ from math import ceil
 
 import msgspec
 
-from schedulers.core.ordered import ByShare, Key, Measure, place_by_share
 from schedulers.core.policy import ClusterView, Offer, Outcome, Suggestion, Suggestions, TieSetting, policies
 from schedulers.core.state import JobState
+from schedulers.kit.ordered import ByShare, Key, Measure, place_by_share
 
 
 @policies.register("fair", source="DRF (NSDI'11), section 4; with executors Decima's baseline (decima-sim issue 14)")

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import msgspec
 
-from schedulers.core.ordered import Key
-from schedulers.core.partition import Partitioned
 from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState
+from schedulers.kit.ordered import Key
+from schedulers.kit.partition import Partitioned
 
 
 @policies.register("fifo", source="SLearn, section 6.1 (FIFO); Hadoop's first scheduler")

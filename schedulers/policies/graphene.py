@@ -9,7 +9,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from schedulers.core.abilities import MindsQueues, Plans, TellsTurn
-from schedulers.core.bundles import (
+from schedulers.core.events import Event, Heartbeat, NodeAdded, NodeChanged, NodeLost, NodeRemoved, Tick
+from schedulers.core.policy import ClusterView, Offer, Planned, Suggestions, policies
+from schedulers.core.predictor import refined_ms
+from schedulers.core.state import JobState, StageState
+from schedulers.kit.bundles import (
     Bundle,
     Bundling,
     Candidate,
@@ -19,14 +23,10 @@ from schedulers.core.bundles import (
     pick_best,
     pick_fullest,
 )
-from schedulers.core.deficits import Balance, Factor, Kappa, Level
-from schedulers.core.events import Event, Heartbeat, NodeAdded, NodeChanged, NodeLost, NodeRemoved, Tick
-from schedulers.core.ordered import Order
-from schedulers.core.policy import ClusterView, Offer, Planned, Suggestions, policies
-from schedulers.core.predictor import refined_ms
-from schedulers.core.state import JobState, StageState
-from schedulers.planning.inputs import Inputs, Near
-from schedulers.planning.priorities import PlannerName, Priorities, by_path, by_plan, plan_of
+from schedulers.kit.deficits import Balance, Factor, Kappa, Level
+from schedulers.kit.inputs import Inputs, Near
+from schedulers.kit.ordered import Order
+from schedulers.planning.graphene.priorities import PlannerName, Priorities, by_path, by_plan, plan_of
 
 #: Passes that the averages behind eta remember, roughly.
 _WINDOW = 1000

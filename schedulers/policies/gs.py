@@ -14,11 +14,11 @@ import msgspec
 
 from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.events import ContainerEnded, ContainerExpired, Event, Heartbeat, NodeLost, Tick
-from schedulers.core.levels import Levels, LevelSettings
-from schedulers.core.ordered import Order
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, TieSetting, policies
 from schedulers.core.reasons import Reason
 from schedulers.core.state import JobState, StageState
+from schedulers.kit.levels import Levels, LevelSettings
+from schedulers.kit.ordered import Order
 
 #: What may start next: a job's stage, the queue that pays for it, and which of its tasks (see `Suggestion.pilots`).
 _Turn = tuple[JobState, StageState, int | None, bool | None]

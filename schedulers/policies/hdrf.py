@@ -25,10 +25,10 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from schedulers.core.abilities import MindsQueues
-from schedulers.core.parties import DIGITS, Inside, Parties, Party, place_in_party, serve, serve_asked
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestions, TieSetting, policies
 from schedulers.core.reasons import Reason
 from schedulers.core.state import JobState
+from schedulers.kit.parties import DIGITS, Inside, Parties, Party, place_in_party, serve, serve_asked
 
 Variant = Literal["full", "naive", "rescale_only", "ignore_only"]
 Shares = tuple[float, ...]

@@ -7,9 +7,9 @@ import math
 import msgspec
 
 from schedulers.core.abilities import NeedsEstimates
-from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState
+from schedulers.kit.ordered import Key, Ordered
 
 
 @policies.register("hrrn", source="Brinch Hansen 1971; a baseline of LACHESIS (arXiv 2103.06980, section 5)")

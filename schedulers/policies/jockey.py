@@ -10,16 +10,16 @@ import msgspec
 
 from schedulers.core import keyed
 from schedulers.core.abilities import NeedsEstimates, Rehearses, ability
-from schedulers.core.around import Around, Inside
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.events import Event, Rehearsed, Tick
 from schedulers.core.policy import ClusterView, Promise, Triggers, policies
 from schedulers.core.predictor import refined_ms
 from schedulers.core.rehearsal import Act, Course, Indicator, Script, Table
 from schedulers.core.state import JobState
-from schedulers.planning.allocation import Utility, stepped, wanted
-from schedulers.planning.progress import meter
-from schedulers.planning.rehearsal import amdahl
+from schedulers.kit.around import Around, Inside
+from schedulers.planning.jockey.allocation import Utility, stepped, wanted
+from schedulers.planning.jockey.progress import meter
+from schedulers.planning.jockey.rehearsal import amdahl
 
 #: A table has so many allocations at most, in equal steps.
 _COLUMNS: Final = 10

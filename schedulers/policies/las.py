@@ -7,9 +7,9 @@ from typing import Any
 
 import msgspec
 
-from schedulers.core.levels import Levels, LevelSettings
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, TieSetting, policies
 from schedulers.core.state import JobState
+from schedulers.kit.levels import Levels, LevelSettings
 
 
 class _Place(msgspec.Struct):

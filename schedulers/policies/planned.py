@@ -9,7 +9,7 @@ import msgspec
 from schedulers.core.abilities import Copies, NeedsCopies
 from schedulers.core.policy import ClusterView, policies
 from schedulers.placers.deft import Deft
-from schedulers.planning.followed import Followed, Layout
+from schedulers.planning.unrelated.followed import Followed, Layout
 from schedulers.planning.unrelated.planners import PLANNERS
 
 if TYPE_CHECKING:

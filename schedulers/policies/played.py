@@ -8,14 +8,14 @@ import msgspec
 import numpy as np
 
 from schedulers.core import keyed
-from schedulers.core.partition import executors_of
 from schedulers.core.policy import ClusterView, policies
+from schedulers.kit.partition import executors_of
 from schedulers.learned import shelf
 from schedulers.learned.order_network import OrderNetwork
 from schedulers.learned.routes import Choices, Routes
 from schedulers.learned.stage_orders import ups
 from schedulers.placers.deft import Deft
-from schedulers.planning.followed import Followed, Layout
+from schedulers.planning.unrelated.followed import Followed, Layout
 from schedulers.planning.unrelated.played import played
 
 if TYPE_CHECKING:

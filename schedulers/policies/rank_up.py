@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 
 from schedulers.core.policy import policies
-from schedulers.planning.ranked import Ranked
+from schedulers.kit.ranked import Ranked
 from schedulers.planning.unrelated.ranks import rank_up
 
 

@@ -7,9 +7,9 @@ from typing import Any
 import msgspec
 
 from schedulers.core.events import Event, JobChanged, JobSubmitted
-from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView, policies
 from schedulers.core.state import JobState
+from schedulers.kit.ordered import Key, Ordered
 
 
 @policies.register("requeue", source="google/cluster-scheduler-simulator: pendingQueue")

@@ -7,9 +7,9 @@ import math
 import msgspec
 
 from schedulers.core.abilities import NeedsEstimates
-from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState
+from schedulers.kit.ordered import Key, Ordered
 
 
 @policies.register("sjf", source="textbook; size = estimated total work (Decima, section 7.1)")

@@ -8,11 +8,11 @@ from collections.abc import Iterable, Sequence
 import msgspec
 
 from schedulers.core.abilities import NeedsEstimates
-from schedulers.core.ordered import Key
-from schedulers.core.partition import Partitioned
 from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState, StageState
-from schedulers.planning.paths import Length, critical_first
+from schedulers.kit.ordered import Key
+from schedulers.kit.partition import Partitioned
+from schedulers.kit.paths import Length, critical_first
 
 
 @policies.register("sjf_cp", source="Decima (SIGCOMM'19), section 7.1: SJF-CP")

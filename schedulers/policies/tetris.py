@@ -12,8 +12,7 @@ from schedulers.core.events import Event, NodeAdded, NodeChanged, NodeLost, Node
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, TieSetting, policies
 from schedulers.core.resources import alignment
 from schedulers.core.state import JobState, NodeState, StageState
-from schedulers.planning.inputs import Inputs, Near
-from schedulers.planning.work import remaining_work
+from schedulers.kit.inputs import Inputs, Near
 
 
 class _Candidate(NamedTuple):
@@ -156,3 +155,19 @@ def _fit(stage: StageState, node: NodeState) -> float:
 
 def _by_fit(pair: tuple[float, NodeState]) -> float:
     return pair[0]
+
+
+def remaining_work(job: JobState, view: ClusterView) -> float | None:
+    """Estimated task time (ms) x sum of the demand's fractions of the cluster, over all tasks that have not finished.
+
+    None while a stage with tasks left has no estimate. Source: Tetris (SIGCOMM'14), section 3.3.1.
+    """
+    total = 0.0
+    for stage in job.stages:
+        left = stage.tasks - stage.finished
+        if left and not job.spec.stages[stage.index].master:
+            estimate = view.estimate(job.id, stage.index)
+            if estimate is None:
+                return None
+            total += estimate.task_ms * left * sum(d / c for d, c in zip(stage.demand, view.capacity, strict=True) if c)
+    return total

@@ -8,7 +8,7 @@ import msgspec
 
 from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.policy import policies
-from schedulers.planning.leasing import LeaseSettings, Leasing
+from schedulers.planning.tetrisched.leasing import LeaseSettings, Leasing
 
 
 @policies.register("tetrisched", source="TetriSched (EuroSys'16)")

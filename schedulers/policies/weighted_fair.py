@@ -8,10 +8,10 @@ from typing import Annotated
 import msgspec
 
 from schedulers.core.abilities import NeedsEstimates
-from schedulers.core.ordered import ByShare, Key, Measure
-from schedulers.core.partition import Partitioned, executors_of
 from schedulers.core.policy import ClusterView, TieSetting, policies
 from schedulers.core.state import JobState
+from schedulers.kit.ordered import ByShare, Key, Measure
+from schedulers.kit.partition import Partitioned, executors_of
 
 
 @policies.register(

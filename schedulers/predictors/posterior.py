@@ -16,10 +16,10 @@ from typing import Annotated, Any, Literal, NamedTuple
 
 import msgspec
 
-from schedulers.core.history import EVERYTHING, History, Key, Pane
 from schedulers.core.model import Job, PastJob
 from schedulers.core.predictor import Estimate, FinishedTask, Predictor, SamplePlan, predictors
-from schedulers.core.sampling import FixedPercent, SampledHistoryParams, Sampler, pilot_count, roots
+from schedulers.kit.history import EVERYTHING, History, Key, Pane
+from schedulers.kit.sampling import FixedPercent, SampledHistoryParams, Sampler, pilot_count, roots
 
 Part = tuple[float, float, float]
 

@@ -9,7 +9,7 @@ import msgspec
 
 from schedulers.core.model import Job
 from schedulers.core.predictor import Estimate, FinishedTask, Predictor, SamplePlan, predictors
-from schedulers.core.sampling import Sampled, Sampler, SamplingParams, sample_estimate
+from schedulers.kit.sampling import Sampled, Sampler, SamplingParams, sample_estimate
 
 
 @predictors.register("slearn", source="Jajoo et al., SLearn, NSDI 2022, section 5.1.2")

@@ -7,10 +7,10 @@ from typing import Annotated, Any
 
 import msgspec
 
-from schedulers.core.history import History
 from schedulers.core.model import Job, PastJob
 from schedulers.core.predictor import Estimate, FinishedTask, Predictor, SamplePlan, predictors
-from schedulers.core.sampling import SampledHistoryParams, Sampler, sample_estimate
+from schedulers.kit.history import History
+from schedulers.kit.sampling import SampledHistoryParams, Sampler, sample_estimate
 
 
 @predictors.register("slearn_dag", source="Jajoo et al., SLearn, NSDI 2022, section 6")

@@ -5,9 +5,9 @@ With it come the two that differ from it in one choice: by stage, and the median
 
 from __future__ import annotations
 
-from schedulers.core.histogram import Histogram
-from schedulers.core.history import HistoryPredictor
 from schedulers.core.predictor import predictors
+from schedulers.kit.histogram import Histogram
+from schedulers.kit.history import HistoryPredictor
 
 
 @predictors.register("three_sigma", source="Park et al., 3Sigma, EuroSys 2018; SLearn, NSDI 2022, section 4.3")

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
-from schedulers.planning.strl import leaves, parse
+from schedulers.planning.tetrisched.strl import leaves, parse
 
 SHORT = ("--set", "spec.policies[1].plan_ahead_s=8", "--set", "spec.policies[3].plan_ahead_s=8")
 

@@ -7,11 +7,11 @@ from itertools import pairwise
 import pytest
 
 from rm_emulator.testing import Subject, case_for, run_case
-from schedulers.core.assigned import Lined
-from schedulers.core.forecast import Forecast
 from schedulers.core.live import JobState, StageState
 from schedulers.core.model import Copies
 from schedulers.core.policy import ClusterView
+from schedulers.kit.assigned import Lined
+from schedulers.kit.forecast import Forecast
 
 SUBJECT = Subject(
     policy={"kind": "srpt"},

@@ -12,9 +12,9 @@ from rm_emulator.engine.control import Stalled
 from rm_emulator.testing import POLICY_CHECKS, PolicyCheck, Subject, case, run_case
 from schedulers.core.decisions import Place
 from schedulers.core.events import JobSubmitted
-from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions, policies
 from schedulers.core.state import JobState
+from schedulers.kit.ordered import Key, Ordered
 
 PROFILES = ("yarn", "sls", "events", "kubernetes")
 

@@ -19,12 +19,12 @@ from schedulers.core.errors import UnknownName
 from schedulers.core.events import Event, JobSubmitted, NodeAdded, Tick
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Stage
-from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, policies
 from schedulers.core.predictor import Estimate, Predictor, predictors
 from schedulers.core.registry import Registry
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import JobState
+from schedulers.kit.ordered import Key, Ordered
 
 
 @pytest.fixture(autouse=True)

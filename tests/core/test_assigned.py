@@ -7,7 +7,6 @@ from typing import Any
 import pytest
 
 from rm_emulator.testing import job, node, scheduler, stage
-from schedulers.core.assigned import Assigned
 from schedulers.core.checks import validate
 from schedulers.core.decisions import Hold, Place
 from schedulers.core.errors import InvalidParameters
@@ -32,6 +31,7 @@ from schedulers.core.events import (
 from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.reasons import Reason
 from schedulers.core.scheduler import Scheduler
+from schedulers.kit.assigned import Assigned
 
 ORACLE = {"kind": "oracle"}
 

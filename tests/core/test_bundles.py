@@ -9,7 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from rm_emulator.testing import job, node, scheduler, stage
-from schedulers.core.bundles import (
+from schedulers.core.decisions import Place
+from schedulers.core.events import JobSubmitted, NodeAdded, Tick
+from schedulers.core.model import Job, Node, Stage
+from schedulers.core.policy import policies
+from schedulers.core.resources import fits
+from schedulers.core.scheduler import Scheduler
+from schedulers.kit.bundles import (
     BundledOrder,
     Candidate,
     Choices,
@@ -21,12 +27,6 @@ from schedulers.core.bundles import (
     pick_best,
     pick_fullest,
 )
-from schedulers.core.decisions import Place
-from schedulers.core.events import JobSubmitted, NodeAdded, Tick
-from schedulers.core.model import Job, Node, Stage
-from schedulers.core.policy import policies
-from schedulers.core.resources import fits
-from schedulers.core.scheduler import Scheduler
 from schedulers.policies.fifo import Fifo
 
 

@@ -11,12 +11,12 @@ from hypothesis import strategies as st
 
 from rm_emulator.testing import job, node, scheduler, stage
 from schedulers.core.decisions import Place
-from schedulers.core.deficits import Deficits, fair_shares
 from schedulers.core.errors import UnknownName
 from schedulers.core.events import ContainerEnded, JobSubmitted, QueueChanged, Tick
 from schedulers.core.model import Queue
 from schedulers.core.queues import QueueTree
 from schedulers.core.scheduler import Scheduler
+from schedulers.kit.deficits import Deficits, fair_shares
 
 HALVES = {"A": 0.5, "B": 0.5}
 SHARES = st.lists(st.floats(0.1, 10), min_size=1, max_size=8).map(

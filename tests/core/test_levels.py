@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulers.core.keyed import digest, generator, uniform
-from schedulers.core.levels import Levels, LevelSettings
-from schedulers.core.ordered import Order
+from schedulers.kit.levels import Levels, LevelSettings
+from schedulers.kit.ordered import Order
 
 
 @pytest.mark.parametrize(

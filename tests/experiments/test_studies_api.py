@@ -18,10 +18,10 @@ from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.decisions import Decision
 from schedulers.core.events import Event, Tick
 from schedulers.core.model import Job, Stage
-from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import JobState
+from schedulers.kit.ordered import Key, Ordered
 
 OWN = Workload(
     name="own",

@@ -9,10 +9,10 @@ import pytest
 
 from schedulers.core.errors import InvalidJob, InvalidPlan
 from schedulers.core.model import Stage
-from schedulers.planning import lists
-from schedulers.planning.bounds import Bounds, bounds
-from schedulers.planning.dag import Dag
-from schedulers.planning.graphene import build_schedule
+from schedulers.planning.dags import lists
+from schedulers.planning.dags.bounds import Bounds, bounds
+from schedulers.planning.dags.dag import Dag
+from schedulers.planning.graphene.construction import build_schedule
 
 PLANNERS = {**lists.PLANNERS, "graphene": build_schedule}
 

@@ -13,14 +13,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from rm_emulator.known_answers import exact
 from schedulers.core import keyed
 from schedulers.core.model import Stage
-from schedulers.planning import exact, lists
-from schedulers.planning.bounds import bounds
-from schedulers.planning.dag import Dag
-from schedulers.planning.graphene import ORDERS, Split, build_schedule, candidates, most_compact
-from schedulers.planning.schedule import Plan, Schedule
-from schedulers.planning.space import Space, Work
+from schedulers.planning.dags import lists
+from schedulers.planning.dags.bounds import bounds
+from schedulers.planning.dags.dag import Dag
+from schedulers.planning.dags.schedule import Plan, Schedule
+from schedulers.planning.graphene.construction import ORDERS, Split, build_schedule, candidates, most_compact
+from schedulers.planning.graphene.space import Space, Work
 from tests.examples import examples
 
 Problem = tuple[tuple[Stage, ...], list[int], tuple[int, ...], int]

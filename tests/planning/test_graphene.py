@@ -13,9 +13,11 @@ from typing import Any
 import pytest
 
 from schedulers.core.model import Stage
-from schedulers.planning import graphene, lists
-from schedulers.planning.dag import Dag
-from schedulers.planning.graphene import (
+from schedulers.planning.dags import lists
+from schedulers.planning.dags.dag import Dag
+from schedulers.planning.dags.schedule import Plan, Schedule
+from schedulers.planning.graphene import construction as graphene
+from schedulers.planning.graphene.construction import (
     AHEAD,
     ORDERS,
     Split,
@@ -28,8 +30,7 @@ from schedulers.planning.graphene import (
     split_of,
     try_subset_orders,
 )
-from schedulers.planning.schedule import Plan, Schedule
-from schedulers.planning.space import OutOfBudget, Space, Work
+from schedulers.planning.graphene.space import OutOfBudget, Space, Work
 
 Problem = tuple[tuple[Stage, ...], list[int], tuple[int, ...], int]
 

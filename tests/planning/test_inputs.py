@@ -8,7 +8,7 @@ from rm_emulator.testing import node, scheduler
 from schedulers.core.events import ContainerEnded, JobSubmitted, Tick
 from schedulers.core.model import Job, Stage
 from schedulers.core.scheduler import Scheduler
-from schedulers.planning.inputs import Inputs, Near
+from schedulers.kit.inputs import Inputs, Near
 
 HOSTS = (("n1",), ("n2", "gone"), (), ("gone",), ("n1", "n2"))
 RACKS = {"n1": "a", "n2": "b", "n3": "a", "n4": "c", "n5": ""}

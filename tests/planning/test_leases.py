@@ -9,9 +9,9 @@ from random import Random
 import numpy as np
 import pytest
 
-from schedulers.planning import leases as module
-from schedulers.planning.leases import Leases, Request, one_by_one, plan
-from schedulers.planning.strl import (
+from schedulers.planning.tetrisched import leases as module
+from schedulers.planning.tetrisched.leases import Leases, Request, one_by_one, plan
+from schedulers.planning.tetrisched.strl import (
     Barrier,
     Choose,
     Expression,
@@ -26,7 +26,7 @@ from schedulers.planning.strl import (
     parse,
     value,
 )
-from schedulers.planning.supply import Supply
+from schedulers.planning.tetrisched.supply import Supply
 
 SLICES = 4
 

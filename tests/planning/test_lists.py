@@ -6,14 +6,14 @@ import time
 
 import pytest
 
+from rm_emulator.known_answers.exact import shortest_makespan
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Stage
-from schedulers.planning import lists
-from schedulers.planning.dag import Dag
-from schedulers.planning.exact import shortest_makespan
-from schedulers.planning.graphene import build_schedule
-from schedulers.planning.shelves import packed, stacked
+from schedulers.planning.dags import lists
+from schedulers.planning.dags.dag import Dag
+from schedulers.planning.dags.shelves import packed, stacked
+from schedulers.planning.graphene.construction import build_schedule
 from tests.examples import examples
 
 

@@ -9,9 +9,9 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from schedulers.core.rehearsal import Act, Indicator, Script
-from schedulers.planning.allocation import Utility, stepped, wanted
-from schedulers.planning.progress import INDICATORS, meter
-from schedulers.planning.rehearsal import amdahl, play, rehearse
+from schedulers.planning.jockey.allocation import Utility, stepped, wanted
+from schedulers.planning.jockey.progress import INDICATORS, meter
+from schedulers.planning.jockey.rehearsal import amdahl, play, rehearse
 
 DEADLINE = Utility(((0, 1), (60, 1), (70, -1), (1060, -1000)))
 

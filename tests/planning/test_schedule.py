@@ -8,8 +8,8 @@ import pytest
 from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Stage
 from schedulers.core.policy import Stretch
-from schedulers.planning.bounds import Bounds
-from schedulers.planning.schedule import STRETCHES, Batch, Placement, Plan, Schedule
+from schedulers.planning.dags.bounds import Bounds
+from schedulers.planning.dags.schedule import STRETCHES, Batch, Placement, Plan, Schedule
 
 STAGES = (Stage(name="map", tasks=2, demand=(2, 1)), Stage(name="reduce", tasks=1, demand=(3, 3), parents=(0,)))
 RUNTIMES, CAPACITY, MACHINES = [10, 5], (4, 4), 2

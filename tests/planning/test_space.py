@@ -8,9 +8,9 @@ import pytest
 
 from schedulers.core import keyed
 from schedulers.core.model import Stage
-from schedulers.planning.dag import Dag
-from schedulers.planning.schedule import Schedule
-from schedulers.planning.space import Space, Work, _cut, _mirror
+from schedulers.planning.dags.dag import Dag
+from schedulers.planning.dags.schedule import Schedule
+from schedulers.planning.graphene.space import Space, Work, _cut, _mirror
 
 EVER = -(1 << 80)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from schedulers.planning.strl import (
+from schedulers.planning.tetrisched.strl import (
     DEEPEST,
     Barrier,
     Choose,

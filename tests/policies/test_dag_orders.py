@@ -11,7 +11,7 @@ from schedulers.core.decisions import Move, Place, Run
 from schedulers.core.events import ContainerEnded, ContainerStarted, Estimated, JobSubmitted, NodeAdded, TaskEnded, Tick
 from schedulers.core.model import Job, Node
 from schedulers.core.scheduler import Scheduler
-from schedulers.planning.paths import depths, to_output
+from schedulers.kit.paths import depths, to_output
 
 ORACLE = {"kind": "oracle"}
 

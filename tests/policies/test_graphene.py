@@ -11,7 +11,6 @@ from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import job, node, scheduler, stage
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.abilities import Plans, ability
-from schedulers.core.bundles import Room
 from schedulers.core.decisions import Place
 from schedulers.core.events import (
     ContainerEnded,
@@ -30,7 +29,8 @@ from schedulers.core.policy import Planned, Stretch
 from schedulers.core.predictor import Estimate, refined_ms
 from schedulers.core.reasons import Reason
 from schedulers.core.scheduler import Scheduler
-from schedulers.planning.priorities import MOST_STAGES, by_path, by_plan, by_start, plan_of
+from schedulers.kit.bundles import Room
+from schedulers.planning.graphene.priorities import MOST_STAGES, by_path, by_plan, by_start, plan_of
 from schedulers.policies.graphene import Graphene, JobRank, Mean, Scored
 
 ORACLE = {"kind": "oracle"}

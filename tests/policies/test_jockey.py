@@ -17,7 +17,7 @@ from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job
 from schedulers.core.reasons import Reason
 from schedulers.core.scheduler import Scheduler
-from schedulers.planning.rehearsal import rehearse
+from schedulers.planning.jockey.rehearsal import rehearse
 
 ORACLE = {"kind": "oracle"}
 SOON = {"kind": "jockey", "period_ms": 1_000, "dead_zone_ms": 0, "variation": 0, "utility": [[0, 1], [60_000, -1]]}

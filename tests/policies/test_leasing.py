@@ -14,7 +14,7 @@ from schedulers.core.log import Log
 from schedulers.core.model import Job, Node, Stage, Wish, Wishes
 from schedulers.core.reasons import Reason
 from schedulers.core.scheduler import Scheduler
-from schedulers.planning import leases
+from schedulers.planning.tetrisched import leases
 
 GPU_OR_ANY = Wishes(prefer=(Wish(device="gpu"), Wish()))
 

@@ -12,7 +12,7 @@ from schedulers.core.events import ContainerEnded, Estimated, JobSubmitted, Link
 from schedulers.core.model import Edge, Job, Links, Stage
 from schedulers.core.scheduler import Scheduler
 from schedulers.core.state import NodeState
-from schedulers.planning.ranked import Ranked, mean_rate
+from schedulers.kit.ranked import Ranked, mean_rate
 
 ORACLE = {"kind": "oracle"}
 #: `hetero_speed8` of the known answers: sizes, edges, speeds of the nodes, and the ranks by LACHESIS's means.

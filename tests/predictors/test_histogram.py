@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulers.core.histogram import Histogram
+from schedulers.kit.histogram import Histogram
 
 VALUES = st.lists(st.floats(min_value=1, max_value=1e9), min_size=1, max_size=200)
 

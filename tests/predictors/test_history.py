@@ -10,7 +10,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from schedulers.core.history import (
+from schedulers.core.model import Job, PastJob, Stage
+from schedulers.core.predictor import Estimate, FinishedTask, Predictor, predictors
+from schedulers.kit.history import (
     DAY_MS,
     ESTIMATORS,
     EVERYTHING,
@@ -21,8 +23,6 @@ from schedulers.core.history import (
     Key,
     log_variance,
 )
-from schedulers.core.model import Job, PastJob, Stage
-from schedulers.core.predictor import Estimate, FinishedTask, Predictor, predictors
 
 NAME: Key = ("job_name", "nightly")
 RUN_TIMES = st.lists(st.floats(min_value=1, max_value=1e7), min_size=2, max_size=40)

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.model import Job, PastJob, Stage
 from schedulers.core.predictor import FinishedTask, Predictor, predictors
-from schedulers.core.sampling import AdaptiveRatio, SamplingParams, draw_pilots, pilot_count, sample_estimate
+from schedulers.kit.sampling import AdaptiveRatio, SamplingParams, draw_pilots, pilot_count, sample_estimate
 from schedulers.predictors.slearn_dag import correction
 
 

@@ -10,12 +10,12 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rm_emulator.known_answers.shares import User, drf, max_min
 from schedulers.core.decisions import Place
 from schedulers.core.events import ContainerEnded, JobSubmitted, NodeAdded, QueueChanged, Tick
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.scheduler import Scheduler
-from schedulers.planning.shares import User, drf, max_min
 
 NAMES = ("cpu", "memory")
 MANY = 100_000

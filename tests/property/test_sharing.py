@@ -13,15 +13,15 @@ from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import Audit, Kept, Ran, Subject, case, job, node, run_case, scheduler, stage, subjects
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
-from schedulers.core.assigned import Lined
 from schedulers.core.compatible import has_lines
 from schedulers.core.decisions import Place
 from schedulers.core.events import ContainerEnded, Estimated, Event, JobSubmitted, Tick
-from schedulers.core.levels import LevelSettings, level_of
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.policy import policies
 from schedulers.core.scheduler import Scheduler
-from schedulers.planning.leasing import Leasing
+from schedulers.kit.assigned import Lined
+from schedulers.kit.levels import LevelSettings, level_of
+from schedulers.planning.tetrisched.leasing import Leasing
 
 # -- GS: weighted sharing (SLearn, section 5.1) -----------------------------------------------------
 

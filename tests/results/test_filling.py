@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from rm_emulator.known_answers import shares
 from rm_emulator.results.filling import Shared, Tree, shared_queues, unused_settings
-from schedulers.planning import shares
 
 
 def filled(queues, **demands):

@@ -10,9 +10,9 @@ import msgspec
 
 from rm_emulator.known_answers.checks import Case, Check, Checks, kind, only, values
 from schedulers.core.rehearsal import Course, Row, Table
-from schedulers.planning.allocation import Utility, stepped, wanted
-from schedulers.planning.progress import INDICATORS, meter, paths, serial
-from schedulers.planning.rehearsal import amdahl
+from schedulers.planning.jockey.allocation import Utility, stepped, wanted
+from schedulers.planning.jockey.progress import INDICATORS, meter, paths, serial
+from schedulers.planning.jockey.rehearsal import amdahl
 
 
 def _utility(points: Any) -> Utility:

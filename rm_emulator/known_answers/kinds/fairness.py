@@ -10,6 +10,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
 
+from rm_emulator.known_answers import shares
 from rm_emulator.known_answers.checks import Case, Check, Checks, Unsupported, kind, only
 from schedulers.core import keyed
 from schedulers.core.decisions import Place
@@ -17,7 +18,6 @@ from schedulers.core.events import ContainerAdopted, ContainerEnded, JobSubmitte
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.scheduler import Scheduler
-from schedulers.planning import shares
 from schedulers.policies.hdrf import cell, dominant, plus
 
 _PLENTY: Final = 10_000_000

@@ -9,11 +9,11 @@ from typing import Any, Final
 from rm_emulator.engine.config import EngineConfig
 from rm_emulator.engine.played import played
 from rm_emulator.known_answers.checks import ABOUT, Case, Check, Checks, Skip, kind
+from rm_emulator.known_answers.exact import shortest_makespan
 from rm_emulator.workload.model import Fixed, Workload, WorkloadJob
 from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Stage
 from schedulers.core.scheduler import Scheduler
-from schedulers.planning.exact import shortest_makespan
 
 _UNIT_MS: Final = 1000
 _SINGLE: Final[dict[str, tuple[dict[str, Any], dict[str, Any] | None]]] = {

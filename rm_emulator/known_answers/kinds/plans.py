@@ -7,14 +7,14 @@ from functools import partial
 from typing import Any, Final
 
 from rm_emulator.known_answers.checks import Case, Check, Checks, Unsupported, kind, only, values
+from rm_emulator.known_answers.exact import MOST_TASKS, shortest_makespan
 from schedulers.core.model import Stage
 from schedulers.core.resources import Vector
-from schedulers.planning import lists
-from schedulers.planning.dag import Dag
-from schedulers.planning.exact import MOST_TASKS, shortest_makespan
-from schedulers.planning.graphene import build_schedule
-from schedulers.planning.schedule import Batch, Placement, Plan, Schedule
-from schedulers.planning.shelves import packed, stacked
+from schedulers.planning.dags import lists
+from schedulers.planning.dags.dag import Dag
+from schedulers.planning.dags.schedule import Batch, Placement, Plan, Schedule
+from schedulers.planning.dags.shelves import packed, stacked
+from schedulers.planning.graphene.construction import build_schedule
 
 
 class _Problem:

@@ -7,9 +7,9 @@ from typing import Any, Final
 import numpy as np
 
 from rm_emulator.known_answers.checks import Case, Check, Checks, Malformed, kind, only
-from schedulers.planning.leases import Leases, Request, one_by_one, plan
-from schedulers.planning.strl import InvalidExpression, leaves, parse, read
-from schedulers.planning.supply import Supply
+from schedulers.planning.tetrisched.leases import Leases, Request, one_by_one, plan
+from schedulers.planning.tetrisched.strl import InvalidExpression, leaves, parse, read
+from schedulers.planning.tetrisched.supply import Supply
 
 _KEYS: Final = {"machines", "sets", "busy_until", "quantum", "now", "plan_ahead", "jobs", "expect", "tol"}
 

@@ -31,14 +31,14 @@ from schedulers.core.events import (
     Tick,
 )
 from schedulers.core.explain import is_wall, show_time
-from schedulers.core.forecast import UNKNOWN_MS, Forecast, Rates, room_of
-from schedulers.core.lines import Lines, Turn, without_turn
 from schedulers.core.live import RUNNING, JobState, NodeState, StageState
-from schedulers.core.ordered import Sequencing
 from schedulers.core.placer import Placer
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Triggers
 from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
+from schedulers.kit.forecast import UNKNOWN_MS, Forecast, Rates, room_of
+from schedulers.kit.lines import Lines, Turn, without_turn
+from schedulers.kit.ordered import Sequencing
 
 
 class Choice(NamedTuple):

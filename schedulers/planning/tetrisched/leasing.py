@@ -17,11 +17,11 @@ from schedulers.core.errors import InvalidParameters
 from schedulers.core.events import Event, SearchEnded, Tick
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Triggers
 from schedulers.core.reasons import Reason
-from schedulers.planning.leases import How, Lease, Leases, Request, one_by_one, plan
-from schedulers.planning.paths import to_output
-from schedulers.planning.strl import leaves
-from schedulers.planning.supply import Ints, Supply
-from schedulers.planning.wishes import Asked, Way, ask, ways
+from schedulers.kit.paths import to_output
+from schedulers.planning.tetrisched.leases import How, Lease, Leases, Request, one_by_one, plan
+from schedulers.planning.tetrisched.strl import leaves
+from schedulers.planning.tetrisched.supply import Ints, Supply
+from schedulers.planning.tetrisched.wishes import Asked, Way, ask, ways
 
 if TYPE_CHECKING:
     from schedulers.core.model import Queue, Wishes

@@ -16,7 +16,7 @@ import numpy.typing as npt
 
 from schedulers.core import keyed
 from schedulers.core.rehearsal import Act, Course, Row, Script, Table
-from schedulers.planning.progress import Meter, meter, paths, serial
+from schedulers.planning.jockey.progress import Meter, meter, paths, serial
 
 #: Rows of a table: progress 0, 1/20, ... 19/20.
 _ROWS: Final = 20

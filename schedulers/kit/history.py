@@ -17,10 +17,10 @@ from typing import Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
-from schedulers.core.histogram import Histogram
 from schedulers.core.model import Job, PastJob
 from schedulers.core.predictor import Estimate, FinishedTask, Predictor, SamplePlan
 from schedulers.core.resources import Vector
+from schedulers.kit.histogram import Histogram
 
 DAY_MS: Final = 86_400_000
 HOUR_MS: Final = 3_600_000

@@ -11,8 +11,8 @@ import msgspec
 
 from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.events import Event, LinksSet, NodeAdded, NodeChanged, NodeLost, NodeRemoved
-from schedulers.core.ordered import Key, Ordered
 from schedulers.core.policy import ClusterView, TieSetting
+from schedulers.kit.ordered import Key, Ordered
 
 if TYPE_CHECKING:
     from schedulers.core.model import Links

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 
 import msgspec
 
-from schedulers.core.abilities import TellsTurn
+from schedulers.core.abilities import OrdersAhead, TellsTurn
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Tie
 
 if TYPE_CHECKING:
@@ -86,15 +86,11 @@ class Contest(ABC):
         """The next stage; its job leaves with all that it has. None: nobody is there."""
 
 
-class Sequencing(Policy):
-    """Says which of some stages is next.
+class Sequencing(Policy, OrdersAhead):
+    """Says which of some stages is next."""
 
-    ahead: tasks may be assigned to nodes in this order before they can start (placement `deft`): who is next hangs on
-    no start. turns: by job and stage the tasks that have been, from whoever assigns them.
-    """
-
-    ahead = False
     turns: Mapping[tuple[str, int], Sized] = MappingProxyType({})
+    """By job and stage the tasks that have been assigned, from the placer that assigns them."""
 
     @abstractmethod
     def contest(self, view: ClusterView) -> Contest:

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Collection
 
 from schedulers.core.resources import Vector
-from schedulers.planning.dag import Dag
-from schedulers.planning.schedule import Batch
+from schedulers.planning.dags.dag import Dag
+from schedulers.planning.dags.schedule import Batch
 
 
 class _Shelf:

@@ -15,8 +15,8 @@ from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Stage
 from schedulers.core.policy import Planned, Stretch
 from schedulers.core.resources import Vector, fits
-from schedulers.planning.bounds import Bounds
-from schedulers.planning.dag import Dag
+from schedulers.planning.dags.bounds import Bounds
+from schedulers.planning.dags.dag import Dag
 
 #: Stretches of time of one stage in a plan in short: more could not be told apart on a screen either.
 STRETCHES: Final = 32

@@ -20,11 +20,11 @@ import msgspec
 
 from schedulers.core.model import Stage
 from schedulers.core.resources import Vector
-from schedulers.planning import lists
-from schedulers.planning.bounds import bound_of_part, bounds
-from schedulers.planning.dag import Dag
-from schedulers.planning.schedule import Batch, Plan, Schedule
-from schedulers.planning.space import OutOfBudget, Space, Work
+from schedulers.planning.dags import lists
+from schedulers.planning.dags.bounds import bound_of_part, bounds
+from schedulers.planning.dags.dag import Dag
+from schedulers.planning.dags.schedule import Batch, Plan, Schedule
+from schedulers.planning.graphene.space import OutOfBudget, Space, Work
 
 #: Stretches of machines' time that a search may look at: some seconds of one core.
 BUDGET: Final = 2_000_000

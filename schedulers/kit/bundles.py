@@ -13,9 +13,9 @@ from typing import TYPE_CHECKING, Any
 
 import msgspec
 
-from schedulers.core.ordered import Ordered
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions
 from schedulers.core.resources import fits
+from schedulers.kit.ordered import Ordered
 
 if TYPE_CHECKING:
     from collections.abc import Generator

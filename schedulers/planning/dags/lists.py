@@ -14,10 +14,10 @@ from typing import Final, Protocol
 from schedulers.core import keyed
 from schedulers.core.model import Stage
 from schedulers.core.resources import Vector, fits
-from schedulers.planning.bounds import bounds
-from schedulers.planning.dag import Dag
-from schedulers.planning.schedule import Batch, Plan, Schedule
-from schedulers.planning.shelves import level_shelves, strip_shelves
+from schedulers.planning.dags.bounds import bounds
+from schedulers.planning.dags.dag import Dag
+from schedulers.planning.dags.schedule import Batch, Plan, Schedule
+from schedulers.planning.dags.shelves import level_shelves, strip_shelves
 
 Estimates = Sequence[float | None]
 #: Tasks x stages up to which `tetris` and `coffman_graham`, whose time or memory grows with that, count as cheap.

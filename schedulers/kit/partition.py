@@ -11,9 +11,9 @@ from collections import Counter
 from collections.abc import Generator, Iterable, Sequence
 from typing import TYPE_CHECKING
 
-from schedulers.core.ordered import Ordered
-from schedulers.core.parties import serve_asked
 from schedulers.core.policy import ClusterView, Offer, Outcome, Suggestion, Suggestions
+from schedulers.kit.ordered import Ordered
+from schedulers.kit.parties import serve_asked
 
 if TYPE_CHECKING:
     from schedulers.core.resources import Vector

@@ -10,15 +10,15 @@ import msgspec
 import numpy as np
 
 from schedulers.core.abilities import NeedsEstimates
-from schedulers.core.assigned import Assigner, Lined
-from schedulers.core.lines import Turn, without_turn
 from schedulers.core.model import topological_order
 from schedulers.core.policy import ClusterView
+from schedulers.kit.assigned import Assigner, Lined
+from schedulers.kit.lines import Turn, without_turn
 from schedulers.planning.unrelated.instance import Instance
 
 if TYPE_CHECKING:
-    from schedulers.core.forecast import Floats, Forecast
     from schedulers.core.state import JobState, StageState
+    from schedulers.kit.forecast import Floats, Forecast
     from schedulers.planning.unrelated.timelines import Placement, Plan
 
 #: Where a task may not run it takes so many times as long as anywhere else, as far as a planner is told.

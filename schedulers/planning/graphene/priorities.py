@@ -14,9 +14,9 @@ from typing import Final, Literal
 from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Job, topological_order
 from schedulers.core.resources import Vector
-from schedulers.planning.graphene import build_schedule
-from schedulers.planning.lists import PLANNERS
-from schedulers.planning.schedule import Plan
+from schedulers.planning.dags.lists import PLANNERS
+from schedulers.planning.dags.schedule import Plan
+from schedulers.planning.graphene.construction import build_schedule
 
 #: Graphene's own planner, and others to compare it with.
 PlannerName = Literal["schedule", "coffman_graham", "strip_part"]

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final, Literal, NamedTuple
 import msgspec
 import numpy as np
 
-from schedulers.planning.strl import (
+from schedulers.planning.tetrisched.strl import (
     Barrier,
     Choose,
     Expression,
@@ -28,7 +28,7 @@ from schedulers.planning.strl import (
     leaves,
     value,
 )
-from schedulers.planning.supply import Supply
+from schedulers.planning.tetrisched.supply import Supply
 
 if TYPE_CHECKING:
     from scipy.sparse import csr_array

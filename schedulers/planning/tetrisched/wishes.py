@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from schedulers.core.model import Wish, Wishes
-from schedulers.planning.strl import Choose, Expression, Linear, Max, UpTo
+from schedulers.planning.tetrisched.strl import Choose, Expression, Linear, Max, UpTo
 
 #: The set of all nodes.
 ANY: Final = "any"

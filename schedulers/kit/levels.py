@@ -8,8 +8,8 @@ from typing import Annotated
 
 import msgspec
 
-from schedulers.core.ordered import Order
 from schedulers.core.resources import Vector, dominant_share
+from schedulers.kit.ordered import Order
 
 
 class LevelSettings(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):

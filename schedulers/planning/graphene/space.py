@@ -14,8 +14,8 @@ from operator import sub
 from typing import Final
 
 from schedulers.core.resources import Vector
-from schedulers.planning.dag import Dag, Room
-from schedulers.planning.schedule import Batch
+from schedulers.planning.dags.dag import Dag, Room
+from schedulers.planning.dags.schedule import Batch
 
 #: Where each stretch begins, and what is free in it. The first begins before all times, the last never ends.
 Profile = tuple[tuple[int, ...], tuple[Vector, ...]]

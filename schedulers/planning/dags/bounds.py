@@ -7,7 +7,7 @@ from collections.abc import Sequence
 
 import msgspec
 
-from schedulers.planning.dag import Dag
+from schedulers.planning.dags.dag import Dag
 
 
 class Bounds(msgspec.Struct, frozen=True, kw_only=True):

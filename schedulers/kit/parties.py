@@ -11,9 +11,9 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from schedulers.core.ordered import Key, Order
 from schedulers.core.policy import ClusterView, Offer, Suggestion, Tie
 from schedulers.core.resources import Vector
+from schedulers.kit.ordered import Key, Order
 
 if TYPE_CHECKING:
     from collections.abc import Generator

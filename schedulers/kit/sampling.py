@@ -15,9 +15,9 @@ from typing import Annotated, Any, Final, Literal
 import msgspec
 
 from schedulers.core import keyed
-from schedulers.core.history import HistoryParams
 from schedulers.core.model import Job
 from schedulers.core.predictor import Estimate, FinishedTask, SamplePlan
+from schedulers.kit.history import HistoryParams
 
 Rounding = Literal["ceil", "floor", "nearest"]
 _ROUND: Final = {"ceil": math.ceil, "floor": math.floor, "nearest": lambda x: math.floor(x + 0.5)}

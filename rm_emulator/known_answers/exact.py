@@ -8,9 +8,9 @@ from typing import Final
 from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Stage
 from schedulers.core.resources import Vector, fits
-from schedulers.planning.bounds import bounds
-from schedulers.planning.dag import Dag
-from schedulers.planning.lists import PLANNERS
+from schedulers.planning.dags.bounds import bounds
+from schedulers.planning.dags.dag import Dag
+from schedulers.planning.dags.lists import PLANNERS
 
 MOST_TASKS: Final = 14
 

@@ -18,11 +18,11 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from schedulers.core.model import Job
-from schedulers.core.parties import DIGITS
 from schedulers.core.policy import ClusterView
 from schedulers.core.queues import QueueTree
 from schedulers.core.resources import Vector, dominant_share
 from schedulers.core.state import JobState
+from schedulers.kit.parties import DIGITS
 
 Level = Annotated[
     Literal["queue", "job"],

@@ -14,11 +14,11 @@ from schedulers.core.live import RUNNING
 from schedulers.core.transfers import transfer_ms
 
 if TYPE_CHECKING:
-    from schedulers.core.lines import Turn
     from schedulers.core.live import ContainerState, JobState, NodeState, StageState
     from schedulers.core.model import Edge, Links
     from schedulers.core.policy import ClusterView
     from schedulers.core.resources import Vector
+    from schedulers.kit.lines import Turn
 
 Floats: TypeAlias = npt.NDArray[np.float64]
 #: By node, and whether it is gone, the rates from it that there are, and which of them holds to each node.

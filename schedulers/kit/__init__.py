@@ -1,0 +1,1 @@
+"""What policies and predictors are written with: orders, policies around others, bundles, lines of nodes, histories."""

@@ -1,0 +1,1 @@
+"""Plans of one DAG on equal machines: schedules, bounds, list scheduling and shelves."""
