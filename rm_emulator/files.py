@@ -71,8 +71,7 @@ def check_depth(text: str) -> None:
         if isinstance(event, yaml.CollectionStartEvent):
             depth += 1
             if depth > _LEVELS:
-                message = f"nested too deeply (at most {_LEVELS} levels)"
-                raise yaml.MarkedYAMLError(problem=message, problem_mark=event.start_mark)  # type: ignore[arg-type]
+                raise _too_deep(event.start_mark)
         elif isinstance(event, yaml.CollectionEndEvent):
             depth -= 1
 
@@ -80,8 +79,15 @@ def check_depth(text: str) -> None:
 def _next(events: Iterator[yaml.Event]) -> yaml.Event | None:
     try:
         return next(events, None)
-    except yaml.YAMLError:
+    except yaml.YAMLError as error:
+        # PyYAML 6.0.4 and later have a limit of their own, which its scanner may meet before we have counted so far.
+        if "nesting depth" in str(getattr(error, "problem", "")):
+            raise _too_deep(getattr(error, "problem_mark", None)) from None
         return None
+
+
+def _too_deep(mark: Any) -> yaml.MarkedYAMLError:
+    return yaml.MarkedYAMLError(problem=f"nested too deeply (at most {_LEVELS} levels)", problem_mark=mark)
 
 
 def is_odd(path: Path) -> bool:

@@ -10,6 +10,7 @@ from rm_emulator.engine.config import Disorder, EngineConfig, Executors
 from rm_emulator.engine.containers import Container
 from rm_emulator.engine.features import features_of
 from rm_emulator.engine.features.feature import Feature, Hooks
+from rm_emulator.engine.profile import Engine
 from rm_emulator.engine.simulation import Simulation
 from rm_emulator.testing import job, node, scheduler, stage
 from rm_emulator.workload.model import Fixed, PerNode, Workload, WorkloadJob
@@ -59,14 +60,22 @@ def test_a_run_has_the_features_that_it_asks_for(having: dict[str, Any], found: 
     assert names(made(**having)) == found
 
 
-class Slow(Feature):
+class Always(Feature):
+    """Every run has it."""
+
+    @classmethod
+    def is_in(cls, engine: Engine) -> bool:
+        return True
+
+
+class Slow(Always):
     """Tasks take longer."""
 
     def run_time(self, container: Container, runtime: int) -> int:
         return runtime + 1
 
 
-class Double(Feature):
+class Double(Always):
     """Tasks take twice as long."""
 
     def run_time(self, container: Container, runtime: int) -> int:

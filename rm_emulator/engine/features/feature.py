@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -11,7 +12,7 @@ from schedulers.core.decisions import Decision
 from schedulers.core.events import Event
 
 
-class Feature:
+class Feature(ABC):
     """Something that a run may have. `is_in` says whether a run has it; the hooks stand in the order of a task's life.
 
     A run calls the hooks that one of its features overrides and no others, so what it does not have costs nothing.
@@ -19,9 +20,9 @@ class Feature:
     """
 
     @classmethod
+    @abstractmethod
     def is_in(cls, engine: Engine) -> bool:
         """Whether this run has the feature, by its cluster, its workload and its policy."""
-        raise NotImplementedError
 
     def __init__(self, engine: Engine) -> None:
         self.engine = engine
@@ -46,7 +47,7 @@ class Feature:
 
     def ended(self, container: Container) -> bool:
         """It has ended on its node: in place of `Profile.ended`."""
-        raise NotImplementedError
+        return False
 
     def counts(self, container: Container) -> bool:
         """The application hears of its end: whether it counts the task, which else was counted before."""
@@ -54,7 +55,7 @@ class Feature:
 
     def completed(self, event: Event) -> list[Decision]:
         """Its end is told to the scheduler; what was decided then."""
-        raise NotImplementedError
+        return []
 
     def heard(self, job: Master) -> None:
         """The scheduler has heard of an end in this job."""
