@@ -360,13 +360,10 @@ def case_for(subject: Subject, seed: int, *, disorder: bool = False) -> Case:
     Where tasks are copied, stages hand on data over slow links.
     """
     cls, params = policies.parse(subject.policy)
+    kind, placement = subject.policy["kind"], subject.placement["kind"]
+    copies, reserves = subject.copies is not None, subject.reserve_after is not None
     setup = Setup(
-        policy=cls(params),
-        kind=subject.policy["kind"],
-        placement=subject.placement["kind"],
-        executors=True,
-        copies=subject.copies is not None,
-        reserve_after=subject.reserve_after is not None,
+        policy=cls(params), kind=kind, placement=placement, executors=True, copies=copies, reserve_after=reserves
     )
     own = {"profile" if name == "kind" else name: value for name, value in (subject.profile or {}).items()}
     drawn = case(seed, disorder=disorder, executors=False if clashes(setup) else None, **own)

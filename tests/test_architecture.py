@@ -21,7 +21,6 @@ MAX_MODULE, MAX_CLASS, MAX_FUNCTION = 700, 400, 60
 LONGER = {
     "schedulers/yarn/capacity.py CapacityScheduler": "follows Hadoop's class of that name method by method",
 }
-MAX_MODULE, MAX_CLASS, MAX_FUNCTION = 800, 600, 60
 #: Whoever decides, and what it knows.
 DECIDERS = ("Scheduler", "Decentraliser", "ClusterState")
 
