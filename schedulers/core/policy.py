@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
 import msgspec
 
 from schedulers.core import keyed
+from schedulers.core.abilities import lacking
 from schedulers.core.copies import holders
 from schedulers.core.registry import NoParams, Registry
 from schedulers.core.transfers import Parcel, arrival, parcels
@@ -529,4 +530,4 @@ class Policy(ABC):
         """Takes over what `dump` returned, with the state already restored."""
 
 
-policies: Registry[Policy] = Registry("policy", "schedulers.policies")
+policies: Registry[Policy] = Registry("policy", "schedulers.policies", refuses=lacking)

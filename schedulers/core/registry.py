@@ -79,10 +79,20 @@ class Entry(msgspec.Struct, Generic[T], frozen=True):
 
 
 class Registry(Generic[T]):
-    """Named classes of one kind. packages: where they are; worlds: in which they run, unless one says otherwise."""
+    """Named classes of one kind.
 
-    def __init__(self, kind: str, *packages: str, worlds: tuple[str, ...] = WORLDS) -> None:
-        self.kind, self._packages, self._worlds = kind, packages, worlds
+    packages: where they are; worlds: in which they run, unless one says otherwise. refuses: why a class cannot be
+    registered, beyond what holds for every kind; ''.
+    """
+
+    def __init__(
+        self,
+        kind: str,
+        *packages: str,
+        worlds: tuple[str, ...] = WORLDS,
+        refuses: Callable[[type], str] = lambda cls: "",
+    ) -> None:
+        self.kind, self._packages, self._worlds, self._refuses = kind, packages, worlds, refuses
         self._entries: dict[str, Entry[T]] = {}
         self._loaded = False
 
@@ -90,7 +100,7 @@ class Registry(Generic[T]):
         """Class decorator: make `name` known. source: paper and section, or what the idea is taken from."""
 
         def add(cls: type[T]) -> type[T]:
-            if mistake := _mistake(name, cls):
+            if mistake := _mistake(name, cls) or self._refuses(cls):
                 raise InvalidParameters(f"{self.kind} {name!r}: {mistake}")
             there = self._entries.get(name)
             if there is not None and _name(there.cls) != _name(cls):

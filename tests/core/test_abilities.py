@@ -20,6 +20,7 @@ from schedulers.core.abilities import (
     uses_of_queues,
 )
 from schedulers.core.compatible import policy_of
+from schedulers.core.errors import InvalidParameters
 from schedulers.core.policy import Policy, policies
 
 PLUGIN = """
@@ -103,3 +104,13 @@ def test_a_policy_around_another_adds_to_its_uses_of_queues() -> None:
         "weight",
         "guaranteed",
     }
+
+
+@pytest.mark.parametrize(
+    ("before", "kind"),
+    [({"reserves": True}, "KeepsNodes"), ({"preempts": True}, "Preempts"), ({"urges": ()}, "Urges")],
+)
+def test_a_policy_that_defines_what_nobody_would_ask_is_refused(before: dict[str, object], kind: str) -> None:
+    old = type("Old", (Policy,), before)
+    with pytest.raises(InvalidParameters, match=rf"'{next(iter(before))}'.*schedulers\.core\.abilities\.{kind}$"):
+        policies.register("old", source="a test")(old)
