@@ -5,6 +5,7 @@ The core asks `ability(policy, Kind)` once; a policy around another one has the 
 
 from __future__ import annotations
 
+from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final, TypeVar
 
@@ -18,7 +19,7 @@ if TYPE_CHECKING:
 Mistakes = Iterable[tuple[tuple[str, ...], str]]
 
 
-class Ability:
+class Ability(ABC):  # noqa: B024 (an ability may be a mark alone)
     """Base of all abilities. A plug-in may define one of its own; nothing has to be told of it."""
 
     without: frozenset[type[Ability]] = frozenset()
@@ -44,29 +45,29 @@ def ability(policy: object, kind: type[K]) -> K | None:
 class Preempts(Ability):
     """Names containers to be killed. Asked after each fact; the log shows a `Preempt` for each."""
 
+    @abstractmethod
     def victims(self, view: ClusterView) -> Sequence[Victim]:
         """Containers to be killed now; each is named once."""
-        raise NotImplementedError
 
 
 class Plans(Ability):
     """Plans jobs, for whoever watches. Asked after facts; the log shows nothing."""
 
+    @abstractmethod
     def new_plans(self) -> Mapping[str, Planned]:
         """By job the plans made since this was asked last."""
-        raise NotImplementedError
 
 
 class Rehearses(Ability):
     """Wants jobs played forward on estimates, and makes promises. Asked after facts; the log shows `Rehearsed`."""
 
+    @abstractmethod
     def new_scripts(self) -> Mapping[str, Script]:
         """By job what is to be played since this was asked last; the result is told as `Rehearsed`."""
-        raise NotImplementedError
 
+    @abstractmethod
     def new_promises(self) -> Mapping[str, Promise]:
         """By job the promises made since this was asked last, for whoever watches."""
-        raise NotImplementedError
 
 
 class Urges(Ability):
@@ -131,9 +132,9 @@ class MindsQueues(Ability):
 class AssignsAhead(Ability):
     """Assigns tasks to nodes, where the tasks wait in line."""
 
+    @abstractmethod
     def offered(self, offers: str) -> None:
         """How nodes are offered, as in SchedulerConfig; said once, before anything is heard."""
-        raise NotImplementedError
 
 
 class Copies(Ability):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import math
+from abc import abstractmethod
 from collections.abc import Mapping
 from itertools import pairwise
 from typing import Annotated, Any, ClassVar, Final
@@ -38,9 +39,9 @@ class Sizes(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     hidden: tuple[int, ...]
     heads: tuple[int, ...]
 
+    @abstractmethod
     def widths(self) -> dict[str, tuple[int, ...]]:
         """By part of the network the widths of its layers, input first."""
-        raise NotImplementedError
 
     def shapes(self) -> dict[str, tuple[int, ...]]:
         """By name of an array its shape: weights [inputs, outputs] and biases [outputs] of each layer."""
