@@ -283,7 +283,7 @@ def _history(rng: np.random.Generator) -> tuple[PastJob, ...]:
 
 
 def stage(tasks: int = 1, demand: Vector = (1000, 1024), parents: tuple[int, ...] = (), name: str = "s") -> Stage:
-    """A stage; by default of one task that asks for one core and one GiB."""
+    """A stage, by default with one task and a demand of one core and one GiB."""
     return Stage(name=name, tasks=tasks, demand=demand, parents=parents)
 
 

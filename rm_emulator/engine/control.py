@@ -95,7 +95,7 @@ class Control(ABC):
 
 
 class OneScheduler(Control):
-    """One scheduler that sees the whole cluster; what profiles ask that offer nodes is asked of it."""
+    """One scheduler that sees the whole cluster, and answers what profiles ask in order to offer nodes."""
 
     def __init__(self, scheduler: Scheduling) -> None:
         state, policy = scheduler.state, scheduler.policy

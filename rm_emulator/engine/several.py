@@ -64,7 +64,7 @@ def assigned(jobs: Sequence[WorkloadJob], schedulers: Sequence[Thinker]) -> dict
 
 
 def group(jobs: Sequence[WorkloadJob], schedulers: Sequence[Thinker], number: int) -> list[str]:
-    """The jobs that this scheduler shares with those that take the same ones. Raises ValueError as `assigned`."""
+    """The jobs of all schedulers that take the same jobs as scheduler `number`. Raises ValueError as `assigned`."""
     alike = {n for n, other in enumerate(schedulers) if other.jobs == schedulers[number].jobs}
     return [job for job, of in assigned(jobs, schedulers).items() if of in alike]
 

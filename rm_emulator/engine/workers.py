@@ -1,4 +1,4 @@
-"""Workers that queue, and the schedulers that ask them, behind one control."""
+"""The control for workers with queues and the schedulers that probe the workers (Sparrow)."""
 
 from __future__ import annotations
 

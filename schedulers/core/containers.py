@@ -32,7 +32,7 @@ ABORTED: Final = -100
 
 
 class Containers:
-    """The containers of one cluster. nodes, work: where they are, and whose tasks they run. admission: who pays."""
+    """The containers of one cluster: what each holds on its node, for which task, on whose account."""
 
     __slots__ = (
         "_admission",

@@ -19,7 +19,7 @@ from schedulers.core.work import Work
 
 
 class Executors:
-    """What executors do between the first and the last of their tasks. containers: where all of them are kept."""
+    """Facts and decisions about executors between their first and last task. containers: all containers."""
 
     __slots__ = (
         "_admission",

@@ -1,4 +1,4 @@
-"""Nodes come, change, drain and go; and others than this scheduler hold some of their room."""
+"""Nodes: how they are added, changed, drained and removed, and the room on each that other schedulers hold."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ OTHERS: Final = "others"
 
 
 class ClusterNodes:
-    """The nodes of one cluster. width: of vectors. tree: its shares follow the capacity. sizes: hears of room."""
+    """The nodes of one cluster. width: length of vectors. tree: queues, whose shares follow the capacity."""
 
     __slots__ = ("_counts", "_sizes", "_tree", "_width", "by_id", "capacity", "foreign")
 

@@ -30,11 +30,11 @@ class Opening(NamedTuple):
     node: int
     """The node's number."""
     guessed: bool
-    """Something has to end before, of which nobody knows how long it takes."""
+    """Whether `at` depends on the end of a task without an estimate."""
 
 
 class Openings:
-    """What will have room. one_node: nodes are offered one at a time, so that a gang starts on one or not at all."""
+    """Openings of all nodes. one_node: nodes are offered one at a time, so a gang starts on one node or not at all."""
 
     __slots__ = ("_containers", "_estimate", "_sizes", "one_node")
 

@@ -19,7 +19,7 @@ Class = tuple[int, bool]
 
 
 class Waits:
-    """The open stages. after: ms without room until a stage is due. journal: says which jobs' stages may be others."""
+    """The open stages. after: ms without room until a stage is due. journal: jobs whose open stages may differ."""
 
     __slots__ = ("_changes", "_jobs", "_open", "after", "by_class", "classes", "served", "since")
 
@@ -28,11 +28,11 @@ class Waits:
         self.since: dict[Key, int] = {}
         """When each open stage opened, or last started a task; the earliest in front."""
         self.classes: dict[Key, Class] = {}
-        """For what each stage of `since` waits, as it began to."""
+        """The size that each stage of `since` waits for, as of the start of its wait."""
         self.by_class: dict[Class, dict[Key, None]] = {}
         """The stages of `since`, the earliest in front."""
         self.served: dict[int, int] = {}
-        """When a task of each size started last without a reservation, of those sizes of which one has."""
+        """By size the time of the last start without a reservation; sizes without such a start are left out."""
         self._open: dict[str, tuple[int, ...]] = {}  # the stages of `since`, by job
 
     def look(self, now: int) -> None:

@@ -385,11 +385,11 @@ class Lined(Policy, AssignsAhead, DecidesInCycles, KeepsNodes, OneTaskEach, Urge
         return self._glance
 
     def _look_anew(self) -> None:
-        """Forecasts hold for the moment alone in which they were made."""
+        """Drop the forecasts: a forecast is valid at the instant in which it was made, and not later."""
         self._glance = self._partial = None
 
     def _serve_asked(self, view: ClusterView, offer: Offer) -> Suggestions:
-        """An outside scheduler asks about one stage: a task of it that waits at one of these nodes, or any of it."""
+        """kube-scheduler asks about one stage: suggest a task of the stage in the line of one of the offered nodes."""
         turns = list(self.lines.tasks.get((offer.job or "", offer.stage or 0), {}).values())
         there = None if offer.nodes is None else {node.id for node in offer.nodes}
         for turn in turns:

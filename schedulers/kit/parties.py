@@ -119,7 +119,7 @@ def place_in_party(inside: str, tie: Tie) -> Callable[[JobState, ClusterView], K
 
 
 def serve(party: Party, view: ClusterView, offer: Offer) -> Generator[Suggestion, Outcome, bool]:
-    """Suggest one task of the party's first job that has one that fits; returns whether it was placed."""
+    """Suggest one task of the party's first job with a task that fits; returns whether the task was placed."""
     for name in party.order:
         job = view.jobs[name]
         for stage in job.open_stages():

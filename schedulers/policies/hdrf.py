@@ -316,7 +316,7 @@ class HierarchicalDrf(Policy, MindsQueues):
     # -- shares ---------------------------------------------------------------------------------
 
     def _refresh(self, view: ClusterView) -> tuple[Parties, _Values]:
-        """Everything as it is now: what leaves hold, which are blocked, which resources count."""
+        """Parties and values of the present state: what leaves hold, who is blocked, which resources count."""
         parties = self._parties
         counted_with = (*view.capacity, view.tree.version)
         if parties is None or counted_with != self._counted_with:

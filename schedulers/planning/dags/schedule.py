@@ -33,7 +33,7 @@ class Placement(msgspec.Struct, frozen=True, order=True, gc=False):
 
 
 class Batch(msgspec.Struct, frozen=True, gc=False):
-    """Tasks of one stage that start together: `each` on every one of these machines."""
+    """Tasks of one stage that start at the same time: `each` tasks on every machine of `machines`."""
 
     stage: int
     start: int
@@ -48,7 +48,7 @@ class Schedule(msgspec.Struct, frozen=True, dict=True):
 
     @classmethod
     def of_blocks(cls, blocks: Iterable[Batch], runtimes_ms: Sequence[int]) -> Schedule:
-        """The schedule that these blocks make, moved so that it starts at 0."""
+        """The schedule made of the blocks, shifted in time so that the first task starts at 0."""
         rows = sorted(
             (block.start, block.stage, machine)
             for block in blocks

@@ -39,19 +39,19 @@ class Linear(Leaf, frozen=True):
 
 
 class Max(msgspec.Struct, frozen=True):
-    """At most one of these holds machines; worth what that one is."""
+    """At most one operand holds machines; the value is that operand's (STRL's max)."""
 
     of: tuple[Expression, ...]
 
 
 class Min(msgspec.Struct, frozen=True):
-    """Worth the least of these."""
+    """The value is that of the least operand (STRL's min)."""
 
     of: tuple[Expression, ...]
 
 
 class Sum(msgspec.Struct, frozen=True):
-    """Worth all of these together."""
+    """The value is the sum of the operands' values (STRL's sum)."""
 
     of: tuple[Expression, ...]
 
