@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from abc import ABC, abstractmethod
 from collections.abc import Collection, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, Final, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 if TYPE_CHECKING:
     from schedulers.core.events import SearchEnded
@@ -165,35 +165,6 @@ class KeepsNodes(Ability):
 
 class OneTaskEach(Ability):
     """Serves only containers that end with their task, none that outlive tasks (executors)."""
-
-
-#: What a policy set, or defined, before abilities were classes.
-_BEFORE: Final[Mapping[str, type[Ability]]] = {
-    "runs_executors": OneTaskEach,
-    "reserves": KeepsNodes,
-    "needs_estimates": NeedsEstimates,
-    "needs_copies": NeedsCopies,
-    "preempts": Preempts,
-    "new_plans": Plans,
-    "rehearses": Rehearses,
-    "new_scripts": Rehearses,
-    "new_promises": Rehearses,
-    "urges": Urges,
-    "noted": Remembers,
-    "take_note": Remembers,
-    "passes_by": TellsTurn,
-    "uses_of_queues": MindsQueues,
-    "mistakes": MindsQueues,
-}
-
-
-def lacking(policy: type) -> str:
-    """What a policy's class defines of an ability that it does not inherit, so that nobody would ask; or ''."""
-    for name, kind in _BEFORE.items():
-        if hasattr(policy, name) and not issubclass(policy, kind):
-            wanted = f"schedulers.core.abilities.{kind.__name__}"
-            return f"it defines '{name}', which is asked only of policies that inherit from {wanted}"
-    return ""
 
 
 # -- asked of classes -------------------------------------------------------------------------------

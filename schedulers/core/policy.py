@@ -8,12 +8,11 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from bisect import bisect_left
 from collections.abc import Callable, Generator, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Annotated, Any, Literal, NamedTuple
+from typing import TYPE_CHECKING, Annotated, Any, Final, Literal, NamedTuple
 
 import msgspec
 
 from schedulers.core import keyed
-from schedulers.core.abilities import lacking
 from schedulers.core.copies import holders
 from schedulers.core.registry import NoParams, Registry
 from schedulers.core.transfers import Parcel, arrival, parcels
@@ -530,4 +529,34 @@ class Policy(ABC):
         """Takes over what `dump` returned, with the state already restored."""
 
 
-policies: Registry[Policy] = Registry("policy", "schedulers.policies", refuses=lacking)
+#: By what a policy set or defined before abilities were classes: the ability. Its name, for abilities import this file.
+_BEFORE: Final[Mapping[str, str]] = {
+    "runs_executors": "OneTaskEach",
+    "reserves": "KeepsNodes",
+    "needs_estimates": "NeedsEstimates",
+    "needs_copies": "NeedsCopies",
+    "preempts": "Preempts",
+    "new_plans": "Plans",
+    "rehearses": "Rehearses",
+    "new_scripts": "Rehearses",
+    "new_promises": "Rehearses",
+    "urges": "Urges",
+    "noted": "Remembers",
+    "take_note": "Remembers",
+    "passes_by": "TellsTurn",
+    "uses_of_queues": "MindsQueues",
+    "mistakes": "MindsQueues",
+}
+
+
+def _lacking(policy: type) -> str:
+    """What a policy's class defines of an ability that it does not inherit, so that nobody would ask; or ''."""
+    inherited = {cls.__name__ for cls in policy.__mro__}
+    for name, kind in _BEFORE.items():
+        if hasattr(policy, name) and kind not in inherited:
+            wanted = f"schedulers.core.abilities.{kind}"
+            return f"it defines '{name}', which is asked only of policies that inherit from {wanted}"
+    return ""
+
+
+policies: Registry[Policy] = Registry("policy", "schedulers.policies", refuses=_lacking)

@@ -21,7 +21,7 @@ from schedulers.core.abilities import (
 )
 from schedulers.core.compatible import policy_of
 from schedulers.core.errors import InvalidParameters
-from schedulers.core.policy import Policy, policies
+from schedulers.core.policy import _BEFORE, Policy, policies
 
 PLUGIN = """
 from schedulers.core.abilities import Ability
@@ -114,3 +114,7 @@ def test_a_policy_that_defines_what_nobody_would_ask_is_refused(before: dict[str
     old = type("Old", (Policy,), before)
     with pytest.raises(InvalidParameters, match=rf"'{next(iter(before))}'.*schedulers\.core\.abilities\.{kind}$"):
         policies.register("old", source="a test")(old)
+
+
+def test_what_a_policy_of_before_is_told_to_inherit_is_there() -> None:
+    assert all(issubclass(getattr(abilities, name), Ability) for name in _BEFORE.values())
