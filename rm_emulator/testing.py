@@ -321,7 +321,7 @@ class Ran(NamedTuple):
 
 
 def scheduler_config(subject: Subject, config: EngineConfig, seed: int) -> SchedulerConfig:
-    """What a scheduler of this subject is made from on this cluster."""
+    """The configuration of a scheduler for this subject on this cluster."""
     return SchedulerConfig(
         resources=config.resources,
         policy=subject.policy,

@@ -249,7 +249,7 @@ class Thinking(Profile):
     # -- what others hold -----------------------------------------------------------------------
 
     def show(self, scheduler: ThinkingScheduler, nodes: Collection[int], free: _ByNode) -> None:
-        """Tell a scheduler what others hold on these nodes, so that it sees free what `free` says by node."""
+        """Tell a scheduler the use by others on these nodes, so that its view of free room is `free`, by node."""
         # Without a call for each node: there are thousands of them at each look.
         seen = zip(map(self._names.__getitem__, nodes), map(free.__getitem__, nodes), strict=True)
         self.control.show(scheduler.number, self.engine.calendar.now, seen)

@@ -147,7 +147,7 @@ class _Telling:
         return told
 
     def hear(self, event: Event, decisions: list[Decision]) -> None:
-        """One fact and what was decided on it, after the scheduler has heard it."""
+        """Take in one fact and the decisions on the fact, after the scheduler has heard the fact."""
         at, state, tasks, moments = event.at, self._state, self._tasks, self._diary.moments
         before = len(moments), len(tasks.held), state.started
         self._diary.stretches.add(at, runs=tasks.run)

@@ -172,7 +172,7 @@ def test_a_workload_that_was_stored_is_there_again(tmp_path: Path) -> None:
 def test_a_part_of_the_jobs_gets_deadlines() -> None:
     # The first takes 4 s, and has 12 s of work for four cores: twice 7 s.
     due = api.with_deadlines(OWN, (4000,), part=1.0, factor=(2.0, 2.0), seed=1)
-    assert [entry.job.deadline - entry.submit_ms for entry in due.jobs] == [14000, 12250, 10500, 8750]  # type: ignore[operator]
+    assert [entry.job.deadline - entry.submit_ms for entry in due.jobs] == [14000, 12250, 10500, 8750]
 
 
 def test_a_packaged_scenario_is_a_dict() -> None:

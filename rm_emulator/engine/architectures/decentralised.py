@@ -79,7 +79,7 @@ class Decentralised(Profile):
         self._post(Delivered(self.engine.calendar.now + self._delay, decision.message))
 
     def _post(self, fact: Event) -> None:
-        """It will be heard when it says. What is sent later arrives later, so one line has it all."""
+        """Put a message on its way. Every message takes equally long, so messages arrive in the order of sending."""
         line = self._under_way
         if not line or line[-1].at < fact.at:
             self.engine.calendar.at(fact.at, BEAT, 1, self._arrive)

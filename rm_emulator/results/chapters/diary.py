@@ -62,7 +62,7 @@ class Story(msgspec.Struct, frozen=True):
 
 
 class Stretches:
-    """Sums up, between two moments of the story, what the job waited for. reason: what it waits for now."""
+    """Sums up the reasons of waiting between two moments of a job's story. reason: the present one."""
 
     def __init__(self) -> None:
         self.waits: list[Waiting] = []
@@ -72,11 +72,11 @@ class Stretches:
         self._parts: dict[str, Part] = {}
 
     def begin(self, at: int) -> None:
-        """What was before is not told."""
+        """Start the story at this time; anything earlier is left out."""
         self._since = self._last = at
 
     def add(self, at: int, *, runs: bool) -> None:
-        """What was so from the last time until now."""
+        """Account for the time since the last call: the job ran, or waited for `reason`."""
         ms, self._last = at - self._last, at
         if runs:
             self.ran += ms
