@@ -6,7 +6,7 @@ export PIP_DISABLE_PIP_VERSION_CHECK = 1
 # Some containers set it; each process would then compile whatever it imports.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: demo test nightly check fast lint bench tables clean controlplane demo-kubernetes test-older soak fidelity
+.PHONY: demo test nightly check fast lint bench tables clean controlplane demo-kubernetes test-older soak fidelity docs
 
 demo: $(VENV)/.base            ## the main job on a packaged scenario: a table and out/demo/report.html
 	$(BIN)/rm-emulator run demo --out out/demo --overwrite
@@ -56,6 +56,9 @@ lint: $(VENV)/.dev
 	$(BIN)/mypy
 	$(BIN)/lint-imports
 
+docs: $(VENV)/.docs            ## the site, with search, in out/site; no network is needed to build or to read it
+	$(BIN)/sphinx-build -q -W --keep-going docs out/site
+
 bench: $(VENV)/.dev            ## all benchmarks, each as a ratio with its reference
 	$(BIN)/rm-emulator bench
 
@@ -93,10 +96,14 @@ $(VENV)/.base: pyproject.toml | $(VENV)/bin/python
 	touch $@
 
 # Torch is gigabytes, so only CI gets it; its tests skip elsewhere. uv links them from its cache, where pip unpacks them anew.
+$(VENV)/.docs: pyproject.toml $(VENV)/.dev
+	$(BIN)/pip install -q -e '.[docs]'
+	touch $@
+
 $(VENV)/.dev: pyproject.toml | $(VENV)/bin/python
 ifeq ($(CI),true)
 	$(BIN)/pip install -q uv
-	$(BIN)/uv pip install -q --python $(BIN)/python -e '.[k8s,dev,learn]'
+	$(BIN)/uv pip install -q --python $(BIN)/python -e '.[k8s,dev,learn,docs]'
 else
 	$(BIN)/pip install -q -e '.[k8s,dev]'
 endif

@@ -1,0 +1,35 @@
+"""The count of words that `make lint` holds: what counts as a docstring, as a pronoun and as a comment."""
+
+from __future__ import annotations
+
+from tests.words import Count, count, mistakes, total
+
+
+def test_words_of_modules_functions_and_attributes_count() -> None:
+    module, attribute = '"""One word here."""\n\n', 'x = 1\n"""Its doc, a string below an attribute."""\n'
+    text = module + attribute + 'def f():\n    """That too."""\n'
+    assert count(text)[:2] == (12, 2)
+
+
+def test_code_in_backticks_is_no_prose() -> None:
+    assert count('"""Calls `it.that(this)` twice."""\n')[:2] == (2, 0)
+
+
+def test_comments_that_a_program_reads_do_not_count() -> None:
+    assert count("x = 1  # noqa: E1\ny = 2  # because\n# type: ignore\n").comments == 1
+
+
+def test_a_string_that_is_a_value_is_no_docstring() -> None:
+    assert count('x = "it and that"\n').words == 0
+
+
+def test_totals_are_of_one_folder() -> None:
+    counts = {"a/x.py": Count(10, 1, 2, 20), "a/y.py": Count(5, 2, 0, 10), "b/z.py": Count(9, 9, 9, 9)}
+    assert total(counts, "a/") == (15, 3, 2, 30)
+
+
+def test_a_module_above_the_limit_is_named_with_its_share() -> None:
+    counts = {"operators/extender/x.py": Count(1000, 80, 9, 10), "schedulers/core/y.py": Count(9000, 0, 9, 10)}
+    counts["rm_emulator/engine/z.py"] = Count(0, 0, 9, 10)
+    (line,) = [line for line in mistakes(counts) if line.startswith("operators/extender/x.py")]
+    assert "8.0 %" in line.replace("%", " %")

@@ -1,0 +1,113 @@
+"""Counts words of docstrings and lines of comments: `python -m tests.words` prints figures and fails past a limit."""
+
+from __future__ import annotations
+
+import ast
+import io
+import re
+import sys
+import tokenize
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Final, NamedTuple
+
+ROOT: Final = Path(__file__).parents[1]
+PRODUCT: Final = ("schedulers", "rm_emulator", "operators")
+#: Words that stand for a noun: the reader has to find the noun elsewhere.
+PRONOUNS: Final = frozenset(
+    ["it", "that", "what", "who", "which", "whose", "those", "these", "this", "one", "they", "whoever"]
+)
+#: Packages whose fast paths and orders need a reason beside them.
+EXPLAINED: Final = ("schedulers/core", "rm_emulator/engine", "operators/extender")
+MAX_SHARE: Final = 0.05
+MAX_MODULE_SHARE: Final = 0.07
+#: A module with fewer docstring words has no share worth a limit.
+MODULE_WORDS: Final = 300
+MIN_COMMENTS: Final = 0.04
+#: Comments that a program reads.
+_PRAGMA: Final = re.compile(r"#\s*(type:|noqa|pragma|!)")
+
+
+class Count(NamedTuple):
+    """Words of docstrings, pronouns among these words, lines with a comment, and lines of a file."""
+
+    words: int
+    pronouns: int
+    comments: int
+    lines: int
+
+    @property
+    def share(self) -> float:
+        """Pronouns among the words of docstrings, 0..1."""
+        return self.pronouns / max(self.words, 1)
+
+
+def count(text: str) -> Count:
+    """Counts one file. Code in backticks is no prose; strings below attributes are docstrings, too."""
+    words = [word for doc in docstrings(text) for word in re.findall(r"[a-z']+", re.sub(r"`[^`]*`", "", doc).lower())]
+    tokens = tokenize.generate_tokens(io.StringIO(text).readline)
+    comments = {t.start[0] for t in tokens if t.type == tokenize.COMMENT and not _PRAGMA.match(t.string)}
+    return Count(len(words), sum(word in PRONOUNS for word in words), len(comments), text.count("\n"))
+
+
+def docstrings(text: str) -> Iterator[str]:
+    """Every string of a file that stands as a statement of its own."""
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Expr(value=ast.Constant(value=str(doc))):
+                yield doc
+
+
+def total(counts: dict[str, Count], below: str = "") -> Count:
+    """The sum over all files below a folder; `below` is a path from the root of the checkout."""
+    chosen = [c for path, c in counts.items() if path.startswith(below)]
+    return Count(*(sum(figures) for figures in zip(*chosen, strict=True)))
+
+
+def homonyms() -> dict[tuple[str, str], list[str]]:
+    """Files by program and name of each public class that is defined more than once in that program."""
+    places: dict[tuple[str, str], list[str]] = defaultdict(list)
+    for path in files():
+        for node in ast.parse((ROOT / path).read_text(encoding="utf-8")).body:
+            if isinstance(node, ast.ClassDef) and not node.name.startswith("_"):
+                places[path.split("/")[0], node.name].append(path)
+    return {name: where for name, where in places.items() if len(where) > 1}
+
+
+def files() -> list[str]:
+    """Python files of the product, as paths from the root of the checkout."""
+    return sorted(file.relative_to(ROOT).as_posix() for package in PRODUCT for file in (ROOT / package).rglob("*.py"))
+
+
+def mistakes(counts: dict[str, Count]) -> Iterator[str]:
+    """One line for each limit that is passed."""
+    if (share := total(counts).share) > MAX_SHARE:
+        yield f"pronouns are {share:.1%} of the words of docstrings; at most {MAX_SHARE:.0%} are accepted"
+    for path, c in counts.items():
+        if c.words > MODULE_WORDS and c.share > MAX_MODULE_SHARE:
+            yield f"{path}: pronouns are {c.share:.1%} of the words of docstrings; at most {MAX_MODULE_SHARE:.0%}"
+    for package in EXPLAINED:
+        c = total(counts, package + "/")
+        if c.comments < MIN_COMMENTS * c.lines:
+            yield f"{package}: {c.comments / c.lines:.1%} of the lines have a comment; at least {MIN_COMMENTS:.0%}"
+    for (_, name), where in homonyms().items():
+        yield f"class {name} is defined in {', '.join(where)}: one meaning for one name"
+
+
+def main() -> int:
+    """Prints the figures of each program and package, then what passes a limit; 1 if anything does."""
+    counts = {path: count((ROOT / path).read_text(encoding="utf-8")) for path in files()}
+    for below in ("", *(f"{program}/" for program in PRODUCT), *(f"{package}/" for package in EXPLAINED)):
+        c = total(counts, below)
+        shares = (
+            f"pronouns {c.share:.1%} of {c.words:,} words, comments {c.comments / c.lines:.1%} of {c.lines:,} lines"
+        )
+        print(f"{below or 'all':22} {shares}")  # noqa: T201
+    found = list(mistakes(counts))
+    print(*found, sep="\n", end="\n" if found else "")  # noqa: T201
+    return bool(found)
+
+
+if __name__ == "__main__":
+    sys.exit(main())
