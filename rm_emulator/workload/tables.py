@@ -271,7 +271,7 @@ def fixed_table(path: Path, columns: tuple[Column, ...], bad: BadRows) -> pl.Dat
     cells that are not numbers are bad rows. Raises TraceError for them, unless they are left out.
     """
     names = [column.name for column in columns]
-    data = read_bytes(path).replace(b"\r\n", b"\n")
+    data = read_bytes(path).replace(b"\r\n", b"\n").rstrip(b"\n")
     skip = 1 if names[0].encode() in data.partition(b"\n")[0] else 0
     whole = _of_width(path, data, names, skip, bad)
     bad.check(rows=len(whole))
@@ -291,7 +291,7 @@ def _of_width(path: Path, data: bytes, names: list[str], skip: int, bad: BadRows
 
     Counted on the raw bytes: millions of lines pass.
     """
-    raw = np.frombuffer(data.rstrip(b"\n"), dtype=np.uint8)
+    raw = np.frombuffer(data, dtype=np.uint8)
     ends = np.append(np.flatnonzero(raw == ord("\n")), len(raw))
     commas = np.flatnonzero(raw == ord(","))
     counts = np.diff(np.searchsorted(commas, ends), prepend=0)[skip:]
@@ -309,7 +309,7 @@ def _text_columns(path: Path, data: bytes, names: list[str], whole: NDArray[np.i
     decoded(path, data)
     data = data.removeprefix(b"\xef\xbb\xbf")
     skip = int(whole[0]) - 1
-    if len(whole) != whole[-1] - skip or data.count(b"\n", 0, len(data.rstrip(b"\n"))) + 1 != whole[-1]:
+    if len(whole) != whole[-1] - skip or data.count(b"\n") + 1 != whole[-1]:
         every = data.split(b"\n")
         data, skip = b"\n".join([every[line - 1] for line in whole.tolist()]), 0
     frame = pl.read_csv(

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -115,7 +115,8 @@ def _rows(file: Path, events: TaskEvents, needed: tuple[str | tuple[str, ...], .
         except ValueError:
             events.bad.row(file, line, BadRow(f"'{shown(cpu)}' or '{shown(memory)}' is not a number", _CPU[0]))
             continue
-        yield line, _Row(*map(cell, _TEXTS), resource_request=request)
+        texts: dict[str, Any] = {name: cell(name) for name in _TEXTS}
+        yield line, _Row(resource_request=request, **texts)
 
 
 def _add(row: _Row, events: TaskEvents) -> None:
