@@ -6,7 +6,10 @@ here) and one start and end for all of them. Run times of single instances are n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import groupby
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
@@ -16,29 +19,28 @@ import polars as pl
 from rm_emulator.workload.formats import Trace
 from rm_emulator.workload.model import Drawn, Fixed, RunTimes, Workload, WorkloadJob
 from rm_emulator.workload.records import INSTANT_MS, MAX_TASKS, AtLeastOne, RecordParams, machine_steps, part_of
-from rm_emulator.workload.tables import BadRows, Field, fixed_table, one
+from rm_emulator.workload.tables import BadRows, Column, fixed_table, one
 from schedulers.core.model import Job, Stage
 from schedulers.core.resources import Vector
 
 
 class _Row(NamedTuple):
-    """One stage: times in s, memory as a fraction of a machine's; own and parents: the numbers of a DAG name."""
+    """One stage: times in s, CPU in hundredths of a core, memory as a fraction of a machine's."""
 
     job: str
     submit: int
     stage: str
-    own: int | None
-    parents: list[int] | None
     tasks: int
     start: int
     end: int
-    millicores: float
+    cpu: float
     mem_fraction: float
 
 
-#: From a job's stages in order to the indexes of each one's parents.
-ParentsOf = Callable[[list[tuple[int | None, list[int] | None]]], list[tuple[int, ...]]]
-
+#: From the names of a job's stages in order to the indexes of each stage's parents.
+ParentsOf = Callable[[list[str]], list[tuple[int, ...]]]
+#: From (hundredths of a core, fraction of a machine's memory) to a demand of at least 1 step each.
+Demands = Callable[[float, float], Vector]
 
 _STATUSES: Final = (b"Terminated", b"Failed", b"Running", b"Waiting", b"Ready", b"Interrupted", b"Cancelled")
 
@@ -68,29 +70,28 @@ def is_batch_task(head: bytes, *, columns: int, status: int) -> bool:
     return bool(rows) and all(len(row) == columns for row in rows) and rows[-1][status].strip() in _STATUSES
 
 
-def finished(path: Path, fields: tuple[Field, ...], options: BatchParams) -> tuple[pl.DataFrame, list[str]]:
+def finished(path: Path, columns: tuple[Column, ...], options: BatchParams) -> tuple[pl.DataFrame, list[str]]:
     """The rows of finished stages whose times and demands are known, in the file's order; what was left out.
 
-    fields: with our names job, stage, tasks, start, end (s), cpu (hundredths of a core), and a memory. Columns that are
-    made of them: millicores, own (int or null) and parents (list of int or null). Raises TraceError.
+    columns: with our names job, stage, tasks, start, end (s), cpu (hundredths of a core), and a memory.
+    Raises TraceError.
     """
     bad, notes = BadRows(skip=options.skip_bad_rows), []
-    ours = {field.name: field.ours for field in fields if field.ours}
-    frame = fixed_table(path, fields, bad).rename(ours)
+    ours = [column.ours for column in columns if column.ours]
+    frame = fixed_table(path, columns, bad)
     done = frame.filter(pl.col("status") == "Terminated")
     dropped = frame.filter(pl.col("status").ne_missing("Terminated"))["status"].value_counts().sort("status")
     for status, count in dropped.iter_rows():
         notes.append(f"stages left out, status {status or '(empty)'}: {count:,}")
-    impossible = [pl.col(field.ours) < 0 for field in fields if field.ours and field.type == "number"]
+    impossible = [pl.col(column.ours) < 0 for column in columns if column.type == "number"]
     tasks = pl.col("tasks").is_between(1, MAX_TASKS)
-    known = done.filter(~pl.any_horizontal(pl.col(*ours.values()).is_null(), ~tasks, *impossible))
+    known = done.filter(~pl.any_horizontal(pl.col(*ours).is_null(), ~tasks, *impossible))
     if known.height < done.height:
         notes.append(f"finished stages left out, no demands, tasks or times: {done.height - known.height:,}")
     good = known.filter(pl.col("end") >= pl.col("start"))
     if good.height < known.height:
         notes.append(f"stages left out, they end before they start: {known.height - good.height:,}")
-    nothing = {"own": pl.lit(None, pl.Int64), "parents": pl.lit(None, pl.List(pl.Int64))}
-    return good.with_columns(millicores=pl.col("cpu") * 10, **nothing), [*notes, *bad.notes()]
+    return good, [*notes, *bad.notes()]
 
 
 def assemble(
@@ -107,7 +108,6 @@ def assemble(
 
     frame: what `finished` gives, with mem_fraction, a fraction of a machine's memory.
     A job arrives when its first stage starts: the tables do not say when it was submitted.
-    parents_of: from (own number, parents' numbers) of each stage of a job to the parents' indexes.
     Raises TraceError when no job is left.
     """
     notes = list(notes)
@@ -120,7 +120,8 @@ def assemble(
         notes.append(f"stages within one second, taken to last {INSTANT_MS} ms: {instant:,}")
     notes.append(_assumption(options))
     demands = _demands(options)
-    jobs = tuple(_job(stages, options, demands, parents_of) for stages in _by_job(frame))
+    rows = map(_Row._make, frame.select(_Row._fields).iter_rows())
+    jobs = tuple(_job(list(stages), options, demands, parents_of) for _, stages in groupby(rows, key=attrgetter("job")))
     return Trace(workload=Workload(name=name, jobs=jobs, source=source), notes=tuple(notes))
 
 
@@ -143,41 +144,23 @@ def _chosen(frame: pl.DataFrame, options: BatchParams) -> pl.DataFrame:
     return frame.with_columns(submit=pl.col("submit") - pl.col("submit").min())
 
 
-def _by_job(frame: pl.DataFrame) -> Iterator[list[_Row]]:
-    """The rows of each job together."""
-    group: list[_Row] = []
-    for cells in frame.select(_Row._fields).iter_rows():
-        row = _Row(*cells)
-        if group and row.job != group[0].job:
-            yield group
-            group = []
-        group.append(row)
-    yield group
-
-
-def _demands(options: BatchParams) -> Callable[[float, float], Vector]:
-    """From (milli-CPU, fraction of a machine's memory) to a demand of at least 1 step each, remembered."""
+def _demands(options: BatchParams) -> Demands:
     (machine,) = machine_steps(options, "memory")
-    seen: dict[tuple[float, float], Vector] = {}
 
-    def demand(millicores: float, fraction: float) -> Vector:
-        key = (millicores, fraction)
-        if key not in seen:
-            seen[key] = (max(1, -int(-millicores // 1)), part_of(fraction, machine))
-        return seen[key]
+    @cache
+    def demand(cpu: float, fraction: float) -> Vector:
+        return max(1, -int(-cpu * 10 // 1)), part_of(fraction, machine)
 
     return demand
 
 
-def _job(
-    rows: list[_Row], options: BatchParams, demands: Callable[[float, float], Vector], parents_of: ParentsOf | None
-) -> WorkloadJob:
-    parents = parents_of([(row.own, row.parents) for row in rows]) if parents_of else [()] * len(rows)
+def _job(rows: list[_Row], options: BatchParams, demands: Demands, parents_of: ParentsOf | None) -> WorkloadJob:
+    parents = parents_of([row.stage for row in rows]) if parents_of else [()] * len(rows)
     stages = tuple(
         Stage(
             name=row.stage,
             tasks=max(1, round(row.tasks * options.task_scale)),
-            demand=demands(row.millicores, row.mem_fraction),
+            demand=demands(row.cpu, row.mem_fraction),
             parents=above,
         )
         for row, above in zip(rows, parents, strict=True)

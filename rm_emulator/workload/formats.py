@@ -27,17 +27,9 @@ from rm_emulator.program import cause
 from rm_emulator.workload import storage
 from rm_emulator.workload.model import Workload
 from rm_emulator.workload.profiles import TpchProfiles, builtin_profiles
-from rm_emulator.workload.tables import head, one
+from rm_emulator.workload.tables import Column, head, one
 from schedulers.core.errors import InvalidParameters, UserError, nearest
 from schedulers.core.registry import NoParams, Registry
-
-
-class Column(msgspec.Struct, frozen=True):
-    """One column of a trace format: its name, what it means, whether it must be there."""
-
-    name: str
-    meaning: str
-    required: bool = False
 
 
 class Trace(msgspec.Struct, frozen=True, kw_only=True):
@@ -85,12 +77,13 @@ def names() -> list[str]:
 def describe(name: str) -> dict[str, Any]:
     """Plain data for `traces --json`: name, summary, source, columns, parameters. Raises UnknownName."""
     entry = FORMATS.entry(name)
-    columns: tuple[Column, ...] = getattr(entry.cls, "columns", ())
     return {
         "name": entry.name,
         "summary": entry.summary,
         "source": entry.source,
-        "columns": [msgspec.to_builtins(column) for column in columns],
+        "columns": [
+            {key: getattr(c, key) for key in ("name", "meaning", "required")} for c in getattr(entry.cls, "columns", ())
+        ],
         "parameters": [msgspec.to_builtins(parameter) for parameter in entry.parameters()],
     }
 

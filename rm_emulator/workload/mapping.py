@@ -45,7 +45,7 @@ _AMOUNT: Final = re.compile(r"([0-9.eE+-]+?)\s*([A-Za-z]*)")
 _LOOKED_AT: Final = 1000
 Rows = Iterator[tuple[int, list[str]]]
 #: From the cells of the sources to the text of the target.
-_Made = Callable[[int, Sequence[str]], str]
+_Made = Callable[[Sequence[str]], str]
 
 
 class _Source(msgspec.Struct):
@@ -133,7 +133,7 @@ def mapped(
         if place not in used and name.lower() not in mapping and (name.lower() in ours or name.startswith("res:")):
             sources.append(_Source(name, (place,), (name,), ""))
     first = list(itertools.islice(rows, _LOOKED_AT))
-    makers = [_maker(path, source, first, unit, issues) for source in sources]
+    makers = [(source.columns, _maker(source, first, unit, issues)) for source in sources]
     issues.check()
     taken = used | {place for source in sources for place in source.columns}
 
@@ -143,13 +143,7 @@ def mapped(
                 bad.add(f"{len(cells)} cells, but the header has {len(header)}", line=line)
                 continue
             try:
-                yield (
-                    line,
-                    [
-                        make(line, [cells[place].strip() for place in source.columns])
-                        for source, make in zip(sources, makers, strict=True)
-                    ],
-                )
+                yield line, [make([cells[place].strip() for place in places]) for places, make in makers]
             except BadRow as error:
                 bad.row(path, line, error)
 
@@ -184,7 +178,7 @@ def _source(target: str, text: str, header: Sequence[str], issues: Issues) -> _S
     return None
 
 
-def _maker(path: Path, source: _Source, first: list[tuple[int, list[str]]], unit: str, issues: Issues) -> _Made:
+def _maker(source: _Source, first: list[tuple[int, list[str]]], unit: str, issues: Issues) -> _Made:
     """How the target's text is made; `source.unit` is filled in where the rows tell it."""
     if source.target == "submit" or len(source.columns) == 2:
         if len(source.columns) == 2 and source.target not in (*_TIMES, "submit"):
@@ -198,7 +192,7 @@ def _maker(path: Path, source: _Source, first: list[tuple[int, list[str]]], unit
         return _amount(source, _CPU, issues)
     if source.unit:
         issues.add(f"{source.target} has no unit ('@{source.unit}')", line=1)
-    return lambda _, cells: cells[0]
+    return lambda cells: cells[0]
 
 
 def _times(source: _Source, first: list[tuple[int, list[str]]], unit: str, issues: Issues) -> _Made:
@@ -213,7 +207,7 @@ def _times(source: _Source, first: list[tuple[int, list[str]]], unit: str, issue
         units.append(kind)
     source.unit = units[0] if len(set(units)) == 1 and units[0] != _ISO else ""
 
-    def made(_: int, cells: Sequence[str]) -> str:
+    def made(cells: Sequence[str]) -> str:
         if not all(cells):
             return ""
         moments = [read(text) for read, text in zip(reads, cells, strict=True)]
@@ -244,8 +238,11 @@ def _kind(texts: Sequence[str], name: str, issues: Issues) -> str:
 
 
 def _moment(text: str, form: str) -> float | None:
-    """Milliseconds since 1970, UTC where no zone is written; None where the text has another form."""
+    """Milliseconds since 1970 (UTC where no zone is written) by a form or a unit; None where the text has another."""
     try:
+        if form in UNITS_MS:
+            value = plain(text)
+            return None if value is None or not abs(value) <= 1e300 else value * UNITS_MS[form]
         when = datetime.fromisoformat(text) if form == _ISO else datetime.strptime(text, form)
         return (when if when.tzinfo else when.replace(tzinfo=UTC)).timestamp() * 1000
     except (ValueError, OverflowError):
@@ -254,43 +251,34 @@ def _moment(text: str, form: str) -> float | None:
 
 def _reader(kind: str, name: str, first: tuple[int, str]) -> Callable[[str], float]:
     """Reads the cells of one column, all of one kind; first: (line, text) of the first, which told the kind."""
-    like = f", as line {first[0]} has ('{shown(first[1])}'): one kind per column"
+    what = "number" if kind in UNITS_MS else "date"
 
-    def read_number(text: str) -> float:
-        try:
-            return number(text, name, low=-1e300, high=1e300) * UNITS_MS[kind]
-        except BadRow:
-            raise BadRow(f"'{shown(text)}' is not a number{like}", name) from None
-
-    def read_date(text: str) -> float:
+    def read(text: str) -> float:
         moment = _moment(text, kind)
         if moment is None:
-            raise BadRow(f"'{shown(text)}' is not a date{like}", name)
+            like = f"as line {first[0]} has ('{shown(first[1])}'): one kind per column"
+            raise BadRow(f"'{shown(text)}' is not a {what}, {like}", name)
         return moment
 
-    return read_number if kind in UNITS_MS else read_date
+    return read
 
 
 def _duration(source: _Source, unit: str, issues: Issues) -> _Made:
     """Durations in a unit, or as D-HH:MM:SS; several separated by ';'."""
     if source.unit not in ("", *UNITS_MS):
         issues.add(f"'@{source.unit}' is no unit of time ({', '.join(UNITS_MS)})", line=1)
-    factor = UNITS_MS.get(source.unit or unit, 1.0) / UNITS_MS[unit]
+    factor, name = UNITS_MS.get(source.unit or unit, 1.0) / UNITS_MS[unit], source.names[0]
 
-    def made(_: int, cells: Sequence[str]) -> str:
-        if ":" in cells[0]:
-            return ";".join(
-                repr(clock(part.strip(), source.names[0]) * 1000 / UNITS_MS[unit]) for part in _list(cells[0])
-            )
-        if factor == 1:
+    def made(cells: Sequence[str]) -> str:
+        clocks = ":" in cells[0]
+        if factor == 1 and not clocks:
             return cells[0]
-        return ";".join(repr(number(part.strip(), source.names[0]) * factor) for part in _list(cells[0]))
+        parts = map(str.strip, cells[0].rstrip("; ").split(";"))
+        return ";".join(
+            repr(clock(part, name) * 1000 / UNITS_MS[unit] if clocks else number(part, name) * factor) for part in parts
+        )
 
     return made
-
-
-def _list(text: str) -> list[str]:
-    return text.rstrip("; ").split(";")
 
 
 def _amount(source: _Source, units: Mapping[str, str], issues: Issues) -> _Made:
@@ -298,7 +286,7 @@ def _amount(source: _Source, units: Mapping[str, str], issues: Issues) -> _Made:
     if source.unit not in units and source.unit:
         issues.add(f"'@{source.unit}' is no unit of {source.target} ({', '.join(filter(None, units))})", line=1)
 
-    def made(_: int, cells: Sequence[str]) -> str:
+    def made(cells: Sequence[str]) -> str:
         match = _AMOUNT.fullmatch(cells[0])
         if match is None:
             return cells[0]  # whoever reads the quantity says what is wrong

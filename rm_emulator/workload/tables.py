@@ -13,7 +13,7 @@ import stat
 import zlib
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Final, Literal
 
 import msgspec
 import numpy as np
@@ -252,78 +252,73 @@ def parquet_frame(path: Path, data: bytes) -> pl.DataFrame:
         raise one(path, f"truncated or damaged Parquet file ({text}): write it again") from None
 
 
-class Field(msgspec.Struct, frozen=True):
-    """A column of a fixed table: its name, what it means, its type ('text', 'whole' or 'number'). Empty cells are null.
-
-    ours: what we call it, '' where it is not read as a column of its own.
-    """
+class Column(msgspec.Struct, frozen=True):
+    """One column of a trace format: its name, what it means, whether it must be there."""
 
     name: str
     meaning: str
-    type: str = "text"
+    required: bool = False
+    type: Literal["text", "whole", "number"] = "text"
+    """How `fixed_table` reads the cells; empty ones are null."""
     ours: str = ""
+    """Name of the column in what `fixed_table` returns; '' for a text that keeps its name."""
 
 
-def fixed_table(path: Path, fields: tuple[Field, ...], bad: BadRows) -> pl.DataFrame:
+def fixed_table(path: Path, columns: tuple[Column, ...], bad: BadRows) -> pl.DataFrame:
     """A comma-separated file of exactly these columns, in this order, without quoting, with or without a header line.
 
     Returns the typed columns and `line`, the 1-based line of each row. Lines with another number of columns and
     cells that are not numbers are bad rows. Raises TraceError for them, unless they are left out.
     """
-    data = read_bytes(path).replace(b"\r\n", b"\n")
-    skip = 1 if fields[0].name.encode() in data.partition(b"\n")[0] else 0
-    whole = _of_width(path, data, fields, skip, bad)
+    names = [column.name for column in columns]
+    data = read_bytes(path).replace(b"\r\n", b"\n").rstrip(b"\n")
+    skip = 1 if names[0].encode() in data.partition(b"\n")[0] else 0
+    whole = _of_width(path, data, names, skip, bad)
     bad.check(rows=len(whole))
     if not len(whole):
         raise one(path, "a header line but no rows")
-    frame = _text_columns(path, data, fields, whole)
-    for field in fields:
-        if field.type != "text":
-            frame = _typed(path, frame, field, bad)
+    frame = _text_columns(path, data, names, whole)
+    for column in columns:
+        if column.type != "text":
+            frame = _typed(path, frame, column, bad)
     frame = frame.filter(~pl.col("line").is_in(bad.at(path))) if bad.count else frame
     bad.check(rows=frame.height)
-    return frame
+    return frame.rename({column.name: column.ours for column in columns if column.ours})
 
 
-def _of_width(path: Path, data: bytes, fields: tuple[Field, ...], skip: int, bad: BadRows) -> NDArray[np.int64]:
+def _of_width(path: Path, data: bytes, names: list[str], skip: int, bad: BadRows) -> NDArray[np.int64]:
     """The lines that have as many commas as the columns need, from 1.
 
     Counted on the raw bytes: millions of lines pass.
     """
-    raw = np.frombuffer(data.rstrip(b"\n"), dtype=np.uint8)
+    raw = np.frombuffer(data, dtype=np.uint8)
     ends = np.append(np.flatnonzero(raw == ord("\n")), len(raw))
     commas = np.flatnonzero(raw == ord(","))
     counts = np.diff(np.searchsorted(commas, ends), prepend=0)[skip:]
-    wanted = len(fields)
+    wanted = len(names)
     for row in np.flatnonzero(counts != wanted - 1).tolist():
         seen = int(counts[row]) + 1
-        names = ", ".join(field.name for field in fields)
-        message = f"{seen} column{'s' if seen > 1 else ''}, but there should be {wanted}: {names}"
+        message = f"{seen} column{'s' if seen > 1 else ''}, but there should be {wanted}: {', '.join(names)}"
         bad.row(path, row + skip + 1, BadRow(message))
     whole: NDArray[np.int64] = np.flatnonzero(counts == wanted - 1) + skip + 1
     return whole
 
 
-def _text_columns(path: Path, data: bytes, fields: tuple[Field, ...], whole: NDArray[np.int64]) -> pl.DataFrame:
+def _text_columns(path: Path, data: bytes, names: list[str], whole: NDArray[np.int64]) -> pl.DataFrame:
     """The cells of the lines `whole` as text, null where they are empty."""
     decoded(path, data)
     data = data.removeprefix(b"\xef\xbb\xbf")
     skip = int(whole[0]) - 1
-    if len(whole) != whole[-1] - skip or data.count(b"\n", 0, len(data.rstrip(b"\n"))) + 1 != whole[-1]:
+    if len(whole) != whole[-1] - skip or data.count(b"\n") + 1 != whole[-1]:
         every = data.split(b"\n")
         data, skip = b"\n".join([every[line - 1] for line in whole.tolist()]), 0
     frame = pl.read_csv(
-        io.BytesIO(data),
-        has_header=False,
-        skip_lines=skip,
-        new_columns=[field.name for field in fields],
-        infer_schema=False,
-        quote_char=None,
+        io.BytesIO(data), has_header=False, skip_lines=skip, new_columns=names, infer_schema=False, quote_char=None
     )
     return frame.with_columns(pl.all().str.strip_chars().replace("", None)).insert_column(0, pl.Series("line", whole))
 
 
-def _typed(path: Path, frame: pl.DataFrame, field: Field, bad: BadRows) -> pl.DataFrame:
+def _typed(path: Path, frame: pl.DataFrame, field: Column, bad: BadRows) -> pl.DataFrame:
     """The frame with one column as numbers; a whole number may be written '65.0'."""
     column = pl.col(field.name)
     number = column.cast(pl.Float64, strict=False)

@@ -153,11 +153,6 @@ class TaskEvents(Log):
                 if started is not None:
                     ran, how = time - started if started > BEFORE else None, kind
                 started = None
-        return self._counted(submit, ran, how, request)
-
-    def _counted(
-        self, submit: int | None, ran: int | None, how: str, request: tuple[float, float] | None
-    ) -> _Ran | None:
         if submit is None or submit == BEFORE:
             self.count("tasks left out, submitted before the trace began")
         elif ran is None:

@@ -219,6 +219,11 @@ def test_a_table_of_the_other_year_is_refused(tmp_path: Path) -> None:
         read("alibaba2018", tmp_path, ROWS)
 
 
+def test_empty_lines_at_the_end_are_passed_over(tmp_path: Path) -> None:
+    rows = ["M1,1,j_1,,Terminated,1,5,100,1", "M2,1,j_2,,Terminated,1,5,100,1", "", ""]
+    assert len(read("alibaba2018", tmp_path, rows).workload.jobs) == 2
+
+
 def test_a_header_alone_is_refused(tmp_path: Path) -> None:
     with pytest.raises(TraceError, match="a header line but no rows"):
         read("alibaba2017", tmp_path, ["task_create_time,a,b,c,d,e,f,g"])

@@ -7,101 +7,86 @@ numbers (`_Stg4`) are ignored; other names (`task_...`, `MergeTask`) are stages 
 
 from __future__ import annotations
 
+import re
+from collections import Counter
+from functools import lru_cache
+from graphlib import CycleError, TopologicalSorter
 from pathlib import Path
 from typing import Final
 
-import polars as pl
-
 from rm_emulator.workload.batch_task import BatchParams, assemble, finished, is_batch_task
 from rm_emulator.workload.formats import Column, Trace, register
-from rm_emulator.workload.tables import Field
-from schedulers.core.errors import InvalidJob
-from schedulers.core.model import Stage, topological_order
 
-_FIELDS: Final = (
-    Field("task_name", "letters, own number, parents' numbers: J3_1_2; a stage here", "text", "stage"),
-    Field("instance_num", "tasks of the stage", "whole", "tasks"),
-    Field("job_name", "the job", "text", "job"),
-    Field("task_type", "not read"),
-    Field("status", "only Terminated ones are read"),
-    Field("start_time", "s", "whole", "start"),
-    Field("end_time", "s", "whole", "end"),
-    Field("plan_cpu", "100 = 1 core", "number", "cpu"),
-    Field("plan_mem", "percent of a machine's memory", "number", "mem_pct"),
-)
-_OWN: Final = r"^[A-Za-z]+(\d{1,9})(?:_|$)"
+_NAME: Final = re.compile(r"[A-Za-z]+([0-9]{1,9})(?:_(.*))?")
+_NUMBER: Final = re.compile(r"[0-9]{1,9}")
+_ABSENT: Final = "parents left out, not among their job's finished stages"
+_CYCLIC: Final = "jobs taken to have no order, their names form a cycle"
 
 
 @register("alibaba2018", source="alibaba/clusterdata, cluster-trace-v2018, schema.txt, batch_task")
 class Alibaba2018:
     """Alibaba's production DAG jobs of 2018: stages with parents, instances and demands."""
 
-    columns = tuple(Column(field.name, field.meaning, required=True) for field in _FIELDS)
+    columns = (
+        Column("task_name", "letters, own number, parents' numbers: J3_1_2; a stage here", True, "text", "stage"),
+        Column("instance_num", "tasks of the stage", True, "whole", "tasks"),
+        Column("job_name", "the job", True, "text", "job"),
+        Column("task_type", "not read", required=True),
+        Column("status", "only Terminated ones are read", required=True),
+        Column("start_time", "s", True, "whole", "start"),
+        Column("end_time", "s", True, "whole", "end"),
+        Column("plan_cpu", "100 = 1 core", True, "number", "cpu"),
+        Column("plan_mem", "percent of a machine's memory", True, "number", "mem_fraction"),
+    )
     Params = BatchParams
 
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:
         """Nine columns with a status among them."""
-        return is_batch_task(head, columns=len(_FIELDS), status=4)
+        return is_batch_task(head, columns=9, status=4)
 
     @staticmethod
     def read(path: Path, options: BatchParams) -> Trace:
         """A stage waits for all tasks of its parents; parents that are not among the job's stages are left out."""
-        frame, notes = finished(path, _FIELDS, options)
-        frame = frame.with_columns(
-            mem_fraction=pl.col("mem_pct") / 100,
-            own=pl.col("stage").str.extract(_OWN).cast(pl.Int64),
-            parents=pl.col("stage").str.split("_").list.slice(1).list.eval(_number(pl.element())),
+        frame, notes = finished(path, Alibaba2018.columns, options)
+        frame = frame.with_columns(mem_fraction=frame["mem_fraction"] / 100)
+        unresolved: Counter[str] = Counter()
+        trace = assemble(
+            frame,
+            notes,
+            options,
+            name="alibaba2018",
+            source="Alibaba cluster-trace-v2018, batch_task",
+            file=path,
+            parents_of=lambda names: _parents(names, unresolved),
         )
-        dag = _DagNames()
-        source = "Alibaba cluster-trace-v2018, batch_task"
-        trace = assemble(frame, notes, options, name="alibaba2018", source=source, file=path, parents_of=dag.parents)
-        return Trace(workload=trace.workload, notes=(*trace.notes, *dag.notes()))
+        sentences = (f"{what}: {unresolved[what]:,}" for what in (_ABSENT, _CYCLIC) if unresolved[what])
+        return Trace(workload=trace.workload, notes=(*trace.notes, *sentences))
 
 
-def _number(part: pl.Expr) -> pl.Expr:
-    return part.filter(part.str.contains(r"^\d{1,9}$")).cast(pl.Int64)
+@lru_cache(10_000)
+def _numbers(name: str) -> tuple[int | None, list[int]]:
+    """A stage's own number and its parents', by its name; few names are different, so that each is read once."""
+    match = _NAME.fullmatch(name)
+    if match is None:
+        return None, []
+    return int(match[1]), sorted({int(part) for part in (match[2] or "").split("_") if _NUMBER.fullmatch(part)})
 
 
-class _DagNames:
-    """Resolves the numbers in stage names and counts what does not resolve."""
-
-    def __init__(self) -> None:
-        self.absent = 0
-        self.cyclic = 0
-
-    def parents(self, stages: list[tuple[int | None, list[int] | None]]) -> list[tuple[int, ...]]:
-        """Indexes of each stage's parents; of several stages with one number, all count."""
-        by_number: dict[int, list[int]] = {}
-        for index, (own, _) in enumerate(stages):
-            if own is not None:
-                by_number.setdefault(own, []).append(index)
-        resolved = []
-        for own, numbers in stages:
-            wanted = sorted(set(numbers or ())) if own is not None else []
-            self.absent += sum(number not in by_number for number in wanted)
-            resolved.append(tuple(sorted(i for number in wanted for i in by_number.get(number, ()))))
-        return resolved if _acyclic(resolved) else self._flat(len(stages))
-
-    def _flat(self, stages: int) -> list[tuple[int, ...]]:
-        self.cyclic += 1
-        return [()] * stages
-
-    def notes(self) -> list[str]:
-        """What did not resolve."""
-        sentences = []
-        if self.absent:
-            sentences.append(f"parents left out, not among their job's finished stages: {self.absent:,}")
-        if self.cyclic:
-            sentences.append(f"jobs taken to have no order, their names form a cycle: {self.cyclic:,}")
-        return sentences
-
-
-def _acyclic(parents: list[tuple[int, ...]]) -> bool:
+def _parents(names: list[str], unresolved: Counter[str]) -> list[tuple[int, ...]]:
+    """Indexes of each stage's parents; of several stages with one number, all count. Counts what does not resolve."""
+    by_number: dict[int | None, list[int]] = {}
+    for index, name in enumerate(names):
+        by_number.setdefault(_numbers(name)[0], []).append(index)
+    resolved = []
+    for name in names:
+        wanted = _numbers(name)[1]
+        unresolved[_ABSENT] += sum(number not in by_number for number in wanted)
+        resolved.append(tuple(sorted(i for number in wanted for i in by_number.get(number, ()))))
     try:
-        topological_order(
-            tuple(Stage(name=str(i), tasks=1, demand=(1,), parents=above) for i, above in enumerate(parents))
-        )
-    except InvalidJob:
-        return False
-    return True
+        if any(resolved):  # most jobs have no order at all: the search for a cycle is not for free
+            TopologicalSorter(dict(enumerate(resolved))).prepare()
+    except CycleError:
+        unresolved[_CYCLIC] += 1
+        return [()] * len(names)
+    return resolved

@@ -11,7 +11,7 @@ import re
 from collections.abc import Callable, Iterable, Iterator, Mapping
 from datetime import date, timedelta
 from pathlib import Path
-from typing import Annotated, Any, Final, Literal
+from typing import Annotated, Any, Final, Literal, TypeVar
 
 import msgspec
 
@@ -51,6 +51,10 @@ _LARGEST_COV: Final = {"uniform": 3**-0.5, "exponential": 1.0}
 _DISTRIBUTIONS: Final = ("lognormal", "gamma", "exponential", "uniform", "normal")
 _RESOURCE = re.compile(r"res:([A-Za-z0-9]([A-Za-z0-9._/-]*[A-Za-z0-9])?)")
 _MIB: Final = 2**20
+T = TypeVar("T")
+D = TypeVar("D")
+#: From a cell and the name of its column to its value; raises BadRow.
+_Read = Callable[[str, str], T]
 
 
 class _Options(RecordParams, frozen=True, kw_only=True, forbid_unknown_fields=True):
@@ -228,7 +232,7 @@ def _gathered(rows: Iterable[tuple[int, list[str]]], width: int, cells: _Cells, 
             cells.wrong("job", "empty (each row names its job)")
             continue
         job = jobs.get(job_id) or _Jobs(rows=[], facts={})
-        _note_facts(job, cells, issues)
+        _note_facts(job, cells)
         row = cells.row()
         if issues.count == before or not issues.skip:
             jobs[job_id] = job
@@ -236,18 +240,12 @@ def _gathered(rows: Iterable[tuple[int, list[str]]], width: int, cells: _Cells, 
     return jobs
 
 
-def _note_facts(job: _Jobs, cells: _Cells, issues: BadRows) -> None:
+def _note_facts(job: _Jobs, cells: _Cells) -> None:
     """What a row says of its whole job; an empty cell says nothing, and two rows must not differ."""
-    for column in _OF_JOB:
-        text = cells.text(column)
-        if not text:
-            continue
-        value = cells.fact(column, text)
-        if value is None:
-            continue
+    for column, value in cells.facts():
         said, line = job.facts.setdefault(column, (value, cells.line))
         if said != value:
-            cells.wrong(column, f"'{text}' differs from what line {line} says of the same job")
+            cells.wrong(column, f"'{cells.text(column)}' differs from what line {line} says of the same job")
 
 
 class _Cells:
@@ -262,9 +260,11 @@ class _Cells:
         self._options = options
         self._issues = issues
         self._unit = UNITS_MS[options.time_unit]
-        self._extra = {name[4:]: name for name in positions if name.startswith("res:")}
-        self._demand_columns = [name for name in ("cpu", "memory", *self._extra.values()) if name in positions]
-        self.resources = Resources().extended(self._extra)
+        extra = {name[4:]: name for name in positions if name.startswith("res:")}
+        self._demand_columns = [name for name in ("cpu", "memory", *extra.values()) if name in positions]
+        reads: dict[str, _Read[Any]] = {"weight": _weight, "submit": self._moment}
+        self._facts = [(column, reads.get(column)) for column in _OF_JOB if column in positions]
+        self.resources = Resources().extended(extra)
         self._demands: dict[tuple[str, ...], tuple[Vector, bool]] = {}
         self._texts: list[str] = []
         self._small_memory = 0
@@ -282,7 +282,8 @@ class _Cells:
     def row(self) -> _Row:
         """The row's stage."""
         listed = self._durations()
-        tasks = self._tasks(len(listed))
+        text = self.text("tasks")
+        tasks = self._read(_tasks, "tasks", text, 1) if text else max(1, len(listed))
         hint = self.text("hint")
         return _Row(
             line=self.line,
@@ -291,20 +292,16 @@ class _Cells:
             tasks=tasks,
             demand=self._demand(),
             runtimes=self._runtimes(tasks, listed),
-            hint_ms=self._time("hint", hint) if hint else None,
+            hint_ms=self._read(self._time, "hint", hint, None) if hint else None,
         )
 
-    def fact(self, column: str, text: str) -> Any:
-        """The value of a cell that concerns the whole job; None when it was wrong."""
-        if column == "submit":
-            return self._moment(text)
-        if column == "weight":
-            weight = self._number(column, text)
-            if weight is not None and weight <= 0:
-                self.wrong(column, f"{text} is not a weight (above 0)")
-                return None
-            return weight
-        return text
+    def facts(self) -> Iterator[tuple[str, Any]]:
+        """(column, value) of each cell that concerns the whole job and says something."""
+        for column, read in self._facts:
+            text = self.text(column)
+            value = self._read(read, column, text, None) if text and read else text or None
+            if value is not None:
+                yield column, value
 
     def notes(self) -> list[str]:
         """What looks odd without being wrong."""
@@ -315,72 +312,48 @@ class _Cells:
             f"option memory_unit): {self._small_memory:,}"
         ]
 
-    def wrong(self, column: str, message: str) -> None:
+    def wrong(self, column: str, message: str, hint: str | None = None) -> None:
         """Note a mistake, by the file's own name of the column."""
-        self._issues.add(message, line=self.line, column=self._titles.get(column, column))
+        self._issues.add(message, line=self.line, column=self._titles.get(column, column), hint=hint)
 
-    def _number(self, column: str, text: str) -> float | None:
-        """A finite number; None, and noted, for anything else."""
-        return self._read(lambda text, column: number(text, column, low=-math.inf, high=math.inf), column, text)
-
-    def _read(self, read: Callable[[str, str], float], column: str, text: str) -> float | None:
+    def _read(self, read: _Read[T], column: str, text: str, other: D) -> T | D:
+        """What `read` makes of a cell; `other`, and noted, where it raises BadRow."""
         try:
             return read(text, column)
         except BadRow as error:
             self.wrong(column, str(error))
-            return None
+            return other
 
-    def _time(self, column: str, text: str) -> int | None:
-        """A duration in ms, at least 1."""
-        value = self._number(column, text)
-        if value is None:
-            return None
+    def _time(self, text: str, column: str) -> int:
+        """A duration in ms, at least 1. Raises BadRow."""
+        value = _finite(text, column)
         if value < 0:
-            self.wrong(column, f"{text} is negative (a duration is 0 or more)")
-            return None
-        return self._bounded(column, text, max(1.0, value * self._unit))
+            raise BadRow(f"{text} is negative (a duration is 0 or more)")
+        return self._bounded(text, max(1.0, value * self._unit))
 
-    def _bounded(self, column: str, text: str, ms: float) -> int | None:
+    def _bounded(self, text: str, ms: float) -> int:
         if abs(ms) > MAX_MS:
-            self.wrong(column, f"{text} {self._options.time_unit} is too large (is the option time_unit right?)")
-            return None
+            raise BadRow(f"{text} {self._options.time_unit} is too large (is the option time_unit right?)")
         return round(ms)
 
-    def _moment(self, text: str) -> int | None:
+    def _moment(self, text: str, column: str) -> int:
         """A point in time in ms: a number in the unit, or ISO 8601 (without a zone: UTC); all of one kind."""
         is_number = plain(text) is not None
-        moment = self._number("submit", text) if is_number else self._read(instant, "submit", text)
-        if moment is None:
-            return None
+        moment = _finite(text, column) if is_number else instant(text, column)
         first = self._first_submit = self._first_submit or (is_number, self.line, text)
         if first[0] != is_number:
             kinds = ("number", "date") if is_number else ("date", "number")
-            self.wrong(
-                "submit",
-                f"'{text}' is a {kinds[0]}, line {first[1]} has a {kinds[1]} ('{first[2]}'): one kind per column",
+            raise BadRow(
+                f"'{text}' is a {kinds[0]}, line {first[1]} has a {kinds[1]} ('{first[2]}'): one kind per column"
             )
-            return None
-        return self._bounded("submit", text, moment * self._unit) if is_number else round(moment)
+        return self._bounded(text, moment * self._unit) if is_number else round(moment)
 
     def _durations(self) -> list[int]:
         """The run times listed, in ms; 1 for one that was wrong."""
         parts = [part.strip() for part in self.text("durations").rstrip("; ").split(";")]
         if len(parts) > 1 and "" in parts:
             self.wrong("durations", f"run time {parts.index('') + 1} of {len(parts)} is empty")
-        return [self._time("durations", part) or 1 for part in parts if part]
-
-    def _tasks(self, listed: int) -> int:
-        """The number of tasks; 1 when it was wrong (and noted)."""
-        text = self.text("tasks")
-        if not text:
-            return max(1, listed)
-        value = self._number("tasks", text)
-        if value is None:
-            return 1
-        if value != int(value) or not 1 <= value <= MAX_TASKS:
-            self.wrong("tasks", f"{text} is not a number of tasks (a whole number from 1 to {MAX_TASKS:,})")
-            return 1
-        return int(value)
+        return [self._read(self._time, "durations", part, 1) for part in parts if part]
 
     def _runtimes(self, tasks: int, listed: list[int]) -> RunTimes:
         mean = self.text("mean")
@@ -404,20 +377,16 @@ class _Cells:
         return PerTask(tuple(listed))
 
     def _drawn(self, mean: str) -> RunTimes:
-        kind = self.text("distribution").lower() or "lognormal"
+        kind, text = self.text("distribution").lower() or "lognormal", self.text("cov") or "0"
         if kind not in _DISTRIBUTIONS:
-            self._issues.add(
-                f"'{kind}' is not a distribution ({', '.join(_DISTRIBUTIONS)})",
-                line=self.line,
-                column="distribution",
-                hint=nearest(kind, _DISTRIBUTIONS),
-            )
-        cov = self._number("cov", self.text("cov") or "0") or 0.0
+            message = f"'{kind}' is not a distribution ({', '.join(_DISTRIBUTIONS)})"
+            self.wrong("distribution", message, nearest(kind, _DISTRIBUTIONS))
+        cov = self._read(_finite, "cov", text, 0.0)
         if cov < 0:
-            self.wrong("cov", f"{self.text('cov')} is negative (0 or more)")
+            self.wrong("cov", f"{text} is negative (0 or more)")
         if cov > (most := _LARGEST_COV.get(kind, 1000)) or (kind == "exponential" and cov not in (0, 1)):
-            self.wrong("cov", f"{self.text('cov')} is not accepted ({kind}: at most {most:.3f}, exponential: 1)")
-        good = self._time("mean", mean) is not None
+            self.wrong("cov", f"{text} is not accepted ({kind}: at most {most:.3f}, exponential: 1)")
+        good = self._read(self._time, "mean", mean, None) is not None
         return Drawn(max(1.0, float(mean) * self._unit) if good else 1.0, cov, kind)
 
     def _demand(self) -> Vector:
@@ -425,7 +394,14 @@ class _Cells:
         texts = tuple(self.text(column) for column in self._demand_columns)
         if texts not in self._demands:
             before = self._issues.count
-            vector = self._vector(texts)
+            steps = dict.fromkeys(self.resources.names, 0)
+            for column, text in zip(self._demand_columns, texts, strict=True):
+                steps[column.removeprefix("res:")] = self._read(self._steps, column, text, 0) if text else 0
+            if not any(texts):
+                steps["cpu"] = 1000
+            elif not any(steps.values()) and self._issues.count == before:
+                self.wrong(self._demand_columns[0], "the row asks for nothing (some demand must be above 0)")
+            vector = tuple(steps.values())
             if self._issues.count > before:
                 return vector
             self._demands[texts] = vector, self._is_small(texts)
@@ -433,22 +409,16 @@ class _Cells:
         self._small_memory += small
         return vector
 
-    def _vector(self, texts: tuple[str, ...]) -> Vector:
-        steps = dict.fromkeys(self.resources.names, 0)
-        for column, text in zip(self._demand_columns, texts, strict=True):
-            name = column.removeprefix("res:")
-            try:
-                steps[name] = to_steps(name, self._quantity(name, text), round_up=True) if text else 0
-                if steps[name] > MAX_MS:
-                    self.wrong(column, f"{text} is too large")
-            except InvalidQuantity as error:
-                self.wrong(column, str(error))
-        if not any(texts):
-            steps["cpu"] = 1000
-        vector = tuple(steps[name] for name in self.resources.names)
-        if any(texts) and not any(vector) and all(map(_readable, filter(None, texts))):
-            self.wrong(self._demand_columns[0], "the row asks for nothing (some demand must be above 0)")
-        return vector
+    def _steps(self, text: str, column: str) -> int:
+        """A demand in the vector's steps, rounded up. Raises BadRow."""
+        name = column.removeprefix("res:")
+        try:
+            rounded = to_steps(name, self._quantity(name, text), round_up=True)
+        except InvalidQuantity as error:
+            raise BadRow(str(error)) from None
+        if rounded > MAX_MS:
+            raise BadRow(f"{text} is too large")
+        return rounded
 
     def _quantity(self, name: str, text: str) -> str:
         """The quantity with its unit: a plain number of memory is in the memory unit. Raises InvalidQuantity."""
@@ -462,12 +432,22 @@ class _Cells:
         return bool(named) and 0 < parse_quantity(self._quantity("memory", named)) < _MIB
 
 
-def _readable(quantity: str) -> bool:
-    try:
-        parse_quantity(quantity)
-    except InvalidQuantity:
-        return False
-    return True
+def _finite(text: str, column: str) -> float:
+    return number(text, column, low=-math.inf, high=math.inf)
+
+
+def _weight(text: str, column: str) -> float:
+    weight = _finite(text, column)
+    if weight <= 0:
+        raise BadRow(f"{text} is not a weight (above 0)")
+    return weight
+
+
+def _tasks(text: str, column: str) -> int:
+    tasks = _finite(text, column)
+    if tasks != int(tasks) or not 1 <= tasks <= MAX_TASKS:
+        raise BadRow(f"{text} is not a number of tasks (a whole number from 1 to {MAX_TASKS:,})")
+    return int(tasks)
 
 
 def _job(job_id: str, job: _Jobs, options: _Options, issues: BadRows) -> WorkloadJob:

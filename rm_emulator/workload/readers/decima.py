@@ -49,17 +49,11 @@ class Decima:
     def read(path: Path, options: Params) -> Trace:
         """The jobs, with the full profiles that their `Waves` refer to."""
         profiles = read_profiles(path)
-        settings = TpchSettings(
-            jobs=options.jobs,
-            queries=tuple(sorted({job.query for job in profiles.jobs})),
-            sizes=tuple(sorted({job.size_gb for job in profiles.jobs})),
-            arrivals=options.arrivals,
-            interarrival_s=options.interarrival_s,
-            durations=options.durations,
-            level=options.level,
-            history=options.history,
-        )
-        workload = generate(settings, seed=options.seed, profiles=profiles)
+        chosen = msgspec.structs.asdict(options)
+        seed = chosen.pop("seed")
+        queries = tuple(sorted({job.query for job in profiles.jobs}))
+        sizes = tuple(sorted({job.size_gb for job in profiles.jobs}))
+        workload = generate(TpchSettings(queries=queries, sizes=sizes, **chosen), seed=seed, profiles=profiles)
         stages = [stage for job in profiles.jobs for stage in job.stages]
         note = f"{len(profiles):,} profiles, {len(stages):,} stages, {sum(s.tasks for s in stages):,} tasks"
         keep = profiles if options.durations == "waves" else None

@@ -13,21 +13,6 @@ from rm_emulator.workload.formats import Column, Trace, register
 from rm_emulator.workload.tables import BadRow, csv_rows
 from rm_emulator.workload.task_events import EventParams, Names, TaskEvents, parts
 
-_COLUMNS: Final = (
-    Column("time", "µs; 0 before the trace, 2^63 - 1 after it", required=True),
-    Column("missing info", "1 to 3 where the row was made up", required=True),
-    Column("job ID", "the job", required=True),
-    Column("task index", "the task, from 0", required=True),
-    Column("machine ID", "not read", required=True),
-    Column("event type", "0 submit, 1 schedule, 2 evict, 3 fail, 4 finish, 5 kill, 6 lost, 7, 8 update", required=True),
-    Column("user", "user", required=True),
-    Column("scheduling class", "not read", required=True),
-    Column("priority", "not read", required=True),
-    Column("CPU request", "fraction of the largest machine", required=True),
-    Column("memory request", "fraction of the largest machine", required=True),
-    Column("disk space request", "not read", required=True),
-    Column("different machines restriction", "not read", required=True),
-)
 _KINDS: Final = dict(
     enumerate(("SUBMIT", "SCHEDULE", "EVICT", "FAIL", "FINISH", "KILL", "LOST", "UPDATE_PENDING", "UPDATE_RUNNING"))
 )
@@ -38,8 +23,23 @@ _JOB_COLUMNS: Final = 8
 class Google2011:
     """Google's cell of 2011, from its task events; names from its job events where they are beside them."""
 
-    columns = _COLUMNS
-
+    columns = (
+        Column("time", "µs; 0 before the trace, 2^63 - 1 after it", required=True),
+        Column("missing info", "1 to 3 where the row was made up", required=True),
+        Column("job ID", "the job", required=True),
+        Column("task index", "the task, from 0", required=True),
+        Column("machine ID", "not read", required=True),
+        Column(
+            "event type", "0 submit, 1 schedule, 2 evict, 3 fail, 4 finish, 5 kill, 6 lost, 7, 8 update", required=True
+        ),
+        Column("user", "user", required=True),
+        Column("scheduling class", "not read", required=True),
+        Column("priority", "not read", required=True),
+        Column("CPU request", "fraction of the largest machine", required=True),
+        Column("memory request", "fraction of the largest machine", required=True),
+        Column("disk space request", "not read", required=True),
+        Column("different machines restriction", "not read", required=True),
+    )
     Params = EventParams
 
     @staticmethod
@@ -48,7 +48,7 @@ class Google2011:
         if path.is_dir():
             return any(path.glob("task_events*"))
         cells = head.partition(b"\n")[0].split(b",")
-        return len(cells) == len(_COLUMNS) and all(cells[place].isdigit() for place in (0, 2, 3, 5))
+        return len(cells) == len(Google2011.columns) and all(cells[place].isdigit() for place in (0, 2, 3, 5))
 
     @staticmethod
     def read(path: Path, options: EventParams) -> Trace:
@@ -61,8 +61,8 @@ class Google2011:
 
 
 def _add(cells: list[str], events: TaskEvents) -> None:
-    if len(cells) != len(_COLUMNS):
-        raise BadRow(f"{len(cells)} columns, but task events have {len(_COLUMNS)}")
+    if len(cells) != len(Google2011.columns):
+        raise BadRow(f"{len(cells)} columns, but task events have {len(Google2011.columns)}")
     time, missing, job, index, _, kind, user, _, _, cpu, memory, *_ = cells
     if missing:
         events.count("events that were made up for missing ones")

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import Any, Final
 
 import msgspec
 
@@ -18,17 +18,8 @@ from rm_emulator.workload.tables import BadRow, head, lines
 from rm_emulator.workload.task_events import EventParams, Names, TaskEvents, parts
 
 _TYPES: Final = (
-    "SUBMIT",
-    "QUEUE",
-    "ENABLE",
-    "SCHEDULE",
-    "EVICT",
-    "FAIL",
-    "FINISH",
-    "KILL",
-    "LOST",
-    "UPDATE_PENDING",
-    "UPDATE_RUNNING",
+    *("SUBMIT", "QUEUE", "ENABLE", "SCHEDULE", "EVICT", "FAIL", "FINISH", "KILL", "LOST"),
+    *("UPDATE_PENDING", "UPDATE_RUNNING"),
 )
 _KINDS: Final = {str(number): name for number, name in enumerate(_TYPES)} | {name: name for name in _TYPES}
 _ALLOC_SET: Final = ("1", "ALLOC_SET")
@@ -50,10 +41,13 @@ class _Row(msgspec.Struct):
     collection_id: str | int = ""
     instance_index: str | int = "0"
     collection_type: str | int | None = "0"
-    resource_request: _Request | None = None
     user: str | None = ""
     collection_logical_name: str | None = ""
+    resource_request: _Request | None = None
     start_after_collection_ids: list[str | int] | None = None
+
+
+_TEXTS: Final = _Row.__struct_fields__[:7]
 
 
 @register("google2019", source="google/cluster-data, clusterdata_trace_format_v3.proto")
@@ -85,12 +79,10 @@ class Google2019:
     @staticmethod
     def recognises(path: Path, head: bytes) -> bool:
         """A folder with instance_events, or its columns in the first line."""
+        if path.is_dir():
+            return any(path.glob("instance_events*"))
         first = head.partition(b"\n")[0]
-        return (
-            any(path.glob("instance_events*"))
-            if path.is_dir()
-            else b"collection_id" in first and b"instance_index" in first
-        )
+        return b"collection_id" in first and b"instance_index" in first
 
     @staticmethod
     def read(path: Path, options: EventParams) -> Trace:
@@ -123,19 +115,8 @@ def _rows(file: Path, events: TaskEvents, needed: tuple[str | tuple[str, ...], .
         except ValueError:
             events.bad.row(file, line, BadRow(f"'{shown(cpu)}' or '{shown(memory)}' is not a number", _CPU[0]))
             continue
-        yield (
-            line,
-            _Row(
-                time=cell("time"),
-                type=cell("type"),
-                collection_id=cell("collection_id"),
-                instance_index=cell("instance_index"),
-                collection_type=cell("collection_type"),
-                resource_request=request,
-                user=cell("user"),
-                collection_logical_name=cell("collection_logical_name"),
-            ),
-        )
+        texts: dict[str, Any] = {name: cell(name) for name in _TEXTS}
+        yield line, _Row(resource_request=request, **texts)
 
 
 def _add(row: _Row, events: TaskEvents) -> None:

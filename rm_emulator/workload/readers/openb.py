@@ -15,19 +15,6 @@ from rm_emulator.workload.tables import BadRow
 from schedulers.core.model import Job
 from schedulers.core.resources import Resources
 
-_COLUMNS: Final = (
-    Column("name", "the pod: a job of one task", required=True),
-    Column("cpu_milli", "milli-cores", required=True),
-    Column("memory_mib", "MiB", required=True),
-    Column("num_gpu", "GPUs", required=True),
-    Column("gpu_milli", "thousandths of a GPU, where it asks for one", required=True),
-    Column("gpu_spec", "GPU types that it may use; not read"),
-    Column("qos", "quality of service, taken for the queue"),
-    Column("pod_phase", "Succeeded, Running, Pending, Failed", required=True),
-    Column("creation_time", "s", required=True),
-    Column("deletion_time", "s", required=True),
-    Column("scheduled_time", "s; empty for what never was", required=True),
-)
 _FAILED: Final = "Failed"
 
 
@@ -35,8 +22,19 @@ _FAILED: Final = "Failed"
 class OpenB:
     """Pods of Alibaba's GPU cluster of 2023, with shares of GPUs."""
 
-    columns = _COLUMNS
-
+    columns = (
+        Column("name", "the pod: a job of one task", required=True),
+        Column("cpu_milli", "milli-cores", required=True),
+        Column("memory_mib", "MiB", required=True),
+        Column("num_gpu", "GPUs", required=True),
+        Column("gpu_milli", "thousandths of a GPU, where it asks for one", required=True),
+        Column("gpu_spec", "GPU types that it may use; not read"),
+        Column("qos", "quality of service, taken for the queue"),
+        Column("pod_phase", "Succeeded, Running, Pending, Failed", required=True),
+        Column("creation_time", "s", required=True),
+        Column("deletion_time", "s", required=True),
+        Column("scheduled_time", "s; empty for what never was", required=True),
+    )
     Params = LogParams
 
     @staticmethod
@@ -48,7 +46,7 @@ class OpenB:
     def read(path: Path, options: LogParams) -> Trace:
         """One job per pod, which runs from being scheduled to being deleted."""
         log = Log(path, options)
-        rows = table(path, [column.name for column in _COLUMNS if column.required], log.bad)
+        rows = table(path, [column.name for column in OpenB.columns if column.required], log.bad)
         return log.trace(
             log.each(rows, lambda cell: _job(cell, options, log)),
             source="Alibaba cluster-trace-gpu-v2023",

@@ -52,31 +52,14 @@ _COLUMNS: Final = (
     Column("Timelimit", "the submitter's hint"),
 )
 _ID: Final = re.compile(r"(\d{1,18})(?:_(?:\[[^\]]*\]|(\d{1,18}))|\+(\d{1,9}))?(\..+)?")
-_ENDED: Final = (
-    "FAILED",
-    "TIMEOUT",
-    "CANCELLED",
-    "NODE_FAIL",
-    "PREEMPTED",
-    "OUT_OF_MEMORY",
-    "BOOT_FAIL",
-    "DEADLINE",
-    "REVOKED",
-    "LAUNCH_FAILED",
-)
 _GOING_ON: Final = (
-    "PENDING",
-    "RUNNING",
-    "SUSPENDED",
-    "RESIZING",
-    "CONFIGURING",
-    "COMPLETING",
-    "STOPPED",
-    "SIGNALING",
-    "STAGE_OUT",
-    "SPECIAL_EXIT",
+    *("PENDING", "RUNNING", "SUSPENDED", "RESIZING", "CONFIGURING", "COMPLETING", "STOPPED", "SIGNALING"),
+    *("STAGE_OUT", "SPECIAL_EXIT"),
 )
-_STATES: Final = ("COMPLETED", "REQUEUED", *_ENDED, *_GOING_ON)
+_STATES: Final = (
+    *("COMPLETED", "REQUEUED", "FAILED", "TIMEOUT", "CANCELLED", "NODE_FAIL", "PREEMPTED", "OUT_OF_MEMORY"),
+    *("BOOT_FAIL", "DEADLINE", "REVOKED", "LAUNCH_FAILED", *_GOING_ON),
+)
 _NEVER: Final = ("", "Unknown", "None", "N/A")
 _NO_LIMIT: Final = ("", "UNLIMITED", "Partition_Limit", "INVALID", "NOT_SET")
 _SIZE: Final = re.compile(r"([0-9.]+)([KMGTPE]?)([cn]?)")

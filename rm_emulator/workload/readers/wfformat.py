@@ -143,20 +143,15 @@ class _Workflow(msgspec.Struct):
 
 
 class _Task(msgspec.Struct):
-    """A task of either version. spec, run: where the file says what it depends on, and how it ran."""
+    """A task of either version: on what it depends, how it ran, and where the file says the two."""
 
-    id: str
     alias: str
+    wanted: _SpecifiedTask
+    ran: _ExecutedTask
     spec: str
     run: str
-    parents: list[str]
-    children: list[str]
     inputs: set[str]
     outputs: dict[str, float]
-    seconds: float | None
-    cores: float | None
-    memory: float | None
-    machines: list[str]
 
     def place(self, key: str, key_14: str) -> str:
         """Where the file says how it ran; 1.4 says it beside what it depends on, and by other names."""
@@ -303,25 +298,21 @@ def _read_14(workflow: _Workflow14, read: _Read) -> None:
     names = Counter(task.name for task in workflow.tasks)
     read.machines = _machines(workflow.machines, "workflow.machines", ("count", "speed"), read)
     for number, task in enumerate(workflow.tasks):
-        place = f"workflow.tasks[{number}]"
+        place, ident = f"workflow.tasks[{number}]", task.name if names[task.name] == 1 else task.id or task.name
         for index, file in enumerate(task.files):
             if file.link not in ("input", "output"):
                 read.refuse(f"'{shown(file.link)}' is not input or output", f"{place}.files[{index}].link")
             _amount(file.sizeInBytes, f"{place}.files[{index}].sizeInBytes", read)
+        machines = [task.machine] if task.machine else []
         read.tasks.append(
             _Task(
-                id=task.name if names[task.name] == 1 else task.id or task.name,
                 alias=task.id,
+                wanted=_SpecifiedTask(ident, task.parents, task.children),
+                ran=_ExecutedTask(ident, task.runtimeInSeconds, task.cores, task.memoryInBytes, machines),
                 spec=place,
                 run=place,
-                parents=task.parents,
-                children=task.children,
                 inputs={file.name for file in task.files if file.link == "input"},
                 outputs={file.name: file.sizeInBytes for file in task.files if file.link == "output"},
-                seconds=task.runtimeInSeconds,
-                cores=task.cores,
-                memory=task.memoryInBytes,
-                machines=[task.machine] if task.machine else [],
             )
         )
 
@@ -350,22 +341,9 @@ def _read_15(workflow: _Workflow, read: _Read, log: Log) -> None:
         if task.id not in runs:
             read.refuse(f"there is no task '{shown(task.id)}' in workflow.execution.tasks", f"{place}.id")
         index, run = runs.get(task.id, (0, _ExecutedTask(id=task.id, runtimeInSeconds=0)))
-        read.tasks.append(
-            _Task(
-                id=task.id,
-                alias=task.id,
-                spec=place,
-                run=f"workflow.execution.tasks[{index}]",
-                parents=task.parents,
-                children=task.children,
-                inputs=set(task.inputFiles),
-                outputs={name: sizes.get(name, 0) for name in task.outputFiles},
-                seconds=run.runtimeInSeconds,
-                cores=run.coreCount,
-                memory=run.memoryInBytes,
-                machines=run.machines,
-            )
-        )
+        outputs = {name: sizes.get(name, 0) for name in task.outputFiles}
+        run_place = f"workflow.execution.tasks[{index}]"
+        read.tasks.append(_Task(task.id, task, run, place, run_place, set(task.inputFiles), outputs))
 
 
 def _machines(machines: Sequence[_Machine], place: str, keys: tuple[str, str], read: _Read) -> dict[str, _Machine]:
@@ -423,7 +401,7 @@ def _made(read: _Read, head: _Head, ident: str, options: WfFormat.Params, log: L
     if read.wrong:
         return None
     stages = tuple(
-        Stage(name=task.id, tasks=1, demand=demand, parents=tuple(_edges(task, sorted(above), read.tasks)))
+        Stage(name=task.wanted.id, tasks=1, demand=demand, parents=tuple(_edges(task, sorted(above), read.tasks)))
         for task, demand, above in zip(read.tasks, demands, parents, strict=True)
     )
     try:
@@ -440,14 +418,15 @@ def _parents(read: _Read) -> list[set[int]]:
     """Indexes of each task's parents, as it or they say."""
     known: dict[str, int] = {}
     for index, task in enumerate(read.tasks):
-        if task.id in known:
-            read.refuse(f"task '{shown(task.id)}' is there already", f"{task.spec}.id")
-        known[task.id] = index
+        ident = task.wanted.id
+        if ident in known:
+            read.refuse(f"task '{shown(ident)}' is there already", f"{task.spec}.id")
+        known[ident] = index
     for index, task in enumerate(read.tasks):
         known.setdefault(task.alias, index)
     parents: list[set[int]] = [set() for _ in read.tasks]
     for index, task in enumerate(read.tasks):
-        for key, names in (("parents", task.parents), ("children", task.children)):
+        for key, names in (("parents", task.wanted.parents), ("children", task.wanted.children)):
             for number, name in enumerate(names):
                 other = known.get(name)
                 if other is None:
@@ -480,7 +459,7 @@ def _note(read: _Read, parents: Sequence[set[int]], log: Log) -> None:
 
 def _demand(task: _Task, read: _Read) -> Vector:
     """Cores (one where nothing is said) and memory (none)."""
-    cores, memory = 1.0 if task.cores is None else task.cores, task.memory or 0.0
+    cores, memory = 1.0 if task.ran.coreCount is None else task.ran.coreCount, task.ran.memoryInBytes or 0.0
     place = task.place("coreCount", "cores")
     if not 0 < cores <= _MAX_CORES:
         read.refuse(f"{cores:g} is not accepted (above 0, at most {_MAX_CORES:,})", place)
@@ -492,28 +471,28 @@ def _demand(task: _Task, read: _Read) -> Vector:
 
 def _ms(task: _Task, options: WfFormat.Params, read: _Read, log: Log) -> int:
     """Run time at node speed 1, at least 1 ms."""
-    place = f"{task.run}.runtimeInSeconds"
-    if task.seconds is None:
+    place, seconds = f"{task.run}.runtimeInSeconds", task.ran.runtimeInSeconds
+    if seconds is None:
         read.refuse("missing (a run time in seconds is needed)", place)
         return 1
-    if not 0 <= task.seconds <= MAX_MS / 1000:
-        read.refuse(f"{task.seconds:g} is not accepted (0 to {MAX_MS / 1000:g} s)", place)
+    if not 0 <= seconds <= MAX_MS / 1000:
+        read.refuse(f"{seconds:g} is not accepted (0 to {MAX_MS / 1000:g} s)", place)
         return 1
-    if task.seconds < 0.001:
+    if seconds < 0.001:
         log.count("tasks of less than a millisecond, taken to last one")
-    return max(1, round(task.seconds * 1000 * _speed(task, options, read, log)))
+    return max(1, round(seconds * 1000 * _speed(task, options, read, log)))
 
 
 def _speed(task: _Task, options: WfFormat.Params, read: _Read, log: Log) -> float:
     """How much faster than a node of speed 1 the machine was that the task ran on."""
     if read.machines:
-        for name in task.machines:
+        for name in task.ran.machines:
             if name not in read.machines:
                 message = f"there is no machine '{shown(name)}' in the list of machines"
                 read.refuse(message, task.place("machines", "machine"))
     if options.speed_mhz is None:
         return 1.0
-    clocks = [read.machines[name].mhz for name in task.machines if name in read.machines]
+    clocks = [read.machines[name].mhz for name in task.ran.machines if name in read.machines]
     known = [mhz for mhz in clocks if mhz is not None]
     if not known:
         log.count("tasks whose machine's clock is not known, run times as recorded")
