@@ -277,11 +277,14 @@ class Client:
             await self._replace_session()  # a connection speaks for the certificate that it began with
 
 
+def wall_ms() -> int:
+    """The wall clock, ms since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
 def stamp(ms: int | None = None) -> str:
     """A time (ms since the epoch; now by default) as the API server writes it."""
-    return datetime.fromtimestamp((ms if ms is not None else time.time_ns() // 1_000_000) // 1000, UTC).strftime(
-        "%Y-%m-%dT%H:%M:%SZ"
-    )
+    return datetime.fromtimestamp((wall_ms() if ms is None else ms) // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:

@@ -1,7 +1,7 @@
 """The brain: changes of API objects become facts for the core, its decisions become gate releases.
 
 It is synchronous and runs on the event loop's thread: `hear` takes in a change, `cycle` lets the core decide, `filter`
-answers kube-scheduler. What it wants written goes to an `Outbox`; nothing here waits for the network.
+answers kube-scheduler. What it wants written goes to `Releases`; nothing here waits for the network.
 """
 
 from __future__ import annotations
@@ -11,10 +11,11 @@ from collections.abc import Callable
 import msgspec
 
 from operators.cache.cache import Cache
-from operators.extender.decisions import Decisions, Outbox
+from operators.extender.decisions import Decisions
 from operators.extender.facts import Facts
 from operators.extender.filter import Filter
 from operators.extender.intake import Breaks
+from operators.extender.releases import Releases
 from schedulers.core.model import PastJob
 from schedulers.core.scheduler import Scheduler
 
@@ -31,7 +32,7 @@ class Brain:
         self,
         scheduler: Scheduler,
         cache: Cache,
-        outbox: Outbox,
+        outbox: Releases,
         *,
         clock: Callable[[], int],
         remember: Callable[[PastJob, str], None] = lambda job, queue: None,

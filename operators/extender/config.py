@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from operators.config import Document, InvalidConfig, Millis, Nodes, Where, own_namespace, parse
+from operators.config import Count, Document, InvalidConfig, Millis, Nodes, Text, Where, own_namespace, parse
 from operators.lease import LeaderElection
 from operators.log import Level
 from operators.serving.ports import ExtenderPort, ManagementPort
@@ -20,9 +20,7 @@ from schedulers.core.policy import Policy, policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
-Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 #: Without these a node could be filled beyond what a kubelet takes.
 NEEDED: Final = ("cpu", "memory", "pods")

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable
+from typing import Final
 
 import structlog
 
@@ -11,6 +11,7 @@ from operators import metrics
 from operators.cache.cache import Cache
 from operators.extender.jobs import Jobs
 from operators.extender.ledger import Ledger, Task, runtime_ms
+from operators.extender.releases import Releases
 from operators.extender.setbacks import Setbacks, Stage
 from schedulers.core.decisions import Decision, Hold, Place
 from schedulers.core.events import (
@@ -30,36 +31,8 @@ from schedulers.objects.pod import Pod, unmodelled
 
 log = structlog.get_logger()
 
-
 #: How long room is kept for a pod that kube-scheduler could not bind before: it need not say so again.
 DOUBTFUL_MS: Final = 5_000
-
-
-class Outbox(Protocol):
-    """What the brain wants written; `Releases` carries it out in the background, in this order per gang."""
-
-    def release(self, pod: Pod, node: str | None) -> None:
-        """Drop our gate; with a node, narrow the pod to it."""
-
-    def release_gang(
-        self, dagjob: str, stage: str, members: Sequence[tuple[Pod, str | None]], plan: dict[str, str]
-    ) -> None:
-        """Write the plan {index: node} on the DagJob, then release all members."""
-
-    def wake(self, pod: Pod, node: str) -> None:
-        """Make kube-scheduler try a pod without gate again: a node is reserved for it now."""
-
-    def is_pending(self, uid: str) -> bool:
-        """Whether something of this pod is still to be written."""
-
-    def waited_ms(self, uid: str) -> int | None:
-        """For how long the pod has been released without being bound; None: it was not released here."""
-
-    def bound(self, uid: str) -> None:
-        """The pod was seen bound."""
-
-    def given_up(self, uid: str) -> None:
-        """The pod is gone, or is not going to be bound soon."""
 
 
 class Decisions:
@@ -70,7 +43,7 @@ class Decisions:
     """
 
     def __init__(
-        self, scheduler: Scheduler, cache: Cache, outbox: Outbox, *, clock: Callable[[], int], expire_ms: int
+        self, scheduler: Scheduler, cache: Cache, outbox: Releases, *, clock: Callable[[], int], expire_ms: int
     ) -> None:
         self.scheduler, self.cache, self.outbox = scheduler, cache, outbox
         self.resources = Resources(scheduler.config.resources)

@@ -55,7 +55,7 @@ class Facts:
         self.scheduler, self.cache, self.resources = decisions.scheduler, decisions.cache, decisions.resources
         self.ledger, self.jobs = decisions.ledger, decisions.jobs
         self.pods = TaskPods(decisions, remember)
-        self.intake = Intake(decisions.cache, breaks)
+        self.intake, self._breaks = Intake(decisions.cache), breaks
         self.taking_over, self.reserved = True, reserved
         self.tell, self.now = decisions.tell, decisions.now
         self._decisions = decisions
@@ -71,7 +71,7 @@ class Facts:
         item = item_of(change)
         try:
             if change.new is not None:
-                self.intake.check(item)
+                self._breaks.check(item)
             self._hear(change)
         except (SetAside, InvalidQuantity, InvalidJob, InvalidQueue) as error:
             why = error if isinstance(error, SetAside) else SetAside(UNREADABLE, str(error))

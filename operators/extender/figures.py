@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -48,10 +49,17 @@ class QueueFigures:
             return
         self._version = version
         found = figures_of(self._brain)
-        metrics.show_queues({name: (each.pending, each.running, each.share) for name, each in found.items()})
+        show_figures(found)
         for name, queue in self._brain.cache.queues.items():
             if name in found:
                 self._conditions.report_queue(queue, found[name].shown())
+
+
+def show_figures(found: Mapping[str, Figures]) -> None:
+    """Set the metrics of queues; queues that are gone disappear."""
+    metrics.show(metrics.QUEUE_PENDING, {name: each.pending for name, each in found.items()})
+    metrics.show(metrics.QUEUE_RUNNING, {name: each.running for name, each in found.items()})
+    metrics.show(metrics.QUEUE_SHARE, {name: each.share for name, each in found.items()})
 
 
 def figures_of(brain: Brain) -> dict[str, Figures]:

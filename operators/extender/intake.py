@@ -6,6 +6,7 @@ broken the brain before, is set aside: itself alone, with a reason that its owne
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 import msgspec
@@ -58,16 +59,15 @@ class Breaks:
     """How often each object was heard when the brain broke, by uid; remembered from term to term of a process."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
+        self._counts = Counter[str]()
 
     def note(self, broken: Broken) -> None:
         """The brain has broken at this object."""
-        uid = item_of(broken.change).metadata.uid
-        self._counts[uid] = self._counts.get(uid, 0) + 1
+        self._counts[item_of(broken.change).metadata.uid] += 1
 
     def check(self, item: Stored) -> None:
         """Raises SetAside for an object at which the brain has broken too often."""
-        if self._counts.get(item.metadata.uid, 0) >= _BREAKS:
+        if self._counts[item.metadata.uid] >= _BREAKS:
             raise SetAside(BROKE_THE_BRAIN, f"the scheduler failed {_BREAKS} times at this object; see its log")
 
 
@@ -83,14 +83,10 @@ class Aside(msgspec.Struct, frozen=True):
 class Intake:
     """What is set aside in one term, by uid. news: uids of which owners are to be told; the teller clears it."""
 
-    def __init__(self, cache: Cache, breaks: Breaks) -> None:
-        self._cache, self._breaks = cache, breaks
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
         self.aside: dict[str, Aside] = {}
         self.news: dict[str, None] = {}
-
-    def check(self, item: Stored) -> None:
-        """Raises SetAside for an object that has broken the brain."""
-        self._breaks.check(item)
 
     def set_aside(self, kind: str, item: Stored, why: SetAside) -> None:
         """The core is not told of this object, or of no more than it was told before."""

@@ -28,7 +28,8 @@ class JobEntry:
         self.done = False
         self._stages = {stage.name: index for index, stage in enumerate(job.stages)}
         self._seen: list[set[int]] = [set() for _ in job.stages]
-        self._asked: set[int] = set()
+        self.asked: set[int] = set()
+        """Stages of which the core has been told that they may start."""
         self._ran: list[tuple[int, int]] = [(0, 0) for _ in job.stages]  # tasks, ms
 
     def worded(self, sentence: str) -> str:
@@ -66,13 +67,9 @@ class JobEntry:
         self._seen[stage].add(index)
         return len(self._seen[stage]) == self.job.stages[stage].tasks
 
-    def is_asked(self, stage: int) -> bool:
-        """Whether the core has been told that the stage may start."""
-        return stage in self._asked
-
-    def asked(self, stage: int) -> None:
+    def ask(self, stage: int) -> None:
         """The core has been told that the stage may start."""
-        self._asked.add(stage)
+        self.asked.add(stage)
         self._seen[stage] = set()
 
     def ran(self, stage: int, runtime_ms: int) -> None:

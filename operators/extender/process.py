@@ -21,16 +21,16 @@ import structlog
 
 from operators import lease, metrics
 from operators.cache.cache import Cache, Change
-from operators.client import ApiError, Client
+from operators.client import ApiError, Client, wall_ms
 from operators.extender.app import Extender
 from operators.extender.brain import Brain, Saved
 from operators.extender.conditions import Conditions
 from operators.extender.config import BrainConfig, setup_of
 from operators.extender.eventlog import EventLog
-from operators.extender.figures import QueueFigures
+from operators.extender.figures import QueueFigures, show_figures
 from operators.extender.history import History
 from operators.extender.intake import Breaks, Broken
-from operators.extender.rehearsals import Rehearsals
+from operators.extender.rehearsals import rehearse_all
 from operators.extender.releases import Releases, may_pass
 from operators.extender.snapshots import Snapshots, Superseded
 from operators.extender.status import StatusWriter
@@ -190,9 +190,9 @@ class Process:
                     term.conditions,
                     StatusWriter(term.brain, term.conditions),
                     QueueFigures(term.brain, term.conditions),
-                    Rehearsals(term.brain),
                 ):
                     group.create_task(part.run())
+                group.create_task(rehearse_all(term.brain))
                 group.create_task(term.until_broken())
                 self._begin(term)
         finally:
@@ -209,7 +209,7 @@ class Process:
         self.term = None
         self.turns.end()
         metrics.LEADER.set(0)
-        metrics.show_queues({})
+        show_figures({})
         term.events.close()
         log.info("leads no more", log_sha256=term.events.log.sha256)
 
@@ -352,8 +352,8 @@ class Process:
             pending[job.spec.queue] = pending.get(job.spec.queue, 0) + job.waiting
             if job.hold is not None:
                 holds[job.hold.value] = holds.get(job.hold.value, 0) + 1
-        metrics.show_pending(pending)
-        metrics.show_holds(holds)
+        metrics.show(metrics.PENDING, pending)
+        metrics.show(metrics.HOLDS, holds)
 
     async def _save(self, term: Term) -> None:
         """Store the snapshot every few seconds while there is something new; large ones less often."""
@@ -405,11 +405,6 @@ class Process:
 
 def _is(item: Stored | None, uid: str) -> bool:
     return item is not None and item.metadata.uid.startswith(uid)
-
-
-def wall_ms() -> int:
-    """The wall clock in ms."""
-    return time.time_ns() // 1_000_000
 
 
 def scheduler_config(config: BrainConfig) -> SchedulerConfig:

@@ -59,14 +59,14 @@ class TaskPods:
 
     def ask(self, entry: JobEntry, task: Task, pod: Pod) -> None:
         """A stage may start once all its pods are there (or, after a change of leaders, if any of them has started)."""
-        if entry.is_asked(task.stage):
+        if task.stage in entry.asked:
             return
         if entry.saw(task.stage, task.number) or not pod.is_gated:
             self._open(entry, task.stage)
 
     def _open(self, entry: JobEntry, stage: int) -> None:
-        if not entry.is_asked(stage):
-            entry.asked(stage)
+        if stage not in entry.asked:
+            entry.ask(stage)
             if not entry.plain:
                 self.tell(JobChanged(self.now(), entry.id, (stage,)))
 

@@ -66,49 +66,6 @@ class FilterAnswer(msgspec.Struct):
     error: str = ""
 
 
-class NodeList(msgspec.Struct):
-    """Whole Node objects, handed back as they came: scoring plug-ins go on with what the extender returns."""
-
-    items: list[msgspec.Raw]
-    metadata: dict[str, str] = {}
-
-
-class FilterResult(msgspec.Struct, rename="pascal"):
-    """`ExtenderFilterResult`."""
-
-    nodes: NodeList | None
-    node_names: list[str] | None
-    failed_nodes: Mapping[str, str]
-    failed_and_unresolvable_nodes: Mapping[str, str]
-    error: str
-
-
-class HostPriority(msgspec.Struct, rename="pascal", gc=False):
-    """One line of the answer to prioritize, which is a bare list of them."""
-
-    host: str
-    score: int
-
-
-class MetaPod(msgspec.Struct):
-    """A victim."""
-
-    uid: str = msgspec.field(name="UID")
-
-
-class MetaVictims(msgspec.Struct, rename="pascal"):
-    """The victims of one node."""
-
-    pods: list[MetaPod]
-    num_pdb_violations: int = msgspec.field(name="NumPDBViolations")
-
-
-class PreemptionResult(msgspec.Struct, rename="pascal"):
-    """`ExtenderPreemptionResult`: always by uid, whichever form was asked in."""
-
-    node_name_to_meta_victims: dict[str, MetaVictims]
-
-
 class _Name(msgspec.Struct):
     name: str
 
@@ -168,26 +125,34 @@ def read_victims(body: bytes) -> AskedVictims:
 
 
 def filter_reply(asked: Asked | None, answer: FilterAnswer) -> bytes:
-    """The answer to filter, in the form that was asked in; None where the question could not be read.
+    """`ExtenderFilterResult`, in the form that was asked in; asked: None where the question could not be read.
 
     kube-scheduler reads `NodeNames` only if it sent names, and otherwise the `items` of `Nodes`.
     """
     whole = asked.nodes if asked is not None else None
-    listed = None if whole is None else NodeList([whole[name] for name in answer.nodes])
-    names = answer.nodes if whole is None else None
-    result = FilterResult(listed, names, answer.failed, answer.unresolvable, answer.error)
+    result = {
+        # Whole objects go back as they came: scoring plug-ins go on with what the extender returns.
+        "Nodes": None if whole is None else {"items": [whole[name] for name in answer.nodes], "metadata": {}},
+        "NodeNames": answer.nodes if whole is None else None,
+        "FailedNodes": answer.failed,
+        "FailedAndUnresolvableNodes": answer.unresolvable,
+        "Error": answer.error,
+    }
     return _encoder.encode(result)
 
 
 def prioritize_reply(scores: Iterable[tuple[str, int]]) -> bytes:
-    """The answer to prioritize; scores beyond the range are brought back into it."""
-    return _encoder.encode([HostPriority(host, min(MAX_SCORE, max(MIN_SCORE, score))) for host, score in scores])
+    """`HostPriorityList`, a bare list; scores beyond the range are brought back into it."""
+    return _encoder.encode([{"Host": host, "Score": min(MAX_SCORE, max(MIN_SCORE, score))} for host, score in scores])
 
 
 def preempt_reply(victims: Victims) -> bytes:
-    """The answer to preempt."""
-    nodes = {name: MetaVictims([MetaPod(uid) for uid in uids], broken) for name, (uids, broken) in victims.items()}
-    return _encoder.encode(PreemptionResult(nodes))
+    """`ExtenderPreemptionResult`: always by uid, whichever form was asked in."""
+    nodes = {
+        name: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": broken}
+        for name, (uids, broken) in victims.items()
+    }
+    return _encoder.encode({"NodeNameToMetaVictims": nodes})
 
 
 def _read_pod(fields: Mapping[str, msgspec.Raw]) -> Pod:
