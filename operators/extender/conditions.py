@@ -14,7 +14,7 @@ import enum
 import functools
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 import structlog
@@ -37,8 +37,8 @@ RELEASED: Final = "Released"
 ENDED: Final = "Ended"
 #: The API server takes longer messages, people do not.
 LONGEST_MESSAGE: Final = 1024
-#: Of how many objects of each kind the last word is remembered.
-REMEMBERED: Final = 20_000
+#: Of how many words the last is remembered.
+REMEMBERED: Final = 80_000
 #: Mark the words on a DagJob's plan and promise, which stand beside the word on its wait.
 _PLAN: Final = "/plan"
 _PROMISE: Final = "/promise"
@@ -49,7 +49,6 @@ _EVENT: Final = "/event"
 _EVENT_AGAIN_S: Final = 1800.0
 
 Write = Callable[[], Awaitable[None]]
-Word = TypeVar("Word")
 
 
 class Lane(enum.IntEnum):
@@ -94,11 +93,8 @@ class Conditions:
         # By uid (with _PLAN or _PROMISE behind it) what is not written yet, and when each lane last had its turn.
         self._lanes: dict[Lane, dict[str, Unsaid]] = {lane: {} for lane in Lane}
         self._turns: dict[Lane, int] = {lane: lane - len(Lane) for lane in Lane}
-        self._written_pods: dict[str, Condition] = {}  # by uid: the last word; a watch may not have brought it back yet
-        self._written_dagjobs: dict[str, dict[str, Any]] = {}
-        self._written_queues: dict[str, dict[str, Any]] = {}
+        self._written: dict[str, Any] = {}  # the same: the last word; a watch may not have brought it back yet
         self._events = Events(client, component="brain", identity=identity)
-        self._told: dict[str, float] = {}  # by uid and reason: when the last Event was written
         self._news = asyncio.Event()
 
     @property
@@ -128,7 +124,7 @@ class Conditions:
         """The pod is gone."""
         self._take_back(uid)
         self._take_back(uid + _EVENT)
-        self._written_pods.pop(uid, None)
+        self._written.pop(uid, None)
 
     def report_dagjob(
         self, key: str, *, uid: str, reason: str, message: str, position: int | None, estimate_s: float | None
@@ -147,22 +143,21 @@ class Conditions:
     def report_event(self, kind: str, meta: Meta, reason: str, message: str) -> None:
         """An Event of a wait on a Pod or DagJob, unless one of this reason was written there a while ago or later."""
         word, now = f"{meta.uid} {reason}", time.monotonic()
-        if now - self._told.get(word, -_EVENT_AGAIN_S) < _EVENT_AGAIN_S:
+        if now - self._written.get(word, -_EVENT_AGAIN_S) < _EVENT_AGAIN_S:
             self._take_back(meta.uid + _EVENT)
             return
-        event = Event(reason, message, warning=True)
-        self._queue(
-            Lane.EVENT, meta.uid + _EVENT, Unsaid(functools.partial(self._write_event, word, kind, meta, event))
-        )
+        write = functools.partial(self._write_event, word, kind, meta, Event(reason, message, warning=True))
+        self._queue(Lane.EVENT, meta.uid + _EVENT, Unsaid(write))
 
     def report_queue(self, queue: Queue, fields: dict[str, Any]) -> None:
         """The figures of a Queue, those fields of its status that are not its conditions."""
         uid = queue.metadata.uid or queue.metadata.name
-        before = self._written_queues.get(uid) or msgspec.to_builtins(queue.status)
+        before = self._written.get(uid) or msgspec.to_builtins(queue.status)
         if all(before.get(name) == value for name, value in fields.items()):
             self._take_back(uid)
             return
-        self._queue(Lane.QUEUE, uid, Unsaid(functools.partial(self._write_queue, uid, queue.metadata.name, fields)))
+        path = f"/apis/{API_VERSION}/queues/{queue.metadata.name}/status"
+        self._queue(Lane.QUEUE, uid, Unsaid(functools.partial(self._write_fields, uid, path, fields)))
 
     def report_plan(self, key: str, *, uid: str, plan: PlanStatus) -> None:
         """How the DagJob `namespace/name` is planned: a word of its own, not written again with each reason."""
@@ -173,19 +168,21 @@ class Conditions:
         self._queue_dagjob(uid + _PROMISE, key, {"promise": msgspec.to_builtins(promise)})
 
     def _queue_dagjob(self, word: str, key: str, fields: dict[str, Any]) -> None:
-        before = self._written_dagjobs.get(word)
+        before = self._written.get(word)
         if before == fields:
             self._take_back(word)
             return
         is_news = before is None or before.get("reason") != fields.get("reason")
-        write = Unsaid(functools.partial(self._write_dagjob, word, key, fields))
+        namespace, name = key.split("/", 1)
+        path = f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs/{name}/status"
+        write = Unsaid(functools.partial(self._write_fields, word, path, fields))
         self._queue(Lane.DAGJOB if is_news else Lane.DAGJOB_AGAIN, word, write)
 
     def forget_dagjob(self, uid: str) -> None:
         """The DagJob is gone."""
         for word in (uid, uid + _PLAN, uid + _PROMISE, uid + _EVENT):
             self._take_back(word)
-            self._written_dagjobs.pop(word, None)
+            self._written.pop(word, None)
 
     def _queue(self, lane: Lane, uid: str, unsaid: Unsaid) -> None:
         """The newest word on an object; who is overwritten in its lane keeps its place."""
@@ -216,9 +213,7 @@ class Conditions:
                 if may_pass(error):
                     if not any(uid in words for words in self._lanes.values()):  # no newer word
                         self._lanes[lane][uid] = unsaid
-                    self._written_pods.pop(uid, None)
-                    self._written_dagjobs.pop(uid, None)
-                    self._written_queues.pop(uid, None)
+                    self._written.pop(uid, None)
                     await asyncio.sleep(pause_s(tries))
                     tries += 1
                 else:
@@ -240,7 +235,7 @@ class Conditions:
 
     def _waiting(self, pod: Pod) -> Condition | None:
         """The pod's condition: as last written by us, else as it was last seen."""
-        return self._written_pods.get(pod.metadata.uid) or pod.waiting
+        return self._written.get(pod.metadata.uid) or pod.waiting
 
     def _queue_pod(self, pod: Pod, condition: Condition) -> None:
         uid, before = pod.metadata.uid, self._waiting(pod)
@@ -261,43 +256,31 @@ class Conditions:
             "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
             "status": {"conditions": [condition]},
         }
-        _remember(self._written_pods, meta.uid, condition)
+        self._remember(meta.uid, condition)
         path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/status"
         await self._client.patch(path, body, kind="apply", field_manager=FIELD_MANAGER, force=True)
 
-    # -- DagJobs --------------------------------------------------------------------------------
+    # -- everything else ------------------------------------------------------------------------
 
-    async def _write_dagjob(self, word: str, key: str, fields: dict[str, Any]) -> None:
-        """A merge patch of our fields alone; the others belong to the controllers."""
-        namespace, name = key.split("/", 1)
-        _remember(self._written_dagjobs, word, fields)
-        path = f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs/{name}/status"
+    async def _write_fields(self, word: str, path: str, fields: dict[str, Any]) -> None:
+        """A merge patch of our fields of a status alone; the others belong to the controllers."""
+        self._remember(word, fields)
         await self._client.patch(path, {"status": fields}, kind="merge", field_manager=FIELD_MANAGER)
 
-    # -- Events and Queues ------------------------------------------------------------------------
-
     async def _write_event(self, word: str, kind: str, meta: Meta, event: Event) -> None:
-        _remember(self._told, word, time.monotonic())
+        self._remember(word, time.monotonic())
         await self._events.report(kind, meta, event)
 
-    async def _write_queue(self, uid: str, name: str, fields: dict[str, Any]) -> None:
-        """A merge patch of our fields alone; the conditions belong to the controllers."""
-        _remember(self._written_queues, uid, fields)
-        await self._client.patch(
-            f"/apis/{API_VERSION}/queues/{name}/status", {"status": fields}, kind="merge", field_manager=FIELD_MANAGER
-        )
+    def _remember(self, word: str, content: Any) -> None:
+        """Keep the newest; what is forgotten costs a superfluous write at worst."""
+        self._written.pop(word, None)
+        self._written[word] = content
+        if len(self._written) > REMEMBERED:
+            del self._written[next(iter(self._written))]
 
 
 def _content(condition: Condition) -> tuple[str, str, str]:
     return condition.status, condition.reason, condition.message
-
-
-def _remember(newest: dict[str, Word], uid: str, word: Word) -> None:
-    """Keep the newest; who is forgotten costs a superfluous write at worst."""
-    newest.pop(uid, None)
-    newest[uid] = word
-    if len(newest) > REMEMBERED:
-        del newest[next(iter(newest))]
 
 
 def _refused(error: ApiError) -> None:
