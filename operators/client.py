@@ -11,7 +11,6 @@ import math
 import time
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 import aiohttp
@@ -110,9 +109,7 @@ class Client:
         await self._logged_in()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def get(self, path: str, **params: str) -> Any:

@@ -127,7 +127,14 @@ class Conditions:
         self._written.pop(uid, None)
 
     def report_dagjob(
-        self, key: str, *, uid: str, reason: str, message: str, position: int | None, estimate_s: float | None
+        self,
+        key: str,
+        *,
+        uid: str,
+        reason: str = "",
+        message: str = "",
+        position: int | None = None,
+        estimate_s: float | None = None,
     ) -> None:
         """Why the DagJob `namespace/name` waits; an empty text or None takes the field away."""
         fields: dict[str, Any] = {

@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -32,8 +32,6 @@ _PERIOD_S: Final = 0.5
 _AGAIN_S: Final = 15.0
 #: Of each stage so many waiting pods get Events; all have the condition, and the DagJob has an Event of its own.
 _PODS_WITH_EVENTS: Final = 3
-#: What is said of the wait of a DagJob that does not wait.
-_NOTHING: Final[dict[str, Any]] = {"reason": "", "message": "", "position": None}
 
 
 class Why(msgspec.Struct, frozen=True):
@@ -81,7 +79,7 @@ class StatusWriter:
             if dagjob.status.reason and entry is not None:
                 self._jobs[entry.id] = entry.owner
             elif dagjob.status.reason:
-                self._conditions.report_dagjob(dagjob.key, uid=dagjob.metadata.uid, **_NOTHING, estimate_s=None)
+                self._conditions.report_dagjob(dagjob.key, uid=dagjob.metadata.uid)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -96,7 +94,7 @@ class StatusWriter:
             self._all_at = time.monotonic()
             self._again.update(dict.fromkeys(state.waiting))
             for aside in self._asides.values():
-                self._tell_pods(aside)
+                self._tell_pods_of(aside)
         jobs.stirred.update((job, None) for job in self._jobs if self._is_over(job))
         if jobs.stirred or self._again:
             began, places = time.perf_counter(), places_of(self._brain)
@@ -118,14 +116,12 @@ class StatusWriter:
                     self._jobs[entry.id] = entry.owner
                     self._brain.jobs.stirred[entry.id] = None
                 elif told is not None and told.kind == "DagJob" and told.meta.key in cache.dagjobs:
-                    self._conditions.report_dagjob(told.meta.key, uid=uid, **_NOTHING, estimate_s=None)
+                    self._conditions.report_dagjob(told.meta.key, uid=uid)
                 continue
             self._asides[uid] = aside
             if aside.kind == "DagJob":
-                self._conditions.report_dagjob(
-                    aside.meta.key, uid=uid, reason=aside.reason, message=aside.message, position=None, estimate_s=None
-                )
-                self._tell_pods(aside)
+                self._conditions.report_dagjob(aside.meta.key, uid=uid, reason=aside.reason, message=aside.message)
+                self._tell_pods_of(aside)
             elif aside.kind == "Pod" and (pod := cache.pods.get(aside.meta.key)) is not None:
                 self._pods[uid] = pod.key
                 self._conditions.report_pod(pod, aside.reason, aside.message)
@@ -133,15 +129,18 @@ class StatusWriter:
                 self._conditions.report_event(aside.kind, aside.meta, aside.reason, aside.message)
         intake.news.clear()
 
-    def _tell_pods(self, aside: Aside) -> None:
+    def _tell_pods_of(self, aside: Aside) -> None:
         """The pods of a DagJob that was set aside wait for the same reason."""
-        for number, key in enumerate(self._brain.facts.pods_kept_back(aside.meta.uid)):
+        self._tell_pods(enumerate(self._brain.facts.pods_kept_back(aside.meta.uid)), aside, with_events=True)
+
+    def _tell_pods(self, keys: Iterable[tuple[int, str]], wait: Aside | Why, *, with_events: bool) -> None:
+        for number, key in keys:
             pod = self._brain.cache.pods.get(key)
             if pod is not None and not pod.is_terminal:
                 self._pods[pod.metadata.uid] = key
-                self._conditions.report_pod(pod, aside.reason, aside.message)
-                if number < _PODS_WITH_EVENTS:
-                    self._conditions.report_event("Pod", pod.metadata, aside.reason, aside.message)
+                self._conditions.report_pod(pod, wait.reason, wait.message)
+                if with_events and number < _PODS_WITH_EVENTS:
+                    self._conditions.report_event("Pod", pod.metadata, wait.reason, wait.message)
 
     def _is_over(self, job: str) -> bool:
         """Whether nothing of the job waits any more."""
@@ -193,7 +192,7 @@ class StatusWriter:
             return
         if not entry.plain:
             job = self._brain.scheduler.state.jobs.get(entry.id)
-            said = msgspec.structs.asdict(waits) if waits is not None else _NOTHING
+            said = msgspec.structs.asdict(waits) if waits is not None else {}
             estimate_s = job.size_ms / 1000 if job is not None and job.size_ms is not None else None
             self._conditions.report_dagjob(entry.key, uid=entry.owner, **said, estimate_s=estimate_s)
         if waits is None:
@@ -203,13 +202,7 @@ class StatusWriter:
         is_told = waits.reason not in _TOLD_OTHERWISE
         if dagjob is not None and is_told:
             self._conditions.report_event("DagJob", dagjob.metadata, waits.reason, waits.message)
-        for number, key in waiting_pods(self._brain, entry):
-            pod = self._brain.cache.pods.get(key)
-            if pod is not None and not pod.is_terminal:
-                self._pods[pod.metadata.uid] = key
-                self._conditions.report_pod(pod, waits.reason, waits.message)
-                if is_told and number < _PODS_WITH_EVENTS:
-                    self._conditions.report_event("Pod", pod.metadata, waits.reason, waits.message)
+        self._tell_pods(waiting_pods(self._brain, entry), waits, with_events=is_told)
 
 
 def places_of(brain: Brain) -> Places:

@@ -32,6 +32,7 @@ log = structlog.get_logger()
 
 #: In which order the facts of a takeover come: by job, stage, attempt, pod.
 _Order = tuple[str, int, float, str]
+_Fact = tuple[_Order, Callable[[], None]]
 
 
 def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: Sequence[PastJob]) -> None:
@@ -51,7 +52,11 @@ def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: 
     brain.facts.know_foreign()
     _jobs(brain)
     _containers(brain, pods)
-    for _, tell in sorted([*_of_pods(brain), *_remembered(brain)], key=itemgetter(0)):
+    facts: list[_Fact] = []
+    for pod in brain.cache.pods.values():
+        facts.append((_order(brain, pod), partial(brain.facts.hear, Change("Pod", None, pod))))
+    facts += _remembered(brain)
+    for _, tell in sorted(facts, key=itemgetter(0)):
         tell()
     for dagjob in _in_order(brain):
         entry = brain.jobs.of_owner(dagjob.metadata.uid)
@@ -113,12 +118,7 @@ def _containers(brain: Brain, pods: Mapping[int, str]) -> None:
             brain.ledger.assign(container.id, uid)
 
 
-def _of_pods(brain: Brain) -> Iterator[tuple[_Order, Callable[[], None]]]:
-    for pod in brain.cache.pods.values():
-        yield _order(brain, pod), partial(brain.facts.hear, Change("Pod", None, pod))
-
-
-def _remembered(brain: Brain) -> Iterator[tuple[_Order, Callable[[], None]]]:
+def _remembered(brain: Brain) -> Iterator[_Fact]:
     """Tasks that have succeeded by their job's status, each stage's behind its pods: those of some may be gone."""
     for dagjob in brain.cache.dagjobs.values():
         entry = brain.jobs.of_owner(dagjob.metadata.uid)
