@@ -31,6 +31,7 @@ _LINE_LIMIT: Final = 32 << 20
 #: What does not connect within so long does not do so later either: the next try may meet another address.
 _CONNECT_S: Final = 5.0
 _RENEW_EARLY_S: Final = 60
+_CONNECTIONS: Final = 64
 _LOGIN_PAUSE_S = 5.0
 
 PatchKind = Literal["json", "merge", "strategic", "apply"]
@@ -39,8 +40,8 @@ PatchKind = Literal["json", "merge", "strategic", "apply"]
 class ApiError(Exception):
     """The API server refused. status: HTTP status, 0 when there was no answer. reason: its short code."""
 
-    def __init__(self, status: int, reason: str, message: str, details: Any = None) -> None:
-        self.status, self.reason, self.message, self.details = status, reason, message, details
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        self.status, self.reason, self.message = status, reason, message
         super().__init__(f"{reason or status}: {message}")
 
     @property
@@ -61,10 +62,6 @@ class AlreadyExists(Conflict):
     """409: an object of this name is there."""
 
 
-class Gone(ApiError):
-    """410: the resource version is too old."""
-
-
 class Invalid(ApiError):
     """422: the object, or the patch's `test`, was refused."""
 
@@ -80,7 +77,7 @@ class Unreachable(ApiError):
         super().__init__(0, "Unreachable", message)
 
 
-_ERRORS: Final[dict[int, type[ApiError]]] = {403: Forbidden, 404: NotFound, 409: Conflict, 410: Gone, 422: Invalid}
+_ERRORS: Final[dict[int, type[ApiError]]] = {403: Forbidden, 404: NotFound, 409: Conflict, 422: Invalid}
 
 
 class Client:
@@ -89,10 +86,10 @@ class Client:
     A login is repeated before its credentials end, and when the API server refuses them (401).
     """
 
-    def __init__(self, access: Access | Login, *, connections: int = 64, timeout_s: float = 30) -> None:
+    def __init__(self, access: Access | Login, *, timeout_s: float = 30) -> None:
         self._login: Login | None = access if isinstance(access, Login) else None
         self._access: Access | None = None if isinstance(access, Login) else access
-        self._connections, self._timeout = connections, aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
         self._session: aiohttp.ClientSession | None = None
         self._former: aiohttp.ClientSession | None = None
         self._logging_in = asyncio.Lock()
@@ -226,7 +223,7 @@ class Client:
         access = self._access
         if self._session is None:
             assert access is not None
-            connector = aiohttp.TCPConnector(limit=self._connections, ssl=access.tls() or True)
+            connector = aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=access.tls() or True)
             self._session = aiohttp.ClientSession(
                 connector=connector, timeout=self._timeout, trust_env=False, read_bufsize=1 << 20, proxy=access.proxy
             )
@@ -311,4 +308,4 @@ def error_of(status: Any, code: int = 0) -> ApiError:
     code = said if isinstance(said := told.get("code"), int) else code
     reason, message = str(told.get("reason", "")), str(told.get("message", ""))
     kind = AlreadyExists if reason == "AlreadyExists" else _ERRORS.get(code, ApiError)
-    return kind(code, reason, message, told.get("details"))
+    return kind(code, reason, message)

@@ -52,9 +52,10 @@ def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: 
     brain.facts.know_foreign()
     _jobs(brain)
     _containers(brain, pods)
-    facts: list[_Fact] = []
-    for pod in brain.cache.pods.values():
-        facts.append((_order(brain, pod), partial(brain.facts.hear, Change("Pod", None, pod))))
+    hear = brain.facts.hear
+    facts: list[_Fact] = [
+        (_order(brain, pod), partial(hear, Change("Pod", None, pod))) for pod in brain.cache.pods.values()
+    ]
     facts += _remembered(brain)
     for _, tell in sorted(facts, key=itemgetter(0)):
         tell()
