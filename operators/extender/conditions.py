@@ -1,10 +1,10 @@
 """Reports on the objects why they wait: a condition on pods, six status fields on DagJobs, Events on some of both.
 
-Queues' figures go the same way. Everything shares one allowance of writes.
+Queues' figures go the same way. All share one allowance of writes.
 
-People read these, so they may come late but not dear: a limited number of writes a second, the newest word on
-each object only, and no write for what the object says already. Lanes (see `Lane`) take turns; whoever has been told
-already, and only hears other numbers, comes when nobody else has anything to hear.
+Only people read the reports, so a report may come late but not dear: a limited number of writes a second, the newest
+word on each object only, and no write of a word already there. Lanes (see `Lane`) take turns; an object already told,
+with nothing new but other numbers, comes when no other has anything to hear.
 """
 
 from __future__ import annotations
@@ -39,22 +39,22 @@ ENDED: Final = "Ended"
 LONGEST_MESSAGE: Final = 1024
 #: Of how many words the last is remembered.
 REMEMBERED: Final = 80_000
-#: Mark the words on a DagJob's plan and promise, which stand beside the word on its wait.
+#: Mark the words on a DagJob's plan and promise, separate from the word on its wait.
 _PLAN: Final = "/plan"
 _PROMISE: Final = "/promise"
 #: Marks the Event on an object.
 _EVENT: Final = "/event"
-#: An Event of the same reason on the same object comes so often at most. The API server keeps Events for an hour: of
-#: a longer wait there is always one to be seen.
+#: Seconds between two Events of one reason on one object. The API server keeps Events for an hour, so a longer wait
+#: always shows an Event.
 _EVENT_AGAIN_S: Final = 1800.0
 
 Write = Callable[[], Awaitable[None]]
 
 
 class Lane(enum.IntEnum):
-    """Words that wait to be written, by the kind of object they are about, and whether it was told anything before.
+    """Words to be written, by kind of object, and by whether the object was told anything before.
 
-    The lanes of the first tuple of `_TURNS` write in turns; those of the second write when the first have nothing.
+    The lanes of the first tuple of `_TURNS` write in turns; the lanes of the second write when the first have nothing.
     """
 
     POD_OVER = 0
@@ -73,17 +73,18 @@ _TURNS: Final = (
 
 
 class Unsaid(msgspec.Struct, frozen=True, gc=False):
-    """A word that is not written yet. since: the smallest goes first in its lane, then the first spoken of."""
+    """A word not written yet."""
 
     write: Write
     since: str = ""
+    """Sort key within a lane: the smallest goes first, then the first spoken of."""
 
 
 class Conditions:
-    """The writer of one term of leadership.
+    """The writer of one term of leadership, with at most `per_second` writes a second.
 
-    per_second: writes at most. identity: of the replica, for Events. Nothing is sent before `run`; what is unsaid when
-    `run` is cancelled is dropped.
+    `identity` names the replica in Events. Nothing is sent before `run`; unsaid words are dropped when `run` is
+    cancelled. Raises ValueError for a rate of 0 or less.
     """
 
     def __init__(self, client: Client, *, per_second: float = 20.0, identity: str = "brain") -> None:
@@ -99,18 +100,19 @@ class Conditions:
 
     @property
     def pending(self) -> int:
-        """Objects that have something unsaid."""
+        """Number of objects with something unsaid."""
         return sum(map(len, self._lanes.values()))
 
     def report_pod(self, pod: Pod, reason: str, message: str) -> None:
-        """The pod waits, and why. reason: CamelCase."""
+        """The pod waits, for a reason (CamelCase) and with a message."""
         self._queue_pod(pod, Condition(WAITING_CONDITION, "True", reason, message[:LONGEST_MESSAGE]))
 
     def report_released(self, pod: Pod, node: str | None) -> None:
-        """The pod waits no longer: a condition that it has becomes False, so that `kubectl wait` can see it.
+        """The pod waits no longer: its condition, if any, becomes False, so that `kubectl wait` can see the end.
 
-        A pod that was never told to wait is left alone: a quick start costs no second write.
+        A pod never told to wait is left alone: a quick start costs no second write.
         """
+        # An Event is about the wait alone, so an unwritten Event is dropped.
         self._take_back(pod.metadata.uid + _EVENT)
         if self._waiting(pod) is None:
             self._take_back(pod.metadata.uid)
@@ -148,7 +150,7 @@ class Conditions:
         self._queue_dagjob(uid, key, fields)
 
     def report_event(self, kind: str, meta: Meta, reason: str, message: str) -> None:
-        """An Event of a wait on a Pod or DagJob, unless one of this reason was written there a while ago or later."""
+        """An Event on a waiting Pod or DagJob, unless an Event of the same reason was written there lately."""
         word, now = f"{meta.uid} {reason}", time.monotonic()
         if now - self._written.get(word, -_EVENT_AGAIN_S) < _EVENT_AGAIN_S:
             self._take_back(meta.uid + _EVENT)
@@ -157,7 +159,7 @@ class Conditions:
         self._queue(Lane.EVENT, meta.uid + _EVENT, Unsaid(write))
 
     def report_queue(self, queue: Queue, fields: dict[str, Any]) -> None:
-        """The figures of a Queue, those fields of its status that are not its conditions."""
+        """The figures of a Queue: all fields of the status but the conditions."""
         uid = queue.metadata.uid or queue.metadata.name
         before = self._written.get(uid) or msgspec.to_builtins(queue.status)
         if all(before.get(name) == value for name, value in fields.items()):
@@ -179,6 +181,7 @@ class Conditions:
         if before == fields:
             self._take_back(word)
             return
+        # A new reason is news; another position or estimate of the same reason is not.
         is_news = before is None or before.get("reason") != fields.get("reason")
         namespace, name = key.split("/", 1)
         path = f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs/{name}/status"
@@ -192,7 +195,8 @@ class Conditions:
             self._written.pop(word, None)
 
     def _queue(self, lane: Lane, uid: str, unsaid: Unsaid) -> None:
-        """The newest word on an object; who is overwritten in its lane keeps its place."""
+        """Enter the newest word on an object; an overwritten word's place in the lane is kept."""
+        # A word stands in one lane at most: an older word in another lane would be written after the newer.
         for other, words in self._lanes.items():
             if other is not lane:
                 words.pop(uid, None)
@@ -228,12 +232,14 @@ class Conditions:
             else:
                 tries = 0
                 metrics.CONDITIONS.labels(outcome="ok").inc()
+            # The pause is measured from the write's beginning, so a slow API server does not lower the rate further.
             await asyncio.sleep(max(0.0, began + self._period_s - time.monotonic()))
 
     def _next(self) -> tuple[Lane, str]:
-        """Of those that have something to say, the lane whose turn is longest ago, and the first in it."""
+        """Of the lanes with something to say, the lane whose turn is longest ago, and the first word in that lane."""
         lanes = next(waiting for turn in _TURNS if (waiting := [lane for lane in turn if self._lanes[lane]]))
         lane = min(lanes, key=self._turns.__getitem__)
+        # Round robin without a list of turns: the highest number was served last.
         self._turns[lane] = max(self._turns.values()) + 1
         words = self._lanes[lane]
         return lane, min(words, key=lambda uid: words[uid].since)
@@ -241,7 +247,7 @@ class Conditions:
     # -- pods -----------------------------------------------------------------------------------
 
     def _waiting(self, pod: Pod) -> Condition | None:
-        """The pod's condition: as last written by us, else as it was last seen."""
+        """The pod's condition: as last written by us, else as last seen."""
         return self._written.get(pod.metadata.uid) or pod.waiting
 
     def _queue_pod(self, pod: Pod, condition: Condition) -> None:
@@ -256,7 +262,7 @@ class Conditions:
         self._queue(lane, uid, Unsaid(write, pod.metadata.creationTimestamp or "" if lane is Lane.POD_UNTOLD else ""))
 
     async def _write_pod(self, meta: Meta, condition: Condition) -> None:
-        """Server-side apply: conditions are merged by type, and those of others stay."""
+        """Server-side apply: conditions are merged by type, and conditions of others stay."""
         body = {
             "apiVersion": "v1",
             "kind": "Pod",
@@ -279,8 +285,9 @@ class Conditions:
         await self._events.report(kind, meta, event)
 
     def _remember(self, word: str, content: Any) -> None:
-        """Keep the newest; what is forgotten costs a superfluous write at worst."""
+        """Keep the newest word; a forgotten one costs a superfluous write at worst."""
         self._written.pop(word, None)
+        # Popped first, so that the word moves to the end: the dict's first entry is the oldest.
         self._written[word] = content
         if len(self._written) > REMEMBERED:
             del self._written[next(iter(self._written))]
@@ -291,7 +298,7 @@ def _content(condition: Condition) -> tuple[str, str, str]:
 
 
 def _refused(error: ApiError) -> None:
-    """The object is gone (or another has its name), or the write is refused for good."""
+    """The object is gone (or another object has its name), or the write is refused for good."""
     gone = isinstance(error, NotFound) or "metadata.uid" in error.message
     metrics.CONDITIONS.labels(outcome="gone" if gone else "error").inc()
     if not gone:

@@ -1,4 +1,4 @@
-"""The figures of Queues, from the brain's own books: what labels of pods say does not matter."""
+"""The figures of Queues, from the brain's own books: labels of pods do not matter."""
 
 from __future__ import annotations
 
@@ -17,12 +17,16 @@ _PERIOD_S: Final = 1.0
 
 
 class Figures(msgspec.Struct):
-    """Of a queue and those below it. jobs: live DagJobs; pending, running: tasks without and with room; share: 0-1."""
+    """Figures of a queue with all queues below."""
 
     jobs: int = 0
+    """Live DagJobs."""
     pending: int = 0
+    """Tasks without room."""
     running: int = 0
+    """Tasks with room."""
     share: float = 0.0
+    """Dominant share of the cluster, 0 to 1."""
 
     def shown(self) -> dict[str, Any]:
         """As fields of a Queue's status."""
@@ -30,7 +34,7 @@ class Figures(msgspec.Struct):
 
 
 class QueueFigures:
-    """Counts once a second if anything was heard or decided since; Queues with other figures are written."""
+    """Counts once a second if anything was heard or decided since; Queues with changed figures are written."""
 
     def __init__(self, brain: Brain, conditions: Conditions) -> None:
         self._brain, self._conditions = brain, conditions
@@ -43,8 +47,9 @@ class QueueFigures:
             await asyncio.sleep(_PERIOD_S)
 
     def go_round(self) -> None:
-        """Show and report what has changed; O(jobs x stages), so not in each cycle."""
+        """Show and report changed figures; O(jobs x stages), so not in each cycle."""
         version = self._brain.scheduler.state.version
+        # An idle brain costs one comparison a second.
         if version == self._version:
             return
         self._version = version
@@ -63,9 +68,10 @@ def show_figures(found: Mapping[str, Figures]) -> None:
 
 
 def figures_of(brain: Brain) -> dict[str, Figures]:
-    """Of every queue that is there."""
+    """Figures by queue, for every queue still there."""
     state = brain.scheduler.state
     tree, found = state.tree, {name: Figures() for name in state.queues if name not in state.tree.removed}
+    # The way up is looked up once per queue, not once per job.
     ups = {name: [found[above] for above in tree.up(name) if above in found] for name in state.queues}
     for job in state.jobs.values():
         entry = brain.jobs.get(job.id)

@@ -10,7 +10,7 @@ from schedulers.core.abilities import Rehearses, ability
 from schedulers.core.events import Rehearsed
 from schedulers.planning.jockey.rehearsal import rehearse
 
-#: Seconds between two looks at what is wished for.
+#: Seconds between two looks at the policy's wishes.
 _PERIOD_S: Final = 0.2
 
 
@@ -28,6 +28,7 @@ async def rehearse_once(brain: Brain) -> None:
     """
     rehearses = ability(brain.scheduler.policy, Rehearses)
     for job, script in rehearses.new_scripts().items() if rehearses is not None else ():
+        # A rehearsal plays a whole job many times: on the event loop no call would be answered in time.
         courses, table = await asyncio.to_thread(rehearse, script)
         if job in brain.scheduler.state.jobs:
             brain.decisions.tell(Rehearsed(brain.decisions.now(), job, courses, table))

@@ -1,7 +1,7 @@
-"""What kube-scheduler sends an extender and what it expects back, to the letter.
+"""kube-scheduler's calls to an extender and the expected answers, to the letter.
 
-The envelopes have no JSON tags in Go, so their keys are the Go names with a capital letter; the objects inside
-(Pod, Node) are ordinary API objects. Go reads keys in any case and writes them exactly; so do we.
+The envelopes have no JSON tags in Go, so their keys are the Go names with a capital letter; the objects inside (Pod,
+Node) are ordinary API objects. Go reads keys in any case and writes them exactly; so does this module.
 Source: k8s.io/kube-scheduler/extender/v1/types.go and k8s.io/kubernetes/pkg/scheduler/extender.go.
 """
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 #: Victims per node: the uids of its pods that would have to go, and how many disruption budgets that breaks.
 Victims = dict[str, tuple[list[str], int]]
 _UidOf = Callable[[msgspec.Raw, str], str]
-#: The most nodes, or pods, of one call: thirteen times as many nodes as Kubernetes is tested with. Beyond it an answer
+#: The most nodes, or pods, of one call: thirteen times as many nodes as Kubernetes is tested with. A longer answer
 #: would keep the process from its probes.
 MOST: Final = 65_000
 #: Scores outside this range are not refused by kube-scheduler but outvote everything else.
@@ -27,23 +27,21 @@ MAX_SCORE: Final = 10
 
 
 class BadRequest(ValueError):
-    """A body that is not what the verb takes; the message says where and why."""
+    """A body of the wrong form for the verb; the message says where and why."""
 
 
 class TooLarge(BadRequest):
-    """A body that names more than anybody asks about."""
+    """A body with more names than any real call."""
 
 
 class Asked(msgspec.Struct):
-    """Arguments of filter and prioritize (`ExtenderArgs`).
-
-    names: the nodes asked about, each once, in the order given. nodes: the same as whole Node objects, when the
-    scheduler is configured with `nodeCacheCapable: false`; None when it sent names only.
-    """
+    """Arguments of filter and prioritize (`ExtenderArgs`)."""
 
     pod: Pod
     names: list[str]
+    """The nodes asked about, each once, in the order given."""
     nodes: dict[str, msgspec.Raw] | None = None
+    """The same as whole Node objects, under `nodeCacheCapable: false`; None for a call with names only."""
 
 
 class AskedVictims(msgspec.Struct):
@@ -54,16 +52,16 @@ class AskedVictims(msgspec.Struct):
 
 
 class FilterAnswer(msgspec.Struct):
-    """What the brain says to filter.
-
-    nodes: those the pod may be bound to. failed: why not, for nodes where preemption might help; unresolvable: why
-    not, for the others. error: the call fails as a whole and the pod is tried again; everything else is ignored.
-    """
+    """The brain's answer to filter."""
 
     nodes: list[str]
+    """Nodes to which the pod may be bound."""
     failed: dict[str, str] = {}
+    """Reason by node, where preemption might help."""
     unresolvable: dict[str, str] = {}
+    """Reason by node, where preemption cannot help."""
     error: str = ""
+    """The call fails as a whole and the pod is tried again; everything else is ignored."""
 
 
 class _Name(msgspec.Struct):
@@ -82,6 +80,7 @@ class _Identified(msgspec.Struct):
     metadata: _Uid
 
 
+# Made once: a decoder costs more to make than a call to answer.
 _encoder = msgspec.json.Encoder()
 _pod = msgspec.json.Decoder(Pod)
 _names = msgspec.json.Decoder(list[str] | None)
@@ -109,6 +108,7 @@ def read_asked(body: bytes) -> Asked:
         return Asked(pod, [])
     raws = _read(_raws, _folded(items).get("items"), "Nodes.items") or []
     _check_count(len(raws), "Nodes.items")
+    # Only the name is decoded; the node itself stays raw bytes, to be handed back as it came.
     nodes = {_need(_node, raw, f"Nodes.items[{i}]").metadata.name: raw for i, raw in enumerate(raws)}
     return Asked(pod, list(nodes), nodes)
 
@@ -125,7 +125,7 @@ def read_victims(body: bytes) -> AskedVictims:
 
 
 def filter_reply(asked: Asked | None, answer: FilterAnswer) -> bytes:
-    """`ExtenderFilterResult`, in the form that was asked in; asked: None where the question could not be read.
+    """`ExtenderFilterResult`, in the question's form; `asked` is None for an unreadable question.
 
     kube-scheduler reads `NodeNames` only if it sent names, and otherwise the `items` of `Nodes`.
     """
@@ -171,6 +171,7 @@ def _read_nodes(nodes: Mapping[str, msgspec.Raw], path: str, uid_of: _UidOf) -> 
     count = 0
     for name, raw in nodes.items():
         fields = _folded(_read(_maybe, raw, f"{path}.{name}") or {})
+        # Counted as they come, before a single pod is decoded.
         pods = _read(_raws, fields.get("pods"), f"{path}.{name}.Pods") or []
         count += len(pods)
         _check_count(count, f"{path}: pods")
