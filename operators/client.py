@@ -17,8 +17,18 @@ import aiohttp
 import msgspec
 
 from operators.access import Access, InvalidKubeconfig, Login
+from schedulers.objects.names import API_VERSION
 from schedulers.objects.nesting import cut
 
+#: By kind: where the API server has the objects, and the plural of their name.
+_ROOTS: Final = {
+    "Node": ("/api/v1", "nodes"),
+    "Namespace": ("/api/v1", "namespaces"),
+    "Pod": ("/api/v1", "pods"),
+    "ConfigMap": ("/api/v1", "configmaps"),
+    "Queue": (f"/apis/{API_VERSION}", "queues"),
+    "DagJob": (f"/apis/{API_VERSION}", "dagjobs"),
+}
 #: Instead of the whole object, of a write's answer.
 _METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _TYPES: Final = {
@@ -269,6 +279,13 @@ class Client:
         self._renew_at = time.time() + max(_LOGIN_PAUSE_S, left - _RENEW_EARLY_S, left * 0.8)
         if old is not None and not access.is_reached_as(old):
             await self._replace_session()  # a connection speaks for the certificate that it began with
+
+
+def path_of(kind: str, key: str) -> str:
+    """Path of the object `namespace/name` (or `name`) of a kind; the collection's for `namespace/`."""
+    root, plural = _ROOTS[kind]
+    namespace, slash, name = key.rpartition("/")
+    return (f"{root}/namespaces/{namespace}/{plural}/{name}" if slash else f"{root}/{plural}/{name}").rstrip("/")
 
 
 def wall_ms() -> int:

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from operators.cache.hearing import BREAK_S, Hearing
 from operators.cache.reflector import Change, Kind, Reflector
-from operators.client import ApiError, Client
+from operators.client import ApiError, Client, path_of
 from schedulers.objects.dagjob import DagJob
-from schedulers.objects.names import GROUP, VERSION
 from schedulers.objects.namespace import Namespace
 from schedulers.objects.node import Node
 from schedulers.objects.pod import Pod
@@ -21,11 +20,11 @@ from schedulers.objects.queue import Queue
 __all__ = ["KINDS", "Cache", "Change"]
 
 KINDS: Final = (
-    Kind("Node", Node, "/api/v1/nodes"),
-    Kind("Namespace", Namespace, "/api/v1/namespaces"),
-    Kind("Queue", Queue, f"/apis/{GROUP}/{VERSION}/queues"),
-    Kind("DagJob", DagJob, f"/apis/{GROUP}/{VERSION}/dagjobs"),
-    Kind("Pod", Pod, "/api/v1/pods"),
+    Kind("Node", Node, path_of("Node", "")),
+    Kind("Namespace", Namespace, path_of("Namespace", "")),
+    Kind("Queue", Queue, path_of("Queue", "")),
+    Kind("DagJob", DagJob, path_of("DagJob", "")),
+    Kind("Pod", Pod, path_of("Pod", "")),
 )
 
 #: Seconds between two questions whether the API server still answers: a watch with nothing to tell is silent, and so

@@ -11,13 +11,13 @@ import msgspec
 import structlog
 
 from operators.cache.cache import Cache
-from operators.client import Client, Conflict, NotFound, stamp, wall_ms
+from operators.client import Client, Conflict, NotFound, path_of, stamp, wall_ms
 from operators.controllers.config import ControllersConfig
 from operators.controllers.plan import Plan, Surroundings, plan
 from operators.controllers.pods import Made, Pods, Refusal
 from operators.events import Event, Events
 from schedulers.objects.dagjob import DagJobStatus, Progress, WholeDagJob
-from schedulers.objects.names import DAGJOB_LABEL, GROUP, PODS_REFUSED, VERSION
+from schedulers.objects.names import DAGJOB_LABEL, PODS_REFUSED
 from schedulers.objects.pod import Condition, Pod
 
 log = structlog.get_logger()
@@ -157,11 +157,10 @@ class DagJobs:
         )
 
     async def _expire(self, job: WholeDagJob) -> None:
-        path = f"/apis/{GROUP}/{VERSION}/namespaces/{job.metadata.namespace}/dagjobs/{job.metadata.name}"
         seen = {"uid": job.metadata.uid, "resourceVersion": job.metadata.resourceVersion}
         body = {"preconditions": seen, "propagationPolicy": "Background"}
         try:
-            await self._client.delete(path, body)
+            await self._client.delete(path_of("DagJob", job.key), body)
         except (NotFound, Conflict):
             return  # if it is another by now, the watch will tell
         log.info("deleted a finished job after its time", dagjob=job.key)
@@ -176,11 +175,12 @@ class DagJobs:
         left = known.written_at + self._config.status_every / 1000 - now
         if left > 0 and "phase" not in patch:
             return left
-        path = f"/apis/{GROUP}/{VERSION}/namespaces/{job.metadata.namespace}/dagjobs/{job.metadata.name}/status"
         # The version makes sure that it is not a namesake made meanwhile that is written to (a uid would not).
         body = {"metadata": {"resourceVersion": job.metadata.resourceVersion}, "status": patch}
         try:
-            await self._client.patch(path, body, kind="merge", field_manager=COMPONENT)
+            await self._client.patch(
+                f"{path_of('DagJob', job.key)}/status", body, kind="merge", field_manager=COMPONENT
+            )
         except NotFound:
             self.forget(job.metadata.uid)
         except Conflict:

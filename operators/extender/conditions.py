@@ -20,12 +20,12 @@ import msgspec
 import structlog
 
 from operators import metrics
-from operators.client import ApiError, Client, NotFound, stamp
+from operators.client import ApiError, Client, path_of, stamp
 from operators.events import Event, Events
-from operators.extender.releases import FIELD_MANAGER, may_pass, pause_s
+from operators.extender.releases import FIELD_MANAGER, is_gone, may_pass, pause_s
 from schedulers.objects.dagjob import PlanStatus, PromiseStatus
 from schedulers.objects.meta import Meta
-from schedulers.objects.names import API_VERSION, WAITING_CONDITION
+from schedulers.objects.names import WAITING_CONDITION
 from schedulers.objects.pod import Condition, Pod
 from schedulers.objects.queue import Queue
 
@@ -165,7 +165,7 @@ class Conditions:
         if all(before.get(name) == value for name, value in fields.items()):
             self._take_back(uid)
             return
-        path = f"/apis/{API_VERSION}/queues/{queue.metadata.name}/status"
+        path = f"{path_of('Queue', queue.key)}/status"
         self._queue(Lane.QUEUE, uid, Unsaid(functools.partial(self._write_fields, uid, path, fields)))
 
     def report_plan(self, key: str, *, uid: str, plan: PlanStatus) -> None:
@@ -183,8 +183,7 @@ class Conditions:
             return
         # A new reason is news; another position or estimate of the same reason is not.
         is_news = before is None or before.get("reason") != fields.get("reason")
-        namespace, name = key.split("/", 1)
-        path = f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs/{name}/status"
+        path = f"{path_of('DagJob', key)}/status"
         write = Unsaid(functools.partial(self._write_fields, word, path, fields))
         self._queue(Lane.DAGJOB if is_news else Lane.DAGJOB_AGAIN, word, write)
 
@@ -270,7 +269,7 @@ class Conditions:
             "status": {"conditions": [condition]},
         }
         self._remember(meta.uid, condition)
-        path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/status"
+        path = f"{path_of('Pod', meta.key)}/status"
         await self._client.patch(path, body, kind="apply", field_manager=FIELD_MANAGER, force=True)
 
     # -- everything else ------------------------------------------------------------------------
@@ -299,7 +298,7 @@ def _content(condition: Condition) -> tuple[str, str, str]:
 
 def _refused(error: ApiError) -> None:
     """The object is gone (or another object has its name), or the write is refused for good."""
-    gone = isinstance(error, NotFound) or "metadata.uid" in error.message
+    gone = is_gone(error)
     metrics.CONDITIONS.labels(outcome="gone" if gone else "error").inc()
     if not gone:
         log.warning("a condition cannot be written", why=str(error))

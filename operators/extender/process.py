@@ -21,7 +21,7 @@ import structlog
 
 from operators import lease, metrics
 from operators.cache.cache import Cache, Change
-from operators.client import ApiError, Client, wall_ms
+from operators.client import ApiError, Client, path_of, wall_ms
 from operators.extender.app import Extender
 from operators.extender.brain import Brain, Saved
 from operators.extender.conditions import Conditions
@@ -47,7 +47,6 @@ from schedulers.core.model import PastJob
 from schedulers.core.policy import policies
 from schedulers.core.scheduler import Scheduler
 from schedulers.objects.meta import Stored
-from schedulers.objects.names import API_VERSION
 from schedulers.objects.pod import Pod
 
 log = structlog.get_logger()
@@ -288,11 +287,8 @@ class Process:
         """
         namespace, _, name = key.partition("/")
         try:
-            for kind, path in (
-                ("DagJob", f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs"),
-                ("Pod", f"/api/v1/namespaces/{namespace}/pods"),
-            ):
-                listed = await self.client.get(path, fieldSelector=f"metadata.name={name}")
+            for kind in ("DagJob", "Pod"):
+                listed = await self.client.get(path_of(kind, f"{namespace}/"), fieldSelector=f"metadata.name={name}")
                 for meta in (item["metadata"] for item in listed["items"]):
                     if meta["uid"].startswith(uid):
                         return not self.cache.reflectors[kind].is_past(meta["resourceVersion"])

@@ -19,9 +19,9 @@ import msgspec
 import structlog
 
 from operators import metrics
-from operators.client import ApiError, Client, Forbidden, Invalid, NotFound, Unreachable
+from operators.client import ApiError, Client, Forbidden, Invalid, NotFound, Unreachable, path_of
 from operators.extender.window import Window
-from schedulers.objects.names import API_VERSION, GANG_PLAN, RESERVED_NODE
+from schedulers.objects.names import GANG_PLAN, RESERVED_NODE
 from schedulers.objects.pod import NodeSelector, Pod, PodSpec, SelectorTerm
 
 log = structlog.get_logger()
@@ -279,9 +279,8 @@ class Releases:
         if error is None:
             self._hold(waiting)
         else:
+            outcome = Outcome.GONE if is_gone(error) else Outcome.REFUSED
             for release in waiting:
-                gone = isinstance(error, NotFound) or "metadata.uid" in error.message  # or another has its name
-                outcome = Outcome.GONE if gone else Outcome.REFUSED
                 self._end(release, outcome, f"the gang's plan cannot be written: {error.message}")
 
     def _end(self, release: _Release, outcome: Outcome, why: str) -> None:
@@ -302,6 +301,11 @@ class Releases:
             log.warning("a pod cannot be released", pod=release.pod.key, why=why)
         if self._settled is not None:
             self._settled(release.uid, outcome, why)
+
+
+def is_gone(error: ApiError) -> bool:
+    """Whether the object of a refused write is gone, or another object has its name."""
+    return isinstance(error, NotFound) or "metadata.uid" in error.message
 
 
 def may_pass(error: ApiError) -> bool:
@@ -341,7 +345,7 @@ class _Release:
 
     async def _send(self) -> None:
         """On a pod other than expected, look at a fresh copy; the same patch refused twice is final."""
-        path = _pod_path(self.pod)
+        path = path_of("Pod", self.pod.key)
         while True:
             node = self.node
             # The node may be replaced while the patch is on its way, so one value serves the whole round.
@@ -379,7 +383,7 @@ class _Wake:
     async def send(self) -> None:
         body = {"metadata": {"uid": self._pod.metadata.uid, "annotations": {RESERVED_NODE: self._node}}}
         with contextlib.suppress(NotFound):
-            await self._client.patch(_pod_path(self._pod), body, kind="merge", field_manager=FIELD_MANAGER)
+            await self._client.patch(path_of("Pod", self._pod.key), body, kind="merge", field_manager=FIELD_MANAGER)
 
     def refused(self, error: ApiError) -> None:
         log.warning("a pod cannot be told of its reserved node", pod=self._pod.key, why=error.message)
@@ -414,16 +418,12 @@ class _Plan:
     async def send(self) -> None:
         # Gangs entered while the write is on its way are not in this plan, and are settled by the next.
         plan, count = dict(self._stages), len(self._waiting)
-        namespace, name = self._key.split("/", 1)
         metadata: dict[str, Any] = {"annotations": {GANG_PLAN: msgspec.json.encode(plan).decode() if plan else None}}
         if self.uid:
             # The uid makes the API server refuse the write for a namesake of the DagJob.
             metadata["uid"] = self.uid
         await self._client.patch(
-            f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs/{name}",
-            {"metadata": metadata},
-            kind="merge",
-            field_manager=FIELD_MANAGER,
+            path_of("DagJob", self._key), {"metadata": metadata}, kind="merge", field_manager=FIELD_MANAGER
         )
         self._settle(count, None)
         if self._stages != plan or self._waiting:
@@ -463,7 +463,3 @@ class _Gang:
         if not self._left:
             self._done()
         return self._partial - before
-
-
-def _pod_path(pod: Pod) -> str:
-    return f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}"
