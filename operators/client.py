@@ -11,15 +11,24 @@ import math
 import time
 from collections.abc import AsyncIterator, Mapping
 from datetime import UTC, datetime
-from types import TracebackType
 from typing import Any, Final, Literal, Self
 
 import aiohttp
 import msgspec
 
 from operators.access import Access, InvalidKubeconfig, Login
+from schedulers.objects.names import API_VERSION
 from schedulers.objects.nesting import cut
 
+#: By kind: where the API server has the objects, and the plural of their name.
+_ROOTS: Final = {
+    "Node": ("/api/v1", "nodes"),
+    "Namespace": ("/api/v1", "namespaces"),
+    "Pod": ("/api/v1", "pods"),
+    "ConfigMap": ("/api/v1", "configmaps"),
+    "Queue": (f"/apis/{API_VERSION}", "queues"),
+    "DagJob": (f"/apis/{API_VERSION}", "dagjobs"),
+}
 #: Instead of the whole object, of a write's answer.
 _METADATA: Final = "application/json;as=PartialObjectMetadata;g=meta.k8s.io;v=v1,application/json"
 _TYPES: Final = {
@@ -32,6 +41,7 @@ _LINE_LIMIT: Final = 32 << 20
 #: What does not connect within so long does not do so later either: the next try may meet another address.
 _CONNECT_S: Final = 5.0
 _RENEW_EARLY_S: Final = 60
+_CONNECTIONS: Final = 64
 _LOGIN_PAUSE_S = 5.0
 
 PatchKind = Literal["json", "merge", "strategic", "apply"]
@@ -40,8 +50,8 @@ PatchKind = Literal["json", "merge", "strategic", "apply"]
 class ApiError(Exception):
     """The API server refused. status: HTTP status, 0 when there was no answer. reason: its short code."""
 
-    def __init__(self, status: int, reason: str, message: str, details: Any = None) -> None:
-        self.status, self.reason, self.message, self.details = status, reason, message, details
+    def __init__(self, status: int, reason: str, message: str) -> None:
+        self.status, self.reason, self.message = status, reason, message
         super().__init__(f"{reason or status}: {message}")
 
     @property
@@ -62,10 +72,6 @@ class AlreadyExists(Conflict):
     """409: an object of this name is there."""
 
 
-class Gone(ApiError):
-    """410: the resource version is too old."""
-
-
 class Invalid(ApiError):
     """422: the object, or the patch's `test`, was refused."""
 
@@ -81,7 +87,7 @@ class Unreachable(ApiError):
         super().__init__(0, "Unreachable", message)
 
 
-_ERRORS: Final[dict[int, type[ApiError]]] = {403: Forbidden, 404: NotFound, 409: Conflict, 410: Gone, 422: Invalid}
+_ERRORS: Final[dict[int, type[ApiError]]] = {403: Forbidden, 404: NotFound, 409: Conflict, 422: Invalid}
 
 
 class Client:
@@ -90,10 +96,10 @@ class Client:
     A login is repeated before its credentials end, and when the API server refuses them (401).
     """
 
-    def __init__(self, access: Access | Login, *, connections: int = 64, timeout_s: float = 30) -> None:
+    def __init__(self, access: Access | Login, *, timeout_s: float = 30) -> None:
         self._login: Login | None = access if isinstance(access, Login) else None
         self._access: Access | None = None if isinstance(access, Login) else access
-        self._connections, self._timeout = connections, aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
+        self._timeout = aiohttp.ClientTimeout(total=timeout_s, sock_connect=_CONNECT_S)
         self._session: aiohttp.ClientSession | None = None
         self._former: aiohttp.ClientSession | None = None
         self._logging_in = asyncio.Lock()
@@ -110,9 +116,7 @@ class Client:
         await self._logged_in()
         return self
 
-    async def __aexit__(
-        self, kind: type[BaseException] | None, value: BaseException | None, trace: TracebackType | None
-    ) -> None:
+    async def __aexit__(self, *_: object) -> None:
         await self.close()
 
     async def get(self, path: str, **params: str) -> Any:
@@ -229,7 +233,7 @@ class Client:
         access = self._access
         if self._session is None:
             assert access is not None
-            connector = aiohttp.TCPConnector(limit=self._connections, ssl=access.tls() or True)
+            connector = aiohttp.TCPConnector(limit=_CONNECTIONS, ssl=access.tls() or True)
             self._session = aiohttp.ClientSession(
                 connector=connector, timeout=self._timeout, trust_env=False, read_bufsize=1 << 20, proxy=access.proxy
             )
@@ -277,11 +281,21 @@ class Client:
             await self._replace_session()  # a connection speaks for the certificate that it began with
 
 
+def path_of(kind: str, key: str) -> str:
+    """Path of the object `namespace/name` (or `name`) of a kind; the collection's for `namespace/`."""
+    root, plural = _ROOTS[kind]
+    namespace, slash, name = key.rpartition("/")
+    return (f"{root}/namespaces/{namespace}/{plural}/{name}" if slash else f"{root}/{plural}/{name}").rstrip("/")
+
+
+def wall_ms() -> int:
+    """The wall clock, ms since the epoch."""
+    return time.time_ns() // 1_000_000
+
+
 def stamp(ms: int | None = None) -> str:
     """A time (ms since the epoch; now by default) as the API server writes it."""
-    return datetime.fromtimestamp((ms if ms is not None else time.time_ns() // 1_000_000) // 1000, UTC).strftime(
-        "%Y-%m-%dT%H:%M:%SZ"
-    )
+    return datetime.fromtimestamp((wall_ms() if ms is None else ms) // 1000, UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 async def _lines(content: aiohttp.StreamReader) -> AsyncIterator[bytes]:
@@ -311,4 +325,4 @@ def error_of(status: Any, code: int = 0) -> ApiError:
     code = said if isinstance(said := told.get("code"), int) else code
     reason, message = str(told.get("reason", "")), str(told.get("message", ""))
     kind = AlreadyExists if reason == "AlreadyExists" else _ERRORS.get(code, ApiError)
-    return kind(code, reason, message, told.get("details"))
+    return kind(code, reason, message)

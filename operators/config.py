@@ -11,7 +11,7 @@ import types
 from collections.abc import Iterable, Mapping
 from fractions import Fraction
 from pathlib import Path
-from typing import Any, Final, Literal, TypeVar, get_args
+from typing import Annotated, Any, Final, Literal, TypeVar, get_args
 
 import msgspec
 import yaml
@@ -34,6 +34,8 @@ class InvalidConfig(Exception):
         super().__init__("\n".join(self.messages))
 
 
+Count = Annotated[int, msgspec.Meta(ge=1)]
+Text = Annotated[str, msgspec.Meta(min_length=1)]
 #: Which nodes are ours to place on: all of them, or those with our taint.
 Nodes = Literal["reserved", "all"]
 

@@ -120,28 +120,11 @@ WORK_QUEUE: Final = Gauge("rm_work_queue", "Objects that wait to be brought in l
 PODS_CREATED: Final = Counter("rm_pods_created_total", "Pods created; cause: first, retry, recreated.", ["cause"])
 
 
-def show_holds(jobs: Mapping[str, int]) -> None:
-    """Set how many jobs wait for which reason; reasons that nobody waits for any more disappear."""
-    HOLDS.clear()
-    for reason, count in jobs.items():
-        HOLDS.labels(reason=reason).set(count)
-
-
-def show_pending(tasks: Mapping[str, int]) -> None:
-    """Set how many tasks wait in each queue; queues that are gone disappear."""
-    PENDING.clear()
-    for queue, count in tasks.items():
-        PENDING.labels(queue=queue).set(count)
-
-
-def show_queues(counts: Mapping[str, tuple[int, int, float]]) -> None:
-    """Set pending pods, running pods and share of each queue; queues that are gone disappear."""
-    for gauge in (QUEUE_PENDING, QUEUE_RUNNING, QUEUE_SHARE):
-        gauge.clear()
-    for queue, (pending, running, share) in counts.items():
-        QUEUE_PENDING.labels(queue=queue).set(pending)
-        QUEUE_RUNNING.labels(queue=queue).set(running)
-        QUEUE_SHARE.labels(queue=queue).set(share)
+def show(gauge: Gauge, values: Mapping[str, float]) -> None:
+    """Set a gauge of one label by that label's values; those that are gone disappear."""
+    gauge.clear()
+    for label, value in values.items():
+        gauge.labels(label).set(value)
 
 
 def exposition() -> bytes:

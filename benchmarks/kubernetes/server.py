@@ -10,11 +10,11 @@ from typing import Any, Final
 
 from operators.access import Access
 from operators.cache.cache import Cache, Change
-from operators.client import Client
+from operators.client import Client, wall_ms
 from operators.extender.app import Extender
 from operators.extender.brain import Brain
 from operators.extender.config import BrainConfig
-from operators.extender.process import scheduler_config, wall_ms
+from operators.extender.process import scheduler_config
 from operators.extender.releases import Releases
 from operators.serving.ports import ExtenderPort, ManagementPort
 from operators.serving.server import management, serve

@@ -10,9 +10,8 @@ from typing import Any, Final
 
 from operators.cache.hearing import BREAK_S, Hearing
 from operators.cache.reflector import Change, Kind, Reflector
-from operators.client import ApiError, Client
+from operators.client import ApiError, Client, path_of
 from schedulers.objects.dagjob import DagJob
-from schedulers.objects.names import GROUP, VERSION
 from schedulers.objects.namespace import Namespace
 from schedulers.objects.node import Node
 from schedulers.objects.pod import Pod
@@ -21,11 +20,11 @@ from schedulers.objects.queue import Queue
 __all__ = ["KINDS", "Cache", "Change"]
 
 KINDS: Final = (
-    Kind("Node", Node, "/api/v1/nodes"),
-    Kind("Namespace", Namespace, "/api/v1/namespaces"),
-    Kind("Queue", Queue, f"/apis/{GROUP}/{VERSION}/queues"),
-    Kind("DagJob", DagJob, f"/apis/{GROUP}/{VERSION}/dagjobs"),
-    Kind("Pod", Pod, "/api/v1/pods"),
+    Kind("Node", Node, path_of("Node", "")),
+    Kind("Namespace", Namespace, path_of("Namespace", "")),
+    Kind("Queue", Queue, path_of("Queue", "")),
+    Kind("DagJob", DagJob, path_of("DagJob", "")),
+    Kind("Pod", Pod, path_of("Pod", "")),
 )
 
 #: Seconds between two questions whether the API server still answers: a watch with nothing to tell is silent, and so
@@ -38,7 +37,7 @@ _LOOK_S: Final = 0.1
 class Cache:
     """Watches every kind; `hear` is told each difference, in the order in which it is taken in.
 
-    `nodes`, `pods`, `dagjobs`, `queues`, `namespaces` are as the API server has them, up to the watch's delay.
+    Objects are as the API server has them, up to the watch's delay; those of a kind that is not watched are none.
     settings: of the reflectors (time-out and pauses, see Reflector).
     """
 
@@ -48,32 +47,15 @@ class Cache:
         self.reflectors: dict[str, Reflector[Any]] = {
             kind.name: Reflector(client, kind, hear, **settings) for kind in kinds
         }
+        objects: dict[str, Mapping[str, Any]] = {name: each.objects for name, each in self.reflectors.items()}
+        self.nodes: Mapping[str, Node] = objects.get("Node", {})
+        """By name, as namespaces and queues."""
+        self.namespaces: Mapping[str, Namespace] = objects.get("Namespace", {})
+        self.queues: Mapping[str, Queue] = objects.get("Queue", {})
+        self.pods: Mapping[str, Pod] = objects.get("Pod", {})
+        """By `namespace/name`, as DagJobs."""
+        self.dagjobs: Mapping[str, DagJob] = objects.get("DagJob", {})
         self._client, self._hearing = client, Hearing()
-
-    @property
-    def nodes(self) -> Mapping[str, Node]:
-        """By name."""
-        return self.reflectors["Node"].objects
-
-    @property
-    def pods(self) -> Mapping[str, Pod]:
-        """By `namespace/name`."""
-        return self.reflectors["Pod"].objects
-
-    @property
-    def dagjobs(self) -> Mapping[str, DagJob]:
-        """By `namespace/name`."""
-        return self.reflectors["DagJob"].objects
-
-    @property
-    def queues(self) -> Mapping[str, Queue]:
-        """By name."""
-        return self.reflectors["Queue"].objects
-
-    @property
-    def namespaces(self) -> Mapping[str, Namespace]:
-        """By name."""
-        return self.reflectors["Namespace"].objects
 
     @property
     def synced(self) -> bool:

@@ -3,17 +3,15 @@
 from __future__ import annotations
 
 from pathlib import Path
-from typing import Annotated, Literal
+from typing import Literal
 
 import msgspec
 
-from operators.config import Millis, Nodes, load, own_namespace
+from operators.config import Count, Millis, Nodes, load, own_namespace
 from operators.lease import LeaderElection
 from operators.log import Level
 from operators.serving.ports import ManagementPort
 from schedulers.objects.names import CONTROLLERS_LEASE
-
-Count = Annotated[int, msgspec.Meta(ge=1)]
 
 
 class ControllersConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from typing import Any, Final
 
@@ -10,13 +11,13 @@ import msgspec
 import structlog
 
 from operators.cache.cache import Cache
-from operators.client import Client, Conflict, NotFound, stamp
+from operators.client import Client, Conflict, NotFound, path_of, stamp, wall_ms
 from operators.controllers.config import ControllersConfig
 from operators.controllers.plan import Plan, Surroundings, plan
 from operators.controllers.pods import Made, Pods, Refusal
 from operators.events import Event, Events
 from schedulers.objects.dagjob import DagJobStatus, Progress, WholeDagJob
-from schedulers.objects.names import DAGJOB_LABEL, GROUP, PODS_REFUSED, VERSION
+from schedulers.objects.names import DAGJOB_LABEL, PODS_REFUSED
 from schedulers.objects.pod import Condition, Pod
 
 log = structlog.get_logger()
@@ -38,6 +39,19 @@ _LONGEST_REST_S: Final = 1.0
 _EVENTS: Final = 20
 
 
+class _Known(msgspec.Struct):
+    """What this replica has found out about one DagJob in its term."""
+
+    status: DagJobStatus | None = None
+    """As last planned."""
+    gone: list[Pod] = []
+    """Pods that have ended and gone since."""
+    written_at: float = -math.inf
+    """Monotonic time of the last status."""
+    rests_until: float = -math.inf
+    """Monotonic time before which the job is not planned again."""
+
+
 class DagJobs:
     """The DagJob controller. `reconcile` is level-triggered: it looks at the objects, not at what has changed.
 
@@ -51,10 +65,7 @@ class DagJobs:
         self._writer = Pods(client, config.concurrency)
         self._pods: dict[str, dict[str, None]] = {}  # DagJob uid -> keys of its pods
         self._unschedulable: dict[str, int] = {}  # pod uid -> since when kube-scheduler finds no node for it, ms
-        self._planned: dict[str, DagJobStatus] = {}  # DagJob uid -> status as last planned
-        self._gone: dict[str, list[Pod]] = {}  # DagJob uid -> pods that have ended and gone since
-        self._written: dict[str, float] = {}  # DagJob uid -> monotonic time of the last status
-        self._rests: dict[str, float] = {}  # DagJob uid -> until when it is not planned again, monotonic
+        self._known: dict[str, _Known] = {}  # by the DagJob's uid
 
     # -- what is there --------------------------------------------------------------------------
 
@@ -70,7 +81,7 @@ class DagJobs:
         if new is not None:
             self._pods.setdefault(pod.dagjob_uid, {})[pod.key] = None
             if new.is_unschedulable:
-                self._unschedulable.setdefault(new.metadata.uid, _now_ms())
+                self._unschedulable.setdefault(new.metadata.uid, wall_ms())
             else:
                 self._unschedulable.pop(new.metadata.uid, None)
         return f"{pod.metadata.namespace}/{name}"
@@ -81,18 +92,17 @@ class DagJobs:
         mine.pop(pod.key, None)
         if not mine:
             self._pods.pop(pod.dagjob_uid, None)
-        if pod.is_terminal and pod.dagjob_uid in self._planned:
-            self._gone.setdefault(pod.dagjob_uid, []).append(pod)
+        known = self._known.get(pod.dagjob_uid)
+        if pod.is_terminal and known is not None and known.status is not None:
+            known.gone.append(pod)
 
     def forget(self, job_uid: str) -> None:
         """This DagJob is gone; its pods follow one by one."""
-        for known in (self._planned, self._gone, self._written, self._rests):
-            known.pop(job_uid, None)
+        self._known.pop(job_uid, None)
 
     def begin(self) -> None:
         """This replica leads from now on: what it knew of an earlier term may be out of date."""
-        for known in (self._planned, self._gone, self._written, self._rests):
-            known.clear()
+        self._known.clear()
 
     def pods_of(self, job: WholeDagJob) -> list[Pod]:
         """The job's pods, as far as heard."""
@@ -109,46 +119,34 @@ class DagJobs:
         job: Any = self._cache.dagjobs.get(key)
         if job is None or job.metadata.deletionTimestamp:
             return None  # its pods go with it, by their owner reference
-        uid = job.metadata.uid
-        now = time.monotonic()
-        if (left := self._rests.get(uid, now) - now) > 0:
+        known = self._known.setdefault(job.metadata.uid, _Known())
+        if (left := known.rests_until - time.monotonic()) > 0:
             return left
         began = time.thread_time()  # of this thread alone: where others have the CPU, a short plan is a short one still
-        gone = self._gone.get(uid, ())
-        known = msgspec.structs.replace(job, status=self._planned.get(uid, job.status))
-        todo = plan(known, [*gone, *self.pods_of(job)], self._surroundings(heard_ms))
-        seen, took = len(gone), time.thread_time() - began
+        remembered = msgspec.structs.replace(job, status=known.status or job.status)
+        todo = plan(remembered, [*known.gone, *self.pods_of(job)], self._surroundings(heard_ms))
+        seen, took = len(known.gone), time.thread_time() - began
         if took > _LONG_S:
-            self._rests[uid] = time.monotonic() + min(_LONGEST_REST_S, _RESTS * took)
+            known.rests_until = time.monotonic() + min(_LONGEST_REST_S, _RESTS * took)
         if todo.expired:
             await self._expire(job)
             return None
         deleted = await self._writer.delete(job, todo.deletes)
         made = await self._writer.create(job, todo.creates)
         show_refusal(todo, made.refusal, stamp())
-        self._remember(key, uid, todo.status, seen)
+        known.status = todo.status
+        del known.gone[:seen]  # these are counted in the status now
         told = [*(one.event for one in deleted.pods), *(one.event for one in made.pods)]
         events = [*todo.events, *(event for event in told if event is not None)]
         await asyncio.gather(*(self._events.report("DagJob", job.metadata, event) for event in events[:_EVENTS]))
-        wait = await self._write_status(job, todo)
+        wait = await self._write_status(job, todo, known)
         again = _WAITS_S if deleted.waits else _again_s(made)
         due = [seconds for seconds in (todo.again_s, again, wait) if seconds is not None]
         return min(due) if due else None
 
-    def _remember(self, key: str, uid: str, status: DagJobStatus, seen: int) -> None:
-        """seen: so many of the pods that are gone are counted in the status now."""
-        job = self._cache.dagjobs.get(key)
-        if job is None or job.metadata.uid != uid:
-            return  # gone meanwhile
-        self._planned[uid] = status
-        if seen:
-            del self._gone[uid][:seen]
-            if not self._gone[uid]:
-                del self._gone[uid]
-
     def _surroundings(self, heard_ms: int) -> Surroundings:
         return Surroundings(
-            now_ms=_now_ms(),
+            now_ms=wall_ms(),
             heard_ms=heard_ms,
             nodes=self._cache.nodes,
             queues=self._cache.queues,
@@ -159,37 +157,36 @@ class DagJobs:
         )
 
     async def _expire(self, job: WholeDagJob) -> None:
-        path = f"/apis/{GROUP}/{VERSION}/namespaces/{job.metadata.namespace}/dagjobs/{job.metadata.name}"
         seen = {"uid": job.metadata.uid, "resourceVersion": job.metadata.resourceVersion}
         body = {"preconditions": seen, "propagationPolicy": "Background"}
         try:
-            await self._client.delete(path, body)
+            await self._client.delete(path_of("DagJob", job.key), body)
         except (NotFound, Conflict):
             return  # if it is another by now, the watch will tell
         log.info("deleted a finished job after its time", dagjob=job.key)
 
-    async def _write_status(self, job: WholeDagJob, todo: Plan) -> float | None:
+    async def _write_status(self, job: WholeDagJob, todo: Plan, known: _Known) -> float | None:
         """Write what has changed of our part; returns in how many seconds to come back when it is too early."""
         old, new = msgspec.to_builtins(job.status), msgspec.to_builtins(todo.status)
         patch = {name: new[name] for name in Progress.__struct_fields__ if new[name] != old[name]}
         if not patch:
             return None
-        uid, now, pause = job.metadata.uid, time.monotonic(), self._config.status_every / 1000
-        left = self._written.get(uid, -pause) + pause - now
+        now = time.monotonic()
+        left = known.written_at + self._config.status_every / 1000 - now
         if left > 0 and "phase" not in patch:
             return left
-        path = f"/apis/{GROUP}/{VERSION}/namespaces/{job.metadata.namespace}/dagjobs/{job.metadata.name}/status"
         # The version makes sure that it is not a namesake made meanwhile that is written to (a uid would not).
         body = {"metadata": {"resourceVersion": job.metadata.resourceVersion}, "status": patch}
         try:
-            await self._client.patch(path, body, kind="merge", field_manager=COMPONENT)
+            await self._client.patch(
+                f"{path_of('DagJob', job.key)}/status", body, kind="merge", field_manager=COMPONENT
+            )
         except NotFound:
-            self.forget(uid)
+            self.forget(job.metadata.uid)
         except Conflict:
             return _CHANGED_S
         else:
-            if uid in self._planned:
-                self._written[uid] = now
+            known.written_at = now
         return None
 
 
@@ -213,7 +210,3 @@ def _again_s(made: Made) -> float | None:
     if made.waits:
         return _WAITS_S
     return _REFUSED_S if made.refusal is not None else None
-
-
-def _now_ms() -> int:
-    return time.time_ns() // 1_000_000

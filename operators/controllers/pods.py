@@ -10,7 +10,7 @@ import msgspec
 import structlog
 
 from operators import metrics
-from operators.client import AlreadyExists, ApiError, Client, Conflict, Invalid, NotFound
+from operators.client import AlreadyExists, ApiError, Client, Conflict, Invalid, NotFound, path_of
 from operators.controllers.plan import CreatePod, DeletePod
 from schedulers.objects.dagjob import WholeDagJob
 from schedulers.objects.names import ATTEMPT_LABEL, DAGJOB_LABEL, INDEX_LABEL, QUEUE_LABEL, STAGE_LABEL
@@ -91,7 +91,7 @@ class Pods:
         if made.is_final:
             return
         try:
-            path = f"/api/v1/namespaces/{job.metadata.namespace}/pods"
+            path = path_of("Pod", f"{job.metadata.namespace}/")
             # A field that there is not would be left out without a word: its author meant something by it.
             await self._client.create(path, one.body, fieldValidation="Strict")
         except AlreadyExists:
@@ -108,7 +108,7 @@ class Pods:
     async def _look_at(self, job: WholeDagJob, one: CreatePod, made: Made) -> None:
         """What it is that has the pod's name already."""
         try:
-            pod = await self._client.get(_path(job, one.name))
+            pod = await self._client.get(path_of("Pod", f"{job.metadata.namespace}/{one.name}"))
         except NotFound:
             made.waits = True  # just gone
             return
@@ -147,7 +147,7 @@ class Pods:
                 return
             body["gracePeriodSeconds"] = 0
         try:
-            await self._client.delete(_path(job, delete.name), body)
+            await self._client.delete(path_of("Pod", f"{job.metadata.namespace}/{delete.name}"), body)
         except NotFound:
             return
         except Conflict:
@@ -160,10 +160,6 @@ class Pods:
         """Whether a node that the watch does not tell of is there all the same: it may be the younger one."""
         listed = await self._client.get("/api/v1/nodes", fieldSelector=f"metadata.name={node}")
         return bool(listed["items"])
-
-
-def _path(job: WholeDagJob, name: str) -> str:
-    return f"/api/v1/namespaces/{job.metadata.namespace}/pods/{name}"
 
 
 def _owner(pod: dict[str, Any]) -> dict[str, Any]:

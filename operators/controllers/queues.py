@@ -6,11 +6,10 @@ import contextlib
 from collections.abc import Mapping
 
 from operators.cache.cache import Cache
-from operators.client import Client, NotFound, stamp
+from operators.client import Client, NotFound, path_of, stamp
 from schedulers.core.errors import InvalidQuantity, InvalidQueue
 from schedulers.core.queues import mistakes
 from schedulers.core.resources import Resources
-from schedulers.objects.names import GROUP, VERSION
 from schedulers.objects.node import core_node
 from schedulers.objects.pod import Condition
 from schedulers.objects.queue import Queue, core_queue, readable
@@ -45,19 +44,16 @@ class Queues:
         for node in self._cache.nodes.values():
             if self._reserved and not node.is_reserved:
                 continue
-            with contextlib.suppress(InvalidQuantity):  # as above
+            with contextlib.suppress(InvalidQuantity):
                 total = [a + b for a, b in zip(total, core_node(node, self._resources).capacity, strict=True)]
         return total
 
     async def _write(self, queue: Queue, ready: Condition) -> None:
         if queue.status.conditions == [ready]:
             return
-        patch = {"conditions": [ready]}
-        path = f"/apis/{GROUP}/{VERSION}/queues/{queue.metadata.name}/status"
-        try:
-            await self._client.patch(path, {"status": patch}, kind="merge", field_manager="rm-controllers")
-        except NotFound:
-            return
+        path, patch = f"{path_of('Queue', queue.key)}/status", {"status": {"conditions": [ready]}}
+        with contextlib.suppress(NotFound):
+            await self._client.patch(path, patch, kind="merge", field_manager="rm-controllers")
 
 
 def _condition(queue: Queue, queues: Mapping[str, Queue], resources: Resources, wrong: Mapping[str, str]) -> Condition:

@@ -1,8 +1,8 @@
-"""The HTTP side of the extender: it reads what kube-scheduler asks, asks the brain, and answers in time.
+"""The HTTP side of the extender: reads kube-scheduler's calls, asks the brain, and answers in time.
 
-kube-scheduler drops the body of any answer but 200, so a failing filter says why in its `Error` field, which ends
-up in the pod's events. A late answer is worse than none (it reserves what nobody will use), so every call has a
-budget from its first byte, after which the answer is an error at once.
+kube-scheduler drops the body of any answer but 200, so a failing filter gives the reason in its `Error` field, and the
+pod's events show the reason. A late answer is worse than none (room would be reserved for nobody), so every call has a
+budget from its first byte; after the budget the answer is an error at once.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ T = TypeVar("T")
 
 #: Room for 65,000 of the longest names, or for 5,000 whole nodes (11 MB; with 50 images each they would be 54 MB).
 BODY_LIMIT: Final = 16 * 2**20
-#: Why a node that the brain did not mention is not in an answer without any node.
+#: Reason given for a node without a word from the brain, in an answer without any node.
 UNEXPLAINED: Final = "not among the nodes that rm-scheduler considers"
 
 
@@ -54,14 +54,17 @@ class Decider(Protocol):
         """Which of these nodes the pod may be bound to."""
 
     def prioritize(self, pod: Pod, nodes: Sequence[str]) -> list[tuple[str, int]]:
-        """(node, score from 0 to 10) of each node that it has an opinion on."""
+        """(node, score from 0 to 10) of each node on which the brain has an opinion."""
 
     def preempt(self, pod: Pod, victims: Victims) -> Victims:
         """Where these victims may go: nodes left out are vetoed, uids may be added."""
 
 
 class _Refused(Exception):
-    """The call cannot be answered; outcome: the metric's label; status: for verbs without a field for errors."""
+    """A call without an answer.
+
+    outcome is the metric's label, status the HTTP status for verbs without a field for errors.
+    """
 
     def __init__(self, outcome: str, message: str, *, status: int = 500, close: bool = False) -> None:
         super().__init__(message)
@@ -77,7 +80,7 @@ class _Answer(NamedTuple):
 class Extender:
     """The three verbs over one brain.
 
-    budget_s: how long a call may take, from its first byte. clock: monotonic seconds.
+    A call may take budget_s seconds from its first byte; clock gives monotonic seconds.
     """
 
     def __init__(
@@ -100,6 +103,7 @@ class Extender:
 
     def _endpoint(self, verb: str, act: Callable[[bytes, _Call], _Answer]) -> Callable[[Request], Any]:
         async def endpoint(request: Request) -> Response:
+            # The first byte's time comes from the server: time spent in its queue counts against the budget.
             began = request.scope.get("state", {}).get(FIRST_BYTE) or self._clock()
             call = _Call(began, self._budget_s, self._clock)
             headers = {}
@@ -122,6 +126,7 @@ class Extender:
         if kind != "application/json":
             message = f"content type {kind!r} is not accepted (send application/json)"
             raise _Refused("bad", message, status=415, close=True)
+        # The announced length is checked first: a body too large is refused before a byte of the body is read.
         length = request.headers.get("content-length", "")
         self._check_size(int(length) if length.isdecimal() else 0)
         try:
@@ -163,6 +168,7 @@ class Extender:
 
     def _prioritize(self, body: bytes, call: _Call) -> _Answer:
         asked = self._read(read_asked, body)
+        # A dict, so that a node scored twice counts once.
         scores = self._decide(call, lambda: dict(self._decider.prioritize(asked.pod, asked.names)))
         hosts = _known("prioritize", scores, set(asked.names))
         return _Answer(prioritize_reply((host, scores[host]) for host in hosts), "ok")
@@ -182,7 +188,7 @@ class Extender:
             raise _Refused("bad", str(error), status=400) from None
 
     def _decide(self, call: _Call, ask: Callable[[], T]) -> T:
-        """Ask the brain if it is ready and there is time; what it says too late is not said."""
+        """Ask the brain, if ready and in time; an answer after the budget is dropped."""
         why = self._decider.not_ready()
         if why is not None:
             raise _Refused("not_ready", f"not ready: {why}", status=503)
@@ -191,6 +197,7 @@ class Extender:
         try:
             answer = ask()
         except Exception as error:
+            # Any mistake of ours becomes an answer: without one, kube-scheduler would wait for its time-out.
             log.exception("a call failed", why=str(error))
             raise _Refused("error", f"internal error: {type(error).__name__}: {error}") from error
         if call.left_s() <= 0:
@@ -199,13 +206,13 @@ class Extender:
 
 
 class _Call:
-    """The time budget of one call. began: monotonic seconds."""
+    """The time budget of one call, which began at the monotonic second `began`."""
 
     def __init__(self, began: float, budget_s: float, clock: Callable[[], float]) -> None:
         self._began, self._budget_s, self._clock = began, budget_s, clock
 
     def left_s(self) -> float:
-        """Seconds until the answer is due; below zero when it is too late."""
+        """Seconds until the answer is due; below zero when too late."""
         return self._began + self._budget_s - self._clock()
 
     def excuse(self, when: str) -> str:
@@ -214,7 +221,7 @@ class _Call:
 
 
 def _refusal(verb: str, refused: _Refused) -> _Answer:
-    """How each verb says no: filter has a field for it, prioritize ignores errors, preempt knows the status only."""
+    """The refusal in each verb's form: filter has a field for errors, prioritize none, preempt only the status."""
     log.warning("a call is not answered", verb=verb, outcome=refused.outcome, why=str(refused))
     if verb == "filter":
         return _Answer(filter_reply(None, FilterAnswer([], error=str(refused))), refused.outcome)
@@ -224,7 +231,7 @@ def _refusal(verb: str, refused: _Refused) -> _Answer:
 
 
 def _known(verb: str, names: Iterable[str], asked: Collection[str]) -> list[str]:
-    """Names that were asked about; a single other one would fail kube-scheduler's whole attempt."""
+    """Names from the question; a single unknown name would fail kube-scheduler's whole attempt."""
     answered = list(names)
     known = [name for name in answered if name in asked]
     if unknown := len(answered) - len(known):
@@ -234,6 +241,7 @@ def _known(verb: str, names: Iterable[str], asked: Collection[str]) -> list[str]
 
 
 def _known_reasons(reasons: dict[str, str], asked: AbstractSet[str]) -> dict[str, str]:
+    # The usual case costs no copy of thousands of reasons.
     if reasons.keys() <= asked:
         return reasons
     return {name: why for name, why in reasons.items() if name in asked}

@@ -1,7 +1,7 @@
-"""The brain: changes of API objects become facts for the core, its decisions become gate releases.
+"""The brain: changes of API objects become facts for the core, the core's decisions become gate releases.
 
-It is synchronous and runs on the event loop's thread: `hear` takes in a change, `cycle` lets the core decide, `filter`
-answers kube-scheduler. What it wants written goes to an `Outbox`; nothing here waits for the network.
+The brain is synchronous and runs on the event loop's thread: `hear` takes in a change, `cycle` lets the core decide,
+`filter` answers kube-scheduler. Writes go to `Releases`; nothing here waits for the network.
 """
 
 from __future__ import annotations
@@ -11,27 +11,28 @@ from collections.abc import Callable
 import msgspec
 
 from operators.cache.cache import Cache
-from operators.extender.decisions import Decisions, Outbox
+from operators.extender.decisions import Decisions
 from operators.extender.facts import Facts
 from operators.extender.filter import Filter
 from operators.extender.intake import Breaks
+from operators.extender.releases import Releases
 from schedulers.core.model import PastJob
 from schedulers.core.scheduler import Scheduler
 
 
 class Brain:
-    """The core with all that ties it to a cluster, for one term of leadership.
+    """The core with its ties to a cluster, for one term of leadership.
 
-    breaks: of earlier terms, see `Intake`.
-    clock: wall clock in ms. remember: told of each finished job and its queue. reserved: see `Facts`.
-    After `take_over`, every change has to be given to `hear`.
+    `breaks` come from earlier terms (see `Intake`), `clock` is the wall clock in ms, `remember` hears of each finished
+    job and the job's queue, `reserved` is explained in `Facts`. After `take_over`, every change has to be given to
+    `hear`.
     """
 
     def __init__(
         self,
         scheduler: Scheduler,
         cache: Cache,
-        outbox: Outbox,
+        outbox: Releases,
         *,
         clock: Callable[[], int],
         remember: Callable[[PastJob, str], None] = lambda job, queue: None,
@@ -43,17 +44,20 @@ class Brain:
         self.decisions = Decisions(scheduler, cache, outbox, clock=clock, expire_ms=expire_ms)
         self.facts = Facts(self.decisions, remember, breaks if breaks is not None else Breaks(), reserved=reserved)
         asked = Filter(self.decisions, self.facts)
+        # Bound once: these are called for every change, and a forwarding method would cost one more call each.
         self.hear, self.cycle, self.expire = self.facts.hear, self.decisions.cycle, self.decisions.expire
         self.filter, self.prioritize, self.preempt = asked.filter, asked.prioritize, asked.preempt
         self.resources, self.ledger, self.jobs = self.decisions.resources, self.decisions.ledger, self.decisions.jobs
 
     def snapshot(self) -> bytes:
-        """The core's snapshot, and which pod has which container (msgpack of `Saved`)."""
+        """The core's snapshot, and the pod of each container (msgpack of `Saved`)."""
+        # Both parts in one blob: a ledger of another moment than the core's would name containers that are not there.
         return msgspec.msgpack.encode(Saved(self.scheduler.snapshot(), self.ledger.dump()))
 
 
 class Saved(msgspec.Struct):
-    """What `Brain.snapshot` wrote. pods: container -> uid of its pod."""
+    """The content of `Brain.snapshot`."""
 
     core: bytes
     pods: dict[int, str]
+    """Uid of the pod by container."""

@@ -1,10 +1,10 @@
 """Reports on the objects why they wait: a condition on pods, six status fields on DagJobs, Events on some of both.
 
-Queues' figures go the same way. Everything shares one allowance of writes.
+Queues' figures go the same way. All share one allowance of writes.
 
-People read these, so they may come late but not dear: a limited number of writes a second, the newest word on
-each object only, and no write for what the object says already. Lanes (see `Lane`) take turns; whoever has been told
-already, and only hears other numbers, comes when nobody else has anything to hear.
+Only people read the reports, so a report may come late but not dear: a limited number of writes a second, the newest
+word on each object only, and no write of a word already there. Lanes (see `Lane`) take turns; an object already told,
+with nothing new but other numbers, comes when no other has anything to hear.
 """
 
 from __future__ import annotations
@@ -14,18 +14,18 @@ import enum
 import functools
 import time
 from collections.abc import Awaitable, Callable
-from typing import Any, Final, TypeVar
+from typing import Any, Final
 
 import msgspec
 import structlog
 
 from operators import metrics
-from operators.client import ApiError, Client, NotFound, stamp
+from operators.client import ApiError, Client, path_of, stamp
 from operators.events import Event, Events
-from operators.extender.releases import FIELD_MANAGER, may_pass, pause_s
+from operators.extender.releases import FIELD_MANAGER, is_gone, may_pass, pause_s
 from schedulers.objects.dagjob import PlanStatus, PromiseStatus
 from schedulers.objects.meta import Meta
-from schedulers.objects.names import API_VERSION, WAITING_CONDITION
+from schedulers.objects.names import WAITING_CONDITION
 from schedulers.objects.pod import Condition, Pod
 from schedulers.objects.queue import Queue
 
@@ -37,25 +37,24 @@ RELEASED: Final = "Released"
 ENDED: Final = "Ended"
 #: The API server takes longer messages, people do not.
 LONGEST_MESSAGE: Final = 1024
-#: Of how many objects of each kind the last word is remembered.
-REMEMBERED: Final = 20_000
-#: Mark the words on a DagJob's plan and promise, which stand beside the word on its wait.
+#: Of how many words the last is remembered.
+REMEMBERED: Final = 80_000
+#: Mark the words on a DagJob's plan and promise, separate from the word on its wait.
 _PLAN: Final = "/plan"
 _PROMISE: Final = "/promise"
 #: Marks the Event on an object.
 _EVENT: Final = "/event"
-#: An Event of the same reason on the same object comes so often at most. The API server keeps Events for an hour: of
-#: a longer wait there is always one to be seen.
+#: Seconds between two Events of one reason on one object. The API server keeps Events for an hour, so a longer wait
+#: always shows an Event.
 _EVENT_AGAIN_S: Final = 1800.0
 
 Write = Callable[[], Awaitable[None]]
-Word = TypeVar("Word")
 
 
 class Lane(enum.IntEnum):
-    """Words that wait to be written, by the kind of object they are about, and whether it was told anything before.
+    """Words to be written, by kind of object, and by whether the object was told anything before.
 
-    The lanes of the first tuple of `_TURNS` write in turns; those of the second write when the first have nothing.
+    The lanes of the first tuple of `_TURNS` write in turns; the lanes of the second write when the first have nothing.
     """
 
     POD_OVER = 0
@@ -74,17 +73,18 @@ _TURNS: Final = (
 
 
 class Unsaid(msgspec.Struct, frozen=True, gc=False):
-    """A word that is not written yet. since: the smallest goes first in its lane, then the first spoken of."""
+    """A word not written yet."""
 
     write: Write
     since: str = ""
+    """Sort key within a lane: the smallest goes first, then the first spoken of."""
 
 
 class Conditions:
-    """The writer of one term of leadership.
+    """The writer of one term of leadership, with at most `per_second` writes a second.
 
-    per_second: writes at most. identity: of the replica, for Events. Nothing is sent before `run`; what is unsaid when
-    `run` is cancelled is dropped.
+    `identity` names the replica in Events. Nothing is sent before `run`; unsaid words are dropped when `run` is
+    cancelled. Raises ValueError for a rate of 0 or less.
     """
 
     def __init__(self, client: Client, *, per_second: float = 20.0, identity: str = "brain") -> None:
@@ -94,27 +94,25 @@ class Conditions:
         # By uid (with _PLAN or _PROMISE behind it) what is not written yet, and when each lane last had its turn.
         self._lanes: dict[Lane, dict[str, Unsaid]] = {lane: {} for lane in Lane}
         self._turns: dict[Lane, int] = {lane: lane - len(Lane) for lane in Lane}
-        self._written_pods: dict[str, Condition] = {}  # by uid: the last word; a watch may not have brought it back yet
-        self._written_dagjobs: dict[str, dict[str, Any]] = {}
-        self._written_queues: dict[str, dict[str, Any]] = {}
+        self._written: dict[str, Any] = {}  # the same: the last word; a watch may not have brought it back yet
         self._events = Events(client, component="brain", identity=identity)
-        self._told: dict[str, float] = {}  # by uid and reason: when the last Event was written
         self._news = asyncio.Event()
 
     @property
     def pending(self) -> int:
-        """Objects that have something unsaid."""
+        """Number of objects with something unsaid."""
         return sum(map(len, self._lanes.values()))
 
     def report_pod(self, pod: Pod, reason: str, message: str) -> None:
-        """The pod waits, and why. reason: CamelCase."""
+        """The pod waits, for a reason (CamelCase) and with a message."""
         self._queue_pod(pod, Condition(WAITING_CONDITION, "True", reason, message[:LONGEST_MESSAGE]))
 
     def report_released(self, pod: Pod, node: str | None) -> None:
-        """The pod waits no longer: a condition that it has becomes False, so that `kubectl wait` can see it.
+        """The pod waits no longer: its condition, if any, becomes False, so that `kubectl wait` can see the end.
 
-        A pod that was never told to wait is left alone: a quick start costs no second write.
+        A pod never told to wait is left alone: a quick start costs no second write.
         """
+        # An Event is about the wait alone, so an unwritten Event is dropped.
         self._take_back(pod.metadata.uid + _EVENT)
         if self._waiting(pod) is None:
             self._take_back(pod.metadata.uid)
@@ -128,10 +126,17 @@ class Conditions:
         """The pod is gone."""
         self._take_back(uid)
         self._take_back(uid + _EVENT)
-        self._written_pods.pop(uid, None)
+        self._written.pop(uid, None)
 
     def report_dagjob(
-        self, key: str, *, uid: str, reason: str, message: str, position: int | None, estimate_s: float | None
+        self,
+        key: str,
+        *,
+        uid: str,
+        reason: str = "",
+        message: str = "",
+        position: int | None = None,
+        estimate_s: float | None = None,
     ) -> None:
         """Why the DagJob `namespace/name` waits; an empty text or None takes the field away."""
         fields: dict[str, Any] = {
@@ -145,24 +150,23 @@ class Conditions:
         self._queue_dagjob(uid, key, fields)
 
     def report_event(self, kind: str, meta: Meta, reason: str, message: str) -> None:
-        """An Event of a wait on a Pod or DagJob, unless one of this reason was written there a while ago or later."""
+        """An Event on a waiting Pod or DagJob, unless an Event of the same reason was written there lately."""
         word, now = f"{meta.uid} {reason}", time.monotonic()
-        if now - self._told.get(word, -_EVENT_AGAIN_S) < _EVENT_AGAIN_S:
+        if now - self._written.get(word, -_EVENT_AGAIN_S) < _EVENT_AGAIN_S:
             self._take_back(meta.uid + _EVENT)
             return
-        event = Event(reason, message, warning=True)
-        self._queue(
-            Lane.EVENT, meta.uid + _EVENT, Unsaid(functools.partial(self._write_event, word, kind, meta, event))
-        )
+        write = functools.partial(self._write_event, word, kind, meta, Event(reason, message, warning=True))
+        self._queue(Lane.EVENT, meta.uid + _EVENT, Unsaid(write))
 
     def report_queue(self, queue: Queue, fields: dict[str, Any]) -> None:
-        """The figures of a Queue, those fields of its status that are not its conditions."""
+        """The figures of a Queue: all fields of the status but the conditions."""
         uid = queue.metadata.uid or queue.metadata.name
-        before = self._written_queues.get(uid) or msgspec.to_builtins(queue.status)
+        before = self._written.get(uid) or msgspec.to_builtins(queue.status)
         if all(before.get(name) == value for name, value in fields.items()):
             self._take_back(uid)
             return
-        self._queue(Lane.QUEUE, uid, Unsaid(functools.partial(self._write_queue, uid, queue.metadata.name, fields)))
+        path = f"{path_of('Queue', queue.key)}/status"
+        self._queue(Lane.QUEUE, uid, Unsaid(functools.partial(self._write_fields, uid, path, fields)))
 
     def report_plan(self, key: str, *, uid: str, plan: PlanStatus) -> None:
         """How the DagJob `namespace/name` is planned: a word of its own, not written again with each reason."""
@@ -173,22 +177,25 @@ class Conditions:
         self._queue_dagjob(uid + _PROMISE, key, {"promise": msgspec.to_builtins(promise)})
 
     def _queue_dagjob(self, word: str, key: str, fields: dict[str, Any]) -> None:
-        before = self._written_dagjobs.get(word)
+        before = self._written.get(word)
         if before == fields:
             self._take_back(word)
             return
+        # A new reason is news; another position or estimate of the same reason is not.
         is_news = before is None or before.get("reason") != fields.get("reason")
-        write = Unsaid(functools.partial(self._write_dagjob, word, key, fields))
+        path = f"{path_of('DagJob', key)}/status"
+        write = Unsaid(functools.partial(self._write_fields, word, path, fields))
         self._queue(Lane.DAGJOB if is_news else Lane.DAGJOB_AGAIN, word, write)
 
     def forget_dagjob(self, uid: str) -> None:
         """The DagJob is gone."""
         for word in (uid, uid + _PLAN, uid + _PROMISE, uid + _EVENT):
             self._take_back(word)
-            self._written_dagjobs.pop(word, None)
+            self._written.pop(word, None)
 
     def _queue(self, lane: Lane, uid: str, unsaid: Unsaid) -> None:
-        """The newest word on an object; who is overwritten in its lane keeps its place."""
+        """Enter the newest word on an object; an overwritten word's place in the lane is kept."""
+        # A word stands in one lane at most: an older word in another lane would be written after the newer.
         for other, words in self._lanes.items():
             if other is not lane:
                 words.pop(uid, None)
@@ -216,9 +223,7 @@ class Conditions:
                 if may_pass(error):
                     if not any(uid in words for words in self._lanes.values()):  # no newer word
                         self._lanes[lane][uid] = unsaid
-                    self._written_pods.pop(uid, None)
-                    self._written_dagjobs.pop(uid, None)
-                    self._written_queues.pop(uid, None)
+                    self._written.pop(uid, None)
                     await asyncio.sleep(pause_s(tries))
                     tries += 1
                 else:
@@ -226,12 +231,14 @@ class Conditions:
             else:
                 tries = 0
                 metrics.CONDITIONS.labels(outcome="ok").inc()
+            # The pause is measured from the write's beginning, so a slow API server does not lower the rate further.
             await asyncio.sleep(max(0.0, began + self._period_s - time.monotonic()))
 
     def _next(self) -> tuple[Lane, str]:
-        """Of those that have something to say, the lane whose turn is longest ago, and the first in it."""
+        """Of the lanes with something to say, the lane whose turn is longest ago, and the first word in that lane."""
         lanes = next(waiting for turn in _TURNS if (waiting := [lane for lane in turn if self._lanes[lane]]))
         lane = min(lanes, key=self._turns.__getitem__)
+        # Round robin without a list of turns: the highest number was served last.
         self._turns[lane] = max(self._turns.values()) + 1
         words = self._lanes[lane]
         return lane, min(words, key=lambda uid: words[uid].since)
@@ -239,8 +246,8 @@ class Conditions:
     # -- pods -----------------------------------------------------------------------------------
 
     def _waiting(self, pod: Pod) -> Condition | None:
-        """The pod's condition: as last written by us, else as it was last seen."""
-        return self._written_pods.get(pod.metadata.uid) or pod.waiting
+        """The pod's condition: as last written by us, else as last seen."""
+        return self._written.get(pod.metadata.uid) or pod.waiting
 
     def _queue_pod(self, pod: Pod, condition: Condition) -> None:
         uid, before = pod.metadata.uid, self._waiting(pod)
@@ -254,55 +261,44 @@ class Conditions:
         self._queue(lane, uid, Unsaid(write, pod.metadata.creationTimestamp or "" if lane is Lane.POD_UNTOLD else ""))
 
     async def _write_pod(self, meta: Meta, condition: Condition) -> None:
-        """Server-side apply: conditions are merged by type, and those of others stay."""
+        """Server-side apply: conditions are merged by type, and conditions of others stay."""
         body = {
             "apiVersion": "v1",
             "kind": "Pod",
             "metadata": {"name": meta.name, "namespace": meta.namespace, "uid": meta.uid},
             "status": {"conditions": [condition]},
         }
-        _remember(self._written_pods, meta.uid, condition)
-        path = f"/api/v1/namespaces/{meta.namespace}/pods/{meta.name}/status"
+        self._remember(meta.uid, condition)
+        path = f"{path_of('Pod', meta.key)}/status"
         await self._client.patch(path, body, kind="apply", field_manager=FIELD_MANAGER, force=True)
 
-    # -- DagJobs --------------------------------------------------------------------------------
+    # -- everything else ------------------------------------------------------------------------
 
-    async def _write_dagjob(self, word: str, key: str, fields: dict[str, Any]) -> None:
-        """A merge patch of our fields alone; the others belong to the controllers."""
-        namespace, name = key.split("/", 1)
-        _remember(self._written_dagjobs, word, fields)
-        path = f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs/{name}/status"
+    async def _write_fields(self, word: str, path: str, fields: dict[str, Any]) -> None:
+        """A merge patch of our fields of a status alone; the others belong to the controllers."""
+        self._remember(word, fields)
         await self._client.patch(path, {"status": fields}, kind="merge", field_manager=FIELD_MANAGER)
 
-    # -- Events and Queues ------------------------------------------------------------------------
-
     async def _write_event(self, word: str, kind: str, meta: Meta, event: Event) -> None:
-        _remember(self._told, word, time.monotonic())
+        self._remember(word, time.monotonic())
         await self._events.report(kind, meta, event)
 
-    async def _write_queue(self, uid: str, name: str, fields: dict[str, Any]) -> None:
-        """A merge patch of our fields alone; the conditions belong to the controllers."""
-        _remember(self._written_queues, uid, fields)
-        await self._client.patch(
-            f"/apis/{API_VERSION}/queues/{name}/status", {"status": fields}, kind="merge", field_manager=FIELD_MANAGER
-        )
+    def _remember(self, word: str, content: Any) -> None:
+        """Keep the newest word; a forgotten one costs a superfluous write at worst."""
+        self._written.pop(word, None)
+        # Popped first, so that the word moves to the end: the dict's first entry is the oldest.
+        self._written[word] = content
+        if len(self._written) > REMEMBERED:
+            del self._written[next(iter(self._written))]
 
 
 def _content(condition: Condition) -> tuple[str, str, str]:
     return condition.status, condition.reason, condition.message
 
 
-def _remember(newest: dict[str, Word], uid: str, word: Word) -> None:
-    """Keep the newest; who is forgotten costs a superfluous write at worst."""
-    newest.pop(uid, None)
-    newest[uid] = word
-    if len(newest) > REMEMBERED:
-        del newest[next(iter(newest))]
-
-
 def _refused(error: ApiError) -> None:
-    """The object is gone (or another has its name), or the write is refused for good."""
-    gone = isinstance(error, NotFound) or "metadata.uid" in error.message
+    """The object is gone (or another object has its name), or the write is refused for good."""
+    gone = is_gone(error)
     metrics.CONDITIONS.labels(outcome="gone" if gone else "error").inc()
     if not gone:
         log.warning("a condition cannot be written", why=str(error))

@@ -8,7 +8,7 @@ from typing import Annotated, Any, Final, Literal
 
 import msgspec
 
-from operators.config import Document, InvalidConfig, Millis, Nodes, Where, own_namespace, parse
+from operators.config import Count, Document, InvalidConfig, Millis, Nodes, Text, Where, own_namespace, parse
 from operators.lease import LeaderElection
 from operators.log import Level
 from operators.serving.ports import ExtenderPort, ManagementPort
@@ -20,13 +20,11 @@ from schedulers.core.policy import Policy, policies
 from schedulers.core.predictor import predictors
 from schedulers.core.registry import Registry
 
-Count = Annotated[int, msgspec.Meta(ge=1)]
 Seconds = Annotated[float, msgspec.Meta(gt=0)]
-Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 #: Without these a node could be filled beyond what a kubelet takes.
 NEEDED: Final = ("cpu", "memory", "pods")
-#: Why the brain is one scheduler that sees all and decides at once, by the kind of architecture that it is not.
+#: Why the brain is a single central scheduler, by the kind of any other architecture.
 WHY_CENTRAL: Final = {
     "central": "with think times is for the emulator: the brain thinks for as long as it takes",
     "two_level": "is for the emulator: nothing in a cluster locks free room while one of several schedulers thinks",
@@ -35,21 +33,20 @@ WHY_CENTRAL: Final = {
     "decentralised": "is for the emulator: kubelets keep no queues of reservations, and ask nobody for the next pod",
 }
 NO_OTHER: Final = "is no architecture of a cluster (expected central, or nothing)"
-#: Why what is registered for the emulator alone cannot work here.
+#: Why a policy registered for the emulator alone cannot work here.
 NOT_HERE: Final = "needs what only an emulator knows (such as true run times)"
 
 
 class Storage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What is kept on the process's volume.
-
-    log: `full` every fact and decision, `decisions` the decisions, `hash` nothing but the hash. max_log_bytes: of
-    all log files together; the oldest go first. history: how many finished jobs a predictor begins with.
-    """
+    """Data kept on the process's volume."""
 
     dir: Text = "/var/lib/rm-emulator"
     log: Literal["full", "decisions", "hash"] = "decisions"
+    """`full` keeps every fact and decision, `decisions` the decisions, `hash` nothing but the hash."""
     max_log_bytes: Count = 2**30
+    """Size of all log files together; the oldest go first."""
     history: Annotated[int, msgspec.Meta(ge=0)] = 20_000
+    """Number of finished jobs with which a predictor begins."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -59,41 +56,45 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ReleasesConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Removing gates. expire_s: a grant whose pod has not started to bind by then is given up."""
+    """Removing gates."""
 
     concurrency: Count = 16
     expire_s: Seconds = msgspec.field(default=30.0, name="expireSeconds")
+    """Seconds after which a grant is given up if its pod has not started to bind."""
 
 
 class ConditionsConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """Writing the reasons why pods and jobs wait. per_second: at most so many writes."""
+    """Writing the reasons why pods and jobs wait."""
 
     per_second: Seconds = msgspec.field(default=20.0, name="perSecond")
+    """Most writes a second."""
 
 
 class CacheConfig(msgspec.Struct, frozen=True, kw_only=True):
-    """stale_s: after so long without a word from the API server the brain decides nothing."""
+    """How long a silent API server is believed."""
 
     stale_s: Seconds = msgspec.field(default=120.0, name="staleSeconds")
+    """Seconds without a word from the API server after which the brain decides nothing."""
 
 
 class BrainConfig(msgspec.Struct, frozen=True, kw_only=True):
     """All settings of `python -m operators.extender`.
 
-    policy, predictor, placement: `{kind: NAME, ...settings}`, as in a scenario. resources: names of the core's
-    vectors, never to be reordered. nodes: on which of them pods are placed. cycle_ms: how long changes are gathered
-    before the core decides. reserve_after_ms: after so long nodes are reserved for a large task or a gang; None: never.
-    kubeconfig: None in a cluster.
+    `policy`, `predictor` and `placement` are `{kind: NAME, ...settings}`, as in a scenario.
     """
 
     policy: dict[str, Any]
     predictor: dict[str, Any] | None = None
     placement: dict[str, Any] = msgspec.field(default_factory=lambda: {"kind": "first_fit"})
     resources: tuple[Text, ...] = NEEDED
+    """Names of the core's vectors, never to be reordered."""
     nodes: Nodes = "all"
+    """Which nodes pods are placed on."""
     seed: int = 0
     cycle_ms: Millis = msgspec.field(default=Millis(50), name="cycle")
+    """How long changes are gathered before the core decides."""
     reserve_after_ms: Millis | None = msgspec.field(default=None, name="reserveAfter")
+    """Wait after which nodes are reserved for a large task or a gang; None: never."""
     namespace: Text = msgspec.field(default_factory=own_namespace)
     extender: ExtenderPort
     management: ManagementPort = ManagementPort()
@@ -104,13 +105,15 @@ class BrainConfig(msgspec.Struct, frozen=True, kw_only=True):
     conditions: ConditionsConfig = ConditionsConfig()
     cache: CacheConfig = CacheConfig()
     kubeconfig: Text | None = None
+    """None in a cluster."""
     log_level: Level = msgspec.field(default="info", name="logLevel")
 
 
 def load_brain(path: Path | str) -> BrainConfig:
-    """Read and check the file. Raises InvalidConfig with every mistake in it."""
+    """Read and check the file. Raises InvalidConfig with every mistake in the file."""
     document = Document(path, config_map="rm-brain")
     mistakes = [document.located(where, message) for where, message in _parts(document.data)]
+    # Taken out before the document is read as a struct: these keys have answers better than "no such field".
     if document.data.pop("copies", None) is not None:
         mistakes.append(document.located(("copies",), "in a cluster a pod runs once: leave copies out"))
     if (block := document.data.pop("architecture", None)) is not None and block != {"kind": "central"}:
@@ -128,7 +131,7 @@ def load_brain(path: Path | str) -> BrainConfig:
 
 
 def _parts(data: Mapping[str, Any]) -> Iterator[tuple[Where, str]]:
-    """What is wrong with what the registries know, each part by itself."""
+    """Mistakes that the registries find, each part by itself."""
     registries: list[tuple[str, Registry[Any]]] = [
         ("policy", policies),
         ("predictor", predictors),
@@ -143,7 +146,7 @@ def _parts(data: Mapping[str, Any]) -> Iterator[tuple[Where, str]]:
 
 
 def _not_usable(registry: Registry[Any], part: Mapping[str, Any]) -> tuple[str, str] | None:
-    """(key, message) of what is wrong with `{kind: NAME, ...}`, or None."""
+    """(key, message) of the mistake in `{kind: NAME, ...}`, or None."""
     if "kind" not in part:
         return "kind", f"is missing (known: {', '.join(entry.name for entry in registry)})"
     try:
@@ -156,6 +159,7 @@ def _not_usable(registry: Registry[Any], part: Mapping[str, Any]) -> tuple[str, 
     if "kubernetes" not in entry.worlds:
         here = [e.name for e in registry if "kubernetes" in e.worlds]
         return "kind", f"{registry.kind} '{entry.name}' {NOT_HERE}; in a cluster there are: {', '.join(here)}"
+    # Some abilities depend on settings, so an instance is asked.
     made = cls(params)
     if ability(made, NeedsCopies) is not None:
         key = "planner" if "planner" in part else "kind"
@@ -169,7 +173,7 @@ def _not_usable(registry: Registry[Any], part: Mapping[str, Any]) -> tuple[str, 
 
 
 def setup_of(config: BrainConfig, policy: Policy, *, reserve_after: bool = False) -> Setup:
-    """The policy with what brain gives it."""
+    """The policy with brain's other choices."""
     return Setup(
         policy=policy,
         kind=config.policy["kind"],
@@ -180,7 +184,7 @@ def setup_of(config: BrainConfig, policy: Policy, *, reserve_after: bool = False
 
 
 def _whole(config: BrainConfig) -> Iterator[tuple[Where, str]]:
-    """What is wrong between fields that are right by themselves."""
+    """Mistakes between fields that are right by themselves."""
     if (policy := policy_of(config.policy)) is not None:
         for key, why in clashes(setup_of(config, policy)).items():
             yield ("policy" if key == "predictor" else key,), why

@@ -1,9 +1,9 @@
-"""What the core decides becomes releases of pods, and its containers are kept in step with them."""
+"""The core's decisions become releases of pods, and the core's containers are kept in step with the pods."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
-from typing import Final, Protocol
+from collections.abc import Callable, Iterable
+from typing import Final
 
 import structlog
 
@@ -11,6 +11,7 @@ from operators import metrics
 from operators.cache.cache import Cache
 from operators.extender.jobs import Jobs
 from operators.extender.ledger import Ledger, Task, runtime_ms
+from operators.extender.releases import Releases
 from operators.extender.setbacks import Setbacks, Stage
 from schedulers.core.decisions import Decision, Hold, Place
 from schedulers.core.events import (
@@ -30,53 +31,25 @@ from schedulers.objects.pod import Pod, unmodelled
 
 log = structlog.get_logger()
 
-
-#: How long room is kept for a pod that kube-scheduler could not bind before: it need not say so again.
+#: How long room is kept for a pod that kube-scheduler could not bind before: a second refusal need not be told.
 DOUBTFUL_MS: Final = 5_000
 
 
-class Outbox(Protocol):
-    """What the brain wants written; `Releases` carries it out in the background, in this order per gang."""
-
-    def release(self, pod: Pod, node: str | None) -> None:
-        """Drop our gate; with a node, narrow the pod to it."""
-
-    def release_gang(
-        self, dagjob: str, stage: str, members: Sequence[tuple[Pod, str | None]], plan: dict[str, str]
-    ) -> None:
-        """Write the plan {index: node} on the DagJob, then release all members."""
-
-    def wake(self, pod: Pod, node: str) -> None:
-        """Make kube-scheduler try a pod without gate again: a node is reserved for it now."""
-
-    def is_pending(self, uid: str) -> bool:
-        """Whether something of this pod is still to be written."""
-
-    def waited_ms(self, uid: str) -> int | None:
-        """For how long the pod has been released without being bound; None: it was not released here."""
-
-    def bound(self, uid: str) -> None:
-        """The pod was seen bound."""
-
-    def given_up(self, uid: str) -> None:
-        """The pod is gone, or is not going to be bound soon."""
-
-
 class Decisions:
-    """The core, told of facts, with the ledger and the outbox that its decisions go to.
+    """The core, told of facts, with the ledger and the outbox for its decisions.
 
-    clock: wall clock in ms. expire_ms: after so long a grant whose pod has not come is given up. dirty:
-    something was told since the last cycle.
+    `clock` is the wall clock in ms; after `expire_ms` without its pod a grant is given up.
     """
 
     def __init__(
-        self, scheduler: Scheduler, cache: Cache, outbox: Outbox, *, clock: Callable[[], int], expire_ms: int
+        self, scheduler: Scheduler, cache: Cache, outbox: Releases, *, clock: Callable[[], int], expire_ms: int
     ) -> None:
         self.scheduler, self.cache, self.outbox = scheduler, cache, outbox
         self.resources = Resources(scheduler.config.resources)
         self.ledger, self.jobs = Ledger(), Jobs()
         self.setbacks = Setbacks(self._withdraw, self._ask)
         self.dirty = False
+        """Whether a fact was told since the last cycle."""
         self._due: int | None = None
         self._clock, self._expire_ms = clock, expire_ms
 
@@ -85,27 +58,30 @@ class Decisions:
         return max(self.scheduler.state.now, self._clock())
 
     def tell(self, event: Event) -> list[Decision]:
-        """One fact to the core; what it decides is carried out."""
+        """Tell the core one fact, and carry out the decisions that follow."""
+        # Before the decisions are carried out: carrying out may tell further facts.
         decisions = self.scheduler.handle(event)
         self.dirty = True
         self.carry_out(decisions)
         return decisions
 
     def cycle(self) -> None:
-        """Let the core decide over all nodes, if anything has changed or time alone changes what it decides."""
+        """Let the core decide over all nodes, if anything has changed or time alone changes the decisions."""
         if self.dirty or self.pause_ms() == 0:
+            # Cleared before the decision: a fact told on the way asks for another cycle.
             self.dirty = False
-            self.carry_out(self.scheduler.handle(Tick(self.now())))  # which may tell facts, so another one is due
+            self.carry_out(self.scheduler.handle(Tick(self.now())))  # may tell facts, and another cycle is then due
             self._due = self.scheduler.next_change()
 
     def pause_ms(self) -> int | None:
-        """For how long nothing is decided unless something changes; None: for ever."""
+        """Milliseconds for which nothing is decided unless something changes; None: for ever."""
         return None if self._due is None else max(0, self._due - self._clock())
 
     def carry_out(self, decisions: Iterable[Decision], *, asking: str | None = None) -> None:
         """Turn decisions into releases; gangs go out as a whole, after their plan.
 
-        asking: uid of a pod that kube-scheduler asks about now; its place is the answer, and nothing is written.
+        `asking` is the uid of a pod in question at kube-scheduler now: the pod's place is the answer, and nothing is
+        written.
         """
         gangs: dict[tuple[str, int], list[Place]] = {}
         for decision in decisions:
@@ -122,6 +98,7 @@ class Decisions:
                     self._place(task, decision.container, decision.node)
             elif isinstance(decision, Hold):
                 self.jobs.hold(decision.job, decision.reason)
+        # Gangs come last: a plan is written once, with all places of this round.
         for (job, stage), places in gangs.items():
             self._place_gang(job, stage, places)
 
@@ -132,6 +109,7 @@ class Decisions:
             self.release(pod, node)
             return
         done = self._pod(self.ledger.current.get(task))
+        # A success that the core missed is told now, or the same task would be decided on for ever.
         if done is not None and done.exit_code == 0:
             log.error("a task that has succeeded was decided on again", pod=done.key)
             self.tell(ContainerStarted(self.now(), container))
@@ -150,14 +128,14 @@ class Decisions:
         self.outbox.release_gang(entry.key, entry.job.stages[stage].name, members, plan)
 
     def _waiting_pod(self, task: Task) -> Pod | None:
-        """The task's pod, if it is there and still waits."""
+        """The task's pod, if there and still waiting."""
         pod = self._pod(self.ledger.current.get(task))
         if pod is None or pod.metadata.deletionTimestamp or pod.is_terminal or pod.spec.nodeName:
             return None
         return pod
 
     def _pod(self, uid: str | None) -> Pod | None:
-        """The pod of this uid as it was last heard of, while it is there."""
+        """The pod of a uid as last heard of, while the pod is there."""
         entry = self.ledger.pods.get(uid) if uid is not None else None
         pod = self.cache.pods.get(entry.key) if entry is not None else None
         return pod if pod is not None and pod.metadata.uid == uid else None
@@ -170,11 +148,11 @@ class Decisions:
             self.outbox.wake(pod, node)
 
     def _narrow(self, pod: Pod, node: str) -> str | None:
-        """Narrowing is one-way: only pods that we own, and only if the core knows all their constraints."""
+        """Narrowing is one-way: only our own pods, and only if the core knows all their constraints."""
         return node if pod.dagjob_uid and unmodelled(pod.spec, self.resources) is None else None
 
     def place_as_planned(self, task: Task, node: str) -> None:
-        """A task of a gang that has partly started goes where the plan says, if there is still room."""
+        """A task of a partly started gang goes where the plan says, if there is still room."""
         pod, state = self._waiting_pod(task), self.scheduler.state
         planned = state.nodes.get(node)
         if pod is None or planned is None or not planned.fits(state.jobs[task.job].stages[task.stage]):
@@ -185,11 +163,11 @@ class Decisions:
     # -- containers -----------------------------------------------------------------------------
 
     def container(self, number: int | None) -> ContainerState | None:
-        """The live container of this number, if there is one."""
+        """The live container of a number, if any."""
         return None if number is None else self.scheduler.state.containers.get(number)
 
     def container_of(self, uid: str) -> ContainerState | None:
-        """What is held for the pod of this uid."""
+        """The container held for the pod of a uid."""
         entry = self.ledger.pods.get(uid)
         return self.container(entry.container) if entry is not None else None
 
@@ -199,7 +177,7 @@ class Decisions:
         self.tell(ContainerEnded(self.now(), container, code, runtime_ms))
 
     def _ask(self, stage: Stage) -> None:
-        """A stage may start (again), unless it may already."""
+        """A stage may start (again), unless the core knows so already."""
         job = self.scheduler.state.jobs.get(stage[0])
         if job is not None and not job.cancelled and not job.stages[stage[1]].asked:
             self.tell(JobChanged(self.now(), job.id, (stage[1],)))
@@ -209,7 +187,7 @@ class Decisions:
             self.tell(StageWithdrawn(self.now(), *stage))
 
     def set_back(self, task: Task, placed: int, why: str) -> None:
-        """A pod of this task could not start where it was placed at this time: its stage waits for a while."""
+        """A pod of the task could not start where placed at time `placed`: the stage waits for a while."""
         self.setbacks.note((task.job, task.stage), why, placed=placed, now=self.now())
         entry = self.jobs.get(task.job)
         if entry is not None:
@@ -224,8 +202,9 @@ class Decisions:
         self.tell(ContainerExpired(self.now(), container))
 
     def adopt(self, task: Task, pod: Pod, node: str) -> ContainerState | None:
-        """A pod that has its place by somebody else's decision: an earlier leader's, or a user's own hand."""
+        """A pod placed by somebody else: an earlier leader, or a user's own hand."""
         self.setbacks.resume((task.job, task.stage), self.now())
+        # The number is known in advance: the fact names the container that the core is about to make.
         number = self.scheduler.state.next_container
         self.tell(ContainerAdopted(self.now(), number, node, task.job, task.stage, task.number))
         container = self.container(number)
@@ -235,11 +214,12 @@ class Decisions:
         return container
 
     def expire(self) -> None:
-        """Give up grants whose pod has not come, and repeat releases that have not been seen to work.
+        """Give up grants whose pod has not come, and repeat releases not seen to work.
 
-        What may only not have been heard of is waited for: the time counts from the last break on (see `Hearing`).
+        A pod may be there unheard of: the time counts from the last break on (see `Hearing`).
         """
         now, heard = self.now(), self.cache.heard_ms() or 0
+        # Due stages are asked for before grants are looked at, so that room given up below goes to them in one cycle.
         self.setbacks.forget(self.scheduler.state.jobs.__contains__)
         self.setbacks.ask_due(now)
         state = self.scheduler.state
@@ -258,7 +238,9 @@ class Decisions:
             if self.outbox.is_pending(pod.metadata.uid):
                 return  # others go before it, or the API server is slow or away; its patch still comes
             released = self.outbox.waited_ms(pod.metadata.uid)
+            # Room in the window may have come long after the grant: kube-scheduler's time begins with the release.
             waited_ms = waited_ms if released is None else min(waited_ms, released)
+        # A narrowed pod has no other node, so a verdict is no reason for haste.
         is_doubtful = pod is not None and pod.verdict is not None and not pod.narrowed_to
         if waited_ms <= (min(DOUBTFUL_MS, self._expire_ms) if is_doubtful else self._expire_ms):
             return
@@ -271,4 +253,4 @@ class Decisions:
                 why = pod.verdict or f"kube-scheduler has not bound it for {self._expire_ms // 1000} s"
                 self.set_back(Task(container.job, container.stage, container.task), container.granted, why)
         else:
-            self.outbox.given_up(pod.metadata.uid)  # what is narrowed is bound there or nowhere: others need not wait
+            self.outbox.given_up(pod.metadata.uid)  # a narrowed pod is bound there or nowhere: others need not wait

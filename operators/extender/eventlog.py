@@ -1,4 +1,4 @@
-"""The core's log on the brain's volume: one file per term of leadership, the oldest go when there is too much."""
+"""The core's log on the brain's volume: one file per term of leadership; the oldest go when space runs out."""
 
 from __future__ import annotations
 
@@ -13,10 +13,10 @@ log = structlog.get_logger()
 
 
 class EventLog:
-    """Begins a file `events-AT.jsonl` in `directory`; `log` is what the core writes to.
+    """Begins a file `events-AT.jsonl` in `directory`; the core writes to `log`.
 
-    keep: `full`, `decisions`, or `hash` for no file at all. max_bytes: of all files together; when they are
-    more, the oldest are deleted, and the one in use is no longer written to once it is too large by itself.
+    `keep` is `full`, `decisions`, or `hash` for no file at all. All files together have at most `max_bytes`: beyond,
+    the oldest are deleted, and writing to the present file stops when that file alone is too large.
     """
 
     def __init__(self, directory: Path, keep: Literal["full", "decisions", "hash"], at: int, *, max_bytes: int) -> None:
@@ -25,6 +25,7 @@ class EventLog:
         if keep != "hash":
             directory.mkdir(parents=True, exist_ok=True)
             _prune(directory, max_bytes)
+            # `x`: two terms never share a file, or the file would replay to neither's decisions.
             self._file = (directory / f"events-{at}.jsonl").open("xb")
         self.log = Log(self._write, only_decisions=keep == "decisions")
 
@@ -33,19 +34,20 @@ class EventLog:
             return
         self._bytes += len(lines)
         if self._bytes > self._max_bytes:
+            # The brain decides on without its log: a full disk must stop no pod.
             log.warning("the event log is full; it goes on with the next term", file=self._file.name)
             self._stop()
         else:
             self._file.write(lines)
 
     def flush(self) -> None:
-        """Hand what there is to the operating system."""
+        """Hand all lines to the operating system."""
         self.log.flush()
         if self._file is not None:
             self._file.flush()
 
     def discard(self) -> None:
-        """Nothing came of it: no file is left."""
+        """The term never began: no file is left."""
         if self._file is not None:
             Path(self._file.name).unlink(missing_ok=True)
         self._stop()
@@ -62,6 +64,7 @@ class EventLog:
 
 
 def _prune(directory: Path, max_bytes: int) -> None:
+    # Newest first by name, which holds the time of the term's beginning.
     files = sorted(directory.glob("events-*.jsonl"), key=lambda file: file.name, reverse=True)
     total = 0
     for file in files:

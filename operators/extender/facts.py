@@ -1,4 +1,4 @@
-"""What the brain hears: changes of API objects become facts for the core."""
+"""The brain's ears: changes of API objects become facts for the core."""
 
 from __future__ import annotations
 
@@ -39,9 +39,8 @@ log = structlog.get_logger()
 class Facts:
     """Tells the core of queues, nodes, jobs and pods.
 
-    remember: told of each finished job and its queue. breaks: see `Intake`. reserved: only nodes with our taint are
-    told of.
-    taking_over: until what was there before has been heard; pods are then heard after all nodes.
+    `remember` hears of each finished job and the job's queue, `breaks` is explained in `Intake`. With `reserved`, the
+    core hears only of nodes with our taint.
     """
 
     def __init__(
@@ -55,34 +54,39 @@ class Facts:
         self.scheduler, self.cache, self.resources = decisions.scheduler, decisions.cache, decisions.resources
         self.ledger, self.jobs = decisions.ledger, decisions.jobs
         self.pods = TaskPods(decisions, remember)
-        self.intake = Intake(decisions.cache, breaks)
+        self.intake, self._breaks = Intake(decisions.cache), breaks
         self.taking_over, self.reserved = True, reserved
+        """Whether earlier objects are still being heard; pods are then heard after all nodes."""
         self.tell, self.now = decisions.tell, decisions.now
         self._decisions = decisions
-        self._orphans: dict[str, dict[str, None]] = {}  # uid of a DagJob that is not known -> keys of its pods
-        self._foreign: dict[str, tuple[str, Vector]] = {}  # pod key -> node, and use of it that is noted there
+        self._orphans: dict[str, dict[str, None]] = {}  # uid of an unknown DagJob -> keys of its pods
+        self._foreign: dict[str, tuple[str, Vector]] = {}  # pod key -> node, and the use noted there
 
     def hear(self, change: Change) -> None:
-        """An API object was added, changed, or is gone; one that makes no sense is set aside.
+        """An API object was added, changed, or is gone; an object without sense is set aside.
 
-        Raises Broken when the core, or what is around it, cannot take the change in: nothing built on it can be
-        trusted then.
+        Raises Broken when the core, or the code around the core, cannot take the change in: nothing built on the brain
+        can be trusted then.
         """
+        # One way in for every object, at takeover as later: no object can break the brain unseen.
         item = item_of(change)
         try:
             if change.new is not None:
-                self.intake.check(item)
+                self._breaks.check(item)
             self._hear(change)
         except (SetAside, InvalidQuantity, InvalidJob, InvalidQueue) as error:
             why = error if isinstance(error, SetAside) else SetAside(UNREADABLE, str(error))
             self.intake.set_aside(change.kind, item, why)
             if why.reason == BROKE_THE_BRAIN and change.kind == "Pod":
-                self._note_use(change.new, gone=False)  # whatever else is not told of it, its room is not free
+                self._note_use(
+                    change.new, gone=False
+                )  # the core hears nothing else of the pod, but the pod's room is not free
         except Broken:
-            raise  # of an object that was heard because of this one
+            raise  # of another object, heard because of this change
         except Exception as error:
             raise Broken(change, error) from error
         else:
+            # Only after success: an object half told stays aside, with its reason.
             self.intake.take(item)
 
     def _hear(self, change: Change) -> None:
@@ -100,7 +104,7 @@ class Facts:
                 self._look_at_asides()
 
     def _look_at_asides(self) -> None:
-        """Jobs that waited for their queue may be let in by what a queue or namespace is now."""
+        """Jobs waiting for their queue may be let in by the present state of a queue or namespace."""
         for aside in self.intake.waiting_for_queues():
             objects = self.cache.dagjobs if aside.kind == "DagJob" else self.cache.pods
             item = objects.get(aside.meta.key)
@@ -108,7 +112,7 @@ class Facts:
                 self.hear(Change(aside.kind, None, item))
 
     def hear_queue(self, old: Queue | None, new: Queue | None) -> None:
-        """A queue was made, changed, or is gone; limits that cannot be read leave it as it was."""
+        """A queue was made, changed, or is gone; unreadable limits leave the queue as before."""
         tree = self.scheduler.state.tree
         if new is None:
             if old is not None and old.metadata.name in tree.queues:
@@ -123,7 +127,7 @@ class Facts:
             self.tell(QueueChanged(self.now(), queue))
 
     def lose_queue(self, name: str) -> None:
-        """A queue is gone: jobs that came before go on. The default queue is always there, object or none."""
+        """A queue is gone: earlier jobs go on. The default queue is always there, with or without an object."""
         tree = self.scheduler.state.tree
         if name == DEFAULT_QUEUE:
             plain = core_queue(Queue(Meta(name=name)), self.resources)
@@ -133,7 +137,7 @@ class Facts:
             self.tell(QueueRemoved(self.now(), name))
 
     def hear_node(self, old: Node | None, new: Node | None) -> None:
-        """A node joined, changed, or is gone with all that ran on it."""
+        """A node joined, changed, or is gone with everything running there."""
         state = self.scheduler.state
         if new is None:
             if old is not None and old.metadata.name in state.nodes:
@@ -147,10 +151,12 @@ class Facts:
             )
         if self.reserved and not new.is_reserved:
             if known is not None:
-                self.tell(NodeRemoved(self.now(), node.id))  # what runs there goes on
+                self.tell(NodeRemoved(self.now(), node.id))  # tasks running there go on
         elif known is None:
+            # A node of the same name may have gone unheard, with the use noted on it.
             self._forget_use_of(node.id)
             self.tell(NodeAdded(self.now(), node))
+            # At takeover every pod is heard after all nodes, in a fixed order.
             if not self.taking_over:
                 self._hear_pods_of(node.id)
         elif known.spec != node:
@@ -158,6 +164,7 @@ class Facts:
 
     def lose_node(self, name: str) -> None:
         """A node is gone; its tasks wait again."""
+        # Listed before the core is told: afterwards the node is unknown.
         lost = list(self.scheduler.state.nodes[name].containers)
         self.tell(NodeLost(self.now(), name))
         for container in lost:
@@ -210,7 +217,7 @@ class Facts:
         return self._orphans.get(dagjob_uid, ())
 
     def _check_queue(self, dagjob: DagJob) -> None:
-        """Raises SetAside for a job that its queue is not open to, unless a pod of the job has been released before."""
+        """Raises SetAside for a job to which its queue is closed, unless a pod of the job has been released before."""
         try:
             self.intake.check_queue(dagjob.metadata.namespace, dagjob.spec.queue)
         except SetAside:
@@ -219,7 +226,7 @@ class Facts:
                 raise
 
     def cancel(self, job: str) -> None:
-        """Nothing of the job starts any more; containers that still await a pod are given up."""
+        """Nothing of the job starts any more; containers still without a pod are given up."""
         if job in self.scheduler.state.jobs:
             self.tell(JobCancelled(self.now(), job))
         for container in [c for c, uid in self.ledger.containers.items() if uid is None]:
@@ -236,16 +243,17 @@ class Facts:
             self._hear_task_pod(pod, gone=new is None)
         elif pod.spec.schedulerName == SCHEDULER:
             self._hear_plain_pod(pod, gone=new is None)
+        # The fast path: most changes of a pod change neither its node nor its requests.
         if old is None or new is None or old.is_terminal != new.is_terminal or not self._is_accounted(old, new):
             self._note_use(pod, gone=new is None)
 
     def _is_accounted(self, old: Pod, new: Pod) -> bool:
-        """Whether what a pod asks for has not changed, and was noted, or is a container's: what is so nearly always."""
+        """Whether the pod's requests are unchanged and noted, as foreign use or as a container's: the usual case."""
         is_ours = self._decisions.container_of(new.metadata.uid) is not None
         return old.spec == new.spec and is_ours != (new.key in self._foreign)
 
     def _note_use(self, pod: Pod, *, gone: bool) -> None:
-        """What a pod holds of its node and no container of ours accounts for is use by others, whatever it wears."""
+        """Resources held by a pod beyond any container of ours count as use by others, whatever the pod's labels."""
         node, noted = pod.spec.nodeName, self._foreign.get(pod.key)
         holds = node in self.scheduler.state.nodes and not gone and not pod.is_terminal
         rest = self._unaccounted(pod) if holds else ()
@@ -264,21 +272,23 @@ class Facts:
         return tuple(max(0, amount - ours) for amount, ours in zip(asked, held, strict=True))
 
     def know_foreign(self) -> None:
-        """After a restore: what the core holds for others, so that what has ended meanwhile is noticed."""
+        """After a restore: the core's notes of use by others, so that an end in the meantime is noticed."""
         for node in self.scheduler.state.nodes.values():
             self._foreign |= {name.removeprefix("Pod/"): (node.id, use) for name, use in node.foreign.items()}
+        # The keys are listed first, because the dict shrinks on the way.
         for key in [key for key in self._foreign if key not in self.cache.pods]:
             node_id, _ = self._foreign.pop(key)
             self.tell(ContainerObserved(self.now(), node_id, f"Pod/{key}"))
 
     def _hear_plain_pod(self, pod: Pod, *, gone: bool) -> None:
-        """A pod that joined by label: a job of one task, which nobody but its owner tries again."""
+        """A pod that joined by label: a job of one task, tried again by nobody but its owner."""
         entry = self.jobs.of_owner(pod.metadata.uid)
         if entry is None:
             known = plain_id(pod) in self.scheduler.state.jobs
             if not known and (gone or pod.is_terminal or not (pod.is_gated or pod.spec.nodeName)):
                 return  # over, or without gate and not placed: kube-scheduler will ask
             entry = self.submit_plain(pod)
+        # Cancelled before the pod's end is told, or the core would plan another attempt.
         if gone or (pod.is_terminal and pod.exit_code != 0):
             self.cancel(entry.id)
         self.pods.hear(entry, Task(entry.id, 0, 0), pod, gone=gone)

@@ -1,8 +1,9 @@
-"""The figures of Queues, from the brain's own books: what labels of pods say does not matter."""
+"""The figures of Queues, from the brain's own books: labels of pods do not matter."""
 
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Mapping
 from typing import Any, Final
 
 import msgspec
@@ -16,12 +17,16 @@ _PERIOD_S: Final = 1.0
 
 
 class Figures(msgspec.Struct):
-    """Of a queue and those below it. jobs: live DagJobs; pending, running: tasks without and with room; share: 0-1."""
+    """Figures of a queue with all queues below."""
 
     jobs: int = 0
+    """Live DagJobs."""
     pending: int = 0
+    """Tasks without room."""
     running: int = 0
+    """Tasks with room."""
     share: float = 0.0
+    """Dominant share of the cluster, 0 to 1."""
 
     def shown(self) -> dict[str, Any]:
         """As fields of a Queue's status."""
@@ -29,7 +34,7 @@ class Figures(msgspec.Struct):
 
 
 class QueueFigures:
-    """Counts once a second if anything was heard or decided since; Queues with other figures are written."""
+    """Counts once a second if anything was heard or decided since; Queues with changed figures are written."""
 
     def __init__(self, brain: Brain, conditions: Conditions) -> None:
         self._brain, self._conditions = brain, conditions
@@ -42,22 +47,31 @@ class QueueFigures:
             await asyncio.sleep(_PERIOD_S)
 
     def go_round(self) -> None:
-        """Show and report what has changed; O(jobs x stages), so not in each cycle."""
+        """Show and report changed figures; O(jobs x stages), so not in each cycle."""
         version = self._brain.scheduler.state.version
+        # An idle brain costs one comparison a second.
         if version == self._version:
             return
         self._version = version
         found = figures_of(self._brain)
-        metrics.show_queues({name: (each.pending, each.running, each.share) for name, each in found.items()})
+        show_figures(found)
         for name, queue in self._brain.cache.queues.items():
             if name in found:
                 self._conditions.report_queue(queue, found[name].shown())
 
 
+def show_figures(found: Mapping[str, Figures]) -> None:
+    """Set the metrics of queues; queues that are gone disappear."""
+    metrics.show(metrics.QUEUE_PENDING, {name: each.pending for name, each in found.items()})
+    metrics.show(metrics.QUEUE_RUNNING, {name: each.running for name, each in found.items()})
+    metrics.show(metrics.QUEUE_SHARE, {name: each.share for name, each in found.items()})
+
+
 def figures_of(brain: Brain) -> dict[str, Figures]:
-    """Of every queue that is there."""
+    """Figures by queue, for every queue still there."""
     state = brain.scheduler.state
     tree, found = state.tree, {name: Figures() for name in state.queues if name not in state.tree.removed}
+    # The way up is looked up once per queue, not once per job.
     ups = {name: [found[above] for above in tree.up(name) if above in found] for name in state.queues}
     for job in state.jobs.values():
         entry = brain.jobs.get(job.id)

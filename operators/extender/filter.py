@@ -1,4 +1,4 @@
-"""What kube-scheduler asks: where a pod may be bound, how the nodes score, whom it may preempt."""
+"""kube-scheduler's questions: where a pod may be bound, how the nodes score, which pods may be preempted."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ from schedulers.objects.pod import Pod
 class Filter:
     """Answers kube-scheduler's filter, prioritize and preempt calls.
 
-    A pod that was released behind our gate has a container already; for a pod without gate one is decided now.
+    A pod released behind our gate has a container already; for a pod without gate the call decides on a container.
     """
 
     def __init__(self, decisions: Decisions, facts: Facts) -> None:
@@ -28,7 +28,7 @@ class Filter:
         self._decisions, self._facts = decisions, facts
 
     def filter(self, pod: Pod, nodes: Sequence[str]) -> FilterAnswer:
-        """Which of these nodes the pod may be bound to: the one that is reserved for it, or one chosen now."""
+        """Nodes for the pod among `nodes`: the reserved node, or a node chosen now."""
         container = self._decisions.container_of(pod.metadata.uid)
         if container is not None and container.node in set(nodes):
             return _only(container.node)
@@ -46,6 +46,7 @@ class Filter:
         if entry is None or task is None:
             return FilterAnswer([], {}, {}, f"the DagJob of pod {pod.key} is not known yet; try again")
         self.ledger.put(pod.metadata.uid, pod.key, task, pod.attempt)
+        # Somebody else opened the gate, so the stage has begun whatever the core has been told.
         self._facts.pods.ask(entry, task, pod)
         self._decisions.setbacks.resume((task.job, task.stage), self._decisions.now())
         job = self.scheduler.state.jobs.get(task.job)
@@ -74,40 +75,42 @@ class Filter:
                 return _only(awaited.node)
             self._decisions.give_up(awaited.id)
         self._decisions.setbacks.resume((entry.id, 0), self._decisions.now())
+        # A count instead of a comparison of thousands of names, checked below in the rare case of a mistake.
         everywhere = len(nodes) == len(self.scheduler.state.nodes)
         container = self._place(entry, pod, None if everywhere else tuple(nodes))
-        if container is not None and container.node not in nodes:  # there were unknown ones among as many
+        if container is not None and container.node not in nodes:  # as many nodes, but unknown ones among them
             self._decisions.give_up(container.id)
             container = self._place(entry, pod, tuple(nodes))
         return _only(container.node) if container is not None else self._refuse(entry, nodes)
 
     def _place(self, entry: JobEntry, pod: Pod, nodes: tuple[str, ...] | None) -> ContainerState | None:
-        """Let the core choose among these nodes, or all (to look up each of thousands takes longer than to choose)."""
+        """Let the core choose among `nodes`, or among all (looking up thousands takes longer than choosing)."""
         offer = OfferAsked(self._decisions.now(), entry.id, 0, nodes)
         self._decisions.carry_out(self.scheduler.handle(offer), asking=pod.metadata.uid)
         return self._decisions.container_of(pod.metadata.uid)
 
     def _refuse(self, entry: JobEntry, nodes: Sequence[str]) -> FilterAnswer:
-        """Say of every node why not."""
+        """Give every node's reason against the pod."""
         job = self.scheduler.state.jobs.get(entry.id)
         if job is None:
             return _none(nodes, "the pod is over")
+        # Reasons are computed only for a refusal: no other answer shows them.
         refusals = self.scheduler.why_not(job.stages[0], nodes)
         final = {name: why.sentence for name, why in refusals.items() if not why.code.resolvable_by_preemption}
         failed = {name: why.sentence for name, why in refusals.items() if name not in final}
         idle = [name for name, why in refusals.items() if why.code is NodeCode.HAS_ROOM]
-        if idle:  # it is not the node that keeps the pod off it
+        if idle:  # the node is not the reason why the pod waits
             reasons = self.scheduler.reasons(entry.id)
             failed |= dict.fromkeys(idle, entry.worded(reasons[0].sentence) if reasons else "waits for its turn")
         return FilterAnswer([], failed, final)
 
     def prioritize(self, pod: Pod, nodes: Sequence[str]) -> list[tuple[str, int]]:
-        """10 for the reserved node; a node that is not named scores 0."""
+        """10 for the reserved node; a node without a name in the answer scores 0."""
         container = self._decisions.container_of(pod.metadata.uid)
         return [(container.node, 10)] if container is not None and container.node in set(nodes) else []
 
     def preempt(self, pod: Pod, victims: Victims) -> Victims:
-        """Where kube-scheduler may preempt: only on the reserved node, if there is one."""
+        """Nodes for kube-scheduler's preemption: only the reserved node, if any."""
         container = self._decisions.container_of(pod.metadata.uid)
         if container is None:
             return victims
@@ -115,7 +118,7 @@ class Filter:
 
 
 def _only(node: str) -> FilterAnswer:
-    """The chosen node. The others are not refused, so nothing is said of them: nobody would ever see it."""
+    """The chosen node. The reasons against all others are left out: nobody would ever see them."""
     return FilterAnswer([node])
 
 

@@ -1,7 +1,7 @@
-"""Finished jobs that predictors learn from, in one SQLite file on the brain's volume.
+"""Finished jobs for predictors to learn from, in one SQLite file on the brain's volume.
 
-The file outlives leaders and versions: migrations bring an older one up to date, a damaged one is set aside
-(never deleted) and begun anew, and while the disk refuses writes the newest jobs wait in memory.
+The file outlives leaders and versions: migrations bring an older file up to date, a damaged file is set aside (never
+deleted) and begun anew, and while the disk refuses writes the newest jobs wait in memory.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from schedulers.core.model import PastJob
 
 log = structlog.get_logger()
 
-#: What brings a file of version i to version i + 1. Never changed, only appended to.
+#: Step i brings a file of version i to version i + 1. Steps are never changed, only appended.
 MIGRATIONS: Final = (
     """
     CREATE TABLE past_job (
@@ -35,7 +35,7 @@ MIGRATIONS: Final = (
     ) STRICT
     """,
 )
-#: SQLite's codes of a file that is not, or no longer, a database.
+#: SQLite's codes for a file other than a database, or no longer one.
 _DAMAGED: Final = frozenset({sqlite3.SQLITE_CORRUPT, sqlite3.SQLITE_NOTADB})
 _LOCK_WAIT_S: Final = 5.0
 _COLUMNS: Final = "name, user, app, queue, submitted_ms, finished_ms, stages, demand"
@@ -44,15 +44,14 @@ Row = tuple[str, str, str, str, int, int, str, str]
 
 
 class HistoryUnavailable(Exception):
-    """The file cannot be opened or created; the message says which, why, and what to do."""
+    """The file cannot be opened or created; the message names the file, the reason and the remedy."""
 
 
 class History:
-    """Jobs by the order in which they were added; times in ms of the wall clock.
+    """Jobs in the order of addition; times in ms of the wall clock.
 
-    keep: the newest so many stay. One thread, one writer. Committed jobs survive the death of the process;
-    after a loss of power the last ones may be missing, the file is whole.
-    Raises HistoryUnavailable.
+    The newest `keep` jobs stay. One thread, one writer. Committed jobs survive the death of the process; after a loss
+    of power the last may be missing, but the file is whole. Raises HistoryUnavailable.
     """
 
     def __init__(self, path: Path, *, keep: int = 100_000) -> None:
@@ -65,18 +64,19 @@ class History:
     def add(self, *jobs: PastJob, queue: str = "") -> None:
         """Remember finished jobs, in one transaction; the oldest beyond `keep` go.
 
-        Raises sqlite3.IntegrityError for what is no PastJob, and then remembers none of them.
+        Raises sqlite3.IntegrityError for anything but a PastJob, and then remembers none of the jobs.
         """
         self._unwritten.extend(_row(job, queue) for job in jobs)
         try:
             self.flush()
         except sqlite3.IntegrityError:
+            # The wrong jobs were entered last, so they are the ones to leave.
             for _ in jobs:
                 self._unwritten.pop()
             raise
 
     def flush(self) -> None:
-        """Write what could not be written before."""
+        """Write the jobs left over from refused writes."""
         if not self._unwritten:
             return
         try:
@@ -91,7 +91,7 @@ class History:
                 log.warning("history cannot be written; jobs wait in memory", jobs=len(self._unwritten), why=str(error))
 
     def recent(self, limit: int) -> list[PastJob]:
-        """The newest `limit` jobs, oldest of them first."""
+        """The newest `limit` jobs, the oldest of them first."""
         if limit < 1:
             return []
         newest = f"SELECT {_COLUMNS} FROM past_job ORDER BY id DESC LIMIT ?"  # noqa: S608 - constants
@@ -102,6 +102,7 @@ class History:
                 raise HistoryUnavailable(f"history file '{self.path}' cannot be read: {error}") from error
             self._begin_anew(error)
             rows = []
+        # Newest first from the database, so the limit costs no scan; reversed into the order of addition.
         jobs = [_past(row) for row in (*reversed(rows), *self._unwritten)]
         return [job for job in jobs if job is not None][-limit:]
 
@@ -110,7 +111,7 @@ class History:
         return count + len(self._unwritten)
 
     def close(self) -> None:
-        """Write what is left, and close."""
+        """Write the rest, and close."""
         self.flush()
         self._db.close()
 
@@ -144,7 +145,7 @@ class History:
         self._db = _opened(self.path)
 
     def _set_aside(self, error: Exception) -> None:
-        """Keep the damaged file under another name; its journal goes with it, or it would be applied to the new one."""
+        """Keep the damaged file under another name, with its journal: no new file may meet an old journal."""
         aside = self.path.with_name(f"{self.path.name}.damaged-{time.time_ns() // 1_000_000}")
         for suffix in ("", "-wal", "-shm"):
             part = self.path.with_name(self.path.name + suffix)
@@ -161,6 +162,7 @@ class History:
 def _opened(path: Path) -> sqlite3.Connection:
     db = sqlite3.connect(path, timeout=_LOCK_WAIT_S)
     try:
+        # Write-ahead log: a commit costs no wait for the disk, and a crash of the process loses nothing.
         db.execute("PRAGMA journal_mode = WAL")
         db.execute("PRAGMA synchronous = NORMAL")
         if db.execute("PRAGMA quick_check(1)").fetchone()[0] != "ok":
@@ -198,7 +200,7 @@ def _row(job: PastJob, queue: str) -> Row:
 
 
 def _past(row: Row) -> PastJob | None:
-    """None, with a message, for a row that somebody else has written into the file."""
+    """None, with a message, for a row written by somebody else."""
     name, user, app, _, submitted, finished, stages, demand = row
     try:
         return PastJob(

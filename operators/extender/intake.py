@@ -1,11 +1,12 @@
-"""Objects that are set aside: those of which the core is not told, and why.
+"""Objects set aside: unknown to the core, each with a reason.
 
-What tenants write is hostile until read. An object that makes no sense, whose queue is not open to it, or that has
-broken the brain before, is set aside: itself alone, with a reason that its owner is shown.
+Tenants' objects are hostile until read. An object without sense, closed off from its queue, or known to have broken the
+brain, is set aside: alone, with a reason shown to the owner.
 """
 
 from __future__ import annotations
 
+from collections import Counter
 from typing import Final
 
 import msgspec
@@ -18,19 +19,19 @@ from schedulers.objects.names import DEFAULT_QUEUE
 
 log = structlog.get_logger()
 
-#: Why an object is set aside: a value cannot be read; its queue does not exist, or is not for its namespace; it has
+#: Reasons: a value cannot be read; the queue does not exist, or is not for the object's namespace; the object has
 #: broken the brain.
 UNREADABLE: Final = "Unreadable"
 QUEUE_NOT_FOUND: Final = "QueueNotFound"
 QUEUE_NOT_ALLOWED: Final = "QueueNotAllowed"
 BROKE_THE_BRAIN: Final = "BrokeTheBrain"
-#: An object that was heard when the brain broke this often is set aside. Once may be another's fault: the term after
-#: it is built from the objects alone.
+#: Breaks of the brain after which the object heard is set aside. One break may be another object's fault: the next term
+#: is built from the objects alone.
 _BREAKS: Final = 2
 
 
 class SetAside(Exception):
-    """An object is not for the core as things are. reason: CamelCase."""
+    """An object is not for the core as things are; `reason` is CamelCase."""
 
     def __init__(self, reason: str, message: str) -> None:
         self.reason, self.message = reason, message
@@ -40,7 +41,7 @@ class SetAside(Exception):
 class Broken(Exception):
     """The brain could not take in a fact, or answer for a pod; the error is the cause.
 
-    change: that fact, or the pod asked about (as a change from itself to itself).
+    `change` is the fact, or the pod asked about (as a change from the pod to itself).
     """
 
     def __init__(self, change: Change, error: Exception) -> None:
@@ -49,30 +50,29 @@ class Broken(Exception):
 
 
 def item_of(change: Change) -> Stored:
-    """The object of a change, as it is now or was last."""
+    """The object of a change, in its present or last state."""
     item: Stored = change.new if change.new is not None else change.old
     return item
 
 
 class Breaks:
-    """How often each object was heard when the brain broke, by uid; remembered from term to term of a process."""
+    """How often each object was heard when the brain broke, by uid; kept from term to term of a process."""
 
     def __init__(self) -> None:
-        self._counts: dict[str, int] = {}
+        self._counts = Counter[str]()
 
     def note(self, broken: Broken) -> None:
         """The brain has broken at this object."""
-        uid = item_of(broken.change).metadata.uid
-        self._counts[uid] = self._counts.get(uid, 0) + 1
+        self._counts[item_of(broken.change).metadata.uid] += 1
 
     def check(self, item: Stored) -> None:
-        """Raises SetAside for an object at which the brain has broken too often."""
-        if self._counts.get(item.metadata.uid, 0) >= _BREAKS:
+        """Raises SetAside for an object heard at too many breaks."""
+        if self._counts[item.metadata.uid] >= _BREAKS:
             raise SetAside(BROKE_THE_BRAIN, f"the scheduler failed {_BREAKS} times at this object; see its log")
 
 
 class Aside(msgspec.Struct, frozen=True):
-    """An object that is set aside, and why. kind: of the object."""
+    """An object set aside, with its kind and the reason."""
 
     kind: str
     meta: Meta
@@ -81,22 +81,20 @@ class Aside(msgspec.Struct, frozen=True):
 
 
 class Intake:
-    """What is set aside in one term, by uid. news: uids of which owners are to be told; the teller clears it."""
+    """Objects set aside in one term, by uid."""
 
-    def __init__(self, cache: Cache, breaks: Breaks) -> None:
-        self._cache, self._breaks = cache, breaks
+    def __init__(self, cache: Cache) -> None:
+        self._cache = cache
         self.aside: dict[str, Aside] = {}
         self.news: dict[str, None] = {}
-
-    def check(self, item: Stored) -> None:
-        """Raises SetAside for an object that has broken the brain."""
-        self._breaks.check(item)
+        """Uids of objects with an owner to be told; the teller clears the dict."""
 
     def set_aside(self, kind: str, item: Stored, why: SetAside) -> None:
-        """The core is not told of this object, or of no more than it was told before."""
+        """The core hears no more of this object than before."""
         meta = item.metadata
         known, told = self.aside.get(meta.uid), Aside(kind, meta, why.reason, why.message)
         self.aside[meta.uid] = told
+        # Told once per reason: an object is heard again with each of its changes.
         if known is None or (known.reason, known.message) != (told.reason, told.message):
             self.news[meta.uid] = None
             metrics.SET_ASIDE_TOTAL.labels(kind=kind, reason=why.reason).inc()
@@ -110,25 +108,26 @@ class Intake:
             metrics.SET_ASIDE.set(len(self.aside))
 
     def waiting_for_queues(self) -> list[Aside]:
-        """Those that a change of queues or namespaces may let in."""
+        """Objects that a change of queues or namespaces may let in."""
         return [aside for aside in self.aside.values() if aside.reason in (QUEUE_NOT_FOUND, QUEUE_NOT_ALLOWED)]
 
     def check_queue(self, namespace: str, queue: str) -> None:
-        """Raises SetAside unless the queue exists and every queue from it up to its root is open to the namespace.
+        """Raises SetAside unless the queue exists and every queue up to the root is open to the namespace.
 
-        Admission refuses most of these jobs at once. Here they wait whatever admission has missed: a queue that was
-        restricted, or a namespace that was relabelled, while the job came.
+        Admission refuses most such jobs at once. Here the jobs missed by admission wait: the queue was restricted, or
+        the namespace relabelled, while the job came.
         """
         if queue not in self._cache.queues and queue != DEFAULT_QUEUE:
             raise SetAside(QUEUE_NOT_FOUND, f"queue '{queue}' does not exist; the job waits until that queue is there")
         there = self._cache.namespaces.get(namespace)
         passed: set[str] = set()
         at = self._cache.queues.get(queue)
+        # `passed` ends the walk in a circle of parents, which tenants can write.
         while at is not None and at.metadata.name not in passed:
             name = at.metadata.name
             passed.add(name)
             chosen = at.spec.namespaces
-            # Of a namespace that was not heard of yet nobody knows which labels it lacks.
+            # The labels of a namespace not heard of yet are unknown, so a selector cannot pass.
             if chosen is not None and (there is None or not chosen.selects(there.metadata.labels)):
                 above = "" if name == queue else f", which is below queue '{name}',"
                 raise SetAside(
@@ -137,7 +136,7 @@ class Intake:
                 )
             parent = at.spec.parent
             at = self._cache.queues.get(parent)
-            if at is None and parent not in ("", DEFAULT_QUEUE):  # which may have been the one that was restricted
+            if at is None and parent not in ("", DEFAULT_QUEUE):  # the missing queue may have been restricted
                 raise SetAside(
                     QUEUE_NOT_FOUND,
                     f"queue '{name}' names parent '{parent}', which does not exist; the job waits until it is there",

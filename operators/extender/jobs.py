@@ -1,4 +1,4 @@
-"""The jobs that the brain knows: the core's job, the object it comes from, and what has run of it."""
+"""The jobs known to the brain: the core's job, its API object, and the work done so far."""
 
 from __future__ import annotations
 
@@ -15,12 +15,15 @@ from schedulers.objects.names import DEFAULT_QUEUE, INDEX_LABEL, QUEUE_LABEL, RE
 from schedulers.objects.pod import Pod, demand, places
 from schedulers.objects.service import pod_service
 
-#: The one stage of a job that is a pod of its own.
+#: The only stage of a pod's own job.
 _PLAIN_STAGE: Final = "pod"
 
 
 class JobEntry:
-    """One job. key: `namespace/name` of its object; plain: a pod of its own instead of a DagJob."""
+    """One job.
+
+    `owner` is the object's uid, `key` its `namespace/name`; `plain` marks a pod of its own instead of a DagJob.
+    """
 
     def __init__(self, job: Job, owner: str, key: str, submitted: int, *, plain: bool = False) -> None:
         self.job, self.owner, self.key, self.submitted, self.plain = job, owner, key, submitted, plain
@@ -28,11 +31,12 @@ class JobEntry:
         self.done = False
         self._stages = {stage.name: index for index, stage in enumerate(job.stages)}
         self._seen: list[set[int]] = [set() for _ in job.stages]
-        self._asked: set[int] = set()
+        self.asked: set[int] = set()
+        """Stages of which the core knows that they may start."""
         self._ran: list[tuple[int, int]] = [(0, 0) for _ in job.stages]  # tasks, ms
 
     def worded(self, sentence: str) -> str:
-        """A sentence on its wait as its owner knows it: who made a pod of its own has never heard of a stage."""
+        """A sentence on the wait in the owner's words: the owner of a single pod has never heard of a stage."""
         return sentence.replace(f"stage {_PLAIN_STAGE}", "the pod") if self.plain else sentence
 
     @property
@@ -41,11 +45,11 @@ class JobEntry:
         return self.job.id
 
     def task(self, pod: Pod) -> Task | None:
-        """The task that a pod of this job stands for; None when its labels name none."""
+        """The task of a pod of this job; None when the labels name none."""
         if self.plain:
             return Task(self.id, 0, 0)
         if pod.metadata.namespace != self.key.partition("/")[0]:
-            return None  # an owner is of its own namespace
+            return None  # owners and their pods share a namespace
         labels = pod.metadata.labels
         stage, index = self.stage(labels.get(STAGE_LABEL, "")), whole_number(labels.get(INDEX_LABEL, ""))
         if stage is None or index is None or index >= self.job.stages[stage].tasks:
@@ -53,35 +57,32 @@ class JobEntry:
         return Task(self.id, stage, index)
 
     def stage(self, name: str) -> int | None:
-        """The index of the stage that is called so."""
+        """The index of the stage of a name."""
         return self._stages.get(name)
 
     def mean_ms(self, stage: int) -> int:
-        """What a task of the stage has taken on average, or else is said to take; 0 where nothing is known."""
+        """Mean run time of the stage's tasks, ms; else the hinted one; 0 where nothing is known."""
         tasks, total = self._ran[stage]
         return total // tasks if tasks else self.job.stages[stage].hint_ms or 0
 
     def saw(self, stage: int, index: int) -> bool:
-        """A pod of this task is there; returns whether all tasks of the stage have had one."""
+        """A pod of this task is there; returns whether all tasks of the stage have had a pod."""
         self._seen[stage].add(index)
         return len(self._seen[stage]) == self.job.stages[stage].tasks
 
-    def is_asked(self, stage: int) -> bool:
-        """Whether the core has been told that the stage may start."""
-        return stage in self._asked
-
-    def asked(self, stage: int) -> None:
-        """The core has been told that the stage may start."""
-        self._asked.add(stage)
+    def ask(self, stage: int) -> None:
+        """The core has been told of the stage's permission to start."""
+        self.asked.add(stage)
+        # Not needed after the stage's start: the set may hold thousands of tasks.
         self._seen[stage] = set()
 
     def ran(self, stage: int, runtime_ms: int) -> None:
-        """A task of the stage has succeeded; it took so long at node speed 1."""
+        """A task of the stage has succeeded, after `runtime_ms` at node speed 1."""
         tasks, total = self._ran[stage]
         self._ran[stage] = (tasks + 1, total + runtime_ms)
 
     def past(self, now: int) -> PastJob:
-        """The job as history remembers it. Stages of which nothing was heard are left out."""
+        """The job as history remembers it. Stages without any run are left out."""
         job, ran = self.job, zip(self.job.stages, self._ran, strict=True)
         stages = tuple((stage.tasks, total / tasks) for stage, (tasks, total) in ran if tasks)
         return PastJob(
@@ -106,9 +107,10 @@ class Jobs:
     def __init__(self) -> None:
         self._by_id: dict[str, JobEntry] = {}
         self._by_owner: dict[str, JobEntry] = {}
-        self.stirred: dict[str, None] = {}  # jobs whose reason to wait is another now; the teller clears it
+        self.stirred: dict[str, None] = {}  # jobs with a changed reason to wait; the teller clears the dict
 
     def __iter__(self) -> Iterator[JobEntry]:
+        # A copy, because callers drop jobs on the way.
         return iter(list(self._by_id.values()))
 
     def get(self, job: str) -> JobEntry | None:
@@ -116,11 +118,12 @@ class Jobs:
         return self._by_id.get(job)
 
     def of_owner(self, uid: str) -> JobEntry | None:
-        """By the uid of the DagJob or pod that it comes from."""
+        """By the uid of the job's DagJob or pod."""
         return self._by_owner.get(uid)
 
     def make(self, dagjob: DagJob, resources: Resources, now: int) -> JobEntry:
-        """The entry of a DagJob, not entered yet. Raises InvalidJob when it makes no sense."""
+        """The entry of a DagJob, not entered yet. Raises InvalidJob for a DagJob without sense."""
+        # The API server's time, so that every leader tells the same.
         submitted = dagjob.metadata.created_ms
         job = core_job(dagjob, resources)
         return JobEntry(job, dagjob.metadata.uid, dagjob.key, submitted if submitted is not None else now)
@@ -131,14 +134,14 @@ class Jobs:
         return entry
 
     def drop(self, job: str) -> None:
-        """Its object is gone."""
+        """The job's object is gone."""
         entry = self._by_id.pop(job, None)
         if entry is not None:
             self._by_owner.pop(entry.owner, None)
             self.stirred.pop(job, None)
 
     def hold(self, job: str, reason: Reason) -> None:
-        """The core says why the job waits."""
+        """The core gives the reason for the job's wait."""
         entry = self._by_id.get(job)
         if entry is not None:
             entry.reason = reason
@@ -146,12 +149,12 @@ class Jobs:
 
 
 def plain_id(pod: Pod) -> str:
-    """The core's id of the job that a joining pod is."""
+    """The core's id of a joining pod's job."""
     return f"{pod.key}.{pod.metadata.uid[:8]}"
 
 
 def plain_entry(pod: Pod, resources: Resources, now: int) -> JobEntry:
-    """A joining pod as a job of one task, a Deployment's as a service. Raises InvalidJob if it asks for nothing."""
+    """A joining pod as a job of one task, a Deployment's as a service. Raises InvalidJob for a pod without requests."""
     meta, labels = pod.metadata, pod.metadata.labels
     job = Job(
         id=plain_id(pod),

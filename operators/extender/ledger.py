@@ -1,8 +1,8 @@
 """Which pod stands for which task, and for which of the core's containers.
 
-The core knows tasks by (job, stage, number) and counts its own attempts; the cluster knows pods. A task's
-current pod is the one of the highest attempt that is there. A container may be without a pod for a while
-(the failed attempt's successor is still being created).
+The core knows tasks by (job, stage, number) and counts its own attempts; the cluster knows pods. A task's current pod
+is the present pod of the highest attempt. A container may be without a pod for a while (the failed attempt's successor
+is still being created).
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ AGREE_MS: Final = 1500
 
 
 class Task(NamedTuple):
-    """A task of a job: stage and number are those of the core."""
+    """A task of a job; stage and number are the core's."""
 
     job: str
     stage: int
@@ -26,19 +26,19 @@ class Task(NamedTuple):
 
 
 class PodEntry(msgspec.Struct):
-    """A pod that stands for a task. container: what the core holds for it, None while it waits.
-
-    started: when it was heard running (ms), -1 before. ended: its end has been taken in. verdict: kube-scheduler's, as
-    it was last heard.
-    """
+    """A pod standing for a task."""
 
     task: Task
     key: str
     attempt: int
     container: int | None = None
+    """The core's container for the pod, None while the pod waits."""
     started: int = -1
+    """When the pod was heard running, ms; -1 before."""
     ended: bool = False
+    """Whether the pod's end has been taken in."""
     verdict: str | None = None
+    """kube-scheduler's verdict, as last heard."""
 
 
 class Ledger:
@@ -47,7 +47,7 @@ class Ledger:
     def __init__(self) -> None:
         self.pods: dict[str, PodEntry] = {}
         self.current: dict[Task, str] = {}
-        self.containers: dict[int, str | None] = {}  # uid of the pod, None: it is awaited
+        self.containers: dict[int, str | None] = {}  # uid of the pod, None: awaited
         self.tasks: dict[int, Task] = {}  # of each container
         self._awaiting: dict[Task, int] = {}
 
@@ -57,6 +57,7 @@ class Ledger:
         if entry is None:
             entry = self.pods[uid] = PodEntry(task, key, attempt)
         other = self.pods.get(self.current.get(task, ""))
+        # `<=`: a pod made anew under the same attempt replaces its predecessor.
         if other is None or other.attempt <= attempt:
             self.current[task] = uid
         return entry
@@ -80,7 +81,7 @@ class Ledger:
         self._awaiting[task] = container
 
     def awaiting(self, task: Task) -> int | None:
-        """The task's container that has no pod yet."""
+        """The task's container without a pod."""
         return self._awaiting.get(task)
 
     def assign(self, container: int, uid: str) -> None:
@@ -94,9 +95,11 @@ class Ledger:
         """The container is over."""
         uid = self.containers.pop(container, None)
         entry = self.pods.get(uid) if uid is not None else None
+        # The pod may have another container by now, which stays.
         if entry is not None and entry.container == container:
             entry.container = None
         task = self.tasks.pop(container, None)
+        # The task may await a newer container.
         if task is not None and self._awaiting.get(task) == container:
             del self._awaiting[task]
 
@@ -106,7 +109,7 @@ class Ledger:
 
 
 def runtime_ms(heard_start: int, pod: Pod, now: int) -> int:
-    """How long the pod ran: as heard, unless the object's own stamps tell something else (we were away)."""
+    """Run time of the pod, ms: as heard, unless the object's own stamps differ (no leader was listening)."""
     start, finish = pod.started_ms, pod.finished_ms
     stamped = finish - start if start is not None and finish is not None else None
     heard = now - heard_start if heard_start >= 0 else None

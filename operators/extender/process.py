@@ -1,8 +1,8 @@
-"""The brain's process: every replica watches and answers probes; the one that leads decides.
+"""The brain's process: every replica watches and answers probes; the leader decides.
 
-A term of leadership begins with the stored snapshot and the objects of the API server, and ends when the Lease is
-lost, or something breaks. After a fact that the core refuses a new term begins from the objects alone; so it does after
-anything else that breaks, once: when that does not help, the Lease is given back and the process ends.
+A term of leadership begins with the stored snapshot and the objects of the API server, and ends with the loss of the
+Lease, or with a break. After a fact refused by the core a new term begins from the objects alone; after any other break
+too, but only once: when the new term breaks soon as well, the Lease is given back and the process ends.
 """
 
 from __future__ import annotations
@@ -21,16 +21,16 @@ import structlog
 
 from operators import lease, metrics
 from operators.cache.cache import Cache, Change
-from operators.client import ApiError, Client
+from operators.client import ApiError, Client, path_of, wall_ms
 from operators.extender.app import Extender
 from operators.extender.brain import Brain, Saved
 from operators.extender.conditions import Conditions
 from operators.extender.config import BrainConfig, setup_of
 from operators.extender.eventlog import EventLog
-from operators.extender.figures import QueueFigures
+from operators.extender.figures import QueueFigures, show_figures
 from operators.extender.history import History
 from operators.extender.intake import Breaks, Broken
-from operators.extender.rehearsals import Rehearsals
+from operators.extender.rehearsals import rehearse_all
 from operators.extender.releases import Releases, may_pass
 from operators.extender.snapshots import Snapshots, Superseded
 from operators.extender.status import StatusWriter
@@ -47,7 +47,6 @@ from schedulers.core.model import PastJob
 from schedulers.core.policy import policies
 from schedulers.core.scheduler import Scheduler
 from schedulers.objects.meta import Stored
-from schedulers.objects.names import API_VERSION
 from schedulers.objects.pod import Pod
 
 log = structlog.get_logger()
@@ -56,27 +55,28 @@ log = structlog.get_logger()
 LAG_S: Final = 0.2
 #: Seconds between the end of a term that broke and the next.
 ANEW_S: Final = 1.0
-#: A term that breaks, for anything but a fact, so soon after the last one did is not mended by another, s.
+#: Two terms that break within so long, for anything but a fact, are followed by no third, s.
 STEADY_S: Final = 60.0
 #: How long a takeover may wait for the API server's answers once everything is heard, s. Without the snapshot it need
 #: not wait at all.
 TAKE_OVER_S: Final = 30.0
-#: After so long without a turn of one of a term's loops, which turn each second, the process is not alive, s. A cycle
-#: over a large cluster may take a few.
+#: Seconds without a turn of one of a term's loops after which the process is not alive. The loops turn each second; a
+#: cycle over a large cluster may take a few.
 STUCK_S: Final = 15.0
 
 
 class Term(NamedTuple):
-    """What belongs to one term of leadership. broken: set to the reason why the brain cannot be trusted any more."""
+    """The parts of one term of leadership."""
 
     brain: Brain
     events: EventLog
     releases: Releases
     conditions: Conditions
     broken: asyncio.Future[Broken]
+    """Set to the reason as soon as the brain cannot be trusted any more."""
 
     async def until_broken(self) -> None:
-        """Raises Broken as soon as it is."""
+        """Raises Broken as soon as the brain breaks."""
         raise await self.broken
 
 
@@ -98,7 +98,7 @@ class Process:
     # -- the extender's questions ---------------------------------------------------------------
 
     def not_ready(self) -> str | None:
-        """See Decider: leads, has taken over, and hears the API server."""
+        """See Decider: the process leads, has taken over, and hears the API server."""
         why = self.cache.not_ready(self.config.cache.stale_s)
         return why or (self._no_term() if self.term is None else None)
 
@@ -116,7 +116,7 @@ class Process:
             return FilterAnswer([], {}, {}, self._no_term())
         try:
             return term.brain.filter(pod, nodes)
-        except Exception as error:  # whatever it is, the pod must be tried again by a sound core
+        except Exception as error:  # after any error the pod must be tried again by a sound core
             self._begin_anew(term, Broken(Change("Pod", pod, pod), error))
             return FilterAnswer([], {}, {}, f"the scheduler starts anew: {error}")
 
@@ -136,12 +136,12 @@ class Process:
             return
         try:
             term.brain.hear(change)
-        except Exception as error:  # the fact is lost, so what was built on it cannot be trusted
+        except Exception as error:  # the fact is lost, so the state built on it cannot be trusted
             self._begin_anew(term, error if isinstance(error, Broken) else Broken(change, error))
         self._changed.set()
 
     def _begin_anew(self, term: Term, broken: Broken) -> None:
-        """End a term whose brain has broken. Nothing is told to that brain, or asked of it, from here on."""
+        """End a term whose brain has broken. Nothing is told to the broken brain, or asked of it, from here on."""
         self.term, self._taking_over = None, time.monotonic()
         term.broken.set_result(broken)
 
@@ -150,8 +150,8 @@ class Process:
     async def gained(self) -> None:
         """This replica leads from now on, term after term, until cancelled.
 
-        A term that breaks is followed by one that is built from the objects alone: an impossible fact is our mistake,
-        not the cluster's. Raises what another term would not mend: anything but a fact, twice within STEADY_S.
+        A term that breaks is followed by a term built from the objects alone: an impossible fact is our mistake, not
+        the cluster's. Raises errors beyond the mending of another term: anything but a fact, twice within STEADY_S.
         """
         use_snapshot, broke_at = True, -math.inf
         try:
@@ -175,10 +175,11 @@ class Process:
             self._taking_over = None
 
     async def lost(self) -> None:
-        """This replica does not lead any more; `gained` has been cancelled by now, and its term is over."""
+        """This replica does not lead any more; `gained` has been cancelled by now, and the term is over."""
 
     async def _lead(self, *, use_snapshot: bool) -> None:
-        """One term, until cancelled. Raises what breaks it."""
+        """One term, until cancelled. Raises the error that breaks the term."""
+        # The loops start only once all objects are told: before, a decision would be made on half a cluster.
         term = await self._take_over(use_snapshot=use_snapshot)
         loops: list[Callable[[Term], Coroutine[Any, Any, None]]] = [self._cycles, self._minutes, self._save]
         try:
@@ -190,10 +191,11 @@ class Process:
                     term.conditions,
                     StatusWriter(term.brain, term.conditions),
                     QueueFigures(term.brain, term.conditions),
-                    Rehearsals(term.brain),
                 ):
                     group.create_task(part.run())
+                group.create_task(rehearse_all(term.brain))
                 group.create_task(term.until_broken())
+                # Last, so that no call reaches a brain whose writes nobody sends yet.
                 self._begin(term)
         finally:
             self._end(term)
@@ -205,21 +207,22 @@ class Process:
         metrics.LEADER.set(1)
 
     def _end(self, term: Term) -> None:
-        """Nothing of the term is written after this."""
+        """Nothing of the term is written after this call."""
         self.term = None
         self.turns.end()
         metrics.LEADER.set(0)
-        metrics.show_queues({})
+        show_figures({})
         term.events.close()
         log.info("leads no more", log_sha256=term.events.log.sha256)
 
     async def _take_over(self, *, use_snapshot: bool) -> Term:
-        """A term that knows all that the API server has. Raises TimeoutError when that takes too long to hear."""
+        """A term with knowledge of all objects of the API server. Raises TimeoutError when hearing takes too long."""
         await self.cache.until_heard()
         async with asyncio.timeout(TAKE_OVER_S):
             data = await self._stored() if use_snapshot else None
             scheduler, saved, events = self._scheduler(data)
             try:
+                # No change is told to the brain while waiting here: the cache alone moves on.
                 for job in list(scheduler.state.jobs):
                     await self._until_heard_of(job)
             except BaseException:
@@ -228,9 +231,9 @@ class Process:
         try:
             term = self._told(scheduler, saved, events)
         except BaseException:
-            events.close()  # says of which fact it is
+            events.close()  # the log names the fact
             raise
-        # What is there now stays: the collector need not look at it again with every call.
+        # Objects of now stay for the whole term: the collector need not look at them again with every call.
         gc.collect()
         gc.freeze()
         state = scheduler.state
@@ -256,7 +259,7 @@ class Process:
         return Term(brain, events, releases, conditions, asyncio.get_running_loop().create_future())
 
     async def _stored(self) -> bytes | None:
-        """The stored snapshot. No answer is not "no snapshot": it is asked for until there is one."""
+        """The stored snapshot. Silence is not "no snapshot": the question is repeated until answered."""
         while True:
             try:
                 return await self.snapshots.load()
@@ -267,7 +270,7 @@ class Process:
             await asyncio.sleep(LAG_S)
 
     async def _until_heard_of(self, job: str) -> None:
-        """Wait until the watch has told of a job that the snapshot has, unless it is gone from the API server too.
+        """Wait until the watch has told of a job in the snapshot, unless the API server has lost the job too.
 
         The watch may lag behind the snapshot, whose leader heard more: taken for gone, the job would be given up.
         """
@@ -278,17 +281,14 @@ class Process:
             await asyncio.sleep(LAG_S)
 
     async def _is_to_come(self, key: str, uid: str) -> bool:
-        """Whether the API server has this DagJob, or pod, and its watch is not as far; True while it does not answer.
+        """Whether the API server has this DagJob or pod, and the watch is not as far; True while there is no answer.
 
-        A watch that has come as far and does not tell of it never will: such an object cannot be read.
+        A watch already as far and silent on the object will never tell of it: such an object cannot be read.
         """
         namespace, _, name = key.partition("/")
         try:
-            for kind, path in (
-                ("DagJob", f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs"),
-                ("Pod", f"/api/v1/namespaces/{namespace}/pods"),
-            ):
-                listed = await self.client.get(path, fieldSelector=f"metadata.name={name}")
+            for kind in ("DagJob", "Pod"):
+                listed = await self.client.get(path_of(kind, f"{namespace}/"), fieldSelector=f"metadata.name={name}")
                 for meta in (item["metadata"] for item in listed["items"]):
                     if meta["uid"].startswith(uid):
                         return not self.cache.reflectors[kind].is_past(meta["resourceVersion"])
@@ -299,7 +299,7 @@ class Process:
         return False
 
     def _scheduler(self, data: bytes | None) -> tuple[Scheduler, Saved | None, EventLog]:
-        """From the snapshot if it is one of this configuration, otherwise fresh."""
+        """The scheduler from a snapshot of this configuration, otherwise a fresh scheduler."""
         storage = self.config.storage
         events = EventLog(Path(storage.dir) / "log", storage.log, wall_ms(), max_bytes=storage.max_log_bytes)
         wanted = scheduler_config(self.config)
@@ -307,6 +307,7 @@ class Process:
             try:
                 saved = msgspec.msgpack.decode(data, type=Saved)
                 scheduler = Scheduler.restore(saved.core, log=events.log)
+                # Other settings decide otherwise, so a snapshot of theirs is of no use.
                 if scheduler.config == wanted:
                     return scheduler, saved, events
                 log.info("the configuration has changed: the snapshot is not used")
@@ -320,12 +321,14 @@ class Process:
     # -- loops of a term ------------------------------------------------------------------------
 
     async def _cycles(self, term: Term) -> None:
-        """After a change, wait for what comes with it, then decide; so too when time alone changes what is decided."""
+        """After a change, gather the changes close behind, then decide; likewise when time alone changes decisions."""
         pause_s: float | None = None
         while True:
             with contextlib.suppress(TimeoutError):
                 await asyncio.wait_for(self._changed.wait(), pause_s)
+            # A gang's pods come as many changes: gathered, they cost one decision.
             await asyncio.sleep(self.config.cycle_ms / 1000)
+            # Cleared before the cycle: a change told meanwhile asks for the next.
             self._changed.clear()
             term.brain.cycle()
             self.turns.turned("cycles")
@@ -347,16 +350,17 @@ class Process:
         metrics.STALENESS.set(self.cache.staleness_s())
         metrics.RESERVATIONS.set(len(state.containers))
         pending: dict[str, int] = dict.fromkeys((name for name in state.queues if name not in state.tree.removed), 0)
+        # Queues without waiting jobs show 0, not a gap.
         holds: dict[str, int] = {}
         for job in state.waiting.values():
             pending[job.spec.queue] = pending.get(job.spec.queue, 0) + job.waiting
             if job.hold is not None:
                 holds[job.hold.value] = holds.get(job.hold.value, 0) + 1
-        metrics.show_pending(pending)
-        metrics.show_holds(holds)
+        metrics.show(metrics.PENDING, pending)
+        metrics.show(metrics.HOLDS, holds)
 
     async def _save(self, term: Term) -> None:
-        """Store the snapshot every few seconds while there is something new; large ones less often."""
+        """Store the snapshot every few seconds while there is anything new; large snapshots less often."""
         version, pause = -1, self.config.snapshot.every_s
         while True:
             await asyncio.sleep(pause)
@@ -365,6 +369,7 @@ class Process:
             version = term.brain.scheduler.state.version
             began = time.perf_counter()
             data = term.brain.snapshot()
+            # A snapshot stops all decisions, so at most a twentieth of the time goes to snapshots.
             pause = max(self.config.snapshot.every_s, 20 * (time.perf_counter() - began))
             metrics.SNAPSHOT_BYTES.set(len(data))
             try:
@@ -377,11 +382,11 @@ class Process:
                 version = -1
 
     def _lease_term(self) -> lease.Term:
-        """Which term of leadership this is, so that a leader of the past cannot overwrite a later one's snapshot."""
+        """This process's term, so that a leader of the past cannot overwrite a later leader's snapshot."""
         return self.lease.term if self.lease is not None else lease.Term()
 
     async def run(self) -> None:
-        """Until cancelled: watch, lead when it is our turn, serve."""
+        """Until cancelled: watch, lead in turn, serve."""
         port = self.config.extender
         verbs = Extender(self, budget_s=port.budget_s).app()
         probes = management(self.not_ready, self.turns.stuck)
@@ -394,7 +399,7 @@ class Process:
             self.history.close()
 
     async def _campaign(self) -> None:
-        """Lead when it is our turn; without an election it always is."""
+        """Lead in turn; without an election, at once."""
         election = self.config.leader_election
         if election is None:
             await self.gained()
@@ -407,13 +412,8 @@ def _is(item: Stored | None, uid: str) -> bool:
     return item is not None and item.metadata.uid.startswith(uid)
 
 
-def wall_ms() -> int:
-    """The wall clock in ms."""
-    return time.time_ns() // 1_000_000
-
-
 def scheduler_config(config: BrainConfig) -> SchedulerConfig:
-    """What the core is made from. Policies that make reservations themselves, as YARN's do, are left to that."""
+    """The core's configuration. Policies with reservations of their own, as YARN's, get none from the core."""
     cls, params = policies.parse(config.policy)
     setup = setup_of(config, cls(params), reserve_after=True)
     after = None if "reserve_after" in clashes(setup) else config.reserve_after_ms

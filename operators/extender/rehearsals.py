@@ -10,29 +10,25 @@ from schedulers.core.abilities import Rehearses, ability
 from schedulers.core.events import Rehearsed
 from schedulers.planning.jockey.rehearsal import rehearse
 
-#: Seconds between two looks at what is wished for.
+#: Seconds between two looks at the policy's wishes.
 _PERIOD_S: Final = 0.2
 
 
-class Rehearsals:
-    """The rehearsals of one term of leadership. The result for a job that has gone meanwhile is dropped."""
+async def rehearse_all(brain: Brain) -> None:
+    """Until cancelled."""
+    while True:
+        await asyncio.sleep(_PERIOD_S)
+        await rehearse_once(brain)
 
-    def __init__(self, brain: Brain) -> None:
-        self._brain = brain
 
-    async def run(self) -> None:
-        """Until cancelled."""
-        while True:
-            await asyncio.sleep(_PERIOD_S)
-            await self.play()
+async def rehearse_once(brain: Brain) -> None:
+    """Rehearse every job that the policy asks for, one after the other, and tell the core each result at once.
 
-    async def play(self) -> None:
-        """Rehearse every job that the policy asks for, one after the other, and tell the core each result at once."""
-        decisions = self._brain.decisions
-        rehearses = ability(self._brain.scheduler.policy, Rehearses)
-        if rehearses is None:
-            return
-        for job, script in rehearses.new_scripts().items():
-            courses, table = await asyncio.to_thread(rehearse, script)
-            if job in self._brain.scheduler.state.jobs:
-                decisions.tell(Rehearsed(decisions.now(), job, courses, table))
+    The result for a job that has gone meanwhile is dropped.
+    """
+    rehearses = ability(brain.scheduler.policy, Rehearses)
+    for job, script in rehearses.new_scripts().items() if rehearses is not None else ():
+        # A rehearsal plays a whole job many times: on the event loop no call would be answered in time.
+        courses, table = await asyncio.to_thread(rehearse, script)
+        if job in brain.scheduler.state.jobs:
+            brain.decisions.tell(Rehearsed(brain.decisions.now(), job, courses, table))

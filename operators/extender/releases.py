@@ -1,7 +1,7 @@
-"""Gate releases: one JSON patch per pod that drops our gate and, for pods of ours, narrows them to their node.
+"""Gate releases: one JSON patch per pod to drop our gate and, for pods of ours, to narrow the pod to its node.
 
-Writes wait in memory, `concurrency` of them are on their way at once, and each is tried until the API server
-has given a final answer. Nothing here decides: what cannot be done any more is reported to `settled`.
+Writes wait in memory, `concurrency` of them are on their way at once, and each is repeated until the API server has
+given a final answer. Nothing here decides: impossible releases are reported to `settled`.
 """
 
 from __future__ import annotations
@@ -19,16 +19,16 @@ import msgspec
 import structlog
 
 from operators import metrics
-from operators.client import ApiError, Client, Forbidden, Invalid, NotFound, Unreachable
+from operators.client import ApiError, Client, Forbidden, Invalid, NotFound, Unreachable, path_of
 from operators.extender.window import Window
-from schedulers.objects.names import API_VERSION, GANG_PLAN, RESERVED_NODE
+from schedulers.objects.names import GANG_PLAN, RESERVED_NODE
 from schedulers.objects.pod import NodeSelector, Pod, PodSpec, SelectorTerm
 
 log = structlog.get_logger()
 
-#: Under which name our writes stand in an object's managedFields.
+#: Name of our writes in an object's managedFields.
 FIELD_MANAGER: Final = "rm-brain"
-#: Answers that may be others next time, beside faults of the server: token being renewed, timed out, conflict.
+#: Passing answers besides faults of the server: token being renewed, timed out, conflict.
 PASSING: Final = frozenset({401, 408, 409})
 #: Seconds before the second try, and at most between two.
 FIRST_PAUSE_S: Final = 0.05
@@ -46,7 +46,7 @@ Operation = dict[str, Any]
 
 
 class Outcome(enum.StrEnum):
-    """How a release has ended. GONE: the pod is not there any more (or another one has its name)."""
+    """How a release has ended. GONE: the pod is not there any more (or another pod has its name)."""
 
     OK = "ok"
     GONE = "gone"
@@ -55,21 +55,22 @@ class Outcome(enum.StrEnum):
 
 #: Told once per release: the pod's uid, how it ended, and why if it was refused.
 Settled = Callable[[str, Outcome, str], None]
-#: Told once that a gang's plan is stored (None), or that it is refused for good.
+#: Told once of a gang's plan: stored (None), or refused for good.
 Stored = Callable[[ApiError | None], None]
 
 
 def release_patch(pod: Pod, node: str | None) -> list[Operation] | None:
-    """The JSON patch that releases `pod`, narrowed to `node` unless that is None; None if our gate is not there.
+    """The JSON patch to release `pod`, narrowed to `node` if given; None if our gate is not there.
 
-    Its tests make it fail as a whole on any other pod of that name, on other gates, and where an affinity has
-    appeared of which `pod` knows nothing.
+    Tests in the patch make the whole patch fail on any other pod of the name, on other gates, and on an affinity
+    unknown to `pod`.
     """
     gate = pod.gate_index
     if gate is None:
         return None
     path = f"/spec/schedulingGates/{gate}"
     return [
+        # A patch by index: the tests make sure that the gate at this index is still ours, of this pod.
         {"op": "test", "path": "/metadata/uid", "value": pod.metadata.uid},
         {"op": "test", "path": f"{path}/name", "value": pod.spec.schedulingGates[gate].name},
         {"op": "remove", "path": path},
@@ -98,7 +99,7 @@ def _narrowing(spec: PodSpec, node: str) -> list[Operation]:
 
 
 def _first(path: str, value: Any) -> list[Operation]:
-    """Add what must not be there yet (`add` alone would replace it)."""
+    """Add a value that must not be there yet (`add` alone would replace an old value)."""
     return [{"op": "test", "path": path, "value": None}, _add(path, value)]
 
 
@@ -114,7 +115,7 @@ def _names(term: SelectorTerm, node: str) -> bool:
 
 
 def is_narrowed(pod: Pod, node: str) -> bool:
-    """Whether every term of the pod's required affinity that matches any node names this one."""
+    """Whether every term of the pod's required affinity with any matching node names `node`."""
     affinity = pod.spec.affinity.nodeAffinity if pod.spec.affinity is not None else None
     required = affinity.required if affinity is not None and affinity.required is not None else NodeSelector()
     terms = [term for term in required.nodeSelectorTerms if term.matchExpressions or term.matchFields]
@@ -122,23 +123,23 @@ def is_narrowed(pod: Pod, node: str) -> bool:
 
 
 class _Write(Protocol):
-    """Something to be written until there is a final answer."""
+    """A write, repeated until there is a final answer."""
 
     tries: int
 
     async def send(self) -> None:
-        """Try once; raises what the API server answered."""
+        """Try once; raises the API server's refusal."""
 
     def refused(self, error: ApiError) -> None:
         """The answer is final, and no."""
 
 
 class Releases:
-    """Everything that the brain writes to let pods start.
+    """All writes of the brain to let pods start.
 
-    concurrency: writes on their way at once. settled: told once per release how it has ended. window: of pods that are
-    released and not bound; the others wait here, in the order of decisions.
-    Nothing is sent before `run`; what is pending when `run` is cancelled is dropped (a new leader decides anew).
+    `concurrency` writes are on their way at once; `settled` hears once per release how the release has ended; `window`
+    limits the pods released and not bound yet, and the others wait here, in the order of decisions. Nothing is sent
+    before `run`; pending writes are dropped when `run` is cancelled (a new leader decides anew).
     """
 
     def __init__(
@@ -159,7 +160,7 @@ class Releases:
 
     @property
     def pending(self) -> int:
-        """Pods whose release has no final answer yet, those of gangs whose plan is being written included."""
+        """Number of pods without a final answer, gangs with an unwritten plan included."""
         return len(self._pods)
 
     def is_pending(self, uid: str) -> bool:
@@ -167,7 +168,7 @@ class Releases:
         return uid in self._pods
 
     def release(self, pod: Pod, node: str | None) -> None:
-        """Drop our gate from `pod` as it was last seen; with a node, narrow it to that.
+        """Drop our gate from `pod` as last seen; with a node, narrow the pod to the node.
 
         While a release of the same pod is pending, only its node is replaced.
         """
@@ -178,17 +179,17 @@ class Releases:
         release.node = node
 
     def waited_ms(self, uid: str) -> int | None:
-        """For how long the pod has been released without being bound; None: it was not, or is not waited for."""
+        """Milliseconds since the pod's release without a binding; None: not released, or not awaited."""
         waited = self._window.waited_s(uid)
         return None if waited is None or uid in self._pods else round(1000 * waited)
 
     def bound(self, uid: str) -> None:
-        """The pod was seen bound, so another may go."""
+        """The pod was seen bound, so another pod may go."""
         self._window.bound(uid)
         self._let_go()
 
     def given_up(self, uid: str) -> None:
-        """The pod is not going to be bound soon: it holds up nobody."""
+        """The pod is not going to be bound soon and holds up nobody."""
         if uid not in self._pods:
             self._window.drop(uid)
             self._let_go()
@@ -198,8 +199,9 @@ class Releases:
         self._let_go()
 
     def _let_go(self) -> None:
-        """Send what the window has room for. A gang goes whole, however large: half of one would wait for the rest."""
+        """Fill the window. A gang goes whole, however large: half a gang would wait for the rest."""
         while self._held and self._window.is_open:
+            # The window counts each pod from here on, before the API server has answered.
             for release in self._held.popleft():
                 self._window.sent(release.uid)
                 self._queue.put_nowait(release)
@@ -229,12 +231,12 @@ class Releases:
         plans.add(stage, plan, lambda error: self._planned(waiting, error))
 
     def _all_out(self, dagjob: str, stage: str) -> None:
-        """Every member of the gang is out (or will never be): its plan is not needed any more."""
+        """Every member of the gang is out (or never will be): the plan is not needed any more."""
         if dagjob in self._plans:
             self._plans[dagjob].remove(stage)
 
     def wake(self, pod: Pod, node: str) -> None:
-        """Tell a pod without gate which node is reserved for it; the change makes kube-scheduler try it again."""
+        """Tell a pod without gate the node reserved for it; the change makes kube-scheduler try the pod again."""
         self._queue.put_nowait(_Wake(self._client, pod, node))
 
     async def run(self) -> None:
@@ -262,6 +264,7 @@ class Releases:
                 write.tries += 1
                 if write.tries % LOGGED_AFTER == 0:
                     log.warning("a release is refused, and tried on", tries=write.tries, why=str(error))
+                # Back to the queue after a pause: a refused write holds up no other.
                 asyncio.get_running_loop().call_later(pause, self._queue.put_nowait, write)
                 if isinstance(error, Unreachable):
                     await asyncio.sleep(pause)  # the next write would fare no better
@@ -272,13 +275,12 @@ class Releases:
         return release
 
     def _planned(self, waiting: Sequence[_Release], error: ApiError | None) -> None:
-        """A gang's plan is stored, so its members go; or it is refused, so none of them does."""
+        """A gang's plan is stored, and the members go; or the plan is refused, and no member does."""
         if error is None:
             self._hold(waiting)
         else:
+            outcome = Outcome.GONE if is_gone(error) else Outcome.REFUSED
             for release in waiting:
-                gone = isinstance(error, NotFound) or "metadata.uid" in error.message  # or another has its name
-                outcome = Outcome.GONE if gone else Outcome.REFUSED
                 self._end(release, outcome, f"the gang's plan cannot be written: {error.message}")
 
     def _end(self, release: _Release, outcome: Outcome, why: str) -> None:
@@ -289,6 +291,7 @@ class Releases:
         elif release.uid in self._window:  # the watch may have told of its binding before
             self._window.sent(release.uid)
         for gang in release.gangs:
+            # The last member's end takes the plan off the DagJob.
             self._partial += gang.out(release.uid)
         metrics.RELEASES.labels(outcome=outcome.value).inc()
         metrics.RELEASE_DURATION.observe(time.monotonic() - release.since)
@@ -300,18 +303,23 @@ class Releases:
             self._settled(release.uid, outcome, why)
 
 
+def is_gone(error: ApiError) -> bool:
+    """Whether the object of a refused write is gone, or another object has its name."""
+    return isinstance(error, NotFound) or "metadata.uid" in error.message
+
+
 def may_pass(error: ApiError) -> bool:
     """Whether the same request may be answered otherwise later.
 
-    So may one that our role does not allow: an API server that has just started knows no roles yet. What admission
-    forbids is said in other words.
+    A request beyond our role may pass too: an API server just started knows no roles yet. Admission forbids in other
+    words.
     """
     lacks_role = isinstance(error, Forbidden) and '" cannot ' in error.message
     return error.is_transient or error.status in PASSING or lacks_role
 
 
 def pause_s(tries: int) -> float:
-    """Seconds before the next try; doubles with each, spread so that many do not come back at once."""
+    """Seconds before the next try, doubled with each and spread, so that many writes do not come back at once."""
     longest = min(LONGEST_PAUSE_S, FIRST_PAUSE_S * 2.0 ** min(tries, 20))
     return longest * random.uniform(0.5, 1.0)  # noqa: S311 - no secret
 
@@ -336,10 +344,11 @@ class _Release:
         self._end(self, Outcome.REFUSED, error.message)
 
     async def _send(self) -> None:
-        """Where the pod is not as we know it, look at a fresh one; the same patch refused twice is final."""
-        path = _pod_path(self.pod)
+        """On a pod other than expected, look at a fresh copy; the same patch refused twice is final."""
+        path = path_of("Pod", self.pod.key)
         while True:
             node = self.node
+            # The node may be replaced while the patch is on its way, so one value serves the whole round.
             patch = release_patch(self.pod, node)
             if patch is None:
                 self._gate_is_gone(node)
@@ -357,7 +366,7 @@ class _Release:
                 return
 
     def _gate_is_gone(self, node: str | None) -> None:
-        """An answer of ours was lost, or somebody else has opened the gate."""
+        """An answer was lost after our write, or somebody else has opened the gate."""
         if node is None or is_narrowed(self.pod, node):
             self._end(self, Outcome.OK, "")
         else:
@@ -374,7 +383,7 @@ class _Wake:
     async def send(self) -> None:
         body = {"metadata": {"uid": self._pod.metadata.uid, "annotations": {RESERVED_NODE: self._node}}}
         with contextlib.suppress(NotFound):
-            await self._client.patch(_pod_path(self._pod), body, kind="merge", field_manager=FIELD_MANAGER)
+            await self._client.patch(path_of("Pod", self._pod.key), body, kind="merge", field_manager=FIELD_MANAGER)
 
     def refused(self, error: ApiError) -> None:
         log.warning("a pod cannot be told of its reserved node", pod=self._pod.key, why=error.message)
@@ -391,7 +400,7 @@ class _Plan:
         self.uid, self.tries = "", 0
 
     def add(self, stage: str, plan: Mapping[str, str], stored: Stored) -> None:
-        """Enter a gang; `stored` is called once its plan is (or will never be)."""
+        """Enter a gang; `stored` is called once the gang's plan is written (or never will be)."""
         self._stages[stage] = dict(plan)
         self._waiting.append(stored)
         self._enqueue()
@@ -407,16 +416,14 @@ class _Plan:
             self._put(self)
 
     async def send(self) -> None:
+        # Gangs entered while the write is on its way are not in this plan, and are settled by the next.
         plan, count = dict(self._stages), len(self._waiting)
-        namespace, name = self._key.split("/", 1)
         metadata: dict[str, Any] = {"annotations": {GANG_PLAN: msgspec.json.encode(plan).decode() if plan else None}}
         if self.uid:
+            # The uid makes the API server refuse the write for a namesake of the DagJob.
             metadata["uid"] = self.uid
         await self._client.patch(
-            f"/apis/{API_VERSION}/namespaces/{namespace}/dagjobs/{name}",
-            {"metadata": metadata},
-            kind="merge",
-            field_manager=FIELD_MANAGER,
+            path_of("DagJob", self._key), {"metadata": metadata}, kind="merge", field_manager=FIELD_MANAGER
         )
         self._settle(count, None)
         if self._stages != plan or self._waiting:
@@ -442,20 +449,17 @@ class _Plan:
 
 
 class _Gang:
-    """Members that go out together, and what is to be done when the last one is."""
+    """Members to go out together, and the action due after the last."""
 
     def __init__(self, members: Sequence[tuple[Pod, str | None]], done: Callable[[], None]) -> None:
         self._left, self._done = {pod.metadata.uid for pod, _ in members}, done
         self._partial = False
 
     def out(self, uid: str) -> int:
-        """The release of a member has ended; returns by how much the number of partial gangs changes."""
+        """A member's release has ended; returns the change of the number of partial gangs."""
+        # A member may be released more than once, after a lost answer.
         self._left.discard(uid)
         before, self._partial = self._partial, bool(self._left)
         if not self._left:
             self._done()
         return self._partial - before
-
-
-def _pod_path(pod: Pod) -> str:
-    return f"/api/v1/namespaces/{pod.metadata.namespace}/pods/{pod.metadata.name}"

@@ -1,7 +1,7 @@
-"""Stages whose pods could not start where they were placed: they wait, each time twice as long, and say why.
+"""Stages whose pods could not start where placed: each waits, twice as long each time, and says why.
 
-kube-scheduler knows what the core does not (volumes, ports, resources that are not configured), and kubelets know what
-neither does. Without a wait the core would give the same room to the same pod again and again.
+kube-scheduler knows more than the core (volumes, ports, resources outside the configuration), and kubelets know still
+more. Without a wait the core would give the same room to the same pod again and again.
 """
 
 from __future__ import annotations
@@ -20,28 +20,32 @@ Stage = tuple[str, int]
 
 
 class Setback(msgspec.Struct):
-    """A stage's. rounds: how often in a row. until: when it may start again, ms. why: somebody else's own words."""
+    """A stage's setback."""
 
     rounds: int
+    """How often in a row."""
     until: int
+    """When the stage may start again, ms."""
     why: str
+    """The refusal in kube-scheduler's or the kubelet's own words."""
 
     @property
     def wait_ms(self) -> int:
-        """How long it waits in this round."""
+        """Milliseconds of waiting in this round."""
         return int(min(LONGEST_MS, FIRST_MS * 2 ** min(self.rounds - 1, 20)))
 
 
 class Setbacks:
-    """Those of one term; a new leader begins anew. withdraw, ask: tell the core of a stage."""
+    """The setbacks of one term; a new leader begins anew. `withdraw` and `ask` tell the core of a stage."""
 
     def __init__(self, withdraw: Callable[[Stage], None], ask: Callable[[Stage], None]) -> None:
         self._stages: dict[Stage, Setback] = {}
         self._withdraw, self._ask = withdraw, ask
 
     def note(self, stage: Stage, why: str, *, placed: int, now: int) -> None:
-        """A pod that was placed at some time could not start. All that was placed before the wait is one round."""
+        """A pod placed at time `placed` could not start. All pods placed before the wait belong to one round."""
         known = self._stages.get(stage)
+        # A hundred pods of one stage fail at once: counted singly, they would mean the longest wait.
         if known is not None and placed < known.until:
             known.why = why
             return
@@ -51,9 +55,10 @@ class Setbacks:
         self._withdraw(stage)
 
     def resume(self, stage: Stage, now: int) -> None:
-        """It need not wait any longer: kube-scheduler has found nodes for a pod of it, or bound one."""
+        """The stage need not wait any longer: kube-scheduler has found nodes for a pod of the stage, or bound a pod."""
         known = self._stages.get(stage)
         if known is not None:
+            # The rounds are kept: a stage that fails again right away waits longer, not from the start.
             known.until = min(known.until, now)
         self._ask(stage)
 
@@ -63,19 +68,19 @@ class Setbacks:
             self._ask(stage)
 
     def ask_due(self, now: int) -> None:
-        """Stages that have waited long enough may start again."""
+        """Stages at the end of their wait may start again."""
         for stage, setback in self._stages.items():
             if setback.until <= now:
                 self._ask(stage)
 
     def of(self, job: str, now: int) -> Iterator[Setback]:
-        """The job's stages that wait now."""
+        """The job's stages still waiting."""
         return (s for (owner, _), s in self._stages.items() if owner == job and s.until > now)
 
     def jobs(self, now: int) -> Iterator[str]:
-        """Jobs of which a stage waits now; one may come more than once."""
+        """Jobs with a waiting stage; a job may come more than once."""
         return (job for (job, _), setback in self._stages.items() if setback.until > now)
 
     def forget(self, jobs: Callable[[str], bool]) -> None:
-        """Keep those of jobs that are still there."""
+        """Drop the setbacks of jobs no longer there."""
         self._stages = {stage: setback for stage, setback in self._stages.items() if jobs(stage[0])}

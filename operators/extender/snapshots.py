@@ -1,9 +1,9 @@
-"""The core's snapshot as API objects, so that a new leader begins where the last one stood.
+"""The core's snapshot as API objects, so that a new leader begins at the last leader's state.
 
-The data is compressed and cut into chunks, each a ConfigMap of its own; the index is a ConfigMap that is
-written last, names the chunks and carries their hash. So there is always either the old snapshot or the new
-one. A leader that does not know yet that it is none is stopped by the index: it names the term of who wrote
-it, is replaced only as it was read, and a later term is not overwritten.
+The data is compressed and cut into chunks, each a ConfigMap of its own; the index is a ConfigMap written last, with the
+chunks' names and their hash. So there is always either the old snapshot or the new. A leader unaware of its end is
+stopped by the index: the index names the writer's term, is replaced only as it was read, and a later term is not
+overwritten.
 """
 
 from __future__ import annotations
@@ -32,38 +32,41 @@ NAME: Final = "rm-brain-snapshot"
 LABEL: Final = f"{GROUP}/snapshot"
 #: Bytes of one chunk: a ConfigMap holds at most 1 MiB.
 CHUNK_BYTES: Final = 880 * 1024
-#: Format of what the chunks hold.
+#: Format of the chunks' content.
 FORMAT: Final = "zlib/1"
 _LEVEL: Final = 3
 _ATTEMPTS: Final = 3
 
 
 class Superseded(Exception):
-    """A later leader has stored a snapshot: whoever gets this leads no more. Nothing was overwritten."""
+    """A later leader has stored a snapshot, so the caller leads no more. Nothing was overwritten."""
 
 
 class Index(msgspec.Struct, frozen=True, kw_only=True):
-    """What the index says. chunks: names in order; bytes and sha256: of the compressed data."""
+    """Content of the index."""
 
     format: str
     generation: int
     created: str
     transitions: int
     chunks: tuple[str, ...]
+    """Names of the chunks, in order."""
     bytes: int
+    """Size of the compressed data."""
     sha256: str
+    """Hash of the compressed data."""
 
     @property
     def term(self) -> Term:
-        """Of the leader that wrote it."""
+        """Term of the leader who wrote the index."""
         return Term(self.created, self.transitions)
 
 
 class Snapshots:
-    """The one stored snapshot.
+    """The only stored snapshot.
 
-    term: the caller's term of leadership now (`Lease.term`); None for a brain without a Lease, whom nobody stops.
-    Faults of the API server are raised as they come (ApiError): no answer is not "no snapshot".
+    `term` gives the caller's present term of leadership (`Lease.term`); None for a brain without a Lease, stopped by
+    nobody. Faults of the API server are raised as they come (ApiError): silence is not "no snapshot".
     """
 
     def __init__(
@@ -80,20 +83,22 @@ class Snapshots:
         self._collection = f"/api/v1/namespaces/{namespace}/configmaps"
         self._writer = secrets.token_hex(4)  # two writers never share the name of a chunk
         self._generation = 0
-        self._left_over: set[str] = set()  # chunks that no index names (any more)
+        self._left_over: set[str] = set()  # chunks without an index (any more)
         self._swept = False
 
     async def store(self, data: bytes) -> None:
-        """Replace the stored snapshot, atomically. Raises Superseded, ApiError; then the stored one is as it was."""
+        """Replace the stored snapshot, atomically. Raises Superseded, ApiError; then the old snapshot is untouched."""
+        # In a thread: compressing a large cluster's state takes longer than a call may wait.
         packed = await asyncio.to_thread(zlib.compress, data, _LEVEL)
         _, before = await self._read_index()
         term = self._checked_term(before)
         self._generation = max(self._generation, before.generation if before is not None else 0) + 1
         index = await self._write_chunks(packed, term)
+        # Only after all chunks: until here, readers find the old snapshot whole.
         old = await self._write_index(index)
         self._left_over |= {*old.chunks} if old is not None else set()
         self._left_over -= {*index.chunks}
-        with contextlib.suppress(ApiError):  # what cannot be deleted now is tried again after the next snapshot
+        with contextlib.suppress(ApiError):  # chunks left now are tried again after the next snapshot
             await self._sweep(term)
             await self._delete_left_over()
 
@@ -110,7 +115,7 @@ class Snapshots:
                 if index == before:
                     log.warning("the stored snapshot is not whole; it counts as absent", why=str(damage))
                     return None
-            before = index  # it may have been replaced while we were reading: look once more
+            before = index  # perhaps replaced during the reading: look once more
         log.warning("the stored snapshot changes faster than it can be read; it counts as absent")
         return None
 
@@ -127,7 +132,9 @@ class Snapshots:
                 "data": {"term": msgspec.json.encode(term).decode()},
                 "binaryData": {"data": base64.b64encode(part).decode()},
             }
-            with contextlib.suppress(AlreadyExists):  # by this very call, repeated below us: the name is ours alone
+            with contextlib.suppress(
+                AlreadyExists
+            ):  # by this very call, repeated by the client: the name is ours alone
                 await self._client.create(self._collection, body)
         return Index(
             format=FORMAT,
@@ -161,7 +168,7 @@ class Snapshots:
             raise _Damaged(str(error)) from None
 
     async def _sweep(self, term: Term) -> None:
-        """Once per writer: find what earlier leaders began and did not finish. A later one's chunks are its own."""
+        """Once per writer: find chunks of earlier leaders' unfinished snapshots; a later leader's stay."""
         if self._swept:
             return
         _, index = await self._read_index()
@@ -182,7 +189,7 @@ class Snapshots:
     # -- the index ------------------------------------------------------------------------------
 
     async def _read_index(self) -> tuple[dict[str, Any] | None, Index | None]:
-        """The ConfigMap and what it says; what cannot be read is as if it were not there, but is replaced."""
+        """The ConfigMap and its content; an unreadable index counts as absent, but is replaced."""
         try:
             stored: dict[str, Any] = await self._client.get(f"{self._collection}/{self._name}")
         except NotFound:
@@ -194,7 +201,7 @@ class Snapshots:
             return stored, None
 
     def _checked_term(self, index: Index | None) -> Term:
-        """Our term. Raises Superseded when the index is of a later one."""
+        """Our term. Raises Superseded for an index of a later term."""
         theirs = index.term if index is not None else Term()
         if self._term is None:
             return theirs
@@ -203,7 +210,7 @@ class Snapshots:
         return self._term()
 
     async def _write_index(self, index: Index) -> Index | None:
-        """Replace the index as it is now; returns what it was. Raises Superseded."""
+        """Replace the present index; returns the replaced one. Raises Superseded."""
         data = {"index": msgspec.json.encode(index).decode()}
         for attempt in range(_ATTEMPTS):
             stored, before = await self._read_index()
@@ -226,4 +233,4 @@ class Snapshots:
 
 
 class _Damaged(Exception):
-    """The stored snapshot is not whole; the message says in which way."""
+    """The stored snapshot is not whole; the message says how."""

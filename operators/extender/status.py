@@ -7,8 +7,8 @@ from __future__ import annotations
 
 import asyncio
 import time
-from collections.abc import Iterator
-from typing import Any, Final, NamedTuple
+from collections.abc import Iterable, Iterator
+from typing import Final, NamedTuple
 
 import msgspec
 
@@ -32,45 +32,44 @@ _PERIOD_S: Final = 0.5
 _AGAIN_S: Final = 15.0
 #: Of each stage so many waiting pods get Events; all have the condition, and the DagJob has an Event of its own.
 _PODS_WITH_EVENTS: Final = 3
-#: What is said of the wait of a DagJob that does not wait.
-_NOTHING: Final[dict[str, Any]] = {"reason": "", "message": "", "position": None}
 
 
 class Why(msgspec.Struct, frozen=True):
-    """Why a job waits, in one sentence with its numbers: reason, blocking resource, place in the queue, share.
+    """Why a job waits, in one sentence with numbers: reason, blocking resource, place in the queue, share.
 
-    Place and share are said where there is something to say: others wait there too, the job holds something.
-
-    reason: CamelCase. position: 1 is served first of its queue; None for a job that waits for its own stages or pods.
+    Place and share are given only where they tell something: others wait there too, the job holds something.
     """
 
     reason: str
+    """CamelCase."""
     message: str
     position: int | None
+    """1 is served first of its queue; None for a job waiting for its own stages or pods."""
 
 
 class Place(NamedTuple):
-    """A job's place among those that wait in its queue. is_kept: by the policy's own order, else by submission."""
+    """A job's place among the waiting jobs of its queue."""
 
     number: int
     of: int
     is_kept: bool
+    """True: by the policy's own order; False: by submission."""
 
 
 Places = dict[str, Place]
 
 
 class StatusWriter:
-    """Goes round the jobs whose reason has changed, and in between round all that wait.
+    """Goes round the jobs with a changed reason, and in between round all waiting jobs.
 
-    What an earlier leader has left on pods and DagJobs is taken over: it has to end, too.
+    Reports left on pods and DagJobs by an earlier leader are taken over: they have to end, too.
     """
 
     def __init__(self, brain: Brain, conditions: Conditions) -> None:
         self._brain, self._conditions = brain, conditions
-        self._jobs: dict[str, str] = {}  # that carry a reason now: job -> uid of its object
-        self._pods: dict[str, str] = {}  # that carry one: uid -> key
-        self._asides: dict[str, Aside] = {}  # of which owners have been told, by uid
+        self._jobs: dict[str, str] = {}  # with a reason now: job -> uid of its object
+        self._pods: dict[str, str] = {}  # with a reason: uid -> key
+        self._asides: dict[str, Aside] = {}  # reported to their owners, by uid
         self._again: dict[str, None] = {}  # jobs to look at when there is no news
         self._all_at = time.monotonic()
         for pod in brain.cache.pods.values():
@@ -81,7 +80,7 @@ class StatusWriter:
             if dagjob.status.reason and entry is not None:
                 self._jobs[entry.id] = entry.owner
             elif dagjob.status.reason:
-                self._conditions.report_dagjob(dagjob.key, uid=dagjob.metadata.uid, **_NOTHING, estimate_s=None)
+                self._conditions.report_dagjob(dagjob.key, uid=dagjob.metadata.uid)
 
     async def run(self) -> None:
         """Until cancelled."""
@@ -96,10 +95,12 @@ class StatusWriter:
             self._all_at = time.monotonic()
             self._again.update(dict.fromkeys(state.waiting))
             for aside in self._asides.values():
-                self._tell_pods(aside)
+                self._tell_pods_of(aside)
+        # A wait's end is news too, though no decision tells of the end.
         jobs.stirred.update((job, None) for job in self._jobs if self._is_over(job))
         if jobs.stirred or self._again:
             began, places = time.perf_counter(), places_of(self._brain)
+            # News first, but never the whole budget: jobs without news would starve behind a busy queue.
             self._look_at(jobs.stirred, places, began + 0.75 * _BUDGET_S)
             self._look_at(self._again, places, began + _BUDGET_S)
         self._report_asides()
@@ -107,25 +108,23 @@ class StatusWriter:
         self._report_plans()
 
     def _report_asides(self) -> None:
-        """Objects that were set aside since the last round, and those that are not any more."""
+        """Objects set aside since the last round, and objects let in since."""
         intake, cache = self._brain.facts.intake, self._brain.cache
         for uid in intake.news:
             aside = intake.aside.get(uid)
             told = self._asides.pop(uid, None)
             if aside is None:
                 entry = self._brain.jobs.of_owner(uid)
-                if entry is not None:  # it waits as others do from here on, or does not
+                if entry is not None:  # let in: waits as others do from here on, or starts
                     self._jobs[entry.id] = entry.owner
                     self._brain.jobs.stirred[entry.id] = None
                 elif told is not None and told.kind == "DagJob" and told.meta.key in cache.dagjobs:
-                    self._conditions.report_dagjob(told.meta.key, uid=uid, **_NOTHING, estimate_s=None)
+                    self._conditions.report_dagjob(told.meta.key, uid=uid)
                 continue
             self._asides[uid] = aside
             if aside.kind == "DagJob":
-                self._conditions.report_dagjob(
-                    aside.meta.key, uid=uid, reason=aside.reason, message=aside.message, position=None, estimate_s=None
-                )
-                self._tell_pods(aside)
+                self._conditions.report_dagjob(aside.meta.key, uid=uid, reason=aside.reason, message=aside.message)
+                self._tell_pods_of(aside)
             elif aside.kind == "Pod" and (pod := cache.pods.get(aside.meta.key)) is not None:
                 self._pods[uid] = pod.key
                 self._conditions.report_pod(pod, aside.reason, aside.message)
@@ -133,15 +132,18 @@ class StatusWriter:
                 self._conditions.report_event(aside.kind, aside.meta, aside.reason, aside.message)
         intake.news.clear()
 
-    def _tell_pods(self, aside: Aside) -> None:
-        """The pods of a DagJob that was set aside wait for the same reason."""
-        for number, key in enumerate(self._brain.facts.pods_kept_back(aside.meta.uid)):
+    def _tell_pods_of(self, aside: Aside) -> None:
+        """The pods of a DagJob set aside wait for the same reason."""
+        self._tell_pods(enumerate(self._brain.facts.pods_kept_back(aside.meta.uid)), aside, with_events=True)
+
+    def _tell_pods(self, keys: Iterable[tuple[int, str]], wait: Aside | Why, *, with_events: bool) -> None:
+        for number, key in keys:
             pod = self._brain.cache.pods.get(key)
             if pod is not None and not pod.is_terminal:
                 self._pods[pod.metadata.uid] = key
-                self._conditions.report_pod(pod, aside.reason, aside.message)
-                if number < _PODS_WITH_EVENTS:
-                    self._conditions.report_event("Pod", pod.metadata, aside.reason, aside.message)
+                self._conditions.report_pod(pod, wait.reason, wait.message)
+                if with_events and number < _PODS_WITH_EVENTS:
+                    self._conditions.report_event("Pod", pod.metadata, wait.reason, wait.message)
 
     def _is_over(self, job: str) -> bool:
         """Whether nothing of the job waits any more."""
@@ -160,7 +162,7 @@ class StatusWriter:
                 self._conditions.forget_dagjob(self._jobs.pop(job))
 
     def _report_plans(self) -> None:
-        """Plans and promises that were made since."""
+        """Plans and promises made since the last round."""
         policy = self._brain.scheduler.policy
         plans, rehearses = ability(policy, Plans), ability(policy, Rehearses)
         for job, planned in plans.new_plans().items() if plans is not None else ():
@@ -174,7 +176,7 @@ class StatusWriter:
                 self._conditions.report_promise(entry.key, uid=entry.owner, promise=said(promise))
 
     def _take_back(self) -> None:
-        """Pods that have been released since they were reported to wait, have ended, or are gone."""
+        """Pods reported to wait, and released, ended or gone since."""
         for uid, key in list(self._pods.items()):
             pod, known = self._brain.cache.pods.get(key), self._brain.ledger.pods.get(uid)
             if pod is None or pod.metadata.uid != uid:
@@ -193,7 +195,7 @@ class StatusWriter:
             return
         if not entry.plain:
             job = self._brain.scheduler.state.jobs.get(entry.id)
-            said = msgspec.structs.asdict(waits) if waits is not None else _NOTHING
+            said = msgspec.structs.asdict(waits) if waits is not None else {}
             estimate_s = job.size_ms / 1000 if job is not None and job.size_ms is not None else None
             self._conditions.report_dagjob(entry.key, uid=entry.owner, **said, estimate_s=estimate_s)
         if waits is None:
@@ -203,21 +205,16 @@ class StatusWriter:
         is_told = waits.reason not in _TOLD_OTHERWISE
         if dagjob is not None and is_told:
             self._conditions.report_event("DagJob", dagjob.metadata, waits.reason, waits.message)
-        for number, key in waiting_pods(self._brain, entry):
-            pod = self._brain.cache.pods.get(key)
-            if pod is not None and not pod.is_terminal:
-                self._pods[pod.metadata.uid] = key
-                self._conditions.report_pod(pod, waits.reason, waits.message)
-                if is_told and number < _PODS_WITH_EVENTS:
-                    self._conditions.report_event("Pod", pod.metadata, waits.reason, waits.message)
+        self._tell_pods(waiting_pods(self._brain, entry), waits, with_events=is_told)
 
 
 def places_of(brain: Brain) -> Places:
-    """Places of all jobs that wait for others: open ones as the policy serves them, then those not let in yet."""
+    """Places of all jobs waiting for others: open jobs as the policy serves them, then jobs not let in yet."""
     scheduler, state = brain.scheduler, brain.scheduler.state
+    # A policy without an order of its own serves by submission, as far as anybody can tell.
     tells = ability(scheduler.policy, TellsTurn)
     line = None if tells is None else tells.line(scheduler.view)
-    # What was set back is not open for the moment, and waits as it did before.
+    # A job set back is not open for the moment, and waits at its place as before.
     back = [name for name in dict.fromkeys(brain.decisions.setbacks.jobs(brain.decisions.now())) if name in state.jobs]
     if line is None:
         found = sorted({*state.waiting, *back}, key=lambda name: state.jobs[name].seq)
@@ -236,7 +233,7 @@ def places_of(brain: Brain) -> Places:
 
 
 def why(brain: Brain, entry: JobEntry, places: Places | None = None) -> Why | None:
-    """Why the job waits; None: nothing of it does. O(stages x nodes): not for the hot path. places: see `places_of`."""
+    """Why the job waits; None: nothing does. O(stages x nodes): not for the hot path. `places`: from `places_of`."""
     scheduler, state = brain.scheduler, brain.scheduler.state
     job = state.jobs.get(entry.id)
     if job is None or job.cancelled:
@@ -276,12 +273,12 @@ def camel_case(reason: Reason) -> str:
     return "".join(word.capitalize() for word in reason.value.split("_"))
 
 
-#: Waits for the job's own pods and stages: the controllers have Events of these, and most last a moment.
+#: Waits for the job's own pods and stages: the controllers write Events of such waits, and most last a moment.
 _TOLD_OTHERWISE: Final = frozenset((*map(camel_case, (Reason.WAITS_FOR_ASK, Reason.WAITS_FOR_STAGE)), PODS_REFUSED))
 
 
 def waiting_pods(brain: Brain, entry: JobEntry) -> Iterator[tuple[int, str]]:
-    """Keys of the job's pods that are there and wait, numbered in their stage from 0 on."""
+    """Keys of the job's waiting pods, numbered in their stage from 0 on."""
     job = brain.scheduler.state.jobs.get(entry.id)
     for stage in job.stages if job is not None else ():
         if not stage.waiting or stage.parents_left:
@@ -289,6 +286,7 @@ def waiting_pods(brain: Brain, entry: JobEntry) -> Iterator[tuple[int, str]]:
         number = 0
         for index in range(stage.tasks):
             uid = brain.ledger.current.get(Task(entry.id, stage.index, index))
+            # By the ledger instead of the cache: a cluster has more pods than a stage has tasks.
             pod = brain.ledger.pods.get(uid) if uid is not None else None
             if pod is not None and pod.container is None and not pod.ended:
                 yield number, pod.key
@@ -307,7 +305,7 @@ def shown(job: Job, planned: Planned) -> PlanStatus:
 
 
 def said(promise: Promise) -> PromiseStatus:
-    """A promise as `status.promise` of a DagJob; days stand before the times where one is on another day than this."""
+    """A promise as `status.promise` of a DagJob; dates stand before the times unless all are on one day."""
     finish, deadline, made = (stamp(at) for at in (promise.finish, promise.deadline, promise.made))
     same_day = finish[:10] == deadline[:10] == made[:10]
     shown_at = [at[11:16] if same_day else f"{at[:10]} {at[11:16]}" for at in (finish, deadline)]

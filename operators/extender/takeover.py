@@ -1,7 +1,7 @@
-"""The first facts of a term: what the API server tells, held against what the snapshot remembers.
+"""The first facts of a term: the API server's objects, held against the snapshot.
 
-The order is fixed (leader, nodes, queues, history, use by others, jobs, pods, gangs), so that a scheduler
-restored from the same snapshot and told the same objects decides alike.
+The order is fixed (leader, nodes, queues, history, use by others, jobs, pods, gangs), so that a scheduler restored from
+the same snapshot and told the same objects decides alike.
 """
 
 from __future__ import annotations
@@ -32,13 +32,14 @@ log = structlog.get_logger()
 
 #: In which order the facts of a takeover come: by job, stage, attempt, pod.
 _Order = tuple[str, int, float, str]
+_Fact = tuple[_Order, Callable[[], None]]
 
 
 def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: Sequence[PastJob]) -> None:
     """Bring the core up to date.
 
-    pods: container -> uid of its pod, as the snapshot has it (empty: there was none). history: what the
-    predictor starts from when there was no snapshot.
+    `pods` has the uid of the pod by container, from the snapshot (empty: there was none); `history` is the predictor's
+    start without a snapshot.
     """
     brain.decisions.tell(LeaderStarted(brain.decisions.now(), identity))
     _nodes(brain)
@@ -48,15 +49,23 @@ def take_over(brain: Brain, *, identity: str, pods: Mapping[int, str], history: 
         brain.facts.lose_queue(name)
     if history:
         brain.decisions.tell(HistoryPrimed(brain.decisions.now(), tuple(history)))
+    # Before the pods: each pod is then compared with the use noted of it.
     brain.facts.know_foreign()
     _jobs(brain)
+    # Before the pods are heard: a pod with a container is then known as placed, not as new.
     _containers(brain, pods)
-    for _, tell in sorted([*_of_pods(brain), *_remembered(brain)], key=itemgetter(0)):
+    hear = brain.facts.hear
+    facts: list[_Fact] = [
+        (_order(brain, pod), partial(hear, Change("Pod", None, pod))) for pod in brain.cache.pods.values()
+    ]
+    facts += _remembered(brain)
+    for _, tell in sorted(facts, key=itemgetter(0)):
         tell()
     for dagjob in _in_order(brain):
         entry = brain.jobs.of_owner(dagjob.metadata.uid)
         if entry is not None and dagjob.is_over:
-            brain.facts.cancel(entry.id)  # what has not ended by now never will
+            brain.facts.cancel(entry.id)  # tasks without an end by now never get one
+    # Jobs finished in an earlier term are in the history already.
     for entry in brain.jobs:
         entry.done = entry.id not in brain.scheduler.state.jobs
     for dagjob in _in_order(brain):
@@ -76,7 +85,7 @@ def _in_order(brain: Brain) -> list[DagJob]:
 
 
 def _jobs(brain: Brain) -> None:
-    """New jobs in the order in which they were created; jobs that are gone meanwhile are cancelled."""
+    """New jobs in the order of creation; jobs gone meanwhile are cancelled."""
     for dagjob in _in_order(brain):
         brain.facts.hear(Change("DagJob", None, dagjob))
         if brain.jobs.of_owner(dagjob.metadata.uid) is None:
@@ -87,17 +96,17 @@ def _jobs(brain: Brain) -> None:
 
 
 def _enter_if_known(brain: Brain, dagjob: DagJob) -> None:
-    """A job that ended while nobody led: the core still holds room for its pods, whose end is to be heard."""
+    """A job ended while nobody led: the core still holds room for its pods, whose end is to be heard."""
     if dagjob.metadata.uid in brain.facts.intake.aside:
         return
-    with contextlib.suppress(InvalidJob):  # one that ended, and makes no sense to this version
+    with contextlib.suppress(InvalidJob):  # ended, and without sense to this version
         entry = brain.jobs.make(dagjob, brain.resources, brain.decisions.now())
         if entry.id in brain.scheduler.state.jobs:
             brain.jobs.add(entry)
 
 
 def _containers(brain: Brain, pods: Mapping[int, str]) -> None:
-    """What the snapshot says of pods: those that still wait are released anew, those that are gone have ended."""
+    """The snapshot's pods: waiting pods are released anew, containers of missing pods have ended."""
     by_uid = {pod.metadata.uid: pod for pod in brain.cache.pods.values()}
     for container in list(brain.scheduler.state.containers.values()):
         task = Task(container.job, container.stage, container.task)
@@ -109,17 +118,13 @@ def _containers(brain: Brain, pods: Mapping[int, str]) -> None:
         if pod is None:
             brain.decisions.end(container.id)
         elif not (pod.is_gated and container.status == GRANTED):
+            # A granted pod still gated is left out: its release was perhaps never sent, and is made anew.
             brain.ledger.put(uid, pod.key, task, pod.attempt)
             brain.ledger.assign(container.id, uid)
 
 
-def _of_pods(brain: Brain) -> Iterator[tuple[_Order, Callable[[], None]]]:
-    for pod in brain.cache.pods.values():
-        yield _order(brain, pod), partial(brain.facts.hear, Change("Pod", None, pod))
-
-
-def _remembered(brain: Brain) -> Iterator[tuple[_Order, Callable[[], None]]]:
-    """Tasks that have succeeded by their job's status, each stage's behind its pods: those of some may be gone."""
+def _remembered(brain: Brain) -> Iterator[_Fact]:
+    """Tasks succeeded by their job's status, each stage's behind its pods: some pods may be gone."""
     for dagjob in brain.cache.dagjobs.values():
         entry = brain.jobs.of_owner(dagjob.metadata.uid)
         for status in dagjob.status.stages if entry is not None else ():
@@ -141,7 +146,7 @@ def _order(brain: Brain, pod: Pod) -> _Order:
 
 
 def _finish_gangs(brain: Brain, dagjob: DagJob) -> None:
-    """A gang that the leader before us left partly released is finished by its plan; one not begun is planned anew."""
+    """A gang left partly released by the leader before is finished by its plan; a gang not begun is planned anew."""
     text = dagjob.metadata.annotations.get(GANG_PLAN)
     entry = brain.jobs.of_owner(dagjob.metadata.uid)
     job = brain.scheduler.state.jobs.get(entry.id) if entry is not None else None
@@ -154,9 +159,10 @@ def _finish_gangs(brain: Brain, dagjob: DagJob) -> None:
         return
     for index, stage in enumerate(entry.job.stages):
         plan = plans.get(stage.name)
+        # A stage waiting as a whole has not begun, so its old plan binds nobody.
         if plan is None or not stage.gang or job.waits_whole(job.stages[index]):
             continue
         for index_text, node in sorted(plan.items()):
             number = whole_number(index_text)
-            if number is not None and number < stage.tasks:  # whatever else stands there is nobody's task
+            if number is not None and number < stage.tasks:  # any other index is nobody's task
                 brain.decisions.place_as_planned(Task(entry.id, index, number), node)

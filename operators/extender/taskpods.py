@@ -1,4 +1,4 @@
-"""What becomes of the pods of tasks: waiting, bound, running, ended, gone."""
+"""The course of tasks' pods: waiting, bound, running, ended, gone."""
 
 from __future__ import annotations
 
@@ -17,12 +17,12 @@ from schedulers.objects.pod import Pod
 
 log = structlog.get_logger()
 
-#: Exit code of a failed pod that does not tell one.
+#: Exit code of a failed pod without one.
 FAILED: Final = 1
 
 
 class TaskPods:
-    """Tells the core what has become of the containers that pods stand for. remember: see `Facts`."""
+    """Tells the core of the course of the containers behind the pods. `remember` is explained in `Facts`."""
 
     def __init__(self, decisions: Decisions, remember: Callable[[PastJob, str], None]) -> None:
         self.scheduler, self.ledger = decisions.scheduler, decisions.ledger
@@ -32,11 +32,13 @@ class TaskPods:
     def hear(self, entry: JobEntry, task: Task, pod: Pod, *, gone: bool) -> None:
         """The pod of a task was made, changed, or is gone."""
         uid = pod.metadata.uid
+        # The window first: room for another release does not depend on what the core makes of this pod.
         if gone or pod.is_terminal or pod.verdict is not None:
             self._decisions.outbox.given_up(uid)
         elif pod.spec.nodeName:
             self._decisions.outbox.bound(uid)
         if gone:
+            # The last state may be the first news of the end: a pod can end and go between two events.
             if pod.is_terminal and uid in self.ledger.pods:
                 self._pod_ended(entry, task, pod)
             placed = self._decisions.container_of(uid)
@@ -59,14 +61,15 @@ class TaskPods:
 
     def ask(self, entry: JobEntry, task: Task, pod: Pod) -> None:
         """A stage may start once all its pods are there (or, after a change of leaders, if any of them has started)."""
-        if entry.is_asked(task.stage):
+        if task.stage in entry.asked:
             return
+        # Not before all pods are there: a gang asked for with half its pods could not start as a whole.
         if entry.saw(task.stage, task.number) or not pod.is_gated:
             self._open(entry, task.stage)
 
     def _open(self, entry: JobEntry, stage: int) -> None:
-        if not entry.is_asked(stage):
-            entry.asked(stage)
+        if stage not in entry.asked:
+            entry.ask(stage)
             if not entry.plain:
                 self.tell(JobChanged(self.now(), entry.id, (stage,)))
 
@@ -77,7 +80,7 @@ class TaskPods:
             self._decisions.release(pod, self.scheduler.state.containers[container].node)
 
     def _pod_narrowed(self, task: Task, pod: Pod, node: str) -> None:
-        """Narrowing is one-way: what holds is the node in the pod, whoever decided it."""
+        """Narrowing is one-way: the node in the pod holds, whoever decided on the node."""
         container = self._decisions.container_of(pod.metadata.uid)
         if container is not None and container.node != node:
             self._decisions.end(container.id)
@@ -86,9 +89,9 @@ class TaskPods:
             self._decisions.adopt(task, pod, node)
 
     def _pod_unbound(self, task: Task, pod: Pod) -> None:
-        """kube-scheduler chooses its node, and may know why there is none: then nothing is kept for it.
+        """kube-scheduler chooses the node, and may know why there is none: then nothing is kept for the pod.
 
-        A verdict is told once; what it says of a room that was given later is heard from the silence (see `expire`).
+        A verdict is told once; a verdict on room given later is read from the silence (see `expire`).
         """
         known, verdict = self.ledger.pods[pod.metadata.uid], pod.verdict
         container, is_news = self._decisions.container(known.container), verdict != known.verdict
@@ -109,6 +112,7 @@ class TaskPods:
         if container is None:
             container = self._decisions.adopt(task, pod, pod.spec.nodeName)
         if container is not None and container.status == GRANTED and pod.is_running:
+            # Heard here, in ms: the object's own stamps are whole seconds.
             known.started = self.now()
             self.tell(ContainerStarted(known.started, container.id))
             self._decisions.setbacks.over((task.job, task.stage))
@@ -117,6 +121,7 @@ class TaskPods:
         known = self.ledger.pods[pod.metadata.uid]
         if known.ended:
             return
+        # An end counts once, however often the pod is heard of afterwards.
         known.ended = True
         container, code = self._decisions.container(known.container), pod.exit_code
         if container is None and code == 0:  # granted before its pod was known, by us or in the snapshot
@@ -131,6 +136,7 @@ class TaskPods:
             if code == 0:
                 self.tell(TaskFound(self.now(), task.job, task.stage, task.number, work))
         else:
+            # A short task may end before it was seen running; the core expects a start before every end.
             if container.status == GRANTED and code == 0:
                 self.tell(ContainerStarted(self.now(), container.id))
             self._decisions.end(container.id, code if code is not None else FAILED, runtime if code == 0 else 0)
@@ -140,14 +146,14 @@ class TaskPods:
         self._remember(entry)
 
     def _at_speed_one(self, runtime: int, node: str) -> int:
-        """A run time on this node as history compares them; a node that is not known any more counts as one of 1."""
+        """A run time on this node at history's speed of 1; a node no longer known counts as one of speed 1."""
         there = self.scheduler.state.nodes.get(node)
         return round(runtime * there.spec.speed) if there is not None else runtime
 
     def hear_done(self, entry: JobEntry, stage: int, numbers: Iterable[int]) -> None:
-        """Tasks that have succeeded, as their job's status remembers; who has heard it of their pods hears nothing new.
+        """Tasks succeeded by their job's status; a task already heard of by its pod is skipped.
 
-        How long they took is not remembered, so it is taken from others of their stage.
+        The status has no run times, so the mean of the stage's other tasks is taken.
         """
         for number in numbers:
             job = self.scheduler.state.jobs.get(entry.id)
@@ -157,7 +163,7 @@ class TaskPods:
             self.tell(TaskFound(self.now(), entry.id, stage, number, entry.mean_ms(stage)))
 
     def lose(self, uid: str) -> None:
-        """A pod is gone, or over without anybody to tell: what is held for it is free."""
+        """A pod is gone, or over without a known owner: its room is free."""
         container = self._decisions.container_of(uid)
         self.ledger.drop(uid)
         if container is not None:

@@ -1,7 +1,7 @@
-"""What kube-scheduler sends an extender and what it expects back, to the letter.
+"""kube-scheduler's calls to an extender and the expected answers, to the letter.
 
-The envelopes have no JSON tags in Go, so their keys are the Go names with a capital letter; the objects inside
-(Pod, Node) are ordinary API objects. Go reads keys in any case and writes them exactly; so do we.
+The envelopes have no JSON tags in Go, so their keys are the Go names with a capital letter; the objects inside (Pod,
+Node) are ordinary API objects. Go reads keys in any case and writes them exactly; so does this module.
 Source: k8s.io/kube-scheduler/extender/v1/types.go and k8s.io/kubernetes/pkg/scheduler/extender.go.
 """
 
@@ -18,7 +18,7 @@ T = TypeVar("T")
 #: Victims per node: the uids of its pods that would have to go, and how many disruption budgets that breaks.
 Victims = dict[str, tuple[list[str], int]]
 _UidOf = Callable[[msgspec.Raw, str], str]
-#: The most nodes, or pods, of one call: thirteen times as many nodes as Kubernetes is tested with. Beyond it an answer
+#: The most nodes, or pods, of one call: thirteen times as many nodes as Kubernetes is tested with. A longer answer
 #: would keep the process from its probes.
 MOST: Final = 65_000
 #: Scores outside this range are not refused by kube-scheduler but outvote everything else.
@@ -27,23 +27,21 @@ MAX_SCORE: Final = 10
 
 
 class BadRequest(ValueError):
-    """A body that is not what the verb takes; the message says where and why."""
+    """A body of the wrong form for the verb; the message says where and why."""
 
 
 class TooLarge(BadRequest):
-    """A body that names more than anybody asks about."""
+    """A body with more names than any real call."""
 
 
 class Asked(msgspec.Struct):
-    """Arguments of filter and prioritize (`ExtenderArgs`).
-
-    names: the nodes asked about, each once, in the order given. nodes: the same as whole Node objects, when the
-    scheduler is configured with `nodeCacheCapable: false`; None when it sent names only.
-    """
+    """Arguments of filter and prioritize (`ExtenderArgs`)."""
 
     pod: Pod
     names: list[str]
+    """The nodes asked about, each once, in the order given."""
     nodes: dict[str, msgspec.Raw] | None = None
+    """The same as whole Node objects, under `nodeCacheCapable: false`; None for a call with names only."""
 
 
 class AskedVictims(msgspec.Struct):
@@ -54,59 +52,16 @@ class AskedVictims(msgspec.Struct):
 
 
 class FilterAnswer(msgspec.Struct):
-    """What the brain says to filter.
-
-    nodes: those the pod may be bound to. failed: why not, for nodes where preemption might help; unresolvable: why
-    not, for the others. error: the call fails as a whole and the pod is tried again; everything else is ignored.
-    """
+    """The brain's answer to filter."""
 
     nodes: list[str]
+    """Nodes to which the pod may be bound."""
     failed: dict[str, str] = {}
+    """Reason by node, where preemption might help."""
     unresolvable: dict[str, str] = {}
+    """Reason by node, where preemption cannot help."""
     error: str = ""
-
-
-class NodeList(msgspec.Struct):
-    """Whole Node objects, handed back as they came: scoring plug-ins go on with what the extender returns."""
-
-    items: list[msgspec.Raw]
-    metadata: dict[str, str] = {}
-
-
-class FilterResult(msgspec.Struct, rename="pascal"):
-    """`ExtenderFilterResult`."""
-
-    nodes: NodeList | None
-    node_names: list[str] | None
-    failed_nodes: Mapping[str, str]
-    failed_and_unresolvable_nodes: Mapping[str, str]
-    error: str
-
-
-class HostPriority(msgspec.Struct, rename="pascal", gc=False):
-    """One line of the answer to prioritize, which is a bare list of them."""
-
-    host: str
-    score: int
-
-
-class MetaPod(msgspec.Struct):
-    """A victim."""
-
-    uid: str = msgspec.field(name="UID")
-
-
-class MetaVictims(msgspec.Struct, rename="pascal"):
-    """The victims of one node."""
-
-    pods: list[MetaPod]
-    num_pdb_violations: int = msgspec.field(name="NumPDBViolations")
-
-
-class PreemptionResult(msgspec.Struct, rename="pascal"):
-    """`ExtenderPreemptionResult`: always by uid, whichever form was asked in."""
-
-    node_name_to_meta_victims: dict[str, MetaVictims]
+    """The call fails as a whole and the pod is tried again; everything else is ignored."""
 
 
 class _Name(msgspec.Struct):
@@ -125,6 +80,7 @@ class _Identified(msgspec.Struct):
     metadata: _Uid
 
 
+# Made once: a decoder costs more to make than a call to answer.
 _encoder = msgspec.json.Encoder()
 _pod = msgspec.json.Decoder(Pod)
 _names = msgspec.json.Decoder(list[str] | None)
@@ -152,6 +108,7 @@ def read_asked(body: bytes) -> Asked:
         return Asked(pod, [])
     raws = _read(_raws, _folded(items).get("items"), "Nodes.items") or []
     _check_count(len(raws), "Nodes.items")
+    # Only the name is decoded; the node itself stays raw bytes, to be handed back as it came.
     nodes = {_need(_node, raw, f"Nodes.items[{i}]").metadata.name: raw for i, raw in enumerate(raws)}
     return Asked(pod, list(nodes), nodes)
 
@@ -168,26 +125,34 @@ def read_victims(body: bytes) -> AskedVictims:
 
 
 def filter_reply(asked: Asked | None, answer: FilterAnswer) -> bytes:
-    """The answer to filter, in the form that was asked in; None where the question could not be read.
+    """`ExtenderFilterResult`, in the question's form; `asked` is None for an unreadable question.
 
     kube-scheduler reads `NodeNames` only if it sent names, and otherwise the `items` of `Nodes`.
     """
     whole = asked.nodes if asked is not None else None
-    listed = None if whole is None else NodeList([whole[name] for name in answer.nodes])
-    names = answer.nodes if whole is None else None
-    result = FilterResult(listed, names, answer.failed, answer.unresolvable, answer.error)
+    result = {
+        # Whole objects go back as they came: scoring plug-ins go on with what the extender returns.
+        "Nodes": None if whole is None else {"items": [whole[name] for name in answer.nodes], "metadata": {}},
+        "NodeNames": answer.nodes if whole is None else None,
+        "FailedNodes": answer.failed,
+        "FailedAndUnresolvableNodes": answer.unresolvable,
+        "Error": answer.error,
+    }
     return _encoder.encode(result)
 
 
 def prioritize_reply(scores: Iterable[tuple[str, int]]) -> bytes:
-    """The answer to prioritize; scores beyond the range are brought back into it."""
-    return _encoder.encode([HostPriority(host, min(MAX_SCORE, max(MIN_SCORE, score))) for host, score in scores])
+    """`HostPriorityList`, a bare list; scores beyond the range are brought back into it."""
+    return _encoder.encode([{"Host": host, "Score": min(MAX_SCORE, max(MIN_SCORE, score))} for host, score in scores])
 
 
 def preempt_reply(victims: Victims) -> bytes:
-    """The answer to preempt."""
-    nodes = {name: MetaVictims([MetaPod(uid) for uid in uids], broken) for name, (uids, broken) in victims.items()}
-    return _encoder.encode(PreemptionResult(nodes))
+    """`ExtenderPreemptionResult`: always by uid, whichever form was asked in."""
+    nodes = {
+        name: {"Pods": [{"UID": uid} for uid in uids], "NumPDBViolations": broken}
+        for name, (uids, broken) in victims.items()
+    }
+    return _encoder.encode({"NodeNameToMetaVictims": nodes})
 
 
 def _read_pod(fields: Mapping[str, msgspec.Raw]) -> Pod:
@@ -206,6 +171,7 @@ def _read_nodes(nodes: Mapping[str, msgspec.Raw], path: str, uid_of: _UidOf) -> 
     count = 0
     for name, raw in nodes.items():
         fields = _folded(_read(_maybe, raw, f"{path}.{name}") or {})
+        # Counted as they come, before a single pod is decoded.
         pods = _read(_raws, fields.get("pods"), f"{path}.{name}.Pods") or []
         count += len(pods)
         _check_count(count, f"{path}: pods")

@@ -7,11 +7,10 @@ from typing import Annotated
 
 import msgspec
 
-from operators.config import Millis
+from operators.config import Millis, Text
 
 Port = Annotated[int, msgspec.Meta(ge=0, le=65535)]
 Fraction = Annotated[float, msgspec.Meta(gt=0, le=1)]
-Text = Annotated[str, msgspec.Meta(min_length=1)]
 
 
 class Tls(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

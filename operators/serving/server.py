@@ -194,19 +194,16 @@ class Admission:
         if scope["type"] == "http":
             shown = scope["state"].get(CLIENT_NAMES, ())
             if not set(shown) & set(self._names):
-                await self._refuse(scope, shown, send)
+                await self._refusal(scope, shown)(scope, receive, send)
                 return
         await self._app(scope, receive, send)
 
-    async def _refuse(self, scope: Scope, shown: Iterable[str], send: Send) -> None:
+    def _refusal(self, scope: Scope, shown: Iterable[str]) -> Response:
         said = ", ".join(shown) or "nobody"
-        text = f"a certificate of {said} may not call here (accepted: {', '.join(self._names)})"
         metrics.REFUSED_CLIENTS.inc()
         log.warning("a call is refused", client=said, path=scope["path"])
-        body = text.encode()
-        headers = [(b"content-type", b"text/plain; charset=utf-8"), (b"content-length", str(len(body)).encode())]
-        await send({"type": "http.response.start", "status": 403, "headers": [*headers, (b"connection", b"close")]})
-        await send({"type": "http.response.body", "body": body})
+        text = f"a certificate of {said} may not call here (accepted: {', '.join(self._names)})"
+        return Response(text, 403, {"connection": "close"}, "text/plain")
 
 
 def management(not_ready: Callable[[], str | None], stuck: Callable[[], str | None] = lambda: None) -> Starlette:

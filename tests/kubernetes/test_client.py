@@ -21,7 +21,6 @@ from operators.client import (
     Client,
     Conflict,
     Forbidden,
-    Gone,
     Invalid,
     NotFound,
     Unreachable,
@@ -64,7 +63,7 @@ def answering(status: int, body: Any) -> Handler:
         (404, "NotFound", NotFound),
         (409, "Conflict", Conflict),
         (409, "AlreadyExists", AlreadyExists),
-        (410, "Expired", Gone),
+        (410, "Expired", ApiError),
         (422, "Invalid", Invalid),
     ],
 )

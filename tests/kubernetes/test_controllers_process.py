@@ -13,6 +13,7 @@ from operators.client import Unreachable
 from operators.controllers import __main__ as main
 from operators.controllers import process as module
 from operators.controllers.config import ControllersConfig
+from operators.controllers.dagjobs import _Known
 from operators.controllers.process import Process
 from operators.controllers.work import Work
 from operators.serving import program
@@ -161,6 +162,6 @@ def test_a_queue_that_comes_or_goes_wakes_its_jobs(process: Process, comes: bool
 
 def test_a_job_that_is_gone_is_forgotten(process: Process) -> None:
     gone = job()
-    process.dagjobs._written["uid-j"] = 1.0
+    process.dagjobs._known["uid-j"] = _Known()
     process._hear(Change("DagJob", gone, None))
-    assert process.dagjobs._written == {}
+    assert process.dagjobs._known == {}

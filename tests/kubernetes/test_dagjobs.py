@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import time
 from collections.abc import Callable
 from types import SimpleNamespace
@@ -172,7 +173,7 @@ def test_that_pods_were_refused_is_taken_back_once_they_are_accepted() -> None:
     c.api.refuse = lambda name: QUOTA
     c.look()
     c.watch_status()
-    c.dagjobs._written.clear()
+    c.dagjobs._known["uid-j"].written_at = -math.inf
     c.api.refuse = lambda name: None
     assert c.look() is None
     condition = c.condition()
@@ -343,7 +344,7 @@ def test_what_is_gone_is_forgotten() -> None:
     c.watch(one)
     c.look()
     controller = c.dagjobs
-    assert all((controller._planned, controller._written, controller._pods, controller._unschedulable))
+    assert all((controller._known, controller._pods, controller._unschedulable))
     del c.lists.dagjobs["ns/j"]
     controller.forget("uid-j")
     unlabelled = pod("a", 0)
@@ -351,9 +352,7 @@ def test_what_is_gone_is_forgotten() -> None:
     c.watch(gone=unlabelled)
     ended = pod("a", 0, phase="Failed", code=1)
     c.watch(gone=ended)
-    assert not any(
-        (controller._planned, controller._written, controller._pods, controller._unschedulable, controller._gone)
-    )
+    assert not any((controller._known, controller._pods, controller._unschedulable))
 
 
 def test_a_job_that_goes_while_it_is_looked_at_is_not_remembered() -> None:
@@ -365,7 +364,7 @@ def test_a_job_that_goes_while_it_is_looked_at_is_not_remembered() -> None:
 
     c.api.refuse = goes
     c.look()
-    assert not any((c.dagjobs._planned, c.dagjobs._written))
+    assert not c.dagjobs._known
 
 
 def test_a_status_is_meant_for_one_version_and_written_later_if_that_is_gone() -> None:

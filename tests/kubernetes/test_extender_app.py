@@ -12,6 +12,7 @@ import pytest
 from operators import metrics
 from operators.extender import wire
 from operators.extender.app import UNEXPLAINED, Extender
+from operators.extender.figures import Figures, show_figures
 from operators.extender.wire import FilterAnswer
 from operators.serving.server import management
 from tests.kubernetes.calls import POD, Recorder, _drive, call
@@ -278,16 +279,16 @@ def test_every_metric_is_in_the_table() -> None:
 
 
 def test_a_reason_that_nobody_waits_for_any_more_disappears() -> None:
-    metrics.show_holds({"X": 2})
-    metrics.show_holds({"Y": 1})
+    metrics.show(metrics.HOLDS, {"X": 2})
+    metrics.show(metrics.HOLDS, {"Y": 1})
     assert metrics.REGISTRY.get_sample_value("rm_holds", {"reason": "X"}) is None
 
 
 def test_figures_of_a_queue_that_is_gone_disappear() -> None:
-    metrics.show_pending({"gone": 1})
-    metrics.show_queues({"gone": (1, 2, 0.5)})
-    metrics.show_pending({"here": 1})
-    metrics.show_queues({"here": (1, 2, 0.5)})
+    metrics.show(metrics.PENDING, {"gone": 1})
+    show_figures({"gone": Figures(1, 1, 2, 0.5)})
+    metrics.show(metrics.PENDING, {"here": 1})
+    show_figures({"here": Figures(1, 1, 2, 0.5)})
     shown = {
         (sample.name, sample.labels["queue"])
         for family in metrics.REGISTRY.collect()

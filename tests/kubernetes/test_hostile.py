@@ -302,7 +302,7 @@ def test_an_object_at_which_the_brain_breaks_twice_is_set_aside(monkeypatch: pyt
 
     monkeypatch.setattr(Facts, "hear_dagjob", breaks)
     cluster, remembered = Cluster(), Breaks()
-    cluster.brain.facts.intake._breaks = remembered
+    cluster.brain.facts._breaks = remembered
     for _ in range(2):
         with pytest.raises(Broken) as raised:
             cluster.brain.hear(Change("DagJob", None, _bad(cluster)))

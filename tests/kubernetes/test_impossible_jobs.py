@@ -31,7 +31,7 @@ class Words:
         self.jobs: dict[str, Said] = {}
         self.pods: dict[str, Said] = {}
 
-    def report_dagjob(self, key: str, *, reason: str, message: str, **_: Any) -> None:
+    def report_dagjob(self, key: str, *, reason: str = "", message: str = "", **_: Any) -> None:
         self.jobs[key] = reason, message
 
     def report_pod(self, pod: Pod, reason: str, message: str) -> None:

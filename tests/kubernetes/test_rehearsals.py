@@ -9,7 +9,7 @@ import msgspec
 import pytest
 
 from operators.client import stamp
-from operators.extender.rehearsals import Rehearsals
+from operators.extender.rehearsals import rehearse_once
 from operators.extender.status import StatusWriter, said
 from schedulers.core.policy import Promise
 from schedulers.core.replay import Replay
@@ -35,7 +35,7 @@ def cycle(there: World) -> None:
 
 
 def play(there: World) -> None:
-    asyncio.run(Rehearsals(there.brain).play())
+    asyncio.run(rehearse_once(there.brain))
 
 
 class Promises:
@@ -95,7 +95,7 @@ def test_of_a_job_that_is_gone_nothing_is_told() -> None:
     due = submit(there, 5)
 
     async def gone_meanwhile() -> None:
-        playing = asyncio.ensure_future(Rehearsals(there.brain).play())
+        playing = asyncio.ensure_future(rehearse_once(there.brain))
         await asyncio.sleep(0)
         there.brain.scheduler.state.jobs.pop(f"{due.key}.{due.metadata.uid[:8]}")
         await playing

@@ -29,7 +29,7 @@ class Words:
     def report_released(self, pod: Pod, node: str | None) -> None:
         self.pods[pod.key] = ""
 
-    def report_dagjob(self, key: str, *, reason: str, **_: Any) -> None:
+    def report_dagjob(self, key: str, *, reason: str = "", **_: Any) -> None:
         self.dagjobs[key] = reason
 
     def report_event(self, kind: str, meta: Any, reason: str, message: str) -> None:
