@@ -80,7 +80,7 @@ def test_scores_fall_by_rank() -> None:
     # Starts 0, 1, 1, 5 of four tasks.
     rows = (Placement(0, 1, 0, 0, 0), Placement(1, 2, 1, 0, 0), Placement(1, 2, 1, 1, 1), Placement(5, 6, 2, 0, 0))
     plan = Plan(planner="x", schedule=Schedule(rows), bounds=Bounds(cp_length=0, work=0, best=0))
-    assert plan.scores() == [[1.0], [0.75, 0.5], [0.25]]
+    assert plan.scores() == ((1.0,), (0.75, 0.5), (0.25,))
 
 
 def test_stretches_end_where_the_number_of_running_tasks_changes() -> None:

@@ -217,7 +217,7 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
             troublesome=self.troublesome,
         )
 
-    def scores(self) -> list[list[float]]:
+    def scores(self) -> tuple[tuple[float, ...], ...]:
         """Graphene's tpriScore of each stage's tasks, in order of their starts: (n - rank) / n (section 5).
 
         1 for the task that starts first, 1/n for the last of n.
@@ -226,4 +226,4 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         scores: list[list[float]] = [[] for _ in range(1 + max(stage for stage, _ in order))]
         for rank, (stage, _) in enumerate(order):
             scores[stage].append((len(order) - rank) / len(order))
-        return scores
+        return tuple(map(tuple, scores))
