@@ -2,13 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
 from itertools import islice
-from multiprocessing import get_context
 from random import Random
 
-import msgspec
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
@@ -115,29 +111,6 @@ def test_no_order_ends_in_a_violation_and_the_most_compact_is_kept(made: Problem
             kept = most_compact(empty, split)
             assert kept is not None
             assert kept.span == min(space.span for space in spaces)
-
-
-@pytest.fixture(scope="module")
-def pool() -> Iterator[Executor]:
-    with ProcessPoolExecutor(2, mp_context=get_context("spawn")) as started:
-        yield started
-
-
-@given(made=problems())
-def test_candidates_side_by_side_give_the_same_plan(pool: Executor, made: Problem) -> None:
-    alone, together = build_schedule(*made), build_schedule(*made, pool=pool)
-    assert msgspec.structs.replace(together, work=alone.work) == alone
-
-
-@pytest.mark.parametrize("never_behind_lists", [True, False])
-def test_candidates_of_larger_dags_side_by_side_give_the_same_plan(pool: Executor, never_behind_lists: bool) -> None:
-    for seed in range(6):
-        made = drawn(seed, most_stages=20, most_tasks=10)
-        alone, together = (
-            build_schedule(*made, budget=10**7, never_behind_lists=never_behind_lists, pool=either)
-            for either in (None, pool)
-        )
-        assert msgspec.structs.replace(together, work=alone.work) == alone
 
 
 def span(space: Space | None) -> int:
