@@ -130,8 +130,8 @@ def _planned(name: str, made: tuple[tuple[Stage, ...], list[int]], machines: int
         target=target,
         note=(
             f"{len(made[0])} stages, {len(plan.order)} tasks, {machines} machines; ended: {plan.ended}; makespan "
-            f"{plan.makespan / plan.bounds.best:.3f} of the lower bound; reference: a critical-path list schedule, "
-            f"{other.makespan / other.bounds.best:.3f} of it"
+            f"{plan.makespan / plan.bound:.3f} of the lower bound; reference: a critical-path list schedule, "
+            f"{other.makespan / other.bound:.3f} of it"
         ),
     )
 

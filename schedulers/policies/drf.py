@@ -63,15 +63,14 @@ class Drf(Policy, MindsQueues):
 
     def _refresh(self, view: ClusterView) -> Parties:
         # What changes everybody's share or place: nodes that come and go, weights, limits.
-        counted_with = (*view.capacity, view.tree.version)
-        if self._parties is None or counted_with != self._counted_with:
-            self._counted_with = counted_with
+        if self._parties is None or self._counted_with != (*view.capacity, view.tree.version):
             return self._begin(view)
         for party in self._parties.refresh(view):
             self._stand(party, view)
         return self._parties
 
     def _begin(self, view: ClusterView) -> Parties:
+        self._counted_with = (*view.capacity, view.tree.version)
         key = place_in_party(self.params.inside, self.params.tie)
         parties = self._parties = Parties(self._party_of, key, len(view.capacity))
         self._order, self._weights = Order(), {}
@@ -135,4 +134,3 @@ class Drf(Policy, MindsQueues):
     def load(self, data: Any, view: ClusterView) -> None:
         """Everything follows from the state."""
         self._begin(view)
-        self._counted_with = (*view.capacity, view.tree.version)

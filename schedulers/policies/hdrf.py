@@ -313,9 +313,7 @@ class HierarchicalDrf(Policy, MindsQueues):
     def _refresh(self, view: ClusterView) -> tuple[Parties, _Values]:
         """Parties and values of the present state: what leaves hold, who is blocked, which resources count."""
         parties = self._parties
-        counted_with = (*view.capacity, view.tree.version)
-        if parties is None or counted_with != self._counted_with:
-            self._counted_with = counted_with
+        if parties is None or self._counted_with != (*view.capacity, view.tree.version):
             parties = self._begin(view)
         else:
             for party in parties.refresh(view):
@@ -327,6 +325,7 @@ class HierarchicalDrf(Policy, MindsQueues):
         return parties, self._valued(self._counting(view), len(view.capacity))
 
     def _begin(self, view: ClusterView) -> Parties:
+        self._counted_with = (*view.capacity, view.tree.version)
         key = place_in_party(self.params.inside, self.params.tie)
         parties = self._parties = Parties(lambda job: job.spec.queue, key, len(view.capacity))
         parties.count_all(view)
@@ -464,5 +463,4 @@ class HierarchicalDrf(Policy, MindsQueues):
 
     def load(self, data: Any, view: ClusterView) -> None:
         """Everything follows from the state."""
-        self._counted_with = (*view.capacity, view.tree.version)
         self._begin(view)

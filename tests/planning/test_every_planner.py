@@ -13,7 +13,7 @@ from rm_emulator.known_answers import exact
 from schedulers.core import keyed
 from schedulers.core.model import Stage
 from schedulers.planning.dags import lists
-from schedulers.planning.dags.bounds import bounds
+from schedulers.planning.dags.bounds import bound
 from schedulers.planning.dags.dag import Dag
 from schedulers.planning.dags.schedule import Plan, Schedule
 from schedulers.planning.graphene.construction import ORDERS, Split, build_schedule, candidates, most_compact
@@ -64,7 +64,8 @@ def drawn(seed: int, most_stages: int, most_tasks: int) -> Problem:
 
 def check(made: Problem, plan: Plan) -> None:
     plan.schedule.check(*made)
-    assert plan.makespan >= plan.bounds.best >= max(plan.bounds.cp_length, plan.bounds.work)
+    dag = Dag(*made)
+    assert plan.makespan >= plan.bound >= max(*dag.ways_out(), dag.work_ms(range(len(dag))))
     assert min(p.start for p in plan.schedule.placements) == 0
 
 
@@ -88,7 +89,7 @@ def test_bounds_and_plans_beside_the_optimum(made: Problem) -> None:
     if sum(stage.tasks for stage in made[0]) > 8:
         return
     optimum = exact.shortest_makespan(*made)
-    assert bounds(Dag(*made)).best <= optimum
+    assert bound(Dag(*made)) <= optimum
     assert all(planner(*made).makespan >= optimum for planner in PLANNERS.values())
 
 

@@ -230,18 +230,18 @@ def test_all_tasks_troublesome_leaves_nothing_to_order() -> None:
 def test_a_chain_needs_no_search() -> None:
     plan = build_schedule(*problem([(1,)] * 3, [5, 6, 7], [(0, 1), (1, 2)], (2,), 2, [3, 9, 5]))
     assert (plan.ended, plan.work, plan.fallback) == ("bypass", 0, "cp")
-    assert plan.makespan == plan.bounds.best == 5 + 3 * 6 + 2 * 7
+    assert plan.makespan == plan.bound == 5 + 3 * 6 + 2 * 7
 
 
 def test_a_plan_as_short_as_its_bound_ends_the_search() -> None:
     plan = build_schedule(*DECIMA, never_behind_lists=False)
-    assert (plan.ended, plan.makespan) == ("bound", plan.bounds.best)
+    assert (plan.ended, plan.makespan) == ("bound", plan.bound)
     assert plan.work < 1000
 
 
 def test_no_search_is_needed_where_a_cheap_list_schedule_is_as_short_as_the_bound() -> None:
     plan = build_schedule(*DECIMA)
-    assert (plan.ended, plan.makespan, plan.work) == ("bypass", plan.bounds.best, 0)
+    assert (plan.ended, plan.makespan, plan.work) == ("bypass", plan.bound, 0)
 
 
 def test_with_its_literal_root_decimas_example_is_planned_as_breadth_first_does_it() -> None:
@@ -337,4 +337,4 @@ def test_the_example_of_the_docs_runs() -> None:
     exec(example, names)  # our own page
     plan = names["plan"]
     assert isinstance(plan, Plan)
-    assert plan.makespan == plan.bounds.best == 200_000
+    assert plan.makespan == plan.bound == 200_000

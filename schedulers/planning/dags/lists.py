@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from schedulers.core import keyed
 from schedulers.core.model import Stage
 from schedulers.core.resources import Vector, fits
-from schedulers.planning.dags.bounds import bounds
+from schedulers.planning.dags.bounds import bound
 from schedulers.planning.dags.dag import Dag
 from schedulers.planning.dags.schedule import Batch, Plan, Schedule
 from schedulers.planning.dags.shelves import level_shelves, strip_shelves
@@ -36,7 +36,7 @@ def _planner(name: str, blocks: Callable[[Dag], list[Batch]]) -> Planner:
 
     def plan(stages: tuple[Stage, ...], runtimes_ms: Estimates, capacity: Vector, machines: int) -> Plan:
         dag = Dag(stages, runtimes_ms, capacity, machines)
-        return Plan(planner=name, schedule=Schedule.of_blocks(blocks(dag), dag.runtimes), bounds=bounds(dag))
+        return Plan(planner=name, schedule=Schedule.of_blocks(blocks(dag), dag.runtimes), bound=bound(dag))
 
     return plan
 

@@ -16,7 +16,7 @@ import msgspec
 from schedulers.core.model import Stage
 from schedulers.core.resources import Vector
 from schedulers.planning.dags import lists
-from schedulers.planning.dags.bounds import bound_of_part, bounds
+from schedulers.planning.dags.bounds import bound, bound_of_part
 from schedulers.planning.dags.dag import Dag
 from schedulers.planning.dags.schedule import Batch, Plan, Schedule
 from schedulers.planning.graphene.space import OutOfBudget, Space, Work
@@ -48,10 +48,10 @@ class Stopped(Exception):
 class Split(msgspec.Struct, frozen=True, kw_only=True):
     """A choice of troublesome stages T with its ancestors P, its descendants C and the rest S, and its thresholds."""
 
-    T: frozenset[int]
     S: frozenset[int]
-    P: frozenset[int]
-    C: frozenset[int]
+    T: frozenset[int] = frozenset()
+    P: frozenset[int] = frozenset()
+    C: frozenset[int] = frozenset()
     long: Fraction | None = None
     frag: Fraction | None = None
 
@@ -85,7 +85,7 @@ def build_schedule(
     return Plan(
         planner="graphene",
         schedule=Schedule.of_blocks(_concatenated(dag, parts), dag.runtimes),
-        bounds=bounds(dag),
+        bound=bound(dag),
         troublesome=tuple(sorted(s for part in parts if part.split for s in part.split.T)),
         thresholds=tuple(_thresholds_of(part.split) for part in parts),
         work=sum(part.work for part in parts),
@@ -204,7 +204,7 @@ def candidates(dag: Dag, part: list[int], work: Work) -> Iterator[Split]:
     First comes no troublesome task at all, so that every part has a candidate. Thresholds are scores that
     there are ("discriminative"), or none; coarse choices come first, so that a budget is spent on unlike ones.
     """
-    yield _plain_split(part)
+    yield Split(S=frozenset(part))
     long, frag = long_scores(dag, part), frag_scores(dag, part)
     seen: set[frozenset[int]] = {frozenset()}
     for least, most in _thresholds(sorted(set(long.values()), reverse=True), sorted(set(frag.values()))):
@@ -284,10 +284,6 @@ def _spread(values: list[Fraction], pieces: int) -> list[Fraction | None]:
     if pieces >= len(values):
         return [None, *values]
     return [None, *(values[len(values) * i // pieces] for i in range(pieces))]
-
-
-def _plain_split(part: list[int]) -> Split:
-    return Split(T=frozenset(), S=frozenset(part), P=frozenset(), C=frozenset())
 
 
 def _thresholds_of(split: Split | None) -> tuple[float | None, float | None]:
