@@ -87,7 +87,7 @@ def plan(sample: Sample, seed: int, *, errors: bool) -> Planned:
     return Planned(
         id=sample.id,
         tasks=sum(stage.tasks for stage in sample.stages),
-        bound=plans["graphene"].bounds.best,
+        bound=plans["graphene"].bound,
         makespans={name: made.makespan for name, made in plans.items()},
         misled={name: [misled(sample, ALL[name], seed, *error) for error in ERRORS] for name in MISLED}
         if errors

@@ -6,12 +6,9 @@ same DAG was measured once, by `lab/papers/beside_saga.py`. So there is no ratio
 
 from __future__ import annotations
 
-import os
 import time
 from collections.abc import Callable, Iterator
-from concurrent.futures import Executor, ProcessPoolExecutor
 from functools import partial
-from multiprocessing import get_context
 from statistics import median
 from typing import Final
 
@@ -43,10 +40,9 @@ def build_schedule_10000(tiny: bool) -> Iterator[Row]:
 
 @benchmark("build_schedule", "planning")
 def build_schedule_rows(tiny: bool) -> Iterator[Row]:
-    """The same on DAGs of 10,000 stages and of 100,000 tasks, and with a pool."""
+    """The same on DAGs of 10,000 stages and of 100,000 tasks."""
     yield _planned("build_schedule/10k_stages", dag(200, 200) if tiny else dag(10_000, 10_000), 100, "<= 10")
     yield _planned("build_schedule/100k_tasks", dag(20, 2_000) if tiny else dag(1000, 100_000), 1000, None)
-    yield _pool_row(tiny)
 
 
 #: CPU time in ms of SAGA's HEFT for the DAG of `heft_200x50`, the least of three on a shared core.
@@ -134,37 +130,10 @@ def _planned(name: str, made: tuple[tuple[Stage, ...], list[int]], machines: int
         target=target,
         note=(
             f"{len(made[0])} stages, {len(plan.order)} tasks, {machines} machines; ended: {plan.ended}; makespan "
-            f"{plan.makespan / plan.bounds.best:.3f} of the lower bound; reference: a critical-path list schedule, "
-            f"{other.makespan / other.bounds.best:.3f} of it"
+            f"{plan.makespan / plan.bound:.3f} of the lower bound; reference: a critical-path list schedule, "
+            f"{other.makespan / other.bound:.3f} of it"
         ),
     )
-
-
-def _pool_row(tiny: bool) -> Row:
-    """BuildSchedule with a pool of all cores beside itself without one."""
-    made, cores = dag(2, 200) if tiny else dag(100, 10_000), os.cpu_count() or 1
-    times = 1 if tiny else 3
-    # Before there is a pool: what one has under way when the budget ends runs on for a moment.
-    alone = min(_waited(made, None) for _ in range(times))
-    with ProcessPoolExecutor(cores, mp_context=get_context("spawn")) as pool:
-        _waited(made, pool)  # starts the processes
-        taken = min(_waited(made, pool) for _ in range(times))
-    return Row(
-        name="build_schedule/10k_tasks_pool",
-        value=taken,
-        unit="s",
-        reference=alone,
-        ratio=taken / alone,
-        note=f"wall time, {cores} cores; reference: one core, without a pool; the shortest of {times} each",
-    )
-
-
-def _waited(made: tuple[tuple[Stage, ...], list[int]], pool: Executor | None) -> float:
-    """Seconds by the wall clock until there is a plan."""
-    with quiet():
-        begun = time.perf_counter()
-        build_schedule(*made, _CAPACITY, 100, pool=pool)
-        return time.perf_counter() - begun
 
 
 def dag(stages: int, tasks: int, seed: int = 1) -> tuple[tuple[Stage, ...], list[int]]:

@@ -8,7 +8,7 @@ from typing import Final
 from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Stage
 from schedulers.core.resources import Vector, fits
-from schedulers.planning.dags.bounds import bounds
+from schedulers.planning.dags.bounds import bound
 from schedulers.planning.dags.dag import Dag
 from schedulers.planning.dags.lists import PLANNERS
 
@@ -31,7 +31,7 @@ def shortest_makespan(
     if dag.tasks_of(range(len(dag))) > MOST_TASKS:
         raise InvalidPlan(f"{dag.tasks_of(range(len(dag)))} tasks are too many to try all (at most {MOST_TASKS})")
     best = min(planner(stages, runtimes_ms, capacity, machines).makespan for planner in PLANNERS.values())
-    least = bounds(dag).best
+    least = bound(dag)
     return best if best == least else _Search(dag, best).run(least)
 
 

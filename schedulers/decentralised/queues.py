@@ -5,7 +5,6 @@ Sparrow, SOSP 2013, section 4; radlab/sparrow: FifoTaskScheduler, RoundRobinTask
 
 from __future__ import annotations
 
-from abc import ABC, abstractmethod
 from collections import deque
 from collections.abc import Iterator
 from typing import Final, NamedTuple
@@ -24,72 +23,59 @@ class Entry(NamedTuple):
     task: int = RESERVED
 
 
-class Queue(ABC):
-    """What waits at one worker."""
+class Fifo(deque[Entry]):
+    """First come, first served."""
 
-    @abstractmethod
     def put(self, entry: Entry) -> None:
         """It comes behind all others of its group."""
+        self.append(entry)
 
-    @abstractmethod
     def take(self) -> Entry | None:
         """Whoever's turn it is; None: nobody waits."""
+        return self.popleft() if self else None
 
     def take_after(self, entry: Entry) -> Entry | None:
         """Who comes instead of this one, of which nothing has come."""
         return self.take()
 
-    @abstractmethod
     def cancel(self, job: str, stage: int | None = None) -> int:
         """Forget what waits of a stage, or of the whole job; returns how many entries that were."""
+        kept = [entry for entry in self if entry.job != job or stage not in (None, entry.stage)]
+        gone = len(self) - len(kept)
+        if gone:
+            self.clear()
+            self.extend(kept)
+        return gone
 
-    @abstractmethod
-    def __len__(self) -> int: ...
 
-    @abstractmethod
-    def __iter__(self) -> Iterator[Entry]: ...
-
-
-class Fifo(Queue):
-    """First come, first served."""
-
-    __slots__ = ("_entries",)
+class Priority:
+    """One line per group, the smallest group first; a group without entries is forgotten. For methods see `Fifo`."""
 
     def __init__(self) -> None:
-        self._entries: deque[Entry] = deque()
+        self._lines: dict[str | int, Fifo] = {}
 
     def put(self, entry: Entry) -> None:
-        """See Queue."""
-        self._entries.append(entry)
+        """See Fifo."""
+        if entry.group not in self._lines:
+            self._join(entry.group)
+        self._lines[entry.group].append(entry)
 
     def take(self) -> Entry | None:
-        """See Queue."""
-        return self._entries.popleft() if self._entries else None
+        """See Fifo."""
+        return self._take_of(min(self._lines)) if self._lines else None
+
+    def take_after(self, entry: Entry) -> Entry | None:
+        """See Fifo."""
+        return self.take()
 
     def cancel(self, job: str, stage: int | None = None) -> int:
-        """See Queue."""
-        return _forget(self._entries, job, stage) if self._entries else 0
-
-    def __len__(self) -> int:
-        return len(self._entries)
-
-    def __iter__(self) -> Iterator[Entry]:
-        return iter(self._entries)
-
-
-class _Grouped(Queue):
-    """One line per group; a group without entries is forgotten."""
-
-    __slots__ = ("_lines",)
-
-    def __init__(self) -> None:
-        self._lines: dict[str | int, deque[Entry]] = {}
-
-    def put(self, entry: Entry) -> None:
-        """See Queue."""
-        if entry.group not in self._lines:
-            self._lines[entry.group] = deque()
-        self._lines[entry.group].append(entry)
+        """See Fifo."""
+        gone = 0
+        for group, line in list(self._lines.items()):
+            gone += line.cancel(job, stage)
+            if not line:
+                self._leave(group)
+        return gone
 
     def _take_of(self, group: str | int) -> Entry:
         line = self._lines[group]
@@ -98,18 +84,13 @@ class _Grouped(Queue):
             self._leave(group)
         return entry
 
+    def _join(self, group: str | int) -> None:
+        """A group has its first entry."""
+        self._lines[group] = Fifo()
+
     def _leave(self, group: str | int) -> None:
         """A group has no entries any more."""
         del self._lines[group]
-
-    def cancel(self, job: str, stage: int | None = None) -> int:
-        """See Queue."""
-        gone = 0
-        for group, line in list(self._lines.items()):
-            gone += _forget(line, job, stage)
-            if not line:
-                self._leave(group)
-        return gone
 
     def __len__(self) -> int:
         return sum(map(len, self._lines.values()))
@@ -118,32 +99,16 @@ class _Grouped(Queue):
         return (entry for line in self._lines.values() for entry in line)
 
 
-class Priority(_Grouped):
-    """The smallest group first, in it as they came."""
-
-    def take(self) -> Entry | None:
-        """See Queue."""
-        return self._take_of(min(self._lines)) if self._lines else None
-
-
-class UserRoundRobin(_Grouped):
+class UserRoundRobin(Priority):
     """Users take turns in the order in which they came to wait here; the turn moves on when one was served."""
-
-    __slots__ = ("_circle", "_turn")
 
     def __init__(self) -> None:
         super().__init__()
         self._circle: list[str | int] = []
         self._turn = 0
 
-    def put(self, entry: Entry) -> None:
-        """See Queue."""
-        if entry.group not in self._lines:
-            self._circle.append(entry.group)
-        super().put(entry)
-
     def take(self) -> Entry | None:
-        """See Queue."""
+        """See Fifo."""
         if not self._circle:
             return None
         entry = self._take_of(self._circle[self._turn])
@@ -155,6 +120,10 @@ class UserRoundRobin(_Grouped):
         """The same user's next one, and the turn does not move; without one, whoever's turn it is."""
         return self._take_of(entry.group) if entry.group in self._lines else self.take()
 
+    def _join(self, group: str | int) -> None:
+        super()._join(group)
+        self._circle.append(group)
+
     def _leave(self, group: str | int) -> None:
         super()._leave(group)
         place = self._circle.index(group)
@@ -165,13 +134,5 @@ class UserRoundRobin(_Grouped):
             self._turn = 0
 
 
-def _forget(line: deque[Entry], job: str, stage: int | None) -> int:
-    before = len(line)
-    kept = [entry for entry in line if entry.job != job or stage not in (None, entry.stage)]
-    if len(kept) < before:
-        line.clear()
-        line.extend(kept)
-    return before - len(kept)
-
-
+Queue = Fifo | Priority
 QUEUES: Final[dict[str, type[Queue]]] = {"fifo": Fifo, "user_round_robin": UserRoundRobin, "priority": Priority}

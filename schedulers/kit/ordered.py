@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Literal
 import msgspec
 
 from schedulers.core.abilities import OrdersAhead, TellsTurn
-from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Tie
+from schedulers.core.policy import ClusterView, Offer, Policy, Suggestion, Suggestions, Tie, TieSetting
 
 if TYPE_CHECKING:
     from schedulers.core.state import JobState, StageState
@@ -25,6 +25,12 @@ Measure = Annotated[
     Literal["dominant", "slots"],
     msgspec.Meta(description="what a job holds: its dominant share of the cluster, or its containers"),
 ]
+
+
+class TieParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
+    """Settings."""
+
+    tie: TieSetting = "submit"
 
 
 class Order:

@@ -11,12 +11,13 @@ from typing import TYPE_CHECKING, Annotated, Literal
 
 import msgspec
 
-from schedulers.core.policy import ClusterView, Offer, Suggestion, Tie
+from schedulers.core.policy import ClusterView, Offer, Suggestion, Suggestions, Tie
+from schedulers.core.reasons import Reason
 from schedulers.core.resources import Vector
 from schedulers.kit.ordered import Key, Order
 
 if TYPE_CHECKING:
-    from collections.abc import Generator
+    from collections.abc import Generator, Iterable
 
     from schedulers.core.policy import Outcome
     from schedulers.core.state import JobState
@@ -118,7 +119,24 @@ def place_in_party(inside: str, tie: Tie) -> Callable[[JobState, ClusterView], K
     return lambda job, view: (round(view.share(job) / job.spec.weight, DIGITS), view.tie(job, tie))
 
 
-def serve(party: Party, view: ClusterView, offer: Offer) -> Generator[Suggestion, Outcome, bool]:
+def fill(view: ClusterView, offer: Offer, in_turn: Callable[[ClusterView], Iterable[Party]]) -> Suggestions:
+    """Progressive filling: a task of the first party with a task that fits, again and again until none has any.
+
+    in_turn: the parties as they stand now, the next one first.
+    """
+    if offer.job is not None:
+        yield from serve_asked(offer)
+        return
+    placed = True
+    while placed and offer.has_room():
+        placed = False
+        for party in in_turn(view):
+            placed = yield from _serve(party, view, offer)
+            if placed:
+                break
+
+
+def _serve(party: Party, view: ClusterView, offer: Offer) -> Generator[Suggestion, Outcome, bool]:
     """Suggest one task of the party's first job with a task that fits; returns whether the task was placed."""
     for name in party.order:
         job = view.jobs[name]
@@ -135,3 +153,12 @@ def serve_asked(offer: Offer) -> Generator[Suggestion, Outcome, None]:
     assert offer.job is not None
     assert offer.stage is not None
     yield Suggestion(offer.job, offer.stage)
+
+
+def over_share(
+    what: str, own: tuple[str, float, str], first: tuple[str, float, str]
+) -> tuple[Reason, dict[str, object]]:
+    """Why a party waits: another has a lower share. Of both the name, the share and its resource."""
+    (name, share, resource), (other, lower, of) = own, first
+    data: dict[str, object] = {"what": what, "name": name, "share": f"{share:.4g}", "resource": resource}
+    return Reason.OVER_SHARE, data | {"other": other, "other_share": f"{lower:.4g}", "other_resource": of}

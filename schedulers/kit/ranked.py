@@ -7,12 +7,10 @@ from collections import Counter
 from collections.abc import Collection, Iterable, Sequence
 from typing import TYPE_CHECKING, TypeAlias
 
-import msgspec
-
 from schedulers.core.abilities import NeedsEstimates
 from schedulers.core.events import Event, LinksSet, NodeAdded, NodeChanged, NodeLost, NodeRemoved
-from schedulers.core.policy import ClusterView, TieSetting
-from schedulers.kit.ordered import Key, Ordered
+from schedulers.core.policy import ClusterView
+from schedulers.kit.ordered import Key, Ordered, TieParams
 
 if TYPE_CHECKING:
     from schedulers.core.model import Links
@@ -22,12 +20,6 @@ if TYPE_CHECKING:
 _DIGITS = 9
 #: (parent, child, ms)
 Transfer: TypeAlias = tuple[int, int, float]
-
-
-class RankParams(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-    """Settings."""
-
-    tie: TieSetting = "submit"
 
 
 class Lengths:
@@ -100,10 +92,10 @@ class Ranked(Ordered, NeedsEstimates):
 
     bundles = True
     ahead = True
-    Params = RankParams
-    params: RankParams
+    Params = TieParams
+    params: TieParams
 
-    def __init__(self, params: RankParams, *, seed: int = 0) -> None:
+    def __init__(self, params: TieParams, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
         self._lengths = Lengths()
         self._ranks: dict[str, tuple[object, list[float]]] = {}  # by job: what its ranks are of, and these

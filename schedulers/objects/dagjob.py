@@ -310,17 +310,8 @@ def _wishes(dagjob: DagJob) -> model.Wishes | None:
     for what, number, (least, most) in numbers:
         if number is not None and not least <= number <= most:
             raise InvalidJob(f"DagJob {dagjob.key}: wishes: {what} is {number:g} ({least:g} to {most:g})")
-    prefer = tuple(
-        model.Wish(
-            device=wish.device,
-            rack=wish.rack,
-            same_rack=wish.sameRack,
-            spread=wish.spread,
-            worth=wish.worth,
-            slowdown=wish.slowdown,
-        )
-        for wish in spec.prefer
-    )
+    told = map(msgspec.structs.asdict, spec.prefer)
+    prefer = tuple(model.Wish(same_rack=wish.pop("sameRack"), **wish) for wish in told)
     budget = None if spec.budgetSeconds is None else round(1000 * spec.budgetSeconds)
     return model.Wishes(prefer=prefer, value=spec.value, budget_ms=budget)
 

@@ -3,14 +3,9 @@
 from __future__ import annotations
 
 from schedulers.core.policy import policies
-from schedulers.planning.tetrisched.leasing import LeaseSettings, Leasing
+from schedulers.planning.tetrisched.leasing import Leasing
 
 
 @policies.register("alsched", source="alsched (SoCC'12); STRL without times, as in TetriSched (EuroSys'16), section 4")
 class Alsched(Leasing):
     """Starts the tasks whose wishes for what is free now are worth most together; needs no estimates."""
-
-    class Params(LeaseSettings, frozen=True, forbid_unknown_fields=True, kw_only=True):
-        """Settings."""
-
-    params: Params

@@ -4,11 +4,9 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 
-import msgspec
-
-from schedulers.core.policy import ClusterView, TieSetting, policies
+from schedulers.core.policy import ClusterView, policies
 from schedulers.core.state import JobState, StageState
-from schedulers.kit.ordered import Key, Ordered
+from schedulers.kit.ordered import Key, Ordered, TieParams
 from schedulers.kit.paths import breadth_first
 
 
@@ -19,12 +17,8 @@ class BreadthFirst(Ordered):
     bundles = True
     ahead = True
 
-    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-        """Settings."""
-
-        tie: TieSetting = "submit"
-
-    params: Params
+    Params = TieParams
+    params: TieParams
 
     def key(self, job: JobState, view: ClusterView) -> Key:
         """See Ordered.key."""

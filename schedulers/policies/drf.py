@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Collection
+from collections.abc import Collection, Iterable
 from typing import Annotated, Any, Literal
 
 import msgspec
@@ -13,7 +13,7 @@ from schedulers.core.policy import ClusterView, Offer, Policy, Suggestions, TieS
 from schedulers.core.reasons import Reason
 from schedulers.core.state import JobState
 from schedulers.kit.ordered import Key, Order
-from schedulers.kit.parties import DIGITS, Inside, Parties, Party, place_in_party, serve, serve_asked
+from schedulers.kit.parties import DIGITS, Inside, Parties, Party, fill, over_share, place_in_party
 
 
 @policies.register("drf", source="DRF (NSDI'11), section 4 and Algorithm 1; weights: section 4.3")
@@ -53,31 +53,24 @@ class Drf(Policy, MindsQueues):
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Serve the party with the lowest share that has a task that fits, until none has."""
-        if offer.job is not None:
-            yield from serve_asked(offer)
-            return
-        placed = True
-        while placed and offer.has_room():
-            parties = self._refresh(view)
-            placed = False
-            for name in self._order:
-                placed = yield from serve(parties.by_name[name], view, offer)
-                if placed:
-                    break
+        return fill(view, offer, self._in_turn)
+
+    def _in_turn(self, view: ClusterView) -> Iterable[Party]:
+        parties = self._refresh(view)
+        return map(parties.by_name.__getitem__, self._order)
 
     # -- shares ---------------------------------------------------------------------------------
 
     def _refresh(self, view: ClusterView) -> Parties:
         # What changes everybody's share or place: nodes that come and go, weights, limits.
-        counted_with = (*view.capacity, view.tree.version)
-        if self._parties is None or counted_with != self._counted_with:
-            self._counted_with = counted_with
+        if self._parties is None or self._counted_with != (*view.capacity, view.tree.version):
             return self._begin(view)
         for party in self._parties.refresh(view):
             self._stand(party, view)
         return self._parties
 
     def _begin(self, view: ClusterView) -> Parties:
+        self._counted_with = (*view.capacity, view.tree.version)
         key = place_in_party(self.params.inside, self.params.tie)
         parties = self._parties = Parties(self._party_of, key, len(view.capacity))
         self._order, self._weights = Order(), {}
@@ -135,20 +128,9 @@ class Drf(Policy, MindsQueues):
             if any(map(has_room, ahead.sizes)):
                 (share, r), (other, q) = self._share(parties.by_name[name], view), self._share(ahead, view)
                 names = view.resources
-                data: dict[str, object] = {
-                    "what": self.params.level,
-                    "name": name,
-                    "share": f"{share:.4g}",
-                    "resource": names[r],
-                }
-                return Reason.OVER_SHARE, data | {
-                    "other": first,
-                    "other_share": f"{other:.4g}",
-                    "other_resource": names[q],
-                }
+                return over_share(self.params.level, (name, share, names[r]), (first, other, names[q]))
         return None
 
     def load(self, data: Any, view: ClusterView) -> None:
         """Everything follows from the state."""
         self._begin(view)
-        self._counted_with = (*view.capacity, view.tree.version)

@@ -141,7 +141,6 @@ class FairYarn(YarnPolicy[FairScheduler], MindsQueues):
             self._next_update = last + period
 
     def _refresh(self, yarn: FairScheduler, now: int) -> None:
-        """See YarnPolicy._refresh."""
         yarn.update(now)
 
 

@@ -2,11 +2,9 @@
 
 from __future__ import annotations
 
-import msgspec
-
-from schedulers.core.policy import ClusterView, TieSetting, policies
+from schedulers.core.policy import ClusterView, policies
 from schedulers.core.state import JobState
-from schedulers.kit.ordered import Key
+from schedulers.kit.ordered import Key, TieParams
 from schedulers.kit.partition import Partitioned
 
 
@@ -21,12 +19,8 @@ class Fifo(Partitioned):
     ahead = True
     limits = False
 
-    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-        """Settings."""
-
-        tie: TieSetting = "submit"
-
-    params: Params
+    Params = TieParams
+    params: TieParams
 
     def key(self, job: JobState, view: ClusterView) -> Key:
         """See Ordered.key."""

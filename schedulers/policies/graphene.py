@@ -26,7 +26,7 @@ from schedulers.kit.bundles import (
 from schedulers.kit.deficits import Balance, Factor, Kappa, Level
 from schedulers.kit.inputs import Inputs, Near
 from schedulers.kit.ordered import Order
-from schedulers.planning.graphene.priorities import PlannerName, Priorities, by_path, by_plan, plan_of
+from schedulers.planning.graphene.priorities import PlannerName, Priorities, by_path, plan_of
 
 #: Passes that the averages behind eta remember, roughly.
 _WINDOW = 1000
@@ -300,7 +300,7 @@ class Graphene(Bundling, MindsQueues, Plans, TellsTurn):
         plan = plan_of(spec, times, capacity, machines, self.params.budget, planner)
         if plan is None:
             return JobRank(by_path(spec, times))
-        return JobRank(by_plan(plan), planned=plan.in_short(machines))
+        return JobRank(plan.scores(), planned=plan.in_short(machines))
 
     def new_plans(self) -> Mapping[str, Planned]:
         """See Plans.new_plans."""

@@ -28,7 +28,7 @@ from schedulers.core.abilities import MindsQueues
 from schedulers.core.policy import ClusterView, Offer, Policy, Suggestions, TieSetting, policies
 from schedulers.core.reasons import Reason
 from schedulers.core.state import JobState
-from schedulers.kit.parties import DIGITS, Inside, Parties, Party, place_in_party, serve, serve_asked
+from schedulers.kit.parties import DIGITS, Inside, Parties, Party, fill, over_share, place_in_party
 
 Variant = Literal["full", "naive", "rescale_only", "ignore_only"]
 Shares = tuple[float, ...]
@@ -301,26 +301,19 @@ class HierarchicalDrf(Policy, MindsQueues):
 
     def schedule(self, view: ClusterView, offer: Offer) -> Suggestions:
         """Go down to the leaf with the lowest shares on its way that has a task that fits, until none has."""
-        if offer.job is not None:
-            yield from serve_asked(offer)
-            return
-        placed = True
-        while placed and offer.has_room():
-            parties, values = self._refresh(view)
-            placed = False
-            for number in values.leaves():
-                placed = yield from serve(parties.by_name[self._members[number].name], view, offer)
-                if placed:
-                    break
+        return fill(view, offer, self._in_turn)
+
+    def _in_turn(self, view: ClusterView) -> Iterator[Party]:
+        parties, values = self._refresh(view)
+        for number in values.leaves():
+            yield parties.by_name[self._members[number].name]
 
     # -- shares ---------------------------------------------------------------------------------
 
     def _refresh(self, view: ClusterView) -> tuple[Parties, _Values]:
         """Parties and values of the present state: what leaves hold, who is blocked, which resources count."""
         parties = self._parties
-        counted_with = (*view.capacity, view.tree.version)
-        if parties is None or counted_with != self._counted_with:
-            self._counted_with = counted_with
+        if parties is None or self._counted_with != (*view.capacity, view.tree.version):
             parties = self._begin(view)
         else:
             for party in parties.refresh(view):
@@ -332,6 +325,7 @@ class HierarchicalDrf(Policy, MindsQueues):
         return parties, self._valued(self._counting(view), len(view.capacity))
 
     def _begin(self, view: ClusterView) -> Parties:
+        self._counted_with = (*view.capacity, view.tree.version)
         key = place_in_party(self.params.inside, self.params.tie)
         parties = self._parties = Parties(lambda job: job.spec.queue, key, len(view.capacity))
         parties.count_all(view)
@@ -453,17 +447,7 @@ class HierarchicalDrf(Policy, MindsQueues):
             if order[0] != key:
                 first = self._members[self._members[member.parent].children[order[0][1]]]
                 names = self._counted_names(view)
-                data: dict[str, object] = {
-                    "what": "queue",
-                    "name": member.name,
-                    "share": f"{key[0]:.4g}",
-                    "resource": names,
-                }
-                return Reason.OVER_SHARE, data | {
-                    "other": first.name,
-                    "other_share": f"{order[0][0]:.4g}",
-                    "other_resource": names,
-                }
+                return over_share("queue", (member.name, key[0], names), (first.name, order[0][0], names))
         return None
 
     def _way(self, number: int) -> list[int]:
@@ -479,5 +463,4 @@ class HierarchicalDrf(Policy, MindsQueues):
 
     def load(self, data: Any, view: ClusterView) -> None:
         """Everything follows from the state."""
-        self._counted_with = (*view.capacity, view.tree.version)
         self._begin(view)

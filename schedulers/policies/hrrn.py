@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-import msgspec
-
 from schedulers.core.abilities import NeedsEstimates
-from schedulers.core.policy import ClusterView, TieSetting, policies
+from schedulers.core.policy import ClusterView, policies
 from schedulers.core.state import JobState
-from schedulers.kit.ordered import Key, Ordered
+from schedulers.kit.ordered import Key, Ordered, TieParams
 
 
 @policies.register("hrrn", source="Brinch Hansen 1971; a baseline of LACHESIS (arXiv 2103.06980, section 5)")
@@ -23,14 +21,10 @@ class HighestResponseRatio(Ordered, NeedsEstimates):
     bundles = True
     ahead = True
 
-    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-        """Settings."""
+    Params = TieParams
+    params: TieParams
 
-        tie: TieSetting = "submit"
-
-    params: Params
-
-    def __init__(self, params: Params, *, seed: int = 0) -> None:
+    def __init__(self, params: TieParams, *, seed: int = 0) -> None:
         super().__init__(params, seed=seed)
         self._sorted_at: int | None = None
 

@@ -39,7 +39,6 @@ class Requeue(Ordered):
         return (self._joined.get(job.id, 0), job.seq)
 
     def _leave(self, name: str, view: ClusterView) -> None:
-        """See Ordered."""
         super()._leave(name, view)
         if name not in view.jobs:
             self._joined.pop(name, None)

@@ -4,12 +4,10 @@ from __future__ import annotations
 
 import math
 
-import msgspec
-
 from schedulers.core.abilities import NeedsEstimates
-from schedulers.core.policy import ClusterView, TieSetting, policies
+from schedulers.core.policy import ClusterView, policies
 from schedulers.core.state import JobState
-from schedulers.kit.ordered import Key, Ordered
+from schedulers.kit.ordered import Key, Ordered, TieParams
 
 
 @policies.register("srpt", source="Schrage 1968; remaining work = estimate x unfinished tasks")
@@ -19,12 +17,8 @@ class ShortestRemaining(Ordered, NeedsEstimates):
     bundles = True
     ahead = True
 
-    class Params(msgspec.Struct, frozen=True, forbid_unknown_fields=True, kw_only=True):
-        """Settings."""
-
-        tie: TieSetting = "submit"
-
-    params: Params
+    Params = TieParams
+    params: TieParams
 
     def key(self, job: JobState, view: ClusterView) -> Key:
         """See Ordered.key."""

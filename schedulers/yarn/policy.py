@@ -416,12 +416,9 @@ class YarnPolicy(Policy, Generic[Y], OneTaskEach, KeepsNodes):
         assert offer.job is not None
         assert offer.stage is not None
         outcome: Outcome = yield Suggestion(offer.job, offer.stage)
-        self._take_over(yarn, outcome, view.jobs[offer.job], offer.stage, view)
-
-    def _take_over(self, yarn: Y, outcome: Outcome, job: JobState, stage: int, view: ClusterView) -> None:
-        """Containers that the core placed without a grant."""
+        job = view.jobs[offer.job]
         for number in outcome.containers:
-            self._adopt(yarn, number, view.containers[number].node, job, stage)
+            self._adopt(yarn, number, view.containers[number].node, job, offer.stage)
         if outcome.containers:
             self._ask(yarn, job, view)
 

@@ -2,13 +2,10 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from concurrent.futures import Executor, Future, ThreadPoolExecutor
+from collections.abc import Sequence
 from fractions import Fraction
-from functools import partial
 from itertools import pairwise
 from pathlib import Path
-from typing import Any
 
 import pytest
 
@@ -16,9 +13,7 @@ from schedulers.core.model import Stage
 from schedulers.planning.dags import lists
 from schedulers.planning.dags.dag import Dag
 from schedulers.planning.dags.schedule import Plan, Schedule
-from schedulers.planning.graphene import construction as graphene
 from schedulers.planning.graphene.construction import (
-    AHEAD,
     ORDERS,
     Split,
     _thresholds,
@@ -235,18 +230,18 @@ def test_all_tasks_troublesome_leaves_nothing_to_order() -> None:
 def test_a_chain_needs_no_search() -> None:
     plan = build_schedule(*problem([(1,)] * 3, [5, 6, 7], [(0, 1), (1, 2)], (2,), 2, [3, 9, 5]))
     assert (plan.ended, plan.work, plan.fallback) == ("bypass", 0, "cp")
-    assert plan.makespan == plan.bounds.best == 5 + 3 * 6 + 2 * 7
+    assert plan.makespan == plan.bound == 5 + 3 * 6 + 2 * 7
 
 
 def test_a_plan_as_short_as_its_bound_ends_the_search() -> None:
     plan = build_schedule(*DECIMA, never_behind_lists=False)
-    assert (plan.ended, plan.makespan) == ("bound", plan.bounds.best)
+    assert (plan.ended, plan.makespan) == ("bound", plan.bound)
     assert plan.work < 1000
 
 
 def test_no_search_is_needed_where_a_cheap_list_schedule_is_as_short_as_the_bound() -> None:
     plan = build_schedule(*DECIMA)
-    assert (plan.ended, plan.makespan, plan.work) == ("bypass", plan.bounds.best, 0)
+    assert (plan.ended, plan.makespan, plan.work) == ("bypass", plan.bound, 0)
 
 
 def test_with_its_literal_root_decimas_example_is_planned_as_breadth_first_does_it() -> None:
@@ -304,79 +299,15 @@ def test_the_same_input_gives_the_same_plan() -> None:
     assert build_schedule(*HARD) == build_schedule(*HARD)
 
 
-class Asked(Future[Any]):
-    """A future that does its job when it is asked for the result."""
-
-    def __init__(self, job: partial[Any]) -> None:
-        super().__init__()
-        self.job = job
-
-    def result(self, timeout: float | None = None) -> Any:
-        if not self.done():
-            self.set_result(self.job())
-        return super().result(timeout)
-
-
-class Waiting(Executor):
-    """A pool whose jobs wait until they are asked for. most: how many have waited at once."""
-
-    def __init__(self) -> None:
-        self.jobs, self.most = list[Asked](), 0
-
-    def submit(self, job: Callable[..., Any], /, *args: Any, **kwargs: Any) -> Asked:
-        self.jobs.append(Asked(partial(job, *args, **kwargs)))
-        self.most = max(self.most, sum(not job.done() for job in self.jobs))
-        return self.jobs[-1]
-
-
-def test_a_pool_has_a_fixed_number_of_candidates_at_once() -> None:
-    pool = Waiting()
-    build_schedule(*MANY, pool=pool)
-    assert len(pool.jobs) > pool.most == AHEAD
-
-
-def test_candidates_under_way_are_cancelled_when_the_bound_is_met() -> None:
-    pool = Waiting()
-    assert build_schedule(*DECIMA, never_behind_lists=False, pool=pool).ended == "bound"
-    assert all(job.done() for job in pool.jobs)
-    assert any(job.cancelled() for job in pool.jobs)
-
-
-def test_the_size_of_a_pool_changes_nothing_wherever_the_budget_ends() -> None:
-    with ThreadPoolExecutor(1) as one, ThreadPoolExecutor(4) as four:
-        for budget in range(0, 20_000, 1000):
-            plans = [build_schedule(*MANY, budget=budget, never_behind_lists=False, pool=pool) for pool in (one, four)]
-            assert plans[0] == plans[1]
-
-
 def test_no_more_work_is_told_than_the_budget() -> None:
     for budget in range(0, 20_000, 1000):
-        for pool in (None, Waiting()):
-            assert build_schedule(*MANY, budget=budget, never_behind_lists=False, pool=pool).work <= budget
+        assert build_schedule(*MANY, budget=budget, never_behind_lists=False).work <= budget
 
 
-@pytest.mark.parametrize("pool", [None, Waiting()], ids=["alone", "in a pool"])
-def test_a_budget_of_the_whole_work_is_just_enough(pool: Executor | None) -> None:
-    whole = build_schedule(*MANY, pool=pool).work
-    assert build_schedule(*MANY, budget=whole, pool=pool).ended == "all"
-    assert build_schedule(*MANY, budget=whole - 1, pool=pool).ended == "budget"
-
-
-def test_a_candidate_begins_with_what_those_before_left_of_the_budget(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(graphene, "AHEAD", 1)
-    pool = Waiting()
-    build_schedule(*MANY, pool=pool)
-    for before, job in pairwise(pool.jobs):
-        assert job.job.args[-1] <= before.job.args[-1] - before.result().work
-
-
-def test_a_pool_keeps_what_was_begun_before_choosing_used_up_the_budget() -> None:
-    # Choosing as many candidates as a pool has at once takes more than there is beside the first one's work.
-    first = next(
-        budget for budget in range(900) if not build_schedule(*CHAINS, budget=budget, never_behind_lists=False).fallback
-    )
-    plan = build_schedule(*CHAINS, budget=first, never_behind_lists=False, pool=Waiting())
-    assert (plan.ended, plan.fallback) == ("budget", "")
+def test_a_budget_of_the_whole_work_is_just_enough() -> None:
+    whole = build_schedule(*MANY).work
+    assert build_schedule(*MANY, budget=whole).ended == "all"
+    assert build_schedule(*MANY, budget=whole - 1).ended == "budget"
 
 
 def test_work_spent_beyond_what_is_allowed_is_told() -> None:
@@ -406,4 +337,4 @@ def test_the_example_of_the_docs_runs() -> None:
     exec(example, names)  # our own page
     plan = names["plan"]
     assert isinstance(plan, Plan)
-    assert plan.makespan == plan.bounds.best == 200_000
+    assert plan.makespan == plan.bound == 200_000

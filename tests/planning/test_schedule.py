@@ -8,7 +8,6 @@ import pytest
 from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Stage
 from schedulers.core.policy import Stretch
-from schedulers.planning.dags.bounds import Bounds
 from schedulers.planning.dags.schedule import STRETCHES, Batch, Placement, Plan, Schedule
 
 STAGES = (Stage(name="map", tasks=2, demand=(2, 1)), Stage(name="reduce", tasks=1, demand=(3, 3), parents=(0,)))
@@ -79,8 +78,8 @@ def test_blocks_begin_at_zero_and_tasks_are_numbered_by_start() -> None:
 def test_scores_fall_by_rank() -> None:
     # Starts 0, 1, 1, 5 of four tasks.
     rows = (Placement(0, 1, 0, 0, 0), Placement(1, 2, 1, 0, 0), Placement(1, 2, 1, 1, 1), Placement(5, 6, 2, 0, 0))
-    plan = Plan(planner="x", schedule=Schedule(rows), bounds=Bounds(cp_length=0, work=0, best=0))
-    assert plan.scores() == [[1.0], [0.75, 0.5], [0.25]]
+    plan = Plan(planner="x", schedule=Schedule(rows), bound=0)
+    assert plan.scores() == ((1.0,), (0.75, 0.5), (0.25,))
 
 
 def test_stretches_end_where_the_number_of_running_tasks_changes() -> None:

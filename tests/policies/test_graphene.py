@@ -30,7 +30,7 @@ from schedulers.core.predictor import Estimate, refined_ms
 from schedulers.core.reasons import Reason
 from schedulers.core.scheduler import Scheduler
 from schedulers.kit.bundles import Room
-from schedulers.planning.graphene.priorities import MOST_STAGES, by_path, by_plan, by_start, plan_of
+from schedulers.planning.graphene.priorities import MOST_STAGES, by_path, by_start, plan_of
 from schedulers.policies.graphene import Graphene, JobRank, Mean, Scored
 
 ORACLE = {"kind": "oracle"}
@@ -227,7 +227,7 @@ def test_a_job_follows_the_plan_of_another_planner() -> None:
     submit(made, chain, 50, 1, 1)
     planned = plan_of(chain, (50.0, 1.0, 1.0), (1000, 1024), 1, 9, "strip_part")
     assert planned is not None
-    assert policy(made)._ranks["s"].priorities == by_plan(planned) != by_path(chain, (50.0, 1.0, 1.0))
+    assert policy(made)._ranks["s"].priorities == planned.scores() != by_path(chain, (50.0, 1.0, 1.0))
 
 
 def new_plans(made: Scheduler) -> Mapping[str, Planned]:

@@ -65,7 +65,7 @@ class _Problem:
     def optimum(self) -> int:
         """The shortest makespan: of a plan as short as its lower bound, else by trying everything."""
         plan: Plan = build_schedule(self.stages, self.runtimes, self.capacity, self.machines)
-        if plan.makespan == plan.bounds.best:
+        if plan.makespan == plan.bound:
             return self.length(plan.schedule)
         if sum(stage.tasks for stage in self.stages) > MOST_TASKS:
             raise Unsupported(f"optima of more than {MOST_TASKS} tasks that no bound proves are not supported")

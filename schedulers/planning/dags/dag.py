@@ -14,6 +14,7 @@ from fractions import Fraction
 from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Job, Stage, check_job, topological_order
 from schedulers.core.resources import Vector, fits
+from schedulers.kit.paths import depths
 
 
 class Room(dict[Vector, int]):
@@ -86,10 +87,7 @@ class Dag:
 
     def depths(self) -> list[int]:
         """Per stage the number of stages on the longest way down to it, itself not counted."""
-        depths = [0] * len(self)
-        for s in self.order:
-            depths[s] = max((depths[p] + 1 for p in self.parents[s]), default=0)
-        return depths
+        return depths(self.stages)
 
     def ways_out(self) -> list[int]:
         """Per stage the longest way to the end in ms, its own run time counted."""

@@ -14,7 +14,7 @@ from typing import Final, Protocol
 from schedulers.core import keyed
 from schedulers.core.model import Stage
 from schedulers.core.resources import Vector, fits
-from schedulers.planning.dags.bounds import bounds
+from schedulers.planning.dags.bounds import bound
 from schedulers.planning.dags.dag import Dag
 from schedulers.planning.dags.schedule import Batch, Plan, Schedule
 from schedulers.planning.dags.shelves import level_shelves, strip_shelves
@@ -31,14 +31,39 @@ class Planner(Protocol):
         """See `graphene.build_schedule`."""
 
 
-def bfs(stages: tuple[Stage, ...], runtimes_ms: Estimates, capacity: Vector, machines: int) -> Plan:
-    """Breadth first: ready stages nearer to a root first."""
-    return _listed("bfs", Dag(stages, runtimes_ms, capacity, machines), Dag.depths)
+def _planner(name: str, blocks: Callable[[Dag], list[Batch]]) -> Planner:
+    """The planner that places blocks so."""
+
+    def plan(stages: tuple[Stage, ...], runtimes_ms: Estimates, capacity: Vector, machines: int) -> Plan:
+        dag = Dag(stages, runtimes_ms, capacity, machines)
+        return Plan(planner=name, schedule=Schedule.of_blocks(blocks(dag), dag.runtimes), bound=bound(dag))
+
+    return plan
 
 
-def cp(stages: tuple[Stage, ...], runtimes_ms: Estimates, capacity: Vector, machines: int) -> Plan:
-    """Critical path: ready stages with the longest way to the end first."""
-    return _listed("cp", Dag(stages, runtimes_ms, capacity, machines), _by_path)
+def _by_rank(ranks: Callable[[Dag], Sequence[float]]) -> Callable[[Dag], list[Batch]]:
+    """Ready stages with the lowest rank first, ties to the lowest index."""
+    return lambda dag: _through_time(dag, range(len(dag)), _Ranked(dag, range(len(dag)), ranks(dag)))
+
+
+bfs = _planner("bfs", _by_rank(Dag.depths))
+"""Breadth first: ready stages nearer to a root first."""
+cp = _planner("cp", _by_rank(lambda dag: _negated(dag.ways_out())))
+"""Critical path: ready stages with the longest way to the end first."""
+coffman_graham = _planner("coffman_graham", _by_rank(lambda dag: _negated(labels(dag))))
+"""Stages by descending Coffman-Graham label (Acta Informatica 1, 1972); run times and demands play no part.
+
+Takes memory by the square of the number of stages: 12 MB for 10,000.
+"""
+tetris = _planner("tetris", lambda dag: _through_time(dag, range(len(dag)), _Tetris(dag)))
+"""On each machine the ready task with the largest dot product of its demand and what is free (SIGCOMM 2014).
+
+Amounts count as parts of a machine's capacity. Takes time by tasks x ready stages.
+"""
+strip_part = _planner("strip_part", strip_shelves)
+"""Strip packing with precedence by divide and conquer (Augustine, Banerjee, Irani, SPAA 2006)."""
+levels = _planner("levels", level_shelves)
+"""Levels of equal depth one after another, each packed in shelves (next fit, longest first)."""
 
 
 def random(
@@ -46,36 +71,7 @@ def random(
 ) -> Plan:
     """Ready stages in an order drawn by the seed and the stages' indexes."""
     draws = [keyed.uniform(seed, "planning", "random", index) for index in range(len(stages))]
-    return _listed("random", Dag(stages, runtimes_ms, capacity, machines), lambda _: draws)
-
-
-def coffman_graham(stages: tuple[Stage, ...], runtimes_ms: Estimates, capacity: Vector, machines: int) -> Plan:
-    """Stages by descending Coffman-Graham label (Acta Informatica 1, 1972); run times and demands play no part.
-
-    Takes memory by the square of the number of stages: 12 MB for 10,000.
-    """
-    return _listed("coffman_graham", Dag(stages, runtimes_ms, capacity, machines), lambda dag: _negated(labels(dag)))
-
-
-def tetris(stages: tuple[Stage, ...], runtimes_ms: Estimates, capacity: Vector, machines: int) -> Plan:
-    """On each machine the ready task with the largest dot product of its demand and what is free (SIGCOMM 2014).
-
-    Amounts count as parts of a machine's capacity. Takes time by tasks x ready stages.
-    """
-    dag = Dag(stages, runtimes_ms, capacity, machines)
-    return _plan("tetris", dag, _through_time(dag, range(len(dag)), _Tetris(dag)))
-
-
-def strip_part(stages: tuple[Stage, ...], runtimes_ms: Estimates, capacity: Vector, machines: int) -> Plan:
-    """Strip packing with precedence by divide and conquer (Augustine, Banerjee, Irani, SPAA 2006)."""
-    dag = Dag(stages, runtimes_ms, capacity, machines)
-    return _plan("strip_part", dag, strip_shelves(dag))
-
-
-def levels(stages: tuple[Stage, ...], runtimes_ms: Estimates, capacity: Vector, machines: int) -> Plan:
-    """Levels of equal depth one after another, each packed in shelves (next fit, longest first)."""
-    dag = Dag(stages, runtimes_ms, capacity, machines)
-    return _plan("levels", dag, level_shelves(dag))
+    return _planner("random", _by_rank(lambda _: draws))(stages, runtimes_ms, capacity, machines)
 
 
 def in_order(
@@ -87,7 +83,7 @@ def in_order(
     ranks: Sequence[float],
 ) -> Plan:
     """Graham's list scheduling: ready stages with the lowest rank first, ties to the lowest index."""
-    return _listed("in_order", Dag(stages, runtimes_ms, capacity, machines), lambda _: ranks)
+    return _planner("in_order", _by_rank(lambda _: ranks))(stages, runtimes_ms, capacity, machines)
 
 
 PLANNERS: Final[dict[str, Planner]] = {
@@ -103,7 +99,7 @@ PLANNERS: Final[dict[str, Planner]] = {
 
 def blocks_by_path(dag: Dag, part: Collection[int]) -> list[Batch]:
     """Critical-path list schedule of a part alone; costs about tasks x log(stages x machines), whatever the DAG."""
-    return _through_time(dag, part, _Ranked(dag, part, _by_path(dag)))
+    return _through_time(dag, part, _Ranked(dag, part, _negated(dag.ways_out())))
 
 
 def cheap(dag: Dag, part: Collection[int]) -> Iterator[tuple[str, list[Batch]]]:
@@ -155,20 +151,8 @@ def _reduced(dag: Dag) -> list[list[int]]:
     return reduced
 
 
-def _by_path(dag: Dag) -> list[int]:
-    return _negated(dag.ways_out())
-
-
 def _negated(values: list[int]) -> list[int]:
     return [-value for value in values]
-
-
-def _listed(name: str, dag: Dag, ranks: Callable[[Dag], Sequence[float]]) -> Plan:
-    return _plan(name, dag, _through_time(dag, range(len(dag)), _Ranked(dag, range(len(dag)), ranks(dag))))
-
-
-def _plan(name: str, dag: Dag, blocks: list[Batch]) -> Plan:
-    return Plan(planner=name, schedule=Schedule.of_blocks(blocks, dag.runtimes), bounds=bounds(dag))
 
 
 # -- Going through time -------------------------------------------------------------------------------------------
@@ -285,19 +269,16 @@ class _Ranked:
         self._open: list[tuple[int, int, bool]] = []
 
     def ready(self, stages: list[int]) -> None:
-        """See _Rule."""
         for s in stages:
             self._stages.set(self._position[s], self._dag.stages[s].demand)
         for s in stages:
             self._look_for_machine(s)
 
     def freed(self, machine: int, free: Vector) -> None:
-        """See _Rule."""
         self._set_free(machine, free)
         self._look_for_stage(machine)
 
     def choose(self) -> Iterator[tuple[int, int, int]]:
-        """See _Rule."""
         while self._open:
             position, machine, new = heappop(self._open)
             s = self._by_rank[position]
@@ -348,19 +329,16 @@ class _Tetris:
         self._scale = [(whole // max(1, amount)) ** 2 for amount in dag.capacity]
 
     def ready(self, stages: list[int]) -> None:
-        """See _Rule."""
         for s in stages:
             self._left[s] = self._dag.stages[s].tasks
         if stages:
             self._changed = dict.fromkeys(range(self._dag.machines))
 
     def freed(self, machine: int, free: Vector) -> None:
-        """See _Rule."""
         self._free[machine] = free
         self._changed[machine] = None
 
     def choose(self) -> Iterator[tuple[int, int, int]]:
-        """See _Rule."""
         for machine in sorted(self._changed):
             while (s := self._best(self._free[machine])) is not None:
                 self._left[s] -= 1

@@ -15,7 +15,6 @@ from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Stage
 from schedulers.core.policy import Planned, Stretch
 from schedulers.core.resources import Vector, fits
-from schedulers.planning.dags.bounds import Bounds
 from schedulers.planning.dags.dag import Dag
 
 #: Stretches of time of one stage in a plan in short: more could not be told apart on a screen either.
@@ -177,23 +176,25 @@ def _check_capacity(placements: list[Placement], dag: Dag) -> None:
 
 
 class Plan(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedule and how it was found.
-
-    planner: its name. troublesome: stages whose tasks were placed first. thresholds: per totally ordered part the
-    LongScore and FragScore from which on stages were troublesome (None: not used). work: stretches of machines' time
-    looked at. ended: 'all' sets of troublesome tasks were tried, the 'bound' was met, the 'budget' was used up, it was
-    told to 'stop', 'bypass': the fallback met the bound without a search, 'list': the planner makes one schedule only.
-    fallback: the planner of parts for which the search found nothing shorter, or did not get to anything; '': none.
-    """
+    """A schedule and how it was found."""
 
     planner: str
+    """Name of the planner."""
     schedule: Schedule
-    bounds: Bounds
+    bound: int
+    """Lower bound on the makespan of any schedule, ms."""
     troublesome: tuple[int, ...] = ()
+    """Stages whose tasks were placed first."""
     thresholds: tuple[tuple[float | None, float | None], ...] = ()
+    """Per totally ordered part the LongScore and FragScore from which on stages were troublesome; None: not used."""
     work: int = 0
+    """Stretches of machines' time looked at."""
     ended: str = "list"
+    """Why the search ended: `all` sets of troublesome tasks were tried, the `bound` was met, the `budget` was used up,
+    the caller said `stop`; `bypass`: the fallback met the bound without a search; `list`: no search at all.
+    """
     fallback: str = ""
+    """Planner of the parts for which the search found nothing shorter, or had no budget left; empty: no such part."""
 
     @property
     def makespan(self) -> int:
@@ -210,14 +211,14 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         runtimes = {p.stage: p.end - p.start for p in self.schedule.placements}
         return Planned(
             machines=machines,
-            bound=self.bounds.best,
+            bound=self.bound,
             makespan=self.makespan,
             runtimes=tuple(runtimes[stage] for stage in range(len(runtimes))),
             stretches=self.schedule.stretches(),
             troublesome=self.troublesome,
         )
 
-    def scores(self) -> list[list[float]]:
+    def scores(self) -> tuple[tuple[float, ...], ...]:
         """Graphene's tpriScore of each stage's tasks, in order of their starts: (n - rank) / n (section 5).
 
         1 for the task that starts first, 1/n for the last of n.
@@ -226,4 +227,4 @@ class Plan(msgspec.Struct, frozen=True, kw_only=True):
         scores: list[list[float]] = [[] for _ in range(1 + max(stage for stage, _ in order))]
         for rank, (stage, _) in enumerate(order):
             scores[stage].append((len(order) - rank) / len(order))
-        return scores
+        return tuple(map(tuple, scores))

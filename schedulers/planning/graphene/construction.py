@@ -7,13 +7,8 @@ tasks are tried, and the most compact schedule is kept. Where the paper is silen
 
 from __future__ import annotations
 
-import pickle
-from collections import deque
 from collections.abc import Callable, Collection, Iterator, Sequence
-from concurrent.futures import Executor, Future
-from contextlib import suppress
 from fractions import Fraction
-from functools import lru_cache
 from typing import Final
 
 import msgspec
@@ -21,7 +16,7 @@ import msgspec
 from schedulers.core.model import Stage
 from schedulers.core.resources import Vector
 from schedulers.planning.dags import lists
-from schedulers.planning.dags.bounds import bound_of_part, bounds
+from schedulers.planning.dags.bounds import bound, bound_of_part
 from schedulers.planning.dags.dag import Dag
 from schedulers.planning.dags.schedule import Batch, Plan, Schedule
 from schedulers.planning.graphene.space import OutOfBudget, Space, Work
@@ -30,9 +25,6 @@ from schedulers.planning.graphene.space import OutOfBudget, Space, Work
 BUDGET: Final = 2_000_000
 #: "If T is very large, placing it first is unlikely to help" (section 4.4): from this part of the tasks on.
 LARGEST_SHARE: Final = 0.8
-#: How many candidates a pool has at once, whatever its size, on which no plan may depend. With more of them each knows
-#: less of the spans to get below.
-AHEAD: Final = 16
 #: Who plans a part where nothing else has.
 FALLBACK: Final = "cp"
 
@@ -56,10 +48,10 @@ class Stopped(Exception):
 class Split(msgspec.Struct, frozen=True, kw_only=True):
     """A choice of troublesome stages T with its ancestors P, its descendants C and the rest S, and its thresholds."""
 
-    T: frozenset[int]
     S: frozenset[int]
-    P: frozenset[int]
-    C: frozenset[int]
+    T: frozenset[int] = frozenset()
+    P: frozenset[int] = frozenset()
+    C: frozenset[int] = frozenset()
     long: Fraction | None = None
     frag: Fraction | None = None
 
@@ -72,7 +64,6 @@ def build_schedule(
     *,
     budget: int = BUDGET,
     never_behind_lists: bool = True,
-    pool: Executor | None = None,
     stop: Stop | None = None,
 ) -> Plan:
     """BuildSchedule: the most compact schedule found for a DAG on so many machines of this capacity.
@@ -80,10 +71,8 @@ def build_schedule(
     runtimes_ms: one estimate per stage. budget: stretches of machines' time to look at in all; totally ordered parts
     get it by their tasks. never_behind_lists: each part begins with the shortest of the list schedules that cost little
     (`lists.cheap`), and the search is for shorter ones; the paper has nothing to begin with. Without it only a part
-    whose budget did not last to a first schedule is planned by `cp`. pool: tries candidates side by side. Its size
-    changes nothing; unless the budget ends a search, the schedule is the same as without a pool, for the same work or
-    more.
-    stop: asked before each candidate, ends the search where it stands: a safety net for those who have a clock.
+    whose budget did not last to a first schedule is planned by `cp`. stop: asked before each candidate, ends the search
+    where it stands: a safety net for those who have a clock.
     Raises InvalidJob and InvalidPlan as `Dag` does.
     """
     dag = Dag(stages, runtimes_ms, capacity, machines)
@@ -91,12 +80,12 @@ def build_schedule(
     left, tasks_left = budget, dag.tasks_of(range(len(dag)))
     for part in dag.parts():
         tasks = dag.tasks_of(part)
-        parts.append(_best(dag, part, Work(left * tasks // tasks_left), never_behind_lists, pool, stop))
+        parts.append(_best(dag, part, Work(left * tasks // tasks_left), never_behind_lists, stop))
         left, tasks_left = left - parts[-1].work, tasks_left - tasks
     return Plan(
         planner="graphene",
         schedule=Schedule.of_blocks(_concatenated(dag, parts), dag.runtimes),
-        bounds=bounds(dag),
+        bound=bound(dag),
         troublesome=tuple(sorted(s for part in parts if part.split for s in part.split.T)),
         thresholds=tuple(_thresholds_of(part.split) for part in parts),
         work=sum(part.work for part in parts),
@@ -117,9 +106,7 @@ class _PlannedPart(msgspec.Struct, frozen=True, kw_only=True):
     ended: str
 
 
-def _best(
-    dag: Dag, part: list[int], work: Work, never_behind_lists: bool, pool: Executor | None, stop: Stop | None
-) -> _PlannedPart:
+def _best(dag: Dag, part: list[int], work: Work, never_behind_lists: bool, stop: Stop | None) -> _PlannedPart:
     """The most compact schedule of one totally ordered part."""
     bound, ended = bound_of_part(dag, part), "all"
     best, split, span, fallback = list[Batch](), None, None, FALLBACK
@@ -130,7 +117,7 @@ def _best(
             # Simple jobs bypass the search (section 4.4): chains, and all that a simple rule does best.
             return _PlannedPart(blocks=best, split=None, fallback=fallback, work=0, ended="bypass")
     try:
-        for candidate, tried in _shorter(dag, part, work, span, pool, stop):
+        for candidate, tried in _shorter(dag, part, work, span, stop):
             best, split = tried.blocks, candidate
             if tried.span == bound:
                 ended = "bound"
@@ -139,87 +126,27 @@ def _best(
         ended = "stop"
     except OutOfBudget:
         ended = "budget"
-    # The last candidate may have begun with more left than there was when its turn came; later parts do not pay for it.
-    done = min(work.done, work.allowed)
     best = best or lists.blocks_by_path(dag, part)
+    # What overdrew the budget was not looked at to its end; later parts do not pay for it.
+    done = min(work.done, work.allowed)
     return _PlannedPart(blocks=best, split=split, fallback=fallback, work=done, ended=ended)
 
 
 def _shorter(
-    dag: Dag, part: list[int], work: Work, span: int | None, pool: Executor | None, stop: Stop | None
-) -> Iterator[tuple[Split, _Attempt]]:
-    """The search: candidates with schedules shorter than `span` ms and than all before, with what they came to.
-
-    In a pool up to AHEAD of them are under way. Whoever is ready first, they count in the order of candidates, and so
-    does their work. What a candidate must get below is from when it began: older spans cost work, not schedules.
-    """
-    start, most = _starter(Space(dag, part, work), pool), 1 if pool is None else AHEAD
-    choosing, chosen = Work(work.allowed), 0
-    splits, under_way = candidates(dag, part, choosing), deque[tuple[Split, int, Future[_Attempt]]]()
-    try:
-        while True:
-            if stop is not None and stop():
-                raise Stopped
-            with suppress(OutOfBudget):
-                while len(under_way) < most and (split := next(splits, None)):
-                    attempt = start(split, span, choosing.allowed - choosing.done)
-                    under_way.append((split, choosing.done, attempt))
-            if not under_way:
-                work.spend(choosing.done - chosen)
-                return
-            split, until, attempt = under_way.popleft()
-            tried = attempt.result()
-            work.spend(until - chosen + tried.work)
-            chosen = until
-            choosing.allowed -= tried.work
-            if tried.span is not None and (span is None or tried.span < span):
-                span = tried.span
-                yield split, tried
-    finally:
-        for *_, attempt in under_way:
-            attempt.cancel()
-
-
-class _Attempt(msgspec.Struct, frozen=True, kw_only=True, gc=False):
-    """What a candidate came to; no span when the limit or the budget ended it."""
-
-    work: int
-    span: int | None = None
-    blocks: list[Batch] = []
-
-
-def _starter(empty: Space, pool: Executor | None) -> Callable[[Split, int | None, int], Future[_Attempt]]:
-    """What begins the attempt at a candidate below a limit and within a budget: here at once, or in a pool."""
-    if pool is None:
-        return lambda *job: _ended(_attempt(empty, *job))
-    packed = pickle.dumps(empty)
-    return lambda *job: pool.submit(_attempt_packed, packed, *job)
-
-
-def _ended(tried: _Attempt) -> Future[_Attempt]:
-    future: Future[_Attempt] = Future()
-    future.set_result(tried)
-    return future
-
-
-def _attempt_packed(empty: bytes, split: Split, limit: int | None, budget: int) -> _Attempt:
-    return _attempt(_unpacked(empty), split, limit, budget)
-
-
-@lru_cache(maxsize=1)
-def _unpacked(empty: bytes) -> Space:
-    """Kept for the next candidate: with it, the rooms that were worked out."""
-    space: Space = pickle.loads(empty)  # noqa: S301 (packed by `_starter`)
-    return space
-
-
-def _attempt(empty: Space, split: Split, limit: int | None, budget: int) -> _Attempt:
-    work = Work(budget)
-    with suppress(OutOfBudget):
-        space = most_compact(empty.within(work), split, limit)
+    dag: Dag, part: list[int], work: Work, span: int | None, stop: Stop | None
+) -> Iterator[tuple[Split, Space]]:
+    """The search: candidates with schedules shorter than `span` ms and than all before, with what they came to."""
+    empty, splits = Space(dag, part, work), candidates(dag, part, work)
+    while True:
+        if stop is not None and stop():
+            raise Stopped
+        split = next(splits, None)
+        if split is None:
+            return
+        space = most_compact(empty, split, span)
         if space is not None:
-            return _Attempt(work=work.done, span=space.span, blocks=space.blocks)
-    return _Attempt(work=work.done)
+            span = space.span
+            yield split, space
 
 
 def _span(dag: Dag, blocks: list[Batch]) -> int:
@@ -230,8 +157,7 @@ def _span(dag: Dag, blocks: list[Batch]) -> int:
 def most_compact(empty: Space, split: Split, limit: int | None = None) -> Space | None:
     """The body of BuildSchedule's loop: T into an empty space, then TrySubsetOrders.
 
-    limit: a span in ms that is of no use. What comes out below it does not depend on it, so splits can be tried in
-    any order, or side by side.
+    limit: a span in ms that is of no use. What comes out below it does not depend on it.
     """
     space = _both(empty, split.T, limit)
     return None if space is None else try_subset_orders(space, split, limit)
@@ -278,7 +204,7 @@ def candidates(dag: Dag, part: list[int], work: Work) -> Iterator[Split]:
     First comes no troublesome task at all, so that every part has a candidate. Thresholds are scores that
     there are ("discriminative"), or none; coarse choices come first, so that a budget is spent on unlike ones.
     """
-    yield _plain_split(part)
+    yield Split(S=frozenset(part))
     long, frag = long_scores(dag, part), frag_scores(dag, part)
     seen: set[frozenset[int]] = {frozenset()}
     for least, most in _thresholds(sorted(set(long.values()), reverse=True), sorted(set(frag.values()))):
@@ -358,10 +284,6 @@ def _spread(values: list[Fraction], pieces: int) -> list[Fraction | None]:
     if pieces >= len(values):
         return [None, *values]
     return [None, *(values[len(values) * i // pieces] for i in range(pieces))]
-
-
-def _plain_split(part: list[int]) -> Split:
-    return Split(T=frozenset(), S=frozenset(part), P=frozenset(), C=frozenset())
 
 
 def _thresholds_of(split: Split | None) -> tuple[float | None, float | None]:

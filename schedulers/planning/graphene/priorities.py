@@ -14,6 +14,7 @@ from typing import Final, Literal
 from schedulers.core.errors import InvalidPlan
 from schedulers.core.model import Job, topological_order
 from schedulers.core.resources import Vector
+from schedulers.kit.paths import to_output
 from schedulers.planning.dags.lists import PLANNERS
 from schedulers.planning.dags.schedule import Plan
 from schedulers.planning.graphene.construction import build_schedule
@@ -25,11 +26,6 @@ MOST_STAGES: Final = 10_000
 
 #: Per stage the tpriScore of each of its tasks, in order of their starts.
 Priorities = tuple[tuple[float, ...], ...]
-
-
-def by_plan(plan: Plan) -> Priorities:
-    """The order of starts in a plan."""
-    return tuple(map(tuple, plan.scores()))
 
 
 def plan_of(
@@ -58,7 +54,7 @@ def by_path(job: Job, estimates: Sequence[float | None]) -> Priorities:
     """Stages by their longest path to the end of the job, the longest first; equally long ones unless all are known."""
     known = None not in estimates
     lengths = [estimate if known and estimate is not None else 1.0 for estimate in estimates]
-    paths = _paths(job, lengths)
+    paths = to_output(job.stages, lengths.__getitem__)
     # Parents stand before their children even where a stage takes no time.
     place = {stage: position for position, stage in enumerate(topological_order(job.stages))}
     order = sorted(range(len(paths)), key=lambda stage: (-paths[stage], place[stage]))
@@ -78,12 +74,3 @@ def by_start(starts: Sequence[float], tasks: Sequence[int]) -> Priorities:
     for stage in sorted(range(len(starts)), key=lambda stage: (starts[stage], stage)):
         scores[stage] = tuple((total - next(ranks)) / total for _ in range(tasks[stage]))
     return tuple(scores)
-
-
-def _paths(job: Job, lengths: Sequence[float]) -> list[float]:
-    """The longest path from the beginning of each stage to the end of the job."""
-    paths = list(lengths)
-    for stage in reversed(topological_order(job.stages)):
-        for parent in job.stages[stage].above:
-            paths[parent] = max(paths[parent], lengths[parent] + paths[stage])
-    return paths

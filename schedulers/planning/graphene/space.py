@@ -88,12 +88,6 @@ class Space:
         mirror = _place(self._copy(mirrored=True), stages, self._dag.children, self._dag.parents, limit)
         return None if mirror is None else mirror._copy(mirrored=True)
 
-    def within(self, work: Work) -> Space:
-        """A copy whose placing is counted there."""
-        made = self._copy(mirrored=False)
-        made.work = work
-        return made
-
     def _copy(self, *, mirrored: bool) -> Space:
         """The same placements; mirrored: with time running the other way."""
         made = Space.__new__(Space)

@@ -7,6 +7,7 @@ went through in an earlier run, or in a rehearsal, is its `Course`.
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
+from graphlib import TopologicalSorter
 from operator import mul
 from typing import Final, NamedTuple
 
@@ -32,18 +33,10 @@ def paths(courses: Sequence[Course]) -> Paths:
 
 def _longest(courses: Sequence[Course], ways: Sequence[Sequence[int]]) -> tuple[float, ...]:
     """Per stage the largest sum of `longest` over a path of these ways that begins beside it."""
-    found: dict[int, float] = {}
-    for root in range(len(courses)):
-        stack = [root]
-        while stack:
-            stage = stack[-1]
-            missing = [other for other in ways[stage] if other not in found]
-            if missing:
-                stack += missing
-                continue
-            stack.pop()
-            found[stage] = max((courses[other].longest + found[other] for other in ways[stage]), default=0)
-    return tuple(found[stage] for stage in range(len(courses)))
+    found = [0.0] * len(courses)
+    for stage in TopologicalSorter(dict(enumerate(ways))).static_order():
+        found[stage] = max((courses[other].longest + found[other] for other in ways[stage]), default=0)
+    return tuple(found)
 
 
 def serial(courses: Sequence[Course], done: Sequence[int], after: Sequence[float]) -> float:
@@ -69,26 +62,10 @@ def _weighted(weights: Sequence[float], courses: Sequence[Course]) -> Meter:
     return lambda done: sum(map(mul, each, done)) / total if total else 0.0
 
 
-def _total_work_with_q(courses: Sequence[Course]) -> Meter:
-    return _weighted([course.queued + course.run for course in courses], courses)
-
-
-def _total_work(courses: Sequence[Course]) -> Meter:
-    return _weighted([course.run for course in courses], courses)
-
-
-def _vertexfrac(courses: Sequence[Course]) -> Meter:
-    return _weighted([course.tasks for course in courses], courses)
-
-
 def _cp(courses: Sequence[Course]) -> Meter:
     after = paths(courses).after
     whole = serial(courses, [0] * len(courses), after)
     return lambda done: 1 - serial(courses, done, after) / whole if whole else 0.0
-
-
-def _minstage(courses: Sequence[Course]) -> Meter:
-    return _behind([(course.begin, course.end) for course in courses], courses)
 
 
 def _minstage_inf(courses: Sequence[Course]) -> Meter:
@@ -111,11 +88,11 @@ def _behind(spans: Sequence[tuple[float, float]], courses: Sequence[Course]) -> 
 
 
 INDICATORS: Final[Mapping[Indicator, Callable[[Sequence[Course]], Meter]]] = {
-    "totalworkWithQ": _total_work_with_q,
-    "totalwork": _total_work,
-    "vertexfrac": _vertexfrac,
+    "totalworkWithQ": lambda courses: _weighted([course.queued + course.run for course in courses], courses),
+    "totalwork": lambda courses: _weighted([course.run for course in courses], courses),
+    "vertexfrac": lambda courses: _weighted([course.tasks for course in courses], courses),
     "cp": _cp,
-    "minstage": _minstage,
+    "minstage": lambda courses: _behind([(course.begin, course.end) for course in courses], courses),
     "minstage_inf": _minstage_inf,
 }
 

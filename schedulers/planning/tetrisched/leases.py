@@ -40,7 +40,6 @@ _NODES_ALONE: Final = 100
 SECONDS: Final = 8.0
 #: Larger problems are planned greedily at once.
 MOST_LEAVES: Final = 20_000
-_ON: Final = 0.5
 
 
 class Request(msgspec.Struct, frozen=True):

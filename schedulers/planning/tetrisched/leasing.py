@@ -79,11 +79,8 @@ class _Want(NamedTuple):
     asked: Asked
 
 
-class _Ways(NamedTuple):
-    """The ways of a stage, with how long each takes (ms) and what its set of nodes is called."""
-
-    takes: dict[Way, int]
-    names: dict[Way, str]
+#: The ways of a stage, with what the set of nodes of each is called and how long a task takes there (ms).
+_Ways = dict[Way, tuple[str, int]]
 
 
 class _Nodes:
@@ -182,10 +179,10 @@ class Leasing(Policy, OneTaskEach, KeepsNodes, Urges, Searches, TellsTurn, Minds
     @classmethod
     def unsound(cls, params: Any) -> str | None:
         """What is wrong with these settings together, or None."""
-        slices = (cls.ahead_ms(params) or 0) / (1000 * params.cycle_s)
+        ahead = cls.ahead_ms(params) or 0
+        slices, least = ahead / (1000 * params.cycle_s), ahead / 1000 / MOST_SLICES
         if slices <= MOST_SLICES:
             return None
-        least = (cls.ahead_ms(params) or 0) / 1000 / MOST_SLICES
         return (
             f"plan_ahead_s has {slices:.0f} slices of cycle_s {params.cycle_s:g} "
             f"(at most {MOST_SLICES}: cycle_s from {least:g} on)"
@@ -412,22 +409,22 @@ class _Plan:
         """What a stage wants, to end by its deadline or as it goes; None: nothing of it would be worth anything."""
         wishes = job.spec.wishes
         value = 1.0 if wishes is None else wishes.value
-        takes, names = self._ways[job.id, stage.index]
+        there = self._ways[job.id, stage.index]
         if on_time:
             worth = self._on_time(job, stage, value)
         else:
-            worth = self._as_it_goes(job, value, max(takes.values(), default=0))
+            worth = self._as_it_goes(job, value, max((ms for _, ms in there.values()), default=0))
         gang, tasks = job.waits_whole(stage), max(1, self._view.admitted(stage))
-        return ask(takes, tasks, gang=gang, starts=self._times, takes=takes.__getitem__, worth=worth, names=names)
+        return ask(there, tasks, gang=gang, starts=self._times, worth=worth)
 
     def _ways_of(self, job: JobState, stage: StageState) -> _Ways:
         """Ways that can ever be had; anywhere when none of those wished for can, unless preferences are hard."""
         wishes = job.spec.wishes
-        found = _Ways({}, {})
+        found: _Ways = {}
         wished = ways(wishes, self._racks_of(job, stage) or self._racks, self._params.preferences)
         for way in self._affordable(job, wished, wishes):
             self._enter(way, job, stage, found)
-        if not found.takes and self._params.preferences != "hard":
+        if not found and self._params.preferences != "hard":
             self._enter(Way(), job, stage, found)
         return found
 
@@ -441,7 +438,7 @@ class _Plan:
         self._sets[name] = members
         self._single |= {name} if way.spread else set()
         ms = nodes.takes(way, members, job, stage, told=view.is_told_by_node(job.id, stage.index))
-        found.names[way], found.takes[way] = name, self._quantum if ms is None else max(1, round(ms))
+        found[way] = name, self._quantum if ms is None else max(1, round(ms))
 
     def _racks_of(self, job: JobState, stage: StageState) -> list[str]:
         """Where tasks of the stage run: the rack that the others have to be in."""

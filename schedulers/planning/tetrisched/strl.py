@@ -81,8 +81,11 @@ Expression: TypeAlias = Choose | Linear | Max | Min | Sum | UpTo | Scale | Barri
 
 _LEAVES: Final[dict[str, type[Choose | Linear]]] = {"nCk": Choose, "LnCk": Linear}
 _LISTS: Final[dict[str, type[Max | Min | Sum]]] = {"max": Max, "min": Min, "sum": Sum}
-_OPERATORS: Final = (*_LEAVES, *_LISTS, "upto", "scale", "barrier")
-_NAMES: Final = {Choose: "nCk", Linear: "LnCk", Max: "max", Min: "min", Sum: "sum"}
+_NUMBERED: Final[dict[str, type[UpTo | Scale | Barrier]]] = {"upto": UpTo, "scale": Scale, "barrier": Barrier}
+_OPERATORS: Final[dict[str, Any]] = {**_LEAVES, **_LISTS, **_NUMBERED}
+_NAMES: Final = {operator: name for name, operator in _OPERATORS.items()}
+#: The number with which an operator begins.
+_NUMBER: Final = {"upto": "k", "scale": "by", "barrier": "at"}
 
 
 class InvalidExpression(SchedulerError, UserError):
@@ -160,7 +163,7 @@ def _read(data: Any, at: str, above: list[int]) -> Expression:
         return _LISTS[name](tuple(_read(each, f"{at}[{index}]", above) for index, each in enumerate(inner)))
     if not isinstance(inner, Mapping):
         raise InvalidExpression(f"{at}: {inner!r} (expected a mapping)")
-    known = {"upto": ("k", "of"), "scale": ("by", "of"), "barrier": ("at", "of")}.get(name, _LEAF_KEYS)
+    known = (_NUMBER[name], "of") if name in _NUMBER else _LEAF_KEYS
     strange = next((key for key in inner if key not in known), None)
     missing = next((key for key in known[:3] if key not in inner and key not in ("start", "dur")), None)
     if strange is not None or missing is not None:
@@ -194,14 +197,9 @@ def _made(name: str, settings: Mapping[str, Any], at: str) -> Expression:
             wanted = f"a whole number from {least} on"
         if not sound:
             raise InvalidExpression(f"{at}: {key} is {number!r} (expected {wanted})")
-    made: dict[str, Any] = {}
-    for key, told in settings.items():
-        made[key] = int(told) if key in ("k", "start", "dur") else told
-    if name in _LEAVES:
-        return _LEAVES[name](**made)
-    if name == "upto":
-        return UpTo(**made)
-    return Scale(**made) if name == "scale" else Barrier(**made)
+    made = {key: int(told) if key in ("k", "start", "dur") else told for key, told in settings.items()}
+    operator: Expression = _OPERATORS[name](**made)
+    return operator
 
 
 def _is_number(value: Any) -> bool:
@@ -217,20 +215,14 @@ def write(expression: Expression, *, indent: str | None = None) -> str:
 
 
 def _write(expression: Expression, indent: str | None, depth: int) -> str:
+    name = _NAMES[type(expression)]
     if isinstance(expression, Leaf):
         parts = [_quoted(expression.set), f"k={expression.k}"]
         parts += [f"{key}={told}" for key in ("start", "dur") if (told := getattr(expression, key)) is not None]
-        return f"{_NAMES[type(expression)]}({', '.join([*parts, f'v={_number(expression.v)}'])})"
-    if isinstance(expression, Scale | Barrier):
-        name, number, of = "barrier", 0.0, (expression.of,)
-        if isinstance(expression, Scale):
-            name, number = "scale", expression.by
-        else:
-            number = expression.at
-        first = [_number(number)]
-    else:
-        of = expression.of  # type: ignore[assignment]
-        name, first = ("upto", [str(expression.k)]) if isinstance(expression, UpTo) else (_NAMES[type(expression)], [])
+        return f"{name}({', '.join([*parts, f'v={_number(expression.v)}'])})"
+    of = (expression.of,) if isinstance(expression, Scale | Barrier) else expression.of
+    number = getattr(expression, _NUMBER[name]) if name in _NUMBER else None
+    first = [] if number is None else [str(number) if isinstance(expression, UpTo) else _number(number)]
     parts = [*first, *(_write(child, indent, depth + 1) for child in of)]
     if indent is None:
         return f"{name}({', '.join(parts)})"
@@ -322,7 +314,7 @@ class _Parser:
         if name.text in _LEAVES:
             settings = self._leaf()
         else:
-            first = {"upto": "k", "scale": "by", "barrier": "at"}.get(name.text)
+            first = _NUMBER.get(name.text)
             if first is not None:
                 settings[first] = self._number()
                 self._sign(",")

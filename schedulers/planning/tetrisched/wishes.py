@@ -6,7 +6,7 @@ none (nCk), any other stage as many as there are (LnCk), in each slice of the wi
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from schedulers.core.model import Wish, Wishes
@@ -65,25 +65,22 @@ class Asked(NamedTuple):
 
 
 def ask(
-    there: Iterable[Way],
+    there: Mapping[Way, tuple[str, int]],
     tasks: int,
     *,
     gang: bool,
     starts: Collection[int] | None,
-    takes: Callable[[Way], int],
     worth: Callable[[Way, int], float],
-    names: Mapping[Way, str] | None = None,
 ) -> Asked | None:
     """So many tasks of a stage in any of these ways; None where nothing is worth anything.
 
-    starts: when they may start, None: now, in space alone (alsched). takes: for how long they run. worth: all of them,
-    by when they end (0 in space alone). names: of the sets of nodes, where these are not called as the ways call them.
+    there: the ways, each with the name of its set of nodes and for how long tasks run there. starts: when they may
+    start, None: now, in space alone (alsched). worth: all of them, by when they end (0 in space alone).
     """
     kind = Choose if gang else Linear
     together: list[tuple[Way, Expression]] = []
     apart: list[list[tuple[Way, Expression]]] = []
-    for way in there:
-        dur, nodes = takes(way), names[way] if names is not None else way.nodes
+    for way, (nodes, dur) in there.items():
         leaves: list[tuple[Way, Expression]] = []
         for start in starts if starts is not None else (None,):
             v = worth(way, 0 if start is None else start + dur)

@@ -107,6 +107,11 @@ class Instance:
         return [(parent, child, data / rate) for parent, child, data in self.edges]
 
     @cached_property
+    def transfers(self) -> dict[tuple[int, int], float]:
+        """Times of `mean_edges` by (parent, child)."""
+        return {(parent, child): time for parent, child, time in self.mean_edges}
+
+    @cached_property
     def mean_rate(self) -> float:
         """Mean over pairs of different machines; those that move data in no time are left out if others do not."""
         rates = self.rates[~np.eye(self.machines, dtype=bool)]

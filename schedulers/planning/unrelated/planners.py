@@ -20,15 +20,5 @@ from schedulers.planning.unrelated.timelines import Plan
 
 #: `deft` is that of LACHESIS's HighRankUp-DEFT; `deft.deft` takes other orders.
 PLANNERS: Final[Mapping[str, Callable[[Instance], Plan]]] = MappingProxyType(
-    {
-        "heft": heft,
-        "cpop": cpop,
-        "dls": dls,
-        "peft": peft,
-        "etf": etf,
-        "tds": tds,
-        "dfrn": dfrn,
-        "tdca": tdca,
-        "deft": deft,
-    }
+    {planner.__name__: planner for planner in (heft, cpop, dls, peft, etf, tds, dfrn, tdca, deft)}
 )

@@ -70,7 +70,7 @@ def guide(instance: Instance) -> Guides:
 
 def clustered(instance: Instance, guides: Guides) -> Hosts:
     """Phase 1: from the lowest level upward; tasks without a machine are left over."""
-    transfer = {(parent, child): time for parent, child, time in instance.mean_edges}
+    transfer = instance.transfers
     hosts: Hosts = [[] for _ in range(instance.tasks)]
     unused = set(range(instance.machines))
     for first in sorted(range(instance.tasks), key=lambda task: (guides.level[task], task)):

@@ -58,22 +58,21 @@ def plan(instance: Instance, found: Times, on: Sequence[Sequence[int]]) -> Plan:
 def times(instance: Instance) -> Times:
     """The paper's steps 1 and 2."""
     mean = instance.mean_times()
-    transfer = {(parent, child): time for parent, child, time in instance.mean_edges}
     est, ect = [0.0] * instance.tasks, [0.0] * instance.tasks
     fpred: list[int | None] = [None] * instance.tasks
     for task in instance.order:
         above = [parent for parent, _ in instance.parents[task]]
         if above:
             # Whoever's message would come last is worth sharing a machine with; ties go to the lowest task.
-            favourite = max(above, key=lambda parent: (ect[parent] + transfer[parent, task], -parent))
-            rest = (ect[parent] + transfer[parent, task] for parent in above if parent != favourite)
+            favourite = max(above, key=lambda parent: (ect[parent] + instance.transfers[parent, task], -parent))
+            rest = (ect[parent] + instance.transfers[parent, task] for parent in above if parent != favourite)
             fpred[task], est[task] = favourite, max(ect[favourite], *rest, 0.0)
         ect[task] = est[task] + mean[task]
     last, lact = list(est), list(ect)
     for task in reversed(instance.order):
         if instance.children[task]:
             lact[task] = min(
-                last[child] - (0.0 if fpred[child] == task else transfer[task, child])
+                last[child] - (0.0 if fpred[child] == task else instance.transfers[task, child])
                 for child, _ in instance.children[task]
             )
         last[task] = lact[task] - mean[task]
@@ -86,7 +85,6 @@ def clusters(instance: Instance, found: Times) -> list[list[int]]:
     A favourite predecessor that has a cluster already is copied, unless it may be late by more than its transfer takes
     (`last` - `lact`) and another predecessor, the lowest, has no cluster yet.
     """
-    transfer = {(parent, child): time for parent, child, time in instance.mean_edges}
     assigned: set[int] = set()
     made: list[list[int]] = []
     for first in sorted(range(instance.tasks), key=lambda task: (found.level[task], task)):
@@ -94,7 +92,7 @@ def clusters(instance: Instance, found: Times) -> list[list[int]]:
             continue
         cluster, task = [first], first
         while (above := found.fpred[task]) is not None:
-            if above in assigned and found.last[task] - found.lact[above] >= transfer[above, task]:
+            if above in assigned and found.last[task] - found.lact[above] >= instance.transfers[above, task]:
                 free = [parent for parent, _ in instance.parents[task] if parent not in assigned]
                 above = free[0] if free else above
             cluster.append(above)
