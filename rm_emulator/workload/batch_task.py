@@ -6,7 +6,10 @@ here) and one start and end for all of them. Run times of single instances are n
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Sequence
+from functools import cache
+from itertools import groupby, starmap
+from operator import attrgetter
 from pathlib import Path
 from typing import Annotated, Final, NamedTuple
 
@@ -120,7 +123,8 @@ def assemble(
         notes.append(f"stages within one second, taken to last {INSTANT_MS} ms: {instant:,}")
     notes.append(_assumption(options))
     demands = _demands(options)
-    jobs = tuple(_job(stages, options, demands, parents_of) for stages in _by_job(frame))
+    rows = starmap(_Row, frame.select(_Row._fields).iter_rows())
+    jobs = tuple(_job(list(stages), options, demands, parents_of) for _, stages in groupby(rows, attrgetter("job")))
     return Trace(workload=Workload(name=name, jobs=jobs, source=source), notes=tuple(notes))
 
 
@@ -143,28 +147,13 @@ def _chosen(frame: pl.DataFrame, options: BatchParams) -> pl.DataFrame:
     return frame.with_columns(submit=pl.col("submit") - pl.col("submit").min())
 
 
-def _by_job(frame: pl.DataFrame) -> Iterator[list[_Row]]:
-    """The rows of each job together."""
-    group: list[_Row] = []
-    for cells in frame.select(_Row._fields).iter_rows():
-        row = _Row(*cells)
-        if group and row.job != group[0].job:
-            yield group
-            group = []
-        group.append(row)
-    yield group
-
-
 def _demands(options: BatchParams) -> Callable[[float, float], Vector]:
     """From (milli-CPU, fraction of a machine's memory) to a demand of at least 1 step each, remembered."""
     (machine,) = machine_steps(options, "memory")
-    seen: dict[tuple[float, float], Vector] = {}
 
+    @cache
     def demand(millicores: float, fraction: float) -> Vector:
-        key = (millicores, fraction)
-        if key not in seen:
-            seen[key] = (max(1, -int(-millicores // 1)), part_of(fraction, machine))
-        return seen[key]
+        return max(1, -int(-millicores // 1)), part_of(fraction, machine)
 
     return demand
 
