@@ -11,8 +11,8 @@ from rm_emulator.workload.model import Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.fields import Probability, written
-from schedulers.core.model import topological_order
 from schedulers.core.resources import Vector
+from schedulers.kit.paths import to_output
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
@@ -48,13 +48,8 @@ def with_deadlines(workload: Workload, capacity: Vector, settings: Deadlines, se
 def _alone_ms(entry: WorkloadJob, capacity: Vector) -> float:
     """Graham's bound on any schedule that leaves no room idle: the longest path, and all work at full width."""
     stages, means = entry.job.stages, [_mean_ms(entry, stage) for stage in range(len(entry.runtimes))]
-    ends: list[float] = [0.0] * len(stages)
-    work = 0.0
-    for index in topological_order(stages):
-        stage = stages[index]
-        ends[index] = means[index] + max((ends[parent] for parent in stage.above), default=0.0)
-        work += stage.tasks * means[index] / _at_once(stage.demand, capacity)
-    return max(ends) + work
+    work = sum(stage.tasks * mean / _at_once(stage.demand, capacity) for stage, mean in zip(stages, means, strict=True))
+    return max(to_output(stages, means.__getitem__)) + work
 
 
 def _at_once(demand: Vector, capacity: Vector) -> int:

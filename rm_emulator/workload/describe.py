@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
@@ -18,7 +18,7 @@ import polars as pl
 from numpy.typing import NDArray
 
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Waves, Workload, WorkloadJob
-from schedulers.core.model import Job, PastJob
+from schedulers.core.model import Job, PastJob, Stage
 
 if TYPE_CHECKING:
     from rm_emulator.workload.profiles import TpchProfiles
@@ -194,14 +194,12 @@ def slots_for(
     unknown, nothing is asked for, or something that is not there.
     """
     areas, total = dict.fromkeys(workload.resources, 0.0), 0.0
-    for job in workload.jobs:
-        for index, stage in enumerate(job.job.stages):
-            times = _stage_times(job, index, sampler)
-            if times is None:
-                return None
-            total += times.mean * times.tasks
-            for name, wanted in zip(workload.resources, stage.demand, strict=True):
-                areas[name] += times.mean * times.tasks * wanted
+    for stage, times in _all_stages(workload, sampler):
+        if times is None:
+            return None
+        total += times.mean * times.tasks
+        for name, wanted in zip(workload.resources, stage.demand, strict=True):
+            areas[name] += times.mean * times.tasks * wanted
     held = [(capacity.get(name, 0.0) * total / area, name) for name, area in areas.items() if area]
     least = min(held, default=(0.0, ""))
     return least if least[0] > 0 else None
@@ -211,13 +209,11 @@ def mean_task(workload: Workload, resource: str | None, sampler: Sampler | None 
     """The mean run time (ms) of a task, weighted by what it asks for of this resource; None where one is unknown."""
     place = None if resource is None else list(workload.resources).index(resource)
     total = weight = 0.0
-    for job in workload.jobs:
-        for index, stage in enumerate(job.job.stages):
-            times = _stage_times(job, index, sampler)
-            if times is None:
-                return None
-            each = times.tasks * (1 if place is None else stage.demand[place])
-            total, weight = total + each * times.mean, weight + each
+    for stage, times in _all_stages(workload, sampler):
+        if times is None:
+            return None
+        each = times.tasks * (1 if place is None else stage.demand[place])
+        total, weight = total + each * times.mean, weight + each
     return total / weight if weight else None
 
 
@@ -466,6 +462,13 @@ def _similar(jobs: pl.DataFrame, past: pl.DataFrame, feature: str) -> pl.DataFra
     deviation = (pl.col("squares") / pl.col("count") - off**2).clip(0.0).sqrt()
     average = pl.col("first") + off
     return rows.with_columns(cov=pl.when(average > 0).then(deviation / average).otherwise(0.0))
+
+
+def _all_stages(workload: Workload, sampler: Sampler | None) -> Iterator[tuple[Stage, _StageTimes | None]]:
+    """Every stage of the workload's jobs; None where only a profile knows its run times."""
+    for job in workload.jobs:
+        for index, stage in enumerate(job.job.stages):
+            yield stage, _stage_times(job, index, sampler)
 
 
 def _measured(workload: Workload, sampler: Sampler | None) -> list[list[_StageTimes | None]]:
