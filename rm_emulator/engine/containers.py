@@ -156,7 +156,7 @@ def result(job: Master, finish: int | None) -> JobRow:
 
 def _ideal_ms(job: Master) -> int | None:
     """Longest path through the stages, each as long as its longest task; None for measured waves."""
-    firsts = [getattr(times, "first", None) for times in job.times]
-    if None in firsts:
+    longest = [max(getattr(times, "first", ()), default=None) for times in job.times]
+    if None in longest:
         return None
-    return int(max(to_output(job.source.job.stages, lambda index: max(firsts[index]))))
+    return int(max(to_output(job.source.job.stages, lambda stage: longest[stage] or 0)))

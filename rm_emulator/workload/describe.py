@@ -539,10 +539,10 @@ def _grouped(runs: pl.DataFrame, feature: str) -> pl.DataFrame:
 
 
 def _groups(feature: str, groups: pl.DataFrame, runs: pl.DataFrame) -> Groups:
-    total = (runs["mean"] * runs["tasks"]).sum()
+    total = float((runs["mean"] * runs["tasks"]).sum())
     if not groups.height or total <= 0:
         return Groups(feature, 0, 0.0, 0.0)
-    work = groups["work"].sum()
+    work, better = float(groups["work"].sum()), groups.filter("better")
     return Groups(
         feature,
         groups.height,
@@ -552,8 +552,8 @@ def _groups(feature: str, groups: pl.DataFrame, runs: pl.DataFrame) -> Groups:
         cov_space=_summary(groups["cov_space"]),
         needed=_summary(groups.filter(pl.col("cov_time") > 0)["needed"]),
         pilots=_summary(groups["pilots"]),
-        better_groups=groups["better"].sum() / groups.height,
-        better_work=groups.filter("better")["work"].sum() / work if work > 0 else None,
+        better_groups=better.height / groups.height,
+        better_work=float(better["work"].sum()) / work if work > 0 else None,
     )
 
 
@@ -561,8 +561,8 @@ def _teachers(runs: pl.DataFrame, groups: Mapping[str, pl.DataFrame]) -> Teacher
     """The best teacher of each stage: by the group of its name, else of its app, else of its user."""
     asked = ("name", "app", "user")
     for feature in asked:
-        better = groups[feature].select(feature, "stage", pl.col("better").alias(f"better_{feature}"))
-        runs = runs.join(better, on=[feature, "stage"], how="left")
+        found = groups[feature].select(feature, "stage", pl.col("better").alias(f"better_{feature}"))
+        runs = runs.join(found, on=[feature, "stage"], how="left")
     better = pl.coalesce(f"better_{feature}" for feature in asked)
     taught = (
         pl.when(better).then(pl.lit("sampling")).when(~better).then(pl.lit("history")).otherwise(pl.lit("first_time"))
