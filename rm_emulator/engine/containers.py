@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import msgspec
 
@@ -11,55 +11,56 @@ from rm_emulator.engine.recording import Attempt, JobRow
 from rm_emulator.workload.model import WorkloadJob
 from rm_emulator.workload.waves import Wave
 from schedulers.core.decisions import Copy, Move
-from schedulers.core.model import Job, Stage, topological_order
+from schedulers.core.model import Job, Stage
 from schedulers.core.resources import Vector
 from schedulers.core.state import JobState
+from schedulers.kit.paths import to_output
 
 
+@dataclass(slots=True, eq=False)
 class Master:
-    """An application master: what it knows of its job.
+    """An application master: what it knows of its job."""
 
-    left: tasks of each stage that it has not counted yet. asks: stages that it will ask for in its next call.
-    own_stage: the stage of its own container. container: that, once it runs.
-    work: true run time of all attempts so far but copies, at node speed 1. counted: tasks that it has counted, where
-    there are copies. started: tasks of a service that have started; all_started: when all of them had, ms.
-    """
+    source: WorkloadJob
+    """The job with its true run times."""
+    number: int
+    """The job's place in the workload."""
+    times: list[StageTimes]
+    """True run times, by stage."""
+    state: JobState
+    """The job as its scheduler sees it."""
+    name: str = field(init=False)
+    """The job's id."""
+    left: list[int] = field(init=False)
+    """Tasks that the master has not counted yet, by stage."""
+    parents_left: list[int] = field(init=False)
+    """Parents with tasks left, by stage."""
+    own_stage: int = field(init=False)
+    """The stage of the master's own container."""
+    asks: list[int] = field(default_factory=list)
+    """Stages that the master will ask for in its next call."""
+    first_start: int | None = None
+    """First instant of the job's first task, ms."""
+    failed: int = 0
+    """Attempts that ended with a code other than 0."""
+    work: int = 0
+    """True run time of all attempts so far but copies, at node speed 1, ms."""
+    counted: set[tuple[int, int]] = field(default_factory=set)
+    """(stage, task) of the tasks that the master has counted, where there are copies."""
+    started: set[tuple[int, int]] = field(default_factory=set)
+    """(stage, task) of a service's tasks that have started."""
+    all_started: int | None = None
+    """Time at which all tasks of a service had started, ms."""
+    container: Container | None = None
+    """The master's own container, once it runs."""
+    unregisters: bool = False
+    """Whether the master has counted its last task, and ends in its next call."""
 
-    __slots__ = (
-        "all_started",
-        "asks",
-        "container",
-        "counted",
-        "failed",
-        "first_start",
-        "left",
-        "name",
-        "number",
-        "own_stage",
-        "parents_left",
-        "source",
-        "started",
-        "state",
-        "times",
-        "unregisters",
-        "work",
-    )
-
-    def __init__(self, source: WorkloadJob, number: int, times: list[StageTimes], state: JobState) -> None:
-        self.source, self.number, self.times, self.state = source, number, times, state
-        self.name = source.job.id
-        self.left = [stage.tasks for stage in source.job.stages]
-        self.parents_left = [len(stage.parents) for stage in source.job.stages]
-        self.asks: list[int] = []
-        self.first_start: int | None = None
-        self.failed = 0
-        self.work = 0
-        self.counted: set[tuple[int, int]] = set()
-        self.started: set[tuple[int, int]] = set()
-        self.all_started: int | None = None
-        self.container: Container | None = None
-        self.own_stage = len(source.job.stages)
-        self.unregisters = False
+    def __post_init__(self) -> None:
+        stages = self.source.job.stages
+        self.name, self.own_stage = self.source.job.id, len(stages)
+        self.left = [stage.tasks for stage in stages]
+        self.parents_left = [len(stage.parents) for stage in stages]
 
     @property
     def lasts(self) -> bool:
@@ -155,11 +156,7 @@ def result(job: Master, finish: int | None) -> JobRow:
 
 def _ideal_ms(job: Master) -> int | None:
     """Longest path through the stages, each as long as its longest task; None for measured waves."""
-    stages = job.source.job.stages
-    ends = [0] * len(stages)
-    for index in topological_order(stages):
-        first = getattr(job.times[index], "first", None)
-        if first is None:
-            return None
-        ends[index] = max((ends[parent] for parent in stages[index].above), default=0) + max(first)
-    return max(ends)
+    longest = [max(getattr(times, "first", ()), default=None) for times in job.times]
+    if None in longest:
+        return None
+    return int(max(to_output(job.source.job.stages, lambda stage: longest[stage] or 0)))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import Annotated, Any, Final, Protocol
+from typing import Annotated, Final
 
 import msgspec
 
@@ -104,8 +104,8 @@ SOMETIMES: Final = ("arrived_ms", "copy")
 OF_SERVICES: Final = ("service", "all_started_ms", "start_within_ms")
 
 
-class Recording(Protocol):
-    """Where results go; `rm_emulator.results.record.Recorder` is one."""
+class Recording:
+    """Where results go. This one keeps nothing; `rm_emulator.results.record.Recorder` writes files."""
 
     def demand(self, job: str, stage: int, vector: Vector) -> None:
         """What a task of a stage holds."""
@@ -126,29 +126,7 @@ class Recording(Protocol):
         """The run is over."""
 
 
-class NullRecording:
-    """A recording that keeps nothing."""
-
-    def demand(self, *_: Any) -> None:
-        """See Recording."""
-
-    def task(self, attempt: Attempt) -> None:
-        """See Recording."""
-
-    def job(self, row: JobRow) -> None:
-        """See Recording."""
-
-    def plan(self, job: Job, made_ms: int, planned: Planned) -> None:
-        """See Recording."""
-
-    def tried(self, row: Try) -> None:
-        """See Recording."""
-
-    def finish(self, end_ms: int) -> None:
-        """See Recording."""
-
-
-class Kept(NullRecording):
+class Kept(Recording):
     """A recording in memory. tasks: attempts in the order in which they ended; none of them without `attempts`.
 
     jobs: in the order in which they ended. plans: the last one of each job. tries: in order.

@@ -27,7 +27,7 @@ from rm_emulator.engine.features.disorder import shuffle
 from rm_emulator.engine.features.feature import Feature, Hooks
 from rm_emulator.engine.features.unlike import UnlikeNodes
 from rm_emulator.engine.profile import Profile
-from rm_emulator.engine.recording import NullRecording, Recording
+from rm_emulator.engine.recording import Recording
 from rm_emulator.workload.model import Workload
 from schedulers.core.copies import COPY
 from schedulers.core.decisions import Decision, Place, Preempt
@@ -67,7 +67,7 @@ class Simulation:
         config = settled(config, workload)
         self.config, self.workload, self.seed = config, workload, seed
         self.control = control if isinstance(control, Control) else OneScheduler(control)
-        self.record: Recording = record if record is not None else NullRecording()
+        self.record = record if record is not None else Recording()
         self._record_task, self._held = self.record.task, self.control.held
         self._progress = progress
         self.calendar = Calendar(shuffle(config.disorder, seed))

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+import tempfile
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
@@ -30,7 +31,8 @@ def main(
     from rm_emulator.fidelity.emulator import Emulator
 
     bars = Bars(tolerance_pct, 2 * tolerance_pct)
-    with Emulator() as emulator:
+    with tempfile.TemporaryDirectory(prefix="rm-emulator-fidelity-") as scratch:
+        emulator = Emulator(Path(scratch))
         if simulate is None:
             for folder in folders:
                 emulator.prepare(folder)

@@ -2,10 +2,8 @@
 
 from __future__ import annotations
 
-import shutil
 import tempfile
 from pathlib import Path
-from types import TracebackType
 
 import polars as pl
 
@@ -19,17 +17,11 @@ from rm_emulator.scenario.load import Loaded, load
 
 
 class Emulator:
-    """Runs folders with seeds. Converted once each, in a scratch folder that goes when the `with` ends."""
+    """Runs folders with seeds. Each is converted once, in the scratch folder."""
 
-    def __enter__(self) -> Emulator:
-        self._scratch = Path(tempfile.mkdtemp(prefix="rm-emulator-fidelity-"))
+    def __init__(self, scratch: Path) -> None:
+        self._scratch = scratch
         self._scenarios: dict[Path, Path] = {}
-        return self
-
-    def __exit__(
-        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
-    ) -> None:
-        shutil.rmtree(self._scratch, ignore_errors=True)
 
     def __call__(self, folder: Path, seed: int) -> Emulated:
         """Raises TraceError and InvalidInput for a folder that cannot be run, RuntimeError for jobs without an end."""

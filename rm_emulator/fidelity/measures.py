@@ -33,11 +33,6 @@ class JobFidelity(msgspec.Struct, frozen=True):
         """Emulated mean against real mean, signed."""
         return error_pct(self.emulated_s, self.real_s)
 
-    @property
-    def spread_pct(self) -> float:
-        """Largest less smallest real time, per cent of their mean."""
-        return 100 * (max(self.real_s) - min(self.real_s)) / _mean(self.real_s)
-
 
 class FolderFidelity(msgspec.Struct, frozen=True, kw_only=True):
     """One folder. Errors signed, per cent; worst: the job furthest off; memory_pct: None without curves.

@@ -21,6 +21,7 @@ from rm_emulator.workload import storage
 from rm_emulator.workload.model import Workload
 from rm_emulator.workload.tables import one
 from schedulers.core.resources import show_steps
+from schedulers.policies.fair_yarn import FairYarn
 
 SCENARIO: Final = "scenario.yaml"
 WORKLOAD: Final = "workload"
@@ -191,35 +192,28 @@ def _capacity(folder: Folder, config: CapacityConfig) -> dict[str, Any]:
 
 
 def _capacity_queue(queue: CapacityQueue) -> dict[str, Any]:
-    return {
-        "capacity": _plain(queue.capacity),
-        "maximum_capacity": _plain(queue.maximum_capacity),
-        "user_limit_factor": _plain(queue.user_limit_factor),
-        "minimum_user_limit_percent": queue.minimum_user_limit_percent,
-        "maximum_am_resource_percent": queue.maximum_am_resource_percent,
-        "child_ordering" if queue.children else "ordering": queue.ordering,
-        "priority": queue.priority,
-        "preemptible": queue.preemptible,
+    settings = {
+        name: value for name, value in msgspec.structs.asdict(queue).items() if name not in ("path", "children")
     }
+    for name in ("capacity", "maximum_capacity", "user_limit_factor"):
+        settings[name] = _plain(settings[name])
+    if queue.children:
+        settings["child_ordering"] = settings.pop("ordering")
+    return settings
 
 
 def _fair(folder: Folder, config: FairConfig) -> dict[str, Any]:
+    same = FairYarn.Params.__struct_fields__[1:]  # all but the queues
     return {
         "kind": "fair_yarn",
         "queues": {q.path: _fair_queue(q, config, folder.total) for q in config.queues if q.parent or _says(q)},
-        "default_ordering": config.default_ordering,
-        "assign_multiple": config.assign_multiple,
-        "dynamic_max_assign": config.dynamic_max_assign,
-        "max_assign": config.max_assign,
-        "update_ms": config.update_ms,
-        "reservable_nodes": config.reservable_nodes,
+        **{name: value for name, value in msgspec.structs.asdict(config).items() if name in same},
+        "locality_threshold_node": _plain(config.locality_threshold_node),
+        "locality_threshold_rack": _plain(config.locality_threshold_rack),
         "increment_multiple": folder.rm.reservation_multiple,
         "minimum_allocation": list(folder.rm.minimum),
         "increment_allocation": list(folder.rm.increment),
         "maximum_allocation": list(folder.rm.maximum),
-        "locality_threshold_node": _plain(config.locality_threshold_node),
-        "locality_threshold_rack": _plain(config.locality_threshold_rack),
-        "preemption": config.preemption,
     }
 
 

@@ -42,7 +42,7 @@ import msgspec
 import numpy as np
 import polars as pl
 
-from rm_emulator.engine.recording import OF_SERVICES, SOMETIMES, Attempt, JobRow, Try
+from rm_emulator.engine.recording import OF_SERVICES, SOMETIMES, Attempt, JobRow, Recording, Try
 from rm_emulator.files import GZIP_LEVEL, replacing, unpack_small
 from rm_emulator.results.metrics import Floats, Ints, integrals
 from schedulers.core.model import Job, Node
@@ -129,7 +129,7 @@ def log_blocks(directory: Path, scheduler: str = "") -> Iterator[Callable[[bytes
     unpack_small(packed)
 
 
-class Recorder:
+class Recorder(Recording):
     """Keeps what happened in one cell and writes it down.
 
     nodes: every node that tasks may be reported on, with capacities in the order of `resources`.

@@ -2,17 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 
-from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Workload, WorkloadJob
+from rm_emulator.workload.describe import mean_task_ms
+from rm_emulator.workload.model import Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.fields import Probability, written
-from schedulers.core.model import topological_order
 from schedulers.core.resources import Vector
+from schedulers.kit.paths import to_output
 
 
 class Deadlines(msgspec.Struct, frozen=True, kw_only=True):
@@ -47,31 +47,19 @@ def with_deadlines(workload: Workload, capacity: Vector, settings: Deadlines, se
 
 def _alone_ms(entry: WorkloadJob, capacity: Vector) -> float:
     """Graham's bound on any schedule that leaves no room idle: the longest path, and all work at full width."""
-    stages, means = entry.job.stages, [_mean_ms(times, entry.job.id) for times in entry.runtimes]
-    ends: list[float] = [0.0] * len(stages)
-    work = 0.0
-    for index in topological_order(stages):
-        stage = stages[index]
-        ends[index] = means[index] + max((ends[parent] for parent in stage.above), default=0.0)
-        work += stage.tasks * means[index] / _at_once(stage.demand, capacity)
-    return max(ends) + work
+    stages, means = entry.job.stages, [_mean_ms(entry, stage) for stage in range(len(entry.runtimes))]
+    work = sum(stage.tasks * mean / _at_once(stage.demand, capacity) for stage, mean in zip(stages, means, strict=True))
+    return max(to_output(stages, means.__getitem__)) + work
 
 
 def _at_once(demand: Vector, capacity: Vector) -> int:
     return max(1, min(whole // wanted for whole, wanted in zip(capacity, demand, strict=True) if wanted))
 
 
-def _mean_ms(times: RunTimes, job: str) -> float:
-    if isinstance(times, Fixed):
-        return times.ms
-    if isinstance(times, Drawn):
-        return times.mean_ms
-    if isinstance(times, PerTask):
-        return _mean(times.ms)
-    if isinstance(times, PerNode):
-        return _mean([ms for row in times.ms for ms in row])
-    raise InvalidParameters(f"job '{job}' has run times by wave, which say nothing of how long it takes by itself")
-
-
-def _mean(values: Sequence[int]) -> float:
-    return sum(values) / len(values)
+def _mean_ms(entry: WorkloadJob, stage: int) -> float:
+    mean = mean_task_ms(entry, stage)
+    if mean is None:
+        raise InvalidParameters(
+            f"job '{entry.job.id}' has run times by wave, which say nothing of how long it takes by itself"
+        )
+    return mean

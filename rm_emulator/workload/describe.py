@@ -9,15 +9,16 @@ from __future__ import annotations
 
 import math
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from typing import TYPE_CHECKING, Any, Final
 
 import msgspec
 import numpy as np
+import polars as pl
 from numpy.typing import NDArray
 
 from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Waves, Workload, WorkloadJob
-from schedulers.core.model import Job, PastJob
+from schedulers.core.model import Job, PastJob, Stage
 
 if TYPE_CHECKING:
     from rm_emulator.workload.profiles import TpchProfiles
@@ -39,6 +40,21 @@ FEATURES: Final = ("name", "user", "app", "resources", "day", "hour")
 GROUPED: Final = ("name", "user", "app")
 _DAY_MS: Final = 86_400_000
 _HOUR_MS: Final = 3_600_000
+#: Columns of a run of a stage: its job's place in the workload, null for a past one.
+_RUN: Final[dict[str, Any]] = {
+    "job": pl.Int64,
+    "stage": pl.Int64,
+    "tasks": pl.Int64,
+    "mean": pl.Float64,
+    "std": pl.Float64,
+    **dict.fromkeys(FEATURES, pl.String),
+}
+#: Variation of the mean run times of a group; equal ones have exactly none.
+_COV: Final = (
+    pl.when((pl.col("mean").max() > pl.col("mean").min()) & (pl.col("mean").mean() > 0))
+    .then(pl.col("mean").std(ddof=0) / pl.col("mean").mean())
+    .otherwise(0.0)
+)
 
 
 class Summary(msgspec.Struct, frozen=True):
@@ -178,14 +194,12 @@ def slots_for(
     unknown, nothing is asked for, or something that is not there.
     """
     areas, total = dict.fromkeys(workload.resources, 0.0), 0.0
-    for job in workload.jobs:
-        for index, stage in enumerate(job.job.stages):
-            times = _stage_times(job, index, sampler)
-            if times is None:
-                return None
-            total += times.mean * times.tasks
-            for name, wanted in zip(workload.resources, stage.demand, strict=True):
-                areas[name] += times.mean * times.tasks * wanted
+    for stage, times in _all_stages(workload, sampler):
+        if times is None:
+            return None
+        total += times.mean * times.tasks
+        for name, wanted in zip(workload.resources, stage.demand, strict=True):
+            areas[name] += times.mean * times.tasks * wanted
     held = [(capacity.get(name, 0.0) * total / area, name) for name, area in areas.items() if area]
     least = min(held, default=(0.0, ""))
     return least if least[0] > 0 else None
@@ -195,13 +209,11 @@ def mean_task(workload: Workload, resource: str | None, sampler: Sampler | None 
     """The mean run time (ms) of a task, weighted by what it asks for of this resource; None where one is unknown."""
     place = None if resource is None else list(workload.resources).index(resource)
     total = weight = 0.0
-    for job in workload.jobs:
-        for index, stage in enumerate(job.job.stages):
-            times = _stage_times(job, index, sampler)
-            if times is None:
-                return None
-            each = times.tasks * (1 if place is None else stage.demand[place])
-            total, weight = total + each * times.mean, weight + each
+    for stage, times in _all_stages(workload, sampler):
+        if times is None:
+            return None
+        each = times.tasks * (1 if place is None else stage.demand[place])
+        total, weight = total + each * times.mean, weight + each
     return total / weight if weight else None
 
 
@@ -252,21 +264,14 @@ def cov_over_time(
     unknown = [f for f in features if f not in FEATURES]
     if unknown:
         raise ValueError(f"unknown feature '{unknown[0]}' (known: {', '.join(FEATURES)})")
-    moments: dict[tuple[str, object, int], _Moments] = {}
-    for past in workload.history:
-        for stage, (_, mean) in enumerate(past.stages):
-            for feature in features:
-                moments.setdefault((feature, _past_value(past, feature), stage), _Moments()).add(mean)
-    covs: list[float | None] = []
-    for job in workload.jobs:
-        covs.append(_job_cov_over_time(job, features, moments, min_runs))
-        if not workload.history:
-            for stage in range(len(job.job.stages)):
-                times = _stage_times(job, stage, sampler)
-                for feature in features if times else ():
-                    key = (feature, _value(job, feature), stage)
-                    moments.setdefault(key, _Moments()).add(times.mean if times else 0.0)
-    return covs
+    jobs, past = _runs(workload, _measured(workload, sampler))
+    found = [_similar(jobs, past, feature).filter(pl.col("count") >= min_runs) for feature in features]
+    tasks = pl.col("tasks")
+    by_job = [
+        rows.group_by("job").agg(cov=(pl.col("cov") * tasks).sum() / tasks.sum()).select("job", "cov") for rows in found
+    ]
+    least = dict(pl.concat(by_job).group_by("job").agg(pl.col("cov").min()).iter_rows()) if by_job else {}
+    return [least.get(number) for number in range(len(workload.jobs))]
 
 
 def job_bins(widths: Sequence[int], sizes_ms: Sequence[float]) -> tuple[Bin, ...]:
@@ -304,8 +309,9 @@ def describe(
     widths = [job.job.width for job in workload.jobs]
     over_time, over_space = cov_over_time(workload, sampler=sampler), cov_over_space(workload, sampler)
     both = [(t, s) for t, s in zip(over_time, over_space, strict=True) if t is not None and s is not None]
-    groups = {feature: _grouped(workload, stages, feature) for feature in GROUPED}
-    teachers = _teachers(workload, stages, groups) if sizes else None
+    runs, past = _runs(workload, stages)
+    groups = {feature: _grouped(pl.concat([past, runs]), feature) for feature in GROUPED}
+    teachers = _teachers(runs, groups) if sizes else None
     return Description(
         name=workload.name,
         source=workload.source,
@@ -322,7 +328,7 @@ def describe(
         cov_time=_summary([cov for cov in over_time if cov is not None]),
         cov_space=_summary([cov for cov in over_space if cov is not None]),
         time_above_space=sum(t > s for t, s in both) / len(both) if both else None,
-        groups=tuple(_groups(feature, alike, stages) for feature, alike in groups.items()),
+        groups=tuple(_groups(feature, alike, runs) for feature, alike in groups.items()),
         teachers=teachers,
         sampling_pays=_pays(teachers),
         verdict=_verdict(teachers, len(workload.jobs) - len(known)),
@@ -379,29 +385,6 @@ def from_profiles(profiles: TpchProfiles, executors: int = 50) -> Sampler:
     return sample
 
 
-class _Moments:
-    """Running count, mean and sum of squared deviations (Welford), so that a long history costs no memory."""
-
-    __slots__ = ("count", "mean", "squares")
-
-    def __init__(self) -> None:
-        self.count, self.mean, self.squares = 0, 0.0, 0.0
-
-    def add(self, value: float) -> None:
-        self.count += 1
-        off = value - self.mean
-        self.mean += off / self.count
-        self.squares += off * (value - self.mean)
-
-    @property
-    def variance(self) -> float:
-        return max(0.0, self.squares / self.count)
-
-    @property
-    def cov(self) -> float:
-        return math.sqrt(self.variance) / self.mean if self.mean > 0 else 0.0
-
-
 def _stage_times(job: WorkloadJob, stage: int, sampler: Sampler | None) -> _StageTimes | None:
     times, tasks = job.runtimes[stage], job.job.stages[stage].tasks
     if isinstance(times, Fixed):
@@ -433,41 +416,59 @@ def _job_cov_over_space(job: WorkloadJob, sampler: Sampler | None) -> float | No
     return weighted / weight if weight else None
 
 
-def _job_cov_over_time(
-    job: WorkloadJob, features: Sequence[str], moments: dict[tuple[str, object, int], _Moments], min_runs: int
-) -> float | None:
-    least: float | None = None
-    for feature in features:
-        value = _value(job, feature)
-        if value == "":
-            continue
-        weighted, weight = 0.0, 0
+def _runs(workload: Workload, stages: Sequence[Sequence[_StageTimes | None]]) -> tuple[pl.DataFrame, pl.DataFrame]:
+    """The stages of the workload's jobs, and those of its past jobs: a row for each, with the columns `_RUN`.
+
+    mean and std are null where run times are unknown; a past run has a mean alone. Features are text.
+    """
+    jobs = [
+        (number, stage, part.tasks, times and times.mean, times and times.std, *_features(job, entry.submit_ms, demand))
+        for number, (entry, measured) in enumerate(zip(workload.jobs, stages, strict=True))
+        for job, demand in [(entry.job, entry.job.stages[0].demand)]
+        for stage, (part, times) in enumerate(zip(job.stages, measured, strict=True))
+    ]
+    past = [
+        (None, stage, 0, mean, None, *_features(job, job.submitted, job.demand))
+        for job in workload.history
+        for stage, (_, mean) in enumerate(job.stages)
+    ]
+    return pl.DataFrame(jobs, schema=_RUN, orient="row"), pl.DataFrame(past, schema=_RUN, orient="row")
+
+
+def _features(job: Job | PastJob, submitted: int, demand: tuple[int, ...]) -> tuple[str, ...]:
+    """The values of `FEATURES`."""
+    return job.name, job.user, job.app, str(demand), str(submitted // _DAY_MS % 7), str(submitted // _HOUR_MS % 24)
+
+
+def _similar(jobs: pl.DataFrame, past: pl.DataFrame, feature: str) -> pl.DataFrame:
+    """Each stage of the jobs that has the feature, with how many similar runs there were before, and their variation.
+
+    Without past runs, similar ones are those of earlier jobs, whose moments are summed up around the first one: equal
+    run times then have a variation of exactly 0.
+    """
+    rows, key = jobs.filter(pl.col(feature) != ""), [feature, "stage"]
+    if past.height:
+        seen = past.group_by(key).agg(count=pl.len(), cov=_COV)
+        return rows.join(seen, on=key, how="left")
+    first, mean = pl.col("mean").drop_nulls().first(), pl.col("mean")
+    sums = {
+        "count": mean.is_not_null(),
+        "sum": (mean - first).fill_null(0.0),
+        "squares": ((mean - first) ** 2).fill_null(0.0),
+    }
+    earlier = {name: each.cum_sum().shift(1, fill_value=0).over(key) for name, each in sums.items()}
+    rows = rows.with_columns(first=first.over(key), **earlier)
+    off = pl.col("sum") / pl.col("count")
+    deviation = (pl.col("squares") / pl.col("count") - off**2).clip(0.0).sqrt()
+    average = pl.col("first") + off
+    return rows.with_columns(cov=pl.when(average > 0).then(deviation / average).otherwise(0.0))
+
+
+def _all_stages(workload: Workload, sampler: Sampler | None) -> Iterator[tuple[Stage, _StageTimes | None]]:
+    """Every stage of the workload's jobs; None where only a profile knows its run times."""
+    for job in workload.jobs:
         for index, stage in enumerate(job.job.stages):
-            seen = moments.get((feature, value, index))
-            if seen is not None and seen.count >= min_runs:
-                weighted += stage.tasks * seen.cov
-                weight += stage.tasks
-        if weight and (least is None or weighted / weight < least):
-            least = weighted / weight
-    return least
-
-
-def _value(job: WorkloadJob, feature: str) -> object:
-    return _feature(feature, job.job, job.submit_ms, job.job.stages[0].demand)
-
-
-def _past_value(past: PastJob, feature: str) -> object:
-    return _feature(feature, past, past.submitted, past.demand)
-
-
-def _feature(feature: str, job: Job | PastJob, submitted: int, demand: tuple[int, ...]) -> object:
-    if feature == "day":
-        return submitted // _DAY_MS % 7
-    if feature == "hour":
-        return submitted // _HOUR_MS % 24
-    if feature == "resources":
-        return demand
-    return getattr(job, feature)
+            yield stage, _stage_times(job, index, sampler)
 
 
 def _measured(workload: Workload, sampler: Sampler | None) -> list[list[_StageTimes | None]]:
@@ -479,10 +480,10 @@ def _work(stages: Sequence[_StageTimes | None]) -> float | None:
     return math.fsum(works) if len(works) == len(stages) else None
 
 
-def _summary(values: Sequence[float]) -> Summary | None:
-    if not values:
-        return None
+def _summary(values: Sequence[float] | pl.Series) -> Summary | None:
     array = np.asarray(values, dtype=np.float64)
+    if not len(array):
+        return None
     p50, p90 = np.quantile(array, (0.5, 0.9))
     return Summary(float(array.mean()), float(p50), float(p90), float(array.max()))
 
@@ -507,108 +508,70 @@ def _load(workload: Workload, known: Sequence[int], sizes: Sequence[float], slot
     return Load(slots, offered, float(loads.mean()), float(p50), float(p90), float((loads == 0).mean()))
 
 
-class _Group(msgspec.Struct):
-    """Runs of one value of a feature and one stage. jobs: indexes of the workload's jobs among them, wide ones."""
+def _grouped(runs: pl.DataFrame, feature: str) -> pl.DataFrame:
+    """Groups with enough runs and at least one wide one, in order of appearance.
 
-    runs: _Moments
-    jobs: list[int]
-    widths: list[int]
-    squares: list[float]
-    work: float = 0.0
-
-    @property
-    def cov_space(self) -> float:
-        """s1 / mean inside a run, root mean square over runs: relative, because runs differ in their mean."""
-        return math.sqrt(math.fsum(self.squares) / len(self.squares))
-
-    @property
-    def needed(self) -> float:
-        """(s1 / so)^2: pilots from which on sampling is the better teacher; +inf when runs do not vary."""
-        return (self.cov_space / self.runs.cov) ** 2 if self.runs.cov > 0 else math.inf
-
-    @property
-    def pilots(self) -> float:
-        """What 3 % of the tasks are, mean over runs."""
-        return sum(map(pilots, self.widths)) / len(self.widths)
-
-    @property
-    def better(self) -> bool:
-        """Whether sampling has the smaller error variance."""
-        return self.pilots > self.needed
-
-
-_Key = tuple[object, int]
-
-
-def _grouped(workload: Workload, stages: Sequence[Sequence[_StageTimes | None]], feature: str) -> dict[_Key, _Group]:
-    """Groups with enough runs and at least one wide one, in order of appearance."""
-    groups: dict[_Key, _Group] = {}
-    for past in workload.history:
-        for stage, (_, mean) in enumerate(past.stages):
-            _group_of(groups, (_past_value(past, feature), stage)).runs.add(mean)
-    for index, (job, measured) in enumerate(zip(workload.jobs, stages, strict=True)):
-        for stage, times in enumerate(measured):
-            if times is None:
-                continue
-            group = _group_of(groups, (_value(job, feature), stage))
-            group.runs.add(times.mean)
-            if times.tasks >= THIN:
-                group.jobs.append(index)
-                group.widths.append(times.tasks)
-                group.squares.append((times.std / times.mean) ** 2 if times.mean > 0 else 0.0)
-                group.work += times.mean * times.tasks
-    return {key: g for key, g in groups.items() if key[0] != "" and g.runs.count >= MIN_RUNS and g.jobs}
-
-
-def _group_of(groups: dict[_Key, _Group], key: _Key) -> _Group:
-    if key not in groups:
-        groups[key] = _Group(_Moments(), [], [], [])
-    return groups[key]
-
-
-def _groups(feature: str, groups: Mapping[_Key, _Group], stages: Sequence[Sequence[_StageTimes | None]]) -> Groups:
-    every = list(groups.values())
-    total = math.fsum(times.mean * times.tasks for measured in stages for times in measured if times is not None)
-    if not every or total <= 0:
-        return Groups(feature, 0, 0.0, 0.0)
-    work = math.fsum(group.work for group in every)
-    jobs = len({index for group in every for index in group.jobs})
-    return Groups(
-        feature,
-        len(every),
-        jobs / len(stages),
-        work / total,
-        cov_time=_summary([group.runs.cov for group in every]),
-        cov_space=_summary([group.cov_space for group in every]),
-        needed=_summary([group.needed for group in every if group.runs.cov > 0]),
-        pilots=_summary([group.pilots for group in every]),
-        better_groups=sum(group.better for group in every) / len(every),
-        better_work=math.fsum(group.work for group in every if group.better) / work if work > 0 else None,
+    cov_space: s1 / mean inside a run, root mean square over runs: relative, because runs differ in their mean.
+    needed: (s1 / so)^2, infinite when runs do not vary. pilots: what 3 % of the tasks are, mean over runs.
+    jobs, work: those of the wide runs. better: whether sampling has the smaller error variance.
+    """
+    wide, tasks, mean = pl.col("tasks") >= THIN, pl.col("tasks"), pl.col("mean")
+    inside = pl.when(mean > 0).then((pl.col("std") / mean) ** 2).otherwise(0.0)
+    return (
+        runs.filter(pl.col(feature) != "", mean.is_not_null())
+        .group_by(feature, "stage", maintain_order=True)
+        .agg(
+            runs=pl.len(),
+            cov_time=_COV,
+            cov_space=inside.filter(wide).mean().sqrt(),
+            pilots=(SAMPLED * tasks).round(9).ceil().clip(1).filter(wide).mean(),
+            jobs=pl.col("job").filter(wide),
+            work=(mean * tasks).filter(wide).sum(),
+        )
+        .filter(pl.col("runs") >= MIN_RUNS, pl.col("jobs").list.len() > 0)
+        .with_columns(
+            needed=pl.when(pl.col("cov_time") > 0)
+            .then((pl.col("cov_space") / pl.col("cov_time")) ** 2)
+            .otherwise(math.inf)
+        )
+        .with_columns(better=pl.col("pilots") > pl.col("needed"))
     )
 
 
-def _teachers(
-    workload: Workload,
-    stages: Sequence[Sequence[_StageTimes | None]],
-    groups: Mapping[str, Mapping[_Key, _Group]],
-) -> Teachers | None:
-    shares = {"sampling": 0.0, "history": 0.0, "first_time": 0.0, "thin": 0.0}
-    for job, measured in zip(workload.jobs, stages, strict=True):
-        for stage, times in enumerate(measured):
-            if times is not None:
-                shares[_teacher(job, stage, times, groups)] += times.mean * times.tasks
+def _groups(feature: str, groups: pl.DataFrame, runs: pl.DataFrame) -> Groups:
+    total = float((runs["mean"] * runs["tasks"]).sum())
+    if not groups.height or total <= 0:
+        return Groups(feature, 0, 0.0, 0.0)
+    work, better = float(groups["work"].sum()), groups.filter("better")
+    return Groups(
+        feature,
+        groups.height,
+        groups["jobs"].explode().n_unique() / runs["job"].n_unique(),
+        work / total,
+        cov_time=_summary(groups["cov_time"]),
+        cov_space=_summary(groups["cov_space"]),
+        needed=_summary(groups.filter(pl.col("cov_time") > 0)["needed"]),
+        pilots=_summary(groups["pilots"]),
+        better_groups=better.height / groups.height,
+        better_work=float(better["work"].sum()) / work if work > 0 else None,
+    )
+
+
+def _teachers(runs: pl.DataFrame, groups: Mapping[str, pl.DataFrame]) -> Teachers | None:
+    """The best teacher of each stage: by the group of its name, else of its app, else of its user."""
+    asked = ("name", "app", "user")
+    for feature in asked:
+        found = groups[feature].select(feature, "stage", pl.col("better").alias(f"better_{feature}"))
+        runs = runs.join(found, on=[feature, "stage"], how="left")
+    better = pl.coalesce(f"better_{feature}" for feature in asked)
+    taught = (
+        pl.when(better).then(pl.lit("sampling")).when(~better).then(pl.lit("history")).otherwise(pl.lit("first_time"))
+    )
+    teacher = pl.when(pl.col("tasks") < THIN).then(pl.lit("thin")).otherwise(taught)
+    works = runs.group_by(teacher=teacher).agg((pl.col("mean") * pl.col("tasks")).sum())
+    shares = dict.fromkeys(Teachers.__struct_fields__, 0.0) | dict(works.iter_rows())
     total = math.fsum(shares.values())
     return Teachers(**{name: share / total for name, share in shares.items()}) if total > 0 else None
-
-
-def _teacher(job: WorkloadJob, stage: int, times: _StageTimes, groups: Mapping[str, Mapping[_Key, _Group]]) -> str:
-    if times.tasks < THIN:
-        return "thin"
-    for feature in ("name", "app", "user"):
-        group = groups[feature].get((_value(job, feature), stage))
-        if group is not None:
-            return "sampling" if group.better else "history"
-    return "first_time"
 
 
 def _pays(teachers: Teachers | None) -> bool | None:

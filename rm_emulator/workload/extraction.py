@@ -16,7 +16,8 @@ from rm_emulator.workload import describe
 from rm_emulator.workload.model import PerNode, PerTask, RunTimes, Workload, WorkloadJob
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters
-from schedulers.core.model import Job, PastJob, topological_order
+from schedulers.core.model import Job, PastJob
+from schedulers.kit.paths import to_output
 
 #: A past job is history for a sampled one when it shares one of these.
 FEATURES: Final = ("name", "user", "app")
@@ -171,11 +172,7 @@ def _past_job(job: WorkloadJob, cut: int, sampler: describe.Sampler | None) -> P
 
 def _shortest_ms(job: WorkloadJob, means: Sequence[float]) -> int:
     """How long the job takes when nothing waits: its longest path; a stage takes its longest known, else mean, task."""
-    ends = [0] * len(means)
-    for index in topological_order(job.job.stages):
-        ready = max((ends[parent] for parent in job.job.stages[index].above), default=0)
-        ends[index] = ready + _longest_ms(job.runtimes[index], means[index])
-    return max(ends)
+    return int(max(to_output(job.job.stages, lambda index: _longest_ms(job.runtimes[index], means[index]))))
 
 
 def _longest_ms(times: RunTimes, mean: float) -> int:

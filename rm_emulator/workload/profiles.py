@@ -171,10 +171,6 @@ class TpchProfiles:
             runtimes.profile, runtimes.stage, warmup_ms=warmup_ms, inverted=inverted, scale=runtimes.scale
         )
 
-    def rough_ms(self, key: str, stage: int) -> float:
-        """Mean duration of a stage's tasks over all waves and levels."""
-        return self.job(key).stages[stage].rough_ms
-
     def pooled(self, key: str, stage: int, level: int) -> NDArray[np.int64]:
         """All durations of a stage at one level, in ms: of every wave, each as often as it was measured.
 

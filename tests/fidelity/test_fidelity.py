@@ -115,10 +115,9 @@ def fifo(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 @pytest.mark.usefixtures("fifo")
-def test_the_emulator_runs_a_folder(folder: MakeFolder) -> None:
+def test_the_emulator_runs_a_folder(folder: MakeFolder, tmp_path: Path) -> None:
     path = folder([job("x", 0, tasks=[task(5000)] * 3), job("y", 4000, "b")])
-    with Emulator() as emulator:
-        found = emulator(path, 1)
+    found = Emulator(tmp_path)(path, 1)
     assert set(found.jobs) == {"x", "y"}
     assert found.jobs["y"][0] == 4000
     assert found.jobs["x"][1] >= 5000
@@ -126,16 +125,16 @@ def test_the_emulator_runs_a_folder(folder: MakeFolder) -> None:
 
 
 @pytest.mark.usefixtures("fifo")
-def test_the_same_seed_gives_the_same_run(folder: MakeFolder) -> None:
+def test_the_same_seed_gives_the_same_run(folder: MakeFolder, tmp_path: Path) -> None:
     path = folder([job("x", 0, tasks=[task(5000)] * 3)])
-    with Emulator() as emulator:
-        assert emulator(path, 3) == emulator(path, 3)
+    emulator = Emulator(tmp_path)
+    assert emulator(path, 3) == emulator(path, 3)
 
 
 @pytest.mark.usefixtures("fifo")
-def test_nothing_is_left_in_the_scratch_folder(folder: MakeFolder) -> None:
-    with Emulator() as emulator:
-        emulator.prepare(folder())
-        scratch = emulator._scratch
-        assert scratch.exists()
-    assert not scratch.exists()
+def test_nothing_is_left_in_the_scratch_folder(compared: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    scratch = tmp_path / "scratch"
+    scratch.mkdir()
+    monkeypatch.setattr("tempfile.tempdir", str(scratch))
+    command.main([compared], seeds=1)
+    assert not list(scratch.iterdir())

@@ -239,7 +239,7 @@ def test_the_load_is_met_exactly(profiles: TpchProfiles, durations: str) -> None
             if isinstance(times, PerTask):
                 work += sum(times.ms)
             elif isinstance(times, Waves):
-                work += stage.tasks * profiles.rough_ms(times.profile, times.stage)
+                work += stage.tasks * profiles.job(times.profile).stages[times.stage].rough_ms
     span = workload.jobs[-1].submit_ms - workload.jobs[0].submit_ms
     assert work / (40 * span) == pytest.approx(0.9, rel=1e-5)
 

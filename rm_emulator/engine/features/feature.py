@@ -81,21 +81,6 @@ class Hooks:
     one that takes the place of what happens otherwise, or None.
     """
 
-    __slots__ = (
-        "completed",
-        "counts",
-        "ended",
-        "granted",
-        "heard",
-        "job_over",
-        "lasting",
-        "left",
-        "over",
-        "run_time",
-        "runs",
-        "started",
-    )
-
     def __init__(self, features: Sequence[Feature]) -> None:
         self.granted: tuple[Callable[[Container, int], int], ...] = _all(features, "granted")
         self.started: tuple[Callable[[Container], bool], ...] = _all(features, "started")
