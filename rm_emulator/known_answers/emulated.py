@@ -49,18 +49,12 @@ def finished(folder: Path, label: str, seed: int) -> tuple[Problem, list[Run]]:
         after=[barrier for entry in jobs for barrier in _barriers(entry, numbers)],
         rates=_rates(machines, links) if links else math.inf,
         capacities=[node.capacity for node in machines],
-        demands=[entry.job.stages[stage].demand for entry in jobs for stage in _stages(entry)],
-        releases=[entry.submit_ms for entry in jobs for _ in _stages(entry)],
+        demands=[entry.job.stages[stage].demand for entry in jobs for _, stage, _ in _tasks([entry])],
+        releases=[entry.submit_ms for entry in jobs for _ in _tasks([entry])],
         copies=(given["spec"].get("copies") or {}).get("max", 1),
     )
     places = {node.id: number for number, node in enumerate(machines)}
     return problem, list(_runs(read_table(cell, "tasks").to_dicts(), numbers, places))
-
-
-def _stages(entry: WorkloadJob) -> Iterator[int]:
-    """The stage of each task."""
-    for number, stage in enumerate(entry.job.stages):
-        yield from [number] * stage.tasks
 
 
 def _tasks(jobs: Sequence[WorkloadJob]) -> Iterator[tuple[str, int, int]]:

@@ -27,11 +27,6 @@ def drf(capacity: Sequence[float], users: Sequence[User]) -> list[float]:
     return fill(capacity, users, max)
 
 
-def asset_fair(capacity: Sequence[float], users: Sequence[User]) -> list[float]:
-    """Tasks of each user under asset fairness (NSDI'11, section 5.1): equal sums of shares per unit of weight."""
-    return fill(capacity, users, sum)
-
-
 def fill(capacity: Sequence[float], users: Sequence[User], measure: Callable[[Iterable[float]], float]) -> list[float]:
     """Progressive filling: all grow at the same pace in `measure` of their shares; who meets a limit stops.
 
@@ -96,43 +91,6 @@ def max_min(capacity: float, weights: Sequence[float], least: Sequence[float], m
     return at(high)
 
 
-class Needs(msgspec.Struct, frozen=True, kw_only=True):
-    """A schedulable of YARN's FairScheduler: what it uses, what it is owed at least, its weight."""
-
-    use: tuple[float, ...]
-    least: tuple[float, ...]
-    weight: float = 1.0
-
-    def shares(self, capacity: Sequence[float]) -> list[float]:
-        """Shares per unit of weight, largest first."""
-        return sorted((u / c / self.weight for u, c in zip(self.use, capacity, strict=True) if c), reverse=True)
-
-    def dominant_resource(self, capacity: Sequence[float]) -> int:
-        """Of which resource it has the largest share."""
-        shares = [u / c if c else 0.0 for u, c in zip(self.use, capacity, strict=True)]
-        return shares.index(max(shares))
-
-    def need(self, capacity: Sequence[float]) -> float:
-        """Use by minimum on its dominant resource; below 1 it is needy."""
-        r = self.dominant_resource(capacity)
-        return self.use[r] / self.least[r] if self.least[r] else math.inf
-
-
-def yarn_first(capacity: Sequence[float], first: Needs, second: Needs) -> int:
-    """-1 when `first` goes first, 1 when `second` does, 0 when nothing tells them apart.
-
-    YARN's DominantResourceFairnessPolicy: the needy before the others, by use over minimum; else the shares per unit
-    of weight in descending order, compared one by one.
-    """
-    one, two = first.need(capacity), second.need(capacity)
-    if one < 1 or two < 1:
-        needy = min(one, 1.0), min(two, 1.0)
-        if needy[0] != needy[1]:
-            return -1 if needy[0] < needy[1] else 1
-    left, right = first.shares(capacity), second.shares(capacity)
-    return (left > right) - (left < right)
-
-
 class Sorter:
     """Mesos' DRF sorter: clients named by paths, in the order in which they would be offered resources.
 
@@ -142,18 +100,12 @@ class Sorter:
     """
 
     def __init__(self) -> None:
-        self._total: dict[str, float] = {}
-        self._weights: dict[str, float] = {}
+        self.total: Mapping[str, float] = {}
+        """What there is in all."""
+        self.weights: dict[str, float] = {}
+        """Of clients and inner paths, 1 where none is set."""
         self._held: dict[str, dict[str, float]] = {}
         self._allocations: dict[str, int] = {}
-
-    def set_total(self, total: Mapping[str, float]) -> None:
-        """What there is in all."""
-        self._total = dict(total)
-
-    def set_weight(self, path: str, weight: float) -> None:
-        """The weight of a client or of an inner path."""
-        self._weights[path] = weight
 
     def add(self, client: str) -> None:
         """A client that holds nothing yet."""
@@ -179,8 +131,11 @@ class Sorter:
 
     def share(self, path: str) -> float:
         """Dominant share of a path with all below it, not weighted; resources of which there is none left out."""
-        below = [held for client, held in self._held.items() if _is_below(client, path)]
-        return max((sum(h.get(n, 0.0) for h in below) / t for n, t in self._total.items() if t), default=0.0)
+        return self._share(held for client, held in self._held.items() if _is_below(client, path))
+
+    def _share(self, parts: Iterable[Mapping[str, float]]) -> float:
+        held = list(parts)
+        return max((sum(h.get(n, 0.0) for h in held) / t for n, t in self.total.items() if t), default=0.0)
 
     def order(self) -> list[str]:
         """All clients, who is offered resources first in front."""
@@ -191,14 +146,12 @@ class Sorter:
         depth = path.count("/") + 1 if path else 0
         for name in dict.fromkeys("/".join(client.split("/")[: depth + 1]) for client in clients):
             if name == path:  # the client itself, among those below it
-                held = self._held[name]
-                share = max((held.get(n, 0.0) / t for n, t in self._total.items() if t), default=0.0)
-                keyed.append(((share, self._allocations[name], name), [name]))
+                keyed.append(((self._share([self._held[name]]), self._allocations[name], name), [name]))
                 continue
             mine = [client for client in clients if _is_below(client, name)]
             count = sum(self._allocations[client] for client in mine)
             inside = [name] if mine == [name] else self._order(name, mine)
-            keyed.append(((self.share(name) / self._weights.get(name, 1.0), count, name), inside))
+            keyed.append(((self.share(name) / self.weights.get(name, 1.0), count, name), inside))
         return [client for _, inside in sorted(keyed) for client in inside]
 
 

@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping, Sequence
+import zlib
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final
 
 import numpy as np
 
 from rm_emulator.results.chart import Cells, Chart, Figure
 from rm_emulator.results.metrics import Floats
+from rm_emulator.results.sweep import Estimate
 from rm_emulator.results.table import mean_over_seeds, number
 
 SERIES: Final = 8
@@ -20,6 +22,11 @@ CURVE_POINTS: Final = 300
 def colour(index: int) -> str:
     """The series colour of the label with this index."""
     return f"$s{index % SERIES}"
+
+
+def of_job(job: str) -> str:
+    """The colour of a job, the same on all charts of nodes; grey without a job."""
+    return colour(zlib.crc32(job.encode())) if job else "$faint"
 
 
 def in_words(words: Sequence[str]) -> Figure:
@@ -48,7 +55,7 @@ def trace(name: str, x: Floats, y: Floats, line: Figure, hover: str) -> Figure:
         "type": "scatter",
         "mode": "lines",
         "name": name,
-        "x": [float(f"{v:.5g}") for v in x],
+        "x": [five_digits(v) for v in x],
         "y": [round(float(v), 4) for v in y],
         "line": {"shape": "hv", **line},
         "hovertemplate": hover + "<extra>" + name + "</extra>",
@@ -64,6 +71,70 @@ def log_axis(text: str, low: float, high: float) -> Figure:
 def line(**where: Any) -> Figure:
     """A dotted line below the data, such as that of no difference."""
     return {"type": "line", "line": {"color": "$ink", "width": 1, "dash": "dot"}, "layer": "below", **where}
+
+
+def note(text: str, x: float, y: float, **more: Any) -> Figure:
+    """Text at a place of the whole figure, by parts of its width and height; its lower end there."""
+    place = {"xref": "paper", "yref": "paper", "x": x, "y": y, "yanchor": "bottom"}
+    return {**place, "text": text, "showarrow": False, **more}
+
+
+def spans(bars: Iterable[tuple[float, float, float]], divisor: float, **more: Any) -> Figure:
+    """Bars on rows of a chart of time. bars: (row, start, end), in ms; divisor: ms of the axis's unit."""
+    rows = list(bars)
+    return {
+        "type": "bar",
+        "orientation": "h",
+        "y": [row for row, _, _ in rows],
+        "base": [round(start / divisor, 4) for _, start, _ in rows],
+        "x": [round((end - start) / divisor, 4) for _, start, end in rows],
+        **more,
+    }
+
+
+def whiskers(estimates: Sequence[Estimate], tint: str) -> Figure:
+    """The 95 % intervals of points as error bars; none for a point without an interval."""
+    ends = [(each.value, *(each.interval or (each.value, each.value))) for each in estimates]
+    sides = {
+        "array": [five_digits(high - value) for value, _, high in ends],
+        "arrayminus": [five_digits(value - low) for value, low, _ in ends],
+    }
+    return {"type": "data", "symmetric": False, **sides, "thickness": 1.2, "width": 3, "color": tint}
+
+
+def through(name: str, index: int, x: Sequence[Any], estimates: Sequence[Estimate], **more: Any) -> Figure:
+    """The line of the label with this index through estimates, with their intervals."""
+    return {
+        "type": "scatter",
+        "mode": "lines+markers",
+        "name": name,
+        "x": list(x),
+        "y": [five_digits(each.value) for each in estimates],
+        **({"error_y": whiskers(estimates, colour(index))} if any(each.interval for each in estimates) else {}),
+        "line": of_label(index, 2.0),
+        "marker": {"size": 7, "color": colour(index)},
+        **more,
+    }
+
+
+def over(lines: Mapping[str, Mapping[Any, Estimate]], across: str, figure: str) -> Figure:
+    """A figure over a swept setting, a line per name through its values by place: numbers, or words in their order."""
+    data = [
+        through(name, index, [*line], [*line.values()], hovertemplate=f"%{{y:.4~g}} at %{{x}}<extra>{name}</extra>")
+        for index, (name, line) in enumerate(lines.items())
+    ]
+    words = list(dict.fromkeys(at for line in lines.values() for at in line if isinstance(at, str)))
+    layout = {
+        "xaxis": {**(in_words(words) if words else {}), "title": {"text": across}},
+        "yaxis": {"title": {"text": figure}, "rangemode": "tozero"},
+        "hovermode": "closest",
+    }
+    return {"data": data, "layout": layout}
+
+
+def five_digits(value: float) -> float:
+    """A number as exact as a chart shows it."""
+    return float(f"{value:.5g}")
 
 
 def means(values: Floats, step: int) -> Floats:

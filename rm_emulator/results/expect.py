@@ -19,7 +19,7 @@ import operator
 import re
 from collections.abc import Callable, Mapping, Sequence
 from functools import partial
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -44,6 +44,7 @@ _ARITHMETIC: Final[Mapping[str, Callable[[float, float], float]]] = {
 #: Characters of an expectation; brackets inside brackets go no deeper than Python does.
 _LONGEST: Final = 500
 _DEEPEST: Final = 20
+_SIGNS: Final = f"one of {' '.join(COMPARISONS)}"
 _TOKEN: Final = re.compile(
     r"""\s*(?:
         (?P<number>(?:\d+\.?\d*|\.\d+)(?:[eE][+-]?\d+)?)
@@ -63,34 +64,8 @@ class ExpectError(UserError, ValueError):
         super().__init__(f"expectation '{text}', column {column}: {message}")
 
 
-class Number(msgspec.Struct, frozen=True):
-    """A literal."""
-
-    value: float
-
-
-class Step(msgspec.Struct, frozen=True):
-    """One name or index of a path and the column it stands in."""
-
-    key: str | int
-    column: int
-
-
-class Path(msgspec.Struct, frozen=True):
-    """A figure of the summary."""
-
-    steps: tuple[Step, ...]
-
-
-class Operation(msgspec.Struct, frozen=True):
-    """An arithmetic operation; a negative sign is 0 - right."""
-
-    sign: str
-    left: Term
-    right: Term
-
-
-Term = Number | Path | Operation
+#: A side of an expectation: its value over a summary, None where a figure in it does not apply.
+Term = Callable[[Mapping[str, Any]], float | None]
 
 
 class Expectation(msgspec.Struct, frozen=True):
@@ -102,10 +77,18 @@ class Expectation(msgspec.Struct, frozen=True):
     right: Term
 
 
-class _Token(msgspec.Struct, frozen=True):
+class _Token(NamedTuple):
+    """A word of an expectation; as a step of a path: its name or index."""
+
     kind: str
     text: str
     column: int
+
+    @property
+    def key(self) -> str | int:
+        if self.kind == "number":
+            return int(self.text)
+        return self.text[1:-1] if self.kind == "text" else self.text
 
 
 def parse(text: str) -> Expectation:
@@ -120,8 +103,7 @@ def evaluate(expectation: Expectation, summary: Mapping[str, Any]) -> Outcome:
 
     Raises ExpectError for an unknown label or field, with the nearest valid name.
     """
-    left = _value(expectation.left, expectation.text, summary)
-    right = _value(expectation.right, expectation.text, summary)
+    left, right = expectation.left(summary), expectation.right(summary)
     holds = left is not None and right is not None and COMPARISONS[expectation.sign](left, right)
     return Outcome(text=expectation.text, holds=holds, left=left, right=right)
 
@@ -132,122 +114,107 @@ def check(expectation: Expectation, labels: Sequence[str], baseline: str | None 
 
 
 class _Reader:
-    """A recursive-descent reader of the grammar above."""
+    """A recursive-descent reader of the grammar above. Python's own parser does not say what it expected, and where."""
 
     def __init__(self, text: str) -> None:
-        self.text = text
-        self.tokens = list(self._tokens())
-        self.at = 0
-        self.depth = 0
+        self._text, self._at, self._depth = text, 0, 0
+        self._tokens = self._split()
 
-    def _tokens(self) -> list[_Token]:
-        tokens, at = [], 0
-        while self.text[at:].strip():
-            match = _TOKEN.match(self.text, at)
+    def _split(self) -> list[_Token]:
+        tokens, at, end = [], 0, len(self._text.rstrip())
+        while at < end:
+            match = _TOKEN.match(self._text, at)
             if match is None or match.lastgroup is None:
-                at += len(self.text[at:]) - len(self.text[at:].lstrip())
-                raise ExpectError(self.text, at + 1, f"cannot read {self.text[at]!r} ({self._accepted()})")
+                at += len(self._text[at:]) - len(self._text[at:].lstrip())
+                accepted = f"accepted are figures such as label.jct_s.mean, numbers, + - * / ( ) and {_SIGNS}"
+                raise ExpectError(self._text, at + 1, f"cannot read {self._text[at]!r} ({accepted})")
             tokens.append(_Token(match.lastgroup, match[match.lastgroup], match.start(match.lastgroup) + 1))
             at = match.end()
-        return [*tokens, _Token("end", "", len(self.text) + 1)]
-
-    @staticmethod
-    def _accepted() -> str:
-        return "accepted are figures such as label.jct_s.mean, numbers, + - * / ( ) and one of " + " ".join(COMPARISONS)
+        return [*tokens, _Token("end", "", len(self._text) + 1)]
 
     def expectation(self) -> Expectation:
         left = self._sum()
-        sign = self._take()
-        if sign.text not in COMPARISONS:
-            raise self._wrong(sign, f"one of {' '.join(COMPARISONS)}")
+        sign = self._take(_SIGNS, *COMPARISONS)
         right = self._sum()
-        if self._peek().kind != "end":
-            raise self._wrong(self._peek(), "the end, or one of + - * /")
-        return Expectation(self.text, sign.text, left, right)
+        self._take("the end, or one of + - * /", "")
+        return Expectation(self._text, sign.text, left, right)
 
-    def _peek(self) -> _Token:
-        return self.tokens[self.at]
+    def _next(self, *signs: str) -> bool:
+        return self._tokens[self._at].text in signs
 
-    def _take(self) -> _Token:
-        token = self.tokens[self.at]
-        self.at = min(self.at + 1, len(self.tokens) - 1)
+    def _take(self, wanted: str = "", *signs: str) -> _Token:
+        """The next token, which has to be one of these signs where any are named."""
+        token = self._tokens[self._at]
+        if signs and token.text not in signs:
+            raise self._wrong(token, wanted)
+        self._at = min(self._at + 1, len(self._tokens) - 1)
         return token
 
     def _wrong(self, token: _Token, wanted: str) -> ExpectError:
         seen = f"'{token.text}'" if token.text else "the end"
-        return ExpectError(self.text, token.column, f"expected {wanted}, found {seen}")
+        return ExpectError(self._text, token.column, f"expected {wanted}, found {seen}")
 
     def _sum(self) -> Term:
         left = self._term()
-        while self._peek().text in ("+", "-"):
-            left = Operation(self._take().text, left, self._term())
+        while self._next("+", "-"):
+            left = _operation(self._take().text, left, self._term())
         return left
 
     def _term(self) -> Term:
         left = self._factor()
-        while self._peek().text in ("*", "/"):
-            left = Operation(self._take().text, left, self._factor())
+        while self._next("*", "/"):
+            left = _operation(self._take().text, left, self._factor())
         return left
 
     def _factor(self) -> Term:
         token = self._take()
         if token.kind == "number":
-            value = float(token.text)
-            if not math.isfinite(value):
+            if not math.isfinite(float(token.text)):
                 raise self._wrong(token, "a smaller number")
-            return Number(value)
+            return _number_of(float(token.text))
         if token.kind == "name":
-            return self._path(token)
-        if token.text in ("-", "("):
-            self.depth += 1
-            if self.depth > _DEEPEST:
-                raise self._wrong(token, f"at most {_DEEPEST} brackets and signs inside each other")
-            inside = self._factor() if token.text == "-" else self._sum()
-            self.depth -= 1
-            if token.text == "-":
-                return Operation("-", Number(0.0), inside)
-            self._close(")")
-            return inside
-        raise self._wrong(token, "a figure such as label.jct_s.mean, a number or '('")
+            return partial(_figure, self._path(token), self._text)
+        if token.text not in ("-", "("):
+            raise self._wrong(token, "a figure such as label.jct_s.mean, a number or '('")
+        self._depth += 1
+        if self._depth > _DEEPEST:
+            raise self._wrong(token, f"at most {_DEEPEST} brackets and signs inside each other")
+        inside = _operation("-", _number_of(0.0), self._factor()) if token.text == "-" else self._sum()
+        self._depth -= 1
+        if token.text == "(":
+            self._take("')'", ")")
+        return inside
 
-    def _path(self, first: _Token) -> Path:
-        steps = [Step(first.text, first.column)]
-        while self._peek().text in (".", "["):
-            if self._take().text == ".":
-                name = self._take()
-                if name.kind != "name":
-                    raise self._wrong(name, 'a name (write ["..."] around anything but letters, digits, _ and -)')
-                steps.append(Step(name.text, name.column))
-                continue
-            key = self._take()
-            if key.kind == "text":
-                steps.append(Step(key.text[1:-1], key.column))
-            elif key.kind == "number" and key.text.isdigit():
-                steps.append(Step(int(key.text), key.column))
-            else:
-                raise self._wrong(key, 'a name in quotes, as in queues["prod"], or a whole number')
-            self._close("]")
-        return Path(tuple(steps))
-
-    def _close(self, sign: str) -> None:
-        token = self._take()
-        if token.text != sign:
-            raise self._wrong(token, f"'{sign}'")
+    def _path(self, first: _Token) -> list[_Token]:
+        steps = [first]
+        while self._next(".", "["):
+            named, step = self._take().text == ".", self._take()
+            if named and step.kind != "name":
+                raise self._wrong(step, 'a name (write ["..."] around anything but letters, digits, _ and -)')
+            if not named and step.kind != "text" and not step.text.isdigit():
+                raise self._wrong(step, 'a name in quotes, as in queues["prod"], or a whole number')
+            if not named:
+                self._take("']'", "]")
+            steps.append(step)
+        return steps
 
 
-def _value(term: Term, text: str, summary: Mapping[str, Any]) -> float | None:
-    if isinstance(term, Number):
-        return term.value
-    if isinstance(term, Path):
-        return _figure(term.steps, text, summary)
-    left, right = _value(term.left, text, summary), _value(term.right, text, summary)
-    if left is None or right is None or (term.sign == "/" and right == 0):
-        return None
-    value = _ARITHMETIC[term.sign](left, right)
-    return value if math.isfinite(value) else None
+def _number_of(value: float) -> Term:
+    return lambda summary: value
 
 
-def _figure(steps: tuple[Step, ...], text: str, summary: Mapping[str, Any]) -> float | None:
+def _operation(sign: str, left: Term, right: Term) -> Term:
+    def value(summary: Mapping[str, Any]) -> float | None:
+        one, other = left(summary), right(summary)
+        if one is None or other is None or (sign == "/" and other == 0):
+            return None
+        found = _ARITHMETIC[sign](one, other)
+        return found if math.isfinite(found) else None
+
+    return value
+
+
+def _figure(steps: Sequence[_Token], text: str, summary: Mapping[str, Any]) -> float | None:
     first, rest = steps[0], steps[1:]
     labels = list(dict.fromkeys(run["label"] for run in summary["runs"]))
     if first.key in ("comparisons", "runs") and first.key not in labels:
@@ -267,7 +234,7 @@ def _figure(steps: tuple[Step, ...], text: str, summary: Mapping[str, Any]) -> f
     return math.fsum(known) / len(known) if len(known) == len(values) else None
 
 
-def _down(value: Any, steps: Sequence[Step], text: str) -> Any:
+def _down(value: Any, steps: Sequence[_Token], text: str) -> Any:
     for at, step in enumerate(steps):
         if value is None:
             return None
@@ -282,7 +249,7 @@ def _down(value: Any, steps: Sequence[Step], text: str) -> Any:
     return value
 
 
-def _known(step: Step, known: Mapping[str, Any] | Sequence[str], what: str, text: str) -> str:
+def _known(step: _Token, known: Mapping[str, Any] | Sequence[str], what: str, text: str) -> str:
     if step.key in known:
         return str(step.key)
     near = nearest(str(step.key), known)
@@ -292,7 +259,7 @@ def _known(step: Step, known: Mapping[str, Any] | Sequence[str], what: str, text
     raise ExpectError(text, step.column, f"unknown {what} '{step.key}'{hint} (known: {', '.join(known) or 'none'})")
 
 
-def _number(value: Any, step: Step, text: str) -> float | None:
+def _number(value: Any, step: _Token, text: str) -> float | None:
     if isinstance(value, Mapping):
         if "value" in value:
             return _number(value["value"], step, text)

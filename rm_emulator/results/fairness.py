@@ -194,21 +194,20 @@ def jain_over_time(course: Course, window_ms: int) -> Floats | None:
 
 def figures(course: Course | None, queues: Sequence[str]) -> dict[str, Any]:
     """`fairness` and `new_queue` of one cell, as fields of `figures.Run`. queues: of a cell without a course."""
-    names = course.queues if course is not None else tuple(queues)
+    if course is None:
+        return {"fairness": Fairness(queues={name: QueueFairness() for name in queues}), "new_queue": NewQueue()}
     each = {f"jain_{window // 1000}s": _windows(course, window) for window in WINDOWS_MS}
-    of_queues = {name: _queue(course, index) for index, name in enumerate(names)}
+    of_queues = {name: _queue(course, index) for index, name in enumerate(course.queues)}
     return {"fairness": Fairness(**each, queues=of_queues), "new_queue": _new_queue(course)}
 
 
-def _windows(course: Course | None, window_ms: int) -> Windows:
-    index = None if course is None else jain_over_time(course, window_ms)
+def _windows(course: Course, window_ms: int) -> Windows:
+    index = jain_over_time(course, window_ms)
     known = index[~np.isnan(index)] if index is not None else np.zeros(0)
     return Windows(mean=figure(known.mean()), worst=figure(known.min())) if len(known) else Windows()
 
 
-def _queue(course: Course | None, index: int) -> QueueFairness:
-    if course is None:
-        return QueueFairness()
+def _queue(course: Course, index: int) -> QueueFairness:
     state = course.state[:, index]
     times = {f"{name}_s": int((state == code).sum()) * course.width_ms / 1000 for code, name in STATES.items()}
     means = {"share_mean": course.held, "fair_share_mean": course.fair}
@@ -225,9 +224,7 @@ def busiest(course: Course) -> int:
     return int(course.asked.sum(axis=1).max(axis=1).argmax())
 
 
-def _new_queue(course: Course | None) -> NewQueue:
-    if course is None:
-        return NewQueue()
+def _new_queue(course: Course) -> NewQueue:
     at, weight = busiest(course), NewQueue().weight
     share = course.tree.share_of_another(course.asked[at], weight)
     return NewQueue(share=figure(share), at_s=(course.start_ms + at * course.width_ms) / 1000)

@@ -10,11 +10,8 @@ from rm_emulator.results.metrics import figure, spread
 
 def thinkers(tries: pl.DataFrame, jobs: pl.DataFrame, sim_s: float) -> dict[str, Thinker]:
     """Each scheduler's figures by its name. sim_s: how long the run was, which its busyness is measured against."""
-    return {str(name): _one(part, jobs, sim_s) for (name,), part in sorted(_by_scheduler(tries).items())}
-
-
-def _by_scheduler(tries: pl.DataFrame) -> dict[tuple[object, ...], pl.DataFrame]:
-    return tries.partition_by("scheduler", as_dict=True)
+    parts = tries.sort("scheduler", maintain_order=True).partition_by("scheduler", as_dict=True, maintain_order=True)
+    return {str(name): _one(part, jobs, sim_s) for (name,), part in parts.items()}
 
 
 def _one(tries: pl.DataFrame, jobs: pl.DataFrame, sim_s: float) -> Thinker:

@@ -6,6 +6,7 @@ Fractions of tasks are whole small tasks on a machine that is larger by the same
 from __future__ import annotations
 
 import math
+from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from fractions import Fraction
 from typing import Any, Final
@@ -19,6 +20,7 @@ from schedulers.core.log import SchedulerConfig
 from schedulers.core.model import Job, Node, Queue, Stage
 from schedulers.core.scheduler import Scheduler
 from schedulers.policies.hdrf import cell, dominant, plus
+from schedulers.yarn.shares import Contender, compare_drf
 
 _PLENTY: Final = 10_000_000
 _FINISHES: Final = 1500
@@ -159,17 +161,18 @@ def _users(case: Case) -> list[shares.User]:
 
 @kind("asset_fair_continuous", {"cap", "users", "expect", "tol"})
 def asset_fair_continuous(case: Case) -> Checks:
-    """Asset fairness in closed form: it is no policy here, only what DRF is compared with."""
-    only(case["expect"], {"tasks"}, "expectation")
-    tasks = shares.asset_fair(list(case["cap"].values()), _users(case))
-    yield Check("", case["expect"], {"tasks": dict(zip(case["users"], tasks, strict=True))}, case["tol"])
+    """Asset fairness (DRF, NSDI'11, section 5.1) in closed form: no policy here, only compared with DRF."""
+    return _in_closed_form(case, shares.fill(list(case["cap"].values()), _users(case), sum))
 
 
 @kind("ceei_continuous", {"cap", "users", "expect", "tol"})
 def ceei_continuous(case: Case) -> Checks:
     """Competitive equilibrium from equal incomes in closed form."""
+    return _in_closed_form(case, shares.ceei(list(case["cap"].values()), _users(case)))
+
+
+def _in_closed_form(case: Case, tasks: Sequence[float]) -> Checks:
     only(case["expect"], {"tasks"}, "expectation")
-    tasks = shares.ceei(list(case["cap"].values()), _users(case))
     yield Check("", case["expect"], {"tasks": dict(zip(case["users"], tasks, strict=True))}, case["tol"])
 
 
@@ -196,10 +199,10 @@ def sorter(case: Case) -> Checks:
     """Mesos' sorter, one operation after another; all its orders in one check."""
     made = shares.Sorter()
     words: dict[str, Any] = {
-        "cap": made.set_total,
+        "cap": lambda total: setattr(made, "total", total),
         "add": made.add,
         "rm": made.remove,
-        "w": lambda weights: _each(made.set_weight, weights),
+        "w": made.weights.update,
         "alloc": lambda amounts: _each(made.allocate, amounts),
         "free": lambda amounts: _each(made.free, amounts),
     }
@@ -224,16 +227,15 @@ def _each(function: Any, values: Mapping[str, Any]) -> None:
 def drf_whole_node_offers(case: Case) -> Checks:
     """Mesos' allocator: every new agent goes whole to the first framework in order."""
     only(case["expect"], {"final_role_share_before_last"}, "expectation")
-    made, total = shares.Sorter(), dict[str, float]()
+    made, total = shares.Sorter(), Counter[str]()
+    made.total = total
     expected, got = [], []
     roles: dict[str, float] = {}
     for step in case["steps"]:
         only(step, {"agent", "add", "goes_to"}, "key of a step")
         for framework, role in step.get("add", {}).items():
             made.add(f"{role}/{framework}")
-        for name, amount in step["agent"].items():
-            total[name] = total.get(name, 0.0) + amount
-        made.set_total(total)
+        total.update(step["agent"])
         first = made.order()[0]
         roles = {role: made.share(role) for role in case["expect"]["final_role_share_before_last"]}
         made.allocate(first, step["agent"])
@@ -246,13 +248,12 @@ def drf_whole_node_offers(case: Case) -> Checks:
 @kind("yarn_compare", {"cap", "s1", "s2", "expect"})
 def yarn_compare(case: Case) -> Checks:
     """Which of two goes first under YARN's DominantResourceFairnessPolicy."""
-    names = tuple(case["cap"])
-    needs = []
+    sides = []
     for side in (case["s1"], case["s2"]):
         only(side, {"use", "min", "w"}, "key")
-        use, least = ([float(side.get(key, {}).get(name, 0)) for name in names] for key in ("use", "min"))
-        needs.append(shares.Needs(use=tuple(use), least=tuple(least), weight=side.get("w", 1.0)))
-    first = shares.yarn_first(list(case["cap"].values()), *needs)
+        used, least = (tuple(side.get(key, {}).get(name, 0) for name in case["cap"]) for key in ("use", "min"))
+        sides.append(Contender("", used, used, least, side.get("w", 1.0)))
+    first = compare_drf(sides[0], sides[1], tuple(case["cap"].values()), bug=False)
     yield Check("", case["expect"], {-1: "s1_first", 0: "equal", 1: "s2_first"}[first])
 
 

@@ -11,7 +11,7 @@ from typing import Any, Final
 import msgspec
 
 from rm_emulator.known_answers.checks import Case, Check, Checks, Malformed, kind, only
-from rm_emulator.known_answers.kinds.yarn_fair import Script, Words, places
+from rm_emulator.known_answers.kinds.yarn_fair import GB, PLENTY, Script, Words, places
 from schedulers.yarn.capacity import CapacityConfig, CapacityScheduler
 from schedulers.yarn.locality import Delay
 from schedulers.yarn.queues import ROOT, QueueConfig
@@ -27,15 +27,12 @@ _DELAYS: Final = {
     "rack-locality-additional-delay": "rack_additional",
     "rack-locality-full-reset": "rack_full_reset",
 }
-_RACK: Final = "/default-rack"
-_GB: Final = 1024
-_PLENTY: Final = 1024 * _GB
 _QUEUE: Final = "default"
 _PRIORITY: Final = 1
 
 
 def _unit(case: Case) -> int:
-    return _GB if case.get("unit") == "GB" else 1
+    return GB if case.get("unit") == "GB" else 1
 
 
 def _settings(config: CapacityConfig, settings: Mapping[str, Any]) -> CapacityConfig:
@@ -64,12 +61,11 @@ class CapacityScript(Script[CapacityScheduler]):
     """One script on one scheduler."""
 
     def __init__(self, case: Case) -> None:
-        super().__init__(case["script"])
-        self._scale = _unit(case)
+        super().__init__(case)
         factor = case.get("user_limit_factor", 1)
         queues = case.get("queues", {_QUEUE: {"capacity": 1.0}})
         root = _queue(ROOT, {"capacity": 1.0, "kids": queues}, factor)
-        config = CapacityConfig(root=root, maximum=(_PLENTY, _PLENTY))
+        config = CapacityConfig(root=root, maximum=(PLENTY, PLENTY))
         self._scheduler = CapacityScheduler(_settings(config, case.get("conf", {})))
 
     def _words(self) -> Words:
@@ -85,17 +81,10 @@ class CapacityScript(Script[CapacityScheduler]):
             "update": lambda _: None,  # nothing is ever stale here
         }
 
-    def _node(self, node: Mapping[str, Any]) -> None:
-        only(node, {"id", "mem", "cpu", "rack"}, "key of a node")
-        capacity = (node["mem"] * self._scale, node.get("cpu", _PLENTY))
-        self._scheduler.add_node(node["id"], capacity, node.get("rack", _RACK))
-
     def _submit(self, submit: Mapping[str, Any]) -> None:
         only(submit, {"app", "queue", "user", "ask", "am", "am_on"}, "key of an application")
         am = (submit["am"][0] * self._scale, 1) if "am" in submit else None
-        self._scheduler.add_app(submit["app"], submit["queue"], submit.get("user", "user"), now=self._now, am=am)
-        for ask in submit.get("ask", ()):
-            self._ask({"app": submit["app"], **ask})
+        self._join(submit, am)
         if "am_on" in submit:
             self._beat([submit["am_on"]])
 
@@ -143,8 +132,7 @@ class _LeafScript(Script[CapacityScheduler]):
     """One script on one leaf queue. Offers with a number are of one 16 GB node, those with names of 8 GB nodes."""
 
     def __init__(self, case: Case) -> None:
-        super().__init__(case["script"])
-        self._scale = _unit(case)
+        super().__init__(case)
         self._shape = {"capacity": 1.0, "max_capacity": 1.0, "user_limit": 100, "user_limit_factor": 1}
         only(case.get("queue", {}), self._shape, "key of the queue")
         self._shape.update(case.get("queue", {}))
@@ -154,7 +142,7 @@ class _LeafScript(Script[CapacityScheduler]):
         named = sorted({offer for offer in offers if isinstance(offer, str)})
         size = case.get("node", {}).get("mem", 8 if named else 16)
         for node in named or ["node"]:
-            self._scheduler.add_node(node, (size * self._scale, _PLENTY))
+            self._scheduler.add_node(node, (size * self._scale, PLENTY))
         for app, settings in case["apps"].items():
             only(settings, {"user", "priority"}, "key of an application")
             self._scheduler.add_app(app, "leaf", settings.get("user", "user"), settings.get("priority", 0))
@@ -181,7 +169,7 @@ class _LeafScript(Script[CapacityScheduler]):
             user_limit_factor=shape["user_limit_factor"], ordering=self._ordering,
         )  # fmt: skip
         rest = QueueConfig(name="rest", capacity=1 - shape["capacity"])
-        return CapacityConfig(root=QueueConfig(name=ROOT, kids=(leaf, rest)), maximum=(_PLENTY, _PLENTY))
+        return CapacityConfig(root=QueueConfig(name=ROOT, kids=(leaf, rest)), maximum=(PLENTY, PLENTY))
 
     def _sights(self) -> Words:
         scheduler, scale = self._scheduler, self._scale
@@ -233,7 +221,7 @@ def _one_application(case: Case) -> CapacityScheduler:
         for node in [node for node in nodes if node not in offered][: len(nodes) - case["cluster_nodes"]]:
             del nodes[node]
     for node, rack in nodes.items():
-        scheduler.add_node(node, (_PLENTY, _PLENTY), rack)
+        scheduler.add_node(node, (PLENTY, PLENTY), rack)
     scheduler.add_app("app", _QUEUE)
     return scheduler
 

@@ -11,6 +11,7 @@ from schedulers.yarn.capacity import CapacityScheduler
 from schedulers.yarn.fair import FairConfig, FairScheduler
 from schedulers.yarn.fair_queues import ROOT, FairQueueConfig
 from schedulers.yarn.records import ANY
+from schedulers.yarn.vectors import Vector
 
 _SETTINGS: Final = {
     "assignmultiple": "multiple",
@@ -29,7 +30,8 @@ _QUEUE_SETTINGS: Final = {
     "policy": "policy",
 }
 _RACK: Final = "/default-rack"
-_PLENTY: Final = 1_000_000
+PLENTY: Final = 1024 * 1024
+GB: Final = 1024
 
 
 @kind("fs_script", {"conf", "script", "policy", "queues"})
@@ -47,8 +49,8 @@ class Script(ABC, Generic[S]):
 
     _scheduler: S
 
-    def __init__(self, steps: list[Mapping[str, Any]]) -> None:
-        self._steps, self._now = steps, 0
+    def __init__(self, case: Case) -> None:
+        self._steps, self._now, self._scale = case["script"], 0, GB if case.get("unit") == "GB" else 1
 
     @abstractmethod
     def _words(self) -> Words:
@@ -78,6 +80,21 @@ class Script(ABC, Generic[S]):
         only(expected, sights, "expectation")
         return {what: sights[what](value) for what, value in expected.items()}
 
+    def _node(self, node: Mapping[str, Any]) -> None:
+        only(node, {"id", "mem", "cpu", "rack"}, "key of a node")
+        capacity = (node["mem"] * self._scale, node.get("cpu", PLENTY))
+        self._scheduler.add_node(node["id"], capacity, node.get("rack", _RACK))
+
+    def _join(self, submit: Mapping[str, Any], am: Vector | None) -> None:
+        """An application comes with what it asks for. am: the size of its master, None where it has none."""
+        self._scheduler.add_app(submit["app"], submit["queue"], submit.get("user", "user"), now=self._now, am=am)
+        for ask in submit.get("ask", ()):
+            self._ask({"app": submit["app"], **ask})
+
+    @abstractmethod
+    def _ask(self, ask: Mapping[str, Any]) -> None:
+        """An application asks for containers."""
+
     def _beat(self, nodes: Iterable[str]) -> None:
         for node in nodes:
             self._scheduler.beat(node, self._now)
@@ -97,7 +114,7 @@ class FairScript(Script[FairScheduler]):
     """One script on one scheduler, with the settings that all of these tests begin with."""
 
     def __init__(self, case: Case) -> None:
-        super().__init__(case["script"])
+        super().__init__(case)
         self._queues: dict[str, dict[str, Any]] = {}
         for name, settings in case.get("queues", {}).items():
             only(settings, _QUEUE_SETTINGS, f"queue '{name}': setting")
@@ -122,17 +139,9 @@ class FairScript(Script[FairScheduler]):
 
     # -- steps ----------------------------------------------------------------------------------
 
-    def _node(self, node: Mapping[str, Any]) -> None:
-        only(node, {"id", "mem", "cpu", "rack"}, "key of a node")
-        self._scheduler.add_node(node["id"], (node["mem"], node["cpu"]), node.get("rack", _RACK))
-
     def _submit(self, submit: Mapping[str, Any]) -> None:
         only(submit, {"app", "queue", "user", "ask", "am"}, "key of an application")
-        am = tuple(submit["am"]) if "am" in submit else None
-        user = submit.get("user", "user")
-        self._scheduler.add_app(submit["app"], submit["queue"], user, now=self._now, am=am)
-        for ask in submit.get("ask", ()):
-            self._ask({"app": submit["app"], **ask})
+        self._join(submit, tuple(submit["am"]) if "am" in submit else None)
 
     def _ask(self, ask: Mapping[str, Any]) -> None:
         only(ask, {"app", "mem", "cpu", "n", "prio", "at"}, "key of an ask")
@@ -154,7 +163,7 @@ class FairScript(Script[FairScheduler]):
     def _config(self) -> FairConfig:
         names = {name for name in self._queues if name != ROOT}
         return FairConfig(
-            root=self._queue(ROOT, "", names), minimum=(0, 0), maximum=(10240, _PLENTY),
+            root=self._queue(ROOT, "", names), minimum=(0, 0), maximum=(10240, PLENTY),
             **{"reservation_multiple": 0.09, **self._conf},
         )  # fmt: skip
 

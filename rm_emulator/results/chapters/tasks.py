@@ -38,6 +38,11 @@ class Attempt(msgspec.Struct):
     copy: bool = False
     parcel: Parcel | None = None
 
+    @property
+    def which(self) -> tuple[int, int]:
+        """Stage and index of the task."""
+        return self.stage, self.task
+
 
 class Tally:
     """What has happened to a stage so far; runtimes in ms."""
@@ -70,10 +75,7 @@ class Tasks:
     @property
     def run(self) -> bool:
         """Whether one does; copies of tasks that are done do not count."""
-        return any(
-            attempt.started is not None and (attempt.stage, attempt.task) not in self._done
-            for attempt in self.held.values()
-        )
+        return any(attempt.started is not None and attempt.which not in self._done for attempt in self.held.values())
 
     def take_up(self) -> None:
         """Those that were there when the log begins."""
@@ -122,7 +124,7 @@ class Tasks:
         attempt = Attempt(decision.stage, decision.task, decision.attempt, node, pilot, parcel=parcel)
         self.held[decision.container] = attempt
         self._tallies[attempt.stage].moved += isinstance(decision, Move)
-        if (attempt.stage, attempt.task) == self._task:
+        if attempt.which == self._task:
             how = "placed" if isinstance(decision, Place) else "given an executor that stays"
             how = "given an executor of another job" if isinstance(decision, Move) else how
             self._diary.note("task", at, f"{self.called(attempt)} is {how} on node {node}")
@@ -135,7 +137,7 @@ class Tasks:
             decision.stage, decision.task, decision.attempt, decision.node, False, copy=True, parcel=parcel
         )
         self.held[decision.container] = attempt
-        done = ", which is done," if (attempt.stage, attempt.task) in self._done else ""
+        done = ", which is done," if attempt.which in self._done else ""
         self._diary.note("copy", at, f"{self.called(attempt)}{done} is copied to node {decision.node}")
 
     def _parcel(self, stage: int, node: str, at: int) -> Parcel | None:
@@ -161,7 +163,7 @@ class Tasks:
             self._diary.note(
                 "stage", at, f"stage {stage.name} begins: task {attempt.task}{pilot} on node {attempt.node}"
             )
-        elif (attempt.stage, attempt.task) == self._task:
+        elif attempt.which == self._task:
             self._diary.note("task", at, f"{self.called(attempt)} starts")
         tally.started += 1
         tally.last_start = at
@@ -184,15 +186,15 @@ class Tasks:
             self._lost(attempt, event.at, f"ended with code {event.code}")
 
     def _succeeded(self, attempt: Attempt, runtime_ms: int, at: int) -> None:
-        if (attempt.stage, attempt.task) in self._done:
+        if attempt.which in self._done:
             return
-        self._done.add((attempt.stage, attempt.task))
+        self._done.add(attempt.which)
         tally, stage = self._tallies[attempt.stage], self._spec.stages[attempt.stage]
         tally.ended += 1
         tally.nodes[attempt.node] = None
         tally.total += runtime_ms
         tally.longest = max(tally.longest, runtime_ms)
-        if (attempt.stage, attempt.task) == self._task:
+        if attempt.which == self._task:
             self._diary.note("task", at, f"{self.called(attempt)} is done after {clock(runtime_ms)}")
         if tally.ended == stage.tasks:
             self._diary.note("stage", at, self._stage_done(stage.name, stage.tasks, tally))
@@ -238,9 +240,9 @@ class Tasks:
                 self._lost(attempt, event.at, f"is lost with node {event.node}")
 
     def _lost(self, attempt: Attempt, at: int, why: str) -> None:
-        if (attempt.stage, attempt.task) in self._done:
+        if attempt.which in self._done:
             return
-        others = [each for each in self.held.values() if (each.stage, each.task) == (attempt.stage, attempt.task)]
+        others = [each for each in self.held.values() if each.which == attempt.which]
         if others or attempt.copy:
             self._diary.note("lost", at, f"{self.called(attempt)} {why}; another copy of it goes on")
             return

@@ -7,8 +7,8 @@ from typing import Final
 
 from rm_emulator.issues import show_swept
 from rm_emulator.results import sweep
-from rm_emulator.results.chart import SWEEP, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import colour, of_label
+from rm_emulator.results.chart import SWEEP, Cells, Chart, register
+from rm_emulator.results.drawing import over
 from rm_emulator.results.figures import Summary
 from rm_emulator.results.sweep import Estimate
 from rm_emulator.results.table import number
@@ -22,8 +22,6 @@ _FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
     "mean wait (s)": ("wait_s", "mean"),
     "messages per task": ("messages_per_task",),
 }
-#: What is drawn of one line: where, by what it is fixed.
-_Line = list[tuple[float, Estimate]]
 
 
 @register(SWEEP, order=5, wide=True, source="rm-emulator")
@@ -39,65 +37,31 @@ def over_architectures(cells: Cells) -> Chart | None:
     lines = {figure: found for figure, found in lines.items() if found}
     if not lines:
         return None
-    variants = tuple((figure, _drawn(found, names[across], figure)) for figure, found in lines.items())
     told = dict.fromkeys(name for found in lines.values() for name in found)
     rows = []
     for name in told:
         for value in sorted(axes[across]):
-            cell = [dict(found.get(name, [])).get(value) for found in lines.values()]
+            cell = [found.get(name, {}).get(value) for found in lines.values()]
             rows.append((name, show_swept(value), *(number(each.value if each else None) for each in cell)))
     return Chart(
         title="Architectures side by side",
         alt=f"Response times over {names[across]}, one line per architecture",
         caption="Means over the seeds, with 95 % intervals where there are several. A job's response time is its JCT.",
-        variants=variants,
+        variants=tuple((figure, over(found, names[across], figure)) for figure, found in lines.items()),
         head=("architecture", names[across], *lines),
         rows=tuple(rows),
         choose="figure",
     )
 
 
-def _lines(summary: Summary, across: str, path: tuple[str, ...]) -> dict[str, _Line]:
+def _lines(summary: Summary, across: str, path: tuple[str, ...]) -> dict[str, dict[float, Estimate]]:
     """One figure over one axis, a line for each combination of all else that differs."""
-    lines: dict[str, _Line] = {}
+    lines: dict[str, dict[float, Estimate]] = {}
     for values, point in summary.points:
         others = sweep.named(values, summary, across)
         for label in point.labels:
             found = sweep.estimate(point, label, *path)
             if found is not None:
                 name = "; ".join([*others, *([label] if len(point.labels) > 1 else [])])
-                lines.setdefault(name, []).append((values[across], found))
-    return {name: sorted(line, key=lambda each: each[0]) for name, line in lines.items()}
-
-
-def _drawn(lines: Mapping[str, _Line], across: str, figure: str) -> Figure:
-    data = []
-    for index, (name, line) in enumerate(lines.items()):
-        ends = [each.interval or (each.value, each.value) for _, each in line]
-        data.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": name,
-                "x": [value for value, _ in line],
-                "y": [float(f"{each.value:.5g}") for _, each in line],
-                "error_y": {
-                    "type": "data",
-                    "symmetric": False,
-                    "array": [high - each.value for (_, high), (_, each) in zip(ends, line, strict=True)],
-                    "arrayminus": [each.value - low for (low, _), (_, each) in zip(ends, line, strict=True)],
-                    "thickness": 1.2,
-                    "width": 3,
-                    "color": colour(index),
-                },
-                "line": of_label(index, 2.0),
-                "marker": {"size": 7, "color": colour(index)},
-                "hovertemplate": f"%{{y:.4~g}} at %{{x}}<extra>{name}</extra>",
-            }
-        )
-    layout = {
-        "xaxis": {"title": {"text": across}},
-        "yaxis": {"title": {"text": figure}, "rangemode": "tozero"},
-        "hovermode": "closest",
-    }
-    return {"data": data, "layout": layout}
+                lines.setdefault(name, {})[values[across]] = found
+    return {name: dict(sorted(line.items())) for name, line in lines.items()}

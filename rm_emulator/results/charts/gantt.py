@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-import zlib
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Final
 
 import msgspec
@@ -11,7 +10,7 @@ import numpy as np
 import polars as pl
 
 from rm_emulator.results.chart import CLUSTER, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import SERIES, hatched, time_unit
+from rm_emulator.results.drawing import hatched, of_job, spans, time_unit
 from rm_emulator.results.perfetto import lanes
 from rm_emulator.results.table import number
 
@@ -79,10 +78,15 @@ def shown_nodes(tasks: pl.DataFrame) -> tuple[list[str], int]:
     return [names[i] for i in chosen], len(names)
 
 
-def _lanes(tasks: pl.DataFrame) -> list[int]:
-    """The lane of each task of one node, in order of their grants."""
-    ordered = tasks.sort("granted_ms", "ended_ms", "job")
-    return lanes(ordered["granted_ms"].to_list(), ordered["ended_ms"].to_list())
+def placed(tasks: pl.DataFrame, nodes: Sequence[str]) -> Iterator[tuple[pl.DataFrame, list[int], int]]:
+    """Of each node its tasks in order of their grants, on which lane of the chart each is, how many lanes it has."""
+    above = 0
+    for node in nodes:
+        own = tasks.filter(pl.col("node") == node).sort("granted_ms", "ended_ms", "job")
+        where = lanes(own["granted_ms"].to_list(), own["ended_ms"].to_list())
+        height = 1 + max(where, default=0)
+        yield own, [above + lane for lane in where], height
+        above += height
 
 
 class _Bar(msgspec.Struct):
@@ -103,28 +107,19 @@ def _bars(tasks: pl.DataFrame, nodes: Sequence[str]) -> tuple[list[_Bar], list[t
     """The bars of these nodes, and of each node its name and how many lanes it has."""
     bars: list[_Bar] = []
     names: list[tuple[str, int]] = []
-    offset = 0
-    for node in nodes:
-        frame = tasks.filter(pl.col("node") == node).sort("granted_ms", "ended_ms", "job")
-        lane = _lanes(frame)
-        for row, where in zip(frame.iter_rows(named=True), lane, strict=True):
+    for node, (own, where, height) in zip(nodes, placed(tasks, nodes), strict=True):
+        names.append((node, height))
+        for row, lane in zip(own.iter_rows(named=True), where, strict=True):
             kind = "failed" if row["code"] else "pilot" if row["pilot"] else ""
             kind = "copy" if row.get("copy") else kind
-            start, end, ran = row["granted_ms"], row["ended_ms"], row["started_ms"]
+            start, end = row["granted_ms"], row["ended_ms"]
             there = min(row.get("arrived_ms") or start, end)
-            of_task = row["job"], row["stage"], row["submit_ms"]
+            about = {"stage": row["stage"], "came": row["submit_ms"], "ran": row["started_ms"]}
             if there > start:
-                bars.append(_bar(offset + where, start, there, DATA, of_task, ran))
+                bars.append(_Bar(lane, start, there, row["job"], DATA, **about))
             if end > there or there <= start:
-                bars.append(_bar(offset + where, max(there, start), end, kind, of_task, ran))
-        names.append((node, 1 + max(lane, default=0)))
-        offset += names[-1][1]
+                bars.append(_Bar(lane, max(there, start), end, row["job"], kind, **about))
     return bars, names
-
-
-def _bar(lane: int, start: int, end: int, kind: str, task: tuple[str, int, int], ran: int | None) -> _Bar:
-    """task: job, stage, and when the job came."""
-    return _Bar(lane, start, end, task[0], kind, task[1], task[2], ran)
 
 
 def _drawn(bars: Sequence[_Bar], names: Sequence[tuple[str, int]], slices: int) -> tuple[Figure, bool]:
@@ -174,16 +169,11 @@ def _merged(bars: Sequence[_Bar], slices: int) -> list[_Bar]:
 def _gantt_traces(bars: Sequence[_Bar], divisor: float, unit: str) -> list[Figure]:
     groups: dict[tuple[str, str], list[_Bar]] = {}
     for bar in bars:
-        tint = f"$s{zlib.crc32(bar.job.encode()) % SERIES}" if bar.job else "$faint"
-        groups.setdefault((tint, bar.kind), []).append(bar)
+        groups.setdefault((of_job(bar.job), bar.kind), []).append(bar)
     shapes = {"pilot": "/", "failed": "x", "copy": "\\"}
     return [
         {
-            "type": "bar",
-            "orientation": "h",
-            "base": [round(bar.start / divisor, 4) for bar in group],
-            "x": [round((bar.end - bar.start) / divisor, 4) for bar in group],
-            "y": [bar.lane for bar in group],
+            **spans(((bar.lane, bar.start, bar.end) for bar in group), divisor),
             "text": [_said(bar) for bar in group],
             "textposition": "none",
             "width": 0.86,

@@ -2,17 +2,15 @@
 
 from __future__ import annotations
 
-import zlib
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
 import polars as pl
 
 from rm_emulator.results.chart import Cells, Chart, Figure, Section, register
-from rm_emulator.results.charts.gantt import shown_nodes
-from rm_emulator.results.drawing import SERIES, line, time_unit
+from rm_emulator.results.charts.gantt import placed, shown_nodes
+from rm_emulator.results.drawing import line, note, of_job, spans, time_unit
 from rm_emulator.results.metrics import makespan_ms
-from rm_emulator.results.perfetto import lanes
 from rm_emulator.results.table import number
 
 OBJECTIVES: Final = Section(
@@ -84,10 +82,7 @@ def _bars(tasks: pl.DataFrame) -> list[Bar]:
     """By lane, tasks of one job that follow each other as one bar; the longest BARS of them."""
     bars: list[Bar] = []
     apart = tasks.select(pl.col("ended_ms").max()).item() / 200
-    offset = 0
-    for node in shown_nodes(tasks)[0]:
-        own = tasks.filter(pl.col("node") == node).sort("granted_ms", "ended_ms", "job")
-        where = lanes(own["granted_ms"].to_list(), own["ended_ms"].to_list())
+    for own, where, _ in placed(tasks, shown_nodes(tasks)[0]):
         last: dict[int, Bar] = {}
         for lane, (start, end, job) in zip(where, own.select("granted_ms", "ended_ms", "job").iter_rows(), strict=True):
             before = last.get(lane)
@@ -95,9 +90,8 @@ def _bars(tasks: pl.DataFrame) -> list[Bar]:
                 last[lane] = before._replace(end=end)
                 continue
             bars += [before] if before is not None else []
-            last[lane] = Bar(offset + lane, start, end, job)
+            last[lane] = Bar(lane, start, end, job)
         bars += last.values()
-        offset += 1 + max(where, default=0)
     return sorted(sorted(bars, key=lambda bar: bar.start - bar.end)[:BARS])
 
 
@@ -130,13 +124,7 @@ def _figure(courses: Sequence[Course]) -> Figure:
         }
         said = f"mean JCT {number(course.jct_s, 4)} s, makespan {number(course.makespan_s, 4)} s"
         told = f" (objective {course.objective})" if course.objective else ""
-        notes.append(
-            {
-                "text": f"<b>{course.label}</b>{told}: {said}",
-                "xref": "paper", "yref": "paper", "x": 0, "y": top, "xanchor": "left", "yanchor": "bottom",
-                "showarrow": False,
-            }
-        )  # fmt: skip
+        notes.append(note(f"<b>{course.label}</b>{told}: {said}", 0, top, xanchor="left"))
         for at, dash in ((course.jct_s, "dash"), (course.end_s, "dot")):
             where = {"x0": 1000 * at / divisor, "x1": 1000 * at / divisor, "y0": 0, "y1": 1, "yref": f"{axis} domain"}
             lines.append({**line(**where), "layer": "above", "line": {"color": "$ink", "width": 1.5, "dash": dash}})
@@ -146,22 +134,17 @@ def _figure(courses: Sequence[Course]) -> Figure:
 
 def _traces(bars: Sequence[Bar], axis: str, divisor: float, unit: str) -> list[Figure]:
     """By colour, which is the job's on all charts of nodes."""
-    by_colour: dict[int, list[Bar]] = {}
+    by_colour: dict[str, list[Bar]] = {}
     for bar in bars:
-        by_colour.setdefault(zlib.crc32(bar.job.encode()) % SERIES, []).append(bar)
+        by_colour.setdefault(of_job(bar.job), []).append(bar)
     return [
         {
-            "type": "bar",
-            "orientation": "h",
-            "yaxis": axis,
-            "base": [round(bar.start / divisor, 4) for bar in group],
-            "x": [round((bar.end - bar.start) / divisor, 4) for bar in group],
-            "y": [bar.lane for bar in group],
+            **spans(((bar.lane, bar.start, bar.end) for bar in group), divisor, yaxis=axis),
             "text": [bar.job for bar in group],
             "textposition": "none",
             "width": 1.0,
-            "marker": {"color": f"$s{colour}", "line": {"width": 0}},
+            "marker": {"color": tint, "line": {"width": 0}},
             "hovertemplate": f"%{{text}}<br>from %{{base:.4~r}} {unit} for %{{x:.4~r}} {unit}<extra></extra>",
         }
-        for colour, group in sorted(by_colour.items())
+        for tint, group in sorted(by_colour.items())
     ]

@@ -9,7 +9,7 @@ import numpy as np
 import polars as pl
 
 from rm_emulator.results.chart import PLANNING, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import hatched, rows_of, time_unit
+from rm_emulator.results.drawing import hatched, note, rows_of, spans, time_unit
 from rm_emulator.results.table import number
 
 #: Stages of one chart, and bars of one panel: with more of them nobody could read it.
@@ -161,17 +161,7 @@ def _figure(course: Course, height: int) -> Figure:
         "hovermode": "closest",
         "xaxis": {"title": {"text": f"time since the first start ({unit})"}, "anchor": "y2", "rangemode": "tozero"},
         "annotations": [
-            {
-                "text": said[axis],
-                "showarrow": False,
-                "xref": "paper",
-                "yref": "paper",
-                "x": 0,
-                "y": bottom + height / whole,
-                "xanchor": "left",
-                "yanchor": "bottom",
-            }
-            for axis, (_, bottom) in panels.items()
+            note(said[axis], 0, bottom + height / whole, xanchor="left") for axis, (_, bottom) in panels.items()
         ],
         "margin": {"l": 56, "r": 14, "t": TOP, "b": EDGE},
         "legend": {"y": 1 + 26 / whole},
@@ -197,19 +187,15 @@ def _bars(course: Course, runs: pl.DataFrame, divisor: float) -> list[Figure]:
         tint = "$s1" if hard else "$s0"
         high = (0.22 + 0.64 * group["running"] / group["most"]).to_list()
         pattern = hatched("/" if hard else "", 5, 0.7)
-        spans = zip(group["name"], group["running"], strict=True)
+        counts = zip(group["name"], group["running"], strict=True)
         traces.append(
             {
-                "type": "bar",
-                "orientation": "h",
+                **spans(group.select("row", "start_ms", "end_ms").iter_rows(), divisor),
                 "name": _legend(course) if hard else "stages",
                 "legendgroup": str(hard),
-                "base": [round(ms / divisor, 4) for ms in group["start_ms"]],
-                "x": [round(ms / divisor, 4) for ms in group["end_ms"] - group["start_ms"]],
-                "y": group["row"].to_list(),
                 "width": [round(h, 3) for h in high],
                 "offset": [round(0.43 - h, 3) for h in high],
-                "text": [f"{name}: {number(running)} running" for name, running in spans],
+                "text": [f"{name}: {number(running)} running" for name, running in counts],
                 "textposition": "none",
                 "marker": {"color": tint, "line": {"color": tint, "width": 0.6}, "pattern": pattern},
                 "hovertemplate": "%{text}<br>%{base:.4~r} for %{x:.4~r}<extra></extra>",
@@ -234,11 +220,11 @@ def _bound(course: Course, divisor: float) -> Figure:
 
 def _names(course: Course) -> list[tuple[str, bool]]:
     """Per stage its name, cut to what fits beside a row, and whether it is troublesome."""
-    return [(_cut(name), hard) for name, hard in course.stages.select("name", "troublesome").iter_rows()]
 
+    def cut(name: str) -> str:
+        return name if len(name) <= NAME else f"{name[: NAME // 2]}\u2026{name[1 - NAME // 2 :]}"
 
-def _cut(name: str) -> str:
-    return name if len(name) <= NAME else f"{name[: NAME // 2]}\u2026{name[1 - NAME // 2 :]}"
+    return [(cut(name), hard) for name, hard in course.stages.select("name", "troublesome").iter_rows()]
 
 
 def _legend(course: Course) -> str:

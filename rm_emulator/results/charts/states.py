@@ -10,7 +10,7 @@ import numpy as np
 
 from rm_emulator.results import fairness
 from rm_emulator.results.chart import SHARING, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import hatched, of_queues, rows_of, time_unit
+from rm_emulator.results.drawing import hatched, of_queues, rows_of, spans, time_unit
 from rm_emulator.results.fairness import Course
 from rm_emulator.results.table import number
 
@@ -67,25 +67,21 @@ def _strips(course: Course, names: Sequence[str]) -> Figure:
     """Bars from change to change; where a column stands for many buckets, the state that held for most of it."""
     step = -(-len(course.state) // _COLUMNS)
     divisor, unit = time_unit(course.end_ms)
+    width, last = step * course.width_ms, len(course.state) * course.width_ms
     bars: dict[int, list[tuple[int, int, int]]] = {code: [] for code in _LOOKS}
     for place, name in enumerate(names):
         column = _most(course.state[:, course.queues.index(name)], step)
         edges = [0, *(1 + np.flatnonzero(np.diff(column))).tolist(), len(column)]
         for start, end in pairwise(edges):
             if column[start] in bars:
-                bars[int(column[start])].append((place, start, end))
-    width, last = step * course.width_ms, len(course.state) * course.width_ms
+                since, until = (course.start_ms + min(index * width, last) for index in (start, end))
+                bars[int(column[start])].append((place, since, until))
     data = []
     for code, (tint, shape, strength) in _LOOKS.items():
-        spans = [(place, start * width, min(end * width, last)) for place, start, end in bars[code]]
         data.append(
             {
-                "type": "bar",
-                "orientation": "h",
+                **spans(bars[code], divisor),
                 "name": fairness.STATES[code],
-                "y": [place for place, _, _ in spans],
-                "base": [round((course.start_ms + start) / divisor, 4) for _, start, _ in spans],
-                "x": [round((end - start) / divisor, 4) for _, start, end in spans],
                 "width": 0.72,
                 "opacity": strength,
                 "marker": {"color": tint, "line": {"width": 0}, "pattern": hatched(shape, 6, 0.7, "$card")},

@@ -9,7 +9,7 @@ from typing import Any, Final
 from rm_emulator.issues import show_swept
 from rm_emulator.results import sweep
 from rm_emulator.results.chart import SWEEP, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import colour, in_words, line, of_label
+from rm_emulator.results.drawing import colour, five_digits, in_words, line, note, through
 from rm_emulator.results.figures import Summary
 from rm_emulator.results.sweep import Estimate
 from rm_emulator.results.table import number, times
@@ -168,8 +168,7 @@ def _panels(summary: Summary, axis: str, figure: str, drawn: Mapping[tuple[int, 
         layout[f"yaxis{number_}"] = {**_AXIS, **tied, **title, "domain": [bottom, top], "anchor": f"x{number_}"}
         if fixed:
             text = ", ".join(f"{names[name]} {show_swept(value)}" for name, value in fixed.items())
-            where = {"xref": "paper", "yref": "paper", "x": (left + right) / 2, "y": top, "yanchor": "bottom"}
-            notes.append({**where, "text": text, "showarrow": False, "font": {"color": "$soft"}})
+            notes.append(note(text, (left + right) / 2, top, font={"color": "$soft"}))
         if figure.startswith("speedup"):
             layout["shapes"].append(line(xref=f"x{number_} domain", yref=f"y{number_}", x0=0, x1=1, y0=1, y1=1))
         data += _lines(summary, axis, fixed, drawn, number_)
@@ -180,43 +179,24 @@ def _lines(
     summary: Summary, axis: str, fixed: Values, drawn: Mapping[tuple[int, str], Estimate], panel: str
 ) -> list[Figure]:
     """A line per label through the points of one panel."""
-    numeric = sweep.numeric(summary.axes[axis])
-    here = [(at, values[axis]) for at, (values, _) in enumerate(summary.points) if _agree(values, fixed)]
-    if numeric:
+    here = [(at, values[axis]) for at, (values, _) in enumerate(summary.points) if fixed.items() <= values.items()]
+    if sweep.numeric(summary.axes[axis]):
         here.sort(key=lambda point: float(point[1]))
     traces = []
     for index, label in enumerate(summary.labels):
         shown = [(value, drawn[at, label]) for at, value in here if (at, label) in drawn]
         if not shown:
             continue
-        ends = [each.interval or (each.value, each.value) for _, each in shown]
-        error = {
-            "type": "data",
-            "symmetric": False,
-            "array": [_round(high - each.value) for (_, high), (_, each) in zip(ends, shown, strict=True)],
-            "arrayminus": [_round(each.value - low) for (low, _), (_, each) in zip(ends, shown, strict=True)],
-            "thickness": 1.2,
-            "width": 3,
-            "color": colour(index),
+        places = [_beside(value, summary.axes[axis], index, len(summary.labels)) for value, _ in shown]
+        more = {
+            "legendgroup": label,
+            "showlegend": panel == "",
+            "customdata": [show_swept(value) for value, _ in shown],
+            "xaxis": f"x{panel}",
+            "yaxis": f"y{panel}",
+            "hovertemplate": f"{label}: %{{y:.4~g}} at %{{customdata}}<extra></extra>",
         }
-        traces.append(
-            {
-                "type": "scatter",
-                "mode": "lines+markers",
-                "name": label,
-                "legendgroup": label,
-                "showlegend": panel == "",
-                "x": [_beside(value, summary.axes[axis], index, len(summary.labels)) for value, _ in shown],
-                "customdata": [show_swept(value) for value, _ in shown],
-                "y": [_round(each.value) for _, each in shown],
-                "error_y": error,
-                "line": of_label(index, 2.0),
-                "marker": {"size": 7, "color": colour(index)},
-                "xaxis": f"x{panel}",
-                "yaxis": f"y{panel}",
-                "hovertemplate": f"{label}: %{{y:.4~g}} at %{{customdata}}<extra></extra>",
-            }
-        )
+        traces.append(through(label, index, places, [each for _, each in shown], **more))
     return traces
 
 
@@ -226,15 +206,11 @@ def _beside(value: Any, values: Sequence[Any], index: int, labels: int) -> Any:
         return show_swept(value)
     apart = 0.008 * (index - (labels - 1) / 2)
     low, high = min(values), max(values)
-    return _round(value * (high / low) ** apart if _logarithmic(values) else value + apart * (high - low))
+    return five_digits(value * (high / low) ** apart if _logarithmic(values) else value + apart * (high - low))
 
 
 def _logarithmic(values: Sequence[Any]) -> bool:
     return bool(min(values) > 0 and max(values) >= _WIDE * min(values))
-
-
-def _agree(values: Values, fixed: Values) -> bool:
-    return all(values[name] == value for name, value in fixed.items())
 
 
 def _scale(name: str, values: Sequence[Any]) -> Figure:
@@ -249,10 +225,6 @@ def _scale(name: str, values: Sequence[Any]) -> Figure:
 
 def _titled(name: str) -> Figure:
     return {"title": {"text": name, "standoff": 10, "font": {"color": "$soft", "size": 12}}}
-
-
-def _round(value: float) -> float:
-    return float(f"{value:.5g}")
 
 
 def _text(estimate: Estimate | None) -> str:

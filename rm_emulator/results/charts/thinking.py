@@ -9,9 +9,10 @@ from typing import Any, Final
 
 from rm_emulator.issues import show_swept
 from rm_emulator.results import sweep
-from rm_emulator.results.chart import JOBS, SWEEP, Cells, Chart, Figure, register
-from rm_emulator.results.drawing import colour, in_words, of_label
+from rm_emulator.results.chart import JOBS, SWEEP, Cells, Chart, register
+from rm_emulator.results.drawing import colour, over
 from rm_emulator.results.figures import Summary
+from rm_emulator.results.sweep import Estimate
 from rm_emulator.results.table import mean_over_seeds, number
 
 _FIGURES: Final[Mapping[str, tuple[str, ...]]] = {
@@ -89,14 +90,15 @@ def over_thinking(cells: Cells) -> Chart | None:
     for line in dict.fromkeys(name for found in lines.values() for name in found):
         for at in map(_place, summary.axes[across]):
             there = [found.get(line, {}).get(at) for found in lines.values()]
-            if any(value is not None for value in there):
-                rows.append((line, f"{at:g}" if isinstance(at, float) else at, *map(number, there)))
+            if any(there):
+                figures = (number(each.value if each else None) for each in there)
+                rows.append((line, f"{at:g}" if isinstance(at, float) else at, *figures))
     return Chart(
         title="Schedulers that take their time, over a setting",
         alt=f"Busyness of schedulers over {shown}, one line per scheduler",
         caption="Means over the seeds, and over schedulers that differ in nothing but their number. Durations are in "
         "seconds.",
-        variants=tuple((what, _drawn(found, shown, what)) for what, found in lines.items()),
+        variants=tuple((what, over(found, shown, what)) for what, found in lines.items()),
         head=("scheduler", shown, *_FIGURES),
         rows=tuple(rows),
         choose="figure",
@@ -121,7 +123,7 @@ def _place(value: Any) -> float | str:
     return show_swept(value) if at is None else at
 
 
-def _lines(summary: Summary, across: str, path: tuple[str, ...]) -> dict[str, dict[float | str, float]]:
+def _lines(summary: Summary, across: str, path: tuple[str, ...]) -> dict[str, dict[float | str, Estimate]]:
     """By line and place. Copies of one scheduler, of which there may be more at one point than at another, are one."""
     lines: dict[str, dict[float | str, list[float]]] = {}
     for values, point in summary.points:
@@ -136,28 +138,4 @@ def _lines(summary: Summary, across: str, path: tuple[str, ...]) -> dict[str, di
     order = [_place(value) for value in summary.axes[across]]
     if all(isinstance(at, float) for at in order):
         order.sort()
-    return {name: {at: fmean(line[at]) for at in order if at in line} for name, line in lines.items()}
-
-
-def _drawn(lines: Mapping[str, Mapping[float | str, float]], across: str, what: str) -> Figure:
-    data = [
-        {
-            "type": "scatter",
-            "mode": "lines+markers",
-            "name": name,
-            "x": [*line],
-            "y": [float(f"{y:.5g}") for y in line.values()],
-            "line": of_label(index, 2.0),
-            "marker": {"size": 7, "color": colour(index)},
-            "hovertemplate": f"%{{y:.4~g}} at %{{x}}<extra>{name}</extra>",
-        }
-        for index, (name, line) in enumerate(lines.items())
-    ]
-    places = list(dict.fromkeys(at for line in lines.values() for at in line))
-    words = in_words([at for at in places if isinstance(at, str)])
-    layout = {
-        "xaxis": {**(words if words["tickvals"] else {}), "title": {"text": across}},
-        "yaxis": {"title": {"text": what}, "rangemode": "tozero"},
-        "hovermode": "closest",
-    }
-    return {"data": data, "layout": layout}
+    return {name: {at: Estimate(fmean(line[at]), None) for at in order if at in line} for name, line in lines.items()}
