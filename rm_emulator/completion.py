@@ -3,10 +3,23 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
+from importlib import import_module
 from pathlib import Path
-from typing import Any
+from typing import TYPE_CHECKING, Any, Final
 
 from typer import Context  # which reads the annotations of what completes
+
+if TYPE_CHECKING:
+    from schedulers.core.registry import Registry
+
+#: Module of each registry that a command lists: imported when asked for, so that `--help` answers at once.
+_LISTED: Final = {
+    "policies": "schedulers.core.policy",
+    "predictors": "schedulers.core.predictor",
+    "placers": "schedulers.core.placer",
+    "charts": "rm_emulator.results.chart",
+    "profiles": "rm_emulator.engine.profile",
+}
 
 
 def scenarios(incomplete: str) -> list[str]:
@@ -24,39 +37,15 @@ def examples(incomplete: str) -> list[str]:
     return _from((name for name, _ in packaged.summaries()), incomplete)
 
 
-def policies(incomplete: str) -> list[str]:
-    """The registered policies."""
-    from schedulers.core.policy import policies as registry
-
-    return _registered(registry, incomplete)
-
-
-def predictors(incomplete: str) -> list[str]:
-    """The registered predictors."""
-    from schedulers.core.predictor import predictors as registry
-
-    return _registered(registry, incomplete)
+def registry(noun: str) -> Registry[Any]:
+    """The registry that the command of this name lists."""
+    found: Registry[Any] = getattr(import_module(_LISTED[noun]), noun)
+    return found
 
 
-def placers(incomplete: str) -> list[str]:
-    """The registered placers."""
-    from schedulers.core.placer import placers as registry
-
-    return _registered(registry, incomplete)
-
-
-def charts(incomplete: str) -> list[str]:
-    """The registered charts."""
-    from rm_emulator.results.chart import charts as registry
-
-    return _registered(registry, incomplete)
-
-
-def profiles(incomplete: str) -> list[str]:
-    """The registered profiles."""
-    from rm_emulator.engine.profile import profiles as registry
-
-    return _registered(registry, incomplete)
+def registered(context: Context, incomplete: str) -> list[str]:
+    """The names in the registry that the command lists."""
+    return _from(registry(str(context.info_name)).names, incomplete)
 
 
 def formats(incomplete: str) -> list[str]:
@@ -69,10 +58,6 @@ def formats(incomplete: str) -> list[str]:
 def labels(context: Context, incomplete: str) -> list[str]:
     """The labels of the run directories that the command line has named already."""
     return _from(sorted({path.name for named in context.args for path in Path(named).glob("runs/*")}), incomplete)
-
-
-def _registered(registry: Any, incomplete: str) -> list[str]:
-    return _from(registry.names, incomplete)
 
 
 def _from(names: Iterable[str], incomplete: str) -> list[str]:
