@@ -19,6 +19,7 @@ import yaml
 from rm_emulator.issues import InvalidInput, Issue, did_you_mean, show_value
 from rm_emulator.scenario.document import Document, parse_documents
 from rm_emulator.scenario.schema import API_VERSION
+from rm_emulator.scenario.schema.structs import as_written
 from schedulers.core.errors import InvalidJob, InvalidQuantity, nearest
 from schedulers.core.model import FASTEST, SLOWEST, Job, Service
 from schedulers.core.places import Places
@@ -100,20 +101,9 @@ def as_scenario(documents: list[Document], path: Path) -> tuple[Document, list[s
     return _Reader(documents, path).read()
 
 
-def _wishes(job: DagJob) -> dict[str, Any]:
-    """What it wishes for, as a job written out says it."""
-    spec = job.spec.wishes
-    if spec is None:
-        return {}
-    prefer = [
-        {
-            **{key: told for key, told in msgspec.to_builtins(wish).items() if key != "sameRack"},
-            "same_rack": wish.sameRack,
-        }
-        for wish in spec.prefer
-    ]
-    budget = {} if spec.budgetSeconds is None else {"budget": f"{spec.budgetSeconds}s"}
-    return {"wishes": {"prefer": prefer, "value": spec.value, **budget}}
+def _written(known: msgspec.Struct) -> dict[str, Any]:
+    """What the core knows, as a scenario says it; defaults are left out."""
+    return as_written(known).model_dump(mode="json", exclude_defaults=True)
 
 
 def _unknown(item: _Object, spec: Any) -> Iterator[Issue]:
@@ -264,15 +254,8 @@ class _Reader:
                 continue
             taken = used.get(core.id, [0] * len(resources))
             left = tuple(max(0, c - u) for c, u in zip(core.capacity, taken, strict=True))
-            group: dict[str, Any] = {"name": core.id, "capacity": resources.show(left) or {"cpu": 0}}
-            if core.speed != 1:
-                group["speed"] = core.speed
-            group |= {key: told for key, told in (("kind", core.kind), ("rack", core.rack)) if told}
-            if core.labels:
-                group["labels"] = core.labels
-            if core.taints:
-                group["taints"] = [{"key": t.key, "value": t.value, "effect": t.effect} for t in core.taints]
-            groups.append(group)
+            told = {key: value for key, value in _written(core).items() if key not in ("id", "capacity")}
+            groups.append({"name": core.id, "capacity": resources.show(left) or {"cpu": 0}, **told})
         return groups
 
     # -- jobs -----------------------------------------------------------------------------------
@@ -361,7 +344,7 @@ class _Reader:
             "user": core.user,
             "queue": core.queue,
             "submit": f"{(job.metadata.created_ms or begin) - begin}ms",
-            **_wishes(job),
+            **({} if core.wishes is None else {"wishes": _written(core.wishes)}),
             "stages": stages,
         }
 
@@ -380,7 +363,7 @@ class _Reader:
         key = f"{meta.namespace}/{name}" if meta.namespace else name
         timed = {} if made is not None else {"duration": self._run_time(item, at)}
         return {
-            **({} if made is None else {"service": _service(made)}),
+            **({} if made is None else {"service": _written(made)}),
             "name": meta.labels.get(RECURRING_LABEL) or meta.name,
             "id": key,
             "user": meta.labels.get(USER_LABEL, ""),
@@ -458,11 +441,6 @@ def _parent(name: str, hints: Hints | None) -> str | dict[str, Any]:
     """A parent as a written-out job names it, with the data that it hands over."""
     data = hints.data.get(name) if hints is not None else None
     return name if data is None else {"stage": name, "data": data}
-
-
-def _service(made: Service) -> dict[str, Any]:
-    within = {} if made.start_within_ms is None else {"start_within": f"{made.start_within_ms}ms"}
-    return within if made.preemptible else {**within, "preemptible": False}
 
 
 def _queue(queue: Queue) -> dict[str, Any]:

@@ -2,12 +2,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Annotated
 
 import msgspec
 
-from rm_emulator.workload.model import Drawn, Fixed, PerNode, PerTask, RunTimes, Workload, WorkloadJob
+from rm_emulator.workload.model import RunTimes, Workload, WorkloadJob, mean_ms
 from schedulers.core import keyed
 from schedulers.core.errors import InvalidParameters
 from schedulers.core.fields import Probability, written
@@ -62,16 +61,7 @@ def _at_once(demand: Vector, capacity: Vector) -> int:
 
 
 def _mean_ms(times: RunTimes, job: str) -> float:
-    if isinstance(times, Fixed):
-        return times.ms
-    if isinstance(times, Drawn):
-        return times.mean_ms
-    if isinstance(times, PerTask):
-        return _mean(times.ms)
-    if isinstance(times, PerNode):
-        return _mean([ms for row in times.ms for ms in row])
-    raise InvalidParameters(f"job '{job}' has run times by wave, which say nothing of how long it takes by itself")
-
-
-def _mean(values: Sequence[int]) -> float:
-    return sum(values) / len(values)
+    mean = mean_ms(times)
+    if mean is None:
+        raise InvalidParameters(f"job '{job}' has run times by wave, which say nothing of how long it takes by itself")
+    return mean
