@@ -3,23 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Iterable
-from importlib import import_module
 from pathlib import Path
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from typer import Context  # which reads the annotations of what completes
 
 if TYPE_CHECKING:
     from schedulers.core.registry import Registry
-
-#: Module of each registry that a command lists: imported when asked for, so that `--help` answers at once.
-_LISTED: Final = {
-    "policies": "schedulers.core.policy",
-    "predictors": "schedulers.core.predictor",
-    "placers": "schedulers.core.placer",
-    "charts": "rm_emulator.results.chart",
-    "profiles": "rm_emulator.engine.profile",
-}
 
 
 def scenarios(incomplete: str) -> list[str]:
@@ -39,8 +29,21 @@ def examples(incomplete: str) -> list[str]:
 
 def registry(noun: str) -> Registry[Any]:
     """The registry that the command of this name lists."""
-    found: Registry[Any] = getattr(import_module(_LISTED[noun]), noun)
-    return found
+    # The emulator's registries take a second to import, which no completion of a policy should wait for.
+    if noun == "charts":
+        from rm_emulator.results.chart import charts
+
+        return charts
+    if noun == "profiles":
+        from rm_emulator.engine.profile import profiles
+
+        return profiles
+    from schedulers.core.placer import placers
+    from schedulers.core.policy import policies
+    from schedulers.core.predictor import predictors
+
+    cores: dict[str, Registry[Any]] = {"policies": policies, "predictors": predictors, "placers": placers}
+    return cores[noun]
 
 
 def registered(context: Context, incomplete: str) -> list[str]:

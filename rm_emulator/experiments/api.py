@@ -231,7 +231,6 @@ def run(
     )
     local = given.of_this_program(loaded)
     jobs = given.jobs_for(jobs, local)
-    built = check(loaded)
     # Not a TemporaryDirectory, which complains when it is not closed by hand.
     where = Path(out) if out is not None else Path(tempfile.mkdtemp(prefix="rm-emulator-"))
     try:
@@ -239,7 +238,7 @@ def run(
             loaded,
             where,
             jobs=jobs,
-            built=built,
+            built=check(loaded),
             plugins=files,
             overwrite=overwrite,
             display=shown() if progress else None,
