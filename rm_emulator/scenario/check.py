@@ -121,8 +121,8 @@ def _clashes(loaded: Loaded) -> Iterator[Issue]:
     ]
     for index, each in enumerate(who.schedulers if isinstance(who, OfSeveral) else ()):
         if each.policy is not None:
-            at = ("spec", "cluster", "architecture", "schedulers", index, "policy")
-            entries.append((at, PolicyEntry.model_validate(each.policy)))
+            place = ("spec", "cluster", "architecture", "schedulers", index, "policy")
+            entries.append((place, PolicyEntry.model_validate(each.policy)))
     for at, policy in entries:
         if (one := policy_of(policy.settings)) is None:
             continue
